@@ -1,0 +1,18 @@
+//! What two crates already say to each other: the error, ids, ranges, the clock and randomness.
+//!
+//! Nothing here does I/O. Everything that varies between two runs of the same program (time,
+//! randomness) is a value passed in, so that a test can pass in its own.
+
+mod clock;
+mod error;
+mod ids;
+mod meter;
+mod range;
+mod read;
+
+pub use clock::{Clock, FixedClock, SystemClock};
+pub use error::{Error, ErrorKind, Result};
+pub use ids::{IndexName, SplitId};
+pub use meter::{Cost, Count, Meter};
+pub use range::{ByteRange, TimeRange};
+pub use read::{ObjectRef, ReadRanges, Share};

@@ -1,0 +1,2 @@
+//! (being written)
+#![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,0 +1,1 @@
+//! The Elasticsearch query DSL and request body.

@@ -1,0 +1,154 @@
+//! What a query means, whatever language it was written in.
+//!
+//! The query DSL, query strings and SQL predicates are all translated into a [`Filter`]; only a
+//! filter is ever evaluated. Every filter has an exact meaning for a document: a set of documents
+//! matches, and no score is attached.
+
+use serde::{Deserialize, Serialize};
+
+/// A predicate over documents. Field names are user paths; `field.keyword` means the exact reading of
+/// the text field `field`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Filter {
+    /// Every document.
+    All,
+    /// No document.
+    None,
+    /// A value of the field equals this one: exactly for text (case-sensitive, the whole value),
+    /// numerically for numbers, as an address for IPs (a CIDR block matches all addresses inside).
+    /// Values in the query arrive as written; each reading of the field compares in its own type, and
+    /// a value that a reading cannot represent matches nothing there.
+    Equals {
+        /// A user path.
+        field: String,
+        /// Any of these.
+        values: Vec<Scalar>,
+    },
+    /// Analysed text: the field's text contains the tokens of `text`; on other readings it is
+    /// [`Filter::Equals`] with the text as value.
+    Match {
+        /// None means every field of the document.
+        field: Option<String>,
+        /// The text as written; its tokens come from the split crate's `query_tokens`.
+        text: String,
+        /// How many of the distinct tokens must be there, at least one.
+        minimum: Minimum,
+        /// Whether the last token may be a prefix (match_bool_prefix).
+        prefix_last: bool,
+    },
+    /// The words of `text` one after another in one value of the field, after analysis.
+    Phrase {
+        /// None means every field of the document.
+        field: Option<String>,
+        /// The phrase as written.
+        text: String,
+        /// Whether the last word may be a prefix (match_phrase_prefix).
+        prefix_last: bool,
+    },
+    /// A value of the field lies between the bounds. Which readings can match follows from the type
+    /// of the bounds: dates are already microseconds.
+    Range {
+        /// A user path; `@timestamp` is the time of the document.
+        field: String,
+        /// Lower bound.
+        lower: Bound,
+        /// Upper bound.
+        upper: Bound,
+    },
+    /// The field has at least one value.
+    Exists {
+        /// A user path; a path that is only the parent of other fields exists where any of those does.
+        field: String,
+    },
+    /// A value's text matches the pattern from its first to its last character. On a text field (not
+    /// `.keyword`) the pattern is matched against each lower-cased token instead, as Elasticsearch does.
+    Pattern {
+        /// None means every field of the document (tokens).
+        field: Option<String>,
+        /// The pattern.
+        pattern: Pattern,
+        /// Whether letters match without regard to case.
+        case_insensitive: bool,
+    },
+    /// The document has one of these `_id`s.
+    Ids(Vec<String>),
+    /// Every part matches. Empty: every document.
+    And(Vec<Filter>),
+    /// At least `minimum` parts match (1 for a plain OR).
+    AtLeast {
+        /// How many.
+        minimum: usize,
+        /// The parts.
+        parts: Vec<Filter>,
+    },
+    /// The part does not match.
+    Not(Box<Filter>),
+}
+
+/// A value as written in a query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Scalar {
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A whole number.
+    Long(i64),
+    /// Any other number.
+    Double(f64),
+    /// Text, to be read by each reading of the field in its own way (a number, a date, an address).
+    Text(String),
+}
+
+/// One end of a range.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Bound {
+    /// No bound.
+    Open,
+    /// The value itself is inside.
+    Included(Edge),
+    /// The value itself is outside.
+    Excluded(Edge),
+}
+
+/// The value at one end of a range, in every way it can be read. A reading of the field that has no
+/// counterpart here cannot match.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Edge {
+    /// As a number, for Long and Double readings.
+    pub number: Option<Number>,
+    /// As a time in microseconds since 1970 UTC (date math, formats and time zone already applied,
+    /// rounded as Elasticsearch rounds: `lt`/`gte` down, `lte`/`gt` up), for Date readings.
+    pub time_us: Option<i64>,
+    /// As text compared byte by byte (Text readings), or as an address (Ip readings).
+    pub text: Option<String>,
+}
+
+/// A number that keeps whole numbers exact.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Number {
+    /// A whole number.
+    Long(i64),
+    /// Any other number.
+    Double(f64),
+}
+
+/// How many tokens of a [`Filter::Match`] must be there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Minimum {
+    /// All (operator and).
+    All,
+    /// At least this many, already resolved; 1 is operator or. A percentage or a combination is
+    /// resolved by the parser, which knows the tokens.
+    Count(usize),
+}
+
+/// How a value's text is matched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Pattern {
+    /// Starts with.
+    Prefix(String),
+    /// `*` is any text, `?` any one character, `\` escapes.
+    Wildcard(String),
+    /// A Lucene regular expression, already translated to the syntax of the `regex` crate and
+    /// anchored at both ends.
+    Regex(String),
+}
