@@ -1,1 +1,42 @@
-//! The Elasticsearch query DSL and request body.
+//! The Elasticsearch search body and query DSL.
+//!
+//! [`SearchRequest::parse`] reads a whole search body; [`parse_query`] reads one query clause;
+//! [`query_string::parse`] reads a Lucene query string. All of them end in a
+//! [`Filter`], whose meaning is exact. Whatever is not understood is an
+//! `Invalid` error that names the thing and its position (`query.bool.must[0]`, or the character in
+//! a query string); nothing is ignored unless it cannot change which documents match.
+//!
+//! Nothing here reads a clock or an index: "now" and the mapping come in with the [`Context`].
+
+pub mod date;
+pub(crate) mod json;
+mod query;
+mod request;
+mod text;
+
+use frostline_split::Mapping;
+use serde_json::Value;
+
+use crate::Result;
+use crate::filter::Filter;
+
+pub use request::{
+    FieldFormat, HITS_WINDOW_MAX, Missing, SearchRequest, Sort, SortBy, SortMode, SourceFilter, TotalHits,
+};
+pub use text::wildcard_matches;
+
+/// What a query is read against.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// What `now` means, in microseconds since 1970 UTC.
+    pub now_us: i64,
+    /// The fields that wildcards in field names expand to, and their readings.
+    pub mapping: &'a Mapping,
+}
+
+/// Reads one query clause, such as `{"term": {"status": 404}}`. `position` is where it stands in the
+/// request (`aggs.errors.filter`), for error messages.
+pub fn parse_query(clause: &Value, position: &str, context: &Context<'_>) -> Result<Filter> {
+    query::parse(clause, &json::At::root(position), context)
+}
+

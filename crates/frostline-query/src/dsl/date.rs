@@ -1,0 +1,24 @@
+//! Dates as Elasticsearch writes them: formats, date math, time zones, calendar rounding.
+//!
+//! A time is an `i64` of microseconds since 1970 UTC. Nothing here reads a clock. Text from a request
+//! never panics: what cannot be read or falls outside the years -9999 to 9999 is an error or `None`.
+
+mod format;
+mod math;
+mod rounding;
+
+pub use format::Format;
+pub use math::{DateReader, parse_duration_us, parse_time_zone};
+pub use rounding::{Rounding, Unit};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// Writes a time in a format (its first alternative) and a time zone.
+pub fn format_date(us: i64, format: &Format, zone: &TimeZone) -> String {
+    format.write(us, zone)
+}
+
+fn timestamp(us: i64) -> Option<Timestamp> {
+    Timestamp::from_microsecond(us).ok()
+}

@@ -1,0 +1,504 @@
+//! Date formats: the named ones of Elasticsearch and Java patterns, for reading and writing.
+
+use std::fmt::Write as _;
+
+use jiff::civil::{Date, Time, Weekday};
+use jiff::tz::TimeZone;
+use jiff::{ToSpan, Zoned};
+
+use super::math::{parse_offset, parse_time_zone};
+use super::timestamp;
+use crate::{Error, Result};
+
+/// One or more date formats, separated by `||`: all are tried in turn to read, the first one writes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Format {
+    text: String,
+    shapes: Vec<Shape>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Shape {
+    /// `yyyy[-MM[-dd['T'HH[:mm[:ss[.S…]]][zone]]]]`; not strict: also one digit where two are usual.
+    Iso {
+        strict: bool,
+    },
+    EpochMillis,
+    EpochSecond,
+    Pattern(Vec<Item>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Item {
+    Literal(String),
+    Field(char, usize),
+    Optional(Vec<Item>),
+}
+
+impl Default for Format {
+    /// `strict_date_optional_time||epoch_millis`
+    fn default() -> Self {
+        Format {
+            text: "strict_date_optional_time||epoch_millis".to_owned(),
+            shapes: vec![Shape::Iso { strict: true }, Shape::EpochMillis],
+        }
+    }
+}
+
+impl Format {
+    /// Reads a format: names (`epoch_millis`, `strict_date_optional_time`, `basic_date`, …) and Java
+    /// patterns (`dd/MM/yyyy HH:mm:ss`), separated by `||`.
+    pub fn parse(text: &str) -> Result<Format> {
+        let shapes = text.split("||").map(|one| shape(one.trim())).collect::<Result<Vec<Shape>>>()?;
+        Ok(Format { text: text.to_owned(), shapes })
+    }
+
+    /// The format as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Reads a date; parts that the text leaves open are the first (month, day) and, with `round_up`,
+    /// the last (hour and below) possible. Dates that name no zone are in `zone`.
+    pub fn read(&self, text: &str, round_up: bool, zone: &TimeZone) -> Option<i64> {
+        self.shapes.iter().find_map(|shape| shape.read(text, round_up, zone))
+    }
+
+    /// Writes a time.
+    pub fn write(&self, us: i64, zone: &TimeZone) -> String {
+        let Some(time) = timestamp(us) else { return us.div_euclid(1_000).to_string() };
+        let time = time.to_zoned(zone.clone());
+        let mut out = String::new();
+        match self.shapes.first() {
+            Some(Shape::EpochMillis) => out = us.div_euclid(1_000).to_string(),
+            Some(Shape::EpochSecond) => out = us.div_euclid(1_000_000).to_string(),
+            Some(Shape::Pattern(items)) => write_items(&mut out, items, &time),
+            Some(Shape::Iso { .. }) | None => write_iso(&mut out, &time),
+        }
+        out
+    }
+}
+
+/// The pattern of a named format; reading `strict_X` and `X` differs only for the ISO shapes.
+fn named(name: &str) -> Option<&'static str> {
+    Some(match name.strip_prefix("strict_").unwrap_or(name) {
+        "date" | "year_month_day" => "yyyy-MM-dd",
+        "year_month" => "yyyy-MM",
+        "year" => "yyyy",
+        "date_hour" => "yyyy-MM-dd'T'HH",
+        "date_hour_minute" => "yyyy-MM-dd'T'HH:mm",
+        "date_hour_minute_second" => "yyyy-MM-dd'T'HH:mm:ss",
+        "date_hour_minute_second_millis" | "date_hour_minute_second_fraction" => "yyyy-MM-dd'T'HH:mm:ss.SSS",
+        "date_time" => "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+        "date_time_no_millis" => "yyyy-MM-dd'T'HH:mm:ssXXX",
+        "ordinal_date" => "yyyy-DDD",
+        "ordinal_date_time" => "yyyy-DDD'T'HH:mm:ss.SSSXXX",
+        "ordinal_date_time_no_millis" => "yyyy-DDD'T'HH:mm:ssXXX",
+        "basic_date" => "yyyyMMdd",
+        "basic_date_time" => "yyyyMMdd'T'HHmmss.SSSXX",
+        "basic_date_time_no_millis" => "yyyyMMdd'T'HHmmssXX",
+        "basic_ordinal_date" => "yyyyDDD",
+        "hour" => "HH",
+        "hour_minute" => "HH:mm",
+        "hour_minute_second" => "HH:mm:ss",
+        "hour_minute_second_millis" | "hour_minute_second_fraction" => "HH:mm:ss.SSS",
+        "time" => "HH:mm:ss.SSSXXX",
+        "time_no_millis" => "HH:mm:ssXXX",
+        _ => return None,
+    })
+}
+
+fn shape(text: &str) -> Result<Shape> {
+    match text {
+        "strict_date_optional_time" | "strict_date_optional_time_nanos" => return Ok(Shape::Iso { strict: true }),
+        "date_optional_time" | "iso8601" => return Ok(Shape::Iso { strict: false }),
+        "epoch_millis" => return Ok(Shape::EpochMillis),
+        "epoch_second" => return Ok(Shape::EpochSecond),
+        "" => return Err(Error::invalid("a date format is empty")),
+        _ => {}
+    }
+    let pattern: Vec<char> = named(text).unwrap_or(text).chars().collect();
+    // A word with an underscore was meant as a name.
+    if named(text).is_none() && text.contains('_') && text.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+        return Err(Error::invalid(format!("[{text}] is not a date format that is supported")));
+    }
+    let mut position = 0;
+    let items = items(&pattern, &mut position, 0, text)?;
+    Ok(Shape::Pattern(items))
+}
+
+/// Letters that can be read and written.
+const LETTERS: &str = "yuMdHhamsSEDXxZzV";
+
+fn items(pattern: &[char], position: &mut usize, depth: usize, text: &str) -> Result<Vec<Item>> {
+    let bad = |position: usize, what: &str| {
+        Error::invalid(format!("{what} at character {} of the date format [{text}]", position + 1))
+    };
+    let mut all = Vec::new();
+    while let Some(&c) = pattern.get(*position) {
+        let start = *position;
+        match c {
+            '[' if depth < 10 => {
+                *position += 1;
+                all.push(Item::Optional(items(pattern, position, depth + 1, text)?));
+                if pattern.get(*position) != Some(&']') {
+                    return Err(bad(start, "an optional section is not closed"));
+                }
+                *position += 1;
+            }
+            ']' if depth > 0 => return Ok(all),
+            '\'' => all.push(Item::Literal(quoted(pattern, position).ok_or_else(|| bad(start, "a quote is not closed"))?)),
+            c if c.is_ascii_alphabetic() => {
+                while pattern.get(*position) == Some(&c) {
+                    *position += 1;
+                }
+                if !LETTERS.contains(c) {
+                    return Err(bad(start, &format!("the letter {c} is not supported")));
+                }
+                all.push(Item::Field(c, *position - start));
+            }
+            '[' | ']' | '{' | '}' | '#' => return Err(bad(start, &format!("unexpected {c}"))),
+            c => {
+                *position += 1;
+                all.push(Item::Literal(c.to_string()));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// A quoted literal; two quotes are one quote.
+fn quoted(pattern: &[char], position: &mut usize) -> Option<String> {
+    *position += 1;
+    let mut text = String::new();
+    loop {
+        let c = *pattern.get(*position)?;
+        *position += 1;
+        match (c, pattern.get(*position)) {
+            ('\'', Some('\'')) => {
+                *position += 1;
+                text.push('\'');
+            }
+            ('\'', _) if text.is_empty() => return Some("'".to_owned()),
+            ('\'', _) => return Some(text),
+            (c, _) => text.push(c),
+        }
+    }
+}
+
+/// What a text said about a date.
+#[derive(Clone, Default)]
+struct Parts {
+    year: Option<i64>,
+    month: Option<i64>,
+    day: Option<i64>,
+    day_of_year: Option<i64>,
+    hour: Option<i64>,
+    half_hour: Option<i64>,
+    afternoon: Option<bool>,
+    minute: Option<i64>,
+    second: Option<i64>,
+    micro: Option<i64>,
+    zone: Option<TimeZone>,
+}
+
+impl Parts {
+    fn resolve(&self, round_up: bool, zone: &TimeZone) -> Option<i64> {
+        let open = |part: Option<i64>, last: i64| part.unwrap_or(if round_up { last } else { 0 });
+        let year = i16::try_from(self.year.unwrap_or(1970)).ok()?;
+        let date = match self.day_of_year {
+            Some(day) if (1..=366).contains(&day) => {
+                let date = Date::new(year, 1, 1).ok()?.checked_add((day - 1).days()).ok()?;
+                (date.year() == year).then_some(date)?
+            }
+            Some(_) => return None,
+            None => Date::new(year, small(self.month.unwrap_or(1))?, small(self.day.unwrap_or(1))?).ok()?,
+        };
+        let hour = match (self.hour, self.half_hour) {
+            (None, Some(hour)) if (1..=12).contains(&hour) => {
+                Some(hour % 12 + if self.afternoon == Some(true) { 12 } else { 0 })
+            }
+            (None, Some(_)) => return None,
+            (hour, _) => hour,
+        };
+        let nanos = i32::try_from(open(self.micro, 999_999)).ok()?.checked_mul(1_000)?;
+        let (minute, second) = (small(open(self.minute, 59))?, small(open(self.second, 59))?);
+        let time = Time::new(small(open(hour, 23))?, minute, second, nanos).ok()?;
+        let zone = self.zone.as_ref().unwrap_or(zone);
+        Some(zone.to_timestamp(date.to_datetime(time)).ok()?.as_microsecond())
+    }
+}
+
+fn small(number: i64) -> Option<i8> {
+    i8::try_from(number).ok()
+}
+
+impl Shape {
+    fn read(&self, text: &str, round_up: bool, zone: &TimeZone) -> Option<i64> {
+        match self {
+            Shape::EpochMillis => read_epoch(text, 1_000, round_up),
+            Shape::EpochSecond => read_epoch(text, 1_000_000, round_up),
+            Shape::Iso { strict } => read_iso(text, *strict)?.resolve(round_up, zone),
+            Shape::Pattern(items) => {
+                let mut parts = Parts::default();
+                let mut rest = Reader { rest: text };
+                rest.items(items, &mut parts)?;
+                rest.rest.is_empty().then_some(())?;
+                parts.resolve(round_up, zone)
+            }
+        }
+    }
+}
+
+/// A number of units of `unit_us`, perhaps with a fraction; a whole number stands, rounded up, for the
+/// last microsecond of its unit.
+fn read_epoch(text: &str, unit_us: i64, round_up: bool) -> Option<i64> {
+    let negative = text.starts_with('-');
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').map_or((digits, None), |(whole, fraction)| (whole, Some(fraction)));
+    if whole.is_empty() || !whole.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let whole = whole.parse::<i64>().ok()?.checked_mul(unit_us)?;
+    let whole = if negative { -whole } else { whole };
+    let part = match fraction {
+        Some(fraction) => fraction_us(fraction)?.checked_mul(unit_us)? / 1_000_000,
+        None if round_up => unit_us - 1,
+        None => 0,
+    };
+    let us = whole.checked_add(if negative && fraction.is_some() { -part } else { part })?;
+    timestamp(us).map(|_| us)
+}
+
+/// The digits behind a decimal point, in millionths; further digits are cut.
+fn fraction_us(digits: &str) -> Option<i64> {
+    if digits.is_empty() || digits.len() > 18 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let kept = digits.get(..6).unwrap_or(digits);
+    let missing = u32::try_from(6 - kept.len()).ok()?;
+    kept.parse::<i64>().ok()?.checked_mul(10_i64.checked_pow(missing)?)
+}
+
+fn read_iso(text: &str, strict: bool) -> Option<Parts> {
+    let mut parts = Parts::default();
+    let mut reader = Reader { rest: text };
+    let least = if strict { 2 } else { 1 };
+    parts.year = Some(reader.digits(4, 4)?);
+    if reader.skip("-") {
+        parts.month = Some(reader.digits(least, 2)?);
+        if reader.skip("-") {
+            parts.day = Some(reader.digits(least, 2)?);
+        }
+    }
+    if reader.skip("T") && !reader.rest.is_empty() {
+        parts.hour = Some(reader.digits(least, 2)?);
+        if reader.skip(":") {
+            parts.minute = Some(reader.digits(least, 2)?);
+            if reader.skip(":") {
+                parts.second = Some(reader.digits(least, 2)?);
+                if reader.skip(".") || reader.skip(",") {
+                    parts.micro = Some(reader.fraction(1, 9)?);
+                }
+            }
+        }
+        parts.zone = reader.offset();
+    }
+    reader.rest.is_empty().then_some(parts)
+}
+
+/// Eats a text from the left.
+struct Reader<'a> {
+    rest: &'a str,
+}
+
+impl Reader<'_> {
+    fn skip(&mut self, literal: &str) -> bool {
+        match self.rest.strip_prefix(literal) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn digit_count(&self, most: usize) -> usize {
+        self.rest.bytes().take(most).take_while(u8::is_ascii_digit).count()
+    }
+
+    fn digits(&mut self, least: usize, most: usize) -> Option<i64> {
+        let count = self.digit_count(most);
+        if count < least {
+            return None;
+        }
+        let (number, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        number.parse().ok()
+    }
+
+    fn fraction(&mut self, least: usize, most: usize) -> Option<i64> {
+        let count = self.digit_count(most);
+        if count < least {
+            return None;
+        }
+        let (digits, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        fraction_us(digits)
+    }
+
+    /// `Z` or an offset.
+    fn offset(&mut self) -> Option<TimeZone> {
+        if self.skip("Z") {
+            return Some(TimeZone::UTC);
+        }
+        if !self.rest.starts_with(['+', '-']) {
+            return None;
+        }
+        let end = self.rest.bytes().skip(1).take_while(|b| b.is_ascii_digit() || *b == b':').count() + 1;
+        let (offset, rest) = self.rest.split_at_checked(end)?;
+        let zone = TimeZone::fixed(parse_offset(offset)?);
+        self.rest = rest;
+        Some(zone)
+    }
+
+    /// A zone name up to white space or a bracket.
+    fn zone_name(&mut self) -> Option<TimeZone> {
+        let end = self.rest.find([' ', '[', ']', '(', ')']).unwrap_or(self.rest.len());
+        let (name, rest) = self.rest.split_at_checked(end)?;
+        let zone = parse_time_zone(name).ok()?;
+        self.rest = rest;
+        Some(zone)
+    }
+
+    /// One of `names`, in full or its first three letters.
+    fn name(&mut self, names: &[&str], full: bool) -> Option<i64> {
+        for (number, name) in (1_i64..).zip(names) {
+            let name = if full { name } else { name.get(..3)? };
+            let head = self.rest.get(..name.len()).unwrap_or_default();
+            if head.eq_ignore_ascii_case(name) {
+                self.rest = self.rest.get(name.len()..)?;
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn items(&mut self, items: &[Item], parts: &mut Parts) -> Option<()> {
+        for item in items {
+            match item {
+                Item::Literal(text) => self.skip(text).then_some(())?,
+                Item::Optional(inner) => {
+                    let (rest, before) = (self.rest, parts.clone());
+                    if self.items(inner, parts).is_none() {
+                        self.rest = rest;
+                        *parts = before;
+                    }
+                }
+                Item::Field(letter, count) => self.field(*letter, *count, parts)?,
+            }
+        }
+        Some(())
+    }
+
+    fn field(&mut self, letter: char, count: usize, parts: &mut Parts) -> Option<()> {
+        let (least, most) = if count == 1 { (1, 2) } else { (count, count) };
+        match letter {
+            'y' | 'u' if count == 2 => parts.year = Some(self.digits(2, 2)? + 2_000),
+            'y' | 'u' => parts.year = Some(self.digits(if count == 1 { 1 } else { count }, count.max(4))?),
+            'M' if count >= 3 => parts.month = Some(self.name(MONTHS, count > 3)?),
+            'M' => parts.month = Some(self.digits(least, most)?),
+            'd' => parts.day = Some(self.digits(least, most)?),
+            'D' => parts.day_of_year = Some(self.digits(count.min(3), 3)?),
+            'H' => parts.hour = Some(self.digits(least, most)?),
+            'h' => parts.half_hour = Some(self.digits(least, most)?),
+            'a' => parts.afternoon = Some(self.name(&["AM", "PM"], true)? == 2),
+            'm' => parts.minute = Some(self.digits(least, most)?),
+            's' => parts.second = Some(self.digits(least, most)?),
+            'S' => parts.micro = Some(self.fraction(count, count)?),
+            // The weekday follows from the date.
+            'E' => drop(self.name(DAYS, count > 3)?),
+            'X' | 'x' | 'Z' => parts.zone = Some(self.offset()?),
+            _ => parts.zone = Some(self.zone_name()?),
+        }
+        Some(())
+    }
+}
+
+const MONTHS: &[&str] = &[
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+];
+const DAYS: &[&str] = &["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+fn write_iso(out: &mut String, time: &Zoned) {
+    let _ = write!(out, "{:04}-{:02}-{:02}T", time.year(), time.month(), time.day());
+    let _ = write!(out, "{:02}:{:02}:{:02}.", time.hour(), time.minute(), time.second());
+    let micros = time.subsec_nanosecond() / 1_000;
+    let digits = format!("{micros:06}");
+    let kept = digits.trim_end_matches('0').len().max(3);
+    out.push_str(digits.get(..kept).unwrap_or(&digits));
+    write_offset(out, time, "Z", ':');
+}
+
+/// The offset as `+hh:mm`, or `zero` where it is zero.
+fn write_offset(out: &mut String, time: &Zoned, zero: &str, separator: char) {
+    let seconds = time.offset().seconds();
+    if seconds == 0 && !zero.is_empty() {
+        return out.push_str(zero);
+    }
+    let (hours, minutes) = (seconds.abs() / 3_600, seconds.abs() / 60 % 60);
+    let _ = write!(out, "{}{hours:02}", if seconds < 0 { '-' } else { '+' });
+    if separator != '\0' {
+        out.push(separator);
+    }
+    let _ = write!(out, "{minutes:02}");
+}
+
+fn write_items(out: &mut String, items: &[Item], time: &Zoned) {
+    for item in items {
+        match item {
+            Item::Literal(text) => out.push_str(text),
+            Item::Optional(inner) => write_items(out, inner, time),
+            Item::Field(letter, count) => write_field(out, *letter, *count, time),
+        }
+    }
+}
+
+fn write_field(out: &mut String, letter: char, count: usize, time: &Zoned) {
+    let padded = |out: &mut String, number: i64| {
+        let _ = write!(out, "{number:0count$}");
+    };
+    match letter {
+        'y' | 'u' if count == 2 => padded(out, i64::from(time.year()) % 100),
+        'y' | 'u' => padded(out, i64::from(time.year())),
+        'M' if count >= 3 => out.push_str(name_of(MONTHS, time.month(), count > 3)),
+        'M' => padded(out, i64::from(time.month())),
+        'd' => padded(out, i64::from(time.day())),
+        'D' => padded(out, i64::from(time.day_of_year())),
+        'H' => padded(out, i64::from(time.hour())),
+        'h' => padded(out, (i64::from(time.hour()) + 11) % 12 + 1),
+        'a' => out.push_str(if time.hour() < 12 { "AM" } else { "PM" }),
+        'm' => padded(out, i64::from(time.minute())),
+        's' => padded(out, i64::from(time.second())),
+        'S' => {
+            let digits = format!("{:09}", time.subsec_nanosecond());
+            let _ = write!(out, "{:0<count$}", digits.get(..count.min(9)).unwrap_or(&digits));
+        }
+        'E' => out.push_str(name_of(DAYS, weekday(time.weekday()), count > 3)),
+        'X' => write_offset(out, time, "Z", if count == 2 { '\0' } else { ':' }),
+        'x' => write_offset(out, time, "", if count == 2 { '\0' } else { ':' }),
+        'Z' if count < 4 => write_offset(out, time, "", '\0'),
+        'Z' => write_offset(out, time, "Z", ':'),
+        _ => out.push_str(time.time_zone().iana_name().unwrap_or("UTC")),
+    }
+}
+
+fn weekday(day: Weekday) -> i8 {
+    day.to_monday_one_offset()
+}
+
+fn name_of(names: &'static [&'static str], number: i8, full: bool) -> &'static str {
+    let name = usize::try_from(number - 1).ok().and_then(|i| names.get(i)).copied().unwrap_or_default();
+    if full { name } else { name.get(..3).unwrap_or(name) }
+}

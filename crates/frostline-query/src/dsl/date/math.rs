@@ -1,0 +1,157 @@
+//! Date math (`now-1d/d`, `2020-01-01||+1M/d`), time zones and durations.
+
+use jiff::tz::{Offset, TimeZone};
+use jiff::{Timestamp, Zoned};
+
+use super::format::Format;
+use super::rounding::{Unit, civil_floor};
+use super::timestamp;
+use crate::{Error, Result};
+
+/// Reads dates and date math in given formats and a time zone.
+#[derive(Clone, Debug)]
+pub struct DateReader {
+    /// The formats tried in turn.
+    pub format: Format,
+    /// The zone of dates that name none, and of rounding.
+    pub zone: TimeZone,
+    /// What `now` means.
+    pub now_us: i64,
+}
+
+impl DateReader {
+    /// The default formats (`strict_date_optional_time||epoch_millis`) in UTC.
+    pub fn new(now_us: i64) -> Self {
+        DateReader { format: Format::default(), zone: TimeZone::UTC, now_us }
+    }
+
+    /// Reads a date or date math. With `round_up`, what the text leaves open is filled to its end
+    /// (23:59:59.999999) and `/d` is the last microsecond of the day: what `gt` and `lte` need.
+    pub fn read(&self, text: &str, round_up: bool) -> Result<i64> {
+        if let Some(math) = text.strip_prefix("now") {
+            return self.apply(text, self.now_us, math, round_up);
+        }
+        match text.split_once("||") {
+            Some((date, math)) => self.apply(text, self.read_date(date, false)?, math, round_up),
+            None => self.read_date(text, round_up),
+        }
+    }
+
+    fn read_date(&self, text: &str, round_up: bool) -> Result<i64> {
+        self.format.read(text, round_up, &self.zone).ok_or_else(|| {
+            Error::invalid(format!("failed to parse the date [{text}] with the format [{}]", self.format.as_str()))
+        })
+    }
+
+    fn apply(&self, text: &str, start_us: i64, math: &str, round_up: bool) -> Result<i64> {
+        let bad = |left: &str, what: &str| {
+            let position = text.chars().count() - left.chars().count() + 1;
+            Error::invalid(format!("{what} at character {position} of the date math [{text}]"))
+        };
+        let start = timestamp(start_us).ok_or_else(|| bad(math, "the date is out of range"))?;
+        let mut time = start.to_zoned(self.zone.clone());
+        let mut rest = math;
+        while let Some(operator) = rest.chars().next() {
+            if !"+-/".contains(operator) {
+                return Err(bad(rest, "expected +, - or /"));
+            }
+            let step = rest;
+            rest = rest.get(1..).unwrap_or_default();
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            let (number, unit) = rest.split_at(digits);
+            let count: i64 = match number {
+                "" => 1,
+                _ => number.parse().map_err(|_| bad(rest, "the number is too large"))?,
+            };
+            let letter = unit.chars().next().ok_or_else(|| bad(unit, "a unit is missing"))?;
+            let named = unit_of(letter).ok_or_else(|| bad(unit, "the unit is one of y, M, w, d, h, m, s: error"))?;
+            rest = unit.get(letter.len_utf8()..).unwrap_or_default();
+            let moved = match operator {
+                '/' if count != 1 => return Err(bad(step, "rounding takes one unit, without a number: error")),
+                '/' => round(&time, named, round_up),
+                '+' => shift(&time, named, count),
+                _ => shift(&time, named, count.saturating_neg()),
+            };
+            time = moved.ok_or_else(|| bad(step, "the date is out of range"))?;
+        }
+        Ok(time.timestamp().as_microsecond())
+    }
+}
+
+fn unit_of(letter: char) -> Option<Unit> {
+    match letter {
+        'y' => Some(Unit::Year),
+        'M' => Some(Unit::Month),
+        'w' => Some(Unit::Week),
+        'd' => Some(Unit::Day),
+        'h' | 'H' => Some(Unit::Hour),
+        'm' => Some(Unit::Minute),
+        's' => Some(Unit::Second),
+        _ => None,
+    }
+}
+
+fn shift(time: &Zoned, unit: Unit, count: i64) -> Option<Zoned> {
+    time.checked_add(unit.span(count)?).ok()
+}
+
+fn round(time: &Zoned, unit: Unit, up: bool) -> Option<Zoned> {
+    let floor = civil_floor(time.datetime(), unit)?;
+    let zone = time.time_zone();
+    if !up {
+        return zone.to_zoned(floor).ok();
+    }
+    let next = zone.to_zoned(floor.checked_add(unit.span(1)?).ok()?).ok()?;
+    let last: Timestamp = timestamp(next.timestamp().as_microsecond().checked_sub(1)?)?;
+    Some(last.to_zoned(zone.clone()))
+}
+
+/// Reads a time zone: an IANA name (`Europe/Berlin`), `UTC`, `Z`, or an offset (`+01:00`, `-0530`, `+2`).
+pub fn parse_time_zone(text: &str) -> Result<TimeZone> {
+    let zone = match text {
+        "Z" | "z" | "UTC" | "GMT" => Some(TimeZone::UTC),
+        _ if text.starts_with(['+', '-']) => parse_offset(text).map(TimeZone::fixed),
+        _ => TimeZone::get(text).ok(),
+    };
+    zone.ok_or_else(|| {
+        Error::invalid(format!("[{text}] is not a time zone: give a name like Europe/Berlin or an offset like +01:00"))
+    })
+}
+
+/// Reads `+01`, `+1`, `+0130`, `+01:30`, `+01:30:15`.
+pub(super) fn parse_offset(text: &str) -> Option<Offset> {
+    let negative = text.starts_with('-');
+    let digits: String = text.get(1..)?.chars().filter(|c| *c != ':').collect();
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let (hours, rest) = digits.split_at(if digits.len() % 2 == 1 { 1 } else { 2 });
+    let part = |text: &str| -> Option<i32> { if text.is_empty() { Some(0) } else { text.parse().ok() } };
+    let (minutes, seconds) = rest.split_at(rest.len().min(2));
+    let (hours, minutes, seconds) = (part(hours)?, part(minutes)?, part(seconds)?);
+    if hours > 18 || minutes > 59 || seconds > 59 || digits.len() > 6 {
+        return None;
+    }
+    let total = hours * 3_600 + minutes * 60 + seconds;
+    Offset::from_seconds(if negative { -total } else { total }).ok()
+}
+
+/// Reads a duration of a whole number and a unit, in microseconds: `30s`, `5m`, `12h`, `7d`, `100ms`,
+/// `10micros`; `nanos` are cut. A length of calendar time (`1M`, `1w`) is not a duration.
+pub fn parse_duration_us(text: &str) -> Result<u64> {
+    let bad = || Error::invalid(format!("[{text}] is not a duration such as 500ms, 30s, 5m, 12h or 7d"));
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let unit_us: u64 = match unit.trim() {
+        "nanos" => return Ok(number / 1_000),
+        "micros" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        "m" => 60_000_000,
+        "h" | "H" => 3_600_000_000,
+        "d" => 86_400_000_000,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(unit_us).filter(|us| i64::try_from(*us).is_ok()).ok_or_else(bad)
+}

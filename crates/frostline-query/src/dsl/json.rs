@@ -1,0 +1,287 @@
+//! Reading JSON requests so that every error says where, and no key goes unread.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::de::{self, Deserialize, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::{Error, Result};
+
+/// Deepest nesting of a request, so that no request exhausts the stack.
+const DEPTH_MAX: usize = 200;
+
+/// A position in a request, printed like `query.bool.must[0]`.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    parent: Option<&'a At<'a>>,
+    step: Step<'a>,
+    depth: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> At<'a> {
+    pub(crate) fn root(name: &'a str) -> Self {
+        At { parent: None, step: Step::Key(name), depth: 0 }
+    }
+
+    pub(crate) fn key(&'a self, key: &'a str) -> At<'a> {
+        At { parent: Some(self), step: Step::Key(key), depth: self.depth + 1 }
+    }
+
+    pub(crate) fn index(&'a self, index: usize) -> At<'a> {
+        At { parent: Some(self), step: Step::Index(index), depth: self.depth + 1 }
+    }
+
+    /// An `Invalid` error about this position.
+    pub(crate) fn invalid(&self, what: impl fmt::Display) -> Error {
+        Error::invalid(format!("{what}, at `{self}`"))
+    }
+
+    /// The error for what Frostline knows and does not do.
+    pub(crate) fn unsupported(&self, kind: &str, why: &str) -> Error {
+        self.invalid(format_args!("[{kind}] is not supported: {why}"))
+    }
+
+    pub(crate) fn check_depth(&self) -> Result<()> {
+        if self.depth > DEPTH_MAX {
+            return Err(Error::invalid(format!("the request is nested more than {DEPTH_MAX} levels deep")));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        match self.step {
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) if self.parent.is_none() || key.is_empty() => f.write_str(key),
+            Step::Key(key) => {
+                let dot = if self.parent.is_some_and(At::prints_nothing) { "" } else { "." };
+                write!(f, "{dot}{key}")
+            }
+        }
+    }
+}
+
+impl At<'_> {
+    fn prints_nothing(&self) -> bool {
+        self.parent.is_none() && matches!(self.step, Step::Key(""))
+    }
+}
+
+/// A JSON object whose keys are taken one by one; [`Object::finish`] refuses what was not taken.
+pub(crate) struct Object<'a> {
+    at: &'a At<'a>,
+    map: &'a Map<String, Value>,
+    taken: BTreeSet<&'static str>,
+}
+
+impl<'a> Object<'a> {
+    pub(crate) fn new(value: &'a Value, at: &'a At<'a>) -> Result<Self> {
+        let map = value.as_object().ok_or_else(|| at.invalid(format_args!("expected an object, found {}", kind(value))))?;
+        Ok(Object { at, map, taken: BTreeSet::new() })
+    }
+
+    /// The value of a key; null counts as absent.
+    pub(crate) fn take(&mut self, key: &'static str) -> Option<&'a Value> {
+        self.taken.insert(key);
+        self.map.get(key).filter(|value| !value.is_null())
+    }
+
+    /// Accepts keys that cannot change the answer.
+    pub(crate) fn ignore(&mut self, keys: &[&'static str]) {
+        self.taken.extend(keys);
+    }
+
+    /// Keys that Frostline knows and refuses, each with the reason.
+    pub(crate) fn refuse(&mut self, keys: &[(&'static str, &str)]) -> Result<()> {
+        for (key, why) in keys {
+            if self.take(key).is_some() {
+                return Err(self.at.unsupported(key, why));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn string(&mut self, key: &'static str) -> Result<Option<&'a str>> {
+        let at = self.at;
+        self.take(key).map(|value| string(value, &at.key(key))).transpose()
+    }
+
+    pub(crate) fn boolean(&mut self, key: &'static str) -> Result<Option<bool>> {
+        let at = self.at;
+        self.take(key).map(|value| boolean(value, &at.key(key))).transpose()
+    }
+
+    pub(crate) fn unsigned(&mut self, key: &'static str) -> Result<Option<u64>> {
+        let at = self.at;
+        self.take(key).map(|value| unsigned(value, &at.key(key))).transpose()
+    }
+
+    /// Refuses the first key that nobody took.
+    pub(crate) fn finish(self) -> Result<()> {
+        match self.map.keys().find(|key| !self.taken.contains(key.as_str())) {
+            Some(key) => Err(self.at.invalid(format_args!("unknown key [{key}]"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The only entry of an object, as in `{"term": {"FIELD": …}}`.
+pub(crate) fn only_entry<'a>(value: &'a Value, at: &At<'_>, what: &str) -> Result<(&'a str, &'a Value)> {
+    let map = value.as_object().ok_or_else(|| at.invalid(format_args!("expected an object with {what}, found {}", kind(value))))?;
+    let mut entries = map.iter();
+    match (entries.next(), entries.next()) {
+        (Some((key, value)), None) => Ok((key, value)),
+        (None, _) => Err(at.invalid(format_args!("expected {what}, found an empty object"))),
+        (Some((first, _)), Some((second, _))) => {
+            Err(at.invalid(format_args!("expected only {what}, found [{first}] and [{second}]")))
+        }
+    }
+}
+
+/// One value or an array of them, with positions.
+pub(crate) fn each<'a>(value: &'a Value, at: &At<'_>, mut visit: impl FnMut(&'a Value, &At<'_>) -> Result<()>) -> Result<()> {
+    match value {
+        Value::Array(items) => items.iter().enumerate().try_for_each(|(i, item)| visit(item, &at.index(i))),
+        one => visit(one, at),
+    }
+}
+
+/// One string or an array of strings.
+pub(crate) fn strings(value: &Value, at: &At<'_>) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    each(value, at, |item, at| {
+        all.push(string(item, at)?.to_owned());
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+pub(crate) fn string<'a>(value: &'a Value, at: &At<'_>) -> Result<&'a str> {
+    value.as_str().ok_or_else(|| at.invalid(format_args!("expected a string, found {}", kind(value))))
+}
+
+pub(crate) fn boolean(value: &Value, at: &At<'_>) -> Result<bool> {
+    match value {
+        Value::Bool(flag) => Ok(*flag),
+        Value::String(text) if text == "true" => Ok(true),
+        Value::String(text) if text == "false" => Ok(false),
+        other => Err(at.invalid(format_args!("expected true or false, found {}", kind(other)))),
+    }
+}
+
+pub(crate) fn unsigned(value: &Value, at: &At<'_>) -> Result<u64> {
+    let number = match value {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    number.ok_or_else(|| at.invalid(format_args!("expected a whole number of at least 0, found {}", shown(value))))
+}
+
+/// The text of a scalar as a user would write it.
+pub(crate) fn scalar_text(value: &Value, at: &At<'_>) -> Result<String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Bool(flag) => Ok(flag.to_string()),
+        other => Err(at.invalid(format_args!("expected a value, found {}", kind(other)))),
+    }
+}
+
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        Value::String(text) if text.len() <= 40 => format!("\"{text}\""),
+        other => kind(other).to_owned(),
+    }
+}
+
+/// Parses a JSON text, refusing a key given twice in one object: which one would count is a guess.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value> {
+    let Strict(value) = serde_json::from_slice(bytes)
+        .map_err(|error| Error::invalid(format!("the request body is not valid JSON: {error}")))?;
+    Ok(value)
+}
+
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrictVisitor).map(Strict)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Strict(item)) = items.next_element()? {
+            all.push(item);
+        }
+        Ok(Value::Array(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some((key, Strict(value))) = entries.next_entry::<String, Strict>()? {
+            if map.contains_key(&key) {
+                return Err(de::Error::custom(format_args!("duplicate key [{key}]")));
+            }
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
+}

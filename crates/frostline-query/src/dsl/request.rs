@@ -1,0 +1,522 @@
+//! The search body: what to find, how to order it, what to show of it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::json::{self, At, Object};
+use super::text::wildcard_matches;
+use super::{Context, query};
+use crate::filter::{Filter, Scalar};
+use crate::{Error, Result};
+
+/// Most hits that `from` + `size` may reach: each of them must be held and sorted at once.
+pub const HITS_WINDOW_MAX: usize = 10_000;
+
+const SIZE_DEFAULT: usize = 10;
+
+/// A search body, read and checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchRequest {
+    /// Which documents are counted, aggregated and (with `post_filter`) shown.
+    pub filter: Filter,
+    /// Which of the matching documents are hits; aggregations do not see it.
+    pub post_filter: Option<Filter>,
+    /// Hits to skip; `from + size` is at most [`HITS_WINDOW_MAX`].
+    pub from: usize,
+    /// Hits to return.
+    pub size: usize,
+    /// The order of hits, most significant first. Empty: nothing was asked for.
+    pub sort: Vec<Sort>,
+    /// Only hits after this position in the order; as many values as `sort` has keys, none of them an
+    /// array or an object (null stands for a missing value). `from` is 0 then.
+    pub search_after: Option<Vec<Value>>,
+    /// How exactly hits are counted.
+    pub track_total_hits: TotalHits,
+    /// Which parts of `_source` are returned.
+    pub source: SourceFilter,
+    /// Fields to return beside `_source`; names may hold `*`.
+    pub fields: Vec<FieldFormat>,
+    /// Fields to return from columns; names may hold `*`.
+    pub docvalue_fields: Vec<FieldFormat>,
+    /// The raw `aggs` object, if there is one.
+    pub aggs: Option<Map<String, Value>>,
+    /// How long the search may take before it answers with what it has.
+    pub timeout_ms: Option<u64>,
+    /// Whether hits carry a `_version` (always 1: documents never change).
+    pub version: bool,
+    /// Whether hits carry `_seq_no` and `_primary_term`.
+    pub seq_no_primary_term: bool,
+}
+
+/// One key of the order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sort {
+    /// What is compared.
+    pub by: SortBy,
+    /// Largest first.
+    pub descending: bool,
+    /// Where documents without a value go.
+    pub missing: Missing,
+    /// Which value counts when there are several; None: the smallest ascending, the largest descending.
+    pub mode: Option<SortMode>,
+    /// Date format of the sort values in the answer (`epoch_millis`, `yyyy-MM-dd`, …).
+    pub format: Option<String>,
+    /// The type to assume where the field is unknown: it then sorts as missing. None: the same, since
+    /// no mapping knows every field of a log.
+    pub unmapped_type: Option<String>,
+}
+
+/// What a sort key compares.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum SortBy {
+    /// `_score`: the same for every document.
+    Score,
+    /// `_doc`: whatever order is cheapest, the same at every repetition.
+    Doc,
+    /// The values of a field (a user path; `field.keyword` as in [`Filter`]).
+    Field(String),
+}
+
+/// Where documents without a value go in the order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Missing {
+    /// After all others, in either direction.
+    Last,
+    /// Before all others, in either direction.
+    First,
+    /// As if the document had this value.
+    Value(Scalar),
+}
+
+/// Which of several values a document is sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SortMode {
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The sum; numbers only.
+    Sum,
+    /// The mean; numbers only.
+    Avg,
+    /// The median; numbers only.
+    Median,
+}
+
+/// How exactly hits are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TotalHits {
+    /// All of them. The default here: digests and postings make it cheap.
+    Exact,
+    /// Exactly up to this many, then `"relation": "gte"` is allowed.
+    UpTo(u64),
+    /// Not at all; the answer has no `hits.total`.
+    No,
+}
+
+/// A field to return with a hit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FieldFormat {
+    /// A user path, perhaps with `*`.
+    pub field: String,
+    /// Date format of its values.
+    pub format: Option<String>,
+}
+
+impl FieldFormat {
+    /// Whether this asks for the field `path`.
+    pub fn matches(&self, path: &str) -> bool {
+        wildcard_matches(&self.field, path)
+    }
+}
+
+/// Which parts of `_source` are returned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum SourceFilter {
+    /// The whole, byte for byte.
+    All,
+    /// None of it.
+    None,
+    /// The parts that an `includes` pattern names (all, if there is no pattern) and no `excludes` pattern does.
+    Parts {
+        /// Paths with `*`; naming an object names everything inside.
+        includes: Vec<String>,
+        /// The same.
+        excludes: Vec<String>,
+    },
+}
+
+impl SourceFilter {
+    /// The part of `source` to return; None when no `_source` is to be returned at all.
+    pub fn apply(&self, source: &Value) -> Option<Value> {
+        match self {
+            SourceFilter::All => Some(source.clone()),
+            SourceFilter::None => None,
+            SourceFilter::Parts { includes, excludes } => {
+                let parts = Parts { includes, excludes };
+                Some(parts.of(source, "", includes.is_empty()).unwrap_or_else(|| Value::Object(Map::new())))
+            }
+        }
+    }
+}
+
+struct Parts<'a> {
+    includes: &'a [String],
+    excludes: &'a [String],
+}
+
+impl Parts<'_> {
+    /// What remains of the value at `path`, if anything; `included` says that a parent was named.
+    fn of(&self, value: &Value, path: &str, included: bool) -> Option<Value> {
+        match value {
+            Value::Object(map) => {
+                let kept = self.of_map(map, path, included);
+                (!kept.is_empty() || (included && map.is_empty())).then_some(Value::Object(kept))
+            }
+            Value::Array(items) => {
+                let kept: Vec<Value> = items.iter().filter_map(|item| self.of(item, path, included)).collect();
+                (!kept.is_empty() || (included && items.is_empty())).then_some(Value::Array(kept))
+            }
+            leaf => included.then(|| leaf.clone()),
+        }
+    }
+
+    fn of_map(&self, map: &Map<String, Value>, path: &str, included: bool) -> Map<String, Value> {
+        let mut kept = Map::new();
+        for (key, value) in map {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            if self.excludes.iter().any(|pattern| wildcard_matches(pattern, &path)) {
+                continue;
+            }
+            let included = included || self.includes.iter().any(|pattern| wildcard_matches(pattern, &path));
+            if let Some(value) = self.of(value, &path, included) {
+                kept.insert(key.clone(), value);
+            }
+        }
+        kept
+    }
+}
+
+impl Default for SearchRequest {
+    /// `{}`: every document, ten of them shown.
+    fn default() -> Self {
+        SearchRequest {
+            filter: Filter::All,
+            post_filter: None,
+            from: 0,
+            size: SIZE_DEFAULT,
+            sort: Vec::new(),
+            search_after: None,
+            track_total_hits: TotalHits::Exact,
+            source: SourceFilter::All,
+            fields: Vec::new(),
+            docvalue_fields: Vec::new(),
+            aggs: None,
+            timeout_ms: None,
+            version: false,
+            seq_no_primary_term: false,
+        }
+    }
+}
+
+/// Keys of the body that are known and refused, with what to do instead.
+const REFUSED: &[(&str, &str)] = &[
+    ("knn", "there are no vectors in an index"),
+    ("retriever", "there is no relevance score; use query"),
+    ("rank", "there is no relevance score; sort by a field"),
+    ("rescore", "there is no relevance score; sort by a field"),
+    ("min_score", "there is no relevance score; filter with query"),
+    ("collapse", "use a terms aggregation with top_hits"),
+    ("highlight", "hits are returned as they were stored"),
+    ("suggest", "use a terms aggregation with a prefix query"),
+    ("script_fields", "scripts are not run; use SQL for computed columns"),
+    ("runtime_mappings", "scripts are not run; use SQL for computed columns"),
+    ("slice", "page with search_after"),
+    ("pit", "page with search_after; a sealed index does not change under a search"),
+    ("ext", "no extension is known"),
+];
+
+impl SearchRequest {
+    /// Reads a search body. An empty body is `{}`.
+    pub fn parse(body: &[u8], context: &Context<'_>) -> Result<SearchRequest> {
+        if body.trim_ascii().is_empty() {
+            return Ok(SearchRequest::default());
+        }
+        Self::from_value(&json::parse(body)?, context)
+    }
+
+    /// Reads a search body that is JSON already.
+    pub fn from_value(body: &Value, context: &Context<'_>) -> Result<SearchRequest> {
+        let at = At::root("");
+        let mut body = Object::new(body, &at).map_err(|_| Error::invalid("the request body is not a JSON object"))?;
+        body.refuse(REFUSED)?;
+        refuse_true(&mut body, &at, "explain", "there is no score to explain")?;
+        refuse_true(&mut body, &at, "profile", "the answer's cost says what was read; `frostline explain` shows the plan")?;
+        if body.unsigned("terminate_after")?.is_some_and(|count| count > 0) {
+            return Err(at.unsupported("terminate_after", "it would make the answer depend on chance; use size"));
+        }
+        // Scores and statistics groups change nothing in which documents are returned.
+        body.ignore(&["track_scores", "indices_boost", "stats"]);
+        let mut request = SearchRequest {
+            filter: clause(&mut body, &at, "query", context)?.unwrap_or(Filter::All),
+            post_filter: clause(&mut body, &at, "post_filter", context)?,
+            track_total_hits: total_hits(&mut body, &at)?,
+            source: body.take("_source").map_or(Ok(SourceFilter::All), |value| source(value, &at.key("_source")))?,
+            fields: field_formats(&mut body, &at, "fields")?,
+            docvalue_fields: field_formats(&mut body, &at, "docvalue_fields")?,
+            aggs: aggregations(&mut body, &at)?,
+            timeout_ms: timeout(&mut body, &at)?,
+            version: body.boolean("version")?.unwrap_or(false),
+            seq_no_primary_term: body.boolean("seq_no_primary_term")?.unwrap_or(false),
+            sort: body.take("sort").map_or(Ok(Vec::new()), |value| sort(value, &at.key("sort")))?,
+            ..SearchRequest::default()
+        };
+        stored_fields(&mut body, &at, &mut request)?;
+        window(&mut body, &at, &mut request)?;
+        body.finish()?;
+        Ok(request)
+    }
+}
+
+fn clause(body: &mut Object<'_>, at: &At<'_>, key: &'static str, context: &Context<'_>) -> Result<Option<Filter>> {
+    body.take(key).map(|value| query::parse(value, &at.key(key), context)).transpose()
+}
+
+fn refuse_true(body: &mut Object<'_>, at: &At<'_>, key: &'static str, why: &str) -> Result<()> {
+    match body.boolean(key)? {
+        Some(true) => Err(at.unsupported(key, why)),
+        _ => Ok(()),
+    }
+}
+
+fn total_hits(body: &mut Object<'_>, at: &At<'_>) -> Result<TotalHits> {
+    let key = "track_total_hits";
+    match body.take(key) {
+        None | Some(Value::Bool(true)) => Ok(TotalHits::Exact),
+        Some(Value::Bool(false)) => Ok(TotalHits::No),
+        Some(Value::Number(number)) if number.as_i64() == Some(-1) => Ok(TotalHits::No),
+        Some(Value::String(text)) if text == "true" => Ok(TotalHits::Exact),
+        Some(Value::String(text)) if text == "false" => Ok(TotalHits::No),
+        Some(value) => json::unsigned(value, &at.key(key)).map(TotalHits::UpTo),
+    }
+}
+
+fn aggregations(body: &mut Object<'_>, at: &At<'_>) -> Result<Option<Map<String, Value>>> {
+    let (key, value) = match (body.take("aggs"), body.take("aggregations")) {
+        (Some(_), Some(_)) => return Err(Error::invalid("[aggs] and [aggregations] are one key: give one of them")),
+        (Some(value), None) => ("aggs", value),
+        (None, Some(value)) => ("aggregations", value),
+        (None, None) => return Ok(None),
+    };
+    match value {
+        Value::Object(map) => Ok(Some(map.clone())),
+        other => Err(at.key(key).invalid(format_args!("expected an object, found {}", json::kind(other)))),
+    }
+}
+
+fn timeout(body: &mut Object<'_>, at: &At<'_>) -> Result<Option<u64>> {
+    let Some(text) = body.string("timeout")? else { return Ok(None) };
+    if text == "-1" {
+        return Ok(None);
+    }
+    let us = super::date::parse_duration_us(text).map_err(|error| at.key("timeout").invalid(error))?;
+    Ok(Some(us.div_ceil(1_000)))
+}
+
+/// `from`, `size` and `search_after`, which limit one another.
+fn window(body: &mut Object<'_>, at: &At<'_>, request: &mut SearchRequest) -> Result<()> {
+    if let Some(size) = body.unsigned("size")? {
+        request.size = usize::try_from(size).unwrap_or(usize::MAX);
+    }
+    let from = body.take("from");
+    let unset = from.and_then(Value::as_i64) == Some(-1);
+    if let Some(from) = from.filter(|_| !unset) {
+        request.from = usize::try_from(json::unsigned(from, &at.key("from"))?).unwrap_or(usize::MAX);
+    }
+    let reach = request.from.saturating_add(request.size);
+    if reach > HITS_WINDOW_MAX {
+        return Err(Error::invalid(format!(
+            "from + size is {reach}, more than {HITS_WINDOW_MAX}: all hits up to there would be held and sorted at \
+             once; page with search_after and the sort values of the last hit instead"
+        )));
+    }
+    request.search_after = search_after(body, at, request)?;
+    Ok(())
+}
+
+fn search_after(body: &mut Object<'_>, at: &At<'_>, request: &SearchRequest) -> Result<Option<Vec<Value>>> {
+    let key = "search_after";
+    let Some(value) = body.take(key) else { return Ok(None) };
+    let at = at.key(key);
+    let values = value.as_array().ok_or_else(|| at.invalid("expected an array of sort values"))?;
+    if request.sort.is_empty() {
+        return Err(at.invalid("[search_after] needs [sort]"));
+    }
+    if values.len() != request.sort.len() {
+        let (given, keys) = (values.len(), request.sort.len());
+        return Err(at.invalid(format_args!("[search_after] has {given} values, but [sort] has {keys} keys")));
+    }
+    if request.from > 0 {
+        return Err(at.invalid("[from] must be 0 with [search_after]"));
+    }
+    if values.iter().any(|value| value.is_array() || value.is_object()) {
+        return Err(at.invalid("a sort value is a string, a number, a boolean or null"));
+    }
+    Ok(Some(values.clone()))
+}
+
+fn source(value: &Value, at: &At<'_>) -> Result<SourceFilter> {
+    match value {
+        Value::Bool(true) => Ok(SourceFilter::All),
+        Value::Bool(false) => Ok(SourceFilter::None),
+        Value::String(text) if text == "true" => Ok(SourceFilter::All),
+        Value::String(text) if text == "false" => Ok(SourceFilter::None),
+        Value::Object(_) => source_parts(value, at),
+        names => Ok(SourceFilter::Parts { includes: json::strings(names, at)?, excludes: Vec::new() }),
+    }
+}
+
+fn source_parts(value: &Value, at: &At<'_>) -> Result<SourceFilter> {
+    let mut object = Object::new(value, at)?;
+    let mut list = |keys: [&'static str; 2]| -> Result<Vec<String>> {
+        let mut all = Vec::new();
+        for key in keys {
+            if let Some(value) = object.take(key) {
+                all.extend(json::strings(value, &at.key(key))?);
+            }
+        }
+        Ok(all)
+    };
+    let includes = list(["includes", "include"])?;
+    let excludes = list(["excludes", "exclude"])?;
+    object.finish()?;
+    match includes.is_empty() && excludes.is_empty() {
+        true => Ok(SourceFilter::All),
+        false => Ok(SourceFilter::Parts { includes, excludes }),
+    }
+}
+
+fn field_formats(body: &mut Object<'_>, at: &At<'_>, key: &'static str) -> Result<Vec<FieldFormat>> {
+    let Some(value) = body.take(key) else { return Ok(Vec::new()) };
+    let mut fields = Vec::new();
+    json::each(value, &at.key(key), |item, at| {
+        fields.push(field_format(item, at)?);
+        Ok(())
+    })?;
+    Ok(fields)
+}
+
+fn field_format(value: &Value, at: &At<'_>) -> Result<FieldFormat> {
+    if let Value::String(field) = value {
+        return Ok(FieldFormat { field: field.clone(), format: None });
+    }
+    let mut object = Object::new(value, at)?;
+    object.ignore(&["include_unmapped"]);
+    let field = object.string("field")?.ok_or_else(|| at.invalid("[field] is missing"))?.to_owned();
+    let format = object.string("format")?.map(str::to_owned).filter(|format| format != "use_field_mapping");
+    if let Some(format) = &format {
+        super::date::Format::parse(format).map_err(|error| at.invalid(error))?;
+    }
+    object.finish()?;
+    Ok(FieldFormat { field, format })
+}
+
+/// Nothing is stored but `_source`: `_none_` turns it off, and names are refused rather than ignored.
+fn stored_fields(body: &mut Object<'_>, at: &At<'_>, request: &mut SearchRequest) -> Result<()> {
+    let key = "stored_fields";
+    let Some(value) = body.take(key) else { return Ok(()) };
+    let at = at.key(key);
+    for name in json::strings(value, &at)? {
+        match name.as_str() {
+            "_none_" => request.source = SourceFilter::None,
+            "*" | "_source" | "_id" | "_routing" => {}
+            other => return Err(at.invalid(format_args!("no field is stored apart, [{other}] neither: use fields or _source"))),
+        }
+    }
+    Ok(())
+}
+
+fn sort(value: &Value, at: &At<'_>) -> Result<Vec<Sort>> {
+    let mut keys = Vec::new();
+    json::each(value, at, |item, at| {
+        keys.push(sort_key(item, at)?);
+        Ok(())
+    })?;
+    Ok(keys)
+}
+
+fn sort_key(value: &Value, at: &At<'_>) -> Result<Sort> {
+    if let Value::String(name) = value {
+        return Ok(Sort::named(name));
+    }
+    let (name, how) = json::only_entry(value, at, "one field to sort by; give several as an array")?;
+    let at = at.key(name);
+    let mut key = Sort::named(name);
+    match how {
+        Value::String(order) => key.descending = descending(order, &at)?,
+        how => sort_options(&mut key, how, &at)?,
+    }
+    Ok(key)
+}
+
+fn sort_options(key: &mut Sort, how: &Value, at: &At<'_>) -> Result<()> {
+    if matches!(key.by, SortBy::Field(ref name) if name == "_geo_distance" || name == "_script") {
+        return Err(at.invalid("sorting by [_geo_distance] or [_script] is not supported"));
+    }
+    let mut options = Object::new(how, at)?;
+    options.refuse(&[("nested", "objects in arrays are flattened"), ("nested_path", "objects in arrays are flattened")])?;
+    options.ignore(&["numeric_type"]);
+    if let Some(order) = options.string("order")? {
+        key.descending = descending(order, &at.key("order"))?;
+    }
+    if let Some(missing) = options.take("missing") {
+        key.missing = missing_place(missing, &at.key("missing"))?;
+    }
+    key.mode = options.string("mode")?.map(|mode| sort_mode(mode, &at.key("mode"))).transpose()?;
+    key.format = options.string("format")?.map(str::to_owned);
+    if let Some(format) = &key.format {
+        super::date::Format::parse(format).map_err(|error| at.key("format").invalid(error))?;
+    }
+    key.unmapped_type = options.string("unmapped_type")?.map(str::to_owned);
+    options.finish()
+}
+
+fn descending(order: &str, at: &At<'_>) -> Result<bool> {
+    match order.to_ascii_lowercase().as_str() {
+        "asc" => Ok(false),
+        "desc" => Ok(true),
+        _ => Err(at.invalid(format_args!("the order is asc or desc, not [{order}]"))),
+    }
+}
+
+fn missing_place(value: &Value, at: &At<'_>) -> Result<Missing> {
+    match value.as_str() {
+        Some("_last") => Ok(Missing::Last),
+        Some("_first") => Ok(Missing::First),
+        _ => query::scalar(value, at).map(Missing::Value),
+    }
+}
+
+fn sort_mode(mode: &str, at: &At<'_>) -> Result<SortMode> {
+    match mode {
+        "min" => Ok(SortMode::Min),
+        "max" => Ok(SortMode::Max),
+        "sum" => Ok(SortMode::Sum),
+        "avg" => Ok(SortMode::Avg),
+        "median" => Ok(SortMode::Median),
+        _ => Err(at.invalid(format_args!("the mode is min, max, sum, avg or median, not [{mode}]"))),
+    }
+}
+
+impl Sort {
+    /// A key as a bare name gives it: ascending, but `_score` descending.
+    fn named(name: &str) -> Sort {
+        let by = match name {
+            "_score" => SortBy::Score,
+            "_doc" | "_shard_doc" => SortBy::Doc,
+            field => SortBy::Field(field.to_owned()),
+        };
+        let descending = by == SortBy::Score;
+        Sort { by, descending, missing: Missing::Last, mode: None, format: None, unmapped_type: None }
+    }
+}
