@@ -1,2 +1,16 @@
 //! (being written)
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod document;
+mod mapping;
+mod values;
+
+pub use document::{Document, Limits, PathId, Value, parse_document};
+pub use frostline_base::{Error, Result};
+pub use mapping::{
+    Conflict, DYNAMIC_COLUMN, Field, FieldType, Mapping, Mode, Placement, Reading, Resolved, SOURCE_COLUMN,
+    TIME_COLUMN, TIME_FIELD, ValueType,
+};
+pub use values::{
+    ip_address, ip_text, number_text, parse_cidr, parse_date, parse_ip, parse_time_field, value_token,
+};

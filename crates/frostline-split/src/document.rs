@@ -1,0 +1,623 @@
+//! One JSON document, flattened to paths and typed values in one pass over its bytes.
+//!
+//! - Nested objects join their keys with dots; arrays, also of objects, give a path several values.
+//!   `null`, `[]` and `{}` give none.
+//! - A value's type is its own unless the mapping declares one that it can be read as.
+//! - Numbers are finite: one too large for a double (`1e400`) is kept as text, as written.
+//! - Any bytes give a document or an `Invalid` error that names the place; nothing panics.
+//! - A [`Document`] is reused: its buffers and its path numbers live on, so that the thousandth
+//!   document of a kind allocates nothing.
+
+use crate::mapping::{FieldType, Mapping, Mode, ValueType};
+use crate::values::{parse_date, parse_double, parse_ip, parse_long, parse_time_field, whole_number};
+use crate::{Error, Result};
+
+mod paths;
+
+use paths::{NodeId, Paths, Plan};
+
+/// A typed value of a document. `Ip` and `Text` are as written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// `true` or `false`.
+    Boolean(bool),
+    /// An integer that fits 64 bits.
+    Long(i64),
+    /// Any other number; always finite.
+    Double(f64),
+    /// Microseconds since 1970-01-01 UTC.
+    Date(i64),
+    /// An IPv4 or IPv6 address; [`crate::parse_ip`] reads it.
+    Ip(&'a str),
+    /// Any other text.
+    Text(&'a str),
+}
+
+/// The number of a path inside one [`Document`]; stable for the life of that `Document`, counted from
+/// zero without gaps, so that it can index an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PathId(pub u32);
+
+/// How much one document may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the JSON text.
+    pub document_bytes_max: usize,
+    /// Objects and arrays inside each other; never more than 128.
+    pub depth_max: usize,
+    /// Distinct paths of one document, those of objects included.
+    pub fields_max: usize,
+    /// Values of one document, all fields together.
+    pub values_max: usize,
+    /// Bytes of one path.
+    pub path_bytes_max: usize,
+}
+
+impl Value<'_> {
+    /// The value's type.
+    pub fn ty(&self) -> ValueType {
+        match self {
+            Value::Boolean(_) => ValueType::Boolean,
+            Value::Long(_) => ValueType::Long,
+            Value::Double(_) => ValueType::Double,
+            Value::Date(_) => ValueType::Date,
+            Value::Ip(_) => ValueType::Ip,
+            Value::Text(_) => ValueType::Text,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            document_bytes_max: 16 << 20,
+            depth_max: 64,
+            fields_max: 5_000,
+            values_max: 1_000_000,
+            path_bytes_max: 1_024,
+        }
+    }
+}
+
+/// A parsed document, and the buffers and path numbers that the next one reuses.
+#[derive(Debug, Default)]
+pub struct Document {
+    /// The document's time in microseconds, from the mapping's time field. That value is then in no
+    /// field: it is the column `_timestamp`. A value of the time field that is no time stays an
+    /// ordinary value.
+    pub time_us: Option<i64>,
+    values: Vec<(PathId, Stored)>,
+    text: String,
+    paths: Paths,
+    key: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stored {
+    Boolean(bool),
+    Long(i64),
+    Double(f64),
+    Date(i64),
+    Ip { start: u32, end: u32 },
+    Text { start: u32, end: u32 },
+}
+
+impl Document {
+    /// An empty document that knows no path.
+    pub fn new() -> Document {
+        Document::default()
+    }
+
+    /// The values in the order of the document.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = (PathId, Value<'_>)> {
+        self.values.iter().map(|(path, stored)| (*path, self.value(*stored)))
+    }
+
+    /// The path of a number that this `Document` gave out.
+    pub fn path(&self, id: PathId) -> &str {
+        self.paths.path(id)
+    }
+
+    /// How many paths have numbers: one more than the greatest.
+    pub fn path_count(&self) -> usize {
+        self.paths.count()
+    }
+
+    /// About how much memory the buffers and the paths hold.
+    pub fn memory_bytes(&self) -> usize {
+        self.text.capacity()
+            + self.values.capacity() * size_of::<(PathId, Stored)>()
+            + self.paths.memory_bytes()
+    }
+
+    fn value(&self, stored: Stored) -> Value<'_> {
+        let text = |start: u32, end: u32| self.text.get(start as usize..end as usize).unwrap_or_default();
+        match stored {
+            Stored::Boolean(truth) => Value::Boolean(truth),
+            Stored::Long(number) => Value::Long(number),
+            Stored::Double(number) => Value::Double(number),
+            Stored::Date(time_us) => Value::Date(time_us),
+            Stored::Ip { start, end } => Value::Ip(text(start, end)),
+            Stored::Text { start, end } => Value::Text(text(start, end)),
+        }
+    }
+}
+
+/// Reads one JSON object into `out`, which forgets the document before. `Invalid`, naming the field or
+/// the byte and the reason, where `source` is not one JSON object of UTF-8 text, repeats a key, goes
+/// beyond `limits`, or is refused by a strict mapping; `out` then holds part of the document.
+pub fn parse_document(source: &[u8], mapping: &Mapping, limits: &Limits, out: &mut Document) -> Result<()> {
+    out.time_us = None;
+    out.values.clear();
+    out.text.clear();
+    let bytes_max = limits.document_bytes_max.min(u32::MAX as usize / 2);
+    if source.len() > bytes_max {
+        let what = format!("a document of {} bytes is larger than {bytes_max}", source.len());
+        return Err(Error::invalid(what));
+    }
+    let text = match std::str::from_utf8(source) {
+        Ok(text) => text,
+        Err(error) => return Err(invalid_at("not UTF-8", error.valid_up_to())),
+    };
+    out.paths.begin_document(mapping);
+    let depth_max = limits.depth_max.min(DEPTH_MAX);
+    let mut parser = Parser { text, at: 0, depth: 0, depth_max, fields: 0, mapping, limits, out };
+    parser.document()
+}
+
+/// Where the parser's recursion ends whatever the limits say; readers of JSON in general go no deeper.
+const DEPTH_MAX: usize = 128;
+
+/// How much of a refused value an error shows, in characters.
+const SHOWN_MAX: usize = 80;
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+    depth_max: usize,
+    fields: usize,
+    mapping: &'a Mapping,
+    limits: &'a Limits,
+    out: &'a mut Document,
+}
+
+impl<'a> Parser<'a> {
+    fn document(&mut self) -> Result<()> {
+        if self.next_byte() != Some(b'{') {
+            return Err(self.invalid("a document is a JSON object"));
+        }
+        self.object(NodeId::ROOT)?;
+        match self.next_byte() {
+            None => Ok(()),
+            Some(_) => Err(self.invalid("something follows the document")),
+        }
+    }
+
+    fn value(&mut self, node: NodeId) -> Result<()> {
+        match self.next_byte() {
+            Some(b'"') => self.string(node),
+            Some(b'{') => self.object(node),
+            Some(b'[') => self.array(node),
+            Some(b'-' | b'0'..=b'9') => self.number(node),
+            Some(b't') => self.boolean(node, "true"),
+            Some(b'f') => self.boolean(node, "false"),
+            Some(b'n') => self.word("null"),
+            Some(_) => Err(self.invalid("no JSON value")),
+            None => Err(self.invalid("the document ends too early")),
+        }
+    }
+
+    /// From its `{` to after its `}`.
+    fn object(&mut self, node: NodeId) -> Result<()> {
+        self.enter(node)?;
+        let object = self.out.paths.begin_object();
+        if self.next_byte() == Some(b'}') {
+            return self.leave();
+        }
+        loop {
+            let child = self.key(node)?;
+            if !self.out.paths.is_first_in(child, object) {
+                return Err(self.refused(child, "the key appears twice in one object"));
+            }
+            self.expect(b':', "no ':' after a key")?;
+            self.value(child)?;
+            match self.next_byte() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => return self.leave(),
+                _ => return Err(self.invalid("no ',' or '}' after a value")),
+            }
+        }
+    }
+
+    /// From its `[` to after its `]`.
+    fn array(&mut self, node: NodeId) -> Result<()> {
+        self.enter(node)?;
+        if self.next_byte() == Some(b']') {
+            return self.leave();
+        }
+        loop {
+            self.value(node)?;
+            match self.next_byte() {
+                Some(b',') => self.at += 1,
+                Some(b']') => return self.leave(),
+                _ => return Err(self.invalid("no ',' or ']' after a value")),
+            }
+        }
+    }
+
+    fn enter(&mut self, node: NodeId) -> Result<()> {
+        self.at += 1;
+        self.depth += 1;
+        if self.depth > self.depth_max {
+            let what = format!("deeper than {} objects and arrays", self.depth_max);
+            return Err(self.refused(node, &what));
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) -> Result<()> {
+        self.at += 1;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn key(&mut self, parent: NodeId) -> Result<NodeId> {
+        if self.next_byte() != Some(b'"') {
+            return Err(self.invalid("no key where one is needed"));
+        }
+        let raw = self.raw_string()?;
+        let child = if raw.contains_escapes {
+            let mut key = std::mem::take(&mut self.out.key);
+            key.clear();
+            self.unescape(&raw, &mut key)?;
+            let child = self.out.paths.child(parent, &key, self.mapping, self.limits.path_bytes_max);
+            self.out.key = key;
+            child
+        } else {
+            self.out.paths.child(parent, raw.text, self.mapping, self.limits.path_bytes_max)
+        };
+        let child = child?;
+        if self.out.paths.is_first_in_document(child) {
+            self.fields += 1;
+            if self.fields > self.limits.fields_max {
+                let what = format!("the document has more than {} fields", self.limits.fields_max);
+                return Err(self.refused(child, &what));
+            }
+        }
+        Ok(child)
+    }
+
+    fn string(&mut self, node: NodeId) -> Result<()> {
+        let raw = self.raw_string()?;
+        let start = self.out.text.len();
+        if raw.contains_escapes {
+            let mut text = std::mem::take(&mut self.out.text);
+            let outcome = self.unescape(&raw, &mut text);
+            self.out.text = text;
+            outcome?;
+        } else {
+            self.out.text.push_str(raw.text);
+        }
+        let natural = classify(self.written(start), start);
+        self.add(node, natural, start)
+    }
+
+    fn number(&mut self, node: NodeId) -> Result<()> {
+        let raw = self.raw_number()?;
+        let start = self.out.text.len();
+        self.out.text.push_str(raw);
+        let natural = match raw.parse() {
+            Ok(number) => Stored::Long(number),
+            Err(_) => match parse_double(raw) {
+                Some(number) => Stored::Double(number),
+                None => text_from(start, raw.len()),
+            },
+        };
+        self.add(node, natural, start)
+    }
+
+    fn boolean(&mut self, node: NodeId, word: &str) -> Result<()> {
+        self.word(word)?;
+        let start = self.out.text.len();
+        self.out.text.push_str(word);
+        self.add(node, Stored::Boolean(word == "true"), start)
+    }
+
+    /// Adds a value whose text as written is the document's text from `start`. The text stays only
+    /// where the value refers to it.
+    fn add(&mut self, node: NodeId, natural: Stored, start: usize) -> Result<()> {
+        let (path, plan) = self.out.paths.leaf(node);
+        let stored = if plan.is_free() { Some(natural) } else { self.planned(node, plan, natural, start)? };
+        if !matches!(stored, Some(Stored::Ip { .. } | Stored::Text { .. })) {
+            self.out.text.truncate(start);
+        }
+        let Some(stored) = stored else { return Ok(()) };
+        if self.out.values.len() >= self.limits.values_max {
+            let what = format!("the document has more than {} values", self.limits.values_max);
+            return Err(self.refused(node, &what));
+        }
+        self.out.values.push((path, stored));
+        Ok(())
+    }
+
+    /// The value of a field that the mapping says something about; `None` for the time.
+    fn planned(&mut self, node: NodeId, plan: Plan, natural: Stored, start: usize) -> Result<Option<Stored>> {
+        let value = self.out.value(natural);
+        if plan.is_time && self.out.time_us.is_none() {
+            self.out.time_us = parse_time_field(&value);
+            if self.out.time_us.is_some() {
+                return Ok(None);
+            }
+        }
+        if plan.is_unknown {
+            return Err(self.refused(node, "the mapping is strict and has no such field"));
+        }
+        let Some(declared) = plan.declared else { return Ok(Some(natural)) };
+        let value = self.out.value(natural);
+        match coerce(declared, &value, self.written(start), start) {
+            Some(stored) => Ok(Some(stored)),
+            None if self.mapping.mode() == Mode::Dynamic => Ok(Some(natural)),
+            None => {
+                let shown: String = self.written(start).chars().take(SHOWN_MAX).collect();
+                Err(self.refused(node, &format!("{shown:?} is no {}", declared.name())))
+            }
+        }
+    }
+
+    fn written(&self, start: usize) -> &str {
+        self.out.text.get(start..).unwrap_or_default()
+    }
+
+    /// The next byte that is no white space, not consumed.
+    fn next_byte(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        loop {
+            match bytes.get(self.at) {
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
+                other => return other.copied(),
+            }
+        }
+    }
+
+    fn expect(&mut self, byte: u8, what: &str) -> Result<()> {
+        if self.next_byte() != Some(byte) {
+            return Err(self.invalid(what));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str) -> Result<()> {
+        if !self.rest().starts_with(word.as_bytes()) {
+            return Err(self.invalid("no JSON value"));
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
+    /// From an opening quote to after the closing one.
+    fn raw_string(&mut self) -> Result<RawString<'a>> {
+        let start = self.at + 1;
+        let mut contains_escapes = false;
+        self.at = start;
+        loop {
+            self.at += plain_length(self.rest());
+            match self.rest() {
+                [b'"', ..] => break,
+                [b'\\', _, ..] => {
+                    contains_escapes = true;
+                    self.at += 2;
+                }
+                [] | [b'\\'] => return Err(self.invalid("the document ends inside a string")),
+                _ => return Err(self.invalid("a control character inside a string")),
+            }
+        }
+        // Both ends are next to ASCII quotes, so they are boundaries of characters.
+        let text = self.text.get(start..self.at).unwrap_or_default();
+        self.at += 1;
+        Ok(RawString { text, start, contains_escapes })
+    }
+
+    fn unescape(&self, raw: &RawString<'_>, out: &mut String) -> Result<()> {
+        let mut rest = raw.text;
+        while let Some((plain, escaped)) = rest.split_once('\\') {
+            out.push_str(plain);
+            let at = raw.start + raw.text.len() - escaped.len();
+            let (c, length) = unescape_one(escaped).map_err(|what| invalid_at(what, at))?;
+            out.push(c);
+            rest = escaped.get(length..).unwrap_or_default();
+        }
+        out.push_str(rest);
+        Ok(())
+    }
+
+    fn raw_number(&mut self) -> Result<&'a str> {
+        let rest = self.rest();
+        let mut length = usize::from(rest.first() == Some(&b'-'));
+        let whole = digits(rest, length);
+        let leading_zero = whole > 1 && rest.get(length) == Some(&b'0');
+        length += whole;
+        let mut is_number = whole > 0 && !leading_zero;
+        if rest.get(length) == Some(&b'.') {
+            let fraction = digits(rest, length + 1);
+            is_number &= fraction > 0;
+            length += 1 + fraction;
+        }
+        if matches!(rest.get(length), Some(b'e' | b'E')) {
+            length += 1 + usize::from(matches!(rest.get(length + 1), Some(b'+' | b'-')));
+            let exponent = digits(rest, length);
+            is_number &= exponent > 0;
+            length += exponent;
+        }
+        if !is_number {
+            return Err(self.invalid("not a JSON number"));
+        }
+        let raw = self.text.get(self.at..self.at + length).unwrap_or_default();
+        self.at += length;
+        Ok(raw)
+    }
+
+    fn invalid(&self, what: &str) -> Error {
+        invalid_at(what, self.at)
+    }
+
+    fn refused(&self, node: NodeId, what: &str) -> Error {
+        let path: String = self.out.paths.path_of(node).chars().take(SHOWN_MAX).collect();
+        Error::invalid(format!("field {path:?}: {what}")).with("byte", self.at)
+    }
+}
+
+/// What stands between two quotes.
+struct RawString<'a> {
+    text: &'a str,
+    start: usize,
+    contains_escapes: bool,
+}
+
+fn invalid_at(what: &str, at: usize) -> Error {
+    Error::invalid(format!("not a JSON document: {what}")).with("byte", at)
+}
+
+/// Bytes before the first quote, backslash or control character, eight at a time.
+fn plain_length(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHS: u64 = ONES << 7;
+    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    let mut length = 0;
+    let (words, tail) = bytes.as_chunks::<8>();
+    for chunk in words {
+        let word = u64::from_le_bytes(*chunk);
+        let quotes = zero_bytes(word ^ (ONES * u64::from(b'"')));
+        let backslashes = zero_bytes(word ^ (ONES * u64::from(b'\\')));
+        let controls = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+        // A borrow can only mark bytes above the first true mark, and only the first counts.
+        let marks = quotes | backslashes | controls;
+        if marks != 0 {
+            return length + (marks.trailing_zeros() / 8) as usize;
+        }
+        length += 8;
+    }
+    let is_plain = |b: &&u8| **b != b'"' && **b != b'\\' && **b >= 0x20;
+    length + tail.iter().take_while(is_plain).count()
+}
+
+fn digits(bytes: &[u8], from: usize) -> usize {
+    bytes.get(from..).unwrap_or_default().iter().take_while(|b| b.is_ascii_digit()).count()
+}
+
+/// The character that stands after a backslash, and how many bytes it takes.
+fn unescape_one(escaped: &str) -> Result<(char, usize), &'static str> {
+    let plain = match escaped.as_bytes().first() {
+        Some(b'"') => '"',
+        Some(b'\\') => '\\',
+        Some(b'/') => '/',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'n') => '\n',
+        Some(b'r') => '\r',
+        Some(b't') => '\t',
+        Some(b'u') => return unescape_unicode(escaped),
+        _ => return Err("an unknown escape in a string"),
+    };
+    Ok((plain, 1))
+}
+
+/// `uXXXX`, or `uXXXX\uXXXX` for the two halves of a surrogate pair.
+fn unescape_unicode(escaped: &str) -> Result<(char, usize), &'static str> {
+    const LONE: &str = "half a surrogate pair in a string";
+    let first = hex4(escaped, 1).ok_or("a \\u without four hexadecimal digits")?;
+    if let Some(c) = char::from_u32(first) {
+        return Ok((c, 5));
+    }
+    let second =
+        escaped.get(5..7).filter(|mark| *mark == "\\u").and_then(|_| hex4(escaped, 7)).ok_or(LONE)?;
+    if first >= 0xDC00 || !(0xDC00..0xE000).contains(&second) {
+        return Err(LONE);
+    }
+    let c = char::from_u32(0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00)).ok_or(LONE)?;
+    Ok((c, 11))
+}
+
+fn hex4(text: &str, from: usize) -> Option<u32> {
+    let digits = text.get(from..from + 4)?;
+    let hexadecimal = digits.bytes().all(|b| b.is_ascii_hexdigit());
+    u32::from_str_radix(digits, 16).ok().filter(|_| hexadecimal)
+}
+
+fn text_from(start: usize, length: usize) -> Stored {
+    Stored::Text { start: start as u32, end: (start + length) as u32 }
+}
+
+fn ip_from(start: usize, length: usize) -> Stored {
+    Stored::Ip { start: start as u32, end: (start + length) as u32 }
+}
+
+/// The value that a string is by itself.
+fn classify(text: &str, start: usize) -> Stored {
+    // Dates start with a digit, addresses with a hexadecimal digit or a colon: most texts end here.
+    if !text.starts_with(|c: char| c.is_ascii_hexdigit() || c == ':') || text.len() > 45 {
+        return text_from(start, text.len());
+    }
+    if let Some(time_us) = parse_date(text) {
+        return Stored::Date(time_us);
+    }
+    if parse_ip(text).is_some() {
+        return ip_from(start, text.len());
+    }
+    text_from(start, text.len())
+}
+
+/// The value read as its declared type, if it can be.
+fn coerce(declared: FieldType, value: &Value<'_>, written: &str, start: usize) -> Option<Stored> {
+    match declared.value_type()? {
+        ValueType::Boolean => as_boolean(value).map(Stored::Boolean),
+        ValueType::Long => as_long(value).filter(|number| fits(*number, declared)).map(Stored::Long),
+        ValueType::Double => as_double(value).map(Stored::Double),
+        ValueType::Date => parse_time_field(value).map(Stored::Date),
+        ValueType::Ip => matches!(value, Value::Ip(_)).then(|| ip_from(start, written.len())),
+        ValueType::Text => Some(text_from(start, written.len())),
+    }
+}
+
+fn as_boolean(value: &Value<'_>) -> Option<bool> {
+    match value {
+        Value::Boolean(truth) => Some(*truth),
+        Value::Text(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+fn as_long(value: &Value<'_>) -> Option<i64> {
+    match value {
+        Value::Long(number) => Some(*number),
+        Value::Double(number) => whole_number(*number),
+        Value::Text(text) => parse_long(text),
+        _ => None,
+    }
+}
+
+fn as_double(value: &Value<'_>) -> Option<f64> {
+    match value {
+        Value::Long(number) => Some(*number as f64),
+        Value::Double(number) => Some(*number),
+        Value::Text(text) => parse_double(text),
+        _ => None,
+    }
+}
+
+fn fits(number: i64, declared: FieldType) -> bool {
+    match declared {
+        FieldType::Byte => i8::try_from(number).is_ok(),
+        FieldType::Short => i16::try_from(number).is_ok(),
+        FieldType::Integer => i32::try_from(number).is_ok(),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,544 @@
+//! What an index knows about its fields: which types their values have and which columns hold them.
+//!
+//! - [`Mapping::merge`] is commutative, associative and idempotent, and never loses a field: writers
+//!   that grew a mapping apart meet at one result in any order.
+//! - A reading that has a column keeps it. A reading first met when the column budget is spent is
+//!   *dynamic*: it is indexed like any other, only its column is the shared `_dynamic`.
+//! - [`Mapping::column_name`] depends on nothing but its arguments, so two writers never disagree.
+//! - What an Elasticsearch mapping asks for and Frostline does not do is refused by name.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field as ArrowField, Schema, SchemaRef, TimeUnit};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{Error, Result};
+
+mod elasticsearch;
+
+/// The column of the documents' time.
+pub const TIME_COLUMN: &str = "_timestamp";
+/// The column of the documents' original bytes.
+pub const SOURCE_COLUMN: &str = "_source";
+/// The column of `path=value` for readings beyond the column budget.
+pub const DYNAMIC_COLUMN: &str = "_dynamic";
+/// The time field of a mapping that names none.
+pub const TIME_FIELD: &str = "@timestamp";
+
+/// The fields of an index.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mapping {
+    mode: Mode,
+    time_field: String,
+    column_budget: u32,
+    fields: BTreeMap<String, Field>,
+    #[serde(skip)]
+    revision: Revision,
+}
+
+/// What happens to a field that nobody declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// It becomes part of the mapping.
+    #[default]
+    Dynamic,
+    /// Its document is refused.
+    Strict,
+}
+
+/// One user path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Field {
+    /// The type that the mapping's author gave it.
+    pub declared: Option<FieldType>,
+    /// Other names of the same values, such as `keyword` for `message.keyword`.
+    pub multi_fields: BTreeMap<String, FieldType>,
+    /// The types that its values have. More than one is a conflict; all stay searchable.
+    pub readings: BTreeMap<ValueType, Reading>,
+}
+
+/// Where the values of one type of one field are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Some documents have one value: there is a scalar column.
+    pub scalar: bool,
+    /// Some documents have several values: there is a list column.
+    pub list: bool,
+    /// Some documents have their values in `_dynamic`.
+    pub dynamic: bool,
+}
+
+/// The type of a stored value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueType {
+    /// `true` or `false`.
+    Boolean,
+    /// A 64-bit integer.
+    Long,
+    /// A finite 64-bit floating-point number.
+    Double,
+    /// Microseconds UTC.
+    Date,
+    /// An IPv4 or IPv6 address.
+    Ip,
+    /// Text.
+    Text,
+}
+
+/// A type that a mapping's author can declare, by its Elasticsearch name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldType {
+    /// `boolean`
+    Boolean,
+    /// `byte`
+    Byte,
+    /// `short`
+    Short,
+    /// `integer`
+    Integer,
+    /// `long`
+    Long,
+    /// `float`
+    Float,
+    /// `double`
+    Double,
+    /// `half_float`
+    HalfFloat,
+    /// `date`
+    Date,
+    /// `ip`
+    Ip,
+    /// `keyword`
+    Keyword,
+    /// `text`
+    Text,
+    /// `wildcard`
+    Wildcard,
+    /// `constant_keyword`
+    ConstantKeyword,
+    /// `match_only_text`
+    MatchOnlyText,
+    /// `object`
+    Object,
+}
+
+/// Where [`Mapping::place`] put a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// In the column named by [`Mapping::column_name`].
+    Column,
+    /// In `_dynamic`.
+    Dynamic,
+}
+
+/// A field whose values have several types.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// The field.
+    pub path: String,
+    /// Its types, at least two.
+    pub types: Vec<ValueType>,
+}
+
+/// What a path in a query touches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved<'a> {
+    /// The path is the documents' time: the column `_timestamp`.
+    pub is_time: bool,
+    /// The field of that path, `.keyword` and other multi-field names taken off.
+    pub field: Option<(&'a str, &'a Field)>,
+    /// The fields below it, where the path is also an object.
+    pub children: Vec<(&'a str, &'a Field)>,
+    /// The path asks for whole values (`keyword` and its kin), not for words in them.
+    pub exact: bool,
+}
+
+/// Changes whenever what a document parser may remember about a mapping changes. Equality of mappings
+/// ignores it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Revision(Arc<()>);
+
+impl Mapping {
+    /// A mapping that takes any document, with a budget of 1,000 columns.
+    pub fn dynamic() -> Mapping {
+        Mapping {
+            mode: Mode::Dynamic,
+            time_field: TIME_FIELD.to_owned(),
+            column_budget: 1_000,
+            fields: BTreeMap::new(),
+            revision: Revision::default(),
+        }
+    }
+
+    /// What happens to undeclared fields.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The same mapping with this mode.
+    #[must_use]
+    pub fn with_mode(mut self, mode: Mode) -> Mapping {
+        self.mode = mode;
+        self.revision = Revision::default();
+        self
+    }
+
+    /// The field that holds the documents' time.
+    pub fn time_field(&self) -> &str {
+        &self.time_field
+    }
+
+    /// The same mapping with its time in this field.
+    #[must_use]
+    pub fn with_time_field(mut self, path: impl Into<String>) -> Mapping {
+        self.time_field = path.into();
+        self.revision = Revision::default();
+        self
+    }
+
+    /// How many columns fields may have before new ones become dynamic.
+    pub fn column_budget(&self) -> u32 {
+        self.column_budget
+    }
+
+    /// The same mapping with this column budget.
+    #[must_use]
+    pub fn with_column_budget(mut self, columns: u32) -> Mapping {
+        self.column_budget = columns;
+        self
+    }
+
+    /// All fields by path.
+    pub fn fields(&self) -> &BTreeMap<String, Field> {
+        &self.fields
+    }
+
+    /// The field of exactly this path.
+    pub fn field(&self, path: &str) -> Option<&Field> {
+        self.fields.get(path)
+    }
+
+    /// Declares a field's type. `Invalid` where it is declared as another already.
+    pub fn declare(&mut self, path: &str, declared: FieldType) -> Result<()> {
+        let field = self.fields.entry(path.to_owned()).or_default();
+        match field.declared {
+            Some(other) if other != declared => return Err(declared_twice(path, other, declared)),
+            _ => field.declared = Some(declared),
+        }
+        self.revision = Revision::default();
+        Ok(())
+    }
+
+    /// Makes room for a value and says where it goes. A reading that has a column gets its other
+    /// column (scalar or list) whatever the budget says, so that a field is never half dynamic.
+    pub fn place(&mut self, path: &str, ty: ValueType, list: bool) -> Placement {
+        let known = self.fields.get(path).and_then(|field| field.readings.get(&ty)).copied();
+        let mut reading = known.unwrap_or_default();
+        if !reading.has_column() && (reading.dynamic || !self.has_room(path)) {
+            reading.dynamic = true;
+        } else if list {
+            reading.list = true;
+        } else {
+            reading.scalar = true;
+        }
+        if known != Some(reading) {
+            self.fields.entry(path.to_owned()).or_default().readings.insert(ty, reading);
+        }
+        if reading.has_column() { Placement::Column } else { Placement::Dynamic }
+    }
+
+    /// Columns that fields have.
+    pub fn column_count(&self) -> usize {
+        let readings = self.fields.values().flat_map(|field| field.readings.values());
+        readings.map(|reading| usize::from(reading.scalar) + usize::from(reading.list)).sum()
+    }
+
+    /// Takes in what `other` knows; says whether that changed anything. `Invalid`, with nothing
+    /// changed, where the two declare a field differently or have their time in different fields.
+    pub fn merge(&mut self, other: &Mapping) -> Result<bool> {
+        self.check_mergeable(other)?;
+        let before = self.clone();
+        self.mode = self.mode.max(other.mode);
+        self.column_budget = self.column_budget.max(other.column_budget);
+        for (path, field) in &other.fields {
+            self.fields.entry(path.clone()).or_default().absorb(field);
+        }
+        let changed = *self != before;
+        if changed {
+            self.revision = Revision::default();
+        }
+        Ok(changed)
+    }
+
+    /// The fields whose values have several types.
+    pub fn conflicts(&self) -> Vec<Conflict> {
+        let several = self.fields.iter().filter(|(_, field)| field.readings.len() > 1);
+        several
+            .map(|(path, field)| Conflict {
+                path: path.clone(),
+                types: field.readings.keys().copied().collect(),
+            })
+            .collect()
+    }
+
+    /// All physical columns: `_timestamp`, `_source`, `_dynamic`, then those of the fields by path,
+    /// type, scalar before list. All are nullable.
+    pub fn arrow_schema(&self) -> SchemaRef {
+        let mut columns = vec![
+            ArrowField::new(TIME_COLUMN, ValueType::Date.arrow_type(), true),
+            ArrowField::new(SOURCE_COLUMN, DataType::Binary, true),
+            ArrowField::new(DYNAMIC_COLUMN, list_of(DataType::Utf8), true),
+        ];
+        for (path, field) in &self.fields {
+            for (ty, reading) in &field.readings {
+                columns.extend(reading.columns().map(|list| arrow_field(path, *ty, list)));
+            }
+        }
+        Arc::new(Schema::new(columns))
+    }
+
+    /// The physical column of a reading: readable, and unique also where names have no case.
+    pub fn column_name(path: &str, ty: ValueType, list: bool) -> String {
+        let suffix = if list { "_list" } else { "" };
+        let ty = ty.column_suffix();
+        if is_plain(path) {
+            return format!("{path}__{ty}{suffix}");
+        }
+        let hash = xxh3_64(path.as_bytes()) as u32;
+        format!("{}_{hash:08x}__{ty}{suffix}", sanitized(path))
+    }
+
+    /// What a query on `path` touches; nothing where the mapping does not know it.
+    pub fn resolve<'a>(&'a self, path: &str) -> Resolved<'a> {
+        let named = self.fields.get_key_value(path).map(|(path, field)| (path.as_str(), field));
+        let (field, exact) = match named {
+            Some((_, known)) => (named, known.declared.is_some_and(FieldType::is_exact)),
+            None => self.resolve_multi_field(path),
+        };
+        let stands_for_time = path == TIME_FIELD && named.is_none();
+        let is_time = path == self.time_field || stands_for_time;
+        Resolved { is_time, field, children: self.children(path), exact }
+    }
+
+    /// The fields below an object.
+    pub fn children<'a>(&'a self, path: &str) -> Vec<(&'a str, &'a Field)> {
+        let prefix = format!("{path}.");
+        let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
+        let below = self.fields.range::<str, _>(from).take_while(|(path, _)| path.starts_with(&prefix));
+        below.map(|(path, field)| (path.as_str(), field)).collect()
+    }
+
+    pub(crate) fn revision(&self) -> &Revision {
+        &self.revision
+    }
+
+    fn resolve_multi_field(&self, path: &str) -> (Option<(&str, &Field)>, bool) {
+        let Some((parent, name)) = path.rsplit_once('.') else { return (None, false) };
+        let Some((parent, field)) = self.fields.get_key_value(parent) else { return (None, false) };
+        let declared = field.multi_fields.get(name).copied();
+        let ty = declared.or_else(|| (name == "keyword" && field.has_text()).then_some(FieldType::Keyword));
+        match ty {
+            Some(ty) => (Some((parent.as_str(), field)), ty.is_exact()),
+            None => (None, false),
+        }
+    }
+
+    /// Whether one more column may be made for `path`. Its name must also be free: two paths whose
+    /// names meet by chance or by malice never share a column.
+    fn has_room(&self, path: &str) -> bool {
+        self.column_count() < self.column_budget as usize && (is_plain(path) || self.is_name_free(path))
+    }
+
+    fn is_name_free(&self, path: &str) -> bool {
+        let name = Mapping::column_name(path, ValueType::Text, false);
+        let mut others = self.fields.iter().filter(|(other, _)| !is_plain(other) && *other != path);
+        others.all(|(other, field)| {
+            !field.has_column() || Mapping::column_name(other, ValueType::Text, false) != name
+        })
+    }
+
+    fn check_mergeable(&self, other: &Mapping) -> Result<()> {
+        if self.time_field != other.time_field {
+            let what =
+                format!("the time field is {:?} here and {:?} there", self.time_field, other.time_field);
+            return Err(Error::invalid(what));
+        }
+        for (path, theirs) in &other.fields {
+            if let Some(ours) = self.fields.get(path) {
+                ours.check_mergeable(theirs, path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Mapping {
+    fn default() -> Self {
+        Mapping::dynamic()
+    }
+}
+
+impl Field {
+    /// Whether any reading has a column.
+    pub fn has_column(&self) -> bool {
+        self.readings.values().any(Reading::has_column)
+    }
+
+    /// Whether its values are, or are to be, text.
+    pub fn has_text(&self) -> bool {
+        let declared = self.declared.and_then(FieldType::value_type);
+        declared == Some(ValueType::Text) || self.readings.contains_key(&ValueType::Text)
+    }
+
+    fn absorb(&mut self, other: &Field) {
+        self.declared = self.declared.or(other.declared);
+        for (name, ty) in &other.multi_fields {
+            self.multi_fields.entry(name.clone()).or_insert(*ty);
+        }
+        for (ty, theirs) in &other.readings {
+            let ours = self.readings.entry(*ty).or_default();
+            ours.scalar |= theirs.scalar;
+            ours.list |= theirs.list;
+            ours.dynamic |= theirs.dynamic;
+        }
+    }
+
+    fn check_mergeable(&self, other: &Field, path: &str) -> Result<()> {
+        check_same(path, self.declared, other.declared)?;
+        for (name, ty) in &self.multi_fields {
+            check_same(&format!("{path}.{name}"), Some(*ty), other.multi_fields.get(name).copied())?;
+        }
+        Ok(())
+    }
+}
+
+impl Reading {
+    /// Whether its values have a column of their own.
+    pub fn has_column(&self) -> bool {
+        self.scalar || self.list
+    }
+
+    /// Its columns: `false` for the scalar one, `true` for the list.
+    pub fn columns(&self) -> impl Iterator<Item = bool> + use<> {
+        self.scalar.then_some(false).into_iter().chain(self.list.then_some(true))
+    }
+}
+
+impl ValueType {
+    /// All types, in the order of [`Ord`].
+    pub const ALL: [ValueType; 6] = [
+        ValueType::Boolean,
+        ValueType::Long,
+        ValueType::Double,
+        ValueType::Date,
+        ValueType::Ip,
+        ValueType::Text,
+    ];
+
+    /// The type of a scalar column.
+    pub fn arrow_type(self) -> DataType {
+        match self {
+            ValueType::Boolean => DataType::Boolean,
+            ValueType::Long => DataType::Int64,
+            ValueType::Double => DataType::Float64,
+            ValueType::Date => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            ValueType::Ip | ValueType::Text => DataType::Utf8,
+        }
+    }
+
+    fn column_suffix(self) -> &'static str {
+        match self {
+            ValueType::Boolean => "bool",
+            ValueType::Long => "long",
+            ValueType::Double => "double",
+            ValueType::Date => "date",
+            ValueType::Ip => "ip",
+            ValueType::Text => "text",
+        }
+    }
+}
+
+impl FieldType {
+    /// The type that its values are stored as; `None` for `object`.
+    pub fn value_type(self) -> Option<ValueType> {
+        use FieldType::*;
+        Some(match self {
+            Boolean => ValueType::Boolean,
+            Byte | Short | Integer | Long => ValueType::Long,
+            Float | Double | HalfFloat => ValueType::Double,
+            Date => ValueType::Date,
+            Ip => ValueType::Ip,
+            Keyword | Text | Wildcard | ConstantKeyword | MatchOnlyText => ValueType::Text,
+            Object => return None,
+        })
+    }
+
+    /// Whether a query on it means the whole value.
+    pub fn is_exact(self) -> bool {
+        matches!(self, FieldType::Keyword | FieldType::Wildcard | FieldType::ConstantKeyword)
+    }
+}
+
+impl Revision {
+    /// Whether nothing changed in between.
+    pub(crate) fn is_same(&self, other: &Revision) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl PartialEq for Revision {
+    fn eq(&self, _: &Revision) -> bool {
+        true
+    }
+}
+
+fn check_same(path: &str, ours: Option<FieldType>, theirs: Option<FieldType>) -> Result<()> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) if ours != theirs => Err(declared_twice(path, ours, theirs)),
+        _ => Ok(()),
+    }
+}
+
+fn declared_twice(path: &str, one: FieldType, other: FieldType) -> Error {
+    Error::invalid(format!("field {path:?} is declared as {} and as {}", one.name(), other.name()))
+}
+
+fn arrow_field(path: &str, ty: ValueType, list: bool) -> ArrowField {
+    let data_type = if list { list_of(ty.arrow_type()) } else { ty.arrow_type() };
+    ArrowField::new(Mapping::column_name(path, ty, list), data_type, true)
+}
+
+fn list_of(item: DataType) -> DataType {
+    DataType::List(Arc::new(ArrowField::new("item", item, true)))
+}
+
+/// Whether a path can be a column's name as it is. One that ends like a hash is not: it could meet
+/// the name made for another path.
+fn is_plain(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_lowercase)
+        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'_')
+        && bytes.len() <= 100
+        && !ends_like_hash(bytes)
+}
+
+fn ends_like_hash(bytes: &[u8]) -> bool {
+    let Some((_, tail)) = bytes.split_last_chunk::<9>() else { return false };
+    tail[0] == b'_' && tail[1..].iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// At most 60 lower-case letters, digits and underscores, starting with a letter.
+fn sanitized(path: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let name: String = path.chars().take(59).map(plain).collect();
+    if name.starts_with(|c: char| c.is_ascii_lowercase()) { name } else { format!("f{name}") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! Mappings as Elasticsearch writes them in JSON.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{Field, FieldType, Mapping, Mode, ValueType};
+use crate::{Error, Result};
+
+/// Parameters that say how Elasticsearch stores or ranks a field, not what a search finds: taken and
+/// forgotten.
+const HARMLESS: [&str; 11] = [
+    "index",
+    "doc_values",
+    "store",
+    "norms",
+    "ignore_above",
+    "eager_global_ordinals",
+    "index_options",
+    "fielddata",
+    "meta",
+    "split_queries_on_whitespace",
+    "depth_limit",
+];
+
+const DATE_FORMATS: [&str; 5] = [
+    "strict_date_optional_time",
+    "date_optional_time",
+    "strict_date_optional_time_nanos",
+    "epoch_millis",
+    "epoch_second",
+];
+
+/// Objects inside each other that a mapping may have.
+const DEPTH_MAX: usize = 64;
+
+impl Mapping {
+    /// Reads an Elasticsearch mapping (`{"properties": …}`, also inside `{"mappings": …}`). Types and
+    /// parameters that would change what a search finds and that Frostline does not do are `Invalid`,
+    /// by name.
+    pub fn from_elasticsearch_json(json: &Value) -> Result<Mapping> {
+        let root = as_object(json, "the mapping")?;
+        let root = match root.get("mappings") {
+            Some(inner) if root.len() == 1 => as_object(inner, "\"mappings\"")?,
+            _ => root,
+        };
+        let mut mapping = Mapping::dynamic();
+        if let Some(mode) = root.get("dynamic") {
+            mapping.mode = read_mode(mode)?;
+        }
+        for (key, value) in root {
+            mapping.read_root(key, value)?;
+        }
+        Ok(mapping)
+    }
+
+    /// Writes the mapping as Elasticsearch would. A field whose values have several types is written
+    /// with the type that reads them all; [`Mapping::conflicts`] lists them.
+    pub fn to_elasticsearch_json(&self) -> Value {
+        let mut properties = Map::new();
+        for (path, field) in &self.fields {
+            if let Some(body) = field.to_json() {
+                put(&mut properties, path, body);
+            }
+        }
+        put(&mut properties, &self.time_field, json!({"type": "date"}));
+        let dynamic = match self.mode {
+            Mode::Dynamic => "true",
+            Mode::Strict => "strict",
+        };
+        json!({"dynamic": dynamic, "properties": properties})
+    }
+
+    fn read_root(&mut self, key: &str, value: &Value) -> Result<()> {
+        match key {
+            "properties" => self.read_properties("", value, 0),
+            "dynamic" | "_meta" => Ok(()),
+            "_source" if *value == json!({}) || *value == json!({"enabled": true}) => Ok(()),
+            "date_detection" if *value == json!(true) => Ok(()),
+            "numeric_detection" if *value == json!(false) => Ok(()),
+            _ => Err(Error::invalid(format!("the mapping's parameter {key:?}: {value} is not supported"))),
+        }
+    }
+
+    fn read_properties(&mut self, prefix: &str, json: &Value, depth: usize) -> Result<()> {
+        if depth > DEPTH_MAX {
+            return Err(Error::invalid(format!(
+                "the mapping is deeper than {DEPTH_MAX} objects at {prefix:?}"
+            )));
+        }
+        for (name, body) in as_object(json, "\"properties\"")? {
+            if name.split('.').any(str::is_empty) {
+                return Err(Error::invalid(format!(
+                    "field name {name:?} below {prefix:?} has an empty part"
+                )));
+            }
+            self.read_field(&format!("{prefix}{name}"), body, depth)?;
+        }
+        Ok(())
+    }
+
+    fn read_field(&mut self, path: &str, json: &Value, depth: usize) -> Result<()> {
+        let body = as_object(json, path)?;
+        let ty = match body.get("type") {
+            Some(ty) => read_type(path, ty)?,
+            None if body.contains_key("properties") || body.is_empty() => FieldType::Object,
+            None => return Err(Error::invalid(format!("field {path:?} has no type"))),
+        };
+        for (key, value) in body {
+            match (ty, key.as_str()) {
+                (_, "type") => {}
+                (FieldType::Object, "properties") => {
+                    self.read_properties(&format!("{path}."), value, depth + 1)?
+                }
+                (FieldType::Object, _) => self.check_object_parameter(path, key, value)?,
+                (_, "fields") => self.read_multi_fields(path, value)?,
+                _ => check_parameter(path, ty, key, value)?,
+            }
+        }
+        let children_declare_it = ty == FieldType::Object && body.contains_key("properties");
+        if children_declare_it { Ok(()) } else { self.declare(path, ty) }
+    }
+
+    fn check_object_parameter(&self, path: &str, key: &str, value: &Value) -> Result<()> {
+        let same_mode = key == "dynamic" && read_mode(value)? == self.mode;
+        let usual = matches!(key, "enabled" | "subobjects") && *value == json!(true);
+        if same_mode || usual { Ok(()) } else { Err(unsupported(path, key, value)) }
+    }
+
+    fn read_multi_fields(&mut self, path: &str, json: &Value) -> Result<()> {
+        let mut multi_fields = BTreeMap::new();
+        for (name, body) in as_object(json, path)? {
+            let path = format!("{path}.{name}");
+            let body = as_object(body, &path)?;
+            let ty = read_type(&path, body.get("type").unwrap_or(&Value::Null))?;
+            if ty.value_type() != Some(ValueType::Text) {
+                return Err(unsupported(&path, "type", &json!(ty.name())));
+            }
+            for (key, value) in body.iter().filter(|(key, _)| *key != "type") {
+                check_parameter(&path, ty, key, value)?;
+            }
+            multi_fields.insert(name.clone(), ty);
+        }
+        self.fields.entry(path.to_owned()).or_default().multi_fields.extend(multi_fields);
+        Ok(())
+    }
+}
+
+impl Field {
+    /// The type to show for it; `None` where nothing is known.
+    pub fn shown_type(&self) -> Option<FieldType> {
+        if self.declared.is_some() {
+            return self.declared;
+        }
+        let has = |ty| self.readings.contains_key(&ty);
+        let only_numbers = self.readings.keys().all(|ty| matches!(ty, ValueType::Long | ValueType::Double));
+        match self.readings.keys().next() {
+            None => None,
+            Some(only) if self.readings.len() == 1 => Some(FieldType::of(*only)),
+            Some(_) if only_numbers => Some(FieldType::Double),
+            Some(_) if has(ValueType::Text) => Some(FieldType::Text),
+            Some(_) => Some(FieldType::Keyword),
+        }
+    }
+
+    fn to_json(&self) -> Option<Value> {
+        let ty = self.shown_type()?;
+        let mut body = Map::from_iter([("type".to_owned(), json!(ty.name()))]);
+        let mut names = self.multi_fields.clone();
+        if ty == FieldType::Text {
+            names.entry("keyword".to_owned()).or_insert(FieldType::Keyword);
+        }
+        if !names.is_empty() {
+            let names = names.iter().map(|(name, ty)| (name.clone(), json!({"type": ty.name()})));
+            body.insert("fields".to_owned(), Value::Object(names.collect()));
+        }
+        Some(Value::Object(body))
+    }
+}
+
+impl FieldType {
+    /// Every type with its Elasticsearch name.
+    const NAMES: [(FieldType, &str); 16] = [
+        (FieldType::Boolean, "boolean"),
+        (FieldType::Byte, "byte"),
+        (FieldType::Short, "short"),
+        (FieldType::Integer, "integer"),
+        (FieldType::Long, "long"),
+        (FieldType::Float, "float"),
+        (FieldType::Double, "double"),
+        (FieldType::HalfFloat, "half_float"),
+        (FieldType::Date, "date"),
+        (FieldType::Ip, "ip"),
+        (FieldType::Keyword, "keyword"),
+        (FieldType::Text, "text"),
+        (FieldType::Wildcard, "wildcard"),
+        (FieldType::ConstantKeyword, "constant_keyword"),
+        (FieldType::MatchOnlyText, "match_only_text"),
+        (FieldType::Object, "object"),
+    ];
+
+    /// Its Elasticsearch name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(ty, _)| *ty == self).map_or("object", |(_, name)| name)
+    }
+
+    /// The type to show for values of one type.
+    pub fn of(ty: ValueType) -> FieldType {
+        match ty {
+            ValueType::Boolean => FieldType::Boolean,
+            ValueType::Long => FieldType::Long,
+            ValueType::Double => FieldType::Double,
+            ValueType::Date => FieldType::Date,
+            ValueType::Ip => FieldType::Ip,
+            ValueType::Text => FieldType::Text,
+        }
+    }
+}
+
+fn as_object<'a>(json: &'a Value, what: &str) -> Result<&'a Map<String, Value>> {
+    json.as_object().ok_or_else(|| Error::invalid(format!("{what} is not an object")))
+}
+
+fn read_mode(value: &Value) -> Result<Mode> {
+    match value {
+        Value::Bool(true) => Ok(Mode::Dynamic),
+        Value::String(text) if text == "true" => Ok(Mode::Dynamic),
+        Value::String(text) if text == "strict" => Ok(Mode::Strict),
+        _ => Err(Error::invalid(format!(
+            "dynamic {value} is not supported: every field is indexed (true) or refused (\"strict\")"
+        ))),
+    }
+}
+
+fn read_type(path: &str, json: &Value) -> Result<FieldType> {
+    let Some(name) = json.as_str() else {
+        return Err(Error::invalid(format!("field {path:?}: the type {json} is not a name")));
+    };
+    let known = FieldType::NAMES.iter().find(|(_, known)| *known == name);
+    known
+        .map(|(ty, _)| *ty)
+        .ok_or_else(|| Error::invalid(format!("field {path:?}: the type {name:?} is not supported")))
+}
+
+fn check_parameter(path: &str, ty: FieldType, key: &str, value: &Value) -> Result<()> {
+    let is_usual = matches!(key, "coerce" | "ignore_malformed") && *value == json!(true);
+    let is_format = key == "format" && ty == FieldType::Date && is_date_format(value);
+    if is_usual || is_format || HARMLESS.contains(&key) {
+        return Ok(());
+    }
+    Err(unsupported(path, key, value))
+}
+
+fn is_date_format(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.split("||").all(|format| DATE_FORMATS.contains(&format)))
+}
+
+fn unsupported(path: &str, key: &str, value: &Value) -> Error {
+    Error::invalid(format!("field {path:?}: the parameter {key:?}: {value} is not supported"))
+}
+
+/// Puts a field's body at its dotted path, below `properties` of its parents.
+fn put(properties: &mut Map<String, Value>, path: &str, body: Value) {
+    let Some((parent, rest)) = path.split_once('.') else {
+        let own = properties.entry(path).or_insert_with(|| json!({}));
+        if let (Value::Object(own), Value::Object(body)) = (own, body) {
+            own.extend(body);
+        }
+        return;
+    };
+    let parent = properties.entry(parent).or_insert_with(|| json!({}));
+    let below = parent.as_object_mut().map(|parent| parent.entry("properties").or_insert_with(|| json!({})));
+    if let Some(Value::Object(below)) = below {
+        put(below, rest, body);
+    }
+}

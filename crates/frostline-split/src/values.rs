@@ -1,0 +1,309 @@
+//! What a value means: dates, times, IP addresses and numbers, read from text and written back.
+//!
+//! Every function here is total: any input gives an answer or `None`, nothing panics. A date is
+//! microseconds since 1970-01-01 UTC; a finer fraction is cut off, never rounded, so that a time
+//! never moves into the next minute.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+
+use crate::document::Value;
+
+/// Microseconds of a date written as `yyyy-MM-dd` or
+/// `yyyy-MM-dd'T'HH:mm[:ss[.fraction]][Z|±hh[:]mm]`; UTC where no zone is written. `None` for
+/// anything else and for days and times that no calendar has.
+pub fn parse_date(text: &str) -> Option<i64> {
+    let bytes = text.as_bytes();
+    if bytes.len() < 10 || bytes.len() > 40 || bytes[4] != b'-' {
+        return None;
+    }
+    let mut scan = Scan(bytes);
+    let day = scan.year_month_day(b'-')?;
+    if scan.is_at_end() {
+        return day.moment(Clock::default(), 0);
+    }
+    scan.expect(b'T')?;
+    let clock = scan.clock(false)?;
+    let offset_s = if scan.is_at_end() { 0 } else { scan.zone()? };
+    if scan.is_at_end() { day.moment(clock, offset_s) } else { None }
+}
+
+/// Microseconds of a value of the field that holds the documents' time. More forgiving than
+/// [`parse_date`]: also `yyyy-MM-dd HH:mm:ss[.fraction]` and `yyyy/MM/dd HH:mm:ss[.fraction]` (with or
+/// without a zone), `dd/MMM/yyyy:HH:mm:ss ±hhmm` of web servers, and numbers since 1970, whose
+/// magnitude tells seconds, milliseconds, microseconds and nanoseconds apart.
+pub fn parse_time_field(value: &Value<'_>) -> Option<i64> {
+    match *value {
+        Value::Date(time_us) => Some(time_us),
+        Value::Long(number) => epoch_us(number),
+        Value::Double(number) => epoch_fraction_us(number),
+        Value::Text(text) => parse_time_text(text.trim()),
+        Value::Boolean(_) | Value::Ip(_) => None,
+    }
+}
+
+/// The address as 16 bytes, an IPv4 address mapped into IPv6 (`::ffff:a.b.c.d`), so that both kinds
+/// are one ordered space. Zones (`%eth0`) and octets with leading zeros are no addresses.
+pub fn parse_ip(text: &str) -> Option<[u8; 16]> {
+    let bytes = text.as_bytes();
+    let looks_so = |b: &u8| b.is_ascii_hexdigit() || matches!(b, b'.' | b':');
+    if bytes.len() < 2 || bytes.len() > 45 || !bytes.iter().all(looks_so) {
+        return None;
+    }
+    let address = if bytes.contains(&b':') {
+        text.parse::<Ipv6Addr>().ok()?
+    } else {
+        text.parse::<Ipv4Addr>().ok()?.to_ipv6_mapped()
+    };
+    Some(address.octets())
+}
+
+/// First and last address (both inside) of a block such as `10.0.0.0/8` or `fe80::/10`. Bits after the
+/// prefix may be set and are ignored. `None` where there is no `/`.
+pub fn parse_cidr(text: &str) -> Option<([u8; 16], [u8; 16])> {
+    let (address, prefix) = text.split_once('/')?;
+    let bits = u128::from_be_bytes(parse_ip(address)?);
+    let is_v4 = !address.contains(':');
+    let digits = (1..=3).contains(&prefix.len()) && prefix.bytes().all(|b| b.is_ascii_digit());
+    let prefix: u32 = prefix.parse().ok().filter(|_| digits)?;
+    let prefix = if is_v4 { prefix.checked_add(96)? } else { prefix };
+    // A shift by all 128 bits is the empty mask.
+    let hosts = if prefix > 128 { return None } else { u128::MAX.checked_shr(prefix).unwrap_or(0) };
+    Some(((bits & !hosts).to_be_bytes(), (bits | hosts).to_be_bytes()))
+}
+
+/// The one text of an address: dotted for IPv4 and mapped IPv4, RFC 5952 for IPv6.
+pub fn ip_text(address: &[u8; 16]) -> String {
+    ip_address(address).to_string()
+}
+
+/// The one text of a number: decimal for `Long`, the shortest that reads back the same for `Double`
+/// (`0.5`, `1e21`). `None` for other values.
+pub fn number_text(value: &Value<'_>) -> Option<String> {
+    match value {
+        Value::Long(number) => Some(number.to_string()),
+        Value::Double(number) => Some(format!("{number:?}")),
+        _ => None,
+    }
+}
+
+/// The one token by which a value that is not text is found: a `Long` in decimal, `true` or `false`,
+/// an `Ip` in its canonical text. `None` for `Text` (see [`crate::tokenize`]), `Date` and `Double`,
+/// which are found by their columns.
+pub fn value_token(value: &Value<'_>) -> Option<String> {
+    match value {
+        Value::Boolean(truth) => Some(truth.to_string()),
+        Value::Long(number) => Some(number.to_string()),
+        Value::Ip(text) => parse_ip(text).map(|address| ip_text(&address)),
+        Value::Double(_) | Value::Date(_) | Value::Text(_) => None,
+    }
+}
+
+/// A number as JSON writes it or as people type it (`42`, `-1.5`, `+3e5`), finite.
+pub(crate) fn parse_double(text: &str) -> Option<f64> {
+    let numeric = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'));
+    text.parse().ok().filter(|number: &f64| numeric && number.is_finite())
+}
+
+/// An integer in decimal, also written with a fraction of zeros (`42.0`).
+pub(crate) fn parse_long(text: &str) -> Option<i64> {
+    text.parse().ok().or_else(|| whole_number(parse_double(text)?))
+}
+
+/// The integer that a double is, if it is one that both types hold exactly.
+pub(crate) fn whole_number(number: f64) -> Option<i64> {
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    (number.fract() == 0.0 && number.abs() <= EXACT_MAX).then_some(number as i64)
+}
+
+fn parse_time_text(text: &str) -> Option<i64> {
+    parse_date(text)
+        .or_else(|| parse_spaced_date(text))
+        .or_else(|| parse_web_server_date(text))
+        .or_else(|| parse_epoch_text(text))
+}
+
+/// `yyyy-MM-dd HH:mm:ss[.fraction][ ][zone]`, also with slashes.
+fn parse_spaced_date(text: &str) -> Option<i64> {
+    let mut scan = Scan(text.as_bytes());
+    let separator = *text.as_bytes().get(4).filter(|b| matches!(b, b'-' | b'/'))?;
+    let day = scan.year_month_day(separator)?;
+    if scan.expect(b' ').is_none() {
+        scan.expect(b'T')?;
+    }
+    let clock = scan.clock(true)?;
+    let _ = scan.expect(b' ');
+    let offset_s = if scan.is_at_end() { 0 } else { scan.zone()? };
+    if scan.is_at_end() { day.moment(clock, offset_s) } else { None }
+}
+
+/// `dd/MMM/yyyy:HH:mm:ss ±hhmm`, the time of the combined log format.
+fn parse_web_server_date(text: &str) -> Option<i64> {
+    const MONTHS: [&[u8]; 12] =
+        [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
+    let mut scan = Scan(text.as_bytes());
+    let day = scan.digits(2)?;
+    scan.expect(b'/')?;
+    let name = scan.take(3)?.to_ascii_lowercase();
+    let month = MONTHS.iter().position(|month| *month == name)? + 1;
+    scan.expect(b'/')?;
+    let year = scan.digits(4)?;
+    scan.expect(b':')?;
+    let clock = scan.clock(true)?;
+    scan.expect(b' ')?;
+    let offset_s = scan.zone()?;
+    let day = Day { year: year as i16, month: month as i8, day: day as i8 };
+    if scan.is_at_end() { day.moment(clock, offset_s) } else { None }
+}
+
+/// Digits of a number since 1970. Short ones (`2020`, `42`) are no times when they come as text.
+fn parse_epoch_text(text: &str) -> Option<i64> {
+    let whole = text.split('.').next()?.len();
+    if whole < 9 {
+        return None;
+    }
+    text.parse().ok().and_then(epoch_us).or_else(|| epoch_fraction_us(parse_double(text)?))
+}
+
+/// Seconds reach the year 5138 before they look like milliseconds of 1973, and so on upwards.
+fn epoch_us(number: i64) -> Option<i64> {
+    let scaled = match number.unsigned_abs() {
+        0..100_000_000_000 => number.checked_mul(1_000_000),
+        100_000_000_000..100_000_000_000_000 => number.checked_mul(1_000),
+        100_000_000_000_000..100_000_000_000_000_000 => Some(number),
+        _ => Some(number.div_euclid(1_000)),
+    };
+    scaled.filter(|time_us| is_writable(*time_us))
+}
+
+fn epoch_fraction_us(number: f64) -> Option<i64> {
+    let magnitude = number.abs();
+    let scale = if magnitude < 1e11 {
+        1e6
+    } else if magnitude < 1e14 {
+        1e3
+    } else if magnitude < 1e17 {
+        1.0
+    } else {
+        1e-3
+    };
+    // A fraction such as .537 has no exact double; rounding recovers the microsecond that was meant.
+    let time_us = (number * scale).round();
+    (time_us.is_finite() && time_us.abs() < 9e18).then_some(time_us as i64).filter(|t| is_writable(*t))
+}
+
+/// Whether a time has a year of at most four digits, so that every reader can print it.
+fn is_writable(time_us: i64) -> bool {
+    jiff::Timestamp::from_microsecond(time_us).is_ok()
+}
+
+struct Day {
+    year: i16,
+    month: i8,
+    day: i8,
+}
+
+#[derive(Default)]
+struct Clock {
+    hour: i8,
+    minute: i8,
+    second: i8,
+    nanosecond: i32,
+}
+
+impl Day {
+    fn moment(&self, clock: Clock, offset_s: i32) -> Option<i64> {
+        let Day { year, month, day } = *self;
+        let Clock { hour, minute, second, nanosecond } = clock;
+        let civil = DateTime::new(year, month, day, hour, minute, second, nanosecond).ok()?;
+        let moment = Offset::from_seconds(offset_s).ok()?.to_timestamp(civil).ok()?;
+        // Cut towards the past also before 1970.
+        i64::try_from(moment.as_nanosecond().div_euclid(1_000)).ok()
+    }
+}
+
+/// The rest of a text that is being read.
+struct Scan<'a>(&'a [u8]);
+
+impl<'a> Scan<'a> {
+    fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        let (head, rest) = self.0.split_first()?;
+        (*head == byte).then(|| self.0 = rest)
+    }
+
+    fn digits(&mut self, count: usize) -> Option<i32> {
+        let mut number = 0;
+        for byte in self.take(count)? {
+            number = number * 10 + i32::from(byte.is_ascii_digit().then(|| byte - b'0')?);
+        }
+        Some(number)
+    }
+
+    fn year_month_day(&mut self, separator: u8) -> Option<Day> {
+        let year = self.digits(4)?;
+        self.expect(separator)?;
+        let month = self.digits(2)?;
+        self.expect(separator)?;
+        Some(Day { year: year as i16, month: month as i8, day: self.digits(2)? as i8 })
+    }
+
+    fn clock(&mut self, seconds_needed: bool) -> Option<Clock> {
+        let hour = self.digits(2)? as i8;
+        self.expect(b':')?;
+        let minute = self.digits(2)? as i8;
+        let mut clock = Clock { hour, minute, second: 0, nanosecond: 0 };
+        match self.expect(b':') {
+            None if seconds_needed => return None,
+            None => return Some(clock),
+            Some(()) => clock.second = self.digits(2)? as i8,
+        }
+        if self.expect(b'.').is_some() {
+            clock.nanosecond = self.fraction()?;
+        }
+        Some(clock)
+    }
+
+    /// One digit or more; those after the ninth are below what any clock of ours can say.
+    fn fraction(&mut self) -> Option<i32> {
+        let count = self.0.iter().take_while(|b| b.is_ascii_digit()).count();
+        let digits = self.take(count).filter(|digits| !digits.is_empty())?;
+        let padded = digits.iter().copied().chain(std::iter::repeat(b'0')).take(9);
+        Some(padded.fold(0, |number, digit| number * 10 + i32::from(digit - b'0')))
+    }
+
+    /// `Z`, `±hhmm` or `±hh:mm`, in seconds east of UTC.
+    fn zone(&mut self) -> Option<i32> {
+        if self.expect(b'Z').is_some() {
+            return Some(0);
+        }
+        let sign = match self.take(1)? {
+            b"+" => 1,
+            b"-" => -1,
+            _ => return None,
+        };
+        let hours = self.digits(2)?;
+        let _ = self.expect(b':');
+        let minutes = self.digits(2)?;
+        (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
+    }
+}
+
+/// The address as the standard library's type, IPv4 where it is one.
+pub fn ip_address(address: &[u8; 16]) -> IpAddr {
+    Ipv6Addr::from(*address).to_canonical()
+}
+
+#[cfg(test)]
+mod tests;
