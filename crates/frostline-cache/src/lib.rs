@@ -1,2 +1,41 @@
-//! (being written)
+//! Regions of immutable objects kept near, on the volumes of this machine.
+//!
+//! [`RegionCache`] stands between a reader and a store and answers [`frostline_base::ReadRanges`] like the
+//! store itself. What it guarantees: an answer is the store's answer, whatever happens to the volumes; a missing page
+//! is fetched once, however many want it; all that one call misses is asked for in one call; what is read
+//! often outlives a sweep over everything; what is near survives a restart, also after a kill.
+//!
+//! # Sizes, and why
+//!
+//! A *region* (64 KiB, aligned in its object) is the unit of allocation and eviction. It is filled page by
+//! page. A *page* (4 KiB) is the unit of fetching and checksumming. Both are options.
+//!
+//! - A range of `n` bytes at any offset costs `n + page` bytes on average. A dashboard reads runs of columns of 100 KiB to
+//!   1 MiB and may fetch at most 1.3 times what it uses: with pages of 64 KiB a run of 100 KiB costs
+//!   1.64 times its bytes, with 4 KiB 1.04 times; a dictionary block of 16 KiB costs 5 times and 1.25 times.
+//! - A region takes all of its space with its first page. A needle touches a few ranges of 4 to 64 KiB in each split. With
+//!   regions of 16 MiB each of these ranges would occupy 16 MiB; with 64 KiB a cache of the same size holds the
+//!   needles of up to 256 times as many splits. `docs/studies/cache-policy.md` has the measured difference.
+//! - The price is memory and table: 8 bytes of checksum for each page and about 100 for each region, 0.35 %
+//!   of the capacity. Where everything is near (a terabyte, say), larger pages are the better choice.
+//! - A cache of fewer than 64 regions has smaller regions, down to a page.
+//!
+//! # What is not here
+//!
+//! No clock, no randomness, no knowledge of what the bytes mean, and nothing that changes: only immutable bytes may be cached.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod cache;
+mod flight;
+mod near;
+pub mod policy;
+mod stats;
+mod table;
+mod volume;
+
+pub use cache::{CacheOptions, RegionCache};
+pub use frostline_base::{Error, Result};
+pub use policy::Shares;
+pub use stats::{ShareStats, Stats};
+#[doc(hidden)]
+pub use table::{Layout, StoredObject, StoredRegion, Table, decode_table};

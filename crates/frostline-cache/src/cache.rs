@@ -1,0 +1,431 @@
+//! The cache as a reader sees it: what is near is read from the volumes, the rest is fetched at once.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use frostline_base::{ByteRange, Cost, Count, Error, Meter, ObjectRef, ReadRanges, Result, Share};
+use futures::future::join;
+
+use crate::flight::{Landing, Pages};
+use crate::near::{FlightGuard, Near};
+use crate::policy::Shares;
+use crate::stats::Stats;
+use crate::table::Layout;
+use crate::volume::{FileVolume, Missing, Volume, lock};
+
+/// A cache has at least this many regions, as long as a region is larger than a page.
+const REGIONS_MIN: u64 = 64;
+/// Hydration asks for this much at a time.
+const HYDRATE_BYTES: u64 = 8 << 20;
+
+/// How a [`RegionCache`] is laid out.
+#[derive(Clone, Debug)]
+pub struct CacheOptions {
+    /// Directories, best each on its own device. The same list in the same order finds what was kept.
+    pub volumes: Vec<PathBuf>,
+    /// Bytes of pages to keep. The table and its memory come on top: 0.3 % of it.
+    pub capacity: u64,
+    /// Bytes of a region, the unit of allocation and eviction: a power of two.
+    pub region_bytes: u32,
+    /// Bytes of a page, the unit of fetching and checksumming: a power of two.
+    pub page_bytes: u32,
+    /// What each kind of bytes is guaranteed.
+    pub shares: Shares,
+}
+
+impl CacheOptions {
+    /// A cache of `capacity` bytes over these volumes, everything else as recommended.
+    pub fn new(volumes: Vec<PathBuf>, capacity: u64) -> Self {
+        CacheOptions {
+            volumes,
+            capacity,
+            region_bytes: 64 << 10,
+            page_bytes: 4 << 10,
+            shares: Shares::default(),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.shares.check()?;
+        let (region, page) = (self.region_bytes, self.page_bytes);
+        let powers = region.is_power_of_two() && page.is_power_of_two();
+        if !powers
+            || !(512..=1 << 20).contains(&page)
+            || region < page
+            || region > 1 << 30
+            || region / page > 1 << 15
+        {
+            return Err(Error::invalid(format!(
+                "cache regions of {region} and pages of {page} bytes do not work: use powers of two, pages of 512 bytes to 1 MiB, at most 32,768 in a region"
+            )));
+        }
+        if self.volumes.is_empty() {
+            return Err(Error::invalid("the cache has no volume: name at least one directory"));
+        }
+        Ok(())
+    }
+
+    /// Small caches have smaller regions, so that the policy has something to choose from.
+    fn region_bytes_fitting(&self) -> u32 {
+        let mut region_bytes = self.region_bytes;
+        while region_bytes > self.page_bytes && self.capacity / u64::from(region_bytes) < REGIONS_MIN {
+            region_bytes /= 2;
+        }
+        region_bytes
+    }
+}
+
+/// Keeps what is read often of immutable objects near, over the volumes of a pool. Whatever happens to
+/// the volumes costs a fetch, never an error and never a wrong byte.
+///
+/// Reads must happen on a Tokio runtime, whose blocking threads do the disk work.
+#[derive(Debug)]
+pub struct RegionCache {
+    near: Option<Arc<Near>>,
+    inner: Arc<dyn ReadRanges>,
+}
+
+impl RegionCache {
+    /// Opens the cache with what was kept from before. Fails with `Invalid` on options that cannot work;
+    /// a volume that cannot be used is left out and shown in [`Stats::volumes_failed`].
+    ///
+    /// Where another process has one of the volumes, the cache reads through and keeps nothing: see
+    /// [`Stats::locked_by_other`]. Reads the table (0.3 % of what is kept) and no pages.
+    pub fn open(options: CacheOptions, inner: Arc<dyn ReadRanges>) -> Result<Arc<RegionCache>> {
+        options.check()?;
+        let mut locks: Vec<Option<File>> = Vec::new();
+        for volume in &options.volumes {
+            match lock(volume) {
+                Ok(Some(file)) => locks.push(Some(file)),
+                Ok(None) => return Ok(Arc::new(RegionCache { near: None, inner })),
+                Err(error) => {
+                    tracing::warn!(volume = %volume.display(), %error, "cache volume cannot be used");
+                    locks.push(None);
+                }
+            }
+        }
+        let near = open_near(&options, locks);
+        Ok(Arc::new(RegionCache { near: Some(Arc::new(near)), inner }))
+    }
+
+    /// The cache over these volumes, which tests make to fail.
+    #[cfg(test)]
+    pub(crate) fn over(near: Near, inner: Arc<dyn ReadRanges>) -> Arc<RegionCache> {
+        Arc::new(RegionCache { near: Some(Arc::new(near)), inner })
+    }
+
+    /// The figures now.
+    pub fn stats(&self) -> Stats {
+        match &self.near {
+            Some(near) => near.stats(),
+            None => Stats { locked_by_other: true, ..Stats::default() },
+        }
+    }
+
+    /// Bytes of the regions that hold nothing.
+    pub fn bytes_free(&self) -> u64 {
+        self.near.as_ref().map_or(0, |near| near.bytes_free())
+    }
+
+    /// Forgets every page; pins stay.
+    pub async fn clear(&self) {
+        if let Some(near) = &self.near {
+            near.clear().await;
+        }
+    }
+
+    /// Keeps the object's regions, those here and those to come, from eviction.
+    pub fn pin(&self, object: &ObjectRef) {
+        if let Some(near) = &self.near {
+            near.pin(object, true);
+        }
+    }
+
+    /// Undoes [`RegionCache::pin`].
+    pub fn unpin(&self, object: &ObjectRef) {
+        if let Some(near) = &self.near {
+            near.pin(object, false);
+        }
+    }
+
+    /// Fetches the pages of an object that are not here and returns how many bytes that were. Pin the object
+    /// first if they are to stay. Nothing is counted as used.
+    pub async fn hydrate(&self, object: &ObjectRef, share: Share, meter: &Meter) -> Result<u64> {
+        let Some(near) = &self.near else { return Ok(0) };
+        let page_bytes = u64::from(near.page_bytes());
+        let (pages, step) = (object.bytes.div_ceil(page_bytes), (HYDRATE_BYTES / page_bytes).max(1));
+        let mut fetched = 0;
+        let mut first = 0;
+        while first < pages {
+            let end = (first + step).min(pages);
+            let absent = near.absent(object, first..end);
+            let got = self.gather(near, object, absent, share, meter).await?;
+            fetched += got.values().map(|page| page.len() as u64).sum::<u64>();
+            first = end;
+        }
+        Ok(fetched)
+    }
+
+    /// Waits until everything fetched so far is on the volumes and in the table.
+    pub async fn flush(&self) {
+        if let Some(near) = &self.near {
+            near.flush().await;
+        }
+    }
+
+    /// Like [`RegionCache::flush`], and leaves a table that survives a loss of power. Without it, what was
+    /// kept survives the end of the process all the same, but popularity is that of the last such table.
+    pub async fn close(&self) {
+        if let Some(near) = &self.near {
+            near.close().await;
+        }
+    }
+
+    async fn read(
+        &self,
+        object: &ObjectRef,
+        ranges: &[ByteRange],
+        share: Share,
+        meter: &Meter,
+    ) -> Result<Vec<Bytes>> {
+        check_ranges(object, ranges)?;
+        let answer = match &self.near {
+            Some(near) if near.has_room() => self.read_near(near, object, ranges, share, meter).await?,
+            _ => {
+                let billed = Billed::to(meter);
+                self.inner.read_ranges(object, ranges, share, &billed.fetch).await?
+            }
+        };
+        let used = ranges.iter().map(|r| r.end - r.start).sum();
+        meter.add(Count::BytesUsed, used);
+        if let Some(near) = &self.near {
+            near.count_used(used);
+        }
+        Ok(answer)
+    }
+
+    async fn read_near(
+        &self,
+        near: &Arc<Near>,
+        object: &ObjectRef,
+        ranges: &[ByteRange],
+        share: Share,
+        meter: &Meter,
+    ) -> Result<Vec<Bytes>> {
+        let page_bytes = u64::from(near.page_bytes());
+        let mut wanted: Vec<u64> = ranges.iter().flat_map(|range| pages_of(range, page_bytes)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let pages = self.gather(near, object, wanted, share, meter).await?;
+        ranges.iter().map(|range| assemble(&pages, range, page_bytes)).collect()
+    }
+
+    /// The bytes of these pages, from wherever they are.
+    async fn gather(
+        &self,
+        near: &Arc<Near>,
+        object: &ObjectRef,
+        wanted: Vec<u64>,
+        share: Share,
+        meter: &Meter,
+    ) -> Result<Pages> {
+        let mut found = Pages::with_capacity(wanted.len());
+        let mut left = wanted;
+        let mut again = false;
+        // A second turn is for pages that turned out to be bad, or whose fetch somebody else gave up.
+        while !left.is_empty() {
+            let plan = near.plan(object, &left, share, again);
+            let fetch = async {
+                match plan.fetch {
+                    Some(guard) => self.fetch(near, object, guard, share, meter).await,
+                    None => Ok(Arc::default()),
+                }
+            };
+            let (read, fetched) = join(near.read(object, plan.here), fetch).await;
+            found.extend(read.pages);
+            found.extend(fetched?.iter().map(|(page, bytes)| (*page, bytes.clone())));
+            left = read.bad;
+            for (flight, pages) in plan.joined {
+                match flight.landed().await {
+                    Landing::Here(landed) => {
+                        found.extend(pages.iter().filter_map(|p| Some((*p, landed.get(p)?.clone()))));
+                    }
+                    Landing::Failed(kind, what) => return Err(Error::new(kind, &*what)),
+                    Landing::Abandoned => left.extend(pages),
+                }
+            }
+            left.sort_unstable();
+            again = true;
+        }
+        Ok(found)
+    }
+
+    /// Fetches the pages of a flight in one call, tells those who wait, and has them written behind the
+    /// reader's back. The flight stays known until they are written, so nobody fetches them twice.
+    async fn fetch(
+        &self,
+        near: &Arc<Near>,
+        object: &ObjectRef,
+        guard: FlightGuard,
+        share: Share,
+        meter: &Meter,
+    ) -> Result<Arc<Pages>> {
+        let page_bytes = u64::from(near.page_bytes());
+        let ranges = merge(guard.pages(), page_bytes, object.bytes);
+        let billed = Billed::to(meter);
+        let outcome = self.inner.read_ranges(object, &ranges, share, &billed.fetch).await;
+        drop(billed);
+        match outcome.and_then(|fetched| split(object, &ranges, fetched, page_bytes)) {
+            Ok(pages) => {
+                let pages = Arc::new(pages);
+                guard.land(Landing::Here(Arc::clone(&pages)));
+                near.write_behind(guard, Arc::clone(&pages), share).await;
+                Ok(pages)
+            }
+            Err(error) => {
+                guard.fail(&error);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl ReadRanges for RegionCache {
+    fn read_ranges<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+        Box::pin(self.read(object, ranges, share, meter))
+    }
+}
+
+/// Opens the files of the volumes that are locked. The table lies on the first of them.
+fn open_near(options: &CacheOptions, locks: Vec<Option<File>>) -> Near {
+    let region_bytes = options.region_bytes_fitting();
+    let paths: Vec<_> = options.volumes.iter().map(|v| v.to_string_lossy()).collect();
+    let layout = Layout {
+        region_bytes,
+        page_bytes: options.page_bytes,
+        volumes: xxhash_rust::xxh3::xxh3_64(paths.join("\0").as_bytes()),
+    };
+    let usable = locks.iter().position(Option::is_some);
+    let table = usable.and_then(|at| options.volumes.get(at));
+    let mut near = Near::load(layout, options.capacity, options.volumes.len() as u32, options.shares, table);
+    let file_bytes = near.geometry().file_bytes(near.slots());
+    let volumes = options.volumes.iter().zip(&locks).map(|(path, lock)| {
+        let opened = lock.as_ref().map(|_| FileVolume::open(&path.join("regions"), file_bytes));
+        match opened {
+            Some(Ok(file)) => Arc::new(file) as Arc<dyn Volume>,
+            Some(Err(error)) => {
+                tracing::warn!(volume = %path.display(), %error, "cache volume cannot be used");
+                Arc::new(Missing)
+            }
+            None => Arc::new(Missing),
+        }
+    });
+    near.start(volumes.collect(), locks.into_iter().flatten().collect());
+    near
+}
+
+/// Meters a fetch by itself and bills it when dropped, also when the reader was cancelled. What the
+/// store counts as used is not: what readers of the cache use is counted by the cache.
+struct Billed<'a> {
+    fetch: Meter,
+    meter: &'a Meter,
+}
+
+impl<'a> Billed<'a> {
+    fn to(meter: &'a Meter) -> Self {
+        Billed { fetch: Meter::default(), meter }
+    }
+}
+
+impl Drop for Billed<'_> {
+    fn drop(&mut self) {
+        let Cost { gets, puts, lists, deletes, heads, bytes_read, bytes_written, retries, .. } =
+            self.fetch.cost();
+        let counts = [
+            (Count::Gets, gets),
+            (Count::Puts, puts),
+            (Count::Lists, lists),
+            (Count::Deletes, deletes),
+            (Count::Heads, heads),
+            (Count::BytesRead, bytes_read),
+            (Count::BytesWritten, bytes_written),
+            (Count::Retries, retries),
+        ];
+        for (count, by) in counts.into_iter().filter(|(_, by)| *by > 0) {
+            self.meter.add(count, by);
+        }
+    }
+}
+
+fn check_ranges(object: &ObjectRef, ranges: &[ByteRange]) -> Result<()> {
+    match ranges.iter().find(|r| r.start > r.end || r.end > object.bytes) {
+        None => Ok(()),
+        Some(range) => Err(Error::corrupt("a range reaches past the object's end")
+            .with("object", &object.key)
+            .with("range", format!("{}..{}", range.start, range.end))
+            .with("bytes", object.bytes)),
+    }
+}
+
+fn pages_of(range: &ByteRange, page_bytes: u64) -> std::ops::Range<u64> {
+    if range.is_empty() { 0..0 } else { range.start / page_bytes..range.end.div_ceil(page_bytes) }
+}
+
+/// The ranges of these sorted pages, neighbours as one, ending where the object ends.
+fn merge(pages: &[u64], page_bytes: u64, object_bytes: u64) -> Vec<ByteRange> {
+    let mut ranges: Vec<ByteRange> = Vec::new();
+    for page in pages {
+        let (start, end) = (page * page_bytes, ((page + 1) * page_bytes).min(object_bytes));
+        match ranges.last_mut().filter(|last| last.end == start) {
+            Some(last) => last.end = end,
+            None => ranges.push(start..end),
+        }
+    }
+    ranges
+}
+
+/// The pages in what was fetched. Fails with `Corrupt` where it is not what was asked for.
+fn split(object: &ObjectRef, ranges: &[ByteRange], fetched: Vec<Bytes>, page_bytes: u64) -> Result<Pages> {
+    let lengths_fit =
+        ranges.iter().zip(&fetched).all(|(range, bytes)| range.end - range.start == bytes.len() as u64);
+    if fetched.len() != ranges.len() || !lengths_fit {
+        return Err(Error::corrupt("the store answered with other lengths than asked for")
+            .with("object", &object.key));
+    }
+    let pages = ranges.iter().zip(fetched).flat_map(|(range, mut bytes)| {
+        pages_of(range, page_bytes).map(move |page| {
+            let len = bytes.len().min(page_bytes as usize);
+            (page, bytes.split_to(len))
+        })
+    });
+    Ok(pages.collect())
+}
+
+fn assemble(pages: &Pages, range: &ByteRange, page_bytes: u64) -> Result<Bytes> {
+    let mut parts = Vec::new();
+    for page in pages_of(range, page_bytes) {
+        let bytes = pages.get(&page).ok_or_else(|| Error::internal("a page was neither read nor fetched"))?;
+        let start = page * page_bytes;
+        let within = range.start.saturating_sub(start) as usize
+            ..((range.end - start).min(bytes.len() as u64)) as usize;
+        parts.push(bytes.slice(within));
+    }
+    if parts.len() <= 1 {
+        return Ok(parts.pop().unwrap_or_default());
+    }
+    let mut whole = BytesMut::with_capacity((range.end - range.start) as usize);
+    parts.iter().for_each(|part| whole.extend_from_slice(part));
+    Ok(whole.freeze())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! One fetch for all who want the same pages at the same time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use frostline_base::{Error, ErrorKind};
+use tokio::sync::watch;
+
+/// Bytes of pages, by page number.
+pub(crate) type Pages = HashMap<u64, Bytes>;
+
+/// A fetch under way.
+#[derive(Debug)]
+pub(crate) struct Flight(watch::Sender<Option<Landing>>);
+
+/// How a fetch ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Landing {
+    /// The pages.
+    Here(Arc<Pages>),
+    /// The fetch failed: kind and words. Who waited fails with it, who comes later tries again.
+    Failed(ErrorKind, Arc<str>),
+    /// Whoever fetched was cancelled. Who waited fetches for itself.
+    Abandoned,
+}
+
+impl Flight {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Flight(watch::Sender::new(None)))
+    }
+
+    /// Tells all who wait; only the first word counts.
+    pub(crate) fn land(&self, landing: Landing) {
+        self.0.send_if_modified(|state| {
+            let first = state.is_none();
+            if first {
+                *state = Some(landing);
+            }
+            first
+        });
+    }
+
+    pub(crate) fn fail(&self, error: &Error) {
+        let mut words = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            words = format!("{words}: {cause}");
+            source = cause.source();
+        }
+        self.land(Landing::Failed(error.kind(), words.into()));
+    }
+
+    pub(crate) async fn landed(&self) -> Landing {
+        let mut receiver = self.0.subscribe();
+        match receiver.wait_for(Option::is_some).await {
+            Ok(state) => state.clone().unwrap_or(Landing::Abandoned),
+            Err(_) => Landing::Abandoned,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a cache has done and holds.
+
+use serde::Serialize;
+
+/// The figures of a cache since it was opened, and what it holds now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stats {
+    /// Pages found near.
+    pub hits: u64,
+    /// Pages fetched.
+    pub misses: u64,
+    /// Pages that another reader was fetching already.
+    pub joined: u64,
+    /// Bytes that readers asked for.
+    pub bytes_used: u64,
+    /// Bytes fetched from the store, page rounding included.
+    pub bytes_fetched: u64,
+    /// Bytes of pages near.
+    pub bytes_near: u64,
+    /// Bytes that the cache may hold.
+    pub capacity: u64,
+    /// Bytes of a region and of a page: small caches have smaller ones than asked for.
+    pub region_bytes: u64,
+    /// See `region_bytes`.
+    pub page_bytes: u64,
+    /// Regions that hold something.
+    pub regions_used: u64,
+    /// Regions that hold something or may.
+    pub regions_total: u64,
+    /// Regions evicted.
+    pub evictions: u64,
+    /// Regions read more than once that lost against what is kept, and regions for which nothing could be evicted.
+    pub admissions_refused: u64,
+    /// Pages whose bytes did not match their checksum; they were fetched again.
+    pub pages_corrupt: u64,
+    /// By kind of bytes: footer, index, column, source.
+    pub shares: [ShareStats; 4],
+    /// Volumes that failed since the cache was opened and are no longer used.
+    pub volumes_failed: u32,
+    /// Another process has these volumes: everything is read through, nothing is kept.
+    pub locked_by_other: bool,
+}
+
+/// The figures of one share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ShareStats {
+    /// Pages found near.
+    pub hits: u64,
+    /// Pages fetched.
+    pub misses: u64,
+    /// Regions that hold something.
+    pub regions_used: u64,
+}

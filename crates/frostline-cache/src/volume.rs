@@ -1,0 +1,141 @@
+//! Where bytes lie: files over the volumes of a pool, and which byte of which file a page is.
+//!
+//! The files are one address space in stripes, as RAID 0 does it: slot after slot, and every
+//! [`STRIPE_BYTES`] on the next volume. A reader of neighbouring pages gets the bandwidth of all volumes.
+//! Nothing here trusts what it reads: the caller verifies every page.
+
+use std::fmt::Debug;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+
+/// Bytes that lie together on one volume (a page where pages are larger).
+pub(crate) const STRIPE_BYTES: u64 = 64 << 10;
+
+/// Positions inside a file of one volume. A trait so that tests can put a failing volume here.
+pub(crate) trait Volume: Send + Sync + Debug {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// The sizes that say where a page lies. The number of slots is not among them: a cache can grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) region_bytes: u32,
+    pub(crate) page_bytes: u32,
+    pub(crate) volumes: u32,
+}
+
+/// Where a page lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) volume: u32,
+    pub(crate) at: u64,
+}
+
+impl Geometry {
+    pub(crate) fn place(&self, slot: u32, page: u32) -> Place {
+        let address =
+            u64::from(slot) * u64::from(self.region_bytes) + u64::from(page) * u64::from(self.page_bytes);
+        let volumes = u64::from(self.volumes.max(1));
+        let (stripe, within) = (address / self.stripe_bytes(), address % self.stripe_bytes());
+        Place { volume: (stripe % volumes) as u32, at: stripe / volumes * self.stripe_bytes() + within }
+    }
+
+    /// The length of each volume's file.
+    pub(crate) fn file_bytes(&self, slots: u32) -> u64 {
+        let stripes = (u64::from(slots) * u64::from(self.region_bytes)).div_ceil(self.stripe_bytes());
+        stripes.div_ceil(u64::from(self.volumes.max(1))) * self.stripe_bytes()
+    }
+
+    pub(crate) fn pages(&self) -> u32 {
+        self.region_bytes / self.page_bytes
+    }
+
+    /// Whether every page of the slot lies on a failed volume.
+    pub(crate) fn is_lost(&self, slot: u32, failed: &[bool]) -> bool {
+        let step = (self.stripe_bytes() / u64::from(self.page_bytes)).max(1) as usize;
+        let mut volumes = (0..self.pages()).step_by(step).map(|page| self.place(slot, page).volume);
+        volumes.all(|volume| failed.get(volume as usize).copied().unwrap_or(true))
+    }
+
+    fn stripe_bytes(&self) -> u64 {
+        STRIPE_BYTES.max(u64::from(self.page_bytes))
+    }
+}
+
+/// A preallocated file.
+#[derive(Debug)]
+pub(crate) struct FileVolume(File);
+
+impl FileVolume {
+    /// Opens or makes the file and gives it its length, with disk space where the file system can
+    /// promise it and sparse where not.
+    pub(crate) fn open(path: &Path, file_bytes: u64) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        file.set_len(file_bytes)?;
+        preallocate(&file, file_bytes);
+        Ok(FileVolume(file))
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn preallocate(file: &File, file_bytes: u64) {
+    use rustix::fs::{FallocateFlags, fallocate};
+    if file_bytes == 0 {
+        return;
+    }
+    if let Err(error) = fallocate(file, FallocateFlags::empty(), 0, file_bytes) {
+        tracing::debug!(%error, "cache file is sparse: its space cannot be reserved");
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn preallocate(_file: &File, _file_bytes: u64) {}
+
+impl Volume for FileVolume {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(&self.0, bytes, at)
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::write_all_at(&self.0, bytes, at)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+/// A volume that could not be opened.
+#[derive(Debug)]
+pub(crate) struct Missing;
+
+impl Volume for Missing {
+    fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Makes the volume's directory and takes its lock. `Ok(None)` where another process has it.
+pub(crate) fn lock(volume: &Path) -> io::Result<Option<File>> {
+    std::fs::create_dir_all(volume)?;
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(volume.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;
