@@ -1,0 +1,73 @@
+//! Compressed input, told by its first bytes and never by its name.
+//!
+//! Streams of several members (gzip, bzip2), frames (Zstandard) or streams (xz) are read to their last.
+//! Memory: Zstandard windows up to 2 GiB (`--long=31`) and xz dictionaries up to 1 GiB are allowed and
+//! allocated only where the stream asks for them; more is an error.
+
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+const XZ_MEMORY_BYTES_MAX: u64 = 1100 << 20;
+const ZSTD_WINDOW_LOG_MAX: u32 = 31;
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// How an input is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// gzip.
+    Gzip,
+    /// Zstandard.
+    Zstd,
+    /// xz.
+    Xz,
+    /// bzip2.
+    Bzip2,
+}
+
+impl Compression {
+    /// What begins with these bytes. Six tell every kind apart.
+    pub fn of(first: &[u8]) -> Self {
+        match first {
+            [0x1f, 0x8b, ..] => Compression::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Compression::Zstd,
+            // A skippable frame may come first.
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Compression::Zstd,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Compression::Xz,
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Compression::Bzip2,
+            _ => Compression::None,
+        }
+    }
+}
+
+/// Reads `reader` unpacked. Damaged or cut input is an error of the read that meets it; what came before
+/// has been delivered.
+pub fn decompress(mut reader: impl Read + Send + 'static) -> io::Result<(Box<dyn Read + Send>, Compression)> {
+    let mut first = Vec::with_capacity(6);
+    reader.by_ref().take(6).read_to_end(&mut first)?;
+    let compression = Compression::of(&first);
+    let whole = BufReader::with_capacity(BUFFER_BYTES, Cursor::new(first).chain(reader));
+    let unpacked: Box<dyn Read + Send> = match compression {
+        Compression::None => Box::new(whole),
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(whole)),
+        Compression::Zstd => Box::new(zstd_decoder(whole)?),
+        Compression::Xz => Box::new(xz_decoder(whole)?),
+        Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(whole)),
+    };
+    Ok((unpacked, compression))
+}
+
+fn zstd_decoder<R: BufRead>(reader: R) -> io::Result<zstd::Decoder<'static, R>> {
+    let mut decoder = zstd::Decoder::with_buffer(reader)?;
+    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+    Ok(decoder)
+}
+
+fn xz_decoder<R: BufRead>(reader: R) -> io::Result<liblzma::bufread::XzDecoder<R>> {
+    let stream =
+        liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY_BYTES_MAX, liblzma::stream::CONCATENATED)?;
+    Ok(liblzma::bufread::XzDecoder::new_stream(reader, stream))
+}
+
+#[cfg(test)]
+mod tests;

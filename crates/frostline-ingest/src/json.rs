@@ -1,0 +1,133 @@
+//! Writing JSON bytes: an object builder that only appends, so that a line becomes a document without
+//! an intermediate tree.
+
+/// Appends the members of one JSON object to a buffer. Keys are written as they come: a caller that
+/// may see one key twice checks that itself.
+pub(crate) struct ObjectWriter<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+}
+
+impl<'a> ObjectWriter<'a> {
+    /// Opens an object at the end of `out`.
+    pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
+        out.push(b'{');
+        let start = out.len();
+        ObjectWriter { out, start }
+    }
+
+    /// Adds a text value.
+    pub(crate) fn text(&mut self, key: &str, value: &str) {
+        self.key(key);
+        push_string(self.out, value);
+    }
+
+    /// Adds a text value, or nothing where it is empty or the `-` of web server logs.
+    pub(crate) fn text_if_said(&mut self, key: &str, value: &str) {
+        if !value.is_empty() && value != "-" {
+            self.text(key, value);
+        }
+    }
+
+    /// Adds a whole number.
+    pub(crate) fn long(&mut self, key: &str, value: i64) {
+        self.raw(key, value.to_string().as_bytes());
+    }
+
+    /// Adds a time, written as ISO-8601 in UTC.
+    pub(crate) fn time(&mut self, key: &str, time_us: i64) {
+        self.key(key);
+        self.out.push(b'"');
+        crate::times::push_iso(self.out, time_us);
+        self.out.push(b'"');
+    }
+
+    /// Adds a value that already is JSON.
+    pub(crate) fn raw(&mut self, key: &str, json: &[u8]) {
+        self.key(key);
+        self.out.extend_from_slice(json);
+    }
+
+    /// Adds a value of a format without types: a number or boolean in JSON's own spelling is one,
+    /// anything else is text. So `007` and `+1` stay text and nothing is lost.
+    pub(crate) fn guessed(&mut self, key: &str, value: &str) {
+        if is_json_number(value) || value == "true" || value == "false" {
+            self.raw(key, value.as_bytes());
+        } else {
+            self.text(key, value);
+        }
+    }
+
+    /// Adds a number where the text is one, text otherwise, nothing for `-`.
+    pub(crate) fn number_if_said(&mut self, key: &str, value: &str) {
+        if !value.is_empty() && value != "-" {
+            self.guessed(key, value);
+        }
+    }
+
+    /// Closes the object.
+    pub(crate) fn finish(self) {
+        self.out.push(b'}');
+    }
+
+    fn key(&mut self, key: &str) {
+        if self.out.len() > self.start {
+            self.out.push(b',');
+        }
+        push_string(self.out, key);
+        self.out.push(b':');
+    }
+}
+
+/// Appends `text` as a JSON string with its quotes.
+pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut copied = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&bytes[copied..at]);
+        copied = at + 1;
+        push_escape(out, byte);
+    }
+    out.extend_from_slice(&bytes[copied..]);
+    out.push(b'"');
+}
+
+fn push_escape(out: &mut Vec<u8>, byte: u8) {
+    match byte {
+        b'"' => out.extend_from_slice(b"\\\""),
+        b'\\' => out.extend_from_slice(b"\\\\"),
+        b'\n' => out.extend_from_slice(b"\\n"),
+        b'\r' => out.extend_from_slice(b"\\r"),
+        b'\t' => out.extend_from_slice(b"\\t"),
+        _ => {
+            out.extend_from_slice(b"\\u00");
+            push_hex(out, u64::from(byte), 2);
+        }
+    }
+}
+
+/// Appends the lowest `digits` hexadecimal digits of `value`.
+pub(crate) fn push_hex(out: &mut Vec<u8>, value: u64, digits: u32) {
+    for digit in (0..digits).rev() {
+        out.push(b"0123456789abcdef"[(value >> (4 * digit) & 15) as usize]);
+    }
+}
+
+/// Whether `text` is a number in JSON's spelling with at most 18 digits: longer ones are identifiers
+/// more often than quantities and would lose digits as a double.
+pub(crate) fn is_json_number(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = match digits.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (digits, None),
+    };
+    let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    digits.len() <= 18
+        && all_digits(whole)
+        && (whole == "0" || !whole.starts_with('0'))
+        && fraction.is_none_or(all_digits)
+}

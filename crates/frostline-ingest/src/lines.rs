@@ -1,0 +1,188 @@
+//! Lines of log files become documents.
+//!
+//! A [`LineParser`] takes one line (for CSV one record) at a time and gives the JSON bytes of its
+//! documents, with `@timestamp` where the line has a time. JSON lines are passed on as they are. A line
+//! that cannot be taken is an `Invalid` error whose sentence is the reason; nothing of it is emitted, and
+//! the next line is not affected. Invalid UTF-8 and NUL bytes refuse a line in every format: what cannot
+//! be shown again unchanged is not stored. The field names are listed in `docs/ingest.md`.
+
+mod combined;
+mod csv;
+mod detect;
+mod jsonl;
+mod logfmt;
+mod syslog;
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use frostline_base::{Error, Result};
+
+use crate::json::ObjectWriter;
+use crate::times;
+
+pub use csv::CsvHeader;
+
+/// How the lines of an input are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Decided from the first lines of each input by majority.
+    #[default]
+    Auto,
+    /// A JSON object a line, taken unchanged; also arrays of objects.
+    NdJson,
+    /// As [`Format::NdJson`], but the time is in a field of nginx or another usual name and becomes
+    /// `@timestamp`; nginx's `\xHH` escapes are understood.
+    Nginx,
+    /// The combined or common log format of web servers.
+    Combined,
+    /// RFC 5424, RFC 3164, and the files that syslog daemons write.
+    Syslog,
+    /// `key=value key="two words"`.
+    Logfmt,
+    /// A header row, then a record a row; fields may be quoted. Comma, semicolon or tab.
+    Csv,
+    /// Free text: the line is the field `message`.
+    Plain,
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, format)| *format).ok_or_else(|| {
+            let known: Vec<&str> = NAMES.iter().map(|(known, _)| *known).collect();
+            Error::invalid(format!("{name:?} is not a format: use one of {}", known.join(", ")))
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = NAMES.iter().find(|(_, format)| format == self);
+        f.write_str(found.map_or("auto", |(name, _)| name))
+    }
+}
+
+const NAMES: [(&str, Format); 8] = [
+    ("auto", Format::Auto),
+    ("ndjson", Format::NdJson),
+    ("json-lines-from-nginx", Format::Nginx),
+    ("combined", Format::Combined),
+    ("syslog", Format::Syslog),
+    ("logfmt", Format::Logfmt),
+    ("csv", Format::Csv),
+    ("plain", Format::Plain),
+];
+
+/// Turns the lines of one input into documents. Cloning is cheap, so that the blocks of one input can be
+/// parsed at the same time.
+#[derive(Clone, Debug)]
+pub struct LineParser {
+    format: Format,
+    /// Whether a line that does not fit the format is kept as free text.
+    keeps_misfits: bool,
+    now_us: i64,
+    time_field: Option<String>,
+    header: Option<Arc<CsvHeader>>,
+    document: Vec<u8>,
+}
+
+impl LineParser {
+    /// The parser for an input that begins with `sample` (64 KiB are plenty). With [`Format::Auto`] the
+    /// sample decides the format. `now_us` gives a year to times that have none.
+    pub fn for_input(format: Format, sample: &[u8], now_us: i64) -> Self {
+        let decided = if format == Format::Auto { detect::format_of(sample) } else { format };
+        let keeps_misfits = format == Format::Auto && decided != Format::Csv;
+        let header = (decided == Format::Csv).then(|| Arc::new(CsvHeader::of_sample(sample)));
+        LineParser { format: decided, keeps_misfits, now_us, time_field: None, header, document: Vec::new() }
+    }
+
+    /// The same parser, reading the time from this field first. It matters to formats whose fields are
+    /// named by the input: CSV, logfmt and [`Format::Nginx`].
+    #[must_use]
+    pub fn with_time_field(mut self, field: Option<String>) -> Self {
+        self.time_field = field;
+        self
+    }
+
+    /// The format in use; never [`Format::Auto`].
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Whether a quoted field may go on over the next line.
+    pub fn quotes_span_lines(&self) -> bool {
+        self.format == Format::Csv
+    }
+
+    /// Takes one line without its line end and hands each document in it to `take`: usually one, none
+    /// for blank lines and headers.
+    pub fn parse(&mut self, line: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let text = readable(line)?;
+        if text.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        match self.format {
+            Format::NdJson | Format::Auto => jsonl::unchanged(text, take),
+            Format::Nginx => {
+                let wanted = self.time_field.as_deref();
+                jsonl::with_time(text, wanted, self.now_us, &mut self.document, take)
+            }
+            _ => self.parse_text(text, take),
+        }
+    }
+
+    fn parse_text(&mut self, text: &str, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.document.clear();
+        let mut object = ObjectWriter::new(&mut self.document);
+        let time_field = self.time_field.as_deref();
+        let written = match self.format {
+            Format::Combined => combined::write(text, &mut object),
+            Format::Syslog => syslog::write(text, self.now_us, &mut object),
+            Format::Logfmt => logfmt::write(text, time_field, self.now_us, &mut object),
+            Format::Csv => match &self.header {
+                Some(header) if header.is(text) => return Ok(()),
+                Some(header) => header.write(text, time_field, self.now_us, &mut object),
+                None => Err(Error::invalid("the file has no header row")),
+            },
+            _ => write_plain(text, self.now_us, &mut object),
+        };
+        object.finish();
+        if let Err(error) = written {
+            if !self.keeps_misfits {
+                return Err(error);
+            }
+            self.document.clear();
+            let mut object = ObjectWriter::new(&mut self.document);
+            write_plain(text, self.now_us, &mut object)?;
+            object.finish();
+        }
+        take(&self.document);
+        Ok(())
+    }
+}
+
+/// Free text: the whole line is `message`; a time at its start is also `@timestamp`.
+fn write_plain(text: &str, now_us: i64, object: &mut ObjectWriter<'_>) -> Result<()> {
+    if let Some((time_us, _)) = times::leading_time(text.trim_ascii_start(), now_us) {
+        object.time("@timestamp", time_us);
+    }
+    object.text("message", text);
+    Ok(())
+}
+
+fn readable(line: &[u8]) -> Result<&str> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    if let Some(at) = memchr::memchr(0, line) {
+        return Err(Error::invalid(format!("NUL byte at byte {at} of the line")));
+    }
+    std::str::from_utf8(line)
+        .map_err(|error| Error::invalid(format!("invalid UTF-8 at byte {} of the line", error.valid_up_to())))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! JSON lines: documents as they are, with the brackets and commas of array files around them, and the
+//! times that nginx and others write under their own names.
+
+use frostline_base::{Error, Result};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::times;
+
+/// Passes on the object, or each object of an array, byte for byte. Whether it is sound JSON is for the
+/// split writer to say.
+pub(super) fn unchanged(line: &str, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    each_object(line, &mut |object| {
+        take(object.as_bytes());
+        Ok(())
+    })
+}
+
+/// Passes on each object with `@timestamp` put before its first member, unless it has one.
+pub(super) fn with_time(
+    line: &str,
+    time_field: Option<&str>,
+    now_us: i64,
+    document: &mut Vec<u8>,
+    take: &mut dyn FnMut(&[u8]),
+) -> Result<()> {
+    let line = without_hex_escapes(line);
+    each_object(&line, &mut |object| {
+        match time_of(object, time_field, now_us)? {
+            Some(time_us) => {
+                insert_time(object, time_us, document);
+                take(document);
+            }
+            None => take(object.as_bytes()),
+        }
+        Ok(())
+    })
+}
+
+/// Whether a line starts a JSON object or an array of them. The line may be cut short.
+pub(super) fn fits(line: &str) -> bool {
+    let line = line.trim_ascii_start();
+    let line = line.strip_prefix('[').map_or(line, str::trim_ascii_start);
+    match line.strip_prefix('{') {
+        Some(inner) => matches!(inner.trim_ascii_start().bytes().next(), Some(b'"' | b'}')),
+        None => matches!(line, "" | "]"),
+    }
+}
+
+/// Whether the object has no `@timestamp` but a time under a name that [`with_time`] knows.
+pub(super) fn needs_time(line: &str) -> bool {
+    let line = without_hex_escapes(trim_array(line));
+    !line.contains("\"@timestamp\"") && matches!(time_of(&line, None, 0), Ok(Some(_)))
+}
+
+fn each_object(line: &str, visit: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+    let object = trim_array(line);
+    if object.starts_with('{') {
+        return visit(object);
+    }
+    if object.is_empty() {
+        return Ok(());
+    }
+    if !line.trim_ascii().starts_with('[') {
+        return Err(Error::invalid("the line is not a JSON object"));
+    }
+    let objects: Vec<&RawValue> = serde_json::from_str(line.trim_ascii().trim_end_matches(','))
+        .map_err(|error| Error::invalid(format!("malformed JSON array: {error}")))?;
+    if objects.iter().any(|object| !object.get().starts_with('{')) {
+        return Err(Error::invalid("the array holds something that is not a JSON object"));
+    }
+    objects.iter().try_for_each(|object| visit(object.get()))
+}
+
+/// The line without what an array file with an object a line has around it: `[` and `]` on their own
+/// or at the ends, and commas between the objects.
+fn trim_array(line: &str) -> &str {
+    let line = line.trim_ascii();
+    let closed = line.strip_suffix(',').unwrap_or(line).trim_ascii_end();
+    if closed.starts_with('{') {
+        let opens_nothing = closed.ends_with("}]") || closed.ends_with("} ]");
+        return if opens_nothing { closed[..closed.len() - 1].trim_ascii_end() } else { closed };
+    }
+    match closed.strip_prefix('[') {
+        Some(inner) if !closed.ends_with(']') => inner.trim_ascii_start(),
+        Some(inner) if inner.trim_ascii() == "]" => "",
+        _ if closed == "]" => "",
+        _ => closed,
+    }
+}
+
+/// The fields that hold the time, first come first served.
+#[derive(Deserialize)]
+struct Times<'a> {
+    #[serde(borrow, rename = "@timestamp")]
+    at: Option<&'a RawValue>,
+    #[serde(borrow)]
+    time_iso8601: Option<&'a RawValue>,
+    #[serde(borrow)]
+    time_local: Option<&'a RawValue>,
+    #[serde(borrow)]
+    msec: Option<&'a RawValue>,
+    #[serde(borrow)]
+    timestamp: Option<&'a RawValue>,
+    #[serde(borrow)]
+    time: Option<&'a RawValue>,
+    #[serde(borrow)]
+    ts: Option<&'a RawValue>,
+}
+
+fn time_of(object: &str, time_field: Option<&str>, now_us: i64) -> Result<Option<i64>> {
+    let malformed = |error: serde_json::Error| Error::invalid(format!("malformed JSON: {error}"));
+    if let Some(field) = time_field {
+        let members: std::collections::BTreeMap<String, &RawValue> =
+            serde_json::from_str(object).map_err(malformed)?;
+        let named = members.get(field).and_then(|value| time_in(value, now_us));
+        if members.contains_key("@timestamp") || named.is_some() {
+            return Ok(named.filter(|_| !members.contains_key("@timestamp")));
+        }
+    }
+    let times: Times<'_> = serde_json::from_str(object).map_err(malformed)?;
+    if times.at.is_some() {
+        return Ok(None);
+    }
+    let known = [times.time_iso8601, times.time_local, times.msec, times.timestamp, times.time, times.ts];
+    Ok(known.into_iter().flatten().find_map(|value| time_in(value, now_us)))
+}
+
+fn time_in(value: &RawValue, now_us: i64) -> Option<i64> {
+    times::whole_time(value.get().trim_matches('"'), now_us)
+}
+
+fn insert_time(object: &str, time_us: i64, document: &mut Vec<u8>) {
+    let members = object.strip_prefix('{').unwrap_or(object);
+    document.clear();
+    document.extend_from_slice(b"{\"@timestamp\":\"");
+    times::push_iso(document, time_us);
+    document.push(b'"');
+    if members.trim_ascii_start() != "}" {
+        document.push(b',');
+    }
+    document.extend_from_slice(members.as_bytes());
+}
+
+/// nginx's default escaping writes a byte as `\xHH`, which no JSON reader takes; `\u00HH` says the same
+/// for the bytes below 128.
+fn without_hex_escapes(line: &str) -> std::borrow::Cow<'_, str> {
+    if !line.contains("\\x") {
+        return line.into();
+    }
+    let mut sound = String::with_capacity(line.len() + 16);
+    let mut characters = line.chars().peekable();
+    while let Some(c) = characters.next() {
+        sound.push(c);
+        if c == '\\' {
+            match characters.next() {
+                Some('x') => sound.push_str("u00"),
+                Some(other) => sound.push(other),
+                None => {}
+            }
+        }
+    }
+    sound.into()
+}

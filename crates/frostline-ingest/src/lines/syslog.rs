@@ -1,0 +1,170 @@
+//! Syslog: RFC 5424, RFC 3164, and the same without a priority as daemons write to files.
+
+use frostline_base::{Error, Result};
+
+use crate::json::ObjectWriter;
+use crate::times;
+
+const FACILITIES: [&str; 24] = [
+    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp",
+    "ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6",
+    "local7",
+];
+const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+
+/// Writes one syslog line. It needs a time; the priority may be missing.
+pub(super) fn write(line: &str, now_us: i64, object: &mut ObjectWriter<'_>) -> Result<()> {
+    let (priority, rest) = priority_of(line)?;
+    if let Some(after) = rest.strip_prefix("1 ").filter(|_| priority.is_some()) {
+        write_priority(priority, object);
+        return write_5424(after, object);
+    }
+    let (time_us, end) =
+        header_time(rest, now_us).ok_or_else(|| Error::invalid("the line has no syslog time"))?;
+    object.time("@timestamp", time_us);
+    write_priority(priority, object);
+    write_3164(&rest[end..], object);
+    Ok(())
+}
+
+/// Whether a line is syslog: a priority or a time, and a host before a program.
+pub(super) fn fits(line: &str, now_us: i64) -> bool {
+    let Ok((priority, rest)) = priority_of(line) else { return false };
+    if priority.is_some() {
+        return true;
+    }
+    let Some((_, end)) = header_time(rest, now_us) else { return false };
+    let mut words = rest[end..].split_ascii_whitespace();
+    words.next().is_some() && words.next().is_some_and(|tag| tag.ends_with(':'))
+}
+
+fn header_time(text: &str, now_us: i64) -> Option<(i64, usize)> {
+    let written =
+        times::rfc3164(text, now_us).or_else(|| times::iso(text).filter(|_| !text.contains(" - - ")));
+    written.filter(|(_, end)| text[*end..].starts_with(' '))
+}
+
+fn priority_of(line: &str) -> Result<(Option<i64>, &str)> {
+    let Some(inner) = line.strip_prefix('<') else { return Ok((None, line)) };
+    let number = inner.split_once('>').filter(|(number, _)| matches!(number.len(), 1..=3));
+    let (number, rest) = number.ok_or_else(|| Error::invalid("the syslog priority is not closed"))?;
+    match number.parse::<u8>() {
+        Ok(priority) if priority <= 191 => Ok((Some(i64::from(priority)), rest)),
+        _ => Err(Error::invalid(format!("{number:?} is not a syslog priority of 0 to 191"))),
+    }
+}
+
+fn write_priority(priority: Option<i64>, object: &mut ObjectWriter<'_>) {
+    let Some(priority) = priority else { return };
+    object.long("syslog.priority", priority);
+    if let Some(facility) = FACILITIES.get(priority as usize / 8) {
+        object.text("syslog.facility", facility);
+    }
+    if let Some(severity) = SEVERITIES.get(priority as usize % 8) {
+        object.text("syslog.severity", severity);
+    }
+}
+
+/// ` host program[pid]: message`; a word that ends the tag is no host.
+fn write_3164(text: &str, object: &mut ObjectWriter<'_>) {
+    let text = text.trim_ascii_start();
+    let (first, after) = text.split_once(' ').unwrap_or((text, ""));
+    let rest = if first.ends_with(':') || after.is_empty() {
+        text
+    } else {
+        object.text("host.name", first);
+        after.trim_ascii_start()
+    };
+    match tag_of(rest) {
+        Some((program, pid, message)) => {
+            object.text("process.name", program);
+            if let Some(pid) = pid {
+                object.guessed("process.pid", pid);
+            }
+            object.text("message", message);
+        }
+        None => object.text("message", rest),
+    }
+}
+
+/// `program[pid]: message` or `program: message`.
+fn tag_of(text: &str) -> Option<(&str, Option<&str>, &str)> {
+    let (tag, message) = text.split_once(':')?;
+    let message = message.strip_prefix(' ').unwrap_or(message);
+    if tag.is_empty() || tag.len() > 128 || tag.contains(char::is_whitespace) {
+        return None;
+    }
+    match tag.strip_suffix(']').and_then(|tag| tag.rsplit_once('[')) {
+        Some((program, pid)) if !program.is_empty() => Some((program, Some(pid), message)),
+        _ => Some((tag, None, message)),
+    }
+}
+
+/// `TIME HOST PROGRAM PID MSGID DATA MESSAGE` after the version, `-` for what is not said.
+fn write_5424(text: &str, object: &mut ObjectWriter<'_>) -> Result<()> {
+    let mut words = text.splitn(6, ' ');
+    let mut word =
+        |what: &str| words.next().ok_or_else(|| Error::invalid(format!("the syslog line has no {what}")));
+    let (time, host, program) = (word("time")?, word("host")?, word("program")?);
+    let (pid, message_id, rest) = (word("process id")?, word("message id")?, word("structured data")?);
+    if time != "-" {
+        let whole = times::iso(time).filter(|(_, end)| *end == time.len());
+        let (time_us, _) =
+            whole.ok_or_else(|| Error::invalid(format!("{time:?} is not a time of RFC 5424")))?;
+        object.time("@timestamp", time_us);
+    }
+    object.text_if_said("host.name", host);
+    object.text_if_said("process.name", program);
+    object.number_if_said("process.pid", pid);
+    object.text_if_said("syslog.msgid", message_id);
+    let message = write_structured(rest, object)?;
+    let message = message.trim_ascii_start();
+    object.text("message", message.strip_prefix('\u{feff}').unwrap_or(message));
+    Ok(())
+}
+
+/// `[id name="value" …][…]`, each parameter as `syslog.data.<id>.<name>`; returns what follows.
+fn write_structured<'a>(text: &'a str, object: &mut ObjectWriter<'_>) -> Result<&'a str> {
+    let mut rest = text;
+    if let Some(after) = rest.strip_prefix('-') {
+        return Ok(after);
+    }
+    let broken = || Error::invalid("the structured data of the syslog line is malformed");
+    let mut written: Vec<String> = Vec::new();
+    while let Some(element) = rest.strip_prefix('[') {
+        let end = element.find([' ', ']']).ok_or_else(broken)?;
+        let (id, mut params) = element.split_at(end);
+        while let Some(param) = params.strip_prefix(' ') {
+            let (name, value) = param.trim_ascii_start().split_once("=\"").ok_or_else(broken)?;
+            let (value, after) = param_value(value).ok_or_else(broken)?;
+            let key = format!("syslog.data.{id}.{name}");
+            // One name twice: the first is kept, since a key may stand only once in a document.
+            if !written.contains(&key) && written.len() < PARAMS_MAX {
+                object.text(&key, &value);
+                written.push(key);
+            }
+            params = after;
+        }
+        rest = params.strip_prefix(']').ok_or_else(broken)?;
+    }
+    if rest.len() == text.len() { Err(broken()) } else { Ok(rest) }
+}
+
+const PARAMS_MAX: usize = 1_000;
+
+/// The value up to its closing quote; `\"`, `\\` and `\]` are what they escape.
+fn param_value(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, c)) = characters.next() {
+        match c {
+            '"' => return Some((value, &text[at + 1..])),
+            '\\' => match characters.next()?.1 {
+                c @ ('"' | '\\' | ']') => value.push(c),
+                c => value.extend(['\\', c]),
+            },
+            c => value.push(c),
+        }
+    }
+    None
+}

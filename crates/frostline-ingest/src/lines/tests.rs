@@ -1,0 +1,245 @@
+use serde_json::{Value, json};
+
+use super::{Format, LineParser};
+
+/// 2025-03-01T00:00:00Z
+const NOW_US: i64 = 1_740_787_200_000_000;
+
+fn parse(parser: &mut LineParser, line: &[u8]) -> Result<Vec<Value>, String> {
+    let mut documents = Vec::new();
+    let taken = parser.parse(line, &mut |bytes| documents.push(serde_json::from_slice(bytes).unwrap()));
+    taken.map(|()| documents).map_err(|error| error.to_string())
+}
+
+fn check(format: Format, line: &str, expected: &Value) {
+    let mut parser = LineParser::for_input(format, line.as_bytes(), NOW_US);
+    assert_eq!(parse(&mut parser, line.as_bytes()).unwrap(), [expected.clone()], "{line}");
+}
+
+fn check_refused(format: Format, line: &[u8], reason: &str) {
+    let mut parser = LineParser::for_input(format, line, NOW_US);
+    let refused = parse(&mut parser, line).unwrap_err();
+    assert!(refused.contains(reason), "{refused:?} does not say {reason:?}");
+}
+
+#[test]
+fn combined() {
+    check(
+        Format::Combined,
+        r#"83.149.9.216 - frank [17/May/2015:10:05:03 +0000] "GET /a/b.png?x=1 HTTP/1.1" 200 203023 "http://r/" "Agent \"q\" (X)""#,
+        &json!({"@timestamp": "2015-05-17T10:05:03.000Z", "clientip": "83.149.9.216", "auth": "frank", "verb": "GET",
+            "request": "/a/b.png?x=1", "path": "/a/b.png", "httpversion": "1.1", "response": 200, "bytes": 203_023,
+            "referrer": "http://r/", "agent": "Agent \"q\" (X)"}),
+    );
+    let time = "2015-05-17T10:05:03.000Z";
+    for (line, expected) in [
+        (
+            r#"::1 - - [17/May/2015:10:05:03 +0000] "-" 408 -"#,
+            json!({"@timestamp": time, "clientip": "::1", "response": 408}),
+        ),
+        (
+            r#"h - - [17/May/2015:10:05:03 +0000] "\x16\x03\x01" 400 0 "-" "cut off"#,
+            json!({"@timestamp": time, "clientip": "h", "request": "\\x16\\x03\\x01", "response": 400, "bytes": 0,
+                "agent": "cut off"}),
+        ),
+        (
+            r#"www.x.org:80 1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 200 5 "-" "-" 0.002"#,
+            json!({"@timestamp": time, "vhost": "www.x.org:80", "clientip": "1.2.3.4", "verb": "GET", "request": "/",
+                "path": "/", "httpversion": "1.0", "response": 200, "bytes": 5, "rest": "0.002"}),
+        ),
+    ] {
+        check(Format::Combined, line, &expected);
+    }
+    for line in
+        ["", "x", "1.2.3.4 - - [oops] \"GET /\" 200 1", "1.2.3.4 [17/May/2015:10:05:03 +0000] \"GET /\" 200"]
+    {
+        let mut parser = LineParser::for_input(Format::Combined, b"", NOW_US);
+        assert_eq!(parse(&mut parser, line.as_bytes()).is_ok(), line.is_empty(), "{line:?}");
+    }
+}
+
+#[test]
+fn syslog() {
+    check(
+        Format::Syslog,
+        "<34>1 2003-10-11T22:14:15.003Z mymachine.example.com su 77 ID47 [ex@1 a=\"x \\\"y\\\"\" b=\"2\"] \u{feff}'su root' failed",
+        &json!({"@timestamp": "2003-10-11T22:14:15.003Z", "syslog.priority": 34, "syslog.facility": "auth",
+            "syslog.severity": "crit", "host.name": "mymachine.example.com", "process.name": "su", "process.pid": 77,
+            "syslog.msgid": "ID47", "syslog.data.ex@1.a": "x \"y\"", "syslog.data.ex@1.b": "2",
+            "message": "'su root' failed"}),
+    );
+    check(
+        Format::Syslog,
+        "<165>1 - - - - - - hello",
+        &json!({"syslog.priority": 165, "syslog.facility": "local4", "syslog.severity": "notice", "message": "hello"}),
+    );
+    check(
+        Format::Syslog,
+        "Oct 11 22:14:15 mymachine sshd[123]: Accepted publickey for root",
+        &json!({"@timestamp": "2024-10-11T22:14:15.000Z", "host.name": "mymachine", "process.name": "sshd",
+            "process.pid": 123, "message": "Accepted publickey for root"}),
+    );
+    check(
+        Format::Syslog,
+        "2024-05-01T10:00:00.123456+02:00 box CRON[1]: (root) CMD (x: y)",
+        &json!({"@timestamp": "2024-05-01T08:00:00.123456Z", "host.name": "box", "process.name": "CRON",
+            "process.pid": 1, "message": "(root) CMD (x: y)"}),
+    );
+    check(
+        Format::Syslog,
+        "<13>Oct  1 22:14:15 kernel: up",
+        &json!({"@timestamp": "2024-10-01T22:14:15.000Z", "syslog.priority": 13, "syslog.facility": "user",
+            "syslog.severity": "notice", "process.name": "kernel", "message": "up"}),
+    );
+    check_refused(Format::Syslog, b"<999>Oct 11 22:14:15 h a: b", "priority");
+    check_refused(Format::Syslog, b"<13>1 yesterday h a - - - m", "not a time");
+    check_refused(Format::Syslog, b"<13>1 - h a - - [id x=\"1\" m", "structured data");
+    check_refused(Format::Syslog, b"\tat java.lang.Thread.run", "no syslog time");
+}
+
+#[test]
+fn logfmt() {
+    check(
+        Format::Logfmt,
+        r#"time=2024-05-01T10:00:00Z level=info msg="two \"words\"" n=42 f=1.5 id=007 ok=true dry empty= n=43"#,
+        &json!({"@timestamp": "2024-05-01T10:00:00.000Z", "time": "2024-05-01T10:00:00Z", "level": "info",
+            "msg": "two \"words\"", "n": ["42", "43"], "f": 1.5, "id": "007", "ok": true, "dry": true, "empty": ""}),
+    );
+    check_refused(Format::Logfmt, b"just some words", "no key=value");
+    check_refused(Format::Logfmt, b"a=\"open", "not closed");
+    check_refused(Format::Logfmt, b"=x", "not a key");
+}
+
+#[test]
+fn csv() {
+    let sample = b"time,host,\"a \"\"b\"\"\",n,host\n1446249499,h1,\"x,\ny\",5,\n";
+    let mut parser = LineParser::for_input(Format::Csv, sample, NOW_US);
+    assert!(parser.quotes_span_lines());
+    assert_eq!(parse(&mut parser, b"time,host,\"a \"\"b\"\"\",n,host").unwrap(), [] as [Value; 0]);
+    assert_eq!(
+        parse(&mut parser, b"1446249499,h1,\"x,\ny\",5,").unwrap(),
+        [
+            json!({"@timestamp": "2015-10-30T23:58:19.000Z", "time": 1_446_249_499, "host": "h1", "a \"b\"": "x,\ny",
+            "n": 5})
+        ]
+    );
+    assert!(parse(&mut parser, b"1,2").unwrap_err().contains("2 fields, the header 5"));
+    assert!(parse(&mut parser, b"1,\"2\"x,3,4,5").unwrap_err().contains("malformed"));
+    check(Format::Plain, "1;2", &json!({"message": "1;2"}));
+    let mut parser =
+        LineParser::for_input(Format::Csv, b"when;what\n", NOW_US).with_time_field(Some("when".into()));
+    let taken = parse(&mut parser, b"2024-05-01 10:00:00;x").unwrap();
+    assert_eq!(taken[0]["@timestamp"], "2024-05-01T10:00:00.000Z");
+}
+
+#[test]
+fn json_lines_are_taken_as_they_are() {
+    let mut parser = LineParser::for_input(Format::NdJson, b"", NOW_US);
+    for (line, expected) in [
+        (r#"{"a": 1.50}"#, vec![r#"{"a": 1.50}"#]),
+        (r#"  {"a":1},"#, vec![r#"{"a":1}"#]),
+        ("[", vec![]),
+        ("]", vec![]),
+        (r#"[{"a":1},"#, vec![r#"{"a":1}"#]),
+        (r#"{"a":[1]}]"#, vec![r#"{"a":[1]}"#]),
+        (r#"[{"a": 1}, {"b":2}]"#, vec![r#"{"a": 1}"#, r#"{"b":2}"#]),
+        ("[]", vec![]),
+    ] {
+        let mut taken = Vec::new();
+        parser
+            .parse(line.as_bytes(), &mut |bytes| taken.push(String::from_utf8(bytes.to_vec()).unwrap()))
+            .unwrap();
+        assert_eq!(taken, expected, "{line}");
+    }
+    for line in ["42", "\"x\"", "[1]", "[{]", "null", "hello"] {
+        assert!(parse(&mut parser, line.as_bytes()).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn nginx_times_become_the_timestamp() {
+    let time = "2015-10-30T23:58:19.322Z";
+    check(
+        Format::Nginx,
+        r#"{"version":6,"timestamp":1446249499322}"#,
+        &json!({"@timestamp": time, "version": 6, "timestamp": 1_446_249_499_322_u64}),
+    );
+    check(
+        Format::Nginx,
+        r#"{"msec":"1446249499.322"}"#,
+        &json!({"@timestamp": time, "msec": "1446249499.322"}),
+    );
+    check(
+        Format::Nginx,
+        r#"{"time_local":"30/Oct/2015:23:58:19 +0000","request":"GET /\x22 \\x"}"#,
+        &json!({"@timestamp": "2015-10-30T23:58:19.000Z", "time_local": "30/Oct/2015:23:58:19 +0000",
+            "request": "GET /\" \\x"}),
+    );
+    check(
+        Format::Nginx,
+        r#"{"@timestamp":"x","time":1446249499}"#,
+        &json!({"@timestamp": "x", "time": 1_446_249_499}),
+    );
+    check(Format::Nginx, "{}", &json!({}));
+    check_refused(Format::Nginx, b"{\"a\":", "malformed JSON");
+}
+
+#[test]
+fn plain() {
+    check(
+        Format::Plain,
+        "2024-05-01 10:00:00 status installed x",
+        &json!({"@timestamp": "2024-05-01T10:00:00.000Z", "message": "2024-05-01 10:00:00 status installed x"}),
+    );
+    check(Format::Plain, "\thello \u{1} \"world\"", &json!({"message": "\thello \u{1} \"world\""}));
+    check_refused(Format::Plain, b"a\0b", "NUL byte at byte 1");
+    check_refused(Format::Plain, b"ab\xff", "invalid UTF-8 at byte 2");
+    check_refused(Format::NdJson, b"{\"a\":\"\xc3\"}", "invalid UTF-8");
+}
+
+#[test]
+fn detection_by_majority() {
+    let combined = "1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.0\" 200 5 \"-\" \"-\"\n";
+    for (sample, expected) in [
+        ("{\"a\":1}\n{\"b\":2}\nnoise\n".to_owned(), Format::NdJson),
+        ("{\"time_iso8601\":\"2024-05-01T10:00:00+00:00\"}\n".to_owned(), Format::Nginx),
+        ("[\n{\"@timestamp\":\"2024-05-01\"},\n".to_owned(), Format::NdJson),
+        (combined.repeat(3), Format::Combined),
+        (format!("{combined}noise\n{combined}"), Format::Combined),
+        ("Oct 11 22:14:15 h sshd[1]: x\nOct 11 22:14:15 h cron: y\n\tmore\n".to_owned(), Format::Syslog),
+        ("<34>1 - - - - - - x\n".to_owned(), Format::Syslog),
+        ("level=info msg=\"x y\" n=1\nlevel=warn msg=z n=2\n".to_owned(), Format::Logfmt),
+        ("time,level,text\n1,info,\"a,b\"\n2,warn,c\n".to_owned(), Format::Csv),
+        ("a;b\n1;2\n3;4\n".to_owned(), Format::Csv),
+        ("hello, world\nthis is, well, text\n".to_owned(), Format::Plain),
+        ("2024-05-01 10:00:00 startup packages configure\n".to_owned(), Format::Plain),
+        (String::new(), Format::Plain),
+    ] {
+        let parser = LineParser::for_input(Format::Auto, sample.as_bytes(), NOW_US);
+        assert_eq!(parser.format(), expected, "{sample:?}");
+    }
+}
+
+#[test]
+fn detected_text_formats_keep_misfits_as_messages() {
+    let sample = b"Oct 11 22:14:15 h sshd[1]: x\n";
+    let mut parser = LineParser::for_input(Format::Auto, sample, NOW_US);
+    assert_eq!(parse(&mut parser, b"\tat Thread.run").unwrap(), [json!({"message": "\tat Thread.run"})]);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_line_panics_and_every_document_is_json(line in "\\PC*", marks in "[<>\\[\\]{}\":=, a-z0-9\\\\-]*", bytes: Vec<u8>) {
+        for name in ["ndjson", "json-lines-from-nginx", "combined", "syslog", "logfmt", "csv", "plain", "auto"] {
+            for text in [line.as_bytes(), marks.as_bytes(), &bytes] {
+                let format: Format = name.parse().unwrap();
+                let mut parser = LineParser::for_input(format, text, NOW_US);
+                let is_passed_on = parser.format() == Format::NdJson || parser.format() == Format::Nginx;
+                let _ = parser.parse(text, &mut |document| {
+                    let parsed = serde_json::from_slice::<Value>(document);
+                    assert!(is_passed_on || parsed.is_ok_and(|value| value.is_object()));
+                });
+            }
+        }
+    }
+}
