@@ -1,0 +1,251 @@
+//! A store that fails on purpose, for tests: by a script, or by seed.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
+};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::fault::Fault;
+
+/// What happens to one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    /// Nothing.
+    None,
+    /// It is refused with 503 and not done.
+    SlowDown,
+    /// It is not done, and no answer comes.
+    Lost,
+    /// It is done, and no answer comes.
+    AnswerLost,
+    /// It is done, this much later.
+    Late(u64),
+    /// Half of the body comes, then the connection breaks. Anything but a read is left alone.
+    Truncated,
+    /// It is done twice, and the second answer comes. Anything but a put is left alone.
+    Twice,
+    /// It is refused for good.
+    Denied,
+}
+
+/// A store whose requests meet mishaps.
+#[derive(Debug)]
+pub struct Failing {
+    inner: Arc<dyn ObjectStore>,
+    next: Arc<Mutex<Next>>,
+}
+
+#[derive(Debug)]
+struct Next {
+    script: VecDeque<Mishap>,
+    random: Option<(SmallRng, f64)>,
+}
+
+impl Failing {
+    /// The first requests to `inner` meet these mishaps, one each; later ones meet none.
+    pub fn scripted(inner: Arc<dyn ObjectStore>, script: impl IntoIterator<Item = Mishap>) -> Self {
+        Failing {
+            inner,
+            next: Arc::new(Mutex::new(Next { script: script.into_iter().collect(), random: None })),
+        }
+    }
+
+    /// This share of the requests to `inner` meets a passing mishap, drawn from `seed`.
+    pub fn seeded(inner: Arc<dyn ObjectStore>, seed: u64, share: f64) -> Self {
+        let random = Some((SmallRng::seed_from_u64(seed), share));
+        Failing { inner, next: Arc::new(Mutex::new(Next { script: VecDeque::new(), random })) }
+    }
+
+    /// Adds to the script.
+    pub fn then(&self, mishaps: impl IntoIterator<Item = Mishap>) {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).script.extend(mishaps);
+    }
+
+    fn draw(&self) -> Mishap {
+        draw(&self.next)
+    }
+}
+
+fn draw(next: &Mutex<Next>) -> Mishap {
+    let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(mishap) = next.script.pop_front() {
+        return mishap;
+    }
+    let Some((random, share)) = &mut next.random else { return Mishap::None };
+    if random.random::<f64>() >= *share {
+        return Mishap::None;
+    }
+    match random.random_range(0..6) {
+        0 => Mishap::SlowDown,
+        1 => Mishap::Lost,
+        2 => Mishap::AnswerLost,
+        3 => Mishap::Late(random.random_range(1..2_000)),
+        4 => Mishap::Truncated,
+        _ => Mishap::Twice,
+    }
+}
+
+/// Does `work` the way `mishap` wants it.
+async fn suffer<T>(mishap: Mishap, key: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
+    match mishap {
+        Mishap::None | Mishap::Truncated | Mishap::Twice => work.await,
+        Mishap::SlowDown => Err(Fault::SlowDown.into()),
+        Mishap::Lost => Err(Fault::Timeout.into()),
+        Mishap::AnswerLost => {
+            // Whatever the answer was, nobody learns it.
+            let _ = work.await;
+            Err(Fault::Timeout.into())
+        }
+        Mishap::Late(ms) => {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            work.await
+        }
+        Mishap::Denied => {
+            Err(object_store::Error::PermissionDenied { path: key.to_owned(), source: "AccessDenied".into() })
+        }
+    }
+}
+
+impl fmt::Display for Failing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Failing({})", self.inner)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl ObjectStore for Failing {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+        let mishap = self.draw();
+        if mishap == Mishap::Twice {
+            let _ = self.inner.put_opts(location, payload.clone(), opts.clone()).await;
+            // The sender learns of the first delivery only that its answer was lost.
+            let second = self.inner.put_opts(location, payload, opts).await;
+            return second.map_err(|_| Fault::Timeout.into());
+        }
+        suffer(mishap, location.as_ref(), self.inner.put_opts(location, payload, opts)).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let inner =
+            suffer(self.draw(), location.as_ref(), self.inner.put_multipart_opts(location, opts)).await?;
+        Ok(Box::new(FailingUpload { inner, next: Arc::clone(&self.next), key: location.to_string() }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let mishap = self.draw();
+        let result = suffer(mishap, location.as_ref(), self.inner.get_opts(location, options)).await?;
+        if mishap != Mishap::Truncated {
+            return Ok(result);
+        }
+        let (meta, range, attributes) =
+            (result.meta.clone(), result.range.clone(), result.attributes.clone());
+        let bytes = result.bytes().await?;
+        let half = bytes.slice(..bytes.len() / 2);
+        let broken = stream::iter([Ok(half), Err(Fault::Broken.into())]);
+        Ok(GetResult { payload: GetResultPayload::Stream(broken.boxed()), meta, range, attributes })
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let one = |range: Range<u64>| async move {
+            let options = GetOptions { range: Some(range.into()), ..GetOptions::default() };
+            self.get_opts(location, options).await?.bytes().await
+        };
+        object_store::coalesce_ranges(ranges, one, object_store::OBJECT_STORE_COALESCE_DEFAULT).await
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let (inner, next) = (Arc::clone(&self.inner), Arc::clone(&self.next));
+        let done = locations.then(move |location| {
+            let (inner, next) = (Arc::clone(&inner), Arc::clone(&next));
+            async move {
+                let location = location?;
+                let mut one = inner.delete_stream(stream::iter([Ok(location.clone())]).boxed());
+                suffer(draw(&next), location.as_ref(), async {
+                    one.next().await.unwrap_or_else(|| Ok(location.clone()))
+                })
+                .await
+            }
+        });
+        done.boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        broken_off(self.draw(), self.inner.list(prefix))
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        broken_off(self.draw(), self.inner.list_with_offset(prefix, offset))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        suffer(self.draw(), "", self.inner.list_with_delimiter(prefix)).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        suffer(self.draw(), from.as_ref(), self.inner.copy_opts(from, to, options)).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        suffer(self.draw(), from.as_ref(), self.inner.rename_opts(from, to, options)).await
+    }
+}
+
+fn broken_off(
+    mishap: Mishap,
+    keys: BoxStream<'static, Result<ObjectMeta>>,
+) -> BoxStream<'static, Result<ObjectMeta>> {
+    match mishap {
+        Mishap::SlowDown => stream::iter([Err(Fault::SlowDown.into())]).boxed(),
+        Mishap::Lost => stream::iter([Err(Fault::Timeout.into())]).boxed(),
+        Mishap::AnswerLost | Mishap::Truncated => {
+            keys.take(3).chain(stream::iter([Err(Fault::Broken.into())])).boxed()
+        }
+        _ => keys,
+    }
+}
+
+#[derive(Debug)]
+struct FailingUpload {
+    inner: Box<dyn MultipartUpload>,
+    next: Arc<Mutex<Next>>,
+    key: String,
+}
+
+#[async_trait]
+impl MultipartUpload for FailingUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let (mishap, key) = (draw(&self.next), self.key.clone());
+        let stored = self.inner.put_part(data);
+        Box::pin(async move { suffer(mishap, &key, stored).await })
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        suffer(draw(&self.next), &self.key, self.inner.complete()).await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        suffer(draw(&self.next), &self.key, self.inner.abort()).await
+    }
+}

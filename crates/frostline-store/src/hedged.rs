@@ -1,0 +1,256 @@
+//! Asks a second time when an answer is late, and takes whichever comes first.
+//!
+//! Object stores answer one request in a thousand after a second or more, and a search waits for its
+//! slowest request. Only reads of a bounded range are hedged, and only a small share of them, so that
+//! a store that is slow for everybody is not asked twice as much.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use frostline_base::{Count, Meter};
+use futures::StreamExt;
+use futures::future::{Either, select};
+use futures::stream::{self, BoxStream};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
+};
+use tokio::time::Instant;
+
+use crate::fault::Fault;
+use crate::metered::Meters;
+
+/// When and how often a read is asked a second time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HedgeOptions {
+    /// Whether any read is. Directories and memory never are.
+    pub enabled: bool,
+    /// The wait before the second request is this quantile of recent times to the first byte, plus the
+    /// transfer time of the range.
+    pub quantile: f64,
+    /// … but never shorter than this,
+    pub wait_ms_min: u64,
+    /// and this as long as too few times are known.
+    pub wait_ms_unknown: u64,
+    /// At most this share of the reads are asked twice.
+    pub ratio_max: f64,
+    /// Longer ranges are not hedged.
+    pub range_bytes_max: u64,
+}
+
+impl Default for HedgeOptions {
+    fn default() -> Self {
+        HedgeOptions {
+            enabled: true,
+            quantile: 0.95,
+            wait_ms_min: 20,
+            wait_ms_unknown: 400,
+            ratio_max: 0.05,
+            range_bytes_max: 16 << 20,
+        }
+    }
+}
+
+/// A store whose late reads are asked twice.
+#[derive(Debug)]
+pub struct Hedged {
+    inner: Arc<dyn ObjectStore>,
+    meter: Arc<Meter>,
+    options: HedgeOptions,
+    past: Mutex<Past>,
+}
+
+impl Hedged {
+    /// Hedges reads of `inner`; a second request also counts as [`Count::Retries`] in `meter`.
+    pub fn new(inner: Arc<dyn ObjectStore>, meter: Arc<Meter>, options: HedgeOptions) -> Self {
+        Hedged { inner, meter, options, past: Mutex::new(Past::default()) }
+    }
+
+    /// The length of a read that may be hedged.
+    fn hedgeable(&self, options: &GetOptions) -> Option<u64> {
+        let Some(GetRange::Bounded(range)) = &options.range else { return None };
+        let length = range.end.checked_sub(range.start)?;
+        (self.options.enabled && !options.head && length <= self.options.range_bytes_max).then_some(length)
+    }
+
+    /// One whole read: the answer's description and all its bytes.
+    async fn fetch(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let asked = Instant::now();
+        let mut result = self.inner.get_opts(location, options).await?;
+        self.past().note(asked.elapsed());
+        let GetResultPayload::Stream(body) = result.payload else { return Ok(result) };
+        let wanted = result.range.end.saturating_sub(result.range.start);
+        let bytes = collect(body, wanted).await?;
+        result.payload = GetResultPayload::Stream(stream::once(async { Ok(bytes) }).boxed());
+        Ok(result)
+    }
+
+    fn past(&self) -> std::sync::MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self, length: u64) -> Duration {
+        // A connection that carries less than 30 MB/s is a slow one.
+        let transfer = Duration::from_secs_f64(length as f64 / 30e6);
+        let first_byte = self
+            .past()
+            .quantile(self.options.quantile)
+            .unwrap_or(Duration::from_millis(self.options.wait_ms_unknown));
+        first_byte.max(Duration::from_millis(self.options.wait_ms_min)) + transfer
+    }
+}
+
+impl fmt::Display for Hedged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Hedged({})", self.inner)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl ObjectStore for Hedged {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+        self.inner.put_opts(location, payload, opts).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(location, opts).await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let Some(length) = self.hedgeable(&options) else {
+            return self.inner.get_opts(location, options).await;
+        };
+        self.past().earn(self.options.ratio_max);
+        let first = Box::pin(self.fetch(location, options.clone()));
+        let late = Box::pin(tokio::time::sleep(self.wait(length)));
+        let first = match select(first, late).await {
+            Either::Left((answer, _)) => return answer,
+            Either::Right(((), first)) => first,
+        };
+        if !self.past().spend() {
+            return first.await;
+        }
+        Meters::of(&self.meter, &options.extensions).add(Count::Retries, 1);
+        let second = Box::pin(self.fetch(location, options));
+        match select(first, second).await {
+            Either::Left((Err(_), other)) => other.await,
+            Either::Right((Err(_), other)) => other.await,
+            Either::Left((answer, _)) | Either::Right((answer, _)) => answer,
+        }
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let one = |range: Range<u64>| async move {
+            let options = GetOptions { range: Some(range.into()), ..GetOptions::default() };
+            self.get_opts(location, options).await?.bytes().await
+        };
+        object_store::coalesce_ranges(ranges, one, object_store::OBJECT_STORE_COALESCE_DEFAULT).await
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list_with_offset(prefix, offset)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        self.inner.rename_opts(from, to, options).await
+    }
+}
+
+/// Every byte of a body that was promised to be `wanted` long.
+async fn collect(mut body: BoxStream<'static, Result<Bytes>>, wanted: u64) -> Result<Bytes> {
+    let mut first: Option<Bytes> = None;
+    let mut rest: Vec<u8> = Vec::new();
+    while let Some(chunk) = body.next().await.transpose()? {
+        match &first {
+            None => first = Some(chunk),
+            Some(start) => {
+                if rest.is_empty() {
+                    rest.reserve(wanted.min(64 << 20) as usize);
+                    rest.extend_from_slice(start);
+                }
+                rest.extend_from_slice(&chunk);
+            }
+        }
+    }
+    let bytes = if rest.is_empty() { first.unwrap_or_default() } else { rest.into() };
+    if (bytes.len() as u64) < wanted { Err(Fault::Short.into()) } else { Ok(bytes) }
+}
+
+/// Recent times to the first byte, and how many second requests are still allowed.
+#[derive(Debug, Default)]
+struct Past {
+    times: Vec<Duration>,
+    next: usize,
+    allowance: f64,
+}
+
+impl Past {
+    const TIMES_MAX: usize = 256;
+    const TIMES_MIN: usize = 32;
+    /// A quiet hour does not save up for a storm.
+    const ALLOWANCE_MAX: f64 = 10.0;
+
+    fn note(&mut self, time: Duration) {
+        if self.times.len() < Self::TIMES_MAX {
+            self.times.push(time);
+        } else if let Some(oldest) = self.times.get_mut(self.next) {
+            *oldest = time;
+            self.next = (self.next + 1) % Self::TIMES_MAX;
+        }
+    }
+
+    fn quantile(&self, quantile: f64) -> Option<Duration> {
+        if self.times.len() < Self::TIMES_MIN {
+            return None;
+        }
+        let mut sorted = self.times.clone();
+        sorted.sort_unstable();
+        let at = (quantile.clamp(0.0, 1.0) * (sorted.len() - 1) as f64) as usize;
+        sorted.get(at).copied()
+    }
+
+    fn earn(&mut self, share: f64) {
+        self.allowance = (self.allowance + share).min(Self::ALLOWANCE_MAX);
+    }
+
+    fn spend(&mut self) -> bool {
+        let enough = self.allowance >= 1.0;
+        if enough {
+            self.allowance -= 1.0;
+        }
+        enough
+    }
+}
+
+#[cfg(test)]
+mod tests;

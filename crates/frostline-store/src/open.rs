@@ -1,0 +1,344 @@
+//! From a URL and the environment to a store.
+
+use std::collections::BTreeMap;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+use std::time::Duration;
+
+use frostline_base::{Error, ErrorKind, Result};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::prefix::PrefixStore;
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
+use url::Url;
+
+use crate::directory::Directory;
+use crate::hedged::HedgeOptions;
+use crate::plan::PlanOptions;
+use crate::prices::Prices;
+use crate::profile;
+use crate::repository::Backend;
+use crate::retrying::RetryOptions;
+use crate::simulated::{Simulation, SimulationOptions};
+
+/// How to open a repository. The default suits every store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenOptions {
+    /// Whether a directory that does not exist is made. A bucket never is.
+    pub create: bool,
+    /// The environment variables to find credentials in; none: those of the process.
+    pub environment: Option<BTreeMap<String, String>>,
+    /// See [`PlanOptions`].
+    pub plan: PlanOptions,
+    /// Reads under way at a time, over all clones of the repository.
+    pub requests_in_flight_max: usize,
+    /// See [`RetryOptions`].
+    pub retry: RetryOptions,
+    /// See [`HedgeOptions`].
+    pub hedge: HedgeOptions,
+    /// A request that takes longer, its body included, has failed.
+    pub request_ms_max: u64,
+    /// A connection that takes longer to open has failed.
+    pub connect_ms_max: u64,
+    /// The price list, by its name in `prices.toml`; none: the one that fits the URL.
+    pub prices: Option<String>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions {
+            create: true,
+            environment: None,
+            plan: PlanOptions::default(),
+            requests_in_flight_max: 64,
+            retry: RetryOptions::default(),
+            hedge: HedgeOptions::default(),
+            request_ms_max: 30_000,
+            connect_ms_max: 5_000,
+            prices: None,
+        }
+    }
+}
+
+impl OpenOptions {
+    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
+        match &self.environment {
+            Some(given) => given.clone(),
+            // Variables that are not Unicode are none of ours.
+            None => std::env::vars_os()
+                .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+                .collect(),
+        }
+    }
+
+    fn client(&self) -> ClientOptions {
+        ClientOptions::new()
+            .with_timeout(Duration::from_millis(self.request_ms_max))
+            .with_connect_timeout(Duration::from_millis(self.connect_ms_max))
+            // Stores close idle connections after some seconds; using one that is being closed costs a retry.
+            .with_pool_idle_timeout(Duration::from_secs(20))
+    }
+}
+
+/// The undecorated store at `url`.
+pub(crate) fn backend(url: &str, options: &OpenOptions) -> Result<Backend> {
+    let Some(simulated) = url.strip_prefix("sim+") else { return real(url, &BTreeMap::new(), options) };
+    let (inner, query) = simulated.split_once('?').unwrap_or((simulated, ""));
+    let mut simulation = SimulationOptions::default();
+    let mut rest = BTreeMap::new();
+    // The profile comes first: it would undo single constants given before it.
+    let mut pairs: Vec<(String, String)> =
+        url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    pairs.sort_by_key(|(key, _)| key != "profile");
+    for (key, value) in pairs {
+        if !simulation.set(&key, &value)? {
+            rest.insert(key, value);
+        }
+    }
+    let mut backend = real(inner, &rest, options)?;
+    if !backend.remote && options.prices.is_none() && !rest.contains_key("prices") {
+        // What is simulated is S3, whatever it is made of.
+        backend.prices = Prices::named("s3-standard-us-east-1")?;
+    }
+    backend.simulation = Some(Simulation::new(simulation));
+    Ok(backend)
+}
+
+fn real(url: &str, more: &BTreeMap<String, String>, options: &OpenOptions) -> Result<Backend> {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    let mut settings = more.clone();
+    let (store, remote, prices) = match scheme {
+        _ if url == "memory:" || url == "memory://" || url == "memory:///" => {
+            (Arc::new(InMemory::new()) as Arc<dyn ObjectStore>, false, "free".to_owned())
+        }
+        None => (directory(url, options)?, false, "free".to_owned()),
+        Some("file") => (directory(&file_url(url)?, options)?, false, "free".to_owned()),
+        Some("s3" | "s3a") => with_true(s3(&parse(url, &mut settings)?, &mut settings, options)?),
+        Some("gs" | "gcs") => with_true(gcs(&parse(url, &mut settings)?, options)?),
+        Some("az" | "azure" | "adl" | "abfs" | "abfss") => {
+            with_true(azure(&parse(url, &mut settings)?, options)?)
+        }
+        Some(other) => {
+            return Err(Error::invalid(format!(
+                "{other:?} is not a kind of repository: use s3://, gs://, az://, abfs://, file://, a path or memory:"
+            )));
+        }
+    };
+    let prices = settings.remove("prices").or_else(|| options.prices.clone()).unwrap_or(prices);
+    if let Some((key, _)) = settings.pop_first() {
+        return Err(Error::invalid(format!("{key:?} is not an option of the URL {url}")));
+    }
+    Ok(Backend { store, remote, prices: Prices::named(&prices)?, simulation: None })
+}
+
+fn with_true((store, prices): (Arc<dyn ObjectStore>, String)) -> (Arc<dyn ObjectStore>, bool, String) {
+    (store, true, prices)
+}
+
+/// The parts of a bucket's URL.
+struct Bucket {
+    url: Url,
+    name: String,
+    prefix: Path,
+}
+
+fn parse(text: &str, settings: &mut BTreeMap<String, String>) -> Result<Bucket> {
+    let mut url =
+        Url::parse(text).map_err(|e| Error::invalid(format!("{text:?} is not a URL")).with_source(e))?;
+    let name = url.host_str().unwrap_or_default().to_owned();
+    if name.is_empty() {
+        return Err(Error::invalid(format!("{text:?} names no bucket")));
+    }
+    let prefix = Path::from_url_path(url.path())
+        .map_err(|e| Error::invalid(format!("the prefix of {text:?} is not usable")).with_source(e))?;
+    settings.extend(url.query_pairs().into_owned());
+    url.set_query(None);
+    Ok(Bucket { url, name, prefix })
+}
+
+fn below<S: ObjectStore>(store: S, prefix: &Path) -> Arc<dyn ObjectStore> {
+    if prefix.as_ref().is_empty() {
+        Arc::new(store)
+    } else {
+        Arc::new(PrefixStore::new(store, prefix.clone()))
+    }
+}
+
+fn unusable(url: &Url, error: object_store::Error) -> Error {
+    Error::invalid(format!("cannot open {url}: the settings do not fit together")).with_source(error)
+}
+
+/// Our own retries stand above, so that every request is counted.
+fn no_retries() -> RetryConfig {
+    RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::from_secs(0) }
+}
+
+fn s3(
+    bucket: &Bucket,
+    settings: &mut BTreeMap<String, String>,
+    options: &OpenOptions,
+) -> Result<(Arc<dyn ObjectStore>, String)> {
+    let environment = options.environment();
+    let profile = profile::read(&environment)?;
+    let mut builder = AmazonS3Builder::new().with_conditional_put(S3ConditionalPut::ETagMatch);
+    let mut region = None;
+    let mut endpoint = None;
+    let from_environment = environment
+        .iter()
+        .filter(|(key, _)| key.starts_with("AWS_"))
+        .map(|(key, value)| (key.to_ascii_lowercase(), value.clone()));
+    let from_url =
+        ["region", "endpoint"].into_iter().filter_map(|key| Some((key.to_owned(), settings.remove(key)?)));
+    // Later ones win: profile, environment, URL.
+    for (key, value) in profile.into_iter().chain(from_environment).chain(from_url) {
+        let Ok(key) = key.parse::<AmazonS3ConfigKey>() else { continue };
+        match key {
+            AmazonS3ConfigKey::Region | AmazonS3ConfigKey::DefaultRegion => region = Some(value.clone()),
+            AmazonS3ConfigKey::Endpoint => endpoint = Some(value.clone()),
+            _ => {}
+        }
+        builder = builder.with_config(key, value);
+    }
+    if let Some(endpoint) = environment.get("AWS_ENDPOINT_URL_S3") {
+        endpoint_is(&mut builder, endpoint);
+    }
+    let plain = endpoint
+        .iter()
+        .chain(environment.get("AWS_ENDPOINT_URL_S3"))
+        .any(|endpoint| endpoint.starts_with("http://"));
+    let allow_http = plain || environment.get("AWS_ALLOW_HTTP").is_some_and(|value| value == "true");
+    let express = bucket.name.ends_with("--x-s3");
+    let store = builder
+        .with_bucket_name(&bucket.name)
+        .with_client_options(options.client().with_allow_http(allow_http))
+        .with_retry(no_retries())
+        .with_s3_express(express)
+        .build()
+        .map_err(|e| unusable(&bucket.url, e))?;
+    let prices = match region.as_deref() {
+        _ if express => "s3-express-us-east-1",
+        Some("ap-northeast-2") => "s3-standard-ap-northeast-2",
+        _ => "s3-standard-us-east-1",
+    };
+    Ok((below(store, &bucket.prefix), prices.to_owned()))
+}
+
+fn endpoint_is(builder: &mut AmazonS3Builder, endpoint: &str) {
+    *builder = std::mem::take(builder).with_endpoint(endpoint);
+}
+
+fn gcs(bucket: &Bucket, options: &OpenOptions) -> Result<(Arc<dyn ObjectStore>, String)> {
+    let environment = options.environment();
+    let mut builder = GoogleCloudStorageBuilder::new();
+    for (key, value) in
+        environment.iter().filter(|(key, _)| key.starts_with("GOOGLE_") || *key == "SERVICE_ACCOUNT")
+    {
+        if let Ok(key) = key.to_ascii_lowercase().parse::<GoogleConfigKey>() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let mut client = options.client();
+    if let Some(emulator) = environment.get("STORAGE_EMULATOR_HOST") {
+        client = client.with_allow_http(true);
+        builder = builder.with_base_url(emulator).with_skip_signature(true);
+    }
+    let store = builder
+        .with_bucket_name(&bucket.name)
+        .with_client_options(client)
+        .with_retry(no_retries())
+        .build()
+        .map_err(|e| unusable(&bucket.url, e))?;
+    Ok((below(store, &bucket.prefix), "gcs-standard-us".to_owned()))
+}
+
+fn azure(bucket: &Bucket, options: &OpenOptions) -> Result<(Arc<dyn ObjectStore>, String)> {
+    let mut environment = options.environment();
+    if let Some(connection) = environment.remove("AZURE_STORAGE_CONNECTION_STRING") {
+        environment.extend(connection_string(&connection));
+    }
+    let mut builder = MicrosoftAzureBuilder::new();
+    for (key, value) in environment.iter().filter(|(key, _)| key.starts_with("AZURE_")) {
+        if let Ok(key) = key.to_ascii_lowercase().parse::<AzureConfigKey>() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let with_account = bucket.url.scheme().starts_with("abfs") && !bucket.url.username().is_empty();
+    builder = if with_account {
+        builder.with_url(bucket.url.as_str())
+    } else {
+        builder.with_container_name(&bucket.name)
+    };
+    let plain = environment
+        .get("AZURE_STORAGE_ENDPOINT")
+        .or(environment.get("AZURE_ENDPOINT"))
+        .is_some_and(|endpoint| endpoint.starts_with("http://"));
+    let emulator = environment.get("AZURE_STORAGE_USE_EMULATOR").is_some_and(|value| value == "true");
+    let client = options.client().with_allow_http(plain || emulator);
+    let store = builder
+        .with_client_options(client)
+        .with_retry(no_retries())
+        .build()
+        .map_err(|e| unusable(&bucket.url, e))?;
+    Ok((below(store, &bucket.prefix), "azure-hot-lrs-us".to_owned()))
+}
+
+/// The variables that say the same as an Azure connection string.
+fn connection_string(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
+    let renamed = pairs.filter_map(|(key, value)| {
+        let key = match key.trim() {
+            "AccountName" => "AZURE_STORAGE_ACCOUNT_NAME",
+            "AccountKey" => "AZURE_STORAGE_ACCOUNT_KEY",
+            "BlobEndpoint" => "AZURE_STORAGE_ENDPOINT",
+            "SharedAccessSignature" => "AZURE_STORAGE_SAS_KEY",
+            _ => return None,
+        };
+        Some((key.to_owned(), value.trim().to_owned()))
+    });
+    renamed.collect()
+}
+
+fn file_url(text: &str) -> Result<String> {
+    let unusable = || Error::invalid(format!("{text:?} is not a file URL: write file:///directory"));
+    let url = Url::parse(text).map_err(|e| unusable().with_source(e))?;
+    let path = url.to_file_path().map_err(|()| unusable())?;
+    path.into_os_string().into_string().map_err(|_| unusable())
+}
+
+fn directory(path: &str, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> {
+    if path.is_empty() {
+        return Err(Error::invalid("an empty path is not a repository"));
+    }
+    let root = FilePath::new(path);
+    if options.create {
+        std::fs::create_dir_all(root).map_err(|e| directory_error(path, "make", e))?;
+    }
+    match std::fs::metadata(root) {
+        Ok(found) if !found.is_dir() => {
+            Err(Error::invalid(format!("{path:?} is a file; a repository is a directory")))
+        }
+        Ok(_) => Directory::new(root)
+            .map(|store| Arc::new(store) as _)
+            .map_err(|e| Error::invalid(format!("cannot open the directory {path:?}")).with_source(e)),
+        Err(error) => Err(directory_error(path, "open", error)),
+    }
+}
+
+fn directory_error(path: &str, verb: &str, error: std::io::Error) -> Error {
+    use std::io::ErrorKind as K;
+    let (kind, advice) = match error.kind() {
+        K::NotFound => (ErrorKind::NotFound, "it does not exist: check the path"),
+        K::PermissionDenied => (ErrorKind::Denied, "access denied: check its owner and mode"),
+        K::ReadOnlyFilesystem => (ErrorKind::Denied, "the file system is mounted read-only"),
+        K::StorageFull | K::QuotaExceeded => (ErrorKind::Exhausted, "no space left"),
+        K::AlreadyExists | K::NotADirectory => (ErrorKind::Invalid, "a file is in the way"),
+        _ => (ErrorKind::Unavailable, "the file system failed"),
+    };
+    Error::new(kind, format!("cannot {verb} the directory {path:?}: {advice}")).with_source(error)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,468 @@
+//! Asks again, with patience, what failed for a reason that passes.
+//!
+//! - Reads, listings, deletions and plain writes are repeated: twice is the same as once.
+//! - A body that breaks off is continued where it broke, if the object is still the same one.
+//! - A conditional write whose answer was lost is *unknown*: the key is read back and compared. The same
+//!   bytes mean that it was done; two writers that race with identical bytes may therefore both be told
+//!   that they won, which is harmless.
+//! - Parts of a multipart upload are not repeated here: whoever has the bytes starts the upload again.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use frostline_base::{Count, Meter};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    CopyMode, CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, RenameOptions, Result,
+};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use tokio::time::Instant;
+
+use crate::fault::{Fault, Trouble, trouble};
+use crate::metered::Meters;
+
+/// How patiently a request is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryOptions {
+    /// A request is made at most this often. 1 turns repeating off.
+    pub attempts_max: u32,
+    /// The first wait; each later one is up to twice as long. Half of every wait is random.
+    pub backoff_ms: u64,
+    /// No wait is longer than this.
+    pub backoff_ms_max: u64,
+    /// No request is repeated later than this after its first attempt began.
+    pub total_ms_max: u64,
+    /// Seed of the random half of the waits.
+    pub seed: u64,
+}
+
+impl Default for RetryOptions {
+    fn default() -> Self {
+        RetryOptions {
+            attempts_max: 8,
+            backoff_ms: 100,
+            backoff_ms_max: 10_000,
+            total_ms_max: 120_000,
+            seed: rand::random(),
+        }
+    }
+}
+
+/// A store that repeats failed requests.
+#[derive(Debug)]
+pub struct Retrying {
+    core: Arc<Core>,
+}
+
+#[derive(Debug)]
+struct Core {
+    inner: Arc<dyn ObjectStore>,
+    meter: Arc<Meter>,
+    options: RetryOptions,
+    random: Mutex<SmallRng>,
+}
+
+impl Retrying {
+    /// Repeats requests to `inner`, counting [`Count::Retries`] into `meter`.
+    pub fn new(inner: Arc<dyn ObjectStore>, meter: Arc<Meter>, options: RetryOptions) -> Self {
+        let random = Mutex::new(SmallRng::seed_from_u64(options.seed));
+        Retrying { core: Arc::new(Core { inner, meter, options, random }) }
+    }
+}
+
+impl fmt::Display for Retrying {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Retrying({})", self.core.inner)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl ObjectStore for Retrying {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+        let core = &self.core;
+        match opts.mode {
+            PutMode::Overwrite => {
+                core.repeat(&core.meters(&opts.extensions), Repeat::Always, || {
+                    core.inner.put_opts(location, payload.clone(), opts.clone())
+                })
+                .await
+            }
+            PutMode::Create | PutMode::Update(_) => core.put_if(location, payload, opts).await,
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let core = &self.core;
+        core.repeat(&core.meters(&opts.extensions), Repeat::Always, || {
+            core.inner.put_multipart_opts(location, opts.clone())
+        })
+        .await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let core = &self.core;
+        let mut pace = Pace::new(core, core.meters(&options.extensions));
+        let mut result = core.get(location, &options, &mut pace).await?;
+        if options.head {
+            return Ok(result);
+        }
+        result.payload = match result.payload {
+            GetResultPayload::Stream(body) => {
+                let reading = Reading {
+                    core: Arc::clone(core),
+                    location: location.clone(),
+                    options,
+                    etag: result.meta.e_tag.clone(),
+                    left: result.range.clone(),
+                    body,
+                    pace,
+                };
+                GetResultPayload::Stream(reading.into_stream())
+            }
+            file => file,
+        };
+        Ok(result)
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let one = |range: Range<u64>| async move {
+            let options = GetOptions { range: Some(range.into()), ..GetOptions::default() };
+            self.get_opts(location, options).await?.bytes().await
+        };
+        object_store::coalesce_ranges(ranges, one, object_store::OBJECT_STORE_COALESCE_DEFAULT).await
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let core = Arc::clone(&self.core);
+        let batches = locations.chunks(1_000).then(move |batch| Arc::clone(&core).delete_batch(batch));
+        batches.flat_map(stream::iter).boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let listing = Listing::new(&self.core, prefix, None);
+        listing.into_stream()
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        let listing = Listing::new(&self.core, prefix, Some(offset.clone()));
+        listing.into_stream()
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let core = &self.core;
+        core.repeat(&core.meters(&Default::default()), Repeat::Always, || {
+            core.inner.list_with_delimiter(prefix)
+        })
+        .await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        let core = &self.core;
+        let repeat = if options.mode == CopyMode::Overwrite { Repeat::Always } else { Repeat::IfNotDone };
+        core.repeat(&core.meters(&options.extensions), repeat, || {
+            core.inner.copy_opts(from, to, options.clone())
+        })
+        .await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        let core = &self.core;
+        core.repeat(&core.meters(&options.extensions), Repeat::IfNotDone, || {
+            core.inner.rename_opts(from, to, options.clone())
+        })
+        .await
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    Always,
+    IfNotDone,
+}
+
+impl Core {
+    fn meters(&self, extensions: &object_store::Extensions) -> Meters {
+        Meters::of(&self.meter, extensions)
+    }
+
+    async fn repeat<T, F: Future<Output = Result<T>>>(
+        &self,
+        meters: &Meters,
+        repeat: Repeat,
+        mut ask: impl FnMut() -> F,
+    ) -> Result<T> {
+        let mut pace = Pace::new(self, meters.clone());
+        loop {
+            let error = match ask().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let may = match trouble(&error) {
+                Trouble::NotDone => true,
+                Trouble::Unknown => repeat == Repeat::Always,
+                Trouble::Final => false,
+            };
+            if !may || !pace.wait(self).await {
+                return Err(error);
+            }
+        }
+    }
+
+    async fn get(&self, location: &Path, options: &GetOptions, pace: &mut Pace) -> Result<GetResult> {
+        loop {
+            match self.inner.get_opts(location, options.clone()).await {
+                Err(error) if trouble(&error) != Trouble::Final && pace.wait(self).await => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn put_if(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+        let mut pace = Pace::new(self, self.meters(&opts.extensions));
+        // Once true, an earlier attempt of ours may be what a later attempt loses against.
+        let mut unsure = false;
+        loop {
+            let error = match self.inner.put_opts(location, payload.clone(), opts.clone()).await {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            unsure |= trouble(&error) == Trouble::Unknown;
+            let lost = matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. });
+            if unsure {
+                match self.read_back(location, &payload, &opts.mode).await? {
+                    ReadBack::Ours(done) => return Ok(done),
+                    ReadBack::Lost => return Err(lost_race(location, &opts.mode, error)),
+                    // Whoever was first is gone again: the loser has lost all the same.
+                    ReadBack::NotDone if lost && trouble(&error) == Trouble::Final => return Err(error),
+                    ReadBack::NotDone => {}
+                }
+            }
+            if trouble(&error) == Trouble::Final || !pace.wait(self).await {
+                return Err(error);
+            }
+        }
+    }
+
+    async fn read_back(&self, location: &Path, payload: &PutPayload, mode: &PutMode) -> Result<ReadBack> {
+        let ask = || async {
+            let found = self.inner.get_opts(location, GetOptions::default()).await?;
+            let meta = found.meta.clone();
+            Ok((meta, found.bytes().await?))
+        };
+        let (meta, bytes) = match self.repeat(&self.meters(&Default::default()), Repeat::Always, ask).await {
+            Err(Error::NotFound { .. }) if *mode == PutMode::Create => return Ok(ReadBack::NotDone),
+            Err(Error::NotFound { .. }) => return Ok(ReadBack::Lost),
+            answer => answer?,
+        };
+        if same_bytes(payload, &bytes) {
+            return Ok(ReadBack::Ours(PutResult { e_tag: meta.e_tag, version: meta.version }));
+        }
+        match mode {
+            PutMode::Update(expected) if expected.e_tag.is_some() && expected.e_tag == meta.e_tag => {
+                Ok(ReadBack::NotDone)
+            }
+            _ => Ok(ReadBack::Lost),
+        }
+    }
+
+    async fn delete_batch(self: Arc<Self>, batch: Vec<Result<Path>>) -> Vec<Result<Path>> {
+        let (paths, mut done): (Vec<_>, Vec<_>) = batch.into_iter().partition(|location| location.is_ok());
+        let mut paths: Vec<Path> = paths.into_iter().flatten().collect();
+        let mut pace = Pace::new(&self, self.meters(&Default::default()));
+        loop {
+            let asked = stream::iter(paths.clone().into_iter().map(Ok)).boxed();
+            let answers: Vec<Result<Path>> = self.inner.delete_stream(asked).collect().await;
+            // A store that answers for each key tells which to ask again; another repeats all or nothing.
+            let in_pairs = answers.len() == paths.len();
+            let again =
+                |answer: &Result<Path>| answer.as_ref().is_err_and(|error| trouble(error) != Trouble::Final);
+            if !answers.iter().any(again) || !pace.wait(&self).await {
+                done.extend(answers);
+                return done;
+            }
+            if in_pairs {
+                let pairs = std::mem::take(&mut paths).into_iter().zip(answers);
+                for (path, answer) in pairs {
+                    if again(&answer) { paths.push(path) } else { done.push(answer) }
+                }
+            }
+        }
+    }
+}
+
+enum ReadBack {
+    Ours(PutResult),
+    Lost,
+    NotDone,
+}
+
+fn lost_race(location: &Path, mode: &PutMode, error: Error) -> Error {
+    let (path, source) = (location.to_string(), Box::new(error));
+    match mode {
+        PutMode::Update(_) => Error::Precondition { path, source },
+        _ => Error::AlreadyExists { path, source },
+    }
+}
+
+fn same_bytes(payload: &PutPayload, bytes: &Bytes) -> bool {
+    let mut rest: &[u8] = bytes;
+    for part in payload.iter() {
+        match rest.strip_prefix(&part[..]) {
+            Some(after) => rest = after,
+            None => return false,
+        }
+    }
+    rest.is_empty()
+}
+
+/// The waits between the attempts of one request.
+struct Pace {
+    started: Instant,
+    attempts: u32,
+    meters: Meters,
+}
+
+impl Pace {
+    fn new(_core: &Core, meters: Meters) -> Self {
+        Pace { started: Instant::now(), attempts: 1, meters }
+    }
+
+    /// Waits and says true, or says false because patience is over.
+    async fn wait(&mut self, core: &Core) -> bool {
+        let RetryOptions { attempts_max, backoff_ms, backoff_ms_max, total_ms_max, .. } = core.options;
+        let longest_ms =
+            backoff_ms.saturating_mul(1 << (self.attempts - 1).min(20)).min(backoff_ms_max).max(2);
+        let wait_ms = core
+            .random
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .random_range(longest_ms / 2..=longest_ms);
+        let wait = Duration::from_millis(wait_ms);
+        if self.attempts >= attempts_max
+            || self.started.elapsed() + wait > Duration::from_millis(total_ms_max)
+        {
+            return false;
+        }
+        self.attempts += 1;
+        self.meters.add(Count::Retries, 1);
+        tokio::time::sleep(wait).await;
+        true
+    }
+}
+
+/// A body under way, continued after each break.
+struct Reading {
+    core: Arc<Core>,
+    location: Path,
+    options: GetOptions,
+    etag: Option<String>,
+    left: Range<u64>,
+    body: BoxStream<'static, Result<Bytes>>,
+    pace: Pace,
+}
+
+impl Reading {
+    fn into_stream(self) -> BoxStream<'static, Result<Bytes>> {
+        stream::try_unfold(self, |mut reading| async move {
+            Ok(reading.chunk().await?.map(|chunk| (chunk, reading)))
+        })
+        .boxed()
+    }
+
+    async fn chunk(&mut self) -> Result<Option<Bytes>> {
+        loop {
+            let error = match self.body.next().await {
+                Some(Ok(chunk)) => {
+                    self.left.start = self.left.start.saturating_add(chunk.len() as u64);
+                    return Ok(Some(chunk));
+                }
+                Some(Err(error)) => error,
+                None if self.left.start >= self.left.end => return Ok(None),
+                None => Fault::Short.into(),
+            };
+            // A body can break for any reason, so the kind of the error does not matter here.
+            if self.left.is_empty() || self.etag.is_none() || !self.pace.wait(&self.core).await {
+                return Err(error);
+            }
+            let options = GetOptions {
+                range: Some(GetRange::Bounded(self.left.clone())),
+                if_match: self.etag.clone(),
+                ..self.options.clone()
+            };
+            self.body = self.core.get(&self.location, &options, &mut self.pace).await?.into_stream();
+        }
+    }
+}
+
+/// A listing under way, continued after each break behind the last key seen.
+struct Listing {
+    core: Arc<Core>,
+    prefix: Option<Path>,
+    after: Option<Path>,
+    keys: BoxStream<'static, Result<ObjectMeta>>,
+    pace: Pace,
+}
+
+impl Listing {
+    fn new(core: &Arc<Core>, prefix: Option<&Path>, after: Option<Path>) -> Self {
+        let pace = Pace::new(core, core.meters(&Default::default()));
+        let keys = ask_for_keys(core, prefix, after.as_ref());
+        Listing { core: Arc::clone(core), prefix: prefix.cloned(), after, keys, pace }
+    }
+
+    fn into_stream(self) -> BoxStream<'static, Result<ObjectMeta>> {
+        stream::try_unfold(
+            self,
+            |mut listing| async move { Ok(listing.key().await?.map(|key| (key, listing))) },
+        )
+        .boxed()
+    }
+
+    async fn key(&mut self) -> Result<Option<ObjectMeta>> {
+        loop {
+            match self.keys.try_next().await {
+                Ok(Some(key)) => {
+                    self.after = Some(key.location.clone());
+                    return Ok(Some(key));
+                }
+                Err(error) if trouble(&error) != Trouble::Final && self.pace.wait(&self.core).await => {
+                    self.keys = ask_for_keys(&self.core, self.prefix.as_ref(), self.after.as_ref());
+                }
+                end => return end,
+            }
+        }
+    }
+}
+
+fn ask_for_keys(
+    core: &Core,
+    prefix: Option<&Path>,
+    after: Option<&Path>,
+) -> BoxStream<'static, Result<ObjectMeta>> {
+    match after {
+        Some(after) => core.inner.list_with_offset(prefix, after),
+        None => core.inner.list(prefix),
+    }
+}
+
+#[cfg(test)]
+mod tests;
