@@ -11,7 +11,11 @@
 pub mod date;
 pub(crate) mod json;
 mod query;
+pub mod query_string;
+mod range;
+mod regexp;
 mod request;
+mod simple;
 mod text;
 
 use frostline_split::Mapping;
@@ -40,3 +44,5 @@ pub fn parse_query(clause: &Value, position: &str, context: &Context<'_>) -> Res
     query::parse(clause, &json::At::root(position), context)
 }
 
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,68 @@
-//! Query clauses.
+//! The clauses of the query DSL. Each becomes a [`Filter`] that matches the same documents as the
+//! clause would in Elasticsearch, without a score: `boost` changes nothing, and what only changes the
+//! score of a query (`boosting.negative`, `tie_breaker`) is read and dropped.
 
 use serde_json::Value;
 
-use super::Context;
-use super::json::{self, At};
+use super::date::DateReader;
+use super::json::{self, At, Object};
+use super::query_string::QueryStringOptions;
+use super::text::{self, MatchOptions, Target, all, any, at_least, match_across, match_any, match_in, or_date};
+use super::{Context, range, regexp, simple};
 use crate::Result;
-use crate::filter::{Filter, Scalar};
+use crate::filter::{Filter, Pattern, Scalar};
+
+/// Most values of one `terms` clause.
+const TERMS_MAX: usize = 65_536;
+
+/// Queries that are known and refused, with the reason and what to use instead.
+const REFUSED: &[(&str, &str)] = &[
+    ("nested", "objects in arrays are flattened; query the field by its path"),
+    ("function_score", "there is no relevance score; use the inner query and a sort"),
+    ("script_score", "scripts are not run and there is no relevance score"),
+    ("script", "scripts are not run; use SQL for computed conditions"),
+    ("fuzzy", "terms are matched as written; use wildcard or regexp"),
+    ("knn", "there are no vectors in an index"),
+    ("sparse_vector", "there are no vectors in an index"),
+    ("text_expansion", "there are no vectors in an index"),
+    ("semantic", "there are no vectors in an index"),
+    ("geo_bounding_box", "there are no geographic fields"),
+    ("geo_distance", "there are no geographic fields"),
+    ("geo_polygon", "there are no geographic fields"),
+    ("geo_shape", "there are no geographic fields"),
+    ("geo_grid", "there are no geographic fields"),
+    ("shape", "there are no geographic fields"),
+    ("has_child", "documents have no parents"),
+    ("has_parent", "documents have no parents"),
+    ("parent_id", "documents have no parents"),
+    ("percolate", "queries are not stored"),
+    ("more_like_this", "there is no relevance score"),
+    ("distance_feature", "there is no relevance score; use range and a sort"),
+    ("rank_feature", "there is no relevance score"),
+    ("pinned", "there is no relevance score"),
+    ("rule", "there is no relevance score"),
+    ("intervals", "token positions are not indexed; use match_phrase"),
+    ("span_term", "token positions are not indexed; use match_phrase"),
+    ("span_near", "token positions are not indexed; use match_phrase"),
+    ("span_or", "token positions are not indexed; use match_phrase"),
+    ("span_not", "token positions are not indexed; use match_phrase"),
+    ("span_first", "token positions are not indexed; use match_phrase"),
+    ("span_multi", "token positions are not indexed; use match_phrase"),
+    ("span_containing", "token positions are not indexed; use match_phrase"),
+    ("span_within", "token positions are not indexed; use match_phrase"),
+    ("terms_set", "use bool with minimum_should_match"),
+    ("wrapper", "give the query as JSON"),
+];
 
 /// Reads one clause.
-pub(crate) fn parse(clause: &Value, at: &At<'_>, _context: &Context<'_>) -> Result<Filter> {
+pub(crate) fn parse(clause: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
     at.check_depth()?;
-    let (kind, _body) = json::only_entry(clause, at, "one query")?;
-    match kind {
-        "match_all" => Ok(Filter::All),
-        "match_none" => Ok(Filter::None),
-        other => Err(at.invalid(format_args!("[{other}] is not a query"))),
+    let (kind, body) = json::only_entry(clause, at, "one query")?;
+    if let Some((kind, why)) = REFUSED.iter().find(|(refused, _)| *refused == kind) {
+        return Err(at.key(kind).unsupported(kind, why));
     }
+    let at = at.key(kind);
+    Clause { body, at: &at, context }.read(kind)
 }
 
 /// A value as written.
@@ -30,4 +77,441 @@ pub(crate) fn scalar(value: &Value, at: &At<'_>) -> Result<Scalar> {
         },
         other => Err(at.invalid(format_args!("expected a value, found {}", json::kind(other)))),
     }
+}
+
+/// The body of a clause and where it stands.
+#[derive(Clone, Copy)]
+struct Clause<'a> {
+    body: &'a Value,
+    at: &'a At<'a>,
+    context: &'a Context<'a>,
+}
+
+impl<'a> Clause<'a> {
+    fn read(self, kind: &str) -> Result<Filter> {
+        match kind {
+            "match_all" => self.constant(Filter::All),
+            "match_none" => self.constant(Filter::None),
+            "term" => self.term(),
+            "terms" => self.terms(),
+            "match" => self.matching(MatchOptions::default()),
+            "match_bool_prefix" => self.matching(MatchOptions { prefix_last: true, ..MatchOptions::default() }),
+            "match_phrase" => self.matching(MatchOptions { phrase: true, ..MatchOptions::default() }),
+            "match_phrase_prefix" => {
+                self.matching(MatchOptions { phrase: true, prefix_last: true, ..MatchOptions::default() })
+            }
+            "multi_match" => self.multi_match(),
+            "combined_fields" => self.combined_fields(),
+            "query_string" => self.query_string(),
+            "simple_query_string" => self.simple_query_string(),
+            "range" => self.range(),
+            "exists" => self.exists(),
+            "prefix" => self.pattern("value", Pattern::Prefix),
+            "wildcard" => self.pattern("wildcard", Pattern::Wildcard),
+            "regexp" => self.regexp(),
+            "ids" => self.ids(),
+            "bool" => self.boolean(),
+            "constant_score" => self.constant_score(),
+            "boosting" => self.boosting(),
+            "dis_max" => self.dis_max(),
+            _ => Err(self.at.invalid(format_args!("[{kind}] is not a query"))),
+        }
+    }
+
+    /// The body as an object; `boost` and `_name` are accepted everywhere.
+    fn object(self) -> Result<Object<'a>> {
+        let mut object = Object::new(self.body, self.at)?;
+        object.ignore(&["boost", "_name"]);
+        Ok(object)
+    }
+
+    fn constant(self, filter: Filter) -> Result<Filter> {
+        self.object()?.finish()?;
+        Ok(filter)
+    }
+
+    /// The only key of the body that names a field, and what stands there.
+    fn field(self) -> Result<(&'a str, &'a Value)> {
+        let map = self.body.as_object();
+        let map = map.ok_or_else(|| self.at.invalid(format_args!("expected an object, found {}", json::kind(self.body))))?;
+        let mut fields = map.iter().filter(|(key, _)| *key != "boost" && *key != "_name");
+        match (fields.next(), fields.next()) {
+            (Some((field, value)), None) => Ok((check_field(field, self.at)?, value)),
+            (None, _) => Err(self.at.invalid("a field is missing")),
+            (Some((first, _)), Some((second, _))) => {
+                Err(self.at.invalid(format_args!("expected one field, found [{first}] and [{second}]")))
+            }
+        }
+    }
+
+    fn term(self) -> Result<Filter> {
+        let (field, body) = self.field()?;
+        let at = self.at.key(field);
+        let Value::Object(_) = body else { return equals(field, &[body], &at, self.context) };
+        let clause = Clause { body, at: &at, context: self.context };
+        let mut options = clause.object()?;
+        let value = options.take("value").ok_or_else(|| at.invalid("[value] is missing"))?;
+        let case_insensitive = options.boolean("case_insensitive")?.unwrap_or(false);
+        options.finish()?;
+        let filter = equals(field, &[value], &at, self.context)?;
+        match value.as_str() {
+            Some(text) if case_insensitive => Ok(any(vec![filter, equals_without_case(field, text)])),
+            _ => Ok(filter),
+        }
+    }
+
+    fn terms(self) -> Result<Filter> {
+        let (field, body) = self.field()?;
+        let at = self.at.key(field);
+        match body {
+            Value::Array(values) if values.len() > TERMS_MAX => {
+                Err(at.invalid(format_args!("{} values are more than {TERMS_MAX}", values.len())))
+            }
+            Value::Array(values) => equals(field, &values.iter().collect::<Vec<_>>(), &at, self.context),
+            Value::Object(_) => Err(at.unsupported("terms lookup", "give the values themselves")),
+            other => Err(at.invalid(format_args!("expected an array of values, found {}", json::kind(other)))),
+        }
+    }
+
+    /// `match` and its kin on one field.
+    fn matching(self, mut how: MatchOptions) -> Result<Filter> {
+        let (field, body) = self.field()?;
+        let at = self.at.key(field);
+        let target = Some(field.to_owned());
+        let Value::Object(_) = body else {
+            return match_in(&target, &json::scalar_text(body, &at)?, &how, &at, self.context);
+        };
+        let clause = Clause { body, at: &at, context: self.context };
+        let mut options = clause.object()?;
+        let text = clause.match_options(&mut options, &mut how)?;
+        options.finish()?;
+        match_in(&target, &text, &how, &at, self.context)
+    }
+
+    /// The options that all analysed queries share; returns the text.
+    fn match_options(self, options: &mut Object<'_>, how: &mut MatchOptions) -> Result<String> {
+        let at = self.at;
+        let query = options.take("query").ok_or_else(|| at.invalid("[query] is missing"))?;
+        check_analysis(options, at)?;
+        if let Some(operator) = options.string("operator")? {
+            how.and = text::is_and(operator, &at.key("operator"))?;
+        }
+        if let Some(minimum) = options.take("minimum_should_match") {
+            how.minimum = Some(json::scalar_text(minimum, &at.key("minimum_should_match"))?);
+        }
+        how.lenient = options.boolean("lenient")?.unwrap_or(how.lenient);
+        how.zero_terms_all = match options.string("zero_terms_query")?.map(str::to_ascii_lowercase).as_deref() {
+            None | Some("none") => false,
+            Some("all") => true,
+            Some(other) => return Err(at.invalid(format_args!("zero_terms_query is none or all, not [{other}]"))),
+        };
+        json::scalar_text(query, &at.key("query"))
+    }
+
+    fn multi_match(self) -> Result<Filter> {
+        let mut options = self.object()?;
+        let mut how = MatchOptions { lenient: false, ..MatchOptions::default() };
+        let text = self.match_options(&mut options, &mut how)?;
+        let targets = self.targets(&mut options)?;
+        let kind = options.string("type")?.unwrap_or("best_fields");
+        options.ignore(&["tie_breaker"]);
+        options.finish()?;
+        match kind {
+            "best_fields" | "most_fields" => {}
+            "cross_fields" => return match_across(&targets, &text, &how, self.at, self.context),
+            "phrase" => how.phrase = true,
+            "phrase_prefix" => (how.phrase, how.prefix_last) = (true, true),
+            "bool_prefix" => how.prefix_last = true,
+            other => return Err(self.at.invalid(format_args!("[{other}] is not a type of multi_match"))),
+        }
+        match_any(&targets, &text, &how, self.at, self.context)
+    }
+
+    fn combined_fields(self) -> Result<Filter> {
+        let mut options = self.object()?;
+        let mut how = MatchOptions::default();
+        let text = self.match_options(&mut options, &mut how)?;
+        let targets = self.targets(&mut options)?;
+        options.finish()?;
+        match_across(&targets, &text, &how, self.at, self.context)
+    }
+
+    /// `fields`; without, every field.
+    fn targets(self, options: &mut Object<'_>) -> Result<Vec<Target>> {
+        let Some(fields) = options.take("fields") else { return Ok(vec![None]) };
+        let at = self.at.key("fields");
+        let fields = json::strings(fields, &at)?;
+        if fields.is_empty() {
+            return Ok(vec![None]);
+        }
+        text::targets(&fields, self.context).map_err(|error| at.invalid(error))
+    }
+
+    fn query_string(self) -> Result<Filter> {
+        let mut object = self.object()?;
+        let text = object.string("query")?.ok_or_else(|| self.at.invalid("[query] is missing"))?;
+        let options = QueryStringOptions::from_object(&mut object, self.at, self.context)?;
+        object.finish()?;
+        super::query_string::parse(text, &options, self.context)
+            .map_err(|error| error.context(format!("the query string at `{}` is not valid", self.at)))
+    }
+
+    fn simple_query_string(self) -> Result<Filter> {
+        let mut object = self.object()?;
+        let text = object.string("query")?.ok_or_else(|| self.at.invalid("[query] is missing"))?;
+        let targets = self.targets(&mut object)?;
+        let options = simple::Options::from_object(&mut object, targets, self.at)?;
+        object.finish()?;
+        simple::parse(text, &options, self.at, self.context)
+    }
+
+    fn range(self) -> Result<Filter> {
+        let (field, body) = self.field()?;
+        range::parse(field, body, &self.at.key(field), self.context)
+    }
+
+    fn exists(self) -> Result<Filter> {
+        let mut options = self.object()?;
+        let field = options.string("field")?.ok_or_else(|| self.at.invalid("[field] is missing"))?;
+        options.finish()?;
+        Ok(exists(field, self.context))
+    }
+
+    fn pattern(self, other_key: &'static str, build: impl Fn(String) -> Pattern) -> Result<Filter> {
+        let (field, body) = self.field()?;
+        let at = self.at.key(field);
+        refuse_id(field, &at)?;
+        let Value::Object(_) = body else {
+            let text = json::scalar_text(body, &at)?;
+            return Ok(pattern(field, build(text), false));
+        };
+        let clause = Clause { body, at: &at, context: self.context };
+        let mut options = clause.object()?;
+        options.ignore(&["rewrite"]);
+        let text = match (options.take("value"), options.take(other_key)) {
+            (Some(value), _) | (None, Some(value)) => json::scalar_text(value, &at.key("value"))?,
+            (None, None) => return Err(at.invalid("[value] is missing")),
+        };
+        let case_insensitive = options.boolean("case_insensitive")?.unwrap_or(false);
+        options.finish()?;
+        Ok(pattern(field, build(text), case_insensitive))
+    }
+
+    fn regexp(self) -> Result<Filter> {
+        let (field, body) = self.field()?;
+        let at = self.at.key(field);
+        refuse_id(field, &at)?;
+        let translate = |text: &str, flags: &str| {
+            regexp::translate(text, flags).map_err(|error| error.context(format!("the regexp at `{at}` is not valid")))
+        };
+        if let Value::String(text) = body {
+            return Ok(pattern(field, Pattern::Regex(translate(text, "ALL")?), false));
+        }
+        let clause = Clause { body, at: &at, context: self.context };
+        let mut options = clause.object()?;
+        options.ignore(&["rewrite", "max_determinized_states"]);
+        let text = options.string("value")?.ok_or_else(|| at.invalid("[value] is missing"))?;
+        let flags = options.string("flags")?.unwrap_or("ALL");
+        let case_insensitive = options.boolean("case_insensitive")?.unwrap_or(false);
+        options.finish()?;
+        Ok(pattern(field, Pattern::Regex(translate(text, flags)?), case_insensitive))
+    }
+
+    fn ids(self) -> Result<Filter> {
+        let mut options = self.object()?;
+        options.ignore(&["type"]);
+        let values = options.take("values").ok_or_else(|| self.at.invalid("[values] is missing"))?;
+        options.finish()?;
+        json::strings(values, &self.at.key("values")).map(Filter::Ids)
+    }
+
+    fn boolean(self) -> Result<Filter> {
+        let mut options = self.object()?;
+        options.ignore(&["adjust_pure_negative"]);
+        let mut required = self.clauses(&mut options, "must")?;
+        required.extend(self.clauses(&mut options, "filter")?);
+        let should = self.clauses(&mut options, "should")?;
+        let prohibited = self.clauses(&mut options, "must_not")?;
+        let spec = options.take("minimum_should_match");
+        options.finish()?;
+        let at = self.at.key("minimum_should_match");
+        let asked = match spec {
+            Some(spec) => text::minimum_should_match(&json::scalar_text(spec, &at)?, should.len(), &at)?,
+            None => 0,
+        };
+        // Without a required clause at least one optional clause must match.
+        let needed = if required.is_empty() && !should.is_empty() { asked.max(1) } else { asked };
+        if needed > 0 {
+            required.push(at_least(needed, should));
+        }
+        required.extend(prohibited.into_iter().map(not));
+        Ok(all(required))
+    }
+
+    /// The clauses of one occurrence type: one, or an array of them.
+    fn clauses(self, options: &mut Object<'a>, key: &'static str) -> Result<Vec<Filter>> {
+        let mut all = Vec::new();
+        let Some(value) = options.take(key) else { return Ok(all) };
+        json::each(value, &self.at.key(key), |clause, at| {
+            all.push(parse(clause, at, self.context)?);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    fn inner(self, options: &mut Object<'a>, key: &'static str) -> Result<Filter> {
+        let clause = options.take(key).ok_or_else(|| self.at.invalid(format_args!("[{key}] is missing")))?;
+        parse(clause, &self.at.key(key), self.context)
+    }
+
+    fn constant_score(self) -> Result<Filter> {
+        let mut options = self.object()?;
+        let filter = self.inner(&mut options, "filter")?;
+        options.finish()?;
+        Ok(filter)
+    }
+
+    fn boosting(self) -> Result<Filter> {
+        let mut options = self.object()?;
+        options.ignore(&["negative_boost"]);
+        let positive = self.inner(&mut options, "positive")?;
+        self.inner(&mut options, "negative")?;
+        options.finish()?;
+        Ok(positive)
+    }
+
+    fn dis_max(self) -> Result<Filter> {
+        let mut options = self.object()?;
+        options.ignore(&["tie_breaker"]);
+        let queries = self.clauses(&mut options, "queries")?;
+        options.finish()?;
+        if queries.is_empty() {
+            return Err(self.at.invalid("[queries] is missing"));
+        }
+        Ok(any(queries))
+    }
+}
+
+pub(crate) fn not(filter: Filter) -> Filter {
+    match filter {
+        Filter::All => Filter::None,
+        Filter::None => Filter::All,
+        other => Filter::Not(Box::new(other)),
+    }
+}
+
+/// A field exists; `*` in its name means any of the fields it stands for.
+pub(crate) fn exists(field: &str, context: &Context<'_>) -> Filter {
+    if matches!(field, "*" | "_id" | "_source" | "_index") {
+        return Filter::All;
+    }
+    let mut fields = text::expand_field(field, context);
+    match fields.len() {
+        0 => Filter::None,
+        1 => Filter::Exists { field: fields.swap_remove(0) },
+        _ => any(fields.into_iter().map(|field| Filter::Exists { field }).collect()),
+    }
+}
+
+fn pattern(field: &str, pattern: Pattern, case_insensitive: bool) -> Filter {
+    Filter::Pattern { field: Some(field.to_owned()), pattern, case_insensitive }
+}
+
+/// Names that a request could mean as metadata, and that no document can answer for.
+pub(crate) fn check_field<'a>(field: &'a str, at: &At<'_>) -> Result<&'a str> {
+    match field {
+        "_index" => Err(at.unsupported("_index", "name the index beside the query")),
+        "_score" | "_doc" | "_type" | "_routing" => Err(at.unsupported(field, "it is not a field of documents")),
+        "" => Err(at.invalid("the name of the field is empty")),
+        field => Ok(field),
+    }
+}
+
+fn refuse_id(field: &str, at: &At<'_>) -> Result<()> {
+    match field {
+        "_id" => Err(at.unsupported("_id", "give whole ids, to ids, term or terms")),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses analysis that is not the one that built the index.
+pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
+    for key in ["analyzer", "quote_analyzer"] {
+        if let Some(name) = options.string(key)?.filter(|name| !matches!(*name, "default" | "standard")) {
+            return Err(at.unsupported(key, &format!("[{name}] is unknown, text has one analysis: [default]")));
+        }
+    }
+    let fuzziness = options.take("fuzziness").map(|value| json::scalar_text(value, &at.key("fuzziness"))).transpose()?;
+    if fuzziness.is_some_and(|text| text != "0" && text != "0.0") {
+        return Err(at.unsupported("fuzziness", "terms are matched as written; use wildcard or regexp"));
+    }
+    for key in ["slop", "phrase_slop"] {
+        if options.unsigned(key)?.is_some_and(|slop| slop > 0) {
+            return Err(at.unsupported(key, "the words of a phrase follow one another; use match with operator and"));
+        }
+    }
+    // These bound the work of expanding terms, or score: the answer here is always the complete one.
+    options.ignore(&[
+        "auto_generate_synonyms_phrase_query",
+        "cutoff_frequency",
+        "fuzzy_max_expansions",
+        "fuzzy_prefix_length",
+        "fuzzy_rewrite",
+        "fuzzy_transpositions",
+        "max_expansions",
+        "prefix_length",
+    ]);
+    Ok(())
+}
+
+/// The field equals any of the values.
+fn equals(field: &str, values: &[&Value], at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
+    if field == "_id" {
+        let ids: Result<Vec<String>> = values.iter().map(|value| json::scalar_text(value, at)).collect();
+        return ids.map(Filter::Ids);
+    }
+    let Some(scalars) = each_scalar(values, at)? else { return Ok(Filter::None) };
+    let plain = Filter::Equals { field: field.to_owned(), values: scalars };
+    if text::dates_of(field, context) == text::Dates::No {
+        return Ok(plain);
+    }
+    let reader = DateReader::new(context.now_us);
+    let mut parts = Vec::new();
+    for value in values {
+        let one = Filter::Equals { field: field.to_owned(), values: vec![scalar(value, at)?] };
+        parts.push(or_date(one, field, &json::scalar_text(value, at)?, &reader, context).map_err(|e| at.invalid(chain(&e)))?);
+    }
+    Ok(any(parts))
+}
+
+pub(crate) fn chain(error: &crate::Error) -> String {
+    use std::error::Error as _;
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// None when there is no value at all.
+fn each_scalar(values: &[&Value], at: &At<'_>) -> Result<Option<Vec<Scalar>>> {
+    let scalars: Result<Vec<Scalar>> =
+        values.iter().enumerate().map(|(i, value)| scalar(value, &if values.len() > 1 { at.index(i) } else { *at })).collect();
+    Ok(Some(scalars?).filter(|scalars| !scalars.is_empty()))
+}
+
+/// The whole value without regard to case.
+fn equals_without_case(field: &str, text: &str) -> Filter {
+    let exact = if field.ends_with(".keyword") { field.to_owned() } else { format!("{field}.keyword") };
+    let mut escaped = String::new();
+    for c in text.chars() {
+        if matches!(c, '*' | '?' | '\\') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    Filter::Pattern { field: Some(exact), pattern: Pattern::Wildcard(escaped), case_insensitive: true }
 }

@@ -1,8 +1,11 @@
 //! Pieces that several text queries share: wildcards in names, `minimum_should_match`, operators.
 
+use frostline_split::{ValueType, query_tokens};
+
 use super::Context;
+use super::date::DateReader;
 use super::json::At;
-use crate::filter::Filter;
+use crate::filter::{Bound, Edge, Filter, Minimum};
 use crate::{Error, Result};
 
 /// Whether `text` matches `pattern`, in which `*` stands for any text (also none, also dots). A
@@ -58,7 +61,7 @@ pub(crate) fn expand_field(pattern: &str, context: &Context<'_>) -> Vec<String> 
         return vec![pattern.to_owned()];
     }
     let mut names = Vec::new();
-    for path in context.mapping.fields.keys() {
+    for path in context.mapping.fields().keys() {
         if wildcard_matches(pattern, path) {
             names.push(path.clone());
             continue;
@@ -134,4 +137,141 @@ pub(crate) fn is_and(operator: &str, at: &At<'_>) -> Result<bool> {
         "or" => Ok(false),
         _ => Err(at.invalid(format_args!("the operator is and or or, not [{operator}]"))),
     }
+}
+
+/// What the mapping says about dates in a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dates {
+    /// No value is a date, or the field is unknown.
+    No,
+    /// Some values are dates.
+    Some,
+    /// All values are dates: a text that is none is a mistake.
+    Only,
+}
+
+pub(crate) fn dates_of(field: &str, context: &Context<'_>) -> Dates {
+    let resolved = context.mapping.resolve(field);
+    let readings = resolved.field.map(|(_, field)| &field.readings);
+    let has_dates = readings.is_some_and(|readings| readings.contains_key(&ValueType::Date));
+    let has_others = readings.is_some_and(|readings| readings.keys().any(|ty| *ty != ValueType::Date));
+    match (resolved.is_time || has_dates, has_others) {
+        (false, _) => Dates::No,
+        (true, true) => Dates::Some,
+        (true, false) => Dates::Only,
+    }
+}
+
+/// Whether a path asks for whole values, so that letters keep their case.
+pub(crate) fn is_exact(field: &str, context: &Context<'_>) -> bool {
+    field.ends_with(".keyword") || context.mapping.resolve(field).exact
+}
+
+/// `filter`, which compares `field` with `text`, or the time that `text` stands for where the field
+/// holds dates: `2020-01-01` is the whole day.
+pub(crate) fn or_date(filter: Filter, field: &str, text: &str, reader: &DateReader, context: &Context<'_>) -> Result<Filter> {
+    let dates = dates_of(field, context);
+    if dates == Dates::No {
+        return Ok(filter);
+    }
+    let range = reader.read(text, false).and_then(|from| Ok((from, reader.read(text, true)?)));
+    match (range, dates) {
+        (Ok((from, to)), _) => {
+            let edge = |us| Bound::Included(Edge { time_us: Some(us), ..Edge::default() });
+            let range = Filter::Range { field: field.to_owned(), lower: edge(from), upper: edge(to) };
+            Ok(if dates == Dates::Only { range } else { any(vec![filter, range]) })
+        }
+        (Err(error), Dates::Only) => Err(error.context(format!("the field [{field}] holds dates"))),
+        (Err(_), _) => Ok(filter),
+    }
+}
+
+/// How a text is matched, apart from where.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MatchOptions {
+    /// All tokens are needed.
+    pub(crate) and: bool,
+    /// `minimum_should_match`.
+    pub(crate) minimum: Option<String>,
+    /// A text without tokens matches everything, not nothing.
+    pub(crate) zero_terms_all: bool,
+    /// A text that cannot be read as the field's type matches nothing, instead of being an error.
+    pub(crate) lenient: bool,
+    /// The last token may be a prefix.
+    pub(crate) prefix_last: bool,
+    /// The tokens must follow one another.
+    pub(crate) phrase: bool,
+}
+
+/// `text` in one target.
+pub(crate) fn match_in(target: &Target, text: &str, options: &MatchOptions, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
+    if target.as_deref() == Some("_id") {
+        return Ok(Filter::Ids(vec![text.to_owned()]));
+    }
+    let mut tokens = query_tokens(text);
+    tokens.sort_unstable();
+    tokens.dedup();
+    let exact = target.as_deref().is_some_and(|field| is_exact(field, context));
+    if tokens.is_empty() && !exact {
+        return Ok(if options.zero_terms_all { Filter::All } else { Filter::None });
+    }
+    let field = target.clone();
+    let text_owned = text.to_owned();
+    let filter = if options.phrase {
+        Filter::Phrase { field, text: text_owned, prefix_last: options.prefix_last }
+    } else {
+        let Some(minimum) = minimum_of(options, tokens.len(), exact, at)? else { return Ok(Filter::None) };
+        Filter::Match { field, text: text_owned, minimum, prefix_last: options.prefix_last }
+    };
+    let Some(field) = target else { return Ok(filter) };
+    let reader = DateReader::new(context.now_us);
+    match or_date(filter.clone(), field, text, &reader, context) {
+        Err(_) if options.lenient => Ok(Filter::None),
+        read => read,
+    }
+}
+
+/// None: more tokens are wanted than there are.
+fn minimum_of(options: &MatchOptions, tokens: usize, exact: bool, at: &At<'_>) -> Result<Option<Minimum>> {
+    if options.and {
+        return Ok(Some(Minimum::All));
+    }
+    let Some(spec) = &options.minimum else { return Ok(Some(Minimum::Count(1))) };
+    let needed = minimum_should_match(spec, tokens, at)?.max(1);
+    // One token is no list of clauses, so the rule does not apply to it.
+    if tokens <= 1 || exact {
+        return Ok(Some(Minimum::Count(1)));
+    }
+    Ok((needed <= tokens).then_some(Minimum::Count(needed)))
+}
+
+/// `text` in any of the targets.
+pub(crate) fn match_any(targets: &[Target], text: &str, options: &MatchOptions, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
+    // A date cannot be searched for in a text field and the reverse: with several fields that is no mistake.
+    let options = MatchOptions { lenient: options.lenient || targets.len() > 1, ..options.clone() };
+    let parts: Result<Vec<Filter>> = targets.iter().map(|target| match_in(target, text, &options, at, context)).collect();
+    let mut parts = parts?;
+    if parts.contains(&Filter::All) {
+        return Ok(Filter::All);
+    }
+    parts.retain(|part| *part != Filter::None);
+    Ok(if parts.is_empty() { Filter::None } else { any(parts) })
+}
+
+/// Each token in any of the targets, as if the targets were one field.
+pub(crate) fn match_across(targets: &[Target], text: &str, options: &MatchOptions, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
+    let mut tokens = query_tokens(text);
+    tokens.sort_unstable();
+    tokens.dedup();
+    if targets.is_empty() || tokens.len() <= 1 {
+        return match_any(targets, text, options, at, context);
+    }
+    let needed = match minimum_of(options, tokens.len(), false, at)? {
+        None => return Ok(Filter::None),
+        Some(Minimum::All) => tokens.len(),
+        Some(Minimum::Count(count)) => count,
+    };
+    let single = MatchOptions { and: true, minimum: None, ..options.clone() };
+    let parts: Result<Vec<Filter>> = tokens.iter().map(|token| match_any(targets, token, &single, at, context)).collect();
+    Ok(if needed == tokens.len() { all(parts?) } else { at_least(needed, parts?) })
 }

@@ -1,0 +1,113 @@
+//! Ranges: the bounds of the query DSL and of query strings, in every way they can be read.
+
+use serde_json::Value;
+
+use super::Context;
+use super::date::{DateReader, Format, parse_time_zone};
+use super::json::{self, At, Object};
+use super::text::{Dates, dates_of};
+use crate::Result;
+use crate::filter::{Bound, Edge, Filter, Number};
+
+/// How bounds of one range are read.
+pub(crate) struct Edges {
+    /// For dates.
+    pub(crate) reader: DateReader,
+    /// A format or time zone was given, or the field holds only dates: what is no date is a mistake.
+    pub(crate) must_be_date: bool,
+}
+
+impl Edges {
+    /// The default formats in UTC.
+    pub(crate) fn new(field: &str, context: &Context<'_>) -> Edges {
+        let must_be_date = dates_of(field, context) == Dates::Only;
+        Edges { reader: DateReader::new(context.now_us), must_be_date }
+    }
+
+    /// The bound of a value as written. `gte` and `lt` round down, `gt` and `lte` up.
+    pub(crate) fn bound(&self, value: &Value, lower: bool, included: bool, at: &At<'_>) -> Result<Bound> {
+        let text = json::scalar_text(value, at)?;
+        let round_up = lower != included;
+        let time_us = match self.reader.read(&text, round_up) {
+            Ok(us) => Some(us),
+            Err(error) if self.must_be_date => return Err(at.invalid(error)),
+            Err(_) => None,
+        };
+        let edge = Edge { number: number(value, &text), time_us, text: Some(text) };
+        Ok(if included { Bound::Included(edge) } else { Bound::Excluded(edge) })
+    }
+}
+
+fn number(value: &Value, text: &str) -> Option<Number> {
+    let text = match value {
+        Value::Bool(_) => return None,
+        _ => text,
+    };
+    if let Ok(whole) = text.parse() {
+        return Some(Number::Long(whole));
+    }
+    // "nan" and "inf" are words, not numbers.
+    let plain = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+    text.parse().ok().filter(|number: &f64| plain && number.is_finite()).map(Number::Double)
+}
+
+/// Reads the body of `{"range": {FIELD: {…}}}`.
+pub(crate) fn parse(field: &str, body: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
+    let mut options = Object::new(body, at)?;
+    options.ignore(&["boost", "_name"]);
+    if let Some(relation) = options.string("relation")?.filter(|name| !name.eq_ignore_ascii_case("intersects")) {
+        return Err(at.unsupported("relation", &format!("[{relation}] needs range fields, and there are none")));
+    }
+    let mut edges = Edges::new(field, context);
+    if let Some(format) = options.string("format")? {
+        edges.reader.format = Format::parse(format).map_err(|error| at.key("format").invalid(error))?;
+        edges.must_be_date = true;
+    }
+    if let Some(zone) = options.string("time_zone")? {
+        edges.reader.zone = parse_time_zone(zone).map_err(|error| at.key("time_zone").invalid(error))?;
+        edges.must_be_date = true;
+    }
+    let lower = side(&mut options, at, &edges, Side::LOWER)?;
+    let upper = side(&mut options, at, &edges, Side::UPPER)?;
+    options.finish()?;
+    Ok(between(field, lower, upper))
+}
+
+/// The range, or what it means without bounds.
+pub(crate) fn between(field: &str, lower: Bound, upper: Bound) -> Filter {
+    let field = field.to_owned();
+    match (&lower, &upper) {
+        (Bound::Open, Bound::Open) => Filter::Exists { field },
+        _ => Filter::Range { field, lower, upper },
+    }
+}
+
+/// The names of one end of a range.
+struct Side {
+    lower: bool,
+    included: &'static str,
+    excluded: &'static str,
+    legacy: &'static str,
+    legacy_included: &'static str,
+}
+
+impl Side {
+    const LOWER: Side =
+        Side { lower: true, included: "gte", excluded: "gt", legacy: "from", legacy_included: "include_lower" };
+    const UPPER: Side =
+        Side { lower: false, included: "lte", excluded: "lt", legacy: "to", legacy_included: "include_upper" };
+}
+
+fn side(options: &mut Object<'_>, at: &At<'_>, edges: &Edges, side: Side) -> Result<Bound> {
+    let legacy_included = options.boolean(side.legacy_included)?.unwrap_or(true);
+    let keys = [(side.included, true), (side.excluded, false), (side.legacy, legacy_included)];
+    let mut found = Bound::Open;
+    for (key, included) in keys {
+        let Some(value) = options.take(key) else { continue };
+        if found != Bound::Open {
+            return Err(at.invalid(format_args!("[{key}] is a second bound on the same side")));
+        }
+        found = edges.bound(value, side.lower, included, &at.key(key))?;
+    }
+    Ok(found)
+}
