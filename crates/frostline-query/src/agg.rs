@@ -1,1 +1,289 @@
-//! Aggregations.
+//! Aggregations, in Elasticsearch's words and with its answers.
+//!
+//! An [`AggTree`] is parsed from the `aggs` of a request. A [`Collector`] takes batches of rows of one
+//! split after another and becomes an [`AggState`]; states of any splits merge in any order to the same
+//! state, so that a state can be cached with its split, which never changes. `AggState::finalize` gives
+//! the JSON that Elasticsearch answers. Nothing here reads, waits or knows the time: columns, row sets
+//! of filters and the time of the request are passed in.
+//!
+//! What is exact and what is approximate is written in `docs/aggregations.md`.
+
+mod collect;
+mod column;
+mod distinct;
+mod keys;
+mod metric;
+mod parse;
+mod render;
+mod sketch;
+mod state;
+mod time;
+
+pub use collect::{Batch, Collector, Scope};
+pub use column::{FieldColumn, Reading};
+pub use parse::{DateText, ParseContext};
+pub use render::{FinalizeOptions, HitSource};
+pub use state::{AggState, HitAddress};
+
+use serde_json::Value;
+
+use crate::filter::Filter;
+use distinct::Precision;
+use keys::Key;
+use time::{DateFormat, Rounding};
+
+/// The aggregations of one request, checked: whatever is in here can be computed.
+#[derive(Clone, Debug)]
+pub struct AggTree {
+    aggs: Vec<Agg>,
+    fields: Vec<String>,
+    filters: Vec<Filter>,
+}
+
+impl AggTree {
+    /// The tree of a request without aggregations: it only counts documents.
+    pub fn empty() -> AggTree {
+        AggTree { aggs: Vec::new(), fields: Vec::new(), filters: Vec::new() }
+    }
+
+    /// Whether nothing but the number of documents is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.aggs.is_empty()
+    }
+
+    /// The user paths whose columns [`Batch::columns`] must hold, in that order. A path may end in
+    /// `.keyword`, with the meaning it has in a [`Filter`]; the sort fields of `top_hits` are included.
+    pub fn fields(&self) -> Vec<String> {
+        self.fields.clone()
+    }
+
+    /// The filters of `filter` and `filters` aggregations. [`Batch::filters`] holds, in this order, the
+    /// rows of the split that match each.
+    pub fn filters(&self) -> Vec<&Filter> {
+        self.filters.iter().collect()
+    }
+
+    /// Whether a `global` aggregation is in the tree: then every row of every split is collected a second
+    /// time with [`Scope::Everything`].
+    pub fn has_global(&self) -> bool {
+        self.aggs.iter().any(|agg| matches!(agg.kind, Kind::Global))
+    }
+
+    /// Whether any `top_hits` is in the tree: then its hits are asked for with
+    /// [`AggState::hits_wanted`] before [`AggState::finalize`].
+    pub fn has_hits(&self) -> bool {
+        fn any(aggs: &[Agg]) -> bool {
+            aggs.iter().any(|agg| matches!(agg.kind, Kind::TopHits(_)) || any(&agg.children))
+        }
+        any(&self.aggs)
+    }
+}
+
+/// One aggregation with those below it.
+#[derive(Clone, Debug)]
+struct Agg {
+    name: String,
+    kind: Kind,
+    meta: Option<Value>,
+    children: Vec<Agg>,
+}
+
+/// A position in [`AggTree::fields`].
+type FieldIndex = usize;
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Terms(Terms),
+    DateHistogram(DateHistogram),
+    Histogram(Histogram),
+    Range(Ranges),
+    Filter(usize),
+    Filters(Filters),
+    Missing(FieldIndex),
+    Global,
+    Composite(Composite),
+    TopHits(TopHits),
+    Metric(Metric),
+    Percentiles(Percentiles),
+    Cardinality(Cardinality),
+}
+
+#[derive(Clone, Debug)]
+struct Terms {
+    field: FieldIndex,
+    size: usize,
+    min_doc_count: u64,
+    order: Vec<OrderBy>,
+    missing: Option<Key>,
+    include: Option<Include>,
+    exclude: Option<Include>,
+    format: Option<DateFormat>,
+}
+
+/// What one level of an `order` compares.
+#[derive(Clone, Debug, PartialEq)]
+struct OrderBy {
+    by: OrderKey,
+    descending: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum OrderKey {
+    Count,
+    Key,
+    /// Names of aggregations from the bucket downwards, then the metric's value (`avg`, `99`).
+    Path(Vec<String>, Option<String>),
+}
+
+/// Which keys of a terms aggregation are kept or dropped.
+#[derive(Clone, Debug)]
+enum Include {
+    Values(Vec<String>),
+    Pattern(regex::Regex),
+    Partition { number: u64, of: u64 },
+}
+
+#[derive(Clone, Debug)]
+struct DateHistogram {
+    field: FieldIndex,
+    rounding: Rounding,
+    format: DateFormat,
+    min_doc_count: u64,
+    /// Bucket keys, already rounded: the first and the last that must be there.
+    extended: (Option<i64>, Option<i64>),
+    /// Keys below the first or not below the second are left out.
+    hard: (Option<i64>, Option<i64>),
+    missing_us: Option<i64>,
+    keyed: bool,
+    order: Vec<OrderBy>,
+}
+
+#[derive(Clone, Debug)]
+struct Histogram {
+    field: FieldIndex,
+    interval: f64,
+    offset: f64,
+    min_doc_count: u64,
+    extended: (Option<f64>, Option<f64>),
+    hard: (Option<f64>, Option<f64>),
+    missing: Option<f64>,
+    keyed: bool,
+    order: Vec<OrderBy>,
+}
+
+/// `range` and `date_range`. Bounds of dates are microseconds, half-open like all others.
+#[derive(Clone, Debug)]
+struct Ranges {
+    field: FieldIndex,
+    /// Set for `date_range`.
+    format: Option<DateFormat>,
+    keyed: bool,
+    missing: Option<f64>,
+    ranges: Vec<RangeBucket>,
+}
+
+#[derive(Clone, Debug)]
+struct RangeBucket {
+    key: String,
+    from: Option<f64>,
+    to: Option<f64>,
+}
+
+#[derive(Clone, Debug)]
+struct Filters {
+    /// Positions in [`AggTree::filters`], in the order of the answer.
+    filters: Vec<usize>,
+    /// Names in that order; none for anonymous filters.
+    names: Option<Vec<String>>,
+    /// Whether and under which name the rows that no filter matches get a bucket.
+    other: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Composite {
+    sources: Vec<Source>,
+    size: usize,
+    after: Option<Vec<Key>>,
+}
+
+#[derive(Clone, Debug)]
+struct Source {
+    name: String,
+    field: FieldIndex,
+    by: SourceBy,
+    descending: bool,
+    missing_bucket: bool,
+    /// Whether the null key comes first; without a word it follows the order as in Elasticsearch.
+    null_first: bool,
+    format: Option<DateFormat>,
+}
+
+#[derive(Clone, Debug)]
+enum SourceBy {
+    Terms,
+    Histogram { interval: f64 },
+    Date(Rounding),
+}
+
+#[derive(Clone, Debug)]
+struct TopHits {
+    from: usize,
+    size: usize,
+    sort: Vec<SortBy>,
+    source: Value,
+}
+
+#[derive(Clone, Debug)]
+struct SortBy {
+    field: SortField,
+    descending: bool,
+    missing_first: bool,
+    /// How dates are written in `sort`; milliseconds without one.
+    format: Option<DateFormat>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SortField {
+    Column(FieldIndex),
+    /// `_doc`: the order of rows. `_score`: the same for every document.
+    Constant,
+}
+
+#[derive(Clone, Debug)]
+struct Metric {
+    kind: MetricKind,
+    field: FieldIndex,
+    missing: Option<Key>,
+    sigma: f64,
+    format: Option<DateFormat>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MetricKind {
+    Avg,
+    Min,
+    Max,
+    Sum,
+    ValueCount,
+    Stats,
+    ExtendedStats,
+}
+
+#[derive(Clone, Debug)]
+struct Percentiles {
+    field: FieldIndex,
+    /// Percents asked for, or values whose ranks are.
+    points: Vec<f64>,
+    ranks: bool,
+    keyed: bool,
+    missing: Option<f64>,
+    accuracy: sketch::Accuracy,
+    format: Option<DateFormat>,
+}
+
+#[derive(Clone, Debug)]
+struct Cardinality {
+    field: FieldIndex,
+    precision: Precision,
+    missing: Option<Key>,
+}

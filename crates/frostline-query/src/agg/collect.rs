@@ -1,0 +1,799 @@
+//! Counts the rows of batches into a state.
+//!
+//! An aggregation gets documents as two arrays: positions in the batch, and the bucket above that each
+//! is in. It turns the values of its field into codes that are small within the batch, then codes into
+//! buckets by a table of (bucket above, code), and hands positions and its own buckets on.
+
+use std::collections::HashMap;
+
+use arrow::array::{Array, AsArray};
+use roaring::RoaringBitmap;
+
+use super::column::{FieldColumn, Reading, Scalar};
+use super::distinct::{Distinct, value_hash};
+use super::keys::{Key, Real, mix};
+use super::metric::{Moments, Number, ValueKind};
+use super::state::{Hit, HitAddress, Hits, Keyed, Node, Slots, nodes, within};
+use super::time::{Rounding, Span};
+use super::{
+    Agg, AggState, AggTree, Cardinality, Composite, Filters, Include, Kind, Metric, MetricKind, Percentiles,
+    Ranges, SourceBy, TopHits,
+};
+use crate::{Error, Result};
+
+/// Some rows of one split with what the tree needs to know of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// A number by which the caller knows the split; part of the address of hits.
+    pub split: u32,
+    /// Which documents these are.
+    pub scope: Scope,
+    /// Row numbers, ascending: the documents to count.
+    pub rows: &'a [u32],
+    /// The columns of [`AggTree::fields`], in that order, each with one entry for each of `rows`.
+    pub columns: &'a [FieldColumn],
+    /// For each of [`AggTree::filters`], in that order, the rows of the split that match it.
+    pub filters: &'a [RoaringBitmap],
+}
+
+/// Which documents a batch holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Documents that match the query: counted by all aggregations but `global`.
+    Matching,
+    /// Documents of the indices, whether or not they match: counted by `global` alone.
+    Everything,
+}
+
+/// Counts batches. Rows may come in any number of batches, of any number of splits.
+#[derive(Debug)]
+pub struct Collector<'t> {
+    tree: &'t AggTree,
+    state: AggState,
+    memory_bytes_max: usize,
+}
+
+impl<'t> Collector<'t> {
+    /// A collector that has counted nothing and never holds much more than `memory_bytes_max`.
+    pub fn new(tree: &'t AggTree, memory_bytes_max: usize) -> Collector<'t> {
+        let state = AggState { documents: 0, nodes: nodes(&tree.aggs, 1) };
+        Collector { tree, state, memory_bytes_max }
+    }
+
+    /// Counts one batch. `Exhausted` where the state became larger than allowed, `Internal` where the
+    /// batch does not have the columns or filters of the tree.
+    pub fn collect(&mut self, batch: &Batch<'_>) -> Result<()> {
+        check(self.tree, batch)?;
+        let everything = batch.scope == Scope::Everything;
+        if !everything {
+            self.state.documents += batch.rows.len() as u64;
+        }
+        let docs = Docs { at: (0..batch.rows.len() as u32).collect(), buckets: vec![0; batch.rows.len()] };
+        for (agg, node) in self.tree.aggs.iter().zip(&mut self.state.nodes) {
+            if matches!(agg.kind, Kind::Global) == everything {
+                collect(agg, node, batch, &docs, 1);
+            }
+        }
+        within(self.state.memory_bytes(), self.memory_bytes_max)
+    }
+
+    /// What was counted.
+    pub fn finish(mut self) -> AggState {
+        self.state.settle();
+        self.state
+    }
+}
+
+fn check(tree: &AggTree, batch: &Batch<'_>) -> Result<()> {
+    if batch.columns.len() != tree.fields.len() || batch.filters.len() != tree.filters.len() {
+        return Err(Error::internal("a batch does not have the columns and filters of its aggregations"));
+    }
+    if batch.columns.iter().any(|column| column.rows().is_some_and(|rows| rows != batch.rows.len())) {
+        return Err(Error::internal("a column of a batch does not have the batch's rows"));
+    }
+    Ok(())
+}
+
+/// Documents for an aggregation; one may be there more than once, with different buckets.
+#[derive(Debug, Default)]
+struct Docs {
+    /// Positions in the batch.
+    at: Vec<u32>,
+    /// The bucket above.
+    buckets: Vec<u32>,
+}
+
+impl Docs {
+    fn with_capacity(capacity: usize) -> Docs {
+        Docs { at: Vec::with_capacity(capacity), buckets: Vec::with_capacity(capacity) }
+    }
+
+    #[inline]
+    fn push(&mut self, at: u32, bucket: u32) {
+        self.at.push(at);
+        self.buckets.push(bucket);
+    }
+
+    #[inline]
+    fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.at.iter().copied().zip(self.buckets.iter().copied())
+    }
+}
+
+/// Counts `docs`, whose buckets are below `parents`.
+fn collect(agg: &Agg, node: &mut Node, batch: &Batch<'_>, docs: &Docs, parents: usize) {
+    if docs.at.is_empty() {
+        return;
+    }
+    node.grow(parents);
+    match (&agg.kind, node) {
+        (Kind::Filter(filter), Node::Slots(slots)) => {
+            let inside = membership(batch, *filter);
+            slots_of(agg, slots, batch, docs, |at, put| {
+                if inside[at as usize] {
+                    put(0);
+                }
+            });
+        }
+        (Kind::Filters(filters), Node::Slots(slots)) => filters.collect(agg, slots, batch, docs),
+        (Kind::Missing(field), Node::Slots(slots)) => {
+            let column = &batch.columns[*field];
+            slots_of(agg, slots, batch, docs, |at, put| {
+                if !column.has(at as usize) {
+                    put(0);
+                }
+            });
+        }
+        (Kind::Global, Node::Slots(slots)) => slots_of(agg, slots, batch, docs, |_, put| put(0)),
+        (Kind::Range(ranges), Node::Slots(slots)) => ranges.collect(agg, slots, batch, docs),
+        (Kind::Metric(metric), Node::Moments(all)) => metric.collect(all, batch, docs),
+        (Kind::Percentiles(of), Node::Sketches(all)) => of.collect(all, batch, docs),
+        (Kind::Cardinality(of), Node::Distinct(all)) => of.collect(all, batch, docs),
+        (Kind::TopHits(top), Node::Hits(all)) => top.collect(all, batch, docs),
+        (_, Node::Keyed(keyed)) => {
+            if let Some(coded) = code(agg, keyed, batch, docs) {
+                fill(agg, keyed, batch, coded, parents);
+            }
+        }
+        // Nodes are made from their aggregations: there is no other case.
+        _ => {}
+    }
+}
+
+fn collect_below(aggs: &[Agg], nodes: &mut [Node], batch: &Batch<'_>, docs: &Docs, parents: usize) {
+    for (agg, node) in aggs.iter().zip(nodes) {
+        collect(agg, node, batch, docs, parents);
+    }
+}
+
+/// Which positions of the batch are rows that the filter matches.
+fn membership(batch: &Batch<'_>, filter: usize) -> Vec<bool> {
+    let mut inside = vec![false; batch.rows.len()];
+    let (Some(first), Some(last)) = (batch.rows.first(), batch.rows.last()) else { return inside };
+    let mut at = 0;
+    for row in batch.filters[filter].range(*first..=*last) {
+        while batch.rows.get(at).is_some_and(|r| *r < row) {
+            at += 1;
+        }
+        match batch.rows.get(at) {
+            Some(r) if *r == row => inside[at] = true,
+            Some(_) => {}
+            None => break,
+        }
+    }
+    inside
+}
+
+/// Puts each document in the slots that `choose` names for its position.
+fn slots_of(
+    agg: &Agg,
+    slots: &mut Slots,
+    batch: &Batch<'_>,
+    docs: &Docs,
+    mut choose: impl FnMut(u32, &mut dyn FnMut(u32)),
+) {
+    let mut below = Docs::default();
+    let wanted = !agg.children.is_empty();
+    let (per_parent, counts) = (slots.per_parent, &mut slots.counts);
+    for (at, parent) in docs.iter() {
+        choose(at, &mut |slot| {
+            let bucket = parent * per_parent + slot;
+            counts[bucket as usize] += 1;
+            if wanted {
+                below.push(at, bucket);
+            }
+        });
+    }
+    collect_below(&agg.children, &mut slots.children, batch, &below, slots.counts.len());
+}
+
+impl Filters {
+    fn collect(&self, agg: &Agg, slots: &mut Slots, batch: &Batch<'_>, docs: &Docs) {
+        let inside: Vec<Vec<bool>> = self.filters.iter().map(|filter| membership(batch, *filter)).collect();
+        slots_of(agg, slots, batch, docs, |at, put| {
+            let mut any = false;
+            for (slot, inside) in inside.iter().enumerate() {
+                if inside[at as usize] {
+                    any = true;
+                    put(slot as u32);
+                }
+            }
+            if !any && self.other.is_some() {
+                put(inside.len() as u32);
+            }
+        });
+    }
+}
+
+impl Ranges {
+    fn collect(&self, agg: &Agg, slots: &mut Slots, batch: &Batch<'_>, docs: &Docs) {
+        let column = &batch.columns[self.field];
+        let mut values = Vec::new();
+        slots_of(agg, slots, batch, docs, |at, put| {
+            values.clear();
+            column.each(at as usize, |value| values.extend(self.number(value)));
+            if values.is_empty() && !column.has(at as usize) {
+                values.extend(self.missing);
+            }
+            for (slot, range) in self.ranges.iter().enumerate() {
+                if values
+                    .iter()
+                    .any(|v| range.from.is_none_or(|from| *v >= from) && range.to.is_none_or(|to| *v < to))
+                {
+                    put(slot as u32);
+                }
+            }
+        });
+    }
+
+    /// A value as the ranges compare it.
+    fn number(&self, value: Scalar<'_>) -> Option<f64> {
+        match (value, self.format.is_some()) {
+            (Scalar::Time(us), true) => Some(us as f64),
+            (Scalar::Time(us), false) => Some(us.div_euclid(1000) as f64),
+            // A number in a date field is milliseconds.
+            (Scalar::Long(ms), true) => Some(ms as f64 * 1000.0),
+            (Scalar::Long(value), false) => Some(value as f64),
+            (Scalar::Double(value), false) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// A number as metrics see it: times are milliseconds, booleans 0 and 1.
+#[inline]
+fn number(value: Scalar<'_>) -> Option<Number> {
+    match value {
+        Scalar::Long(value) => Some(Number::Long(value)),
+        Scalar::Double(value) => Some(Number::Double(value)),
+        Scalar::Time(us) => Some(Number::Long(us.div_euclid(1000))),
+        Scalar::Boolean(value) => Some(Number::Long(i64::from(value))),
+        Scalar::Text(_) => None,
+    }
+}
+
+impl Metric {
+    fn collect(&self, all: &mut [Moments], batch: &Batch<'_>, docs: &Docs) {
+        let column = &batch.columns[self.field];
+        if self.kind == MetricKind::ValueCount {
+            return self.count(all, column, docs);
+        }
+        let squares = self.kind == MetricKind::ExtendedStats;
+        match (column.readings(), &self.missing) {
+            ([Reading::Long(array)], None) => {
+                for (at, parent) in docs.iter() {
+                    if array.is_valid(at as usize) {
+                        all[parent as usize].add(Number::Long(array.value(at as usize)), squares);
+                    }
+                }
+            }
+            ([Reading::Double(array)], None) => {
+                for (at, parent) in docs.iter() {
+                    if array.is_valid(at as usize) {
+                        all[parent as usize].add(Number::Double(array.value(at as usize)), squares);
+                    }
+                }
+            }
+            _ => {
+                let missing = self.missing.as_ref().and_then(Number::of_key);
+                for (at, parent) in docs.iter() {
+                    add_any(&mut all[parent as usize], column, at as usize, missing, squares);
+                }
+            }
+        }
+    }
+
+    /// Values of text are counted once for each document and different value, as Elasticsearch stores them.
+    fn count(&self, all: &mut [Moments], column: &FieldColumn, docs: &Docs) {
+        let mut texts = Vec::new();
+        for (at, parent) in docs.iter() {
+            let mut count = 0;
+            texts.clear();
+            column.each(at as usize, |value| match value {
+                Scalar::Text(text) if texts.contains(&text) => {}
+                Scalar::Text(text) => texts.push(text),
+                _ => count += 1,
+            });
+            count += texts.len() as u64;
+            if count == 0 && self.missing.is_some() {
+                count = 1;
+            }
+            all[parent as usize].count += count;
+        }
+    }
+}
+
+fn add_any(moments: &mut Moments, column: &FieldColumn, at: usize, missing: Option<Number>, squares: bool) {
+    let mut any = false;
+    column.each(at, |value| {
+        any = true;
+        if let Some(number) = number(value) {
+            moments.add(number, squares);
+            moments.kind = moments.kind.max(match value {
+                Scalar::Time(_) => ValueKind::Time,
+                Scalar::Boolean(_) => ValueKind::Boolean,
+                _ => ValueKind::Number,
+            });
+        }
+    });
+    if let (false, Some(missing)) = (any, missing) {
+        moments.add(missing, squares);
+    }
+}
+
+impl Percentiles {
+    fn collect(&self, all: &mut [super::sketch::Sketch], batch: &Batch<'_>, docs: &Docs) {
+        let column = &batch.columns[self.field];
+        for (at, parent) in docs.iter() {
+            let sketch = &mut all[parent as usize];
+            let mut any = false;
+            column.each(at as usize, |value| {
+                any = true;
+                if let Some(number) = number(value) {
+                    sketch.add(number.as_f64(), self.accuracy);
+                }
+            });
+            if let (false, Some(missing)) = (any, self.missing) {
+                sketch.add(missing, self.accuracy);
+            }
+        }
+    }
+}
+
+impl Cardinality {
+    fn collect(&self, all: &mut [Distinct], batch: &Batch<'_>, docs: &Docs) {
+        let column = &batch.columns[self.field];
+        let missing = self.missing.as_ref().and_then(|key| hash_of_key(key));
+        if let ([Reading::Codes(codes)], None) = (column.readings(), missing) {
+            let hashes = word_hashes(codes);
+            for (at, parent) in docs.iter() {
+                if let Some(Some(hash)) = codes.key(at as usize).and_then(|code| hashes.get(code)) {
+                    all[parent as usize].add(*hash, self.precision);
+                }
+            }
+            return;
+        }
+        for (at, parent) in docs.iter() {
+            let distinct = &mut all[parent as usize];
+            let mut any = false;
+            column.each(at as usize, |value| {
+                any = true;
+                distinct.add(value_hash(value), self.precision);
+            });
+            if let (false, Some(missing)) = (any, missing) {
+                distinct.add(missing, self.precision);
+            }
+        }
+    }
+}
+
+fn hash_of_key(key: &Key) -> Option<u64> {
+    key.scalar().map(value_hash)
+}
+
+/// The hash of each word of a dictionary.
+fn word_hashes(codes: &arrow::array::DictionaryArray<arrow::datatypes::Int32Type>) -> Vec<Option<u64>> {
+    let Some(words) = codes.values().as_string_opt::<i32>() else { return Vec::new() };
+    words.iter().map(|word| word.map(|word| value_hash(Scalar::Text(word)))).collect()
+}
+
+impl TopHits {
+    fn collect(&self, all: &mut [Hits], batch: &Batch<'_>, docs: &Docs) {
+        for (at, parent) in docs.iter() {
+            let hits = &mut all[parent as usize];
+            hits.total += 1;
+            let address = HitAddress { split: batch.split, row: batch.rows[at as usize] };
+            let keys = self.sort.iter().map(|sort| sort.key(batch, at as usize)).collect();
+            hits.offer(Hit { keys, address }, self);
+        }
+    }
+}
+
+/// Values of documents as codes that are dense within the batch.
+#[derive(Debug, Default)]
+struct Coded {
+    docs: Docs,
+    /// For each of `docs`, where its key is in `ids`.
+    codes: Vec<u32>,
+    /// The number of each code's key in the node; [`NONE`] until it is first needed.
+    ids: Vec<u32>,
+    /// The dictionary's words, where codes are its codes.
+    words: Option<arrow::array::ArrayRef>,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// The first step: values to codes.
+fn code(agg: &Agg, keyed: &mut Keyed, batch: &Batch<'_>, docs: &Docs) -> Option<Coded> {
+    match &agg.kind {
+        Kind::Terms(terms) => {
+            let column = &batch.columns[terms.field];
+            match (column.readings(), &terms.missing) {
+                ([Reading::Codes(codes)], None) => Some(code_dictionary(codes, docs)),
+                ([Reading::Long(_) | Reading::Double(_) | Reading::Boolean(_) | Reading::Text(_)], None) => {
+                    Some(code_scalar(&column.readings()[0], keyed, docs))
+                }
+                _ => Some(code_terms(column, terms.missing.as_ref(), keyed, docs)),
+            }
+        }
+        Kind::DateHistogram(histogram) => {
+            let column = &batch.columns[histogram.field];
+            let mut spans = Spans::new(&histogram.rounding);
+            if let ([Reading::Time(times)], None) = (column.readings(), histogram.missing_us) {
+                return Some(code_times(times, &mut spans, keyed, docs));
+            }
+            let missing = histogram.missing_us.map(Scalar::Time);
+            Some(code_any(column, missing, keyed, docs, |value| {
+                time_of(value).map(|us| Key::Time(spans.key(us)))
+            }))
+        }
+        Kind::Histogram(histogram) => {
+            let column = &batch.columns[histogram.field];
+            let missing = histogram.missing.map(Scalar::Double);
+            Some(code_any(column, missing, keyed, docs, |value| {
+                number(value).map(|n| histogram_key(n.as_f64(), histogram.interval, histogram.offset))
+            }))
+        }
+        Kind::Composite(composite) => Some(composite.code(keyed, batch, docs)),
+        _ => None,
+    }
+}
+
+/// The time that a value is: a number in a date field is milliseconds.
+fn time_of(value: Scalar<'_>) -> Option<i64> {
+    match value {
+        Scalar::Time(us) => Some(us),
+        Scalar::Long(ms) => ms.checked_mul(1000),
+        _ => None,
+    }
+}
+
+fn histogram_key(value: f64, interval: f64, offset: f64) -> Key {
+    Key::Double(Real(((value - offset) / interval).floor() * interval + offset))
+}
+
+fn code_dictionary(codes: &arrow::array::DictionaryArray<arrow::datatypes::Int32Type>, docs: &Docs) -> Coded {
+    let words = codes.values();
+    let mut coded = Coded { docs: Docs::with_capacity(docs.at.len()), ..Coded::default() };
+    coded.codes.reserve(docs.at.len());
+    let keys = codes.keys().values();
+    // A null among the words is no value; as a rule there is none, nor a null among the codes.
+    let plain = codes.null_count() == 0 && words.null_count() == 0;
+    for (at, bucket) in docs.iter() {
+        let code = keys[at as usize] as usize;
+        if code < words.len() && (plain || (codes.is_valid(at as usize) && words.is_valid(code))) {
+            coded.docs.push(at, bucket);
+            coded.codes.push(code as u32);
+        }
+    }
+    coded.ids = vec![NONE; words.len()];
+    coded.words = Some(words.clone());
+    coded
+}
+
+fn code_scalar(reading: &Reading, keyed: &mut Keyed, docs: &Docs) -> Coded {
+    let mut coded = Coded { docs: Docs::with_capacity(docs.at.len()), ..Coded::default() };
+    for (at, bucket) in docs.iter() {
+        if let Some(value) = reading.scalar(at as usize) {
+            coded.docs.push(at, bucket);
+            coded.codes.push(keyed.keys.scalar(value));
+        }
+    }
+    coded.ids = (0..keyed.keys.len() as u32).collect();
+    coded
+}
+
+/// Terms of a field with lists or several readings: numbers of two readings are compared as doubles,
+/// anything else of several readings as text; a document counts once for each different key.
+fn code_terms(column: &FieldColumn, missing: Option<&Key>, keyed: &mut Keyed, docs: &Docs) -> Coded {
+    let common = Common::of(column);
+    code_any(column, missing.and_then(Key::scalar), keyed, docs, |value| Some(common.key(value)))
+}
+
+/// The kind of key that all readings of a field can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Common {
+    Same,
+    Double,
+    Text,
+}
+
+impl Common {
+    fn of(column: &FieldColumn) -> Common {
+        let kind = |reading: &Reading| {
+            let reading = match reading {
+                Reading::List(_, inner) => inner,
+                other => other,
+            };
+            match reading {
+                Reading::Boolean(_) => 0,
+                Reading::Long(_) => 1,
+                Reading::Double(_) => 2,
+                Reading::Time(_) => 3,
+                _ => 4,
+            }
+        };
+        Common::of_kinds(column.readings().iter().map(kind))
+    }
+
+    /// 0 boolean, 1 long, 2 double, 3 time, 4 text.
+    pub(super) fn of_kinds(kinds: impl Iterator<Item = u8>) -> Common {
+        let kinds = kinds.fold(0u8, |all, kind| all | 1 << kind);
+        match kinds {
+            kinds if kinds.count_ones() <= 1 => Common::Same,
+            0b00110 => Common::Double,
+            _ => Common::Text,
+        }
+    }
+
+    /// Times are kept to the millisecond, as keys are answered.
+    pub(super) fn key(self, value: Scalar<'_>) -> Key {
+        let value = match value {
+            Scalar::Time(us) => Scalar::Time(us - us.rem_euclid(1000)),
+            other => other,
+        };
+        match (self, value) {
+            (Common::Double, Scalar::Long(value)) => Key::Double(Real(value as f64)),
+            (Common::Text, Scalar::Boolean(_) | Scalar::Long(_) | Scalar::Double(_) | Scalar::Time(_)) => {
+                Key::Text(value.key().text())
+            }
+            _ => value.key(),
+        }
+    }
+}
+
+/// Any number of values for each document.
+fn code_any<'a>(
+    column: &'a FieldColumn,
+    missing: Option<Scalar<'a>>,
+    keyed: &mut Keyed,
+    docs: &Docs,
+    mut key: impl FnMut(Scalar<'a>) -> Option<Key>,
+) -> Coded {
+    let mut coded = Coded::default();
+    let mut ids: Vec<u32> = Vec::new();
+    for (at, bucket) in docs.iter() {
+        ids.clear();
+        let mut any = false;
+        column.each(at as usize, |value| {
+            any = true;
+            ids.extend(key(value).map(|key| keyed.keys.key(&key)));
+        });
+        if let (false, Some(missing)) = (any, missing) {
+            ids.extend(key(missing).map(|key| keyed.keys.key(&key)));
+        }
+        if ids.len() > 1 {
+            ids.sort_unstable();
+            ids.dedup();
+        }
+        for id in &ids {
+            coded.docs.push(at, bucket);
+            coded.codes.push(*id);
+        }
+    }
+    coded.ids = (0..keyed.keys.len() as u32).collect();
+    coded
+}
+
+/// Rounds times, remembering the last span: rows of a split are sorted by time.
+struct Spans<'a> {
+    rounding: &'a Rounding,
+    last: Span,
+}
+
+impl<'a> Spans<'a> {
+    fn new(rounding: &'a Rounding) -> Spans<'a> {
+        Spans { rounding, last: Span { key: 0, start: 0, end: 0 } }
+    }
+
+    #[inline]
+    fn key(&mut self, us: i64) -> i64 {
+        if us < self.last.start || us >= self.last.end {
+            self.last = self.rounding.span(us);
+        }
+        self.last.key
+    }
+}
+
+fn code_times(
+    times: &arrow::array::TimestampMicrosecondArray,
+    spans: &mut Spans<'_>,
+    keyed: &mut Keyed,
+    docs: &Docs,
+) -> Coded {
+    let mut coded = Coded { docs: Docs::with_capacity(docs.at.len()), ..Coded::default() };
+    coded.codes.reserve(docs.at.len());
+    // Codes are numbered in this batch, so that they stay few however many buckets there are.
+    let mut local: HashMap<u32, u32> = HashMap::new();
+    let (mut start, mut end, mut code) = (0, 0, 0);
+    let values = times.values();
+    let plain = times.null_count() == 0;
+    for (at, bucket) in docs.iter() {
+        let us = values[at as usize];
+        if !plain && times.is_null(at as usize) {
+            continue;
+        }
+        if us < start || us >= end {
+            let key = spans.key(us);
+            (start, end) = (spans.last.start, spans.last.end);
+            let id = keyed.keys.scalar(Scalar::Time(key));
+            code = *local.entry(id).or_insert_with(|| {
+                coded.ids.push(id);
+                coded.ids.len() as u32 - 1
+            });
+        }
+        coded.docs.push(at, bucket);
+        coded.codes.push(code);
+    }
+    coded
+}
+
+impl Composite {
+    /// Every combination of the sources' values is one key.
+    fn code(&self, keyed: &mut Keyed, batch: &Batch<'_>, docs: &Docs) -> Coded {
+        let mut spans: Vec<Option<Spans<'_>>> = self
+            .sources
+            .iter()
+            .map(|source| match &source.by {
+                SourceBy::Date(rounding) => Some(Spans::new(rounding)),
+                _ => None,
+            })
+            .collect();
+        let commons: Vec<Common> =
+            self.sources.iter().map(|source| Common::of(&batch.columns[source.field])).collect();
+        let mut coded = Coded::default();
+        let mut values: Vec<Vec<Key>> = vec![Vec::new(); self.sources.len()];
+        // Many documents in a row have the keys of the one before.
+        let mut ids: Vec<u32> = Vec::new();
+        let mut before: Vec<Vec<Key>> = Vec::new();
+        for (at, bucket) in docs.iter() {
+            for (index, source) in self.sources.iter().enumerate() {
+                let keys = &mut values[index];
+                keys.clear();
+                batch.columns[source.field].each(at as usize, |value| {
+                    keys.extend(match &source.by {
+                        SourceBy::Terms => Some(commons[index].key(value)),
+                        SourceBy::Histogram { interval } => {
+                            number(value).map(|n| histogram_key(n.as_f64(), *interval, 0.0))
+                        }
+                        SourceBy::Date(_) => match (time_of(value), &mut spans[index]) {
+                            (Some(us), Some(spans)) => Some(Key::Time(spans.key(us))),
+                            _ => None,
+                        },
+                    });
+                });
+                if keys.is_empty() && source.missing_bucket {
+                    keys.push(Key::Null);
+                }
+                if keys.len() > 1 {
+                    keys.sort();
+                    keys.dedup();
+                }
+            }
+            if values != before {
+                ids.clear();
+                tuples(&values, &mut Vec::new(), &mut |tuple| {
+                    ids.push(keyed.keys.key(&Key::Tuple(tuple.to_vec())))
+                });
+                before.clone_from(&values);
+            }
+            for id in &ids {
+                coded.docs.push(at, bucket);
+                coded.codes.push(*id);
+            }
+        }
+        coded.ids = (0..keyed.keys.len() as u32).collect();
+        coded
+    }
+}
+
+fn tuples(values: &[Vec<Key>], prefix: &mut Vec<Key>, take: &mut impl FnMut(&[Key])) {
+    let Some((first, rest)) = values.split_first() else { return take(prefix) };
+    for key in first {
+        prefix.push(key.clone());
+        tuples(rest, prefix, take);
+        prefix.pop();
+    }
+}
+
+/// The second step: codes to buckets, counted and handed on.
+fn fill(agg: &Agg, keyed: &mut Keyed, batch: &Batch<'_>, mut coded: Coded, parents: usize) {
+    let cells = parents.saturating_mul(coded.ids.len());
+    // A table costs its size in memory writes: worth it while it is not much larger than the batch.
+    let mut table = if cells <= 4096.max(8 * coded.codes.len()) { vec![NONE; cells] } else { Vec::new() };
+    let width = coded.ids.len();
+    let mut buckets = Vec::with_capacity(if agg.children.is_empty() { 0 } else { coded.codes.len() });
+    for index in 0..coded.codes.len() {
+        let (code, parent) = (coded.codes[index], coded.docs.buckets[index]);
+        let cell = parent as usize * width + code as usize;
+        let known = table.get(cell).copied().unwrap_or(NONE);
+        let bucket = if known != NONE {
+            known
+        } else {
+            let id = coded.id(code, keyed);
+            let bucket = keyed.bucket(parent, id);
+            if let Some(cell) = table.get_mut(cell) {
+                *cell = bucket;
+            }
+            bucket
+        };
+        keyed.counts[bucket as usize] += 1;
+        if !agg.children.is_empty() {
+            buckets.push(bucket);
+        }
+    }
+    if !agg.children.is_empty() {
+        let docs = Docs { at: coded.docs.at, buckets };
+        let parents = keyed.counts.len();
+        collect_below(&agg.children, &mut keyed.children, batch, &docs, parents);
+    }
+}
+
+impl Coded {
+    /// The number of a code's key in the node.
+    #[inline]
+    fn id(&mut self, code: u32, keyed: &mut Keyed) -> u32 {
+        let id = self.ids[code as usize];
+        if id != NONE {
+            return id;
+        }
+        let words = self.words.as_ref().and_then(|words| words.as_string_opt::<i32>());
+        let word = words.map_or("", |words| words.value(code as usize));
+        let id = keyed.keys.scalar(Scalar::Text(word));
+        self.ids[code as usize] = id;
+        id
+    }
+}
+
+impl super::SortBy {
+    /// The value by which a document is sorted: the smallest of several when ascending, the largest
+    /// when descending, null where there is none.
+    fn key(&self, batch: &Batch<'_>, at: usize) -> Key {
+        let super::SortField::Column(field) = self.field else { return Key::Null };
+        let mut best: Option<Key> = None;
+        batch.columns[field].each(at, |value| {
+            let key = value.key();
+            let better = best.as_ref().is_none_or(|best| match self.descending {
+                true => super::render::compare_keys(&key, best).is_gt(),
+                false => super::render::compare_keys(&key, best).is_lt(),
+            });
+            if better {
+                best = Some(key);
+            }
+        });
+        best.unwrap_or(Key::Null)
+    }
+}
+
+impl Include {
+    /// Whether a key of this text is one of those.
+    pub(super) fn holds(&self, text: &str) -> bool {
+        match self {
+            Include::Values(values) => values.iter().any(|value| value == text),
+            Include::Pattern(pattern) => pattern.is_match(text),
+            Include::Partition { number, of } => {
+                mix(value_hash(Scalar::Text(text))) % (*of).max(1) == *number
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What buckets are called, and the table that numbers the names.
+
+use std::cmp::Ordering;
+
+use hashbrown::HashTable;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::column::Scalar;
+
+/// The key of a bucket. Ordered within one kind as Elasticsearch orders; kinds follow one another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) enum Key {
+    /// No value (composite with missing_bucket).
+    Null,
+    Boolean(bool),
+    Long(i64),
+    Double(Real),
+    /// Microseconds since 1970 UTC.
+    Time(i64),
+    Text(String),
+    /// One key for each source of a composite.
+    Tuple(Vec<Key>),
+}
+
+/// A double with a total order; both zeros are one.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Real(pub f64);
+
+impl Real {
+    fn canonical(self) -> f64 {
+        if self.0 == 0.0 { 0.0 } else { self.0 }
+    }
+}
+
+impl PartialEq for Real {
+    fn eq(&self, other: &Real) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Real {}
+
+impl PartialOrd for Real {
+    fn partial_cmp(&self, other: &Real) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Real {
+    fn cmp(&self, other: &Real) -> Ordering {
+        self.canonical().total_cmp(&other.canonical())
+    }
+}
+
+impl std::hash::Hash for Real {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.canonical().to_bits().hash(state);
+    }
+}
+
+impl Key {
+    pub(super) fn bytes(&self) -> usize {
+        let own = size_of::<Key>();
+        match self {
+            Key::Text(text) => own + text.len(),
+            Key::Tuple(keys) => own + keys.iter().map(Key::bytes).sum::<usize>(),
+            _ => own,
+        }
+    }
+
+    fn hash64(&self) -> u64 {
+        match self {
+            Key::Null => mix(1),
+            Key::Boolean(value) => mix(2 + u64::from(*value)),
+            Key::Long(value) => mix(*value as u64),
+            Key::Double(value) => mix(value.canonical().to_bits()),
+            Key::Time(value) => mix(*value as u64),
+            Key::Text(text) => xxh3_64(text.as_bytes()),
+            Key::Tuple(keys) => keys.iter().fold(7, |hash, key| mix(hash ^ key.hash64())),
+        }
+    }
+
+    /// The value as text, as a document would write it.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Key::Null => String::new(),
+            Key::Boolean(value) => value.to_string(),
+            Key::Long(value) => value.to_string(),
+            Key::Double(value) => {
+                serde_json::Number::from_f64(value.0).map_or_else(String::new, |n| n.to_string())
+            }
+            Key::Time(us) => super::time::DateFormat::iso().write(*us, &jiff::tz::TimeZone::UTC),
+            Key::Text(text) => text.clone(),
+            Key::Tuple(keys) => keys.iter().map(Key::text).collect::<Vec<_>>().join("|"),
+        }
+    }
+
+    pub(super) fn scalar(&self) -> Option<Scalar<'_>> {
+        Some(match self {
+            Key::Boolean(value) => Scalar::Boolean(*value),
+            Key::Long(value) => Scalar::Long(*value),
+            Key::Double(value) => Scalar::Double(value.0),
+            Key::Time(us) => Scalar::Time(*us),
+            Key::Text(text) => Scalar::Text(text),
+            Key::Null | Key::Tuple(_) => return None,
+        })
+    }
+
+    pub(super) fn number(&self) -> Option<f64> {
+        match self {
+            Key::Boolean(value) => Some(f64::from(u8::from(*value))),
+            Key::Long(value) => Some(*value as f64),
+            Key::Double(value) => Some(value.0),
+            Key::Time(us) => Some(us.div_euclid(1000) as f64),
+            _ => None,
+        }
+    }
+}
+
+impl Scalar<'_> {
+    pub(super) fn key(self) -> Key {
+        match self {
+            Scalar::Boolean(value) => Key::Boolean(value),
+            Scalar::Long(value) => Key::Long(value),
+            Scalar::Double(value) => Key::Double(Real(value)),
+            Scalar::Time(us) => Key::Time(us),
+            Scalar::Text(text) => Key::Text(text.to_owned()),
+        }
+    }
+
+    fn hash64(self) -> u64 {
+        match self {
+            Scalar::Boolean(value) => Key::Boolean(value).hash64(),
+            Scalar::Long(value) => mix(value as u64),
+            Scalar::Double(value) => Key::Double(Real(value)).hash64(),
+            Scalar::Time(us) => mix(us as u64),
+            Scalar::Text(text) => xxh3_64(text.as_bytes()),
+        }
+    }
+
+    fn is(self, key: &Key) -> bool {
+        match (self, key) {
+            (Scalar::Boolean(a), Key::Boolean(b)) => a == *b,
+            (Scalar::Long(a), Key::Long(b)) => a == *b,
+            (Scalar::Double(a), Key::Double(b)) => Real(a) == *b,
+            (Scalar::Time(a), Key::Time(b)) => a == *b,
+            (Scalar::Text(a), Key::Text(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// Numbers keys in the order in which they are first seen.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct KeyTable {
+    keys: Vec<Key>,
+    #[serde(skip)]
+    index: HashTable<u32>,
+    #[serde(skip)]
+    bytes: usize,
+}
+
+impl KeyTable {
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(super) fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
+    /// The heap that the keys take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.keys.len() * 6
+    }
+
+    /// Makes the index again after the table was read back.
+    pub(super) fn rebuild(&mut self) {
+        if self.index.len() == self.keys.len() {
+            return;
+        }
+        self.index.clear();
+        self.bytes = self.keys.iter().map(Key::bytes).sum();
+        for (id, key) in self.keys.iter().enumerate() {
+            let keys = &self.keys;
+            self.index.insert_unique(key.hash64(), id as u32, |id| keys[*id as usize].hash64());
+        }
+    }
+
+    pub(super) fn scalar(&mut self, value: Scalar<'_>) -> u32 {
+        let hash = value.hash64();
+        match self.index.find(hash, |id| value.is(&self.keys[*id as usize])) {
+            Some(id) => *id,
+            None => self.push(value.key(), hash),
+        }
+    }
+
+    pub(super) fn key(&mut self, key: &Key) -> u32 {
+        let hash = key.hash64();
+        match self.index.find(hash, |id| self.keys[*id as usize] == *key) {
+            Some(id) => *id,
+            None => self.push(key.clone(), hash),
+        }
+    }
+
+    fn push(&mut self, key: Key, hash: u64) -> u32 {
+        let id = self.keys.len() as u32;
+        self.bytes += key.bytes();
+        self.keys.push(key);
+        let keys = &self.keys;
+        self.index.insert_unique(hash, id, |id| keys[*id as usize].hash64());
+        id
+    }
+}
+
+/// Spreads the bits of a number (the finalizer of splitmix64).
+pub(super) fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,161 @@
+//! Count, sum, extremes and squares of numbers.
+
+use serde::{Deserialize, Serialize};
+
+use super::keys::Key;
+
+/// What every numeric metric but percentiles is computed from.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Moments {
+    pub count: u64,
+    pub min: f64,
+    pub max: f64,
+    pub sum: Sum,
+    pub squares: Sum,
+    /// Whether a time or a boolean was among the values: the answer then also says it as a string.
+    pub kind: ValueKind,
+}
+
+/// How a metric's value is also written as a string.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) enum ValueKind {
+    #[default]
+    Number,
+    Boolean,
+    Time,
+}
+
+/// A sum of whole numbers kept exactly, and of other numbers with the error of each addition carried
+/// along (Neumaier), so that the order of additions does not show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sum {
+    whole: i128,
+    high: f64,
+    low: f64,
+}
+
+/// One number as a metric sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Number {
+    Long(i64),
+    Double(f64),
+}
+
+impl Number {
+    pub(super) fn as_f64(self) -> f64 {
+        match self {
+            Number::Long(value) => value as f64,
+            Number::Double(value) => value,
+        }
+    }
+
+    /// Of a `missing` parameter.
+    pub(super) fn of_key(key: &Key) -> Option<Number> {
+        match key {
+            Key::Boolean(value) => Some(Number::Long(i64::from(*value))),
+            Key::Long(value) => Some(Number::Long(*value)),
+            Key::Double(value) => Some(Number::Double(value.0)),
+            Key::Time(us) => Some(Number::Long(us.div_euclid(1000))),
+            _ => None,
+        }
+    }
+}
+
+impl Sum {
+    #[inline]
+    pub(super) fn add(&mut self, number: Number) {
+        match number {
+            Number::Long(value) => self.whole = self.whole.saturating_add(i128::from(value)),
+            Number::Double(value) => self.add_double(value),
+        }
+    }
+
+    /// The square of a whole number fits; a sum of 2^64 of them does too.
+    #[inline]
+    fn add_square(&mut self, number: Number) {
+        match number {
+            Number::Long(value) => {
+                let value = i128::from(value);
+                self.whole = self.whole.saturating_add(value * value);
+            }
+            Number::Double(value) => self.add_double(value * value),
+        }
+    }
+
+    #[inline]
+    fn add_double(&mut self, value: f64) {
+        let sum = self.high + value;
+        // A sum that overflowed stays infinite; its error would be NaN.
+        if sum.is_finite() {
+            let (large, small) =
+                if self.high.abs() >= value.abs() { (self.high, value) } else { (value, self.high) };
+            self.low += (large - sum) + small;
+        }
+        self.high = sum;
+    }
+
+    pub(super) fn merge(&mut self, other: &Sum) {
+        self.whole = self.whole.saturating_add(other.whole);
+        self.add_double(other.high);
+        self.low += other.low;
+    }
+
+    pub(super) fn value(&self) -> f64 {
+        if !self.high.is_finite() {
+            return self.high;
+        }
+        self.whole as f64 + (self.high + self.low)
+    }
+}
+
+impl Default for Moments {
+    fn default() -> Self {
+        Moments {
+            count: 0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+            sum: Sum::default(),
+            squares: Sum::default(),
+            kind: ValueKind::Number,
+        }
+    }
+}
+
+impl Moments {
+    #[inline]
+    pub(super) fn add(&mut self, number: Number, squares: bool) {
+        let value = number.as_f64();
+        self.count += 1;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.sum.add(number);
+        if squares {
+            self.squares.add_square(number);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Moments) {
+        self.count += other.count;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum.merge(&other.sum);
+        self.squares.merge(&other.squares);
+        self.kind = self.kind.max(other.kind);
+    }
+
+    pub(super) fn avg(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum.value() / self.count as f64)
+    }
+
+    /// The population variance.
+    pub(super) fn variance(&self) -> Option<f64> {
+        let (count, sum) = (self.count as f64, self.sum.value());
+        // Rounding can leave a tiny negative number.
+        (self.count > 0).then(|| ((self.squares.value() - sum * sum / count) / count).max(0.0))
+    }
+
+    pub(super) fn variance_sampling(&self) -> Option<f64> {
+        let (count, sum) = (self.count as f64, self.sum.value());
+        (self.count > 1).then(|| ((self.squares.value() - sum * sum / count) / (count - 1.0)).max(0.0))
+    }
+}

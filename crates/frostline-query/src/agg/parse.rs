@@ -1,0 +1,921 @@
+//! From the `aggs` of a request to a tree. Whatever is not understood is refused by name and path.
+
+use jiff::tz::TimeZone;
+use serde_json::{Map, Value};
+
+use super::distinct::Precision;
+use super::keys::{Key, Real};
+use super::sketch::Accuracy;
+use super::time::{self, DateFormat, Rounding, Unit};
+use super::{
+    Agg, AggTree, Cardinality, Composite, DateHistogram, FieldIndex, Filters, Histogram, Include, Kind,
+    Metric, MetricKind, OrderBy, OrderKey, Percentiles, RangeBucket, Ranges, SortBy, SortField, Source,
+    SourceBy, Terms, TopHits,
+};
+use crate::filter::Filter;
+use crate::{Error, Result};
+
+/// How deep aggregations may be nested.
+const DEPTH_MAX: usize = 32;
+/// How many hits one `top_hits` may return (Elasticsearch: index.max_inner_result_window).
+const HITS_MAX: usize = 100;
+/// Exact counts of different values for an aggregation that has one bucket at most.
+const DISTINCT_MAX_ALONE: usize = 100_000;
+/// Elasticsearch's default of `precision_threshold`, and the most that it allows.
+const PRECISION_DEFAULT: usize = 3_000;
+const PRECISION_MAX: usize = 40_000;
+
+/// What parsing needs from outside.
+pub struct ParseContext<'a> {
+    /// The time of the request, for date math.
+    pub now_us: i64,
+    /// Reads a query of the DSL (of `filter` and `filters` aggregations).
+    pub filter: &'a dyn Fn(&Value) -> Result<Filter>,
+    /// Reads a date, date math included.
+    pub date: &'a dyn Fn(&DateText<'_>) -> Result<i64>,
+}
+
+/// A date in a request and how it is to be read.
+#[derive(Clone, Debug)]
+pub struct DateText<'a> {
+    /// A date, epoch number, or date math like `now-7d/d`.
+    pub text: &'a str,
+    /// The `format` parameter, patterns separated by `||`.
+    pub format: Option<&'a str>,
+    /// The zone of dates without one, and of rounding.
+    pub zone: &'a TimeZone,
+    /// The time of the request.
+    pub now_us: i64,
+}
+
+impl AggTree {
+    /// Reads the value of `aggs` (or `aggregations`). `Invalid` names what is wrong or not supported,
+    /// and where.
+    pub fn parse(aggs: &Value, context: &ParseContext<'_>) -> Result<AggTree> {
+        let mut parser = Parser { context, tree: AggTree::empty(), path: Vec::new(), bucketed: 0 };
+        let aggs = parser.aggs(aggs)?;
+        parser.tree.aggs = aggs;
+        Ok(parser.tree)
+    }
+}
+
+struct Parser<'a> {
+    context: &'a ParseContext<'a>,
+    tree: AggTree,
+    path: Vec<String>,
+    /// How many aggregations above make several buckets.
+    bucketed: usize,
+}
+
+impl Parser<'_> {
+    fn error(&self, what: impl std::fmt::Display) -> Error {
+        Error::invalid(format!("{what} in aggregation [{}]", self.path.join(">")))
+    }
+
+    fn aggs(&mut self, aggs: &Value) -> Result<Vec<Agg>> {
+        let Value::Object(aggs) = aggs else {
+            return Err(self.error("expected an object of aggregations by name"));
+        };
+        if self.path.len() >= DEPTH_MAX {
+            return Err(self.error(format!("aggregations are nested deeper than {DEPTH_MAX}")));
+        }
+        let mut out = Vec::with_capacity(aggs.len());
+        for (name, body) in aggs {
+            self.path.push(name.clone());
+            out.push(self.agg(name, body)?);
+            self.path.pop();
+        }
+        Ok(out)
+    }
+
+    fn agg(&mut self, name: &str, body: &Value) -> Result<Agg> {
+        if name.is_empty() || name.contains(['[', ']', '>']) {
+            return Err(self.error("invalid name: it must not be empty nor contain '[', ']' and '>'"));
+        }
+        let Value::Object(body) = body else { return Err(self.error("expected an object")) };
+        let (mut kind, mut meta, mut below) = (None, None, None);
+        for (word, value) in body {
+            match word.as_str() {
+                "aggs" | "aggregations" if below.is_none() => below = Some(value),
+                "aggs" | "aggregations" => return Err(self.error("found both [aggs] and [aggregations]")),
+                "meta" if value.is_object() => meta = Some(value.clone()),
+                "meta" => return Err(self.error("[meta] must be an object")),
+                _ if kind.is_some() => return Err(self.error(format!("found a second type [{word}]"))),
+                _ => kind = Some((word, value)),
+            }
+        }
+        let (word, params) = kind.ok_or_else(|| self.error("missing definition: no type given"))?;
+        let kind = self.kind(word, params)?;
+        let children = match below {
+            Some(below) => self.below(&kind, word, below)?,
+            None => Vec::new(),
+        };
+        self.check_orders(&kind, &children)?;
+        Ok(Agg { name: name.to_owned(), kind, meta, children })
+    }
+
+    fn below(&mut self, kind: &Kind, word: &str, below: &Value) -> Result<Vec<Agg>> {
+        let leaf =
+            matches!(kind, Kind::TopHits(_) | Kind::Metric(_) | Kind::Percentiles(_) | Kind::Cardinality(_));
+        if leaf && below.as_object().is_none_or(|below| !below.is_empty()) {
+            return Err(self.error(format!("[{word}] cannot have sub-aggregations")));
+        }
+        let several = !matches!(kind, Kind::Filter(_) | Kind::Missing(_) | Kind::Global);
+        self.bucketed += usize::from(several);
+        let children = self.aggs(below);
+        self.bucketed -= usize::from(several);
+        children
+    }
+
+    fn kind(&mut self, word: &str, params: &Value) -> Result<Kind> {
+        if word == "filter" {
+            return Ok(Kind::Filter(self.filter(params)?));
+        }
+        let Value::Object(params) = params else {
+            return Err(self.error(format!("[{word}] must be an object")));
+        };
+        let mut params = Params { word: word.to_owned(), rest: params.clone(), path: self.path.join(">") };
+        let kind = match word {
+            "terms" => self.terms(&mut params)?,
+            "date_histogram" => self.date_histogram(&mut params)?,
+            "histogram" => self.histogram(&mut params)?,
+            "range" => self.range(&mut params)?,
+            "date_range" => self.date_range(&mut params)?,
+            "filters" => self.filters(&mut params)?,
+            "missing" => Kind::Missing(self.field(&mut params)?),
+            "global" if self.path.len() > 1 => {
+                return Err(self.error("[global] can only be at the top level"));
+            }
+            "global" => Kind::Global,
+            "composite" => self.composite(&mut params)?,
+            "top_hits" => self.top_hits(&mut params)?,
+            "percentiles" => self.percentiles(&mut params, false)?,
+            "percentile_ranks" => self.percentiles(&mut params, true)?,
+            "cardinality" => self.cardinality(&mut params)?,
+            _ => match metric_kind(word) {
+                Some(kind) => self.metric(&mut params, kind)?,
+                None => return Err(self.error(format!("[{word}] is not supported"))),
+            },
+        };
+        params.done()?;
+        Ok(kind)
+    }
+
+    fn field(&mut self, params: &mut Params) -> Result<FieldIndex> {
+        let field = params.text("field")?.ok_or_else(|| params.error("[field] is required"))?;
+        Ok(self.field_index(&field))
+    }
+
+    fn field_index(&mut self, field: &str) -> FieldIndex {
+        let known = self.tree.fields.iter().position(|known| known == field);
+        known.unwrap_or_else(|| {
+            self.tree.fields.push(field.to_owned());
+            self.tree.fields.len() - 1
+        })
+    }
+
+    fn filter(&mut self, query: &Value) -> Result<usize> {
+        let filter = (self.context.filter)(query)
+            .map_err(|error| error.context(format!("in aggregation [{}]", self.path.join(">"))))?;
+        self.tree.filters.push(filter);
+        Ok(self.tree.filters.len() - 1)
+    }
+
+    fn zone(&self, params: &mut Params) -> Result<TimeZone> {
+        match params.text("time_zone")? {
+            Some(name) => time::zone(&name).map_err(|error| self.error(error.what())),
+            None => Ok(TimeZone::UTC),
+        }
+    }
+
+    fn format(&self, params: &mut Params, zone: &TimeZone) -> Result<Option<DateFormat>> {
+        let Some(format) = params.text("format")? else { return Ok(None) };
+        let format = DateFormat::parse(&format).map_err(|error| self.error(error.what()))?;
+        Ok(Some(format.in_zone(zone.clone())))
+    }
+
+    /// A date as a string or as milliseconds.
+    fn date(&self, value: &Value, format: Option<&DateFormat>, zone: &TimeZone) -> Result<i64> {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => {
+                let ms = number.as_i64().or_else(|| number.as_f64().map(|ms| ms as i64));
+                let us = ms.and_then(|ms| ms.checked_mul(1000));
+                return us.ok_or_else(|| self.error(format!("{number} is not a date")));
+            }
+            _ => return Err(self.error(format!("{value} is not a date"))),
+        };
+        let format = format.map(|format| format.pattern.as_str());
+        (self.context.date)(&DateText { text: &text, format, zone, now_us: self.context.now_us })
+            .map_err(|error| error.context(format!("in aggregation [{}]", self.path.join(">"))))
+    }
+
+    fn terms(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        let size = params.count("size")?.unwrap_or(10);
+        if size == 0 {
+            return Err(params.error("[size] must be greater than 0"));
+        }
+        // Hints about how to compute, which change no answer here.
+        params.ignore(&["shard_size", "shard_min_doc_count", "execution_hint", "collect_mode", "value_type"]);
+        params.ignore(&["show_term_doc_count_error"]);
+        let order = params.order(vec![by(OrderKey::Count, true)])?;
+        let zone = TimeZone::UTC;
+        Ok(Kind::Terms(Terms {
+            field,
+            size,
+            min_doc_count: params.count("min_doc_count")?.unwrap_or(1).max(1) as u64,
+            order,
+            missing: params.take("missing").map(|value| params.key(&value)).transpose()?,
+            include: params.include("include")?,
+            exclude: params.include("exclude")?,
+            format: self.format(params, &zone)?,
+        }))
+    }
+
+    fn rounding(&self, params: &mut Params, zone: TimeZone) -> Result<Rounding> {
+        let unit = match (
+            params.text("calendar_interval")?,
+            params.text("fixed_interval")?,
+            params.text("interval")?,
+        ) {
+            (Some(name), None, None) => Unit::calendar(&name).ok_or_else(|| {
+                params.error(format!(
+                    "The supplied interval [{name}] could not be parsed as a calendar interval"
+                ))
+            })?,
+            (None, Some(text), None) => Unit::fixed(&text).ok_or_else(|| {
+                params
+                    .error(format!("The supplied interval [{text}] could not be parsed as a fixed interval"))
+            })?,
+            (None, None, Some(text)) => Unit::calendar(&text)
+                .or_else(|| Unit::fixed(&text))
+                .or_else(|| {
+                    text.parse::<i64>()
+                        .ok()
+                        .filter(|ms| *ms > 0)
+                        .and_then(|ms| ms.checked_mul(1000))
+                        .map(Unit::Fixed)
+                })
+                .ok_or_else(|| params.error(format!("The supplied interval [{text}] could not be parsed")))?,
+            (None, None, None) => {
+                return Err(params.error("one of [calendar_interval] and [fixed_interval] is required"));
+            }
+            _ => {
+                return Err(params
+                    .error("only one of [calendar_interval], [fixed_interval] and [interval] may be given"));
+            }
+        };
+        let offset_us = match params.text("offset")? {
+            None => 0,
+            Some(text) => time::duration_us(&text)
+                .or_else(|| text.parse::<i64>().ok().and_then(|ms| ms.checked_mul(1000)))
+                .filter(|us| us.unsigned_abs() < 400 * 86_400_000_000)
+                .ok_or_else(|| params.error(format!("[offset] [{text}] is not a length of time")))?,
+        };
+        Ok(Rounding { unit, zone, offset_us })
+    }
+
+    fn date_histogram(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        let zone = self.zone(params)?;
+        let rounding = self.rounding(params, zone.clone())?;
+        let format = self.format(params, &zone)?.unwrap_or_else(|| DateFormat::iso().in_zone(zone.clone()));
+        let min_doc_count = params.count("min_doc_count")?.unwrap_or(0) as u64;
+        let mut bounds = |name: &str| -> Result<(Option<i64>, Option<i64>)> {
+            let (min, max) = params.bounds(name)?;
+            let date =
+                |value: Option<Value>| value.map(|value| self.date(&value, Some(&format), &zone)).transpose();
+            Ok((date(min)?, date(max)?))
+        };
+        let (extended, hard) = (bounds("extended_bounds")?, bounds("hard_bounds")?);
+        let missing = params.take("missing");
+        let histogram = DateHistogram {
+            field,
+            missing_us: missing.map(|value| self.date(&value, Some(&format), &zone)).transpose()?,
+            extended: (extended.0.map(|us| rounding.key(us)), extended.1.map(|us| rounding.key(us))),
+            hard,
+            min_doc_count,
+            keyed: params.flag("keyed")?.unwrap_or(false),
+            order: params.order(vec![by(OrderKey::Key, false)])?,
+            rounding,
+            format,
+        };
+        ordered(params, histogram.extended)?;
+        Ok(Kind::DateHistogram(histogram))
+    }
+
+    fn histogram(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        let interval = params.number("interval")?.ok_or_else(|| params.error("[interval] is required"))?;
+        if !(interval > 0.0 && interval.is_finite()) {
+            return Err(params.error("[interval] must be a positive number"));
+        }
+        let offset = params.number("offset")?.unwrap_or(0.0);
+        let mut bounds = |name: &str| -> Result<(Option<f64>, Option<f64>)> {
+            let (min, max) = params.bounds(name)?;
+            let number = |value: Option<Value>| {
+                value
+                    .map(|v| real(&v).ok_or_else(|| params.error(format!("[{name}] holds no number"))))
+                    .transpose()
+            };
+            Ok((number(min)?, number(max)?))
+        };
+        let (extended, hard) = (bounds("extended_bounds")?, bounds("hard_bounds")?);
+        ordered(params, extended)?;
+        Ok(Kind::Histogram(Histogram {
+            field,
+            interval,
+            offset,
+            min_doc_count: params.count("min_doc_count")?.unwrap_or(0) as u64,
+            extended,
+            hard,
+            missing: params.number("missing")?,
+            keyed: params.flag("keyed")?.unwrap_or(false),
+            order: params.order(vec![by(OrderKey::Key, false)])?,
+        }))
+    }
+
+    fn range(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        let mut ranges = Vec::new();
+        for mut range in params.objects("ranges")? {
+            let (from, to) = (range.number("from")?, range.number("to")?);
+            let key = range.text("key")?.unwrap_or_else(|| {
+                let text = |bound: Option<f64>| bound.map_or("*".to_owned(), |bound| format!("{bound:?}"));
+                format!("{}-{}", text(from), text(to))
+            });
+            range.done()?;
+            ranges.push(RangeBucket { key, from, to });
+        }
+        let keyed = params.flag("keyed")?.unwrap_or(false);
+        Ok(Kind::Range(Ranges {
+            field,
+            format: None,
+            keyed,
+            missing: params.number("missing")?,
+            ranges: sorted(ranges),
+        }))
+    }
+
+    fn date_range(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        let zone = self.zone(params)?;
+        let format = self.format(params, &zone)?.unwrap_or_else(|| DateFormat::iso().in_zone(zone.clone()));
+        let mut ranges = Vec::new();
+        for mut range in params.objects("ranges")? {
+            let mut bound = |name: &str| -> Result<Option<i64>> {
+                let value = range.take(name).filter(|value| !value.is_null());
+                value.map(|value| self.date(&value, Some(&format), &zone)).transpose()
+            };
+            let (from, to) = (bound("from")?, bound("to")?);
+            let key = range.text("key")?.unwrap_or_else(|| {
+                let text = |bound: Option<i64>| bound.map_or("*".to_owned(), |us| format.text(us));
+                format!("{}-{}", text(from), text(to))
+            });
+            range.done()?;
+            // Microseconds up to the year 2255 are exact as doubles.
+            ranges.push(RangeBucket { key, from: from.map(|us| us as f64), to: to.map(|us| us as f64) });
+        }
+        let missing =
+            params.take("missing").map(|value| self.date(&value, Some(&format), &zone)).transpose()?;
+        Ok(Kind::Range(Ranges {
+            field,
+            keyed: params.flag("keyed")?.unwrap_or(false),
+            missing: missing.map(|us| us as f64),
+            ranges: sorted(ranges),
+            format: Some(format),
+        }))
+    }
+
+    fn filters(&mut self, params: &mut Params) -> Result<Kind> {
+        let (mut filters, mut names) = (Vec::new(), None);
+        match params.take("filters") {
+            Some(Value::Object(named)) if !named.is_empty() => {
+                // Elasticsearch answers named filters in the order of their names.
+                let mut named: Vec<_> = named.into_iter().collect();
+                named.sort_by(|a, b| a.0.cmp(&b.0));
+                for (_, query) in &named {
+                    filters.push(self.filter(query)?);
+                }
+                names = Some(named.into_iter().map(|(name, _)| name).collect());
+            }
+            Some(Value::Array(queries)) if !queries.is_empty() => {
+                for query in &queries {
+                    filters.push(self.filter(query)?);
+                }
+            }
+            _ => return Err(params.error("[filters] must hold at least one filter")),
+        }
+        let key = params.text("other_bucket_key")?;
+        let other = params.flag("other_bucket")?.unwrap_or(key.is_some());
+        params.ignore(&["keyed"]);
+        let other = other.then(|| key.unwrap_or_else(|| "_other_".to_owned()));
+        Ok(Kind::Filters(Filters { filters, names, other }))
+    }
+
+    fn composite(&mut self, params: &mut Params) -> Result<Kind> {
+        if self.bucketed > 0 {
+            return Err(params.error("[composite] cannot be below an aggregation with several buckets"));
+        }
+        let size = params.count("size")?.unwrap_or(10);
+        let mut sources = Vec::new();
+        for source in params.objects("sources")? {
+            sources.push(self.source(source)?);
+        }
+        if size == 0 {
+            return Err(params.error("[size] must be greater than 0"));
+        }
+        let after = match params.take("after") {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(mut after)) => {
+                let keys = sources.iter().map(|source| {
+                    let value = after.remove(&source.name);
+                    let value = value
+                        .ok_or_else(|| params.error(format!("[after] has no value for [{}]", source.name)))?;
+                    self.after_key(params, source, &value)
+                });
+                let keys = keys.collect::<Result<Vec<_>>>()?;
+                if let Some(name) = after.keys().next() {
+                    return Err(params.error(format!("[after] names [{name}], which is no source")));
+                }
+                Some(keys)
+            }
+            Some(_) => return Err(params.error("[after] must be an object")),
+        };
+        Ok(Kind::Composite(Composite { sources, size, after }))
+    }
+
+    fn after_key(&self, params: &Params, source: &Source, value: &Value) -> Result<Key> {
+        match (&source.by, value) {
+            (_, Value::Null) => Ok(Key::Null),
+            (SourceBy::Date(_), value) => {
+                let zone = source.format.as_ref().map_or(TimeZone::UTC, |format| format.zone.clone());
+                Ok(Key::Time(self.date(value, source.format.as_ref(), &zone)?))
+            }
+            (SourceBy::Histogram { .. }, value) => real(value)
+                .map(|value| Key::Double(Real(value)))
+                .ok_or_else(|| params.error("[after] holds no number")),
+            (SourceBy::Terms, value) => params.key(value),
+        }
+    }
+
+    fn source(&mut self, source: Params) -> Result<Source> {
+        let mut all = source.rest.iter();
+        let (Some((name, body)), None) = (all.next(), all.next()) else {
+            return Err(source.error("a source must have one name"));
+        };
+        let kind = body.as_object().filter(|body| body.len() == 1).and_then(|body| body.iter().next());
+        let Some((word, Value::Object(body))) = kind else {
+            return Err(source.error(format!("source [{name}] must have one type")));
+        };
+        let mut params = Params { word: word.clone(), rest: body.clone(), path: source.path.clone() };
+        let field = self.field(&mut params)?;
+        let (by, format) = match word.as_str() {
+            "terms" => (SourceBy::Terms, None),
+            "histogram" => {
+                let interval = params.number("interval")?.filter(|i| *i > 0.0 && i.is_finite());
+                let interval =
+                    interval.ok_or_else(|| params.error("[interval] must be a positive number"))?;
+                (SourceBy::Histogram { interval }, None)
+            }
+            "date_histogram" => {
+                let zone = self.zone(&mut params)?;
+                let format = self.format(&mut params, &zone)?;
+                (SourceBy::Date(self.rounding(&mut params, zone)?), format)
+            }
+            other => return Err(params.error(format!("source type [{other}] is not supported"))),
+        };
+        let descending = params.descending("order")?.unwrap_or(false);
+        let null_first = match params.text("missing_order")?.as_deref() {
+            None | Some("default") => !descending,
+            Some("first") => true,
+            Some("last") => false,
+            Some(_) => return Err(params.error("[missing_order] must be first, last or default")),
+        };
+        let missing_bucket = params.flag("missing_bucket")?.unwrap_or(false);
+        params.ignore(&["value_type"]);
+        params.done()?;
+        Ok(Source { name: name.clone(), field, by, descending, missing_bucket, null_first, format })
+    }
+
+    fn top_hits(&mut self, params: &mut Params) -> Result<Kind> {
+        let (from, size) = (params.count("from")?.unwrap_or(0), params.count("size")?.unwrap_or(3));
+        if from.saturating_add(size) > HITS_MAX {
+            return Err(params.error(format!("[from] + [size] must be at most {HITS_MAX}")));
+        }
+        let sort = match params.take("sort") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(all)) => all.iter().map(|one| self.sort(params, one)).collect::<Result<_>>()?,
+            Some(one) => vec![self.sort(params, &one)?],
+        };
+        let source = params.take("_source").unwrap_or(Value::Bool(true));
+        params.ignore(&["track_scores", "version", "seq_no_primary_term", "explain"]);
+        Ok(Kind::TopHits(TopHits { from, size, sort, source }))
+    }
+
+    fn sort(&mut self, params: &Params, sort: &Value) -> Result<SortBy> {
+        let (name, options) = match sort {
+            Value::String(name) => (name.clone(), Map::new()),
+            Value::Object(one) if one.len() == 1 => match one.iter().next() {
+                Some((name, Value::Object(options))) => (name.clone(), options.clone()),
+                Some((name, order)) => (name.clone(), Map::from_iter([("order".to_owned(), order.clone())])),
+                None => return Err(params.error("[sort] must name a field")),
+            },
+            _ => return Err(params.error("[sort] must name a field")),
+        };
+        let mut options =
+            Params { word: format!("sort on {name}"), rest: options, path: params.path.clone() };
+        let descending = options.descending("order")?.unwrap_or(name == "_score");
+        let missing_first = match options.text("missing")?.as_deref() {
+            None | Some("_last") => false,
+            Some("_first") => true,
+            Some(_) => return Err(options.error("[missing] must be _last or _first")),
+        };
+        let format = self.format(&mut options, &TimeZone::UTC)?;
+        options.ignore(&["unmapped_type"]);
+        options.done()?;
+        let field = match name.as_str() {
+            "_doc" | "_score" => SortField::Constant,
+            field => SortField::Column(self.field_index(field)),
+        };
+        Ok(SortBy { field, descending, missing_first, format })
+    }
+
+    fn metric(&mut self, params: &mut Params, kind: MetricKind) -> Result<Kind> {
+        let field = self.field(params)?;
+        let sigma = match kind {
+            MetricKind::ExtendedStats => params.number("sigma")?.unwrap_or(2.0),
+            _ => 2.0,
+        };
+        if sigma < 0.0 {
+            return Err(params.error("[sigma] must not be negative"));
+        }
+        let format = self.format(params, &TimeZone::UTC)?;
+        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
+        if kind != MetricKind::ValueCount && missing.as_ref().is_some_and(|key| key.number().is_none()) {
+            return Err(params.error("[missing] must be a number"));
+        }
+        Ok(Kind::Metric(Metric { kind, field, missing, sigma, format }))
+    }
+
+    fn percentiles(&mut self, params: &mut Params, ranks: bool) -> Result<Kind> {
+        let field = self.field(params)?;
+        let points = match params.take(if ranks { "values" } else { "percents" }) {
+            Some(Value::Array(points)) if !points.is_empty() => points
+                .iter()
+                .map(real)
+                .collect::<Option<Vec<_>>>()
+                .ok_or_else(|| params.error("expected numbers"))?,
+            None if !ranks => vec![1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0],
+            _ => {
+                return Err(params.error(if ranks {
+                    "[values] must be numbers"
+                } else {
+                    "[percents] must be numbers"
+                }));
+            }
+        };
+        if !ranks && points.iter().any(|percent| !(0.0..=100.0).contains(percent)) {
+            return Err(params.error("[percents] must be between 0 and 100"));
+        }
+        // Both of Elasticsearch's methods are answered by ours, which is at least as close.
+        params.ignore(&["tdigest"]);
+        let accuracy = match params.take("hdr") {
+            Some(hdr) => match hdr.get("number_of_significant_value_digits").map_or(Some(3), Value::as_u64) {
+                Some(digits @ 0..=2) => Accuracy::digits(digits.max(2) as u32),
+                Some(3) => Accuracy::digits(3),
+                Some(digits @ 4..=5) => {
+                    return Err(params.error(format!(
+                        "[hdr] with {digits} significant digits is not supported (at most 3)"
+                    )));
+                }
+                _ => return Err(params.error("[number_of_significant_value_digits] must be between 0 and 5")),
+            },
+            None => Accuracy::DEFAULT,
+        };
+        Ok(Kind::Percentiles(Percentiles {
+            field,
+            points,
+            ranks,
+            keyed: params.flag("keyed")?.unwrap_or(true),
+            missing: params.number("missing")?,
+            accuracy,
+            format: self.format(params, &TimeZone::UTC)?,
+        }))
+    }
+
+    fn cardinality(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        let threshold = params.count("precision_threshold")?.unwrap_or(PRECISION_DEFAULT).min(PRECISION_MAX);
+        params.ignore(&["execution_hint", "rehash"]);
+        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
+        let exact_max =
+            if self.bucketed == 0 { DISTINCT_MAX_ALONE } else { threshold.max(PRECISION_DEFAULT) };
+        Ok(Kind::Cardinality(Cardinality { field, precision: Precision { exact_max }, missing }))
+    }
+
+    /// Orders by sub-aggregations must name one that has a single value.
+    fn check_orders(&self, kind: &Kind, children: &[Agg]) -> Result<()> {
+        let orders: &[OrderBy] = match kind {
+            Kind::Terms(terms) => &terms.order,
+            Kind::DateHistogram(histogram) => &histogram.order,
+            Kind::Histogram(histogram) => &histogram.order,
+            _ => &[],
+        };
+        for order in orders {
+            if let OrderKey::Path(names, metric) = &order.by
+                && !reaches(children, names, metric.as_deref())
+            {
+                let path = names.join(">");
+                let metric = metric.as_deref().map_or(String::new(), |metric| format!(".{metric}"));
+                return Err(self.error(format!(
+                    "invalid order path [{path}{metric}]: no sub-aggregation with one value"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn reaches(aggs: &[Agg], names: &[String], metric: Option<&str>) -> bool {
+    let Some((name, rest)) = names.split_first() else { return false };
+    let Some(agg) = aggs.iter().find(|agg| agg.name == *name) else { return false };
+    match &agg.kind {
+        Kind::Filter(_) | Kind::Missing(_) if rest.is_empty() => {
+            matches!(metric, None | Some("doc_count" | "_count"))
+        }
+        Kind::Filter(_) | Kind::Missing(_) => match rest {
+            [count] if count == "_count" => true,
+            _ => reaches(&agg.children, rest, metric),
+        },
+        Kind::Metric(of) if rest.is_empty() => of.kind.has(metric),
+        Kind::Cardinality(_) if rest.is_empty() => matches!(metric, None | Some("value")),
+        Kind::Percentiles(of) if rest.is_empty() => {
+            metric.and_then(|point| point.parse::<f64>().ok()).is_some_and(|point| of.points.contains(&point))
+        }
+        _ => false,
+    }
+}
+
+impl MetricKind {
+    /// Whether the metric has a value of this name.
+    fn has(self, name: Option<&str>) -> bool {
+        match self {
+            MetricKind::Stats => matches!(name, Some("count" | "min" | "max" | "avg" | "sum")),
+            MetricKind::ExtendedStats => matches!(
+                name,
+                Some(
+                    "count"
+                        | "min"
+                        | "max"
+                        | "avg"
+                        | "sum"
+                        | "sum_of_squares"
+                        | "variance"
+                        | "variance_population"
+                        | "variance_sampling"
+                        | "std_deviation"
+                        | "std_deviation_population"
+                        | "std_deviation_sampling"
+                )
+            ),
+            _ => matches!(name, None | Some("value")),
+        }
+    }
+}
+
+fn metric_kind(word: &str) -> Option<MetricKind> {
+    Some(match word {
+        "avg" => MetricKind::Avg,
+        "min" => MetricKind::Min,
+        "max" => MetricKind::Max,
+        "sum" => MetricKind::Sum,
+        "value_count" => MetricKind::ValueCount,
+        "stats" => MetricKind::Stats,
+        "extended_stats" => MetricKind::ExtendedStats,
+        _ => return None,
+    })
+}
+
+fn by(by: OrderKey, descending: bool) -> OrderBy {
+    OrderBy { by, descending }
+}
+
+fn ordered<T: PartialOrd>(params: &Params, (min, max): (Option<T>, Option<T>)) -> Result<()> {
+    match (min, max) {
+        (Some(min), Some(max)) if min > max => {
+            Err(params.error("[extended_bounds.min] is greater than [extended_bounds.max]"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Elasticsearch answers ranges by their lower, then their upper bound.
+fn sorted(mut ranges: Vec<RangeBucket>) -> Vec<RangeBucket> {
+    let bounds =
+        |r: &RangeBucket| (Real(r.from.unwrap_or(f64::NEG_INFINITY)), Real(r.to.unwrap_or(f64::INFINITY)));
+    ranges.sort_by_key(bounds);
+    ranges
+}
+
+/// A number, also one that is written as a string.
+fn real(value: &Value) -> Option<f64> {
+    let value = match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    value.filter(|value| value.is_finite())
+}
+
+/// The parameters of one aggregation that were not yet looked at.
+struct Params {
+    word: String,
+    rest: Map<String, Value>,
+    path: String,
+}
+
+impl Params {
+    fn error(&self, what: impl std::fmt::Display) -> Error {
+        Error::invalid(format!("[{}] {what} in aggregation [{}]", self.word, self.path))
+    }
+
+    fn take(&mut self, name: &str) -> Option<Value> {
+        self.rest.remove(name)
+    }
+
+    fn ignore(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| drop(self.rest.remove(*name)));
+    }
+
+    /// Refuses whatever is left.
+    fn done(&self) -> Result<()> {
+        match self.rest.keys().next() {
+            Some(name) => Err(self.error(format!("parameter [{name}] is not supported"))),
+            None => Ok(()),
+        }
+    }
+
+    fn text(&mut self, name: &str) -> Result<Option<String>> {
+        match self.take(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(Value::Number(number)) => Ok(Some(number.to_string())),
+            Some(_) => Err(self.error(format!("[{name}] must be a string"))),
+        }
+    }
+
+    fn number(&mut self, name: &str) -> Result<Option<f64>> {
+        match self.take(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match real(&value) {
+                Some(number) => Ok(Some(number)),
+                None => Err(self.error(format!("[{name}] must be a number"))),
+            },
+        }
+    }
+
+    fn count(&mut self, name: &str) -> Result<Option<usize>> {
+        match self.take(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => {
+                let count = value.as_u64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
+                let count = count.and_then(|count| usize::try_from(count).ok());
+                count
+                    .map(Some)
+                    .ok_or_else(|| self.error(format!("[{name}] must be a number that is not negative")))
+            }
+        }
+    }
+
+    fn flag(&mut self, name: &str) -> Result<Option<bool>> {
+        match self.take(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(Value::String(text)) if text == "true" || text == "false" => Ok(Some(text == "true")),
+            Some(_) => Err(self.error(format!("[{name}] must be true or false"))),
+        }
+    }
+
+    fn descending(&mut self, name: &str) -> Result<Option<bool>> {
+        match self.text(name)?.map(|order| order.to_ascii_lowercase()).as_deref() {
+            None => Ok(None),
+            Some("asc") => Ok(Some(false)),
+            Some("desc") => Ok(Some(true)),
+            Some(_) => Err(self.error(format!("[{name}] must be asc or desc"))),
+        }
+    }
+
+    fn key(&self, value: &Value) -> Result<Key> {
+        Ok(match value {
+            Value::Bool(value) => Key::Boolean(*value),
+            Value::String(text) => Key::Text(text.clone()),
+            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(long), _) => Key::Long(long),
+                (None, Some(double)) => Key::Double(Real(double)),
+                _ => return Err(self.error(format!("{number} is not a number"))),
+            },
+            _ => return Err(self.error(format!("{value} is not a value"))),
+        })
+    }
+
+    /// A list of objects, none empty, each to be read like parameters.
+    fn objects(&mut self, name: &str) -> Result<Vec<Params>> {
+        let Some(Value::Array(all)) = self.take(name) else {
+            return Err(self.error(format!("[{name}] must be an array")));
+        };
+        if all.is_empty() {
+            return Err(self.error(format!("[{name}] must not be empty")));
+        }
+        all.into_iter()
+            .map(|one| match one {
+                Value::Object(rest) => Ok(Params { word: self.word.clone(), rest, path: self.path.clone() }),
+                _ => Err(self.error(format!("[{name}] must hold objects"))),
+            })
+            .collect()
+    }
+
+    fn bounds(&mut self, name: &str) -> Result<(Option<Value>, Option<Value>)> {
+        match self.take(name) {
+            None | Some(Value::Null) => Ok((None, None)),
+            Some(Value::Object(rest)) => {
+                let mut bounds = Params { word: self.word.clone(), rest, path: self.path.clone() };
+                let present = |value: &Value| !value.is_null();
+                let both = (bounds.take("min").filter(present), bounds.take("max").filter(present));
+                bounds.done()?;
+                Ok(both)
+            }
+            Some(_) => Err(self.error(format!("[{name}] must be an object"))),
+        }
+    }
+
+    fn order(&mut self, default: Vec<OrderBy>) -> Result<Vec<OrderBy>> {
+        let one = |params: &Params, order: &Value| -> Result<OrderBy> {
+            let pair =
+                order.as_object().filter(|order| order.len() == 1).and_then(|order| order.iter().next());
+            let Some((key, direction)) = pair else { return Err(params.error("[order] must have one key")) };
+            let descending = match direction.as_str().map(str::to_ascii_lowercase).as_deref() {
+                Some("asc") => false,
+                Some("desc") => true,
+                _ => return Err(params.error("[order] must be asc or desc")),
+            };
+            Ok(by(order_key(key), descending))
+        };
+        match self.take("order") {
+            None | Some(Value::Null) => Ok(default),
+            Some(Value::Array(all)) => all.iter().map(|order| one(self, order)).collect(),
+            Some(order) => Ok(vec![one(self, &order)?]),
+        }
+    }
+
+    fn include(&mut self, name: &str) -> Result<Option<Include>> {
+        match self.take(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(pattern)) => {
+                // Lucene patterns match whole values and have no anchors.
+                let regex = regex::Regex::new(&format!("^(?s:{pattern})$"));
+                let regex = regex
+                    .map_err(|error| self.error(format!("[{name}] is not a pattern")).with_source(error))?;
+                Ok(Some(Include::Pattern(regex)))
+            }
+            Some(Value::Array(values)) => {
+                let values = values
+                    .iter()
+                    .map(|value| self.key(value).map(|key| key.text()))
+                    .collect::<Result<_>>()?;
+                Ok(Some(Include::Values(values)))
+            }
+            Some(Value::Object(rest)) if name == "include" => {
+                let mut parts = Params { word: self.word.clone(), rest, path: self.path.clone() };
+                let (number, of) = (parts.count("partition")?, parts.count("num_partitions")?);
+                parts.done()?;
+                match (number, of) {
+                    (Some(number), Some(of)) if number < of => {
+                        Ok(Some(Include::Partition { number: number as u64, of: of as u64 }))
+                    }
+                    _ => Err(self.error("[include] must have a [partition] below its [num_partitions]")),
+                }
+            }
+            Some(_) => Err(self.error(format!("[{name}] must be a pattern or an array"))),
+        }
+    }
+}
+
+fn order_key(key: &str) -> OrderKey {
+    match key {
+        "_count" => OrderKey::Count,
+        "_key" | "_term" | "_time" => OrderKey::Key,
+        path => {
+            let mut names: Vec<String> = path.split('>').map(|name| name.trim().to_owned()).collect();
+            let last = names.pop().unwrap_or_default();
+            let (name, metric) = match (last.split_once('['), last.split_once('.')) {
+                (Some((name, metric)), _) => (name, Some(metric.trim_matches(['[', ']', '"', '\'']))),
+                (None, Some((name, metric))) => (name, Some(metric)),
+                (None, None) => (last.as_str(), None),
+            };
+            names.push(name.to_owned());
+            OrderKey::Path(names, metric.map(str::to_owned))
+        }
+    }
+}

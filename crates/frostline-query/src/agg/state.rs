@@ -1,0 +1,446 @@
+//! What has been counted so far: mergeable, serializable, independent of the order of merges.
+//!
+//! A state is a forest shaped like the tree. Buckets are numbered within their aggregation over all
+//! parent buckets at once; aggregations below refer to those numbers. Merging maps the other state's
+//! numbers to ours from the top down.
+
+use hashbrown::HashTable;
+use serde::{Deserialize, Serialize};
+
+use super::distinct::Distinct;
+use super::keys::{Key, KeyTable, mix};
+use super::metric::Moments;
+use super::sketch::Sketch;
+use super::{Agg, AggTree, Kind, TopHits};
+use crate::{Error, Result};
+
+/// The partial answer of a part of the documents. Serialize it with postcard or as JSON; what is read
+/// back is checked when it is merged or finalized.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AggState {
+    pub(super) documents: u64,
+    pub(super) nodes: Vec<Node>,
+}
+
+/// Where a hit of a `top_hits` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct HitAddress {
+    /// The ordinal that the collector's batch was given.
+    pub split: u32,
+    /// The row number.
+    pub row: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Node {
+    Keyed(Keyed),
+    Slots(Slots),
+    Moments(Vec<Moments>),
+    Sketches(Vec<Sketch>),
+    Distinct(Vec<Distinct>),
+    Hits(Vec<Hits>),
+}
+
+/// Buckets that are made when a document needs them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Keyed {
+    pub keys: KeyTable,
+    /// For each bucket: the bucket above, the number of its key, and its documents.
+    pub parents: Vec<u32>,
+    pub ids: Vec<u32>,
+    pub counts: Vec<u64>,
+    pub children: Vec<Node>,
+    /// Finds the bucket of (parent, key).
+    #[serde(skip)]
+    index: HashTable<u32>,
+    /// The bucket of each key below parent 0, which for an aggregation at the top is every bucket.
+    #[serde(skip)]
+    roots: Vec<u32>,
+}
+
+/// Buckets that are always there: `per_parent` for each bucket above, one after another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Slots {
+    pub per_parent: u32,
+    pub counts: Vec<u64>,
+    pub children: Vec<Node>,
+}
+
+/// The best hits of one bucket, sorted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Hits {
+    pub total: u64,
+    pub hits: Vec<Hit>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Hit {
+    pub keys: Vec<Key>,
+    pub address: HitAddress,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl AggState {
+    /// The state of no documents.
+    pub fn empty(tree: &AggTree) -> AggState {
+        AggState { documents: 0, nodes: nodes(&tree.aggs, 1) }
+    }
+
+    /// How many documents were counted ([`super::Scope::Matching`] ones).
+    pub fn documents(&self) -> u64 {
+        self.documents
+    }
+
+    /// About how much memory the state takes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<AggState>() + self.nodes.iter().map(Node::bytes).sum::<usize>()
+    }
+
+    /// Says which split all hits in this state are of. A state that was cached with its split is told the
+    /// split's ordinal in the current request.
+    pub fn relabel_split(&mut self, split: u32) {
+        self.nodes.iter_mut().for_each(|node| node.relabel(split));
+    }
+
+    /// Adds what `other` counted, which is a state of the same tree. `Corrupt` where it does not fit the
+    /// tree (a cache was damaged), `Exhausted` where more than `memory_bytes_max` would be held.
+    pub fn merge(&mut self, other: AggState, tree: &AggTree, memory_bytes_max: usize) -> Result<()> {
+        other.check(tree)?;
+        self.check_shape(tree)?;
+        self.documents += other.documents;
+        for ((mine, theirs), agg) in self.nodes.iter_mut().zip(other.nodes).zip(&tree.aggs) {
+            mine.absorb(theirs, agg, &[0], 1);
+        }
+        within(self.memory_bytes(), memory_bytes_max)
+    }
+
+    /// Whether every number in the state refers to something that is there.
+    pub(super) fn check(&self, tree: &AggTree) -> Result<()> {
+        self.check_shape(tree)?;
+        let fits = self.nodes.iter().zip(&tree.aggs).all(|(node, agg)| node.fits(agg, 1));
+        if fits { Ok(()) } else { Err(Error::corrupt("a stored aggregation does not fit its request")) }
+    }
+
+    fn check_shape(&self, tree: &AggTree) -> Result<()> {
+        if self.nodes.len() == tree.aggs.len() {
+            return Ok(());
+        }
+        Err(Error::corrupt("a stored aggregation is of another request"))
+    }
+
+    /// Puts what has no order of its own into one order, so that equal states are equal bytes.
+    pub(super) fn settle(&mut self) {
+        self.nodes.iter_mut().for_each(Node::settle);
+    }
+}
+
+/// The error of an aggregation that needs more memory than it may have.
+pub(super) fn within(bytes: usize, bytes_max: usize) -> Result<()> {
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(Error::exhausted(format!(
+        "the aggregations hold {bytes} bytes, more than the {bytes_max} that they may; ask for fewer buckets or a \
+         shorter time, or raise search.aggregation_memory_bytes_max"
+    )))
+}
+
+/// Empty nodes below `parents` buckets.
+pub(super) fn nodes(aggs: &[Agg], parents: usize) -> Vec<Node> {
+    aggs.iter().map(|agg| Node::new(agg, parents)).collect()
+}
+
+impl Node {
+    fn new(agg: &Agg, parents: usize) -> Node {
+        let mut node = match &agg.kind {
+            Kind::Terms(_) | Kind::DateHistogram(_) | Kind::Histogram(_) | Kind::Composite(_) => {
+                Node::Keyed(Keyed::new(nodes(&agg.children, 0)))
+            }
+            Kind::Range(_) | Kind::Filter(_) | Kind::Filters(_) | Kind::Missing(_) | Kind::Global => {
+                let per_parent = agg.kind.slots();
+                Node::Slots(Slots { per_parent, counts: Vec::new(), children: nodes(&agg.children, 0) })
+            }
+            Kind::TopHits(_) => Node::Hits(Vec::new()),
+            Kind::Metric(_) => Node::Moments(Vec::new()),
+            Kind::Percentiles(_) => Node::Sketches(Vec::new()),
+            Kind::Cardinality(_) => Node::Distinct(Vec::new()),
+        };
+        node.grow(parents);
+        node
+    }
+
+    /// Makes room for `parents` buckets above.
+    pub(super) fn grow(&mut self, parents: usize) {
+        match self {
+            Node::Keyed(_) => {}
+            Node::Slots(slots) => slots.grow(parents),
+            Node::Moments(all) => longer(all, parents),
+            Node::Sketches(all) => longer(all, parents),
+            Node::Distinct(all) => longer(all, parents),
+            Node::Hits(all) => longer(all, parents),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Node::Keyed(keyed) => {
+                let own = keyed.keys.bytes() + keyed.counts.len() * 24 + keyed.roots.len() * 4;
+                own + keyed.children.iter().map(Node::bytes).sum::<usize>()
+            }
+            Node::Slots(slots) => {
+                slots.counts.len() * 8 + slots.children.iter().map(Node::bytes).sum::<usize>()
+            }
+            Node::Moments(all) => size_of_val(all.as_slice()),
+            Node::Sketches(all) => size_of_val(all.as_slice()) + all.iter().map(Sketch::bytes).sum::<usize>(),
+            Node::Distinct(all) => {
+                size_of_val(all.as_slice()) + all.iter().map(Distinct::bytes).sum::<usize>()
+            }
+            Node::Hits(all) => size_of_val(all.as_slice()) + all.iter().map(Hits::bytes).sum::<usize>(),
+        }
+    }
+
+    /// Adds a node of the same aggregation whose parent `p` is our parent `map[p]`.
+    pub(super) fn absorb(&mut self, other: Node, agg: &Agg, map: &[u32], parents: usize) {
+        self.grow(parents);
+        match (self, other) {
+            (Node::Keyed(mine), Node::Keyed(theirs)) => mine.absorb(theirs, agg, map, &[]),
+            (Node::Slots(mine), Node::Slots(theirs)) => mine.absorb(theirs, agg, map),
+            (Node::Moments(mine), Node::Moments(theirs)) => each(mine, theirs, map, |m, t| m.merge(&t)),
+            (Node::Sketches(mine), Node::Sketches(theirs)) => {
+                if let Kind::Percentiles(percentiles) = &agg.kind {
+                    each(mine, theirs, map, |m, t| m.merge(t, percentiles.accuracy));
+                }
+            }
+            (Node::Distinct(mine), Node::Distinct(theirs)) => {
+                if let Kind::Cardinality(cardinality) = &agg.kind {
+                    each(mine, theirs, map, |m, t| m.merge(t, cardinality.precision));
+                }
+            }
+            (Node::Hits(mine), Node::Hits(theirs)) => {
+                if let Kind::TopHits(top) = &agg.kind {
+                    each(mine, theirs, map, |m, t| m.merge(t, top));
+                }
+            }
+            // Shapes were checked: there is no other case.
+            _ => {}
+        }
+    }
+
+    fn relabel(&mut self, split: u32) {
+        match self {
+            Node::Keyed(keyed) => keyed.children.iter_mut().for_each(|node| node.relabel(split)),
+            Node::Slots(slots) => slots.children.iter_mut().for_each(|node| node.relabel(split)),
+            Node::Hits(all) => {
+                all.iter_mut().flat_map(|h| &mut h.hits).for_each(|hit| hit.address.split = split)
+            }
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self) {
+        match self {
+            Node::Keyed(keyed) => keyed.children.iter_mut().for_each(Node::settle),
+            Node::Slots(slots) => slots.children.iter_mut().for_each(Node::settle),
+            Node::Sketches(all) => all.iter_mut().for_each(Sketch::settle),
+            _ => {}
+        }
+    }
+
+    fn fits(&self, agg: &Agg, parents: usize) -> bool {
+        let below = |nodes: &[Node], buckets: usize| {
+            nodes.len() == agg.children.len()
+                && nodes.iter().zip(&agg.children).all(|(n, a)| n.fits(a, buckets))
+        };
+        match (self, &agg.kind) {
+            (
+                Node::Keyed(keyed),
+                Kind::Terms(_) | Kind::DateHistogram(_) | Kind::Histogram(_) | Kind::Composite(_),
+            ) => keyed.fits(parents) && below(&keyed.children, keyed.counts.len()),
+            (
+                Node::Slots(slots),
+                Kind::Range(_) | Kind::Filter(_) | Kind::Filters(_) | Kind::Missing(_) | Kind::Global,
+            ) => {
+                slots.per_parent == agg.kind.slots()
+                    && slots.counts.len() <= parents.saturating_mul(slots.per_parent as usize)
+                    && below(&slots.children, slots.counts.len())
+            }
+            (Node::Moments(all), Kind::Metric(_)) => all.len() <= parents,
+            (Node::Sketches(all), Kind::Percentiles(_)) => all.len() <= parents,
+            (Node::Distinct(all), Kind::Cardinality(_)) => {
+                all.len() <= parents && all.iter().all(Distinct::is_sound)
+            }
+            (Node::Hits(all), Kind::TopHits(top)) => {
+                all.len() <= parents
+                    && all.iter().flat_map(|h| &h.hits).all(|hit| hit.keys.len() == top.sort.len())
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Kind {
+    /// How many buckets each parent always has.
+    pub(super) fn slots(&self) -> u32 {
+        let slots = match self {
+            Kind::Range(ranges) => ranges.ranges.len(),
+            Kind::Filters(filters) => filters.filters.len() + usize::from(filters.other.is_some()),
+            _ => 1,
+        };
+        slots as u32
+    }
+}
+
+impl Keyed {
+    pub(super) fn new(children: Vec<Node>) -> Keyed {
+        Keyed { children, ..Keyed::default() }
+    }
+
+    /// The bucket of key number `id` below `parent`, made where it is not there.
+    #[inline]
+    pub(super) fn bucket(&mut self, parent: u32, id: u32) -> u32 {
+        if parent != 0 {
+            return self.bucket_below(parent, id);
+        }
+        match self.roots.get(id as usize) {
+            Some(bucket) if *bucket != NONE => *bucket,
+            _ => self.root_bucket(id),
+        }
+    }
+
+    #[cold]
+    fn root_bucket(&mut self, id: u32) -> u32 {
+        if self.roots.len() <= id as usize {
+            self.roots.resize(id as usize + 1, NONE);
+        }
+        let bucket = self.push(0, id);
+        self.roots[id as usize] = bucket;
+        bucket
+    }
+
+    fn bucket_below(&mut self, parent: u32, id: u32) -> u32 {
+        let (parents, ids) = (&self.parents, &self.ids);
+        let is = |b: &u32| ids[*b as usize] == id && parents[*b as usize] == parent;
+        if let Some(bucket) = self.index.find(pair_hash(parent, id), is) {
+            return *bucket;
+        }
+        let bucket = self.push(parent, id);
+        self.enter(bucket);
+        bucket
+    }
+
+    fn push(&mut self, parent: u32, id: u32) -> u32 {
+        let bucket = self.counts.len() as u32;
+        self.parents.push(parent);
+        self.ids.push(id);
+        self.counts.push(0);
+        bucket
+    }
+
+    fn enter(&mut self, bucket: u32) {
+        let (parents, ids) = (&self.parents, &self.ids);
+        let hash = |b: &u32| pair_hash(parents[*b as usize], ids[*b as usize]);
+        self.index.insert_unique(hash(&bucket), bucket, hash);
+    }
+
+    /// Makes the indexes again after the state was read back.
+    fn rebuild(&mut self) {
+        self.keys.rebuild();
+        let roots = self.roots.iter().filter(|b| **b != NONE).count();
+        if roots + self.index.len() == self.counts.len() {
+            return;
+        }
+        self.index.clear();
+        self.roots = vec![NONE; self.keys.len()];
+        for bucket in 0..self.counts.len() {
+            match self.parents[bucket] {
+                0 => self.roots[self.ids[bucket] as usize] = bucket as u32,
+                _ => self.enter(bucket as u32),
+            }
+        }
+    }
+
+    fn fits(&self, parents: usize) -> bool {
+        self.parents.len() == self.counts.len()
+            && self.ids.len() == self.counts.len()
+            && self.parents.iter().all(|parent| (*parent as usize) < parents)
+            && self.ids.iter().all(|id| (*id as usize) < self.keys.len())
+    }
+
+    /// Adds the buckets of `other`. Its key `k` is our key `keys[k]`, or the same key where `keys` is empty.
+    pub(super) fn absorb(&mut self, other: Keyed, agg: &Agg, map: &[u32], keys: &[Key]) {
+        self.rebuild();
+        let keys = if keys.is_empty() { other.keys.keys() } else { keys };
+        let ids: Vec<u32> = keys.iter().map(|key| self.keys.key(key)).collect();
+        let mut buckets = Vec::with_capacity(other.counts.len());
+        for ((parent, id), count) in other.parents.iter().zip(&other.ids).zip(&other.counts) {
+            let bucket = self.bucket(map[*parent as usize], ids[*id as usize]);
+            self.counts[bucket as usize] += count;
+            buckets.push(bucket);
+        }
+        let parents = self.counts.len();
+        for ((mine, theirs), agg) in self.children.iter_mut().zip(other.children).zip(&agg.children) {
+            mine.absorb(theirs, agg, &buckets, parents);
+        }
+    }
+}
+
+impl Slots {
+    fn grow(&mut self, parents: usize) {
+        longer(&mut self.counts, parents * self.per_parent as usize);
+        let buckets = self.counts.len();
+        self.children.iter_mut().for_each(|node| node.grow(buckets));
+    }
+
+    fn absorb(&mut self, other: Slots, agg: &Agg, map: &[u32]) {
+        let per = self.per_parent;
+        let at = |theirs: usize| map[theirs / per as usize] * per + (theirs % per as usize) as u32;
+        let buckets: Vec<u32> = (0..other.counts.len()).map(at).collect();
+        for (bucket, count) in buckets.iter().zip(&other.counts) {
+            self.counts[*bucket as usize] += count;
+        }
+        let parents = self.counts.len();
+        for ((mine, theirs), agg) in self.children.iter_mut().zip(other.children).zip(&agg.children) {
+            mine.absorb(theirs, agg, &buckets, parents);
+        }
+    }
+}
+
+impl Hits {
+    fn bytes(&self) -> usize {
+        self.hits.iter().map(|hit| size_of::<Hit>() + hit.keys.iter().map(Key::bytes).sum::<usize>()).sum()
+    }
+
+    /// Adds one hit, of which `total` is not told.
+    pub(super) fn offer(&mut self, hit: Hit, top: &TopHits) {
+        let kept = top.from + top.size;
+        let place = self.hits.partition_point(|other| top.compare(other, &hit).is_lt());
+        if place < kept {
+            self.hits.insert(place, hit);
+            self.hits.truncate(kept);
+        }
+    }
+
+    fn merge(&mut self, other: Hits, top: &TopHits) {
+        self.total += other.total;
+        other.hits.into_iter().for_each(|hit| self.offer(hit, top));
+    }
+}
+
+fn each<T>(mine: &mut [T], theirs: Vec<T>, map: &[u32], mut merge: impl FnMut(&mut T, T)) {
+    for (theirs, parent) in theirs.into_iter().zip(map) {
+        if let Some(mine) = mine.get_mut(*parent as usize) {
+            merge(mine, theirs);
+        }
+    }
+}
+
+fn longer<T: Clone + Default>(all: &mut Vec<T>, len: usize) {
+    if all.len() < len {
+        all.resize(len, T::default());
+    }
+}
+
+fn pair_hash(parent: u32, id: u32) -> u64 {
+    mix((u64::from(parent) << 32) | u64::from(id))
+}
