@@ -7,9 +7,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use jiff::civil::DateTime;
-use jiff::tz::Offset;
 
 use crate::document::Value;
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// Microseconds of a date written as `yyyy-MM-dd` or
 /// `yyyy-MM-dd'T'HH:mm[:ss[.fraction]][Z|±hh[:]mm]`; UTC where no zone is written. `None` for
@@ -33,15 +34,17 @@ pub fn parse_date(text: &str) -> Option<i64> {
 /// Microseconds of a value of the field that holds the documents' time. More forgiving than
 /// [`parse_date`]: also `yyyy-MM-dd HH:mm:ss[.fraction]` and `yyyy/MM/dd HH:mm:ss[.fraction]` (with or
 /// without a zone), `dd/MMM/yyyy:HH:mm:ss ±hhmm` of web servers, and numbers since 1970, whose
-/// magnitude tells seconds, milliseconds, microseconds and nanoseconds apart.
+/// magnitude tells seconds, milliseconds, microseconds and nanoseconds apart. Only times that
+/// `jiff::Timestamp` can hold (the years -9999 to 9999, less two days).
 pub fn parse_time_field(value: &Value<'_>) -> Option<i64> {
-    match *value {
+    let time_us = match *value {
         Value::Date(time_us) => Some(time_us),
         Value::Long(number) => epoch_us(number),
         Value::Double(number) => epoch_fraction_us(number),
         Value::Text(text) => parse_time_text(text.trim()),
         Value::Boolean(_) | Value::Ip(_) => None,
-    }
+    };
+    time_us.filter(|time_us| jiff::Timestamp::from_microsecond(*time_us).is_ok())
 }
 
 /// The address as 16 bytes, an IPv4 address mapped into IPv6 (`::ffff:a.b.c.d`), so that both kinds
@@ -169,13 +172,12 @@ fn parse_epoch_text(text: &str) -> Option<i64> {
 
 /// Seconds reach the year 5138 before they look like milliseconds of 1973, and so on upwards.
 fn epoch_us(number: i64) -> Option<i64> {
-    let scaled = match number.unsigned_abs() {
+    match number.unsigned_abs() {
         0..100_000_000_000 => number.checked_mul(1_000_000),
         100_000_000_000..100_000_000_000_000 => number.checked_mul(1_000),
         100_000_000_000_000..100_000_000_000_000_000 => Some(number),
         _ => Some(number.div_euclid(1_000)),
-    };
-    scaled.filter(|time_us| is_writable(*time_us))
+    }
 }
 
 fn epoch_fraction_us(number: f64) -> Option<i64> {
@@ -191,12 +193,7 @@ fn epoch_fraction_us(number: f64) -> Option<i64> {
     };
     // A fraction such as .537 has no exact double; rounding recovers the microsecond that was meant.
     let time_us = (number * scale).round();
-    (time_us.is_finite() && time_us.abs() < 9e18).then_some(time_us as i64).filter(|t| is_writable(*t))
-}
-
-/// Whether a time has a year of at most four digits, so that every reader can print it.
-fn is_writable(time_us: i64) -> bool {
-    jiff::Timestamp::from_microsecond(time_us).is_ok()
+    (time_us.is_finite() && time_us.abs() < 9e18).then_some(time_us as i64)
 }
 
 struct Day {
@@ -218,9 +215,10 @@ impl Day {
         let Day { year, month, day } = *self;
         let Clock { hour, minute, second, nanosecond } = clock;
         let civil = DateTime::new(year, month, day, hour, minute, second, nanosecond).ok()?;
-        let moment = Offset::from_seconds(offset_s).ok()?.to_timestamp(civil).ok()?;
+        let since_1970_ns = civil.duration_since(EPOCH).as_nanos();
         // Cut towards the past also before 1970.
-        i64::try_from(moment.as_nanosecond().div_euclid(1_000)).ok()
+        let time_us = i64::try_from(since_1970_ns.div_euclid(1_000)).ok()?;
+        Some(time_us - i64::from(offset_s) * 1_000_000)
     }
 }
 

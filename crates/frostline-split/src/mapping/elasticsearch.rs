@@ -54,6 +54,13 @@ impl Mapping {
         Ok(mapping)
     }
 
+    /// The same from the bytes of a request or a file.
+    pub fn from_elasticsearch_bytes(json: &[u8]) -> Result<Mapping> {
+        let json = serde_json::from_slice(json)
+            .map_err(|error| Error::invalid("the mapping is not JSON").with_source(error))?;
+        Self::from_elasticsearch_json(&json)
+    }
+
     /// Writes the mapping as Elasticsearch would. A field whose values have several types is written
     /// with the type that reads them all; [`Mapping::conflicts`] lists them.
     pub fn to_elasticsearch_json(&self) -> Value {

@@ -1,1 +1,278 @@
+use proptest::prelude::*;
+use serde_json::json;
 
+use super::*;
+
+fn read(json: serde_json::Value) -> Mapping {
+    Mapping::from_elasticsearch_json(&json).unwrap()
+}
+
+#[track_caller]
+fn check_refused(json: serde_json::Value, reason: &str) {
+    let error = Mapping::from_elasticsearch_json(&json).expect_err("the mapping is refused");
+    assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
+    assert!(error.what().contains(reason), "{error} does not say {reason:?}");
+}
+
+#[test]
+fn column_names_are_readable_and_unique_without_case() {
+    let name = |path| Mapping::column_name(path, ValueType::Long, false);
+    assert_eq!(name("status"), "status__long");
+    assert_eq!(Mapping::column_name("status", ValueType::Text, true), "status__text_list");
+    assert!(name("host.name").starts_with("host_name_"));
+    assert_ne!(name("Message").to_lowercase(), name("message"));
+    assert_ne!(name("host.name"), name("host_name"));
+    let made = name("host.name");
+    let plain_twin = made.strip_suffix("__long").unwrap();
+    assert_ne!(name(plain_twin), made, "a path that looks like a made name gets another");
+    assert!(name("").ends_with("__long") && name("1é ").starts_with("f1__"));
+    assert!(name(&"x".repeat(5_000)).len() < 100);
+}
+
+#[test]
+fn columns_end_with_the_budget_and_fields_do_not() {
+    let mut mapping = Mapping::dynamic().with_column_budget(2);
+    assert_eq!(mapping.place("a", ValueType::Long, false), Placement::Column);
+    assert_eq!(mapping.place("b", ValueType::Text, true), Placement::Column);
+    assert_eq!(mapping.place("c", ValueType::Text, false), Placement::Dynamic);
+    assert_eq!(mapping.place("a", ValueType::Text, false), Placement::Dynamic);
+    assert_eq!(mapping.place("a", ValueType::Long, true), Placement::Column, "its other column");
+    assert_eq!(mapping.column_count(), 3);
+    let mut mapping = mapping.with_column_budget(100);
+    assert_eq!(mapping.place("c", ValueType::Text, false), Placement::Dynamic, "it stays where it is");
+    assert_eq!(mapping.place("d", ValueType::Text, false), Placement::Column);
+    assert_eq!(
+        mapping.conflicts(),
+        [Conflict { path: "a".into(), types: vec![ValueType::Long, ValueType::Text] }]
+    );
+}
+
+#[test]
+fn writers_that_grew_apart_exceed_the_budget_rather_than_lose() {
+    let base = Mapping::dynamic().with_column_budget(1);
+    let (mut one, mut other) = (base.clone(), base);
+    one.place("a", ValueType::Long, false);
+    other.place("b", ValueType::Long, false);
+    other.place("a", ValueType::Long, false);
+    let mut merged = one.clone();
+    assert!(merged.merge(&other).unwrap());
+    assert!(!merged.merge(&other).unwrap());
+    assert_eq!(merged.column_count(), 2);
+    assert_eq!(
+        merged.field("a").unwrap().readings[&ValueType::Long],
+        Reading { scalar: true, list: false, dynamic: true }
+    );
+}
+
+#[test]
+fn the_schema_has_every_column_once() {
+    let mut mapping = Mapping::dynamic().with_column_budget(3);
+    for (path, ty, list) in
+        [("b", ValueType::Ip, true), ("b", ValueType::Ip, false), ("a", ValueType::Date, false)]
+    {
+        mapping.place(path, ty, list);
+    }
+    mapping.place("z", ValueType::Text, false);
+    let schema = mapping.arrow_schema();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(names, ["_timestamp", "_source", "_dynamic", "a__date", "b__ip", "b__ip_list"]);
+    assert_eq!(schema.field(5).data_type(), &list_of(DataType::Utf8));
+}
+
+#[test]
+fn elasticsearch_mappings_are_read() {
+    let mapping = read(json!({"mappings": {"dynamic": "strict", "_meta": {"x": 1}, "properties": {
+        "@timestamp": {"type": "date", "format": "strict_date_optional_time||epoch_millis"},
+        "host": {"properties": {"name": {"type": "keyword", "ignore_above": 256}}},
+        "labels": {"type": "object", "dynamic": "strict"},
+        "message": {"type": "text", "norms": false, "fields": {"raw": {"type": "keyword"}}},
+        "a.b": {"type": "half_float", "coerce": true},
+    }}}));
+    assert_eq!(mapping.mode(), Mode::Strict);
+    let declared: Vec<_> =
+        mapping.fields().iter().map(|(path, field)| (path.as_str(), field.declared)).collect();
+    assert_eq!(
+        declared,
+        [
+            ("@timestamp", Some(FieldType::Date)),
+            ("a.b", Some(FieldType::HalfFloat)),
+            ("host.name", Some(FieldType::Keyword)),
+            ("labels", Some(FieldType::Object)),
+            ("message", Some(FieldType::Text)),
+        ]
+    );
+    assert_eq!(Mapping::from_elasticsearch_json(&mapping.to_elasticsearch_json()).unwrap().fields().len(), 5);
+    assert_eq!(Mapping::from_elasticsearch_bytes(b"{}").unwrap(), Mapping::dynamic());
+    assert!(Mapping::from_elasticsearch_bytes(b"{").is_err());
+}
+
+#[test]
+fn what_is_not_done_is_refused_by_name() {
+    let field = |body| json!({"properties": {"a": {"properties": {"b": body}}}});
+    check_refused(field(json!({"type": "nested"})), r#"field "a.b": the type "nested" is not supported"#);
+    check_refused(field(json!({"type": "geo_point"})), "geo_point");
+    check_refused(field(json!({"type": 7})), "field \"a.b\": the type 7");
+    check_refused(field(json!({"index": true})), "field \"a.b\" has no type");
+    check_refused(field(json!({"type": "text", "analyzer": "french"})), r#""analyzer": "french""#);
+    check_refused(field(json!({"type": "date", "format": "yyyy"})), r#""format": "yyyy""#);
+    check_refused(field(json!({"type": "keyword", "null_value": "x"})), "null_value");
+    check_refused(field(json!({"type": "keyword", "fields": {"n": {"type": "long"}}})), "field \"a.b.n\"");
+    check_refused(field(json!({"type": "object", "enabled": false})), "enabled");
+    check_refused(json!({"dynamic": false}), "dynamic false is not supported");
+    check_refused(json!({"dynamic_templates": []}), "dynamic_templates");
+    check_refused(json!({"runtime": {}}), "runtime");
+    check_refused(json!({"properties": {"a..b": {"type": "long"}}}), "empty part");
+    check_refused(
+        json!({"properties": {"a.b": {"type": "long"}, "a": {"properties": {"b": {"type": "ip"}}}}}),
+        "is declared as",
+    );
+    check_refused(json!([]), "not an object");
+}
+
+#[test]
+fn a_deep_mapping_is_refused() {
+    let deep = (0..100).fold(json!({"type": "long"}), |inner, _| json!({"properties": {"a": inner}}));
+    check_refused(deep, "deeper than 64");
+}
+
+#[test]
+fn a_field_is_shown_with_a_type_that_reads_all_its_values() {
+    let mut mapping = Mapping::dynamic();
+    for (path, ty) in
+        [("n", ValueType::Long), ("n", ValueType::Double), ("m", ValueType::Long), ("m", ValueType::Text)]
+    {
+        mapping.place(path, ty, false);
+    }
+    mapping.place("m.below", ValueType::Ip, false);
+    assert_eq!(
+        mapping.to_elasticsearch_json(),
+        json!({"dynamic": "true", "properties": {
+            "@timestamp": {"type": "date"},
+            "m": {"type": "text", "fields": {"keyword": {"type": "keyword"}}, "properties": {"below": {"type": "ip"}}},
+            "n": {"type": "double"},
+        }})
+    );
+}
+
+#[test]
+fn a_query_path_finds_fields_multi_fields_and_objects() {
+    let mut mapping = read(json!({"properties": {
+        "user": {"type": "keyword", "fields": {"words": {"type": "text"}}},
+        "message": {"type": "text"},
+    }}));
+    for path in ["host.name", "host.os.kind", "hosts", "host"] {
+        mapping.place(path, ValueType::Text, false);
+    }
+    mapping.place("count", ValueType::Long, false);
+    let named = |path: &str| mapping.resolve(path).field.map(|(path, _)| path.to_owned());
+    assert_eq!(named("message.keyword").as_deref(), Some("message"));
+    assert_eq!(named("host.name.keyword").as_deref(), Some("host.name"));
+    assert_eq!(named("user.words").as_deref(), Some("user"));
+    assert_eq!((named("count.keyword"), named("nobody"), named("message.other")), (None, None, None));
+    let exact = |path| mapping.resolve(path).exact;
+    assert_eq!(
+        [exact("message"), exact("message.keyword"), exact("user"), exact("user.words")],
+        [false, true, true, false]
+    );
+    let host = mapping.resolve("host");
+    assert_eq!(host.field.map(|(path, _)| path), Some("host"));
+    assert_eq!(
+        host.children.iter().map(|(path, _)| *path).collect::<Vec<_>>(),
+        ["host.name", "host.os.kind"]
+    );
+    assert!(mapping.resolve("@timestamp").is_time && !host.is_time);
+    let by_event = Mapping::dynamic().with_time_field("event.at");
+    assert!(by_event.resolve("event.at").is_time && by_event.resolve("@timestamp").is_time);
+}
+
+#[test]
+fn mappings_that_contradict_are_not_merged() {
+    let mut mapping = read(json!({"properties": {"a": {"type": "long"}, "b": {"type": "ip"}}}));
+    let before = mapping.clone();
+    let other = read(json!({"properties": {"c": {"type": "long"}, "b": {"type": "keyword"}}}));
+    assert!(
+        mapping.merge(&other).unwrap_err().what().contains("field \"b\" is declared as ip and as keyword")
+    );
+    assert!(mapping.merge(&Mapping::dynamic().with_time_field("at")).is_err());
+    assert_eq!(mapping, before);
+    assert!(mapping.declare("a", FieldType::Long).is_ok() && mapping.declare("a", FieldType::Ip).is_err());
+}
+
+fn any_type() -> impl Strategy<Value = ValueType> {
+    prop::sample::select(ValueType::ALL.to_vec())
+}
+
+fn any_mapping() -> impl Strategy<Value = Mapping> {
+    let placed = proptest::collection::vec(("[a-dA-D.]{1,2}", any_type(), any::<bool>()), 0..12);
+    // Every mapping declares a path alike, as those of one index do.
+    let declared = proptest::collection::btree_set(prop::sample::select(vec!["a", "b", "c"]), 0..3);
+    (placed, declared, 0u32..6, any::<bool>()).prop_map(|(placed, declared, budget, strict)| {
+        let mode = if strict { Mode::Strict } else { Mode::Dynamic };
+        let mut mapping = Mapping::dynamic().with_column_budget(budget).with_mode(mode);
+        declared.iter().for_each(|path| mapping.declare(path, FieldType::Keyword).unwrap());
+        for (path, ty, list) in placed {
+            mapping.place(&path, ty, list);
+        }
+        mapping
+    })
+}
+
+fn merged(one: &Mapping, other: &Mapping) -> Mapping {
+    let mut merged = one.clone();
+    let changed = merged.merge(other).unwrap();
+    assert_eq!(changed, merged != *one);
+    merged
+}
+
+proptest! {
+    #[test]
+    fn merging_has_no_order(a in any_mapping(), b in any_mapping(), c in any_mapping()) {
+        prop_assert_eq!(merged(&a, &b), merged(&b, &a));
+        prop_assert_eq!(merged(&merged(&a, &b), &c), merged(&a, &merged(&b, &c)));
+        prop_assert_eq!(merged(&a, &a), a.clone());
+    }
+
+    #[test]
+    fn merging_loses_nothing(a in any_mapping(), b in any_mapping()) {
+        let both = merged(&a, &b);
+        for (path, field) in a.fields().iter().chain(b.fields()) {
+            for (ty, reading) in &field.readings {
+                let kept = both.field(path).unwrap().readings[ty];
+                prop_assert!(kept.scalar >= reading.scalar && kept.list >= reading.list && kept.dynamic >= reading.dynamic);
+            }
+        }
+        let schema = both.arrow_schema();
+        let names: std::collections::BTreeSet<String> = schema.fields().iter().map(|f| f.name().to_lowercase()).collect();
+        prop_assert_eq!(names.len(), both.column_count() + 3);
+    }
+
+    #[test]
+    fn a_place_stays(mapping in any_mapping(), path in "[a-d]", ty in any_type(), list: bool) {
+        let mut mapping = mapping;
+        let first = mapping.place(&path, ty, list);
+        let known = mapping.clone();
+        prop_assert_eq!(mapping.place(&path, ty, list), first);
+        prop_assert_eq!(&mapping, &known);
+        prop_assert_eq!(mapping.place(&path, ty, !list), first);
+    }
+
+    #[test]
+    fn mappings_survive_storage(mapping in any_mapping()) {
+        let json = serde_json::to_string(&mapping).unwrap();
+        prop_assert_eq!(&serde_json::from_str::<Mapping>(&json).unwrap(), &mapping);
+        let bytes = postcard::to_allocvec(&mapping).unwrap();
+        prop_assert_eq!(&postcard::from_bytes::<Mapping>(&bytes).unwrap(), &mapping);
+    }
+
+    #[test]
+    fn names_of_two_readings_differ(a in "[a-zA-Z0-9_.é]{0,12}", b in "[a-zA-Z0-9_.é]{0,12}", types in (any_type(), any_type()), lists: (bool, bool)) {
+        let names = [Mapping::column_name(&a, types.0, lists.0), Mapping::column_name(&b, types.1, lists.1)];
+        let same = a == b && types.0 == types.1 && lists.0 == lists.1;
+        prop_assert_eq!(names[0].eq_ignore_ascii_case(&names[1]), same);
+    }
+
+    #[test]
+    fn any_bytes_are_a_mapping_or_refused(bytes: Vec<u8>, text in "\\{\"properties\":\\{[\\[\\]{}\",:a-z]{0,40}") {
+        let _ = (Mapping::from_elasticsearch_bytes(&bytes), Mapping::from_elasticsearch_bytes(text.as_bytes()));
+    }
+}
