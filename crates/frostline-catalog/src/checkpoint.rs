@@ -1,0 +1,236 @@
+//! Checkpoints: the live files of one version in one Parquet file, so that opening does not replay the log.
+//!
+//! Written by the Delta kernel, which other tools use too; read here, because the kernel gives back neither
+//! tags nor anything else that makes a file a split, and loads statistics that Frostline does not need. Only
+//! the columns that make entries are decoded.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, ListArray, MapArray, RecordBatch, StringArray, StructArray};
+use arrow::datatypes::{Int32Type, Int64Type};
+use buoyant_kernel::Snapshot;
+use bytes::Bytes;
+use deltalake_core::DeltaTableBuilder;
+use object_store::path::Path;
+use object_store::prefix::PrefixStore;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use url::Url;
+
+use frostline_base::{Error, IndexName, Result};
+
+use crate::actions::{MetaData, Protocol, Remove};
+use crate::log::Log;
+use crate::split_entry::{LiveFile, live_file};
+use crate::state::Base;
+
+const ROWS_AT_ONCE: usize = 8_192;
+const LIVE: [&str; 8] =
+    ["add.path", "add.size", "add.tags", "add.deletionVector", "txn", "protocol", "metaData.id", "metaData"];
+const REMOVED: [&str; 2] = ["remove.path", "remove.deletionTimestamp"];
+
+/// Writes a checkpoint of `version`, which must be committed, and then the hint that names it. Killed at any
+/// moment it leaves the log readable: the checkpoint is one object, and the hint is written after it.
+pub(crate) async fn write(log: &Log, version: u64) -> Result<()> {
+    let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
+        Error::unavailable("a checkpoint cannot be written")
+            .with("object", log.checkpoint_path(version))
+            .with_source(e)
+    };
+    // The kernel is handed a store whose root is the table, so the location's own path is empty.
+    let location = Url::parse("memory:///").map_err(|e| failed(e.into()))?;
+    let store = Arc::new(PrefixStore::new(Arc::clone(&log.store), log.root()));
+    let table = DeltaTableBuilder::from_url(location.clone())
+        .and_then(|builder| builder.with_storage_backend(store, location.clone()).build())
+        .map_err(|e| failed(e.into()))?;
+    let engine = table.log_store().engine(None);
+    // The kernel is synchronous and blocks on the runtime.
+    let written = tokio::task::spawn_blocking(move || {
+        let snapshot = Snapshot::builder_for(location).at_version(version).build(engine.as_ref())?;
+        snapshot.checkpoint(engine.as_ref(), None).map(|_| ())
+    });
+    written.await.map_err(|e| failed(e.into()))?.map_err(|e| failed(e.into()))
+}
+
+/// The state that a checkpoint's objects hold.
+pub(crate) fn read(index: &IndexName, version: u64, objects: &[(Path, Bytes)]) -> Result<Base> {
+    let at = objects.first().map(|(path, _)| path.to_string()).unwrap_or_default();
+    let mut base = Base { version: Some(version), at, ..Base::default() };
+    for (path, bytes) in objects {
+        read_batches(path, bytes, &LIVE, |batch| read_live(index, path, batch, &mut base))?;
+    }
+    base.splits.sort_unstable_by_key(|split| split.id);
+    base.foreign.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    let splits = base.splits.len();
+    base.splits.dedup_by_key(|split| split.id);
+    if base.splits.len() != splits {
+        return Err(Error::corrupt("a checkpoint names a split twice").with("object", &base.at));
+    }
+    Ok(base)
+}
+
+/// The files that a checkpoint remembers as removed.
+pub(crate) fn read_removed(objects: &[(Path, Bytes)]) -> Result<Vec<Remove>> {
+    let mut removed = Vec::new();
+    for (path, bytes) in objects {
+        read_batches(path, bytes, &REMOVED, |batch| {
+            let Some(remove) = structs(batch, "remove") else { return Ok(()) };
+            let (paths, times) = (strings(remove, "path"), longs(remove, "deletionTimestamp"));
+            for row in (0..batch.num_rows()).filter(|row| remove.is_valid(*row)) {
+                let Some(path) = paths.and_then(|p| value(p, row)) else { continue };
+                let deletion_timestamp = times.filter(|t| t.is_valid(row)).map(|t| t.value(row));
+                removed.push(Remove {
+                    path: path.to_owned(),
+                    deletion_timestamp,
+                    data_change: false,
+                    size: None,
+                });
+            }
+            Ok(())
+        })?;
+    }
+    Ok(removed)
+}
+
+fn read_batches(
+    path: &Path,
+    bytes: &Bytes,
+    columns: &[&str],
+    mut visit: impl FnMut(&RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let corrupt = |e: Box<dyn std::error::Error + Send + Sync>| {
+        Error::corrupt("a checkpoint cannot be read").with("object", path).with_source(e)
+    };
+    // The Arrow schema a writer embeds may ask for other string types than the ones read below.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes.clone(), options)
+        .map_err(|e| corrupt(e.into()))?;
+    let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
+    let reader =
+        builder.with_projection(mask).with_batch_size(ROWS_AT_ONCE).build().map_err(|e| corrupt(e.into()))?;
+    for batch in reader {
+        visit(&batch.map_err(|e| corrupt(e.into()))?)?;
+    }
+    Ok(())
+}
+
+fn read_live(index: &IndexName, at: &Path, batch: &RecordBatch, base: &mut Base) -> Result<()> {
+    if let Some(add) = structs(batch, "add") {
+        read_adds(index, at, add, base)?;
+    }
+    if let Some(txn) = structs(batch, "txn") {
+        read_txns(txn, base);
+    }
+    for row in 0..batch.num_rows() {
+        if let Some(protocol) = structs(batch, "protocol").filter(|p| p.is_valid(row)) {
+            base.protocol = Some(read_protocol(protocol, row));
+        }
+        if let Some(metadata) = structs(batch, "metaData").filter(|m| m.is_valid(row)) {
+            base.metadata = Some(read_metadata(metadata, row));
+        }
+    }
+    Ok(())
+}
+
+fn read_adds(index: &IndexName, at: &Path, add: &StructArray, base: &mut Base) -> Result<()> {
+    let (paths, sizes, tags) = (strings(add, "path"), longs(add, "size"), column(add, "tags"));
+    let tags = tags.and_then(|tags| tags.as_any().downcast_ref::<MapArray>());
+    let vectors = column(add, "deletionVector").and_then(|v| v.as_struct_opt());
+    for row in (0..add.len()).filter(|row| add.is_valid(*row)) {
+        let path = paths.and_then(|p| value(p, row));
+        let size = sizes.filter(|s| s.is_valid(row)).map(|s| s.value(row));
+        let (Some(path), Some(size)) = (path, size) else {
+            return Err(Error::corrupt("a checkpoint names a file without path or size").with("object", at));
+        };
+        if vectors.is_some_and(|v| v.is_valid(row)) {
+            return Err(Error::invalid("another tool deleted rows of a split in place")
+                .with("object", at)
+                .with("split", path));
+        }
+        let entries = tags.filter(|tags| tags.is_valid(row)).map(|tags| pairs(tags, row));
+        match live_file(index, at.as_ref(), path, size, entries.into_iter().flatten())? {
+            LiveFile::Split(entry) => base.splits.push(Arc::new(entry)),
+            LiveFile::Foreign(file) => base.foreign.push(Arc::new(file)),
+        }
+    }
+    Ok(())
+}
+
+fn read_txns(txn: &StructArray, base: &mut Base) {
+    let (sources, versions) = (strings(txn, "appId"), longs(txn, "version"));
+    for row in (0..txn.len()).filter(|row| txn.is_valid(*row)) {
+        let version = versions.filter(|v| v.is_valid(row)).map(|v| v.value(row));
+        if let (Some(source), Some(version)) = (sources.and_then(|s| value(s, row)), version) {
+            base.progress.insert(source.to_owned(), version);
+        }
+    }
+}
+
+fn read_protocol(protocol: &StructArray, row: usize) -> Protocol {
+    let number = |name: &str| {
+        let numbers = column(protocol, name).and_then(|c| c.as_primitive_opt::<Int32Type>());
+        // A version that cannot be read is one that this reader does not know.
+        numbers.filter(|n| n.is_valid(row)).map_or(i64::MAX, |n| i64::from(n.value(row)))
+    };
+    Protocol {
+        min_reader_version: number("minReaderVersion"),
+        min_writer_version: number("minWriterVersion"),
+        reader_features: list(protocol, "readerFeatures", row),
+        writer_features: list(protocol, "writerFeatures", row),
+    }
+}
+
+fn read_metadata(metadata: &StructArray, row: usize) -> MetaData {
+    let text = |name: &str| strings(metadata, name).and_then(|s| value(s, row)).map(str::to_owned);
+    let configuration = column(metadata, "configuration").and_then(|c| c.as_any().downcast_ref::<MapArray>());
+    let configuration = configuration.filter(|c| c.is_valid(row)).map(|c| pairs(c, row));
+    let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    MetaData {
+        id: text("id").unwrap_or_default(),
+        name: text("name"),
+        format: Default::default(),
+        schema_string: text("schemaString").unwrap_or_default(),
+        partition_columns: list(metadata, "partitionColumns", row).unwrap_or_default(),
+        created_time: longs(metadata, "createdTime").filter(|t| t.is_valid(row)).map(|t| t.value(row)),
+        configuration: configuration.into_iter().flatten().map(owned).collect::<BTreeMap<_, _>>(),
+    }
+}
+
+fn structs<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a StructArray> {
+    batch.column_by_name(name)?.as_struct_opt()
+}
+
+fn column<'a>(parent: &'a StructArray, name: &str) -> Option<&'a Arc<dyn Array>> {
+    parent.column_by_name(name)
+}
+
+fn strings<'a>(parent: &'a StructArray, name: &str) -> Option<&'a StringArray> {
+    column(parent, name)?.as_string_opt::<i32>()
+}
+
+fn longs<'a>(parent: &'a StructArray, name: &str) -> Option<&'a arrow::array::Int64Array> {
+    column(parent, name)?.as_primitive_opt::<Int64Type>()
+}
+
+fn value(strings: &StringArray, row: usize) -> Option<&str> {
+    strings.is_valid(row).then(|| strings.value(row))
+}
+
+fn list(parent: &StructArray, name: &str, row: usize) -> Option<Vec<String>> {
+    let lists: &ListArray = column(parent, name)?.as_list_opt()?;
+    let items = lists.is_valid(row).then(|| lists.value(row))?;
+    let items = items.as_string_opt::<i32>()?;
+    Some(items.iter().flatten().map(str::to_owned).collect())
+}
+
+/// The pairs of one row of a map, without those whose value is null.
+fn pairs(map: &MapArray, row: usize) -> impl Iterator<Item = (&str, &str)> {
+    let (keys, values) = (map.keys().as_string_opt::<i32>(), map.values().as_string_opt::<i32>());
+    let offsets = map.value_offsets();
+    let bound = |at: usize| offsets.get(at).map_or(0, |o| usize::try_from(*o).unwrap_or_default());
+    (bound(row)..bound(row + 1)).filter_map(move |at| Some((value(keys?, at)?, value(values?, at)?)))
+}
+
+#[cfg(test)]
+mod tests;

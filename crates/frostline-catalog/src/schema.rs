@@ -1,0 +1,181 @@
+//! What the table's metadata holds: the Delta schema, the mapping and the settings.
+
+use std::collections::BTreeMap;
+
+use arrow::datatypes::SchemaRef;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use buoyant_kernel::schema::StructType;
+use deltalake_core::kernel::engine::arrow_conversion::TryIntoKernel as _;
+use frostline_base::{Error, IndexName, Result};
+use frostline_split::Mapping;
+use serde::{Deserialize, Serialize};
+
+use crate::actions::MetaData;
+
+/// The version of the catalog's own additions to Delta. A higher one is refused.
+pub(crate) const FORMAT: u32 = 1;
+
+const KEY_FORMAT: &str = "frostline.format";
+const KEY_MAPPING: &str = "frostline.mapping";
+const KEY_SETTINGS: &str = "frostline.settings";
+/// A mapping whose JSON is longer than this is compressed, so that a wide index's commits stay small.
+const MAPPING_PLAIN_BYTES_MAX: usize = 4096;
+/// What a compressed mapping may unfold to: a bound against a hostile commit, far above any real mapping.
+const MAPPING_BYTES_MAX: usize = 64 << 20;
+const HOUR_MS: i64 = 3_600_000;
+
+/// Plain settings of one index, stored with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// A checkpoint is written after this many commits (1 to 1,000).
+    pub checkpoint_commits: u64,
+    /// How long commit files are kept that no reader needs any more (at least an hour). A reader or writer
+    /// that slept longer than half of this reads the index afresh.
+    pub log_retention_ms: i64,
+    /// How long the log remembers when a file was removed: the longest retention that a vacuum can honour.
+    pub file_retention_ms: i64,
+    /// Settings of other crates, by name, kept as they are.
+    #[serde(flatten)]
+    pub others: BTreeMap<String, serde_json::Value>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            checkpoint_commits: 32,
+            log_retention_ms: 30 * 24 * HOUR_MS,
+            file_retention_ms: 7 * 24 * HOUR_MS,
+            others: BTreeMap::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// Refuses what would be unsafe or useless.
+    pub(crate) fn check(&self) -> Result<()> {
+        if !(1..=1_000).contains(&self.checkpoint_commits) {
+            return Err(Error::invalid("checkpoint_commits is not between 1 and 1000"));
+        }
+        if self.log_retention_ms < HOUR_MS || self.file_retention_ms < 0 {
+            return Err(Error::invalid(
+                "log_retention_ms is less than an hour, or file_retention_ms is negative",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A table's metadata, decoded.
+#[derive(Clone, Debug)]
+pub(crate) struct Described {
+    pub(crate) mapping: Mapping,
+    pub(crate) settings: Settings,
+}
+
+impl Described {
+    /// Reads what Frostline stored in `metadata`. `at` is the object it came from.
+    pub(crate) fn read(metadata: &MetaData, at: &str) -> Result<Described> {
+        let corrupt = |what: &str| Error::corrupt(what.to_owned()).with("object", at);
+        let value = |key: &str| metadata.configuration.get(key).map(String::as_str);
+        let Some(format) = value(KEY_FORMAT) else {
+            return Err(Error::invalid(
+                "this Delta table was not made by Frostline: it has no frostline.format",
+            )
+            .with("object", at));
+        };
+        let format: u32 = format.parse().map_err(|_| corrupt("frostline.format is not a number"))?;
+        if format > FORMAT {
+            return Err(Error::invalid("the index was written by a newer Frostline; use that version")
+                .with("object", at)
+                .with("format", format));
+        }
+        if !metadata.partition_columns.is_empty() {
+            return Err(Error::invalid("the table is partitioned, which no index is").with("object", at));
+        }
+        let mapping = value(KEY_MAPPING).ok_or_else(|| corrupt("the table's metadata has no mapping"))?;
+        let mapping = read_mapping(mapping).map_err(|e| e.with("object", at))?;
+        let settings = serde_json::from_str(value(KEY_SETTINGS).unwrap_or("{}"))
+            .map_err(|e| corrupt("the index's settings cannot be read").with_source(e))?;
+        Ok(Described { mapping, settings })
+    }
+}
+
+/// The metadata of a new table.
+pub(crate) fn metadata(
+    index: &IndexName,
+    table_id: String,
+    now_ms: i64,
+    mapping: &Mapping,
+    settings: &Settings,
+) -> Result<MetaData> {
+    let seconds = |ms: i64| format!("interval {} seconds", ms / 1_000);
+    let settings_json = serde_json::to_string(settings)
+        .map_err(|e| Error::internal("settings cannot be written as JSON").with_source(e))?;
+    let configuration = BTreeMap::from([
+        (KEY_FORMAT.to_owned(), FORMAT.to_string()),
+        (KEY_SETTINGS.to_owned(), settings_json),
+        ("delta.checkpointInterval".to_owned(), settings.checkpoint_commits.to_string()),
+        ("delta.logRetentionDuration".to_owned(), seconds(settings.log_retention_ms)),
+        ("delta.deletedFileRetentionDuration".to_owned(), seconds(settings.file_retention_ms)),
+        // Our statistics name the time alone; without this, readers plan for the first 32 columns.
+        ("delta.dataSkippingStatsColumns".to_owned(), "_timestamp".to_owned()),
+    ]);
+    let mut metadata = MetaData {
+        id: table_id,
+        name: Some(index.to_string()),
+        format: Default::default(),
+        schema_string: String::new(),
+        partition_columns: Vec::new(),
+        created_time: Some(now_ms),
+        configuration,
+    };
+    set_mapping(&mut metadata, mapping)?;
+    Ok(metadata)
+}
+
+/// Puts a mapping and the schema that follows from it into `metadata`; the rest stays.
+pub(crate) fn set_mapping(metadata: &mut MetaData, mapping: &Mapping) -> Result<()> {
+    metadata.schema_string = delta_schema(mapping.arrow_schema())?;
+    metadata.configuration.insert(KEY_MAPPING.to_owned(), write_mapping(mapping)?);
+    Ok(())
+}
+
+fn delta_schema(schema: SchemaRef) -> Result<String> {
+    let internal = |what: &str| Error::internal(what.to_owned());
+    let schema: StructType = schema
+        .as_ref()
+        .try_into_kernel()
+        .map_err(|e| internal("a mapping's columns are no Delta schema").with_source(e))?;
+    serde_json::to_string(&schema).map_err(|e| internal("a schema cannot be written as JSON").with_source(e))
+}
+
+fn write_mapping(mapping: &Mapping) -> Result<String> {
+    let json = serde_json::to_string(mapping)
+        .map_err(|e| Error::internal("a mapping cannot be written as JSON").with_source(e))?;
+    if json.len() <= MAPPING_PLAIN_BYTES_MAX {
+        return Ok(json);
+    }
+    let packed = zstd::bulk::compress(json.as_bytes(), 3)
+        .map_err(|e| Error::internal("a mapping cannot be compressed").with_source(e))?;
+    Ok(format!("zstd:{}", BASE64.encode(packed)))
+}
+
+fn read_mapping(stored: &str) -> Result<Mapping> {
+    let corrupt = || Error::corrupt("the index's mapping cannot be read");
+    let unpacked;
+    let json = match stored.strip_prefix("zstd:") {
+        None => stored.as_bytes(),
+        Some(packed) => {
+            let packed = BASE64.decode(packed).map_err(|e| corrupt().with_source(e))?;
+            unpacked =
+                zstd::bulk::decompress(&packed, MAPPING_BYTES_MAX).map_err(|e| corrupt().with_source(e))?;
+            &unpacked
+        }
+    };
+    serde_json::from_slice(json).map_err(|e| corrupt().with_source(e))
+}
+
+#[cfg(test)]
+mod tests;

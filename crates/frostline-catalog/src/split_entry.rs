@@ -1,0 +1,212 @@
+//! One live split, as the catalog knows it: where it is, how to open it, when its rows are from.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use frostline_base::{ByteRange, Error, IndexName, ObjectRef, Result, SplitId};
+
+use crate::actions::{Add, Remove};
+
+const FOOTER: &str = "frostline.footer";
+const ROWS: &str = "frostline.rows";
+const ROWS_WITHOUT_TIME: &str = "frostline.rowsWithoutTime";
+const TIME_MIN: &str = "frostline.timeMin";
+const TIME_MAX: &str = "frostline.timeMax";
+
+/// One live split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SplitEntry {
+    /// Its identity.
+    pub id: SplitId,
+    /// Its object; the key is below the repository's root.
+    pub object: ObjectRef,
+    /// Where its hot footer lies in the object: one read of this range opens the split.
+    pub footer: ByteRange,
+    /// Rows, those without a time included.
+    pub rows: u64,
+    /// Its first and last time, both inside, in microseconds; `None` when no row has a time.
+    pub times: Option<(i64, i64)>,
+    /// Rows that have no time.
+    pub rows_without_time: u64,
+}
+
+/// A live file that another tool committed. Frostline cannot search it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignFile {
+    /// The path below the index, as the commit names it.
+    pub path: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// A live file: one of ours, or not.
+pub(crate) enum LiveFile {
+    Split(SplitEntry),
+    Foreign(ForeignFile),
+}
+
+/// The path of a split's object below its index. The first two digits of the identity, which is random,
+/// come first, so that no prefix of the bucket runs hot.
+pub(crate) fn split_path(id: SplitId) -> String {
+    let id = id.to_string();
+    let hash = id.get(..2).unwrap_or_default();
+    format!("{hash}/{id}.parquet")
+}
+
+/// The key of a split's object below the repository's root.
+pub(crate) fn split_key(index: &IndexName, id: SplitId) -> String {
+    format!("{index}/{}", split_path(id))
+}
+
+/// The split that a path names, where it is one of ours.
+pub(crate) fn split_of_path(path: &str) -> Option<SplitId> {
+    let (_, file) = path.split_once('/')?;
+    let id: SplitId = file.strip_suffix(".parquet")?.parse().ok()?;
+    (split_path(id) == path).then_some(id)
+}
+
+impl SplitEntry {
+    /// Refuses an entry whose numbers contradict each other, before it is written and after it is read.
+    pub(crate) fn check(&self, index: &IndexName) -> Result<(), String> {
+        let footer = &self.footer;
+        if self.object.key != split_key(index, self.id) {
+            return Err(format!("its key is not {}", split_key(index, self.id)));
+        }
+        if footer.start >= footer.end || footer.end > self.object.bytes || self.object.bytes > i64::MAX as u64
+        {
+            return Err(format!("its footer {footer:?} is not inside its {} bytes", self.object.bytes));
+        }
+        if self.rows_without_time > self.rows || self.times.is_none() != (self.rows_without_time == self.rows)
+        {
+            return Err(format!(
+                "{} of {} rows without a time contradict its times",
+                self.rows_without_time, self.rows
+            ));
+        }
+        if self.times.is_some_and(|(min, max)| min > max) {
+            return Err("its first time is after its last".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The action that makes it live.
+    pub(crate) fn to_add(&self, now_ms: i64, data_change: bool) -> Add {
+        Add {
+            path: split_path(self.id),
+            partition_values: BTreeMap::new(),
+            size: self.object.bytes as i64, // `check` refuses more than i64::MAX
+            modification_time: now_ms,
+            data_change,
+            stats: Some(self.stats()),
+            tags: Some(self.tags()),
+            deletion_vector: None,
+        }
+    }
+
+    /// The action that ends its life.
+    pub(crate) fn to_remove(&self, now_ms: i64, data_change: bool) -> Remove {
+        Remove {
+            path: split_path(self.id),
+            deletion_timestamp: Some(now_ms),
+            data_change,
+            size: Some(self.object.bytes as i64),
+        }
+    }
+
+    fn tags(&self) -> BTreeMap<String, Option<String>> {
+        let mut tags = BTreeMap::new();
+        let mut set = |key: &str, value: String| tags.insert(key.to_owned(), Some(value));
+        set(FOOTER, format!("{}-{}", self.footer.start, self.footer.end));
+        set(ROWS, self.rows.to_string());
+        if self.rows_without_time > 0 {
+            set(ROWS_WITHOUT_TIME, self.rows_without_time.to_string());
+        }
+        if let Some((min, max)) = self.times {
+            set(TIME_MIN, min.to_string());
+            set(TIME_MAX, max.to_string());
+        }
+        tags
+    }
+
+    /// Delta statistics, which other tools prune by. A bound that RFC 3339 cannot write is left out.
+    fn stats(&self) -> String {
+        let mut stats = serde_json::json!({
+            "numRecords": self.rows,
+            "nullCount": { "_timestamp": self.rows_without_time },
+        });
+        if let Some((min, max)) = self.times.and_then(|(min, max)| Some((rfc3339(min)?, rfc3339(max)?)))
+            && let Some(stats) = stats.as_object_mut()
+        {
+            stats.insert("minValues".to_owned(), serde_json::json!({ "_timestamp": min }));
+            stats.insert("maxValues".to_owned(), serde_json::json!({ "_timestamp": max }));
+        }
+        stats.to_string()
+    }
+}
+
+fn rfc3339(time_us: i64) -> Option<String> {
+    let time = jiff::Timestamp::from_microsecond(time_us).ok()?;
+    let written = format!("{time:.6}");
+    // Years outside 0000 to 9999 are written with a sign, which other readers refuse.
+    written.starts_with(|c: char| c.is_ascii_digit()).then_some(written)
+}
+
+/// The file that an `add` names. Foreign is what has no Frostline tags or lies where no split does; tags that
+/// are there but make no sense are `Corrupt`, and the message names the log object `at`.
+pub(crate) fn live_file<'a>(
+    index: &IndexName,
+    at: &str,
+    path: &str,
+    size: i64,
+    tags: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<LiveFile> {
+    let corrupt = |what: String| Error::corrupt(what).with("object", at).with("split", path);
+    let bytes = u64::try_from(size).map_err(|_| corrupt("a file's size is negative".to_owned()))?;
+    let foreign = || LiveFile::Foreign(ForeignFile { path: path.to_owned(), bytes });
+    let Some(id) = split_of_path(path) else { return Ok(foreign()) };
+    let mut parsed = Tags::default();
+    for (key, value) in tags {
+        parsed.take(key, value).map_err(corrupt)?;
+    }
+    let Some(footer) = parsed.footer else { return Ok(foreign()) };
+    let times = parsed.time_min.zip(parsed.time_max);
+    let object = ObjectRef { key: split_key(index, id), bytes };
+    let rows_without_time = parsed.rows_without_time;
+    let entry = SplitEntry { id, object, footer, rows: parsed.rows, times, rows_without_time };
+    entry.check(index).map_err(|why| corrupt(format!("a split's entry contradicts itself: {why}")))?;
+    Ok(LiveFile::Split(entry))
+}
+
+#[derive(Default)]
+struct Tags {
+    footer: Option<ByteRange>,
+    rows: u64,
+    rows_without_time: u64,
+    time_min: Option<i64>,
+    time_max: Option<i64>,
+}
+
+impl Tags {
+    fn take(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            FOOTER => {
+                let (start, end) = value.split_once('-').ok_or("a footer tag is not START-END")?;
+                self.footer = Some(number(key, start)?..number(key, end)?);
+            }
+            ROWS => self.rows = number(key, value)?,
+            ROWS_WITHOUT_TIME => self.rows_without_time = number(key, value)?,
+            TIME_MIN => self.time_min = Some(number(key, value)?),
+            TIME_MAX => self.time_max = Some(number(key, value)?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("tag {key} is not a number: {value:?}"))
+}
+
+#[cfg(test)]
+mod tests;

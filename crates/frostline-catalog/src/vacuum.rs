@@ -1,0 +1,245 @@
+//! Deleting what nobody needs any more: removed splits, orphans, expired log files.
+//!
+//! Guarantees:
+//! - An object that a live version names, or one of the newest `versions_keep` versions, or any version younger
+//!   than `retain_ms`, is never deleted.
+//! - An object that no version ever named is deleted once it is older than `orphan_grace_ms`. The bucket is listed
+//!   *before* the newest version is read, so a split that was uploaded before and committed meanwhile is seen as live.
+//!   A writer must commit an uploaded split within the grace.
+//! - Killed at any moment it leaves an index that opens as before: only what is needed by none is ever gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use object_store::ObjectMeta;
+use object_store::path::Path;
+use serde::{Deserialize, Serialize};
+
+use frostline_base::{Error, Result};
+
+use crate::checkpoint;
+use crate::index::{Index, read_all};
+use crate::log::{self, Listing};
+use crate::split_entry::split_path;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// What a vacuum may delete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vacuum {
+    /// Splits removed less than this ago stay, so that searches over an older version can finish. At most
+    /// `file_retention_ms` of the index's settings.
+    pub retain_ms: i64,
+    /// So many newest versions stay whole, at least one.
+    pub versions_keep: u64,
+    /// Objects that no version names stay this long after they were written: a writer may be about to commit
+    /// them.
+    pub orphan_grace_ms: i64,
+    /// Only say what would be deleted.
+    pub dry_run: bool,
+}
+
+impl Default for Vacuum {
+    fn default() -> Self {
+        Vacuum { retain_ms: 24 * HOUR_MS, versions_keep: 1, orphan_grace_ms: 24 * HOUR_MS, dry_run: false }
+    }
+}
+
+/// What a vacuum deleted, or would have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vacuumed {
+    /// The newest version that it saw.
+    pub version: u64,
+    /// Every object, by key.
+    pub deleted: Vec<Deleted>,
+    /// Their bytes together.
+    pub bytes: u64,
+    /// Objects that no live version names and that stay for now, because they are too young.
+    pub kept: u64,
+    /// Nothing was deleted.
+    pub dry_run: bool,
+}
+
+/// One deleted object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deleted {
+    /// Its key below the repository's root.
+    pub key: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Why nobody needs it.
+    pub reason: Reason,
+}
+
+/// Why an object is not needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reason {
+    /// A commit removed it long enough ago.
+    Removed,
+    /// No commit that the log remembers named it.
+    Orphan,
+    /// It is a part of the log that a newer checkpoint stands for.
+    Log,
+}
+
+pub(crate) async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
+    wanted.check(index)?;
+    let objects = Objects::list(index).await?;
+    let newest = Index::open(Arc::clone(&index.shared), index.log.clone()).await?;
+    let now_ms = index.shared.clock.now_us() / 1_000;
+    let named = Named::read(&newest, &objects.log, wanted, now_ms).await?;
+    let mut done = Vacuumed { version: newest.version(), dry_run: wanted.dry_run, ..Vacuumed::default() };
+    for object in &objects.files {
+        match named.verdict(index, object, wanted, now_ms) {
+            Verdict::Live => {}
+            Verdict::Young => done.kept += 1,
+            Verdict::Unneeded(reason) => done.push(object, reason),
+        }
+    }
+    for object in expired(&newest, &objects.log, wanted, now_ms) {
+        done.push(object, Reason::Log);
+    }
+    if !wanted.dry_run {
+        let paths = done.deleted.iter().map(|deleted| Path::from(deleted.key.as_str()));
+        log::delete(index.shared.store.as_ref(), paths.collect()).await?;
+    }
+    Ok(done)
+}
+
+impl Vacuum {
+    fn check(&self, index: &Index) -> Result<()> {
+        let retain_ms_max = index.settings().file_retention_ms;
+        if self.versions_keep == 0 || self.retain_ms < 0 || self.orphan_grace_ms < 0 {
+            return Err(Error::invalid("a vacuum keeps at least one version, and no negative time"));
+        }
+        if self.retain_ms > retain_ms_max {
+            return Err(Error::invalid("the log does not remember removed splits for so long")
+                .with("retain_ms", self.retain_ms)
+                .with("file_retention_ms", retain_ms_max));
+        }
+        Ok(())
+    }
+}
+
+impl Vacuumed {
+    fn push(&mut self, object: &ObjectMeta, reason: Reason) {
+        self.bytes = self.bytes.saturating_add(object.size);
+        self.deleted.push(Deleted { key: object.location.to_string(), bytes: object.size, reason });
+    }
+}
+
+/// What lies below the index.
+#[derive(Default)]
+struct Objects {
+    log: Listing,
+    files: Vec<ObjectMeta>,
+}
+
+impl Objects {
+    async fn list(index: &Index) -> Result<Objects> {
+        let root = index.log.root();
+        let mut found = Objects::default();
+        let mut stream = index.shared.store.list(Some(&root));
+        while let Some(object) = stream.next().await {
+            let object = object.map_err(|e| log::failed(e, &root))?;
+            let below = relative(index, &object.location);
+            match below.split('/').next() {
+                Some("_delta_log") => found.log.push(object),
+                // Delta's rule: a name that begins so belongs to somebody else.
+                Some(first) if first.starts_with(['_', '.']) => {}
+                _ => found.files.push(object),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The paths that versions name.
+struct Named {
+    live: BTreeSet<String>,
+    /// Removed, and when; only those that no live version names again.
+    removed: BTreeMap<String, i64>,
+    /// Removed by one of the versions that are kept whole.
+    kept: BTreeSet<String>,
+}
+
+enum Verdict {
+    Live,
+    Young,
+    Unneeded(Reason),
+}
+
+impl Named {
+    async fn read(newest: &Index, listed: &Listing, wanted: &Vacuum, now_ms: i64) -> Result<Named> {
+        let version = newest.version();
+        let checkpoint = listed.checkpoint().filter(|(at, _)| *at <= version);
+        // A version is kept whole when nothing that a later one removed is deleted.
+        let kept_from = (version + 2).saturating_sub(wanted.versions_keep);
+        let tail_from = checkpoint.as_ref().map_or(0, |(at, _)| at + 1);
+        let first_unlisted = listed.newest_commit().map_or(0, |listed| listed + 1);
+        let there = |v: &u64| listed.commits.contains_key(v) || *v >= first_unlisted;
+        let commits = newest.log.commits((tail_from.min(kept_from)..=version).filter(there)).await?;
+        let mut named = Named { live: live(newest), removed: BTreeMap::new(), kept: BTreeSet::new() };
+        if let Some((_, paths)) = checkpoint {
+            for remove in checkpoint::read_removed(&read_all(&newest.log, paths).await?)? {
+                named.removed.insert(decoded(&remove.path), remove.deletion_timestamp.unwrap_or(0));
+            }
+        }
+        for commit in &commits {
+            for remove in &commit.removes {
+                let path = decoded(&remove.path);
+                if commit.version >= kept_from {
+                    named.kept.insert(path.clone());
+                }
+                named.removed.insert(path, remove.deletion_timestamp.unwrap_or(now_ms));
+            }
+        }
+        Ok(named)
+    }
+
+    fn verdict(&self, index: &Index, object: &ObjectMeta, wanted: &Vacuum, now_ms: i64) -> Verdict {
+        let path = relative(index, &object.location);
+        if self.live.contains(path) {
+            return Verdict::Live;
+        }
+        let written_ms = object.last_modified.timestamp_millis();
+        let (since_ms, keep_ms, reason) = match self.removed.get(path) {
+            Some(removed_ms) => (*removed_ms, wanted.retain_ms, Reason::Removed),
+            None => (written_ms, wanted.orphan_grace_ms, Reason::Orphan),
+        };
+        let young = now_ms.saturating_sub(since_ms) < keep_ms;
+        if young || self.kept.contains(path) { Verdict::Young } else { Verdict::Unneeded(reason) }
+    }
+}
+
+/// The log files that a checkpoint stands for, from which every kept version can be made.
+fn expired<'a>(newest: &Index, listed: &'a Listing, wanted: &Vacuum, now_ms: i64) -> Vec<&'a ObjectMeta> {
+    let oldest_kept = (newest.version() + 1).saturating_sub(wanted.versions_keep);
+    let Some(stands) = listed.checkpoint_at_most(oldest_kept) else { return Vec::new() };
+    let retention_ms = newest.settings().log_retention_ms;
+    let old =
+        |object: &&ObjectMeta| now_ms.saturating_sub(object.last_modified.timestamp_millis()) > retention_ms;
+    let commits = listed.commits.range(..stands).map(|(_, object)| object);
+    let checkpoints = listed.checkpoints.range(..stands).flat_map(|(_, parts)| parts.objects());
+    commits.chain(checkpoints).filter(old).collect()
+}
+
+fn live(index: &Index) -> BTreeSet<String> {
+    let splits = index.splits().iter().map(|split| split_path(split.id));
+    splits.chain(index.foreign().iter().map(|file| decoded(&file.path))).collect()
+}
+
+fn relative<'a>(index: &Index, path: &'a Path) -> &'a str {
+    let below = path.as_ref().strip_prefix(index.name().as_str());
+    below.map_or(path.as_ref(), |below| below.trim_start_matches('/'))
+}
+
+/// The object that a path of an action names: other tools write it as a URI.
+fn decoded(path: &str) -> String {
+    Path::from_url_path(path).map_or_else(|_| path.to_owned(), String::from)
+}
+
+#[cfg(test)]
+mod tests;
