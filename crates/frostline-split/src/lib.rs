@@ -1,20 +1,42 @@
-//! (being written)
+//! The split: an immutable file of documents, an ordinary Parquet file with an index embedded between
+//! its row group and its footer. Write one with [`SplitWriter`], open one with [`Split`].
+//!
+//! No network, no clock, no async runtime: reading states which byte ranges it needs and decodes what
+//! it is handed. `docs/format/split.md` is the byte map.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod bytes_codec;
+mod columns;
+mod dictionary;
+mod digest;
 mod document;
+mod footer;
 mod mapping;
+mod postings;
+mod reader;
 mod tokenizer;
 mod values;
+mod writer;
 
+pub use columns::{ColumnRead, TextAs};
+pub use dictionary::{
+    Block, Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, KeyRange, exact_key, ip_key, is_hashed,
+    split_text_key, text_key,
+};
+pub use digest::{BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, ValueCount, ValueCounts};
 pub use document::{Document, Limits, PathId, Value, parse_document};
+pub use footer::{Bounds, FORMAT_VERSION, PageBounds, SplitField};
 pub use frostline_base::{Error, Result};
 pub use mapping::{
     Conflict, DYNAMIC_COLUMN, Field, FieldType, Mapping, Mode, Placement, Reading, Resolved, SOURCE_COLUMN,
     TIME_COLUMN, TIME_FIELD, ValueType,
 };
+pub use postings::{Postings, decode_postings};
+pub use reader::{Split, TimeRows};
 pub use tokenizer::{
     Phrase, TOKEN_BYTES_MAX, Tokenizer, contains_phrase, phrase_tokens, query_tokens, tokenize,
 };
 pub use values::{
     ip_address, ip_text, number_text, parse_cidr, parse_date, parse_ip, parse_time_field, value_token,
 };
+pub use writer::{ColumnStats, PartBytes, Sealed, SplitWriter, StatValue, WriterOptions};

@@ -1,0 +1,313 @@
+//! Reading columns of a split: which bytes, and then the values.
+//!
+//! The pages are ordinary Parquet pages, but no Parquet footer is read: the hot footer says where each
+//! page is, and a metadata of only the wanted columns is made from that. [`ColumnRead::ranges`] are
+//! exactly the pages that hold a wanted row, and the dictionary page of each column chunk that has
+//! one; every page's checksum is verified before it is decoded.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field as ArrowField, Fields, Schema, SchemaRef};
+use bytes::Bytes;
+use frostline_base::{ByteRange, Error, Result};
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
+    RowSelectionPolicy, RowSelector,
+};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataBuilder, RowGroupMetaData,
+};
+use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::schema::types::SchemaDescPtr;
+use roaring::RoaringBitmap;
+
+use crate::bytes_codec::checksum;
+use crate::footer::{Chunk, ColumnKind};
+use crate::mapping::ValueType;
+
+const BATCH_ROWS: usize = 8192;
+
+/// How text columns are handed back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextAs {
+    /// As `Utf8`.
+    #[default]
+    Plain,
+    /// Scalar `Text` and `Ip` columns as `Dictionary(Int32, Utf8)`.
+    Dictionary,
+}
+
+/// The Arrow type of a column.
+pub(crate) fn arrow_type(kind: ColumnKind, text_as: TextAs) -> DataType {
+    let list = |item| DataType::List(Arc::new(ArrowField::new("item", item, true)));
+    match kind {
+        ColumnKind::Time => ValueType::Date.arrow_type(),
+        ColumnKind::Source => DataType::Binary,
+        ColumnKind::Dynamic => list(DataType::Utf8),
+        ColumnKind::Field { ty, list: true, .. } => list(ty.arrow_type()),
+        ColumnKind::Field { ty: ValueType::Text | ValueType::Ip, .. } if text_as == TextAs::Dictionary => {
+            DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+        }
+        ColumnKind::Field { ty, .. } => ty.arrow_type(),
+    }
+}
+
+/// The compression of every page of a split.
+pub(crate) fn compression() -> Compression {
+    Compression::ZSTD(ZstdLevel::default())
+}
+
+/// A read of some columns of some rows: fetch [`ColumnRead::ranges`], then [`ColumnRead::decode`].
+#[derive(Clone, Debug)]
+pub struct ColumnRead {
+    ranges: Vec<ByteRange>,
+    /// Each wanted page: the number of its range, its place in the file, its checksum.
+    pages: Vec<(usize, ByteRange, u32)>,
+    metadata: Option<ArrowReaderMetadata>,
+    schema: SchemaRef,
+    selection: Option<RowSelection>,
+    rows: usize,
+}
+
+impl ColumnRead {
+    pub(crate) fn new(
+        chunks: &[&Chunk],
+        split_rows: u32,
+        wanted: Option<&RoaringBitmap>,
+        text_as: TextAs,
+    ) -> Result<ColumnRead> {
+        if wanted.and_then(RoaringBitmap::max).is_some_and(|max| max >= split_rows) {
+            return Err(Error::invalid(format!(
+                "a row is wanted that is not among the split's {split_rows}"
+            )));
+        }
+        let rows = wanted.map_or(u64::from(split_rows), RoaringBitmap::len) as usize;
+        let fields: Fields =
+            chunks.iter().map(|c| ArrowField::new(&c.name, arrow_type(c.kind, text_as), true)).collect();
+        let schema = Arc::new(Schema::new(fields));
+        let empty = chunks.is_empty() || rows == 0;
+        let metadata =
+            if empty { None } else { Some(reader_metadata(chunks, split_rows, &schema).map_err(internal)?) };
+        let (ranges, pages) = if empty { Default::default() } else { wanted_pages(chunks, wanted) };
+        let selection = wanted.filter(|_| !empty).map(|wanted| select(wanted, split_rows));
+        Ok(ColumnRead { ranges, pages, metadata, schema, selection, rows })
+    }
+
+    /// The bytes of the split to hand to [`ColumnRead::decode`], pages that touch joined.
+    pub fn ranges(&self) -> &[ByteRange] {
+        &self.ranges
+    }
+
+    /// The columns in the order asked.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many rows the batches will have together.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The wanted rows in row order. `bytes` are those of [`ColumnRead::ranges`], in that order.
+    pub fn decode(self, bytes: Vec<Bytes>) -> Result<Vec<RecordBatch>> {
+        self.verify(&bytes)?;
+        let Some(metadata) = self.metadata else { return empty_batches(self.schema, self.rows) };
+        let ranges = self.ranges.into_iter().zip(bytes).collect();
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(SparseFile(ranges), metadata)
+            .with_batch_size(BATCH_ROWS)
+            // A mask would read the pages between the selected ones, which are not here.
+            .with_row_selection_policy(RowSelectionPolicy::Selectors);
+        if let Some(selection) = self.selection {
+            builder = builder.with_row_selection(selection);
+        }
+        let corrupt = |e: Box<dyn std::error::Error + Send + Sync>| {
+            Error::corrupt("the pages of a column cannot be decoded").with_source(e)
+        };
+        let batches = builder.build().map_err(|e| corrupt(e.into()))?;
+        let batches = batches.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| corrupt(e.into()))?;
+        let decoded: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if decoded != self.rows {
+            return Err(Error::corrupt(format!("columns hold {decoded} of {} wanted rows", self.rows)));
+        }
+        Ok(batches)
+    }
+
+    fn verify(&self, bytes: &[Bytes]) -> Result<()> {
+        if bytes.len() != self.ranges.len() {
+            return Err(Error::invalid(format!("{} ranges were read of {}", bytes.len(), self.ranges.len())));
+        }
+        for (range, page, expected) in &self.pages {
+            let start = self.ranges.get(*range).map_or(0, |r| r.start);
+            let held = bytes
+                .get(*range)
+                .and_then(|b| b.get((page.start - start) as usize..(page.end - start) as usize));
+            if held.map(checksum) != Some(*expected) {
+                let error = Error::corrupt("the checksum of a column page does not match");
+                return Err(error.with("range", format!("{page:?}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Batches of no column, or of no row.
+fn empty_batches(schema: SchemaRef, rows: usize) -> Result<Vec<RecordBatch>> {
+    if rows == 0 {
+        return Ok(vec![RecordBatch::new_empty(schema)]);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let batch = RecordBatch::try_new_with_options(schema, Vec::new(), &options);
+    batch
+        .map(|batch| vec![batch])
+        .map_err(|e| Error::internal("a batch without columns cannot be made").with_source(e))
+}
+
+/// The pages of `chunks` that hold a wanted row, with the ranges that they join to.
+fn wanted_pages(
+    chunks: &[&Chunk],
+    wanted: Option<&RoaringBitmap>,
+) -> (Vec<ByteRange>, Vec<(usize, ByteRange, u32)>) {
+    let mut pages: Vec<(ByteRange, u32)> = chunks.iter().flat_map(|chunk| pages_of(chunk, wanted)).collect();
+    pages.sort_by_key(|(range, _)| range.start);
+    pages.dedup();
+    let mut ranges: Vec<ByteRange> = Vec::new();
+    let mut placed = Vec::with_capacity(pages.len());
+    for (page, sum) in pages {
+        match ranges.last_mut() {
+            Some(last) if last.end == page.start => last.end = page.end,
+            _ => ranges.push(page.clone()),
+        }
+        placed.push((ranges.len() - 1, page, sum));
+    }
+    (ranges, placed)
+}
+
+fn pages_of(chunk: &Chunk, wanted: Option<&RoaringBitmap>) -> Vec<(ByteRange, u32)> {
+    let mut pages = Vec::new();
+    let (mut at, mut row) = (chunk.offset, 0u32);
+    if let Some(page) = &chunk.dictionary {
+        pages.push((at..at + u64::from(page.bytes), page.checksum));
+        at += u64::from(page.bytes);
+    }
+    for page in &chunk.pages {
+        let (end, row_end) = (at + u64::from(page.bytes), row + page.rows);
+        if wanted.is_none_or(|wanted| wanted.range_cardinality(row..row_end) > 0) {
+            pages.push((at..end, page.checksum));
+        }
+        (at, row) = (end, row_end);
+    }
+    pages
+}
+
+/// The wanted rows as runs to read and to skip.
+fn select(wanted: &RoaringBitmap, split_rows: u32) -> RowSelection {
+    let mut selectors: Vec<RowSelector> = Vec::new();
+    let mut next = 0u32;
+    for row in wanted {
+        match selectors.last_mut() {
+            Some(last) if row == next && !last.skip => last.row_count += 1,
+            _ => {
+                if row > next {
+                    selectors.push(RowSelector::skip((row - next) as usize));
+                }
+                selectors.push(RowSelector::select(1));
+            }
+        }
+        next = row + 1;
+    }
+    if next < split_rows {
+        selectors.push(RowSelector::skip((split_rows - next) as usize));
+    }
+    selectors.into()
+}
+
+/// Metadata as a Parquet reader would have read it, of a file of only these columns.
+fn reader_metadata(
+    chunks: &[&Chunk],
+    rows: u32,
+    schema: &SchemaRef,
+) -> parquet::errors::Result<ArrowReaderMetadata> {
+    let stored: Fields =
+        chunks.iter().map(|c| ArrowField::new(&c.name, arrow_type(c.kind, TextAs::Plain), true)).collect();
+    let descriptor: SchemaDescPtr = Arc::new(ArrowSchemaConverter::new().convert(&Schema::new(stored))?);
+    let mut group = RowGroupMetaData::builder(Arc::clone(&descriptor)).set_num_rows(i64::from(rows));
+    for (chunk, column) in chunks.iter().zip(descriptor.columns()) {
+        let range = chunk.range();
+        let first_page = chunk.offset + chunk.dictionary_bytes();
+        let column = ColumnChunkMetaData::builder(Arc::clone(column))
+            .set_compression(compression())
+            .set_num_values(i64::from(rows))
+            .set_total_compressed_size((range.end - range.start) as i64)
+            .set_total_uncompressed_size((range.end - range.start) as i64)
+            .set_data_page_offset(first_page as i64)
+            .set_dictionary_page_offset(chunk.dictionary.as_ref().map(|_| chunk.offset as i64));
+        group = group.add_column_metadata(column.build()?);
+    }
+    let file = FileMetaData::new(2, i64::from(rows), None, None, descriptor, None);
+    let metadata: ParquetMetaData = ParquetMetaDataBuilder::new(file)
+        .add_row_group(group.build()?)
+        .set_offset_index(Some(vec![chunks.iter().map(|chunk| offset_index(chunk)).collect()]))
+        .build();
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_schema(Arc::clone(schema));
+    ArrowReaderMetadata::try_new(Arc::new(metadata), options)
+}
+
+fn offset_index(chunk: &Chunk) -> OffsetIndexMetaData {
+    let (mut offset, mut first_row_index) = ((chunk.offset + chunk.dictionary_bytes()) as i64, 0i64);
+    let locations = chunk.pages.iter().map(|page| {
+        let location = PageLocation { offset, compressed_page_size: page.bytes as i32, first_row_index };
+        offset += i64::from(page.bytes);
+        first_row_index += i64::from(page.rows);
+        location
+    });
+    OffsetIndexMetaData { page_locations: locations.collect(), unencoded_byte_array_data_bytes: None }
+}
+
+fn internal(e: ParquetError) -> Error {
+    Error::internal("the columns of a split cannot be described to the Parquet reader").with_source(e)
+}
+
+/// A file of which only some ranges are here.
+struct SparseFile(Vec<(ByteRange, Bytes)>);
+
+impl Length for SparseFile {
+    fn len(&self) -> u64 {
+        self.0.last().map_or(0, |(range, _)| range.end)
+    }
+}
+
+impl ChunkReader for SparseFile {
+    type T = Cursor<Bytes>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        let number = self.0.partition_point(|(range, _)| range.end <= start);
+        let held = self.0.get(number).filter(|(range, _)| range.start <= start);
+        let (range, bytes) = held.ok_or_else(|| missing(start))?;
+        let mut cursor = Cursor::new(bytes.clone());
+        cursor.set_position(start - range.start);
+        Ok(cursor)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let mut cursor = self.get_read(start)?;
+        let at = cursor.position() as usize;
+        let bytes = cursor.get_mut();
+        match at.checked_add(length) {
+            Some(end) if end <= bytes.len() => Ok(bytes.slice(at..end)),
+            _ => Err(missing(start)),
+        }
+    }
+}
+
+fn missing(start: u64) -> ParquetError {
+    ParquetError::General(format!("the byte at {start} is wanted but was not read"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,369 @@
+//! Writes splits: collects documents, then seals them into one file.
+//!
+//! Documents are parsed once, when they are added. What is kept of one is its bytes (they become
+//! `_source`) and a list of value numbers; a value that repeats is stored once. Sealing sorts the rows
+//! by time, encodes one column after the other, then one index after the other, and streams to the
+//! output, so that no copy of the file is ever held.
+//!
+//! **Memory.** Before sealing: the documents' bytes, at most [`WriterOptions::source_bytes_max`] and
+//! one document, plus 4 bytes for each value of each row, plus every distinct value once with 21 bytes
+//! beside it. Sealing adds 8 bytes for each value of each row and the text dictionary (each distinct
+//! token of each field once, with about 40 bytes and its short postings), plus, for one field at a
+//! time, its column chunk and 8 bytes for each token of each of its distinct values.
+//! [`SplitWriter::memory_bytes`] reports the first; [`SplitWriter::is_full`] says when to seal. The
+//! measured peak is in `docs/format/split.md`.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use frostline_base::{ByteRange, Error, Result};
+
+use crate::document::{Document, Limits, parse_document};
+use crate::footer::Bounds;
+use crate::mapping::{Mapping, Placement, ValueType};
+use crate::writer::values::{TEXT_BYTES_MAX, Values, type_of};
+
+mod chunk;
+mod encode;
+mod index;
+mod seal;
+mod values;
+
+/// Rows without time sort after all others.
+pub(crate) const NO_TIME: i64 = i64::MAX;
+
+const SOURCE_CHUNK_BYTES: usize = 4 << 20;
+/// A writer is full before field numbers run out.
+const READINGS_FULL: usize = 50_000;
+const NO_READING: u16 = u16::MAX;
+
+/// How large a split becomes and how hard it is packed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// What a document may be.
+    pub limits: Limits,
+    /// Full at this many rows.
+    pub rows_max: u32,
+    /// Full at this many bytes of documents.
+    pub source_bytes_max: u64,
+    /// Full at this many bytes of [`SplitWriter::memory_bytes`].
+    pub memory_bytes_max: u64,
+    /// Of columns and dictionaries.
+    pub zstd_level: i32,
+    /// Of `_source`.
+    pub source_zstd_level: i32,
+    /// A page of `_source` holds at most this many bytes before packing, or one document.
+    pub source_page_bytes: usize,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        WriterOptions {
+            limits: Limits::default(),
+            rows_max: 1_000_000,
+            source_bytes_max: 256 << 20,
+            memory_bytes_max: 1 << 30,
+            zstd_level: 3,
+            source_zstd_level: 3,
+            source_page_bytes: 64 << 10,
+        }
+    }
+}
+
+/// What was written: what the catalog and Delta need to know of a split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sealed {
+    /// The length of the file.
+    pub bytes: u64,
+    /// Where the hot footer is in it.
+    pub footer: ByteRange,
+    /// How many rows.
+    pub rows: u32,
+    /// How many of them have no time.
+    pub rows_without_time: u32,
+    /// First and last time, both inside.
+    pub times: Option<(i64, i64)>,
+    /// The mapping as it became.
+    pub mapping: Mapping,
+    /// Of `_timestamp` and of the scalar columns of numbers, dates and booleans.
+    pub column_stats: Vec<ColumnStats>,
+    /// Bytes of the documents as they came.
+    pub source_bytes: u64,
+    /// What the parts of the file take.
+    pub parts: PartBytes,
+}
+
+/// What the parts of a split take, in bytes of the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartBytes {
+    /// The column `_source`.
+    pub source: u64,
+    /// All other columns.
+    pub columns: u64,
+    /// The text dictionary.
+    pub text_dictionary: u64,
+    /// The exact dictionary.
+    pub exact_dictionary: u64,
+    /// Postings outside the dictionaries.
+    pub postings: u64,
+    /// The hot footer without the digest.
+    pub footer: u64,
+    /// The digest.
+    pub digest: u64,
+    /// The Parquet footer and page index, for other readers.
+    pub parquet_footer: u64,
+}
+
+impl PartBytes {
+    /// Both dictionaries, postings and the hot footer: what searching needs beside the columns.
+    pub fn index(&self) -> u64 {
+        self.text_dictionary + self.exact_dictionary + self.postings + self.footer + self.digest
+    }
+}
+
+/// Statistics of one physical column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnStats {
+    /// The column's physical name.
+    pub name: String,
+    /// Its smallest and largest value, both inside; `None` where all are null.
+    pub bounds: Option<(StatValue, StatValue)>,
+    /// How many rows are null.
+    pub nulls: u64,
+}
+
+/// A value of [`ColumnStats`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StatValue {
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A whole number.
+    Long(i64),
+    /// Another number.
+    Double(f64),
+    /// Microseconds since 1970-01-01 UTC.
+    Timestamp(i64),
+}
+
+/// Collects documents until they become a split.
+pub struct SplitWriter {
+    mapping: Mapping,
+    options: WriterOptions,
+    document: Document,
+    readings: Vec<Reading>,
+    /// The reading of each path of `document`, by type.
+    reading_of: Vec<[u16; 6]>,
+    touched: Vec<u16>,
+    values: Values,
+    source: Vec<Vec<u8>>,
+    source_bytes: u64,
+    rows: Vec<Row>,
+    numbers: Vec<u32>,
+}
+
+/// One reading of one field, as far as this split has it.
+struct Reading {
+    path: Arc<str>,
+    ty: ValueType,
+    dynamic: bool,
+    scalar: bool,
+    list: bool,
+    /// How many values the document being added has.
+    values_in_row: u32,
+}
+
+struct Row {
+    time: i64,
+    source_chunk: u32,
+    source_start: u32,
+    source_bytes: u32,
+    /// Where its numbers end.
+    numbers_end: u32,
+}
+
+impl SplitWriter {
+    /// A writer of documents of an index with this mapping.
+    pub fn new(mapping: Mapping, options: WriterOptions) -> Self {
+        SplitWriter {
+            mapping,
+            options,
+            document: Document::new(),
+            readings: Vec::new(),
+            reading_of: Vec::new(),
+            touched: Vec::new(),
+            values: Values::default(),
+            source: Vec::new(),
+            source_bytes: 0,
+            rows: Vec::new(),
+            numbers: Vec::new(),
+        }
+    }
+
+    /// Adds one JSON document. A refused document leaves the writer as it was. `Invalid` names what is
+    /// wrong with the document; `Exhausted` says that the writer must be sealed first.
+    pub fn add(&mut self, source: &[u8]) -> Result<()> {
+        parse_document(source, &self.mapping, &self.options.limits, &mut self.document)?;
+        self.check_room(source)?;
+        self.reading_of.resize(self.document.path_count(), [NO_READING; 6]);
+        self.add_values()?;
+        self.place_readings();
+        let (source_chunk, source_start) = self.keep_source(source);
+        self.rows.push(Row {
+            time: self.document.time_us.unwrap_or(NO_TIME),
+            source_chunk,
+            source_start,
+            source_bytes: source.len() as u32,
+            numbers_end: self.numbers.len() as u32,
+        });
+        Ok(())
+    }
+
+    /// How many documents there are.
+    pub fn rows(&self) -> u32 {
+        self.rows.len() as u32
+    }
+
+    /// Bytes of the documents as they came.
+    pub fn source_bytes(&self) -> u64 {
+        self.source_bytes
+    }
+
+    /// About how much memory is held.
+    pub fn memory_bytes(&self) -> u64 {
+        let source = self.source.iter().map(Vec::capacity).sum::<usize>();
+        let rows = self.rows.capacity() * size_of::<Row>() + self.numbers.capacity() * 4;
+        let fields = self.readings.capacity() * 96 + self.reading_of.capacity() * 12;
+        (source + rows + fields + self.values.memory_bytes() + self.document.memory_bytes()) as u64
+    }
+
+    /// Whether it is time to seal.
+    pub fn is_full(&self) -> bool {
+        self.rows.len() >= self.options.rows_max as usize
+            || self.source_bytes >= self.options.source_bytes_max
+            || self.memory_bytes() >= self.options.memory_bytes_max
+            || self.readings.len() >= READINGS_FULL
+            || self.numbers.len() >= 1 << 31
+    }
+
+    /// The mapping as the documents so far made it.
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Writes the split. `Invalid` where there is no document, `Unavailable` where `out` fails.
+    pub fn seal(self, out: &mut (impl Write + Send)) -> Result<Sealed> {
+        if self.rows.is_empty() {
+            return Err(Error::invalid("a split of no document cannot be written"));
+        }
+        seal::seal(self, out)
+    }
+
+    fn check_room(&self, source: &[u8]) -> Result<()> {
+        let values = self.document.values().len();
+        let has_room = self.readings.len() + values < usize::from(NO_READING)
+            || self.new_readings() + self.readings.len() < usize::from(NO_READING);
+        if !has_room
+            || self.numbers.len() + values >= u32::MAX as usize
+            || self.values.len() + values >= u32::MAX as usize
+        {
+            return Err(Error::exhausted("the split has no room for another document: seal it first"));
+        }
+        if source.len() > TEXT_BYTES_MAX + 1 {
+            return Err(Error::invalid(format!("the document has {} bytes, over 16 MiB", source.len())));
+        }
+        Ok(())
+    }
+
+    /// How many readings the document has that no document before it had.
+    fn new_readings(&self) -> usize {
+        let unknown = |path: u32, ty: ValueType| {
+            self.reading_of.get(path as usize).is_none_or(|types| types[ty as usize] == NO_READING)
+        };
+        let all = self.document.values().map(|(path, value)| (path.0, type_of(&value)));
+        all.filter(|(path, ty)| unknown(*path, *ty)).collect::<std::collections::HashSet<_>>().len()
+    }
+
+    fn add_values(&mut self) -> Result<()> {
+        self.touched.clear();
+        for (path, value) in self.document.values() {
+            let slot = &mut self.reading_of[path.0 as usize][type_of(&value) as usize];
+            if *slot == NO_READING {
+                *slot = self.readings.len() as u16;
+                let path = self.document.path(path).into();
+                let (dynamic, scalar, list) = (false, false, false);
+                self.readings.push(Reading {
+                    path,
+                    ty: type_of(&value),
+                    dynamic,
+                    scalar,
+                    list,
+                    values_in_row: 0,
+                });
+            }
+            let reading = &mut self.readings[usize::from(*slot)];
+            if reading.values_in_row == 0 {
+                self.touched.push(*slot);
+            }
+            reading.values_in_row += 1;
+            self.numbers.push(self.values.intern(*slot, &value));
+        }
+        Ok(())
+    }
+
+    /// Tells the mapping of readings that became scalar or list with this document.
+    fn place_readings(&mut self) {
+        for number in &self.touched {
+            let reading = &mut self.readings[usize::from(*number)];
+            let list = std::mem::take(&mut reading.values_in_row) > 1;
+            let known = if list { &mut reading.list } else { &mut reading.scalar };
+            if !std::mem::replace(known, true) {
+                reading.dynamic = self.mapping.place(&reading.path, reading.ty, list) == Placement::Dynamic;
+            }
+        }
+    }
+
+    /// Copies the document's bytes to where they stay; says where.
+    fn keep_source(&mut self, source: &[u8]) -> (u32, u32) {
+        let fits = self.source.last().is_some_and(|chunk| chunk.len() + source.len() <= chunk.capacity());
+        if !fits {
+            self.source.push(Vec::with_capacity(source.len().max(SOURCE_CHUNK_BYTES)));
+        }
+        self.source_bytes += source.len() as u64;
+        let number = self.source.len().saturating_sub(1);
+        let start = self.source.last_mut().map_or(0, |chunk| {
+            chunk.extend_from_slice(source);
+            chunk.len() - source.len()
+        });
+        (number as u32, start as u32)
+    }
+
+    fn source_of(&self, row: &Row) -> &[u8] {
+        let start = row.source_start as usize;
+        &self.source[row.source_chunk as usize][start..start + row.source_bytes as usize]
+    }
+}
+
+impl std::fmt::Debug for SplitWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SplitWriter").field("rows", &self.rows()).finish_non_exhaustive()
+    }
+}
+
+/// Bounds as statistics of a column of `ty`.
+fn stat_values(ty: ValueType, bounds: Bounds) -> (StatValue, StatValue) {
+    match (ty, bounds) {
+        (ValueType::Boolean, Bounds::Long(min, max)) => {
+            (StatValue::Boolean(min != 0), StatValue::Boolean(max != 0))
+        }
+        (ValueType::Date, Bounds::Long(min, max)) => (StatValue::Timestamp(min), StatValue::Timestamp(max)),
+        (_, Bounds::Long(min, max)) => (StatValue::Long(min), StatValue::Long(max)),
+        (_, Bounds::Double(min, max)) => (StatValue::Double(min), StatValue::Double(max)),
+    }
+}
+
+pub(crate) fn cannot_write(e: std::io::Error) -> Error {
+    Error::unavailable("the split cannot be written").with_source(e)
+}
+
+#[cfg(test)]
+mod tests;

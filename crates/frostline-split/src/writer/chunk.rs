@@ -1,0 +1,543 @@
+//! Encodes one column of a split as one Parquet column chunk.
+//!
+//! Values arrive as (row, value number) pairs and distinct values in order, so that a dictionary is
+//! written without hashing and a stretch of nulls costs nothing. Pages end at whole rows: after
+//! [`PAGE_ROWS_MAX`] rows or about [`PAGE_BYTES`] of values, whichever comes first.
+
+use std::io::Write;
+
+use bytes::Bytes;
+use frostline_base::{Error, Result};
+use parquet::basic::{BoundaryOrder, Encoding, EncodingMask};
+use parquet::column::page::{CompressedPage, Page as ParquetPage, PageWriter};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder};
+use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
+use parquet::file::statistics::Statistics;
+use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::ColumnDescPtr;
+
+use crate::bytes_codec::checksum;
+use crate::columns::compression;
+use crate::footer::{Bounds, Chunk, ColumnKind, Page, PageBounds};
+use crate::mapping::ValueType;
+use crate::writer::encode::{RleEncoder, put_delta_packed};
+
+/// No page has more rows.
+pub(crate) const PAGE_ROWS_MAX: u32 = 20_000;
+/// A page is closed before it holds more bytes of values, unless its first row alone does.
+pub(crate) const PAGE_BYTES: usize = 96 << 10;
+/// Larger dictionaries make reading one row dear.
+const DICTIONARY_BYTES_MAX: usize = 256 << 10;
+/// Bounds of text in the Parquet page index are cut to this.
+const TEXT_BOUND_BYTES_MAX: usize = 64;
+
+/// What the values of a column physically are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Physical {
+    Boolean,
+    Int64,
+    Double,
+    Bytes,
+}
+
+impl Physical {
+    pub(crate) fn of(kind: ColumnKind) -> Physical {
+        match kind {
+            ColumnKind::Time => Physical::Int64,
+            ColumnKind::Source | ColumnKind::Dynamic => Physical::Bytes,
+            ColumnKind::Field { ty, .. } => match ty {
+                ValueType::Boolean => Physical::Boolean,
+                ValueType::Long | ValueType::Date => Physical::Int64,
+                ValueType::Double => Physical::Double,
+                ValueType::Ip | ValueType::Text => Physical::Bytes,
+            },
+        }
+    }
+}
+
+/// Gives the values that a column's numbers stand for.
+pub(crate) trait Cells {
+    fn bits(&self, _number: u32) -> u64 {
+        0
+    }
+    fn bytes(&self, _number: u32) -> &[u8] {
+        &[]
+    }
+}
+
+/// One column: value `numbers[i]` in row `rows[i]`, rows ascending.
+pub(crate) struct ColumnInput<'a> {
+    pub(crate) name: String,
+    pub(crate) kind: ColumnKind,
+    pub(crate) split_rows: u32,
+    pub(crate) rows: &'a [u32],
+    pub(crate) numbers: &'a [u32],
+    pub(crate) cells: &'a dyn Cells,
+    /// The distinct values, ascending, and where each number stands among them; numbers are then
+    /// places in it.
+    pub(crate) distinct: Option<usize>,
+    pub(crate) page_bytes_max: usize,
+}
+
+/// A column chunk ready for the file.
+pub(crate) struct EncodedChunk {
+    pub(crate) bytes: Bytes,
+    pub(crate) close: ColumnCloseResult,
+    pub(crate) chunk: Chunk,
+    pub(crate) bounds: Option<Bounds>,
+    pub(crate) nulls: u64,
+}
+
+/// Encodes columns, reusing its buffers.
+pub(crate) struct ChunkEncoder {
+    compressor: zstd::bulk::Compressor<'static>,
+    levels: Vec<u8>,
+    values: Vec<u8>,
+    body: Vec<u8>,
+    packed: Vec<u8>,
+    whole: Vec<i64>,
+}
+
+/// A page while its rows are known but not yet encoded: rows `start..end` hold values `first..last`.
+struct PageCut {
+    rows: (u32, u32),
+    values: (usize, usize),
+}
+
+impl ChunkEncoder {
+    pub(crate) fn new(zstd_level: i32) -> Result<Self> {
+        let compressor = zstd::bulk::Compressor::new(zstd_level).map_err(crate::writer::cannot_write)?;
+        let (levels, values, body, packed, whole) = Default::default();
+        Ok(ChunkEncoder { compressor, levels, values, body, packed, whole })
+    }
+
+    /// Encodes a column that will stand at byte `offset` of the file.
+    pub(crate) fn encode(
+        &mut self,
+        input: &ColumnInput<'_>,
+        column: &ColumnDescPtr,
+        offset: u64,
+    ) -> Result<EncodedChunk> {
+        let physical = Physical::of(input.kind);
+        let dictionary = input.distinct.filter(|distinct| pays(input, physical, *distinct));
+        let mut sink = TrackedWrite::new(Vec::new());
+        let mut pages = SerializedPageWriter::new(&mut sink);
+        let mut uncompressed = 0u64;
+        let mut dictionary_page = None;
+        if let Some(distinct) = dictionary {
+            self.values.clear();
+            for number in 0..distinct as u32 {
+                put_plain(&mut self.values, input.cells, physical, number);
+            }
+            let body = std::mem::take(&mut self.values);
+            let buf = self.compress(&body)?;
+            let (num_values, encoding) = (distinct as u32, Encoding::PLAIN);
+            let page = ParquetPage::DictionaryPage { buf, num_values, encoding, is_sorted: false };
+            let spec = pages.write_page(CompressedPage::new(page, body.len())).map_err(internal)?;
+            self.values = body;
+            uncompressed += spec.uncompressed_size as u64;
+            dictionary_page = Some(spec.compressed_size as u32);
+        }
+        let encoding = match (physical, dictionary) {
+            (_, Some(_)) => Encoding::RLE_DICTIONARY,
+            (Physical::Int64, None) => Encoding::DELTA_BINARY_PACKED,
+            _ => Encoding::PLAIN,
+        };
+        let cuts = cut_pages(input, physical, dictionary.is_some());
+        let mut sizes = Vec::with_capacity(cuts.len());
+        for cut in &cuts {
+            let num_values = self.encode_page(input, cut, physical, dictionary);
+            let body = std::mem::take(&mut self.body);
+            let buf = self.compress(&body)?;
+            let (def_level_encoding, rep_level_encoding) = (Encoding::RLE, Encoding::RLE);
+            let page = ParquetPage::DataPage {
+                buf,
+                num_values,
+                encoding,
+                def_level_encoding,
+                rep_level_encoding,
+                statistics: None,
+            };
+            let spec = pages.write_page(CompressedPage::new(page, body.len())).map_err(internal)?;
+            self.body = body;
+            uncompressed += spec.uncompressed_size as u64;
+            sizes.push((spec.compressed_size as u32, num_values));
+        }
+        sink.flush().map_err(crate::writer::cannot_write)?;
+        let bytes = Bytes::from(sink.into_inner().map_err(internal)?);
+        let chunk = chunk_of(input, offset, &bytes, dictionary_page, &cuts, &sizes, physical)?;
+        finish(input, column, physical, encoding, bytes, chunk, &cuts, &sizes, uncompressed)
+    }
+
+    fn compress(&mut self, body: &[u8]) -> Result<Bytes> {
+        self.packed.clear();
+        self.packed.reserve(zstd::zstd_safe::compress_bound(body.len()));
+        self.compressor.compress_to_buffer(body, &mut self.packed).map_err(crate::writer::cannot_write)?;
+        Ok(Bytes::copy_from_slice(&self.packed))
+    }
+
+    /// Builds the body of a page; says how many values it holds, nulls and empty rows included.
+    fn encode_page(
+        &mut self,
+        input: &ColumnInput<'_>,
+        cut: &PageCut,
+        physical: Physical,
+        dictionary: Option<usize>,
+    ) -> u32 {
+        let (rows, numbers) =
+            (&input.rows[cut.values.0..cut.values.1], &input.numbers[cut.values.0..cut.values.1]);
+        self.body.clear();
+        let count = if is_list(input.kind) {
+            self.put_list_levels(rows, cut.rows)
+        } else {
+            self.put_scalar_levels(rows, cut.rows)
+        };
+        match (dictionary, physical) {
+            (Some(distinct), _) => {
+                let bits = (distinct as u32).saturating_sub(1).checked_ilog2().map_or(1, |log| log + 1);
+                self.body.push(bits as u8);
+                let mut indices = RleEncoder::new(bits);
+                numbers.iter().for_each(|number| indices.push(*number, 1, &mut self.body));
+                indices.finish(&mut self.body);
+            }
+            (None, Physical::Int64) => {
+                self.whole.clear();
+                self.whole.extend(numbers.iter().map(|number| input.cells.bits(*number) as i64));
+                put_delta_packed(&self.whole, &mut self.body);
+            }
+            (None, Physical::Boolean) => {
+                for eight in numbers.chunks(8) {
+                    let bits =
+                        eight.iter().rev().fold(0, |bits, n| bits << 1 | (input.cells.bits(*n) & 1) as u8);
+                    self.body.push(bits);
+                }
+            }
+            (None, _) => numbers.iter().for_each(|n| put_plain(&mut self.body, input.cells, physical, *n)),
+        }
+        count
+    }
+
+    fn put_scalar_levels(&mut self, rows: &[u32], (start, end): (u32, u32)) -> u32 {
+        let mut present = RleEncoder::new(1);
+        self.levels.clear();
+        let mut next = start;
+        for row in rows {
+            if *row > next {
+                present.push(0, (row - next) as usize, &mut self.levels);
+            }
+            present.push(1, 1, &mut self.levels);
+            next = row + 1;
+        }
+        if end > next {
+            present.push(0, (end - next) as usize, &mut self.levels);
+        }
+        present.finish(&mut self.levels);
+        self.put_levels();
+        end - start
+    }
+
+    fn put_list_levels(&mut self, rows: &[u32], (start, end): (u32, u32)) -> u32 {
+        let (mut repeated, mut defined) = (RleEncoder::new(1), RleEncoder::new(2));
+        let mut definitions = Vec::new();
+        self.levels.clear();
+        let (mut next, mut count) = (start, 0);
+        for row in rows {
+            let again = *row < next;
+            if *row > next {
+                repeated.push(0, (row - next) as usize, &mut self.levels);
+                defined.push(0, (row - next) as usize, &mut definitions);
+                count += row - next;
+            }
+            repeated.push(u32::from(again), 1, &mut self.levels);
+            defined.push(3, 1, &mut definitions);
+            count += 1;
+            next = row + 1;
+        }
+        if end > next {
+            repeated.push(0, (end - next) as usize, &mut self.levels);
+            defined.push(0, (end - next) as usize, &mut definitions);
+            count += end - next;
+        }
+        repeated.finish(&mut self.levels);
+        defined.finish(&mut definitions);
+        self.put_levels();
+        self.levels = definitions;
+        self.put_levels();
+        count
+    }
+
+    fn put_levels(&mut self) {
+        self.body.extend_from_slice(&(self.levels.len() as u32).to_le_bytes());
+        self.body.extend_from_slice(&self.levels);
+    }
+}
+
+fn is_list(kind: ColumnKind) -> bool {
+    matches!(kind, ColumnKind::Dynamic | ColumnKind::Field { list: true, .. })
+}
+
+/// Whether a dictionary is worth its page.
+fn pays(input: &ColumnInput<'_>, physical: Physical, distinct: usize) -> bool {
+    if physical == Physical::Boolean
+        || distinct == 0
+        || distinct * 2 > input.numbers.len()
+        || distinct > 1 << 16
+    {
+        return false;
+    }
+    let mut bytes = 0;
+    for number in 0..distinct as u32 {
+        bytes += plain_bytes(input.cells, physical, number);
+        if bytes > DICTIONARY_BYTES_MAX {
+            return false;
+        }
+    }
+    true
+}
+
+fn plain_bytes(cells: &dyn Cells, physical: Physical, number: u32) -> usize {
+    match physical {
+        Physical::Boolean => 1,
+        Physical::Int64 | Physical::Double => 8,
+        Physical::Bytes => 4 + cells.bytes(number).len(),
+    }
+}
+
+fn put_plain(out: &mut Vec<u8>, cells: &dyn Cells, physical: Physical, number: u32) {
+    if physical == Physical::Bytes {
+        let bytes = cells.bytes(number);
+        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        out.extend_from_slice(bytes);
+    } else {
+        out.extend_from_slice(&cells.bits(number).to_le_bytes());
+    }
+}
+
+/// Where pages begin and end.
+fn cut_pages(input: &ColumnInput<'_>, physical: Physical, dictionary: bool) -> Vec<PageCut> {
+    let mut cuts = Vec::new();
+    let (mut start, mut first, mut at, mut bytes) = (0u32, 0usize, 0usize, 0usize);
+    while at < input.rows.len() {
+        let row = input.rows[at];
+        while row - start >= PAGE_ROWS_MAX {
+            cuts.push(PageCut { rows: (start, start + PAGE_ROWS_MAX), values: (first, at) });
+            (start, first, bytes) = (start + PAGE_ROWS_MAX, at, 0);
+        }
+        let mut end = at;
+        let mut row_bytes = 0;
+        while end < input.rows.len() && input.rows[end] == row {
+            row_bytes += if dictionary { 2 } else { plain_bytes(input.cells, physical, input.numbers[end]) };
+            end += 1;
+        }
+        if bytes > 0 && bytes + row_bytes > input.page_bytes_max {
+            cuts.push(PageCut { rows: (start, row), values: (first, at) });
+            (start, first, bytes) = (row, at, 0);
+        }
+        bytes += row_bytes;
+        at = end;
+    }
+    while start < input.split_rows {
+        let end = input.split_rows.min(start.saturating_add(PAGE_ROWS_MAX));
+        cuts.push(PageCut { rows: (start, end), values: (first, at) });
+        (start, first) = (end, at);
+    }
+    cuts
+}
+
+fn bounds_of(input: &ColumnInput<'_>, physical: Physical, cut: &PageCut) -> Option<Bounds> {
+    let numbers = &input.numbers[cut.values.0..cut.values.1];
+    let whole = || numbers.iter().map(|number| input.cells.bits(*number) as i64);
+    let fraction = || numbers.iter().map(|number| f64::from_bits(input.cells.bits(*number)));
+    match physical {
+        Physical::Int64 | Physical::Boolean => Some(Bounds::Long(whole().min()?, whole().max()?)),
+        Physical::Double => {
+            let (min, max) = (fraction().reduce(f64::min)?, fraction().reduce(f64::max)?);
+            // Zero has two signs and Parquet wants the bounds to hold both.
+            let min = if min == 0.0 { -0.0 } else { min };
+            Some(Bounds::Double(min, if max == 0.0 { 0.0 } else { max }))
+        }
+        Physical::Bytes => None,
+    }
+}
+
+/// Checksums the pages and says where they are.
+fn chunk_of(
+    input: &ColumnInput<'_>,
+    offset: u64,
+    bytes: &[u8],
+    dictionary: Option<u32>,
+    cuts: &[PageCut],
+    sizes: &[(u32, u32)],
+    physical: Physical,
+) -> Result<Chunk> {
+    let mut rest = bytes;
+    let mut page = |bytes: u32, rows: u32| -> Result<Page> {
+        let (held, after) = rest
+            .split_at_checked(bytes as usize)
+            .ok_or_else(|| Error::internal("a column chunk is shorter than its pages"))?;
+        rest = after;
+        Ok(Page { bytes, rows, checksum: checksum(held) })
+    };
+    let dictionary = dictionary.map(|bytes| page(bytes, 0)).transpose()?;
+    let pages = cuts.iter().zip(sizes).map(|(cut, (bytes, _))| page(*bytes, cut.rows.1 - cut.rows.0));
+    let pages = pages.collect::<Result<Vec<_>>>()?;
+    let kept = matches!(physical, Physical::Int64 | Physical::Double);
+    let bounds = cuts
+        .iter()
+        .filter(|_| kept)
+        .map(|cut| PageBounds { rows: cut.rows.0..cut.rows.1, values: bounds_of(input, physical, cut) });
+    let bounds = bounds.collect();
+    Ok(Chunk { name: input.name.clone(), kind: input.kind, offset, dictionary, pages, bounds })
+}
+
+/// The chunk with the metadata that other Parquet readers go by.
+fn finish(
+    input: &ColumnInput<'_>,
+    column: &ColumnDescPtr,
+    physical: Physical,
+    encoding: Encoding,
+    bytes: Bytes,
+    chunk: Chunk,
+    cuts: &[PageCut],
+    sizes: &[(u32, u32)],
+    uncompressed: u64,
+) -> Result<EncodedChunk> {
+    let values: u64 = sizes.iter().map(|(_, values)| u64::from(*values)).sum();
+    let nulls = values - input.numbers.len() as u64;
+    let first_page = chunk.dictionary_bytes() as i64;
+    let mut encodings = vec![Encoding::RLE, encoding];
+    encodings.extend(chunk.dictionary.as_ref().map(|_| Encoding::PLAIN));
+    let whole = PageCut { rows: (0, input.split_rows), values: (0, input.numbers.len()) };
+    let bounds = bounds_of(input, physical, &whole);
+    let mut metadata = ColumnChunkMetaData::builder(column.clone())
+        .set_compression(compression())
+        .set_encodings_mask(EncodingMask::new_from_encodings(encodings.iter()))
+        .set_num_values(values as i64)
+        .set_total_compressed_size(bytes.len() as i64)
+        .set_total_uncompressed_size(uncompressed as i64)
+        .set_data_page_offset(first_page)
+        .set_dictionary_page_offset(chunk.dictionary.as_ref().map(|_| 0));
+    if let Some(statistics) = statistics(physical, bounds, nulls) {
+        metadata = metadata.set_statistics(statistics);
+    }
+    let column_index = if input.kind == ColumnKind::Source {
+        None
+    } else {
+        column_index(input, physical, column, cuts, sizes)?
+    };
+    let close = ColumnCloseResult {
+        bytes_written: bytes.len() as u64,
+        rows_written: u64::from(input.split_rows),
+        metadata: metadata.build().map_err(internal)?,
+        bloom_filter: None,
+        column_index,
+        offset_index: Some(offset_index(first_page, cuts, sizes)),
+    };
+    Ok(EncodedChunk { bytes, close, chunk, bounds, nulls })
+}
+
+fn statistics(physical: Physical, bounds: Option<Bounds>, nulls: u64) -> Option<Statistics> {
+    let nulls = Some(nulls);
+    match (physical, bounds) {
+        (Physical::Boolean, Some(Bounds::Long(min, max))) => {
+            Some(Statistics::boolean(Some(min != 0), Some(max != 0), None, nulls, false))
+        }
+        (Physical::Int64, Some(Bounds::Long(min, max))) => {
+            Some(Statistics::int64(Some(min), Some(max), None, nulls, false))
+        }
+        (_, Some(Bounds::Double(min, max))) => {
+            Some(Statistics::double(Some(min), Some(max), None, nulls, false))
+        }
+        _ => None,
+    }
+}
+
+fn offset_index(first_page: i64, cuts: &[PageCut], sizes: &[(u32, u32)]) -> OffsetIndexMetaData {
+    let mut offset = first_page;
+    let locations = cuts.iter().zip(sizes).map(|(cut, (bytes, _))| {
+        let (compressed_page_size, first_row_index) = (*bytes as i32, i64::from(cut.rows.0));
+        let location = PageLocation { offset, compressed_page_size, first_row_index };
+        offset += i64::from(*bytes);
+        location
+    });
+    OffsetIndexMetaData { page_locations: locations.collect(), unencoded_byte_array_data_bytes: None }
+}
+
+fn column_index(
+    input: &ColumnInput<'_>,
+    physical: Physical,
+    column: &ColumnDescPtr,
+    cuts: &[PageCut],
+    sizes: &[(u32, u32)],
+) -> Result<Option<parquet::file::page_index::column_index::ColumnIndexMetaData>> {
+    let mut index = ColumnIndexBuilder::new(column.physical_type());
+    for (cut, (_, values)) in cuts.iter().zip(sizes) {
+        let present = cut.values.1 - cut.values.0;
+        let nulls = i64::from(*values) - present as i64;
+        if present == 0 {
+            index.append(true, Vec::new(), Vec::new(), nulls);
+            continue;
+        }
+        let bounds = match bounds_of(input, physical, cut) {
+            Some(Bounds::Long(min, max)) if physical == Physical::Boolean => {
+                Some((vec![min as u8], vec![max as u8]))
+            }
+            Some(Bounds::Long(min, max)) => Some((min.to_le_bytes().to_vec(), max.to_le_bytes().to_vec())),
+            Some(Bounds::Double(min, max)) => Some((min.to_le_bytes().to_vec(), max.to_le_bytes().to_vec())),
+            None => text_bounds(input, cut),
+        };
+        let Some((min, max)) = bounds else { return Ok(None) };
+        index.append(false, min, max, nulls);
+    }
+    let order =
+        if input.kind == ColumnKind::Time { BoundaryOrder::ASCENDING } else { BoundaryOrder::UNORDERED };
+    index.set_boundary_order(order);
+    index.build().map(Some).map_err(internal)
+}
+
+/// Bounds of texts, cut short where they are long; `None` where no short upper bound exists.
+fn text_bounds(input: &ColumnInput<'_>, cut: &PageCut) -> Option<(Vec<u8>, Vec<u8>)> {
+    let numbers = || input.numbers[cut.values.0..cut.values.1].iter();
+    let (min, max) = if input.distinct.is_some() {
+        // Numbers of distinct values are in the values' order.
+        (input.cells.bytes(*numbers().min()?), input.cells.bytes(*numbers().max()?))
+    } else {
+        let bytes = || numbers().map(|number| input.cells.bytes(*number));
+        (bytes().min()?, bytes().max()?)
+    };
+    Some((lower_bound(min), upper_bound(max)?))
+}
+
+fn cut_text(text: &[u8]) -> &str {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    &text[..text.floor_char_boundary(TEXT_BOUND_BYTES_MAX)]
+}
+
+fn lower_bound(text: &[u8]) -> Vec<u8> {
+    cut_text(text).as_bytes().to_vec()
+}
+
+/// The text, or where it is long the least shorter text above all that start like it.
+fn upper_bound(text: &[u8]) -> Option<Vec<u8>> {
+    if text.len() <= TEXT_BOUND_BYTES_MAX {
+        return Some(text.to_vec());
+    }
+    let mut short = cut_text(text).to_owned();
+    while let Some(last) = short.pop() {
+        let above = char::from_u32(u32::from(last) + 1);
+        if let Some(above) = above.filter(|c| c.len_utf8() == last.len_utf8()) {
+            short.push(above);
+            return Some(short.into_bytes());
+        }
+    }
+    None
+}
+
+pub(crate) fn internal(e: ParquetError) -> Error {
+    match e {
+        ParquetError::External(cause) => Error::unavailable("the split cannot be written").with_source(cause),
+        other => Error::internal("the Parquet writer refused a column").with_source(other),
+    }
+}

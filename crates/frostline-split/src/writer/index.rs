@@ -1,0 +1,381 @@
+//! Builds what is found by: postings of tokens and of whole values, and who has a value at all.
+//!
+//! One reading of one field at a time: its rows are grouped by value, its values by token, and the
+//! postings of a token are the union of those of its values. Entries of the exact dictionary come out
+//! in order and are packed at once; tokens are kept and sorted at the end, for the text dictionary is
+//! ordered by token before field.
+
+use std::io::Write;
+
+use frostline_base::{ByteRange, Result};
+use hashbrown::HashTable;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::dictionary::{DictionaryWriter, PostingsSink, ip_key, put_exact_key, put_text_key};
+use crate::mapping::ValueType;
+use crate::postings::INLINE_BYTES_MAX;
+use crate::tokenizer::Tokenizer;
+use crate::values::{parse_ip, value_token};
+use crate::writer::values::Values;
+
+/// The hot footer holds a list for each reading, so only short ones are in it.
+const EXISTS_INLINE_BYTES_MAX: usize = 16;
+
+/// The rows of one reading of one field: value `numbers[i]` of `distinct` in row `rows[i]`.
+pub(crate) struct ReadingRows<'a> {
+    pub(crate) field: u16,
+    pub(crate) ty: ValueType,
+    pub(crate) rows: &'a [u32],
+    pub(crate) numbers: &'a [u32],
+    /// The values, ascending.
+    pub(crate) distinct: &'a [u32],
+    pub(crate) values: &'a Values,
+}
+
+/// Groups of numbers: group `g` is `members[starts[g]..starts[g + 1]]`.
+#[derive(Default)]
+pub(crate) struct Groups {
+    starts: Vec<u32>,
+    members: Vec<u32>,
+}
+
+impl Groups {
+    /// Groups `members` by `keys`, which are below `groups`; members of a group keep their order, and
+    /// one that repeats is kept once.
+    pub(crate) fn fill(&mut self, groups: usize, keys: &[u32], members: impl Iterator<Item = u32>) {
+        self.starts.clear();
+        self.starts.resize(groups + 1, 0);
+        for key in keys {
+            self.starts[*key as usize + 1] += 1;
+        }
+        for group in 0..groups {
+            self.starts[group + 1] += self.starts[group];
+        }
+        self.members.clear();
+        self.members.resize(keys.len(), 0);
+        let mut ends: Vec<u32> = self.starts[..groups].to_vec();
+        for (key, member) in keys.iter().zip(members) {
+            let end = &mut ends[*key as usize];
+            let is_first = *end == self.starts[*key as usize];
+            if is_first || self.members[*end as usize - 1] != member {
+                self.members[*end as usize] = member;
+                *end += 1;
+            }
+        }
+        self.close_gaps(&ends);
+    }
+
+    /// Members that repeated left room at the ends of their groups.
+    fn close_gaps(&mut self, ends: &[u32]) {
+        let mut at = 0usize;
+        for (group, end) in ends.iter().enumerate() {
+            let (start, end) = (self.starts[group] as usize, *end as usize);
+            self.starts[group] = at as u32;
+            if start != at {
+                self.members.copy_within(start..end, at);
+            }
+            at += end - start;
+        }
+        if let Some(last) = self.starts.last_mut() {
+            *last = at as u32;
+        }
+        self.members.truncate(at);
+    }
+
+    pub(crate) fn get(&self, group: usize) -> &[u32] {
+        &self.members[self.starts[group] as usize..self.starts[group + 1] as usize]
+    }
+}
+
+/// Unites lists of rows, reusing its buffers.
+struct Union {
+    bits: Vec<u64>,
+    rows: Vec<u32>,
+}
+
+impl Union {
+    fn new(split_rows: u32) -> Self {
+        Union { bits: vec![0; split_rows.div_ceil(64) as usize], rows: Vec::new() }
+    }
+
+    /// The rows that are in any of the groups of `rows` that `members` names.
+    fn of<'a>(&'a mut self, members: &[u32], rows: &'a Groups) -> &'a [u32] {
+        if let [only] = members {
+            return rows.get(*only as usize);
+        }
+        let total: usize = members.iter().map(|member| rows.get(*member as usize).len()).sum();
+        self.rows.clear();
+        // Reading back the bitmap costs a step for each of its words, sorting some for each row.
+        if total >= self.bits.len() / 4 {
+            self.unite_bits(members, rows);
+        } else {
+            members.iter().for_each(|member| self.rows.extend_from_slice(rows.get(*member as usize)));
+            self.rows.sort_unstable();
+            self.rows.dedup();
+        }
+        &self.rows
+    }
+
+    fn unite_bits(&mut self, members: &[u32], rows: &Groups) {
+        for member in members {
+            for row in rows.get(*member as usize) {
+                self.bits[*row as usize / 64] |= 1 << (row % 64);
+            }
+        }
+        for (word, bits) in self.bits.iter_mut().enumerate() {
+            let mut left = std::mem::take(bits);
+            while left != 0 {
+                self.rows.push(word as u32 * 64 + left.trailing_zeros());
+                left &= left - 1;
+            }
+        }
+    }
+}
+
+/// A token of a field and where its encoded postings are.
+struct TokenEntry {
+    /// The token's first bytes as a number that sorts like them.
+    head: u64,
+    key: u32,
+    postings: u64,
+    field: u16,
+    key_bytes: u16,
+    postings_bytes: u16,
+}
+
+/// The tokens of one reading while they are being counted.
+#[derive(Default)]
+struct Tokens {
+    text: Vec<u8>,
+    /// Where each ends, its hash, and the last value that had it.
+    entries: Vec<(u32, u32, u32)>,
+    table: HashTable<u32>,
+}
+
+impl Tokens {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.entries.clear();
+        self.table.clear();
+    }
+
+    fn get(&self, token: u32) -> &[u8] {
+        token_at(&self.text, &self.entries, token)
+    }
+
+    /// The number of `token`, and whether `value` has it for the first time.
+    fn intern(&mut self, token: &str, value: u32) -> (u32, bool) {
+        let hash = xxh3_64(token.as_bytes());
+        let same = |n: &u32| {
+            self.entries[*n as usize].1 == hash as u32
+                && token_at(&self.text, &self.entries, *n) == token.as_bytes()
+        };
+        if let Some(known) = self.table.find(hash, same) {
+            let last = &mut self.entries[*known as usize].2;
+            let is_new = std::mem::replace(last, value) != value;
+            return (*known, is_new);
+        }
+        let number = self.entries.len() as u32;
+        self.text.extend_from_slice(token.as_bytes());
+        self.entries.push((self.text.len() as u32, hash as u32, value));
+        let (text, entries) = (&self.text, &self.entries);
+        self.table.insert_unique(hash, number, |n| xxh3_64(token_at(text, entries, *n)));
+        (number, true)
+    }
+}
+
+fn token_at<'a>(text: &'a [u8], entries: &[(u32, u32, u32)], token: u32) -> &'a [u8] {
+    let start = token.checked_sub(1).map_or(0, |before| entries[before as usize].0);
+    &text[start as usize..entries[token as usize].0 as usize]
+}
+
+/// Collects the index of a split.
+pub(crate) struct IndexWriter<'a, W> {
+    sink: PostingsSink<'a, W>,
+    exact: DictionaryWriter,
+    entries: Vec<TokenEntry>,
+    keys: Vec<u8>,
+    postings: Vec<u8>,
+    rows_of_value: Groups,
+    values_of_token: Groups,
+    tokens: Tokens,
+    tokenizer: Tokenizer,
+    token_stream: Vec<u32>,
+    value_ends: Vec<u32>,
+    union: Union,
+    exists: Vec<u32>,
+}
+
+impl<'a, W: Write> IndexWriter<'a, W> {
+    pub(crate) fn new(sink: PostingsSink<'a, W>, split_rows: u32, zstd_level: i32) -> Result<Self> {
+        Ok(IndexWriter {
+            sink,
+            exact: DictionaryWriter::new(zstd_level)?,
+            entries: Vec::new(),
+            keys: Vec::new(),
+            postings: Vec::new(),
+            rows_of_value: Groups::default(),
+            values_of_token: Groups::default(),
+            tokens: Tokens::default(),
+            tokenizer: Tokenizer::new(),
+            token_stream: Vec::new(),
+            value_ends: Vec::new(),
+            union: Union::new(split_rows),
+            exists: Vec::new(),
+        })
+    }
+
+    /// Adds a reading; readings come in the order of their field numbers. Returns the encoded postings
+    /// of the rows that have a value, and how many they are.
+    pub(crate) fn add(&mut self, reading: &ReadingRows<'_>) -> Result<(Vec<u8>, u32)> {
+        self.rows_of_value.fill(reading.distinct.len(), reading.numbers, reading.rows.iter().copied());
+        match reading.ty {
+            ValueType::Text | ValueType::Ip => {
+                self.add_exact(reading)?;
+                self.add_tokens(reading)?;
+            }
+            ValueType::Long | ValueType::Boolean => self.add_tokens(reading)?,
+            ValueType::Double | ValueType::Date => {}
+        }
+        self.exists.clear();
+        self.exists.extend_from_slice(reading.rows);
+        self.exists.dedup();
+        let mut encoded = Vec::new();
+        self.sink.put(&mut encoded, &self.exists, EXISTS_INLINE_BYTES_MAX)?;
+        Ok((encoded, self.exists.len() as u32))
+    }
+
+    /// The rows of value `number` of the reading added last, ascending and unique.
+    pub(crate) fn rows_of_value(&self, number: usize) -> &[u32] {
+        self.rows_of_value.get(number)
+    }
+
+    fn add_exact(&mut self, reading: &ReadingRows<'_>) -> Result<()> {
+        let (keys, order) = exact_keys(reading);
+        let mut postings = Vec::new();
+        let mut members = Vec::new();
+        let mut at = 0;
+        while let Some(first) = order.get(at) {
+            let key = keys.get(*first);
+            members.clear();
+            // Several spellings of one address, or texts that even a long hash cannot tell apart.
+            members.extend(order[at..].iter().take_while(|number| keys.get(**number) == key));
+            at += members.len();
+            postings.clear();
+            let rows = self.union.of(&members, &self.rows_of_value);
+            self.sink.put(&mut postings, rows, INLINE_BYTES_MAX)?;
+            self.exact.add(key, &postings)?;
+        }
+        Ok(())
+    }
+
+    fn add_tokens(&mut self, reading: &ReadingRows<'_>) -> Result<()> {
+        self.collect_tokens(reading);
+        let (stream, ends) = (&self.token_stream, &self.value_ends);
+        let owners = ends.iter().enumerate().flat_map(|(value, end)| {
+            let start = value.checked_sub(1).map_or(0, |before| ends[before]);
+            std::iter::repeat_n(value as u32, (*end - start) as usize)
+        });
+        self.values_of_token.fill(self.tokens.entries.len(), stream, owners);
+        for token in 0..self.tokens.entries.len() as u32 {
+            let rows = self.union.of(self.values_of_token.get(token as usize), &self.rows_of_value);
+            let (key, postings) = (self.keys.len() as u32, self.postings.len() as u64);
+            self.sink.put(&mut self.postings, rows, INLINE_BYTES_MAX)?;
+            let text = self.tokens.get(token);
+            self.keys.extend_from_slice(text);
+            self.entries.push(TokenEntry {
+                head: head(text),
+                key,
+                postings,
+                field: reading.field,
+                key_bytes: text.len() as u16,
+                postings_bytes: (self.postings.len() as u64 - postings) as u16,
+            });
+        }
+        Ok(())
+    }
+
+    fn collect_tokens(&mut self, reading: &ReadingRows<'_>) {
+        self.tokens.clear();
+        self.token_stream.clear();
+        self.value_ends.clear();
+        let (tokens, stream) = (&mut self.tokens, &mut self.token_stream);
+        for (number, value) in reading.distinct.iter().enumerate() {
+            let mut emit = |token: &str| {
+                let (token, is_new) = tokens.intern(token, number as u32);
+                if is_new {
+                    stream.push(token);
+                }
+            };
+            if reading.ty == ValueType::Text {
+                self.tokenizer.tokenize(reading.values.text(*value), &mut emit);
+            } else if let Some(token) = value_token(&reading.values.value(*value, reading.ty)) {
+                emit(&token);
+            }
+            self.value_ends.push(stream.len() as u32);
+        }
+    }
+
+    /// The text dictionary in order, and the exact one as it stands; also where the postings are.
+    pub(crate) fn finish(
+        mut self,
+        zstd_level: i32,
+    ) -> Result<(DictionaryWriter, DictionaryWriter, ByteRange)> {
+        let keys = &self.keys;
+        let token = |e: &TokenEntry| &keys[e.key as usize..e.key as usize + usize::from(e.key_bytes)];
+        self.entries.sort_unstable_by(|a, b| {
+            a.head.cmp(&b.head).then_with(|| token(a).cmp(token(b))).then_with(|| a.field.cmp(&b.field))
+        });
+        let mut text = DictionaryWriter::new(zstd_level)?;
+        let mut key = Vec::new();
+        for entry in &self.entries {
+            key.clear();
+            put_text_key(&mut key, token(entry), entry.field);
+            let start = entry.postings as usize;
+            text.add(&key, &self.postings[start..start + usize::from(entry.postings_bytes)])?;
+        }
+        Ok((text, self.exact, self.sink.range()))
+    }
+}
+
+/// The token's first eight bytes, so that most comparisons read no further.
+fn head(token: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let bytes = token.len().min(8);
+    head[..bytes].copy_from_slice(&token[..bytes]);
+    u64::from_be_bytes(head)
+}
+
+/// Byte strings by number.
+#[derive(Default)]
+struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Keys {
+    fn get(&self, number: u32) -> &[u8] {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before as usize]);
+        &self.bytes[start as usize..self.ends[number as usize] as usize]
+    }
+}
+
+/// The exact dictionary's key of each value, and the values in the order of their keys.
+fn exact_keys(reading: &ReadingRows<'_>) -> (Keys, Vec<u32>) {
+    let mut keys = Keys::default();
+    for value in reading.distinct {
+        let bytes = reading.values.bytes(*value);
+        match reading.ty {
+            ValueType::Ip => {
+                let address = parse_ip(reading.values.text(*value)).unwrap_or_default();
+                keys.bytes.extend_from_slice(&ip_key(&address, reading.field));
+            }
+            _ => put_exact_key(&mut keys.bytes, bytes, reading.field),
+        }
+        keys.ends.push(keys.bytes.len() as u32);
+    }
+    let mut order: Vec<u32> = (0..reading.distinct.len() as u32).collect();
+    // Nearly in order already: only long texts and addresses move.
+    order.sort_by(|a, b| keys.get(*a).cmp(keys.get(*b)));
+    (keys, order)
+}

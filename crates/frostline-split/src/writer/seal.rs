@@ -1,0 +1,578 @@
+//! Turns collected documents into the bytes of a split, front to back.
+
+use std::cmp::Ordering;
+use std::io::Write;
+use std::sync::Arc;
+
+use arrow::datatypes::{Field as ArrowField, Schema};
+use frostline_base::{ByteRange, Result};
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+
+use crate::columns::{TextAs, arrow_type};
+use crate::dictionary::PostingsSink;
+use crate::digest::{
+    BUCKET_US, CELLS_MAX, DigestValue, DigestWriter, Numbers, VALUES_MAX, ValueCount, ValueCounts, count_by,
+};
+use crate::document::Value;
+use crate::footer::{Chunk, ColumnKind, FORMAT_VERSION, Footer, SplitField};
+use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
+use crate::values::number_text;
+use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, PAGE_BYTES, internal};
+use crate::writer::index::{IndexWriter, ReadingRows};
+use crate::writer::values::Values;
+use crate::writer::{ColumnStats, NO_TIME, PartBytes, Sealed, SplitWriter, cannot_write, stat_values};
+
+/// The key-value metadata of the Parquet footer that names the format's version.
+const VERSION_KEY: &str = "frostline.split.version";
+/// The key-value metadata that says where the hot footer is, as `start..end`.
+const FOOTER_KEY: &str = "frostline.split.footer";
+
+const MAGIC_BYTES: u64 = 4;
+
+pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result<Sealed> {
+    let (arranged, writer) = Arranged::new(writer);
+    let columns = plan_columns(&arranged);
+    let mut file = open_file(out, &columns, &arranged, &writer)?;
+    let (chunks, column_stats) = write_columns(&mut file, &columns, &arranged, &writer)?;
+    let index_start = file.bytes_written() as u64;
+    let (mut footer, parts_of_index) = write_index(&mut file, index_start, chunks, arranged, &writer)?;
+    let start = file.bytes_written() as u64;
+    let hot = footer.encode(writer.options.zstd_level)?;
+    file.write_all(&hot).map_err(cannot_write)?;
+    let range = start..file.bytes_written() as u64;
+    file.append_key_value_metadata(KeyValue::new(VERSION_KEY.to_owned(), FORMAT_VERSION.to_string()));
+    file.append_key_value_metadata(KeyValue::new(
+        FOOTER_KEY.to_owned(),
+        format!("{}..{}", range.start, range.end),
+    ));
+    file.finish().map_err(internal)?;
+    let bytes = file.bytes_written() as u64;
+    let chunks = std::mem::take(&mut footer.chunks);
+    let column_bytes = |source: bool| {
+        let wanted = chunks.iter().filter(|chunk| (chunk.kind == ColumnKind::Source) == source);
+        wanted.map(|chunk| chunk.range().end - chunk.range().start).sum()
+    };
+    let digest = footer.digest.len() as u64;
+    let parts = PartBytes {
+        source: column_bytes(true),
+        columns: column_bytes(false),
+        footer: hot.len() as u64 - digest,
+        digest,
+        parquet_footer: bytes - range.end,
+        ..parts_of_index
+    };
+    Ok(Sealed {
+        bytes,
+        footer: range,
+        rows: footer.rows,
+        rows_without_time: footer.rows_without_time,
+        times: footer.times,
+        mapping: writer.mapping,
+        column_stats,
+        source_bytes: writer.source_bytes,
+        parts,
+    })
+}
+
+/// The rows in their final order, their values grouped by reading.
+struct Arranged {
+    /// The place in the writer of each row.
+    order: Vec<u32>,
+    /// Times of the rows that have one, ascending.
+    times: Vec<i64>,
+    /// Readings in the order of their field numbers.
+    readings: Vec<ArrangedReading>,
+    rows: Vec<u32>,
+    numbers: Vec<u32>,
+}
+
+/// One reading: its values are `span` of the arranged rows and numbers.
+struct ArrangedReading {
+    path: Arc<str>,
+    ty: ValueType,
+    dynamic: bool,
+    span: std::ops::Range<usize>,
+    /// The distinct values, ascending; `numbers` are places in it.
+    distinct: Vec<u32>,
+    has_scalar: bool,
+    has_list: bool,
+}
+
+impl Arranged {
+    fn new(mut writer: SplitWriter) -> (Arranged, SplitWriter) {
+        writer.values.close();
+        let mut order: Vec<u32> = (0..writer.rows.len() as u32).collect();
+        order.sort_by_key(|row| writer.rows[*row as usize].time);
+        let times =
+            order.iter().map(|row| writer.rows[*row as usize].time).take_while(|time| *time != NO_TIME);
+        let times = times.collect();
+        let mut by_name: Vec<u16> = (0..writer.readings.len() as u16).collect();
+        by_name.sort_by(|a, b| {
+            let (a, b) = (&writer.readings[usize::from(*a)], &writer.readings[usize::from(*b)]);
+            a.path.cmp(&b.path).then(a.ty.cmp(&b.ty))
+        });
+        let spans = spans_of(&writer, &by_name);
+        let (rows, mut numbers) = scatter(&writer, &order, &by_name, &spans);
+        writer.numbers = Vec::new();
+        let mut place_of = vec![u32::MAX; writer.values.len()];
+        let readings = by_name.iter().zip(spans).map(|(reading, span)| {
+            let reading = &writer.readings[usize::from(*reading)];
+            let distinct =
+                number_distinct(&mut numbers[span.clone()], &writer.values, reading.ty, &mut place_of);
+            let (path, ty, dynamic) = (Arc::clone(&reading.path), reading.ty, reading.dynamic);
+            ArrangedReading {
+                path,
+                ty,
+                dynamic,
+                span,
+                distinct,
+                has_scalar: reading.scalar,
+                has_list: reading.list,
+            }
+        });
+        let readings = readings.collect();
+        (Arranged { order, times, readings, rows, numbers }, writer)
+    }
+
+    fn split_rows(&self) -> u32 {
+        self.order.len() as u32
+    }
+}
+
+/// Where the values of each reading go, by field number.
+fn spans_of(writer: &SplitWriter, by_name: &[u16]) -> Vec<std::ops::Range<usize>> {
+    let mut counts = vec![0usize; writer.readings.len()];
+    for number in &writer.numbers {
+        counts[usize::from(writer.values.reading(*number))] += 1;
+    }
+    let mut at = 0;
+    let spans = by_name.iter().map(|reading| {
+        let start = at;
+        at += counts[usize::from(*reading)];
+        start..at
+    });
+    spans.collect()
+}
+
+/// Rows and numbers of all values, grouped by reading, each group in row order.
+fn scatter(
+    writer: &SplitWriter,
+    order: &[u32],
+    by_name: &[u16],
+    spans: &[std::ops::Range<usize>],
+) -> (Vec<u32>, Vec<u32>) {
+    let mut next = vec![0usize; by_name.len()];
+    for (reading, span) in by_name.iter().zip(spans) {
+        next[usize::from(*reading)] = span.start;
+    }
+    let (mut rows, mut numbers) = (vec![0u32; writer.numbers.len()], vec![0u32; writer.numbers.len()]);
+    for (row, place) in order.iter().enumerate() {
+        let place = *place as usize;
+        let start = place.checked_sub(1).map_or(0, |before| writer.rows[before].numbers_end);
+        for number in &writer.numbers[start as usize..writer.rows[place].numbers_end as usize] {
+            let at = &mut next[usize::from(writer.values.reading(*number))];
+            (rows[*at], numbers[*at]) = (row as u32, *number);
+            *at += 1;
+        }
+    }
+    (rows, numbers)
+}
+
+/// Replaces value numbers by places among the distinct values in their order, which it returns.
+fn number_distinct(numbers: &mut [u32], values: &Values, ty: ValueType, place_of: &mut [u32]) -> Vec<u32> {
+    let mut distinct = Vec::new();
+    for number in numbers.iter() {
+        let place = &mut place_of[*number as usize];
+        if *place == u32::MAX {
+            *place = 0;
+            distinct.push(*number);
+        }
+    }
+    distinct.sort_unstable_by(|a, b| compare(values, ty, *a, *b));
+    for (place, number) in distinct.iter().enumerate() {
+        place_of[*number as usize] = place as u32;
+    }
+    numbers.iter_mut().for_each(|number| *number = place_of[*number as usize]);
+    distinct
+}
+
+fn compare(values: &Values, ty: ValueType, a: u32, b: u32) -> Ordering {
+    match ty {
+        ValueType::Boolean => values.bits(a).cmp(&values.bits(b)),
+        ValueType::Long | ValueType::Date => (values.bits(a) as i64).cmp(&(values.bits(b) as i64)),
+        ValueType::Double => f64::from_bits(values.bits(a)).total_cmp(&f64::from_bits(values.bits(b))),
+        ValueType::Ip | ValueType::Text => values.bytes(a).cmp(values.bytes(b)),
+    }
+}
+
+/// A column to be: its name, what it is, and which reading's.
+struct Column {
+    name: String,
+    kind: ColumnKind,
+}
+
+fn plan_columns(arranged: &Arranged) -> Vec<Column> {
+    let mut columns = vec![Column { name: TIME_COLUMN.to_owned(), kind: ColumnKind::Time }];
+    for (field, reading) in arranged.readings.iter().enumerate().filter(|(_, reading)| !reading.dynamic) {
+        let (field, ty) = (field as u16, reading.ty);
+        let lists = reading.has_scalar.then_some(false).into_iter().chain(reading.has_list.then_some(true));
+        columns.extend(lists.map(|list| Column {
+            name: Mapping::column_name(&reading.path, ty, list),
+            kind: ColumnKind::Field { field, ty, list },
+        }));
+    }
+    if arranged.readings.iter().any(|reading| reading.dynamic) {
+        columns.push(Column { name: DYNAMIC_COLUMN.to_owned(), kind: ColumnKind::Dynamic });
+    }
+    columns.push(Column { name: SOURCE_COLUMN.to_owned(), kind: ColumnKind::Source });
+    columns
+}
+
+type File<'a, W> = SerializedFileWriter<&'a mut W>;
+
+fn open_file<'a, W: Write + Send>(
+    out: &'a mut W,
+    columns: &[Column],
+    arranged: &Arranged,
+    writer: &SplitWriter,
+) -> Result<File<'a, W>> {
+    let fields: Vec<ArrowField> =
+        columns.iter().map(|c| ArrowField::new(&c.name, arrow_type(c.kind, TextAs::Plain), true)).collect();
+    let schema = ArrowSchemaConverter::new().convert(&Schema::new(fields)).map_err(internal)?;
+    let by_time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
+    let properties = WriterProperties::builder()
+        .set_created_by(format!("frostline split format {FORMAT_VERSION}"))
+        .set_statistics_enabled(EnabledStatistics::Page)
+        .set_max_row_group_row_count(Some(arranged.order.len()))
+        .set_sorting_columns(Some(vec![by_time]))
+        .build();
+    let _ = writer;
+    SerializedFileWriter::new(out, schema.root_schema_ptr(), Arc::new(properties)).map_err(internal)
+}
+
+/// Values by their place among a reading's distinct ones.
+struct ReadingCells<'a> {
+    values: &'a Values,
+    distinct: &'a [u32],
+}
+
+impl Cells for ReadingCells<'_> {
+    fn bits(&self, number: u32) -> u64 {
+        self.values.bits(self.distinct[number as usize])
+    }
+
+    fn bytes(&self, number: u32) -> &[u8] {
+        self.values.bytes(self.distinct[number as usize])
+    }
+}
+
+/// Times by row.
+struct TimeCells<'a>(&'a [i64]);
+
+impl Cells for TimeCells<'_> {
+    fn bits(&self, number: u32) -> u64 {
+        self.0[number as usize] as u64
+    }
+}
+
+/// Documents by row.
+struct SourceCells<'a> {
+    writer: &'a SplitWriter,
+    order: &'a [u32],
+}
+
+impl Cells for SourceCells<'_> {
+    fn bytes(&self, number: u32) -> &[u8] {
+        self.writer.source_of(&self.writer.rows[self.order[number as usize] as usize])
+    }
+}
+
+/// `path=value` texts.
+struct DynamicCells(Vec<Vec<u8>>);
+
+impl Cells for DynamicCells {
+    fn bytes(&self, number: u32) -> &[u8] {
+        &self.0[number as usize]
+    }
+}
+
+struct ColumnsWriter<'a> {
+    encoder: ChunkEncoder,
+    source_encoder: ChunkEncoder,
+    arranged: &'a Arranged,
+    writer: &'a SplitWriter,
+    at: u64,
+    chunks: Vec<Chunk>,
+    stats: Vec<ColumnStats>,
+}
+
+fn write_columns<W: Write + Send>(
+    file: &mut File<'_, W>,
+    columns: &[Column],
+    arranged: &Arranged,
+    writer: &SplitWriter,
+) -> Result<(Vec<Chunk>, Vec<ColumnStats>)> {
+    let descriptors = file.schema_descr().columns().to_vec();
+    let mut group = file.next_row_group().map_err(internal)?;
+    let mut columns_writer = ColumnsWriter {
+        encoder: ChunkEncoder::new(writer.options.zstd_level)?,
+        source_encoder: ChunkEncoder::new(writer.options.source_zstd_level)?,
+        arranged,
+        writer,
+        at: MAGIC_BYTES,
+        chunks: Vec::new(),
+        stats: Vec::new(),
+    };
+    for (column, descriptor) in columns.iter().zip(&descriptors) {
+        columns_writer.write(column, descriptor, &mut group)?;
+    }
+    group.close().map_err(internal)?;
+    Ok((columns_writer.chunks, columns_writer.stats))
+}
+
+impl ColumnsWriter<'_> {
+    fn write<W: Write + Send>(
+        &mut self,
+        column: &Column,
+        descriptor: &parquet::schema::types::ColumnDescPtr,
+        group: &mut SerializedRowGroupWriter<'_, &mut W>,
+    ) -> Result<()> {
+        let arranged = self.arranged;
+        let every: Vec<u32>;
+        let (timed, all) = (arranged.times.len() as u32, arranged.split_rows());
+        let input = |rows, numbers, cells, distinct, page_bytes_max| ColumnInput {
+            name: column.name.clone(),
+            kind: column.kind,
+            split_rows: all,
+            rows,
+            numbers,
+            cells,
+            distinct,
+            page_bytes_max,
+        };
+        let encoded = match column.kind {
+            ColumnKind::Time => {
+                every = (0..timed).collect();
+                let cells = TimeCells(&arranged.times);
+                self.encoder.encode(&input(&every, &every, &cells, None, PAGE_BYTES), descriptor, self.at)?
+            }
+            ColumnKind::Source => {
+                every = (0..all).collect();
+                let cells = SourceCells { writer: self.writer, order: &arranged.order };
+                // Each text also takes four bytes of length, and the levels of a page a few.
+                let page_bytes_max = self.writer.options.source_page_bytes.saturating_sub(64);
+                self.source_encoder.encode(
+                    &input(&every, &every, &cells, None, page_bytes_max),
+                    descriptor,
+                    self.at,
+                )?
+            }
+            ColumnKind::Dynamic => {
+                let (rows, cells) = dynamic_cells(arranged, &self.writer.values);
+                every = (0..rows.len() as u32).collect();
+                self.encoder.encode(&input(&rows, &every, &cells, None, PAGE_BYTES), descriptor, self.at)?
+            }
+            ColumnKind::Field { field, list, .. } => {
+                let reading = &arranged.readings[usize::from(field)];
+                let (rows, numbers) =
+                    (&arranged.rows[reading.span.clone()], &arranged.numbers[reading.span.clone()]);
+                let cells = ReadingCells { values: &self.writer.values, distinct: &reading.distinct };
+                let distinct = Some(reading.distinct.len());
+                let both = reading.has_scalar && reading.has_list;
+                let (some_rows, some_numbers) =
+                    if both { rows_of_kind(rows, numbers, list) } else { Default::default() };
+                let (rows, numbers) =
+                    if both { (&some_rows[..], &some_numbers[..]) } else { (rows, numbers) };
+                self.encoder.encode(
+                    &input(rows, numbers, &cells, distinct, PAGE_BYTES),
+                    descriptor,
+                    self.at,
+                )?
+            }
+        };
+        self.at += encoded.bytes.len() as u64;
+        self.keep_stats(column, encoded.bounds, encoded.nulls);
+        self.chunks.push(encoded.chunk);
+        group.append_column(&encoded.bytes, encoded.close).map_err(internal)
+    }
+
+    fn keep_stats(&mut self, column: &Column, bounds: Option<crate::footer::Bounds>, nulls: u64) {
+        let ty = match column.kind {
+            ColumnKind::Time => ValueType::Date,
+            ColumnKind::Field { ty, list: false, .. } if !matches!(ty, ValueType::Ip | ValueType::Text) => ty,
+            _ => return,
+        };
+        let bounds = bounds.map(|bounds| stat_values(ty, bounds));
+        self.stats.push(ColumnStats { name: column.name.clone(), bounds, nulls });
+    }
+}
+
+/// The values of rows with several (`list`), or of rows with one.
+fn rows_of_kind(rows: &[u32], numbers: &[u32], list: bool) -> (Vec<u32>, Vec<u32>) {
+    let (mut some_rows, mut some_numbers) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    for group in rows.chunk_by(|a, b| a == b) {
+        if (group.len() > 1) == list {
+            some_rows.extend_from_slice(group);
+            some_numbers.extend_from_slice(&numbers[at..at + group.len()]);
+        }
+        at += group.len();
+    }
+    (some_rows, some_numbers)
+}
+
+/// The values of fields beyond the column budget, as texts in row order.
+fn dynamic_cells(arranged: &Arranged, values: &Values) -> (Vec<u32>, DynamicCells) {
+    let mut texts: Vec<(u32, Vec<u8>)> = Vec::new();
+    for reading in arranged.readings.iter().filter(|reading| reading.dynamic) {
+        for at in reading.span.clone() {
+            let value = values.value(reading.distinct[arranged.numbers[at] as usize], reading.ty);
+            texts.push((arranged.rows[at], format!("{}={}", reading.path, value_text(&value)).into_bytes()));
+        }
+    }
+    texts.sort_by_key(|(row, _)| *row);
+    let (rows, texts) = texts.into_iter().unzip();
+    (rows, DynamicCells(texts))
+}
+
+fn value_text(value: &Value<'_>) -> String {
+    match value {
+        Value::Boolean(truth) => truth.to_string(),
+        Value::Ip(text) | Value::Text(text) => (*text).to_owned(),
+        Value::Date(time_us) => jiff::Timestamp::from_microsecond(*time_us)
+            .map_or_else(|_| time_us.to_string(), |t| t.to_string()),
+        Value::Long(_) | Value::Double(_) => number_text(value).unwrap_or_default(),
+    }
+}
+
+fn write_index<W: Write + Send>(
+    file: &mut File<'_, W>,
+    start: u64,
+    chunks: Vec<Chunk>,
+    arranged: Arranged,
+    writer: &SplitWriter,
+) -> Result<(Footer, PartBytes)> {
+    let rows = arranged.split_rows();
+    let level = writer.options.zstd_level;
+    let rows_without_time = rows - arranged.times.len() as u32;
+    let mut digest = DigestWriter::new(&arranged.times, rows_without_time);
+    let buckets = count_by(arranged.times.iter().map(|time| time.div_euclid(BUCKET_US))).len();
+    let (mut fields, mut exists) = (Vec::new(), Vec::new());
+    let mut out = FileEnd(file);
+    let mut index = IndexWriter::new(PostingsSink::new(&mut out, start, rows), rows, level)?;
+    for (number, reading) in arranged.readings.iter().enumerate() {
+        let field = number as u16;
+        let rows = ReadingRows {
+            field,
+            ty: reading.ty,
+            rows: &arranged.rows[reading.span.clone()],
+            numbers: &arranged.numbers[reading.span.clone()],
+            distinct: &reading.distinct,
+            values: &writer.values,
+        };
+        let (postings, rows_with_value) = index.add(&rows)?;
+        exists.push(postings);
+        digest.add(
+            field,
+            numbers_of(&rows),
+            value_counts(&rows, reading, &index, &arranged.times, buckets).as_ref(),
+        );
+        let (path, ty, dynamic) = (reading.path.to_string(), reading.ty, reading.dynamic);
+        let (has_scalar, has_list) = (reading.has_scalar, reading.has_list);
+        fields.push(SplitField { number: field, path, ty, has_scalar, has_list, dynamic, rows_with_value });
+    }
+    let (text, exact, postings) = index.finish(level)?;
+    let text = text.finish(&mut out, postings.end, postings.clone(), rows)?;
+    let exact_start = if text.blocks_count() == 0 { postings.end } else { text.ranges().0.end };
+    let exact = exact.finish(&mut out, exact_start, postings.clone(), rows)?;
+    let digest = digest.finish();
+    let times = arranged.times.first().copied().zip(arranged.times.last().copied());
+    let length = |range: ByteRange| range.end - range.start;
+    let parts = PartBytes {
+        text_dictionary: length(text.ranges().0),
+        exact_dictionary: length(exact.ranges().0),
+        postings: length(postings),
+        ..PartBytes::default()
+    };
+    let digest_raw_bytes = digest.len() as u32;
+    let digest = zstd::bulk::compress(&digest, level).map_err(cannot_write)?;
+    let footer = Footer {
+        rows,
+        rows_without_time,
+        times,
+        fields,
+        exists,
+        chunks,
+        text,
+        exact,
+        digest,
+        digest_raw_bytes,
+    };
+    Ok((footer, parts))
+}
+
+/// The end of a file, after its row group.
+struct FileEnd<'a, 'b, W: Write + Send>(&'a mut File<'b, W>);
+
+impl<W: Write + Send> Write for FileEnd<'_, '_, W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn numbers_of(reading: &ReadingRows<'_>) -> Option<Numbers> {
+    let bits =
+        || reading.numbers.iter().map(|number| reading.values.bits(reading.distinct[*number as usize]));
+    let (first, last) = (*reading.distinct.first()?, *reading.distinct.last()?);
+    let count = reading.numbers.len() as u64;
+    let ends = (reading.values.bits(first), reading.values.bits(last));
+    match reading.ty {
+        ValueType::Long => {
+            let sum = bits().map(|bits| i128::from(bits as i64)).sum();
+            Some(Numbers::Long { count, min: ends.0 as i64, max: ends.1 as i64, sum })
+        }
+        ValueType::Double => {
+            let sum = bits().map(f64::from_bits).sum();
+            Some(Numbers::Double { count, min: f64::from_bits(ends.0), max: f64::from_bits(ends.1), sum })
+        }
+        _ => None,
+    }
+}
+
+/// The value counts of a reading that has few values and never two in a row.
+fn value_counts<W: Write>(
+    rows: &ReadingRows<'_>,
+    reading: &ArrangedReading,
+    index: &IndexWriter<'_, W>,
+    times: &[i64],
+    buckets: usize,
+) -> Option<ValueCounts> {
+    let counted = !matches!(reading.ty, ValueType::Double | ValueType::Date);
+    if !counted || reading.has_list || reading.distinct.len() > VALUES_MAX {
+        return None;
+    }
+    let bucketed = reading.distinct.len() * buckets <= CELLS_MAX;
+    let values = reading.distinct.iter().enumerate().map(|(number, value)| {
+        let value = match rows.values.value(*value, reading.ty) {
+            Value::Boolean(truth) => DigestValue::Boolean(truth),
+            Value::Long(number) => DigestValue::Long(number),
+            other => DigestValue::Text(value_text(&other)),
+        };
+        let rows = index.rows_of_value(number);
+        let timed = rows.iter().filter(|_| bucketed).filter_map(|row| times.get(*row as usize));
+        ValueCount {
+            value,
+            rows: rows.len() as u32,
+            buckets: count_by(timed.map(|time| time.div_euclid(BUCKET_US))),
+        }
+    });
+    let values = values.collect();
+    Some(ValueCounts { values, bucketed })
+}
