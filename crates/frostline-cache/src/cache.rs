@@ -151,10 +151,12 @@ impl RegionCache {
         }
     }
 
-    /// Fetches the pages of an object that are not here and returns how many bytes that were. Pin the object
+    /// Fetches the pages of an object that are not here and returns how many bytes those are. Pin the object
     /// first if they are to stay. Nothing is counted as used.
     pub async fn hydrate(&self, object: &ObjectRef, share: Share, meter: &Meter) -> Result<u64> {
         let Some(near) = &self.near else { return Ok(0) };
+        // What is being written counts as here.
+        near.flush().await;
         let page_bytes = u64::from(near.page_bytes());
         let (pages, step) = (object.bytes.div_ceil(page_bytes), (HYDRATE_BYTES / page_bytes).max(1));
         let mut fetched = 0;

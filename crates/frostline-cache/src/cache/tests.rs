@@ -53,8 +53,7 @@ impl ReadRanges for Origin {
                 return Err(Error::unavailable("the bucket is closed"));
             }
             for range in ranges {
-                assert!(range.start < range.end && range.end <= object.bytes, "{range:?}");
-                assert!(range.start % 512 == 0);
+                assert!(range.start <= range.end && range.end <= object.bytes, "{range:?}");
                 meter.add(Count::Gets, 1);
                 meter.add(Count::BytesRead, range.end - range.start);
                 meter.add(Count::BytesUsed, range.end - range.start);
@@ -109,4 +108,539 @@ async fn one_call_fetches_its_missing_pages_once_and_a_repeat_nothing() {
     check(&cache, &object, &[0..1_000_001]).await;
     let stats = cache.stats();
     assert_eq!((stats.bytes_near, stats.bytes_fetched), (1_000_001, 1_000_001));
+}
+
+#[tokio::test]
+async fn what_is_still_being_written_is_not_fetched_again() {
+    let directory = TempDir::new().unwrap();
+    let (cache, origin) = open(options(directory.path(), 8 << 20));
+    let object = object("logs/a", 4 << 20);
+    for _ in 0..3 {
+        check(&cache, &object, &[0..4 << 20]).await;
+    }
+    assert_eq!(origin.fetched(), (1, 1, 4 << 20));
+}
+
+#[tokio::test]
+async fn only_the_first_of_many_readers_fetches() {
+    let directory = TempDir::new().unwrap();
+    let origin = Arc::new(Origin { gate: Some(tokio::sync::Semaphore::new(0)), ..Origin::default() });
+    let cache = RegionCache::open(options(directory.path(), 8 << 20), origin.clone()).unwrap();
+    let object = object("logs/a", 1 << 20);
+    let readers: Vec<_> = (0..20)
+        .map(|reader| {
+            let (cache, object) = (cache.clone(), object.clone());
+            tokio::spawn(async move { check(&cache, &object, &[reader * 7..100_000 + reader]).await })
+        })
+        .collect();
+    while cache.stats().joined < 19 * 25 {
+        tokio::task::yield_now().await;
+    }
+    origin.gate.as_ref().unwrap().add_permits(1);
+    for reader in readers {
+        reader.await.unwrap();
+    }
+    assert_eq!(origin.fetched(), (1, 1, 25 * PAGE));
+}
+
+#[tokio::test]
+async fn a_failed_fetch_fails_those_who_waited_and_is_not_remembered() {
+    let directory = TempDir::new().unwrap();
+    let origin = Arc::new(Origin { gate: Some(tokio::sync::Semaphore::new(0)), ..Origin::default() });
+    origin.fails.store(true, Ordering::SeqCst);
+    let cache = RegionCache::open(options(directory.path(), 8 << 20), origin.clone()).unwrap();
+    let object = object("logs/a", 1 << 20);
+    let readers: Vec<_> = (0..3)
+        .map(|_| {
+            let (cache, object) = (cache.clone(), object.clone());
+            tokio::spawn(async move {
+                cache.read_ranges(&object, &[0..10, 8192..8193], Share::Index, &Meter::default()).await
+            })
+        })
+        .collect();
+    while cache.stats().joined < 2 * 2 {
+        tokio::task::yield_now().await;
+    }
+    origin.gate.as_ref().unwrap().add_permits(100);
+    for reader in readers {
+        let error = reader.await.unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.what()), (ErrorKind::Unavailable, "the bucket is closed"));
+    }
+    origin.fails.store(false, Ordering::SeqCst);
+    check(&cache, &object, &[0..10]).await;
+}
+
+#[tokio::test]
+async fn when_the_fetching_reader_gives_up_another_fetches() {
+    let directory = TempDir::new().unwrap();
+    let origin = Arc::new(Origin { gate: Some(tokio::sync::Semaphore::new(0)), ..Origin::default() });
+    let cache = RegionCache::open(options(directory.path(), 8 << 20), origin.clone()).unwrap();
+    let object = object("logs/a", 1 << 20);
+    let read = |cache: Arc<RegionCache>, object: ObjectRef| {
+        tokio::spawn(async move { check(&cache, &object, &[0..10]).await })
+    };
+    let first = read(cache.clone(), object.clone());
+    while origin.fetches.load(Ordering::SeqCst) < 1 {
+        tokio::task::yield_now().await;
+    }
+    let second = read(cache.clone(), object.clone());
+    while cache.stats().joined < 1 {
+        tokio::task::yield_now().await;
+    }
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    origin.gate.as_ref().unwrap().add_permits(1);
+    second.await.unwrap();
+    assert_eq!(origin.fetches.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn what_is_read_often_outlives_a_sweep_over_everything() {
+    let directory = TempDir::new().unwrap();
+    let (cache, origin) = open(options(directory.path(), 5 << 20));
+    let split = |number: u64| object(&format!("splits/{number}"), 5 << 20);
+    let needle = [
+        (Share::Footer, 5_000_000..5_242_880),
+        (Share::Index, 1_000_000..1_016_000),
+        (Share::Source, 70_000..80_000),
+    ];
+    let meter = Meter::default();
+    for _ in 0..4 {
+        for number in [3, 9] {
+            for (share, range) in needle.clone() {
+                cache.read_ranges(&split(number), &[range], share, &meter).await.unwrap();
+            }
+        }
+    }
+    // Twenty times the cache, every byte of it.
+    for number in 0..20 {
+        for first in (0..5 << 20).step_by(1 << 20) {
+            let range = first..first + (1 << 20);
+            cache.read_ranges(&split(number), &[range], Share::Column, &meter).await.unwrap();
+        }
+    }
+    cache.flush().await;
+    origin.fetched();
+    for number in [3, 9] {
+        for (share, range) in needle.clone() {
+            cache.read_ranges(&split(number), &[range], share, &meter).await.unwrap();
+        }
+    }
+    assert_eq!(origin.fetched(), (0, 0, 0));
+    assert!(cache.stats().evictions > 1000);
+}
+
+#[tokio::test]
+async fn pinned_objects_stay_through_sweeps_and_restarts() {
+    let directory = TempDir::new().unwrap();
+    let (cache, origin) = open(options(directory.path(), 4 << 20));
+    let (pinned, other) = (object("pinned", 1_000_000), object("other", 20 << 20));
+    cache.pin(&pinned);
+    check(&cache, &pinned, &[0..5000]).await;
+    assert_eq!(cache.hydrate(&pinned, Share::Source, &Meter::default()).await.unwrap(), 1_000_000 - 2 * PAGE);
+    check(&cache, &other, &[0..20 << 20]).await;
+    cache.close().await;
+    drop(cache);
+    let (cache, second) = open(options(directory.path(), 4 << 20));
+    check(&cache, &other, &[0..20 << 20]).await;
+    cache.flush().await;
+    second.fetched();
+    check(&cache, &pinned, &[0..1_000_000]).await;
+    assert_eq!(second.fetched(), (0, 0, 0));
+    cache.unpin(&pinned);
+    check(&cache, &other, &[0..20 << 20]).await;
+    check(&cache, &other, &[0..20 << 20]).await;
+    cache.flush().await;
+    second.fetched();
+    check(&cache, &pinned, &[0..1_000_000]).await;
+    assert!(second.fetched().2 > 0 && origin.fetched().2 > 0);
+}
+
+#[tokio::test]
+async fn a_second_process_reads_through() {
+    let directory = TempDir::new().unwrap();
+    let (first, _) = open(options(directory.path(), 4 << 20));
+    let (second, origin) = open(options(directory.path(), 4 << 20));
+    let object = object("a", 1 << 20);
+    check(&second, &object, &[10..20, 30..30]).await;
+    check(&second, &object, &[10..20]).await;
+    assert_eq!(origin.fetches.load(Ordering::SeqCst), 2);
+    assert!(second.stats().locked_by_other && !first.stats().locked_by_other);
+    drop(first);
+    assert!(!open(options(directory.path(), 4 << 20)).0.stats().locked_by_other);
+}
+
+#[tokio::test]
+async fn a_cache_of_any_size_answers() {
+    for capacity in [0, 1, 5000, 70_000, 200_000, 1 << 20] {
+        let directory = TempDir::new().unwrap();
+        let (cache, _) = open(striped(directory.path(), capacity));
+        for key in ["a", "b", "a"] {
+            check(&cache, &object(key, 300_000), &[0..300_000, 17..18]).await;
+        }
+        cache.close().await;
+        let stats = cache.stats();
+        assert!(stats.bytes_near <= capacity, "{stats:?}");
+        assert_eq!(stats.regions_total, capacity / stats.region_bytes, "{stats:?}");
+        assert!(capacity < 5000 || stats.bytes_near > 0);
+    }
+}
+
+#[tokio::test]
+async fn another_capacity_keeps_what_fits() {
+    let directory = TempDir::new().unwrap();
+    let object = object("a", 3 << 20);
+    for (capacity, kept) in [(4 << 20, 0), (9 << 20, 3 << 20), (2 << 20, 2 << 20), (9 << 20, 2 << 20)] {
+        let (cache, origin) = open(striped(directory.path(), capacity));
+        assert_eq!(cache.stats().bytes_near, kept, "with {capacity}");
+        if kept == 0 {
+            check(&cache, &object, &[0..3 << 20]).await;
+        }
+        check(&cache, &object, &[0..100_000]).await;
+        assert!(kept == 0 || origin.fetched() == (0, 0, 0));
+        cache.close().await;
+    }
+}
+
+#[tokio::test]
+async fn bad_options_and_ranges_are_refused() {
+    let directory = TempDir::new().unwrap();
+    let good = options(directory.path(), 1 << 20);
+    let bad = [
+        CacheOptions { volumes: vec![], ..good.clone() },
+        CacheOptions { page_bytes: 3000, ..good.clone() },
+        CacheOptions { region_bytes: 2048, ..good.clone() },
+        CacheOptions { shares: Shares { index_percent: 99, ..Shares::default() }, ..good.clone() },
+    ];
+    for options in bad {
+        let refused = RegionCache::open(options, Arc::new(Origin::default()));
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    let (cache, _) = open(good);
+    #[allow(clippy::reversed_empty_ranges)]
+    for range in [0..11, 11..11, 7..3] {
+        let read = cache.read_ranges(&object("a", 10), &[range], Share::Column, &Meter::default()).await;
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+}
+
+#[tokio::test]
+async fn a_table_cut_anywhere_opens_with_what_is_left() {
+    let directory = TempDir::new().unwrap();
+    let object = object("logs/a", 300_000);
+    let (cache, _) = open(options(directory.path(), 512 << 10));
+    for range in [0..10, 40_000..41_000, 290_000..300_000] {
+        check(&cache, &object, &[range]).await;
+        cache.flush().await;
+    }
+    drop(cache);
+    let path = directory.path().join("a/table");
+    let table = std::fs::read(&path).unwrap();
+    for cut in 0..=table.len() {
+        std::fs::write(&path, &table[..cut]).unwrap();
+        let (cache, origin) = open(options(directory.path(), 512 << 10));
+        check(&cache, &object, &[0..10, 40_000..41_000, 290_000..300_000]).await;
+        assert_eq!(origin.fetched().0, u64::from(cut < table.len()), "cut at {cut} of {}", table.len());
+        cache.flush().await;
+    }
+}
+
+/// A volume in memory that fails on demand.
+#[derive(Debug, Default)]
+struct Shaky {
+    bytes: Mutex<Vec<u8>>,
+    fault: AtomicU32,
+}
+
+const FINE: u32 = 0;
+const NO_SPACE: u32 = 1;
+const BROKEN: u32 = 2;
+const FLIPS: u32 = 3;
+const SHORT: u32 = 4;
+const READ_ONLY: u32 = 5;
+
+impl Volume for Shaky {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        match self.fault.load(Ordering::SeqCst) {
+            BROKEN => return Err(io::Error::other("the disk is gone")),
+            SHORT => return Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => {}
+        }
+        let held = self.bytes.lock().unwrap();
+        for (at, byte) in (at as usize..).zip(bytes.iter_mut()) {
+            *byte = held.get(at).copied().unwrap_or(0);
+        }
+        if self.fault.load(Ordering::SeqCst) == FLIPS {
+            bytes[0] ^= 4;
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        match self.fault.load(Ordering::SeqCst) {
+            NO_SPACE => return Err(io::ErrorKind::StorageFull.into()),
+            BROKEN => return Err(io::Error::other("the disk is gone")),
+            READ_ONLY => return Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+            _ => {}
+        }
+        let mut held = self.bytes.lock().unwrap();
+        let end = at as usize + bytes.len();
+        let len = held.len().max(end);
+        held.resize(len, 0);
+        held[at as usize..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self.fault.load(Ordering::SeqCst) {
+            BROKEN => Err(io::Error::other("the disk is gone")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn shaky(region_bytes: u32) -> (Arc<RegionCache>, Arc<Origin>, [Arc<Shaky>; 2]) {
+    let volumes = [Arc::new(Shaky::default()), Arc::new(Shaky::default())];
+    let layout = Layout { region_bytes, page_bytes: PAGE as u32, volumes: 0 };
+    let mut near = Near::load(layout, 4 << 20, 2, Shares::default(), None);
+    near.start(volumes.iter().map(|v| Arc::clone(v) as Arc<dyn Volume>).collect(), vec![]);
+    let origin = Arc::new(Origin::default());
+    (RegionCache::over(near, origin.clone()), origin, volumes)
+}
+
+/// Reads a megabyte before, during and after a fault; returns the bytes fetched in the last two turns.
+async fn through_fault(region_bytes: u32, fault: u32) -> (u64, u64, Stats) {
+    let (cache, origin, [shaky, _fine]) = shaky(region_bytes);
+    let (whole, more) = (object("a", 1 << 20), object("b", 200_000));
+    check(&cache, &whole, &[0..1 << 20]).await;
+    cache.flush().await;
+    shaky.fault.store(fault, Ordering::SeqCst);
+    origin.fetched();
+    check(&cache, &whole, &[0..1 << 20]).await;
+    check(&cache, &more, &[0..200_000]).await;
+    cache.close().await;
+    let during = origin.fetched().2;
+    shaky.fault.store(FINE, Ordering::SeqCst);
+    for _ in 0..2 {
+        check(&cache, &whole, &[0..1 << 20]).await;
+        check(&cache, &more, &[0..200_000]).await;
+        cache.flush().await;
+        origin.fetched();
+    }
+    check(&cache, &whole, &[0..1 << 20]).await;
+    (during, origin.fetched().2, cache.stats())
+}
+
+#[tokio::test]
+async fn a_failing_volume_costs_fetches_and_nothing_else() {
+    for region_bytes in [REGION as u32, 256 << 10] {
+        for fault in [BROKEN, READ_ONLY] {
+            let (during, after, stats) = through_fault(region_bytes, fault).await;
+            assert_eq!(stats.volumes_failed, 1, "{fault}");
+            assert!(during >= if fault == BROKEN { 512 << 10 } else { 200_000 }, "{during}");
+            // Small regions move to the other volume; of large ones every second stripe is fetched each time.
+            assert_eq!(after, if region_bytes > REGION as u32 { 512 << 10 } else { 0 });
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_volume_keeps_what_it_has() {
+    let (during, after, stats) = through_fault(REGION as u32, NO_SPACE).await;
+    assert_eq!((during, after, stats.volumes_failed), (200_000, 0, 0));
+    assert!(stats.regions_total < 64);
+}
+
+#[tokio::test]
+async fn damaged_pages_are_fetched_again() {
+    for fault in [FLIPS, SHORT] {
+        let (during, after, stats) = through_fault(REGION as u32, fault).await;
+        assert!(during > 200_000 && stats.pages_corrupt > 0);
+        assert_eq!((after, stats.volumes_failed), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_volume_that_cannot_be_opened_is_left_out() {
+    let directory = TempDir::new().unwrap();
+    std::fs::write(directory.path().join("b"), "a file, not a directory").unwrap();
+    let (cache, origin) = open(striped(directory.path(), 8 << 20));
+    let object = object("a", 1 << 20);
+    for _ in 0..2 {
+        origin.fetched();
+        check(&cache, &object, &[0..1 << 20]).await;
+        cache.flush().await;
+    }
+    assert_eq!(origin.fetched(), (0, 0, 0));
+    assert_eq!(cache.stats().volumes_failed, 1);
+}
+
+#[tokio::test]
+async fn without_any_volume_everything_is_read_through() {
+    let directory = TempDir::new().unwrap();
+    std::fs::write(directory.path().join("a"), "a file, not a directory").unwrap();
+    let (cache, _) = open(options(directory.path(), 8 << 20));
+    check(&cache, &object("a", 1 << 20), &[0..1 << 20, 5..5]).await;
+    check(&cache, &object("a", 1 << 20), &[0..1 << 20]).await;
+    assert_eq!((cache.stats().volumes_failed, cache.stats().regions_used), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_readers_of_a_thrashing_cache_read_right_bytes() {
+    let directory = TempDir::new().unwrap();
+    let (cache, _) = open(striped(directory.path(), 600_000));
+    let readers: Vec<_> = (0..8u64)
+        .map(|reader| {
+            let cache = cache.clone();
+            tokio::spawn(async move {
+                for turn in 0..150u64 {
+                    let at = (reader * 31 + turn * 7919) % 900 * 1000;
+                    let object = object(["a", "b", "c"][(turn % 3) as usize], 1_000_000);
+                    check(&cache, &object, &[at..at + 60_000, 0..10]).await;
+                }
+            })
+        })
+        .collect();
+    for reader in readers {
+        reader.await.unwrap();
+    }
+    cache.flush().await;
+    assert!(cache.stats().evictions > 0);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Read {
+        object: usize,
+        ranges: Vec<(u64, u64)>,
+    },
+    Clear,
+    Pin(usize, bool),
+    Reopen {
+        closed: bool,
+    },
+    /// Damages a byte of a file: volume, at which part of it.
+    Flip(usize, u64),
+    Cut(usize, u64),
+    CutTable(u64),
+    LoseVolume(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let ranges = || proptest::collection::vec((0..400_000u64, 0..50_000u64), 1..5);
+    let step = prop_oneof![
+        12 => (0..3usize, ranges()).prop_map(|(object, ranges)| Step::Read { object, ranges }),
+        1 => Just(Step::Clear),
+        1 => (0..3usize, any::<bool>()).prop_map(|(object, pin)| Step::Pin(object, pin)),
+        2 => any::<bool>().prop_map(|closed| Step::Reopen { closed }),
+        1 => (0..3usize, 0..1000u64).prop_map(|(volume, at)| Step::Flip(volume, at)),
+        1 => (0..3usize, 0..1000u64).prop_map(|(volume, at)| Step::Cut(volume, at)),
+        1 => (0..1000u64).prop_map(Step::CutTable),
+        1 => (0..3usize).prop_map(Step::LoseVolume),
+    ];
+    proptest::collection::vec(step, 1..30)
+}
+
+/// What must be near: the pages read since the cache was last emptied, where nothing can have been lost.
+#[derive(Default)]
+struct Model {
+    near: HashMap<usize, std::collections::BTreeSet<u64>>,
+    damaged: bool,
+}
+
+async fn replay(steps: Vec<Step>, capacity: u64) {
+    let directory = TempDir::new().unwrap();
+    let file = |volume: usize| directory.path().join(["a", "b", "c"][volume]).join("regions");
+    let objects = [object("x", 400_001), object("y", 77_777), object("z", 4096)];
+    let (mut cache, mut origin) = open(striped(directory.path(), capacity));
+    let mut model = Model::default();
+    for step in steps {
+        match step {
+            Step::Read { object: number, ranges } => {
+                let object = &objects[number];
+                let ranges: Vec<_> = ranges
+                    .into_iter()
+                    .map(|(start, len)| start.min(object.bytes)..(start + len).min(object.bytes))
+                    .collect();
+                origin.fetched();
+                check(&cache, object, &ranges).await;
+                let near = model.near.entry(number).or_default();
+                let pages = ranges.iter().flat_map(|r| pages_of(r, PAGE)).filter(|&p| near.insert(p));
+                let missing: u64 = pages.map(|p| (object.bytes - p * PAGE).min(PAGE)).sum();
+                let fetched = origin.fetched();
+                if !model.damaged && capacity > 1 << 20 {
+                    assert_eq!(fetched.2, missing);
+                }
+            }
+            Step::Clear => {
+                cache.clear().await;
+                model.near.clear();
+                assert_eq!(cache.stats().bytes_near, 0);
+            }
+            Step::Pin(number, true) => cache.pin(&objects[number]),
+            Step::Pin(number, false) => cache.unpin(&objects[number]),
+            Step::Reopen { closed } => {
+                if closed {
+                    cache.close().await
+                } else {
+                    cache.flush().await
+                }
+                let near = cache.stats().bytes_near;
+                drop(cache);
+                (cache, origin) = open(striped(directory.path(), capacity));
+                assert!(model.damaged || cache.stats().bytes_near == near);
+            }
+            Step::Flip(volume, part) => {
+                model.damaged = true;
+                cache.flush().await;
+                if let Ok(mut bytes) = std::fs::read(file(volume)) {
+                    let at = (bytes.len() as u64 * part / 1000) as usize;
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte ^= 1;
+                    }
+                    // Written in place: the cache has the file open.
+                    use std::io::Write as _;
+                    std::fs::OpenOptions::new()
+                        .write(true)
+                        .open(file(volume))
+                        .unwrap()
+                        .write_all(&bytes)
+                        .unwrap();
+                }
+            }
+            Step::Cut(volume, part) => {
+                model.damaged = true;
+                if let Ok(opened) = std::fs::OpenOptions::new().write(true).open(file(volume)) {
+                    opened.set_len(opened.metadata().unwrap().len() * part / 1000).unwrap();
+                }
+            }
+            Step::CutTable(part) => {
+                model.damaged = true;
+                cache.flush().await;
+                drop(cache);
+                let path = directory.path().join("a/table");
+                if let Ok(bytes) = std::fs::read(&path) {
+                    std::fs::write(&path, &bytes[..(bytes.len() as u64 * part / 1000) as usize]).unwrap();
+                }
+                (cache, origin) = open(striped(directory.path(), capacity));
+            }
+            Step::LoseVolume(volume) => {
+                model.damaged = true;
+                cache.flush().await;
+                drop(cache);
+                let _ = std::fs::remove_dir_all(file(volume).parent().unwrap());
+                (cache, origin) = open(striped(directory.path(), capacity));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_the_answer_is_the_stores(steps in steps(), capacity in prop_oneof![Just(90_000u64), Just(4 << 20)]) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(replay(steps, capacity));
+    }
 }
