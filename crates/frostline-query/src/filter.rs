@@ -36,7 +36,8 @@ pub enum Filter {
         /// Whether the last token may be a prefix (match_bool_prefix).
         prefix_last: bool,
     },
-    /// The words of `text` one after another in one value of the field, after analysis.
+    /// The words of `text` one after another in one value of the field, after analysis; on other
+    /// readings and on `.keyword` it is [`Filter::Equals`] with the text as value.
     Phrase {
         /// None means every field of the document.
         field: Option<String>,

@@ -22,3 +22,6 @@ pub fn format_date(us: i64, format: &Format, zone: &TimeZone) -> String {
 fn timestamp(us: i64) -> Option<Timestamp> {
     Timestamp::from_microsecond(us).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,7 +87,9 @@ pub(crate) struct Object<'a> {
 
 impl<'a> Object<'a> {
     pub(crate) fn new(value: &'a Value, at: &'a At<'a>) -> Result<Self> {
-        let map = value.as_object().ok_or_else(|| at.invalid(format_args!("expected an object, found {}", kind(value))))?;
+        let map = value
+            .as_object()
+            .ok_or_else(|| at.invalid(format_args!("expected an object, found {}", kind(value))))?;
         Ok(Object { at, map, taken: BTreeSet::new() })
     }
 
@@ -138,7 +140,9 @@ impl<'a> Object<'a> {
 
 /// The only entry of an object, as in `{"term": {"FIELD": …}}`.
 pub(crate) fn only_entry<'a>(value: &'a Value, at: &At<'_>, what: &str) -> Result<(&'a str, &'a Value)> {
-    let map = value.as_object().ok_or_else(|| at.invalid(format_args!("expected an object with {what}, found {}", kind(value))))?;
+    let map = value
+        .as_object()
+        .ok_or_else(|| at.invalid(format_args!("expected an object with {what}, found {}", kind(value))))?;
     let mut entries = map.iter();
     match (entries.next(), entries.next()) {
         (Some((key, value)), None) => Ok((key, value)),
@@ -150,7 +154,11 @@ pub(crate) fn only_entry<'a>(value: &'a Value, at: &At<'_>, what: &str) -> Resul
 }
 
 /// One value or an array of them, with positions.
-pub(crate) fn each<'a>(value: &'a Value, at: &At<'_>, mut visit: impl FnMut(&'a Value, &At<'_>) -> Result<()>) -> Result<()> {
+pub(crate) fn each<'a>(
+    value: &'a Value,
+    at: &At<'_>,
+    mut visit: impl FnMut(&'a Value, &At<'_>) -> Result<()>,
+) -> Result<()> {
     match value {
         Value::Array(items) => items.iter().enumerate().try_for_each(|(i, item)| visit(item, &at.index(i))),
         one => visit(one, at),
@@ -186,7 +194,9 @@ pub(crate) fn unsigned(value: &Value, at: &At<'_>) -> Result<u64> {
         Value::String(text) => text.parse().ok(),
         _ => None,
     };
-    number.ok_or_else(|| at.invalid(format_args!("expected a whole number of at least 0, found {}", shown(value))))
+    number.ok_or_else(|| {
+        at.invalid(format_args!("expected a whole number of at least 0, found {}", shown(value)))
+    })
 }
 
 /// The text of a scalar as a user would write it.

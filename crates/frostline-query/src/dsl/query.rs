@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::date::DateReader;
 use super::json::{self, At, Object};
 use super::query_string::QueryStringOptions;
-use super::text::{self, MatchOptions, Target, all, any, at_least, match_across, match_any, match_in, or_date};
+use super::text::{
+    self, MatchOptions, Target, all, any, at_least, match_across, match_any, match_in, or_date,
+};
 use super::{Context, range, regexp, simple};
 use crate::Result;
 use crate::filter::{Filter, Pattern, Scalar};
@@ -95,7 +97,9 @@ impl<'a> Clause<'a> {
             "term" => self.term(),
             "terms" => self.terms(),
             "match" => self.matching(MatchOptions::default()),
-            "match_bool_prefix" => self.matching(MatchOptions { prefix_last: true, ..MatchOptions::default() }),
+            "match_bool_prefix" => {
+                self.matching(MatchOptions { prefix_last: true, ..MatchOptions::default() })
+            }
             "match_phrase" => self.matching(MatchOptions { phrase: true, ..MatchOptions::default() }),
             "match_phrase_prefix" => {
                 self.matching(MatchOptions { phrase: true, prefix_last: true, ..MatchOptions::default() })
@@ -133,7 +137,9 @@ impl<'a> Clause<'a> {
     /// The only key of the body that names a field, and what stands there.
     fn field(self) -> Result<(&'a str, &'a Value)> {
         let map = self.body.as_object();
-        let map = map.ok_or_else(|| self.at.invalid(format_args!("expected an object, found {}", json::kind(self.body))))?;
+        let map = map.ok_or_else(|| {
+            self.at.invalid(format_args!("expected an object, found {}", json::kind(self.body)))
+        })?;
         let mut fields = map.iter().filter(|(key, _)| *key != "boost" && *key != "_name");
         match (fields.next(), fields.next()) {
             (Some((field, value)), None) => Ok((check_field(field, self.at)?, value)),
@@ -169,7 +175,9 @@ impl<'a> Clause<'a> {
             }
             Value::Array(values) => equals(field, &values.iter().collect::<Vec<_>>(), &at, self.context),
             Value::Object(_) => Err(at.unsupported("terms lookup", "give the values themselves")),
-            other => Err(at.invalid(format_args!("expected an array of values, found {}", json::kind(other)))),
+            other => {
+                Err(at.invalid(format_args!("expected an array of values, found {}", json::kind(other))))
+            }
         }
     }
 
@@ -200,10 +208,13 @@ impl<'a> Clause<'a> {
             how.minimum = Some(json::scalar_text(minimum, &at.key("minimum_should_match"))?);
         }
         how.lenient = options.boolean("lenient")?.unwrap_or(how.lenient);
-        how.zero_terms_all = match options.string("zero_terms_query")?.map(str::to_ascii_lowercase).as_deref() {
+        how.zero_terms_all = match options.string("zero_terms_query")?.map(str::to_ascii_lowercase).as_deref()
+        {
             None | Some("none") => false,
             Some("all") => true,
-            Some(other) => return Err(at.invalid(format_args!("zero_terms_query is none or all, not [{other}]"))),
+            Some(other) => {
+                return Err(at.invalid(format_args!("zero_terms_query is none or all, not [{other}]")));
+            }
         };
         json::scalar_text(query, &at.key("query"))
     }
@@ -302,7 +313,8 @@ impl<'a> Clause<'a> {
         let at = self.at.key(field);
         refuse_id(field, &at)?;
         let translate = |text: &str, flags: &str| {
-            regexp::translate(text, flags).map_err(|error| error.context(format!("the regexp at `{at}` is not valid")))
+            regexp::translate(text, flags)
+                .map_err(|error| error.context(format!("the regexp at `{at}` is not valid")))
         };
         if let Value::String(text) = body {
             return Ok(pattern(field, Pattern::Regex(translate(text, "ALL")?), false));
@@ -421,7 +433,9 @@ fn pattern(field: &str, pattern: Pattern, case_insensitive: bool) -> Filter {
 pub(crate) fn check_field<'a>(field: &'a str, at: &At<'_>) -> Result<&'a str> {
     match field {
         "_index" => Err(at.unsupported("_index", "name the index beside the query")),
-        "_score" | "_doc" | "_type" | "_routing" => Err(at.unsupported(field, "it is not a field of documents")),
+        "_score" | "_doc" | "_type" | "_routing" => {
+            Err(at.unsupported(field, "it is not a field of documents"))
+        }
         "" => Err(at.invalid("the name of the field is empty")),
         field => Ok(field),
     }
@@ -438,16 +452,21 @@ fn refuse_id(field: &str, at: &At<'_>) -> Result<()> {
 pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
     for key in ["analyzer", "quote_analyzer"] {
         if let Some(name) = options.string(key)?.filter(|name| !matches!(*name, "default" | "standard")) {
-            return Err(at.unsupported(key, &format!("[{name}] is unknown, text has one analysis: [default]")));
+            return Err(
+                at.unsupported(key, &format!("[{name}] is unknown, text has one analysis: [default]"))
+            );
         }
     }
-    let fuzziness = options.take("fuzziness").map(|value| json::scalar_text(value, &at.key("fuzziness"))).transpose()?;
+    let fuzziness =
+        options.take("fuzziness").map(|value| json::scalar_text(value, &at.key("fuzziness"))).transpose()?;
     if fuzziness.is_some_and(|text| text != "0" && text != "0.0") {
         return Err(at.unsupported("fuzziness", "terms are matched as written; use wildcard or regexp"));
     }
     for key in ["slop", "phrase_slop"] {
         if options.unsigned(key)?.is_some_and(|slop| slop > 0) {
-            return Err(at.unsupported(key, "the words of a phrase follow one another; use match with operator and"));
+            return Err(
+                at.unsupported(key, "the words of a phrase follow one another; use match with operator and")
+            );
         }
     }
     // These bound the work of expanding terms, or score: the answer here is always the complete one.
@@ -479,7 +498,10 @@ fn equals(field: &str, values: &[&Value], at: &At<'_>, context: &Context<'_>) ->
     let mut parts = Vec::new();
     for value in values {
         let one = Filter::Equals { field: field.to_owned(), values: vec![scalar(value, at)?] };
-        parts.push(or_date(one, field, &json::scalar_text(value, at)?, &reader, context).map_err(|e| at.invalid(chain(&e)))?);
+        parts.push(
+            or_date(one, field, &json::scalar_text(value, at)?, &reader, context)
+                .map_err(|e| at.invalid(chain(&e)))?,
+        );
     }
     Ok(any(parts))
 }
@@ -498,8 +520,11 @@ pub(crate) fn chain(error: &crate::Error) -> String {
 
 /// None when there is no value at all.
 fn each_scalar(values: &[&Value], at: &At<'_>) -> Result<Option<Vec<Scalar>>> {
-    let scalars: Result<Vec<Scalar>> =
-        values.iter().enumerate().map(|(i, value)| scalar(value, &if values.len() > 1 { at.index(i) } else { *at })).collect();
+    let scalars: Result<Vec<Scalar>> = values
+        .iter()
+        .enumerate()
+        .map(|(i, value)| scalar(value, &if values.len() > 1 { at.index(i) } else { *at }))
+        .collect();
     Ok(Some(scalars?).filter(|scalars| !scalars.is_empty()))
 }
 

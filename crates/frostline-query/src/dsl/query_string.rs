@@ -21,8 +21,8 @@ use super::date::{DateReader, Format, parse_time_zone};
 use super::json::{self, At, Object};
 use super::query::{self, check_analysis, check_field, exists};
 use super::range::{Edges, between};
-use super::text::{self, Dates, MatchOptions, Target, all, any, dates_of, is_exact, match_any, match_in};
 use super::regexp;
+use super::text::{self, Dates, MatchOptions, Target, all, any, dates_of, is_exact, match_any, match_in};
 use crate::filter::{Bound, Filter, Pattern, Scalar};
 use crate::{Error, Result};
 
@@ -101,7 +101,11 @@ impl QueryStringOptions {
         options.phrase = match object.string("type")?.unwrap_or("best_fields") {
             "best_fields" | "most_fields" | "cross_fields" => false,
             "phrase" => true,
-            other => return Err(at.invalid(format_args!("[{other}] is not a type of query_string that is supported"))),
+            other => {
+                return Err(
+                    at.invalid(format_args!("[{other}] is not a type of query_string that is supported"))
+                );
+            }
         };
         let fields = match (object.take("fields"), object.string("default_field")?) {
             (Some(_), Some(_)) => return Err(at.invalid("give [fields] or [default_field], not both")),
@@ -122,7 +126,7 @@ pub fn parse(text: &str, options: &QueryStringOptions, context: &Context<'_>) ->
     if chars.len() > LENGTH_MAX {
         return Err(Error::invalid(format!("the query string is longer than {LENGTH_MAX} characters")));
     }
-    let mut parser = Parser { chars: &chars, position: 0, depth: 0, options, context };
+    let mut parser = Parser { chars: &chars, position: 0, depth: 0, fielded: false, options, context };
     if options.escape {
         return Ok(parser.words(text, &options.fields)?.unwrap_or(Filter::None));
     }
@@ -218,6 +222,8 @@ struct Parser<'a> {
     chars: &'a [char],
     position: usize,
     depth: usize,
+    /// A field was named before the parentheses around this, so a value may be a comparison.
+    fielded: bool,
     options: &'a QueryStringOptions,
     context: &'a Context<'a>,
 }
@@ -229,7 +235,10 @@ impl Parser<'_> {
         let shown: String =
             self.chars.iter().skip(from).take(120).map(|c| if c.is_control() { ' ' } else { *c }).collect();
         let caret = " ".repeat(position - from);
-        Error::invalid(format!("{what}, at character {} of the query string\n  {shown}\n  {caret}^", position + 1))
+        Error::invalid(format!(
+            "{what}, at character {} of the query string\n  {shown}\n  {caret}^",
+            position + 1
+        ))
     }
 
     fn peek(&self) -> Option<char> {
@@ -323,7 +332,7 @@ impl Parser<'_> {
     fn clause(&mut self, targets: &[Target]) -> Result<Option<Filter>> {
         let start = self.position;
         match self.field()? {
-            None => self.value(targets, false),
+            None => self.value(targets, self.fielded),
             Some(field) => {
                 self.skip_space();
                 if self.peek().is_none() {
@@ -376,7 +385,7 @@ impl Parser<'_> {
     fn value(&mut self, targets: &[Target], fielded: bool) -> Result<Option<Filter>> {
         let start = self.position;
         match self.peek() {
-            Some('(') => self.parentheses(targets),
+            Some('(') => self.parentheses(targets, fielded),
             Some('"') => self.phrase(targets),
             Some('/') => self.regexp(targets).map(Some),
             Some('[' | '{') => self.range(targets).map(Some),
@@ -393,14 +402,16 @@ impl Parser<'_> {
         }
     }
 
-    fn parentheses(&mut self, targets: &[Target]) -> Result<Option<Filter>> {
+    fn parentheses(&mut self, targets: &[Target], fielded: bool) -> Result<Option<Filter>> {
         let start = self.position;
         self.position += 1;
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(self.error(start, "parentheses are nested too deep"));
         }
+        let outer = std::mem::replace(&mut self.fielded, fielded);
         let group = self.group(targets)?;
+        self.fielded = outer;
         self.depth -= 1;
         if !self.skip(')') {
             return Err(self.error(start, "( is not closed"));
@@ -446,8 +457,11 @@ impl Parser<'_> {
             return Ok(c);
         }
         let digits: String = (0..4).filter_map(|i| self.peek_at(i)).collect();
-        let code = u32::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 4 && !digits.starts_with('+'));
-        let c = code.and_then(char::from_u32).ok_or_else(|| self.error(start, "expected four hex digits behind \\u"))?;
+        let code =
+            u32::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 4 && !digits.starts_with('+'));
+        let c = code
+            .and_then(char::from_u32)
+            .ok_or_else(|| self.error(start, "expected four hex digits behind \\u"))?;
         self.position += 4;
         Ok(c)
     }
@@ -513,7 +527,8 @@ impl Parser<'_> {
         loop {
             match (self.peek(), self.peek_at(1)) {
                 (None, _) => {
-                    return Err(self.error(start, "the regular expression is not closed (quote a path: \"/var/log\")"));
+                    return Err(self
+                        .error(start, "the regular expression is not closed (quote a path: \"/var/log\")"));
                 }
                 (Some('/'), _) => break,
                 (Some('\\'), Some('/')) => {
@@ -631,7 +646,8 @@ impl Parser<'_> {
                     .map_err(|error| self.error(start, error.what())),
                 None => Ok(Bound::Open),
             };
-            let (from, to) = (bound(lower.clone(), true, lower_included)?, bound(upper.clone(), false, upper_included)?);
+            let (from, to) =
+                (bound(lower.clone(), true, lower_included)?, bound(upper.clone(), false, upper_included)?);
             parts.push(between(field, from, to));
         }
         Ok(if parts.is_empty() { Filter::None } else { any(parts) })
@@ -681,7 +697,12 @@ impl Parser<'_> {
     }
 
     fn matching(&self, text: &str, targets: &[Target], phrase: bool) -> Result<Option<Filter>> {
-        let options = MatchOptions { and: self.options.and, phrase, lenient: self.options.lenient, ..Default::default() };
+        let options = MatchOptions {
+            and: self.options.and,
+            phrase,
+            lenient: self.options.lenient,
+            ..Default::default()
+        };
         let at = At::root("query");
         if frostline_split::query_tokens(text).is_empty() {
             return Ok(self.tokenless(text, targets));
@@ -714,9 +735,10 @@ impl Parser<'_> {
             return None;
         }
         let values = vec![Scalar::Text(text.to_owned())];
-        Some(any(
-            fields.into_iter().map(|field| Filter::Equals { field: field.clone(), values: values.clone() }).collect(),
-        ))
+        Some(any(fields
+            .into_iter()
+            .map(|field| Filter::Equals { field: field.clone(), values: values.clone() })
+            .collect()))
     }
 }
 
@@ -725,7 +747,9 @@ fn with_field(filter: Filter, name: &str) -> Filter {
         Filter::Match { text, minimum, prefix_last, .. } => {
             Filter::Match { field: Some(name.to_owned()), text, minimum, prefix_last }
         }
-        Filter::Phrase { text, prefix_last, .. } => Filter::Phrase { field: Some(name.to_owned()), text, prefix_last },
+        Filter::Phrase { text, prefix_last, .. } => {
+            Filter::Phrase { field: Some(name.to_owned()), text, prefix_last }
+        }
         other => other,
     }
 }
@@ -737,10 +761,10 @@ fn literal(pieces: &[Piece]) -> String {
 /// The pattern of a word with wildcards; text is lower-cased as its tokens are.
 fn pattern_of(pieces: &[Piece], exact: bool) -> Pattern {
     let cased = |text: String| if exact { text } else { text.to_lowercase() };
-    if let Some((('*', false), head)) = pieces.split_last() {
-        if head.iter().all(|(c, escaped)| *escaped || !matches!(c, '*' | '?')) {
-            return Pattern::Prefix(cased(literal(head)));
-        }
+    if let Some((('*', false), head)) = pieces.split_last()
+        && head.iter().all(|(c, escaped)| *escaped || !matches!(c, '*' | '?'))
+    {
+        return Pattern::Prefix(cased(literal(head)));
     }
     let mut text = String::new();
     for (c, escaped) in pieces {
@@ -751,3 +775,6 @@ fn pattern_of(pieces: &[Piece], exact: bool) -> Pattern {
     }
     Pattern::Wildcard(cased(text))
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,8 +55,12 @@ fn number(value: &Value, text: &str) -> Option<Number> {
 pub(crate) fn parse(field: &str, body: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
     let mut options = Object::new(body, at)?;
     options.ignore(&["boost", "_name"]);
-    if let Some(relation) = options.string("relation")?.filter(|name| !name.eq_ignore_ascii_case("intersects")) {
-        return Err(at.unsupported("relation", &format!("[{relation}] needs range fields, and there are none")));
+    if let Some(relation) =
+        options.string("relation")?.filter(|name| !name.eq_ignore_ascii_case("intersects"))
+    {
+        return Err(
+            at.unsupported("relation", &format!("[{relation}] needs range fields, and there are none"))
+        );
     }
     let mut edges = Edges::new(field, context);
     if let Some(format) = options.string("format")? {
@@ -92,10 +96,20 @@ struct Side {
 }
 
 impl Side {
-    const LOWER: Side =
-        Side { lower: true, included: "gte", excluded: "gt", legacy: "from", legacy_included: "include_lower" };
-    const UPPER: Side =
-        Side { lower: false, included: "lte", excluded: "lt", legacy: "to", legacy_included: "include_upper" };
+    const LOWER: Side = Side {
+        lower: true,
+        included: "gte",
+        excluded: "gt",
+        legacy: "from",
+        legacy_included: "include_lower",
+    };
+    const UPPER: Side = Side {
+        lower: false,
+        included: "lte",
+        excluded: "lt",
+        legacy: "to",
+        legacy_included: "include_upper",
+    };
 }
 
 fn side(options: &mut Object<'_>, at: &At<'_>, edges: &Edges, side: Side) -> Result<Bound> {

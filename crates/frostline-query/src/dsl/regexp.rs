@@ -25,8 +25,9 @@ pub(crate) fn translate(text: &str, flags: &str) -> Result<String> {
         return Err(parser.error(parser.position, "unexpected )"));
     }
     let pattern = format!(r"\A(?:{body})\z");
-    regex::Regex::new(&pattern)
-        .map_err(|error| Error::invalid(format!("the regular expression [{text}] is too large")).with_source(error))?;
+    regex::Regex::new(&pattern).map_err(|error| {
+        Error::invalid(format!("the regular expression [{text}] is too large")).with_source(error)
+    })?;
     Ok(pattern)
 }
 
@@ -41,12 +42,23 @@ struct Flags {
 
 impl Flags {
     fn parse(text: &str) -> Result<Flags> {
-        let mut flags =
-            Flags { complement: false, interval: false, intersection: false, any_string: false, empty: false };
+        let mut flags = Flags {
+            complement: false,
+            interval: false,
+            intersection: false,
+            any_string: false,
+            empty: false,
+        };
         for name in text.split('|').map(str::trim) {
             match name.to_ascii_uppercase().as_str() {
                 "ALL" | "" => {
-                    flags = Flags { complement: true, interval: true, intersection: true, any_string: true, empty: true }
+                    flags = Flags {
+                        complement: true,
+                        interval: true,
+                        intersection: true,
+                        any_string: true,
+                        empty: true,
+                    }
                 }
                 "NONE" => {}
                 "COMPLEMENT" => flags.complement = true,
@@ -230,7 +242,8 @@ impl Parser<'_> {
             };
             empty = false;
             out.push_str(&code(first));
-            let is_range = self.peek() == Some('-') && self.chars.get(self.position + 1).is_some_and(|c| *c != ']');
+            let is_range =
+                self.peek() == Some('-') && self.chars.get(self.position + 1).is_some_and(|c| *c != ']');
             if is_range {
                 self.position += 1;
                 let last = match self.next() {
@@ -262,7 +275,9 @@ impl Parser<'_> {
             let width = if from.len() == to.len() { from.len() } else { 0 };
             Some((from.parse::<u32>().ok()?, to.parse::<u32>().ok()?, width))
         });
-        let Some((from, to, width)) = bounds else { return Err(self.error(start, "expected an interval like <1-100>")) };
+        let Some((from, to, width)) = bounds else {
+            return Err(self.error(start, "expected an interval like <1-100>"));
+        };
         let (from, to) = (from.min(to), from.max(to));
         Ok(interval_pattern(from, to, width))
     }
@@ -295,7 +310,10 @@ fn interval_pattern(from: u32, to: u32, width: usize) -> String {
     while start <= end {
         // The largest block of 10, 100, … numbers that begins here and ends inside.
         let mut block = 1_u64;
-        while start.is_multiple_of(block * 10) && start + block * 10 - 1 <= end && same_width(start, start + block * 10 - 1) {
+        while start.is_multiple_of(block * 10)
+            && start + block * 10 - 1 <= end
+            && same_width(start, start + block * 10 - 1)
+        {
             block *= 10;
         }
         parts.push(block_pattern(start, block, end, width));
@@ -329,3 +347,6 @@ fn block_pattern(start: u64, block: u64, end: u64, width: usize) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

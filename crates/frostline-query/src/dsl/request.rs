@@ -174,7 +174,8 @@ impl Parts<'_> {
                 (!kept.is_empty() || (included && map.is_empty())).then_some(Value::Object(kept))
             }
             Value::Array(items) => {
-                let kept: Vec<Value> = items.iter().filter_map(|item| self.of(item, path, included)).collect();
+                let kept: Vec<Value> =
+                    items.iter().filter_map(|item| self.of(item, path, included)).collect();
                 (!kept.is_empty() || (included && items.is_empty())).then_some(Value::Array(kept))
             }
             leaf => included.then(|| leaf.clone()),
@@ -248,12 +249,20 @@ impl SearchRequest {
     /// Reads a search body that is JSON already.
     pub fn from_value(body: &Value, context: &Context<'_>) -> Result<SearchRequest> {
         let at = At::root("");
-        let mut body = Object::new(body, &at).map_err(|_| Error::invalid("the request body is not a JSON object"))?;
+        let mut body =
+            Object::new(body, &at).map_err(|_| Error::invalid("the request body is not a JSON object"))?;
         body.refuse(REFUSED)?;
         refuse_true(&mut body, &at, "explain", "there is no score to explain")?;
-        refuse_true(&mut body, &at, "profile", "the answer's cost says what was read; `frostline explain` shows the plan")?;
+        refuse_true(
+            &mut body,
+            &at,
+            "profile",
+            "the answer's cost says what was read; `frostline explain` shows the plan",
+        )?;
         if body.unsigned("terminate_after")?.is_some_and(|count| count > 0) {
-            return Err(at.unsupported("terminate_after", "it would make the answer depend on chance; use size"));
+            return Err(
+                at.unsupported("terminate_after", "it would make the answer depend on chance; use size")
+            );
         }
         // Scores and statistics groups change nothing in which documents are returned.
         body.ignore(&["track_scores", "indices_boost", "stats"]);
@@ -261,7 +270,9 @@ impl SearchRequest {
             filter: clause(&mut body, &at, "query", context)?.unwrap_or(Filter::All),
             post_filter: clause(&mut body, &at, "post_filter", context)?,
             track_total_hits: total_hits(&mut body, &at)?,
-            source: body.take("_source").map_or(Ok(SourceFilter::All), |value| source(value, &at.key("_source")))?,
+            source: body
+                .take("_source")
+                .map_or(Ok(SourceFilter::All), |value| source(value, &at.key("_source")))?,
             fields: field_formats(&mut body, &at, "fields")?,
             docvalue_fields: field_formats(&mut body, &at, "docvalue_fields")?,
             aggs: aggregations(&mut body, &at)?,
@@ -278,7 +289,12 @@ impl SearchRequest {
     }
 }
 
-fn clause(body: &mut Object<'_>, at: &At<'_>, key: &'static str, context: &Context<'_>) -> Result<Option<Filter>> {
+fn clause(
+    body: &mut Object<'_>,
+    at: &At<'_>,
+    key: &'static str,
+    context: &Context<'_>,
+) -> Result<Option<Filter>> {
     body.take(key).map(|value| query::parse(value, &at.key(key), context)).transpose()
 }
 
@@ -303,7 +319,9 @@ fn total_hits(body: &mut Object<'_>, at: &At<'_>) -> Result<TotalHits> {
 
 fn aggregations(body: &mut Object<'_>, at: &At<'_>) -> Result<Option<Map<String, Value>>> {
     let (key, value) = match (body.take("aggs"), body.take("aggregations")) {
-        (Some(_), Some(_)) => return Err(Error::invalid("[aggs] and [aggregations] are one key: give one of them")),
+        (Some(_), Some(_)) => {
+            return Err(Error::invalid("[aggs] and [aggregations] are one key: give one of them"));
+        }
         (Some(value), None) => ("aggs", value),
         (None, Some(value)) => ("aggregations", value),
         (None, None) => return Ok(None),
@@ -430,7 +448,11 @@ fn stored_fields(body: &mut Object<'_>, at: &At<'_>, request: &mut SearchRequest
         match name.as_str() {
             "_none_" => request.source = SourceFilter::None,
             "*" | "_source" | "_id" | "_routing" => {}
-            other => return Err(at.invalid(format_args!("no field is stored apart, [{other}] neither: use fields or _source"))),
+            other => {
+                return Err(at.invalid(format_args!(
+                    "no field is stored apart, [{other}] neither: use fields or _source"
+                )));
+            }
         }
     }
     Ok(())
@@ -464,7 +486,10 @@ fn sort_options(key: &mut Sort, how: &Value, at: &At<'_>) -> Result<()> {
         return Err(at.invalid("sorting by [_geo_distance] or [_script] is not supported"));
     }
     let mut options = Object::new(how, at)?;
-    options.refuse(&[("nested", "objects in arrays are flattened"), ("nested_path", "objects in arrays are flattened")])?;
+    options.refuse(&[
+        ("nested", "objects in arrays are flattened"),
+        ("nested_path", "objects in arrays are flattened"),
+    ])?;
     options.ignore(&["numeric_type"]);
     if let Some(order) = options.string("order")? {
         key.descending = descending(order, &at.key("order"))?;

@@ -80,7 +80,8 @@ impl Options {
         let minimum = object.take("minimum_should_match");
         let minimum_at = at.key("minimum_should_match");
         let flags_at = at.key("flags");
-        let flags = object.take("flags").map_or(Ok("ALL".to_owned()), |value| json::scalar_text(value, &flags_at))?;
+        let flags =
+            object.take("flags").map_or(Ok("ALL".to_owned()), |value| json::scalar_text(value, &flags_at))?;
         Ok(Options {
             targets,
             and: text::is_and(operator, &at.key("default_operator"))?,
@@ -311,7 +312,11 @@ impl Parser<'_> {
         let parts = self.options.targets.iter().map(|target| {
             let exact = target.as_deref().is_some_and(|field| is_exact(field, self.context));
             let start = if exact { start.to_owned() } else { start.to_lowercase() };
-            Filter::Pattern { field: target.clone(), pattern: Pattern::Prefix(start), case_insensitive: false }
+            Filter::Pattern {
+                field: target.clone(),
+                pattern: Pattern::Prefix(start),
+                case_insensitive: false,
+            }
         });
         let parts: Vec<Filter> = parts.collect();
         if parts.is_empty() { Filter::None } else { any(parts) }

@@ -1,1 +1,556 @@
-//! What requests mean.
+use frostline_split::{FieldType, Mapping, ValueType};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::date::{Format, format_date};
+use super::*;
+use crate::filter::{Bound, Edge, Minimum, Number, Pattern, Scalar};
+
+/// 2024-02-29T12:34:56.789012Z
+pub(super) const NOW_US: i64 = 1_709_210_096_789_012;
+
+pub(super) fn mapping() -> Mapping {
+    let mut mapping = Mapping::dynamic();
+    for (path, ty) in [
+        ("message", ValueType::Text),
+        ("host.name", ValueType::Text),
+        ("host.ip", ValueType::Ip),
+        ("status", ValueType::Long),
+        ("expires", ValueType::Date),
+        ("mixed", ValueType::Date),
+        ("mixed", ValueType::Text),
+    ] {
+        mapping.place(path, ty, false);
+    }
+    mapping.declare("level", FieldType::Keyword).unwrap();
+    mapping
+}
+
+/// A short text of a filter, for tables.
+pub(super) fn show(filter: &Filter) -> String {
+    let list = |parts: &[Filter], word: &str| {
+        let parts: Vec<String> = parts.iter().map(show).collect();
+        format!("({})", parts.join(word))
+    };
+    let name = |field: &Option<String>| field.clone().unwrap_or_else(|| "*".to_owned());
+    match filter {
+        Filter::All => "all".to_owned(),
+        Filter::None => "none".to_owned(),
+        Filter::Equals { field, values } => {
+            let values: Vec<String> = values.iter().map(show_scalar).collect();
+            format!("{field}=[{}]", values.join(", "))
+        }
+        Filter::Match { field, text, minimum, prefix_last } => {
+            let least = match minimum {
+                Minimum::All => "all".to_owned(),
+                Minimum::Count(count) => count.to_string(),
+            };
+            format!("{}~{text}{}/{least}", name(field), if *prefix_last { "…" } else { "" })
+        }
+        Filter::Phrase { field, text, prefix_last } => {
+            format!("{}~\"{text}{}\"", name(field), if *prefix_last { "…" } else { "" })
+        }
+        Filter::Range { field, lower, upper } => {
+            let lower = match lower {
+                Bound::Open => "(".to_owned(),
+                Bound::Included(edge) => format!("[{}", show_edge(edge)),
+                Bound::Excluded(edge) => format!("({}", show_edge(edge)),
+            };
+            let upper = match upper {
+                Bound::Open => ")".to_owned(),
+                Bound::Included(edge) => format!("{}]", show_edge(edge)),
+                Bound::Excluded(edge) => format!("{})", show_edge(edge)),
+            };
+            format!("{field} in {lower}, {upper}")
+        }
+        Filter::Exists { field } => format!("exists {field}"),
+        Filter::Pattern { field, pattern, case_insensitive } => {
+            let pattern = match pattern {
+                Pattern::Prefix(text) => format!("prefix {text}"),
+                Pattern::Wildcard(text) => format!("wildcard {text}"),
+                Pattern::Regex(text) => format!("regex {text}"),
+            };
+            format!("{} {}{pattern}", name(field), if *case_insensitive { "caseless " } else { "" })
+        }
+        Filter::Ids(ids) => format!("ids {}", ids.join(",")),
+        Filter::And(parts) => list(parts, " AND "),
+        Filter::AtLeast { minimum: 1, parts } => list(parts, " OR "),
+        Filter::AtLeast { minimum, parts } => format!("{minimum} of {}", list(parts, ", ")),
+        Filter::Not(part) => format!("NOT {}", show(part)),
+    }
+}
+
+fn show_scalar(scalar: &Scalar) -> String {
+    match scalar {
+        Scalar::Boolean(flag) => flag.to_string(),
+        Scalar::Long(number) => number.to_string(),
+        Scalar::Double(number) => format!("{number:?}"),
+        Scalar::Text(text) => format!("'{text}'"),
+    }
+}
+
+/// The time alone if there is one and no number.
+fn show_edge(edge: &Edge) -> String {
+    match (edge.number, edge.time_us, &edge.text) {
+        (Some(Number::Long(number)), ..) => number.to_string(),
+        (Some(Number::Double(number)), ..) => format!("{number:?}"),
+        (None, Some(us), _) => format_date(us, &Format::default(), &jiff::tz::TimeZone::UTC),
+        (None, None, text) => format!("'{}'", text.clone().unwrap_or_default()),
+    }
+}
+
+pub(super) fn chain(error: &crate::Error) -> String {
+    use std::error::Error as _;
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text = format!("{text}: {source}");
+        cause = source.source();
+    }
+    text
+}
+
+fn request(body: Value) -> Result<SearchRequest> {
+    let mapping = mapping();
+    SearchRequest::from_value(&body, &Context { now_us: NOW_US, mapping: &mapping })
+}
+
+fn refused(body: Value, expected: &str) {
+    let error = request(body.clone()).expect_err(&format!("{body} is refused"));
+    let text = chain(&error);
+    assert!(text.contains(expected), "{body}\n  {text}\n  lacks {expected}");
+    assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
+}
+
+fn check(cases: &[(Value, &str)]) {
+    for (query, expected) in cases {
+        let request = request(json!({ "query": query })).unwrap_or_else(|e| panic!("{query}: {}", chain(&e)));
+        assert_eq!(show(&request.filter), *expected, "{query}");
+    }
+}
+
+#[test]
+fn term_level_queries() {
+    check(&[
+        (json!({"match_all": {}}), "all"),
+        (json!({"match_all": {"boost": 2.0}}), "all"),
+        (json!({"match_none": {}}), "none"),
+        (json!({"term": {"status": 404}}), "status=[404]"),
+        (json!({"term": {"status": {"value": "404", "boost": 1.0}}}), "status=['404']"),
+        (
+            json!({"term": {"host.name": {"value": "A*", "case_insensitive": true}}}),
+            r"(host.name=['A*'] OR host.name.keyword caseless wildcard A\*)",
+        ),
+        (json!({"terms": {"status": [404, 500.5, "x", true], "boost": 1}}), "status=[404, 500.5, 'x', true]"),
+        (json!({"terms": {"status": []}}), "none"),
+        (json!({"term": {"_id": "a-1"}}), "ids a-1"),
+        (json!({"ids": {"values": ["a-1", "b-2"]}}), "ids a-1,b-2"),
+        (json!({"exists": {"field": "host"}}), "exists host"),
+        (json!({"exists": {"field": "host.*"}}), "(exists host.ip OR exists host.name)"),
+        (json!({"prefix": {"host.name": "We"}}), "host.name prefix We"),
+        (
+            json!({"prefix": {"host.name": {"value": "We", "case_insensitive": true}}}),
+            "host.name caseless prefix We",
+        ),
+        (json!({"wildcard": {"host.name": {"wildcard": "w?b*"}}}), "host.name wildcard w?b*"),
+        (json!({"regexp": {"host.name": "w.b"}}), r"host.name regex \A(?:w(?s:.)b)\z"),
+    ]);
+}
+
+#[test]
+fn a_date_in_a_date_field_is_all_the_time_it_stands_for() {
+    let day = "expires in [2024-01-01T00:00:00.000Z, 2024-01-01T23:59:59.999999Z]";
+    check(&[
+        (json!({"term": {"expires": "2024-01-01"}}), day),
+        (json!({"match": {"expires": "2024-01-01"}}), day),
+        (
+            json!({"term": {"@timestamp": "now/d"}}),
+            "@timestamp in [2024-02-29T00:00:00.000Z, 2024-02-29T23:59:59.999999Z]",
+        ),
+        (
+            json!({"term": {"mixed": "2024-01-01"}}),
+            "(mixed=['2024-01-01'] OR mixed in [2024-01-01T00:00:00.000Z, 2024-01-01T23:59:59.999999Z])",
+        ),
+        (json!({"term": {"mixed": "x"}}), "mixed=['x']"),
+        (json!({"term": {"message": "2024-01-01"}}), "message=['2024-01-01']"),
+    ]);
+    refused(json!({"query": {"term": {"expires": "tomorrow"}}}), "failed to parse the date [tomorrow]");
+}
+
+#[test]
+fn full_text_queries() {
+    check(&[
+        (json!({"match": {"message": "disk full"}}), "message~disk full/1"),
+        (json!({"match": {"message": 5}}), "message~5/1"),
+        (json!({"match": {"message": {"query": "disk full", "operator": "AND"}}}), "message~disk full/all"),
+        (
+            json!({"match": {"message": {"query": "a b c d", "minimum_should_match": "75%"}}}),
+            "message~a b c d/3",
+        ),
+        (
+            json!({"match": {"message": {"query": "a b c d", "minimum_should_match": "2<75%"}}}),
+            "message~a b c d/3",
+        ),
+        (json!({"match": {"message": {"query": "a b", "minimum_should_match": "2<75%"}}}), "message~a b/2"),
+        (json!({"match": {"message": {"query": "a b", "minimum_should_match": 3}}}), "none"),
+        (json!({"match": {"message": {"query": "a a", "minimum_should_match": 2}}}), "message~a a/1"),
+        (json!({"match": {"message": ""}}), "none"),
+        (json!({"match": {"message": {"query": "--", "zero_terms_query": "all"}}}), "all"),
+        (
+            json!({"match": {"message": {"query": "a", "fuzziness": 0, "analyzer": "standard"}}}),
+            "message~a/1",
+        ),
+        (json!({"match_phrase": {"message": "disk full"}}), "message~\"disk full\""),
+        (json!({"match_phrase": {"message": {"query": "disk full", "slop": 0}}}), "message~\"disk full\""),
+        (json!({"match_phrase_prefix": {"message": "disk fu"}}), "message~\"disk fu…\""),
+        (json!({"match_bool_prefix": {"message": "disk fu"}}), "message~disk fu…/1"),
+        (
+            json!({"multi_match": {"query": "a b", "fields": ["message^2", "host.n*"], "operator": "and"}}),
+            "(message~a b/all OR host.name~a b/all)",
+        ),
+        (json!({"multi_match": {"query": "a b"}}), "*~a b/1"),
+        (json!({"multi_match": {"query": "a b", "fields": ["nothing.*"]}}), "none"),
+        (
+            json!({"multi_match": {"query": "a b", "fields": ["message", "level"], "type": "cross_fields",
+            "operator": "and"}}),
+            "((message~a/all OR level~a/all) AND (message~b/all OR level~b/all))",
+        ),
+        (
+            json!({"multi_match": {"query": "a b", "fields": ["message"], "type": "phrase"}}),
+            "message~\"a b\"",
+        ),
+        (
+            json!({"combined_fields": {"query": "a b", "fields": ["message", "level"]}}),
+            "((message~a/all OR level~a/all) OR (message~b/all OR level~b/all))",
+        ),
+        (
+            json!({"simple_query_string": {"query": "a + -b | \"c d\" e*", "default_operator": "and"}}),
+            "(((*~a/all AND NOT *~b/all) OR *~\"c d\") AND * prefix e)",
+        ),
+        (json!({"simple_query_string": {"query": "(a", "fields": ["message"]}}), "message~a/1"),
+        (
+            json!({"simple_query_string": {"query": "a | b c", "minimum_should_match": 2}}),
+            "2 of (*~a/1, *~b/1, *~c/1)",
+        ),
+        (json!({"simple_query_string": {"query": "a|b", "flags": "NONE"}}), "*~a|b/1"),
+        (
+            json!({"query_string": {"query": "a b", "default_operator": "and", "default_field": "message"}}),
+            "(message~a/all AND message~b/all)",
+        ),
+    ]);
+}
+
+#[test]
+fn compound_queries() {
+    let (a, b, c) = (json!({"term": {"f": "a"}}), json!({"term": {"f": "b"}}), json!({"term": {"f": "c"}}));
+    check(&[
+        (json!({"bool": {}}), "all"),
+        (json!({"bool": {"must": a, "filter": [b], "must_not": c}}), "(f=['a'] AND f=['b'] AND NOT f=['c'])"),
+        (json!({"bool": {"should": [a, b]}}), "(f=['a'] OR f=['b'])"),
+        (json!({"bool": {"must": c, "should": [a, b]}}), "f=['c']"),
+        (
+            json!({"bool": {"must": c, "should": [a, b], "minimum_should_match": 1}}),
+            "(f=['c'] AND (f=['a'] OR f=['b']))",
+        ),
+        (
+            json!({"bool": {"should": [a, b, c], "minimum_should_match": "-1"}}),
+            "2 of (f=['a'], f=['b'], f=['c'])",
+        ),
+        (json!({"bool": {"should": [a], "minimum_should_match": 2}}), "none"),
+        (json!({"bool": {"should": [a, b], "minimum_should_match": 0}}), "(f=['a'] OR f=['b'])"),
+        (json!({"bool": {"must_not": [a]}}), "NOT f=['a']"),
+        (json!({"bool": {"must_not": {"match_all": {}}}}), "none"),
+        (json!({"constant_score": {"filter": a, "boost": 2}}), "f=['a']"),
+        (json!({"boosting": {"positive": a, "negative": b, "negative_boost": 0.5}}), "f=['a']"),
+        (json!({"dis_max": {"queries": [a, b], "tie_breaker": 0.7}}), "(f=['a'] OR f=['b'])"),
+    ]);
+}
+
+#[test]
+fn ranges() {
+    check(&[
+        (json!({"range": {"status": {"gte": 400, "lt": "500"}}}), "status in [400, 500)"),
+        (json!({"range": {"status": {"gt": 1.5}}}), "status in (1.5, )"),
+        (json!({"range": {"status": {"from": 1, "to": 2, "include_upper": false}}}), "status in [1, 2)"),
+        (json!({"range": {"status": {"gte": null, "lte": 9}}}), "status in (, 9]"),
+        (json!({"range": {"status": {}}}), "exists status"),
+        (json!({"range": {"level": {"gte": "a", "lt": "b"}}}), "level in ['a', 'b')"),
+        (
+            json!({"range": {"expires": {"gt": "2024-01-01", "lte": "2024-01-02"}}}),
+            "expires in (2024-01-01T23:59:59.999999Z, 2024-01-02T23:59:59.999999Z]",
+        ),
+        (
+            json!({"range": {"expires": {"gte": "2024-01-01", "lt": "2024-01-02"}}}),
+            "expires in [2024-01-01T00:00:00.000Z, 2024-01-02T00:00:00.000Z)",
+        ),
+        (
+            json!({"range": {"expires": {"gte": "now-1d/d", "lt": "now/d"}}}),
+            "expires in [2024-02-28T00:00:00.000Z, 2024-02-29T00:00:00.000Z)",
+        ),
+        (
+            json!({"range": {"expires": {"gte": "2024-01-01", "time_zone": "+01:00"}}}),
+            "expires in [2023-12-31T23:00:00.000Z, )",
+        ),
+        (
+            json!({"range": {"expires": {"gte": "31/12/2023", "format": "dd/MM/yyyy||yyyy"}}}),
+            "expires in [2023-12-31T00:00:00.000Z, )",
+        ),
+    ]);
+    refused(json!({"query": {"range": {"expires": {"gte": "soon"}}}}), "failed to parse the date [soon]");
+    refused(json!({"query": {"range": {"status": {"gte": 1, "gt": 1}}}}), "second bound");
+    refused(
+        json!({"query": {"range": {"status": {"gte": 1, "time_zone": "Mars"}}}}),
+        "[Mars] is not a time zone",
+    );
+    refused(
+        json!({"query": {"range": {"status": {"gte": 1, "relation": "within"}}}}),
+        "[relation] is not supported",
+    );
+}
+
+#[test]
+fn numbers_keep_every_reading() {
+    let request = request(json!({"query": {"range": {"status": {"gte": 1_577_836_800_000_i64}}}})).unwrap();
+    let edge = Edge {
+        number: Some(Number::Long(1_577_836_800_000)),
+        time_us: Some(1_577_836_800_000_000),
+        text: Some("1577836800000".to_owned()),
+    };
+    assert_eq!(
+        request.filter,
+        Filter::Range { field: "status".into(), lower: Bound::Included(edge), upper: Bound::Open }
+    );
+}
+
+#[test]
+fn what_is_refused_is_named_with_its_position() {
+    for (query, expected) in [
+        (
+            json!({"bool": {"must": [{"match_all": {}}, {"nested": {"path": "a"}}]}}),
+            "[nested] is not supported: objects in arrays are flattened; query the field by its path, at \
+             `query.bool.must[1].nested`",
+        ),
+        (json!({"function_score": {}}), "[function_score] is not supported"),
+        (json!({"geo_distance": {}}), "[geo_distance] is not supported"),
+        (json!({"script": {}}), "[script] is not supported"),
+        (json!({"knn": {}}), "[knn] is not supported"),
+        (json!({"fuzzy": {"a": "b"}}), "[fuzzy] is not supported"),
+        (json!({"trem": {"a": 1}}), "[trem] is not a query"),
+        (json!({"term": {"a": 1}, "match": {"a": 1}}), "expected only one query, found [match] and [term]"),
+        (json!({"term": {"a": 1, "b": 2}}), "expected one field, found [a] and [b]"),
+        (json!({"term": {"a": {"valeu": 1}}}), "[value] is missing, at `query.term.a`"),
+        (json!({"term": {"a": [1]}}), "expected a value, found an array"),
+        (json!({"term": {"_index": "x"}}), "[_index] is not supported"),
+        (json!({"terms": {"a": {"index": "x"}}}), "[terms lookup] is not supported"),
+        (json!({"match": {"a": {"query": "b", "fuzziness": "AUTO"}}}), "[fuzziness] is not supported"),
+        (json!({"match": {"a": {"query": "b", "analyzer": "english"}}}), "[analyzer] is not supported"),
+        (json!({"match_phrase": {"a": {"query": "b c", "slop": 1}}}), "[slop] is not supported"),
+        (json!({"match": {"a": {"query": "b", "boots": 1}}}), "unknown key [boots], at `query.match.a`"),
+        (
+            json!({"match": {"a": {"query": "b c", "minimum_should_match": "many"}}}),
+            "[many] is not a minimum",
+        ),
+        (json!({"regexp": {"a": "a~b"}}), "the complement ~ is not supported"),
+        (json!({"query_string": {"query": "a:("}}), "( is not closed"),
+        (json!({"simple_query_string": {"query": "ab~2"}}), "[~] is not supported"),
+        (json!([]), "expected an object with one query"),
+        (json!({}), "found an empty object"),
+    ] {
+        refused(json!({ "query": query }), expected);
+    }
+}
+
+#[test]
+fn the_body() {
+    let request = request(json!({
+        "from": 20, "size": 5, "track_total_hits": 100, "timeout": "2s", "version": true, "track_scores": true,
+        "sort": ["status", {"@timestamp": "desc"}, {"level": {"order": "asc", "missing": "_first", "mode": "max",
+            "unmapped_type": "keyword"}}, "_doc", "_score", {"n": {"missing": 7, "format": "epoch_millis"}}],
+        "_source": {"includes": "a.*", "excludes": ["a.b"]},
+        "fields": ["host.*", {"field": "@timestamp", "format": "yyyy"}],
+        "aggregations": {"x": {}},
+        "post_filter": {"term": {"status": 1}},
+    }))
+    .unwrap();
+    assert_eq!((request.from, request.size, request.timeout_ms), (20, 5, Some(2_000)));
+    assert_eq!(request.track_total_hits, TotalHits::UpTo(100));
+    assert!(request.version && request.aggs.is_some());
+    assert_eq!(show(request.post_filter.as_ref().unwrap()), "status=[1]");
+    let keys: Vec<(&SortBy, bool, &Missing)> =
+        request.sort.iter().map(|sort| (&sort.by, sort.descending, &sort.missing)).collect();
+    let field = |name: &str| SortBy::Field(name.to_owned());
+    assert_eq!(
+        keys,
+        [
+            (&field("status"), false, &Missing::Last),
+            (&field("@timestamp"), true, &Missing::Last),
+            (&field("level"), false, &Missing::First),
+            (&SortBy::Doc, false, &Missing::Last),
+            (&SortBy::Score, true, &Missing::Last),
+            (&field("n"), false, &Missing::Value(Scalar::Long(7))),
+        ]
+    );
+    assert!(request.fields[0].matches("host.name") && !request.fields[0].matches("hosts"));
+}
+
+#[test]
+fn defaults() {
+    let mapping = mapping();
+    let context = Context { now_us: NOW_US, mapping: &mapping };
+    assert_eq!(SearchRequest::parse(b" \n", &context).unwrap(), SearchRequest::default());
+    assert_eq!(SearchRequest::parse(b"{}", &context).unwrap(), SearchRequest::default());
+    assert_eq!(SearchRequest::default().track_total_hits, TotalHits::Exact);
+}
+
+#[test]
+fn bodies_that_are_refused() {
+    for (body, expected) in [
+        (json!({"from": 9_995, "size": 6}), "from + size is 10001, more than 10000"),
+        (json!({"size": -1}), "expected a whole number of at least 0, found -1, at `size`"),
+        (json!({"min_score": 1}), "[min_score] is not supported"),
+        (json!({"knn": {}}), "[knn] is not supported"),
+        (json!({"highlight": {}}), "[highlight] is not supported"),
+        (json!({"collapse": {}}), "[collapse] is not supported: use a terms aggregation with top_hits"),
+        (json!({"aggs": {}, "aggregations": {}}), "one key"),
+        (json!({"aggs": []}), "expected an object, found an array, at `aggs`"),
+        (json!({"qeury": {}}), "unknown key [qeury]"),
+        (json!({"search_after": [1]}), "[search_after] needs [sort]"),
+        (json!({"search_after": [1], "sort": ["a", "b"]}), "has 1 values, but [sort] has 2 keys"),
+        (json!({"search_after": [1], "sort": "a", "from": 1}), "[from] must be 0"),
+        (json!({"sort": [{"a": "up"}]}), "the order is asc or desc, not [up], at `sort[0].a`"),
+        (json!({"sort": {"a": "asc", "b": "asc"}}), "give several as an array"),
+        (json!({"sort": {"_script": {}}}), "not supported"),
+        (json!({"stored_fields": ["a"]}), "no field is stored apart"),
+        (json!({"timeout": "soon"}), "[soon] is not a duration"),
+        (json!({"profile": true}), "[profile] is not supported"),
+    ] {
+        refused(body, expected);
+    }
+    let mapping = mapping();
+    let context = Context { now_us: NOW_US, mapping: &mapping };
+    for (body, expected) in [
+        ("[1]", "not a JSON object"),
+        ("{\"query\":", "not valid JSON: EOF while parsing"),
+        ("{\"size\":1,\"size\":2}", "duplicate key [size] at line 1 column 19"),
+    ] {
+        let error = SearchRequest::parse(body.as_bytes(), &context).unwrap_err();
+        assert!(error.to_string().contains(expected), "{body}: {error}");
+    }
+}
+
+#[test]
+fn source_filtering() {
+    let source = json!({"a": {"b": 1, "c": [{"d": 2, "e": 3}]}, "f.g": 4, "h": null, "empty": {}});
+    for (filter, expected) in [
+        (json!(true), Some(source.clone())),
+        (json!(false), None),
+        (json!("a"), Some(json!({"a": {"b": 1, "c": [{"d": 2, "e": 3}]}}))),
+        (json!(["a.c.d", "f.*"]), Some(json!({"a": {"c": [{"d": 2}]}, "f.g": 4}))),
+        (json!({"excludes": ["a", "f*"]}), Some(json!({"h": null, "empty": {}}))),
+        (json!({"includes": ["a.*"], "excludes": ["*.d"]}), Some(json!({"a": {"b": 1, "c": [{"e": 3}]}}))),
+        (json!("nothing"), Some(json!({}))),
+        (json!([]), Some(source.clone())),
+    ] {
+        let request = request(json!({ "_source": filter })).unwrap();
+        assert_eq!(request.source.apply(&source), expected, "{filter}");
+    }
+}
+
+#[test]
+fn wildcards_in_names() {
+    for (pattern, text, expected) in [
+        ("a", "a", true),
+        ("a", "ab", false),
+        ("a*", "a", true),
+        ("*", "", true),
+        ("a*c", "abcc", true),
+        ("a*c*e", "abcde", true),
+        ("a*c*e", "abde", false),
+        ("*b*", "abc", true),
+        ("ab*ba", "aba", false),
+        ("ö*", "öl", true),
+    ] {
+        assert_eq!(wildcard_matches(pattern, text), expected, "{pattern} {text}");
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let words = prop::sample::select(vec![
+        "bool",
+        "must",
+        "should",
+        "must_not",
+        "filter",
+        "term",
+        "terms",
+        "match",
+        "range",
+        "gte",
+        "lt",
+        "query",
+        "value",
+        "fields",
+        "query_string",
+        "simple_query_string",
+        "multi_match",
+        "match_phrase",
+        "prefix",
+        "regexp",
+        "exists",
+        "field",
+        "minimum_should_match",
+        "sort",
+        "order",
+        "size",
+        "from",
+        "aggs",
+        "_source",
+        "2<75%",
+        "now-1d/d",
+        "a:b",
+    ]);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        words.clone().prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 40, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((words.clone().prop_map(str::to_owned), inner), 0..4)
+                .prop_map(|entries| Value::Object(entries.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_json_panics(body in any_json()) {
+        let _ = request(body.clone());
+        let _ = request(json!({"query": body}));
+    }
+
+    #[test]
+    fn no_clause_panics(kind in "term|terms|match|match_phrase|range|prefix|regexp|wildcard|exists|ids|bool|multi_match",
+                        body in any_json()) {
+        let _ = request(json!({"query": {kind.clone(): body.clone()}}));
+        let _ = request(json!({"query": {kind: {"f": body}}}));
+    }
+
+    #[test]
+    fn no_bytes_panic(body in prop::collection::vec(any::<u8>(), 0..64)) {
+        let mapping = mapping();
+        let _ = SearchRequest::parse(&body, &Context { now_us: NOW_US, mapping: &mapping });
+    }
+
+    #[test]
+    fn no_simple_query_string_panics(text in "[ab+|\\-\"()*~2\\\\ ]{0,24}") {
+        let query = json!({"query": {"simple_query_string": {"query": text}}});
+        if let Err(error) = request(query) {
+            prop_assert!(error.to_string().contains('~'), "{error}");
+        }
+    }
+}

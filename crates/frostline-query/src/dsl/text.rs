@@ -102,7 +102,8 @@ fn without_boost(field: &str) -> Result<&str> {
 /// How many of `count` optional clauses must match by a `minimum_should_match` text: `2`, `-1`,
 /// `75%`, `-25%`, `2<75%`, `2<-25% 9<-3`.
 pub(crate) fn minimum_should_match(spec: &str, count: usize, at: &At<'_>) -> Result<usize> {
-    let bad = || at.invalid(format_args!("[{spec}] is not a minimum_should_match such as 2, -1, 75% or 2<75%"));
+    let bad =
+        || at.invalid(format_args!("[{spec}] is not a minimum_should_match such as 2, -1, 75% or 2<75%"));
     let total = i64::try_from(count).map_err(|_| bad())?;
     let mut needed = total;
     if !spec.contains('<') {
@@ -169,7 +170,13 @@ pub(crate) fn is_exact(field: &str, context: &Context<'_>) -> bool {
 
 /// `filter`, which compares `field` with `text`, or the time that `text` stands for where the field
 /// holds dates: `2020-01-01` is the whole day.
-pub(crate) fn or_date(filter: Filter, field: &str, text: &str, reader: &DateReader, context: &Context<'_>) -> Result<Filter> {
+pub(crate) fn or_date(
+    filter: Filter,
+    field: &str,
+    text: &str,
+    reader: &DateReader,
+    context: &Context<'_>,
+) -> Result<Filter> {
     let dates = dates_of(field, context);
     if dates == Dates::No {
         return Ok(filter);
@@ -204,7 +211,13 @@ pub(crate) struct MatchOptions {
 }
 
 /// `text` in one target.
-pub(crate) fn match_in(target: &Target, text: &str, options: &MatchOptions, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
+pub(crate) fn match_in(
+    target: &Target,
+    text: &str,
+    options: &MatchOptions,
+    at: &At<'_>,
+    context: &Context<'_>,
+) -> Result<Filter> {
     if target.as_deref() == Some("_id") {
         return Ok(Filter::Ids(vec![text.to_owned()]));
     }
@@ -246,10 +259,17 @@ fn minimum_of(options: &MatchOptions, tokens: usize, exact: bool, at: &At<'_>) -
 }
 
 /// `text` in any of the targets.
-pub(crate) fn match_any(targets: &[Target], text: &str, options: &MatchOptions, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
+pub(crate) fn match_any(
+    targets: &[Target],
+    text: &str,
+    options: &MatchOptions,
+    at: &At<'_>,
+    context: &Context<'_>,
+) -> Result<Filter> {
     // A date cannot be searched for in a text field and the reverse: with several fields that is no mistake.
     let options = MatchOptions { lenient: options.lenient || targets.len() > 1, ..options.clone() };
-    let parts: Result<Vec<Filter>> = targets.iter().map(|target| match_in(target, text, &options, at, context)).collect();
+    let parts: Result<Vec<Filter>> =
+        targets.iter().map(|target| match_in(target, text, &options, at, context)).collect();
     let mut parts = parts?;
     if parts.contains(&Filter::All) {
         return Ok(Filter::All);
@@ -259,7 +279,13 @@ pub(crate) fn match_any(targets: &[Target], text: &str, options: &MatchOptions, 
 }
 
 /// Each token in any of the targets, as if the targets were one field.
-pub(crate) fn match_across(targets: &[Target], text: &str, options: &MatchOptions, at: &At<'_>, context: &Context<'_>) -> Result<Filter> {
+pub(crate) fn match_across(
+    targets: &[Target],
+    text: &str,
+    options: &MatchOptions,
+    at: &At<'_>,
+    context: &Context<'_>,
+) -> Result<Filter> {
     let mut tokens = query_tokens(text);
     tokens.sort_unstable();
     tokens.dedup();
@@ -272,6 +298,7 @@ pub(crate) fn match_across(targets: &[Target], text: &str, options: &MatchOption
         Some(Minimum::Count(count)) => count,
     };
     let single = MatchOptions { and: true, minimum: None, ..options.clone() };
-    let parts: Result<Vec<Filter>> = tokens.iter().map(|token| match_any(targets, token, &single, at, context)).collect();
+    let parts: Result<Vec<Filter>> =
+        tokens.iter().map(|token| match_any(targets, token, &single, at, context)).collect();
     Ok(if needed == tokens.len() { all(parts?) } else { at_least(needed, parts?) })
 }

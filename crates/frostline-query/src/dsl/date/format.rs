@@ -110,7 +110,9 @@ fn named(name: &str) -> Option<&'static str> {
 
 fn shape(text: &str) -> Result<Shape> {
     match text {
-        "strict_date_optional_time" | "strict_date_optional_time_nanos" => return Ok(Shape::Iso { strict: true }),
+        "strict_date_optional_time" | "strict_date_optional_time_nanos" => {
+            return Ok(Shape::Iso { strict: true });
+        }
         "date_optional_time" | "iso8601" => return Ok(Shape::Iso { strict: false }),
         "epoch_millis" => return Ok(Shape::EpochMillis),
         "epoch_second" => return Ok(Shape::EpochSecond),
@@ -119,7 +121,8 @@ fn shape(text: &str) -> Result<Shape> {
     }
     let pattern: Vec<char> = named(text).unwrap_or(text).chars().collect();
     // A word with an underscore was meant as a name.
-    if named(text).is_none() && text.contains('_') && text.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+    if named(text).is_none() && text.contains('_') && text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    {
         return Err(Error::invalid(format!("[{text}] is not a date format that is supported")));
     }
     let mut position = 0;
@@ -147,7 +150,9 @@ fn items(pattern: &[char], position: &mut usize, depth: usize, text: &str) -> Re
                 *position += 1;
             }
             ']' if depth > 0 => return Ok(all),
-            '\'' => all.push(Item::Literal(quoted(pattern, position).ok_or_else(|| bad(start, "a quote is not closed"))?)),
+            '\'' => all.push(Item::Literal(
+                quoted(pattern, position).ok_or_else(|| bad(start, "a quote is not closed"))?,
+            )),
             c if c.is_ascii_alphabetic() => {
                 while pattern.get(*position) == Some(&c) {
                     *position += 1;
@@ -255,7 +260,8 @@ impl Shape {
 fn read_epoch(text: &str, unit_us: i64, round_up: bool) -> Option<i64> {
     let negative = text.starts_with('-');
     let digits = text.strip_prefix('-').unwrap_or(text);
-    let (whole, fraction) = digits.split_once('.').map_or((digits, None), |(whole, fraction)| (whole, Some(fraction)));
+    let (whole, fraction) =
+        digits.split_once('.').map_or((digits, None), |(whole, fraction)| (whole, Some(fraction)));
     if whole.is_empty() || !whole.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
@@ -426,7 +432,17 @@ impl Reader<'_> {
 }
 
 const MONTHS: &[&str] = &[
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 const DAYS: &[&str] = &["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];

@@ -39,7 +39,10 @@ impl DateReader {
 
     fn read_date(&self, text: &str, round_up: bool) -> Result<i64> {
         self.format.read(text, round_up, &self.zone).ok_or_else(|| {
-            Error::invalid(format!("failed to parse the date [{text}] with the format [{}]", self.format.as_str()))
+            Error::invalid(format!(
+                "failed to parse the date [{text}] with the format [{}]",
+                self.format.as_str()
+            ))
         })
     }
 
@@ -64,10 +67,13 @@ impl DateReader {
                 _ => number.parse().map_err(|_| bad(rest, "the number is too large"))?,
             };
             let letter = unit.chars().next().ok_or_else(|| bad(unit, "a unit is missing"))?;
-            let named = unit_of(letter).ok_or_else(|| bad(unit, "the unit is one of y, M, w, d, h, m, s: error"))?;
+            let named =
+                unit_of(letter).ok_or_else(|| bad(unit, "the unit is one of y, M, w, d, h, m, s: error"))?;
             rest = unit.get(letter.len_utf8()..).unwrap_or_default();
             let moved = match operator {
-                '/' if count != 1 => return Err(bad(step, "rounding takes one unit, without a number: error")),
+                '/' if count != 1 => {
+                    return Err(bad(step, "rounding takes one unit, without a number: error"));
+                }
                 '/' => round(&time, named, round_up),
                 '+' => shift(&time, named, count),
                 _ => shift(&time, named, count.saturating_neg()),
@@ -114,7 +120,9 @@ pub fn parse_time_zone(text: &str) -> Result<TimeZone> {
         _ => TimeZone::get(text).ok(),
     };
     zone.ok_or_else(|| {
-        Error::invalid(format!("[{text}] is not a time zone: give a name like Europe/Berlin or an offset like +01:00"))
+        Error::invalid(format!(
+            "[{text}] is not a time zone: give a name like Europe/Berlin or an offset like +01:00"
+        ))
     })
 }
 

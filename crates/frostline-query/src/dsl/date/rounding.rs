@@ -86,7 +86,8 @@ pub struct Rounding {
 impl Rounding {
     /// Rounding to `unit` in `zone`.
     pub fn new(unit: Unit, zone: TimeZone) -> Self {
-        let fixed_offset_us = zone.to_fixed_offset().ok().map(|offset| i64::from(offset.seconds()) * 1_000_000);
+        let fixed_offset_us =
+            zone.to_fixed_offset().ok().map(|offset| i64::from(offset.seconds()) * 1_000_000);
         Rounding { unit, zone, fixed_offset_us }
     }
 
