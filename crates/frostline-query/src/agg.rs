@@ -21,7 +21,7 @@ mod time;
 
 pub use collect::{Batch, Collector, Scope};
 pub use column::{FieldColumn, Reading};
-pub use parse::{DateText, ParseContext};
+pub use parse::ParseContext;
 pub use render::{FinalizeOptions, HitSource};
 pub use state::{AggState, HitAddress};
 
@@ -287,3 +287,6 @@ struct Cardinality {
     precision: Precision,
     missing: Option<Key>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,7 +90,7 @@ impl Key {
             Key::Double(value) => {
                 serde_json::Number::from_f64(value.0).map_or_else(String::new, |n| n.to_string())
             }
-            Key::Time(us) => super::time::DateFormat::iso().write(*us, &jiff::tz::TimeZone::UTC),
+            Key::Time(us) => super::time::DateFormat::iso().text(*us),
             Key::Text(text) => text.clone(),
             Key::Tuple(keys) => keys.iter().map(Key::text).collect::<Vec<_>>().join("|"),
         }

@@ -12,6 +12,7 @@ use super::{
     Metric, MetricKind, OrderBy, OrderKey, Percentiles, RangeBucket, Ranges, SortBy, SortField, Source,
     SourceBy, Terms, TopHits,
 };
+use crate::dsl::date::{DateReader, Format, parse_time_zone};
 use crate::filter::Filter;
 use crate::{Error, Result};
 
@@ -29,23 +30,9 @@ const PRECISION_MAX: usize = 40_000;
 pub struct ParseContext<'a> {
     /// The time of the request, for date math.
     pub now_us: i64,
-    /// Reads a query of the DSL (of `filter` and `filters` aggregations).
-    pub filter: &'a dyn Fn(&Value) -> Result<Filter>,
-    /// Reads a date, date math included.
-    pub date: &'a dyn Fn(&DateText<'_>) -> Result<i64>,
-}
-
-/// A date in a request and how it is to be read.
-#[derive(Clone, Debug)]
-pub struct DateText<'a> {
-    /// A date, epoch number, or date math like `now-7d/d`.
-    pub text: &'a str,
-    /// The `format` parameter, patterns separated by `||`.
-    pub format: Option<&'a str>,
-    /// The zone of dates without one, and of rounding.
-    pub zone: &'a TimeZone,
-    /// The time of the request.
-    pub now_us: i64,
+    /// Reads a query of the DSL, of a `filter` or `filters` aggregation; the text is its position in the
+    /// request, for errors.
+    pub filter: &'a dyn Fn(&Value, &str) -> Result<Filter>,
 }
 
 impl AggTree {
@@ -175,23 +162,22 @@ impl Parser<'_> {
     }
 
     fn filter(&mut self, query: &Value) -> Result<usize> {
-        let filter = (self.context.filter)(query)
-            .map_err(|error| error.context(format!("in aggregation [{}]", self.path.join(">"))))?;
+        let filter = (self.context.filter)(query, &format!("aggs.{}", self.path.join(".aggs.")))?;
         self.tree.filters.push(filter);
         Ok(self.tree.filters.len() - 1)
     }
 
     fn zone(&self, params: &mut Params) -> Result<TimeZone> {
         match params.text("time_zone")? {
-            Some(name) => time::zone(&name).map_err(|error| self.error(error.what())),
+            Some(name) => parse_time_zone(&name).map_err(|error| self.error(error.what())),
             None => Ok(TimeZone::UTC),
         }
     }
 
     fn format(&self, params: &mut Params, zone: &TimeZone) -> Result<Option<DateFormat>> {
         let Some(format) = params.text("format")? else { return Ok(None) };
-        let format = DateFormat::parse(&format).map_err(|error| self.error(error.what()))?;
-        Ok(Some(format.in_zone(zone.clone())))
+        let format = Format::parse(&format).map_err(|error| self.error(error.what()))?;
+        Ok(Some(DateFormat { format, zone: zone.clone() }))
     }
 
     /// A date as a string or as milliseconds.
@@ -205,9 +191,9 @@ impl Parser<'_> {
             }
             _ => return Err(self.error(format!("{value} is not a date"))),
         };
-        let format = format.map(|format| format.pattern.as_str());
-        (self.context.date)(&DateText { text: &text, format, zone, now_us: self.context.now_us })
-            .map_err(|error| error.context(format!("in aggregation [{}]", self.path.join(">"))))
+        let format = format.map(|format| format.format.clone()).unwrap_or_default();
+        let reader = DateReader { format, zone: zone.clone(), now_us: self.context.now_us };
+        reader.read(&text, false).map_err(|error| self.error(error.what()))
     }
 
     fn terms(&mut self, params: &mut Params) -> Result<Kind> {

@@ -4,7 +4,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 
-use crate::{Error, Result};
+use crate::dsl::date::Format;
 
 const SECOND_US: i64 = 1_000_000;
 const MINUTE_US: i64 = 60 * SECOND_US;
@@ -186,93 +186,17 @@ pub(super) fn duration_us(text: &str) -> Option<i64> {
     Some(if negative { -us } else { us })
 }
 
-/// A zone by name, offset (`+05:30`) or `Z`.
-pub(super) fn zone(name: &str) -> Result<TimeZone> {
-    let fixed = || {
-        let (sign, rest) = match name.as_bytes().first()? {
-            b'+' => (1, name.get(1..)?),
-            b'-' => (-1, name.get(1..)?),
-            _ => return None,
-        };
-        let digits: String = rest.chars().filter(|c| *c != ':').collect();
-        let all_digits = digits.bytes().all(|b| b.is_ascii_digit());
-        let (hours, minutes) = match digits.len() {
-            1 | 2 if all_digits => (digits.parse::<i32>().ok()?, 0),
-            4 if all_digits => (digits.get(..2)?.parse().ok()?, digits.get(2..)?.parse::<i32>().ok()?),
-            _ => return None,
-        };
-        (hours <= 18 && minutes < 60)
-            .then(|| Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok())?
-    };
-    match name {
-        "Z" | "z" | "UTC" | "GMT" | "Etc/UTC" => Ok(TimeZone::UTC),
-        _ => match fixed() {
-            Some(offset) => Ok(offset.to_time_zone()),
-            None => {
-                TimeZone::get(name).map_err(|_| Error::invalid(format!("[time_zone] [{name}] is not known")))
-            }
-        },
-    }
-}
-
-/// How a time is written: the first of the patterns of a `format` parameter.
+/// How a time is written: a format and the zone it is written in.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DateFormat {
-    /// The parameter as written, for reading dates.
-    pub pattern: String,
-    parts: Vec<Part>,
+    pub format: Format,
     pub zone: TimeZone,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Part {
-    Literal(String),
-    /// A pattern letter and how often it stands there.
-    Field(char, usize),
-    Millis,
-    Seconds,
 }
 
 impl DateFormat {
     /// `strict_date_optional_time`: `2024-02-29T12:00:00.000Z`.
     pub(super) fn iso() -> DateFormat {
-        DateFormat {
-            pattern: "strict_date_optional_time||epoch_millis".to_owned(),
-            parts: pattern("yyyy-MM-dd'T'HH:mm:ss.SSSXXX").unwrap_or_default(),
-            zone: TimeZone::UTC,
-        }
-    }
-
-    /// The format of a `format` parameter: a named one or a pattern of Java's letters.
-    pub(super) fn parse(format: &str) -> Result<DateFormat> {
-        let first = format.split("||").next().unwrap_or(format);
-        let parts = match first.strip_prefix("strict_").unwrap_or(first) {
-            "epoch_millis" => Some(vec![Part::Millis]),
-            "epoch_second" => Some(vec![Part::Seconds]),
-            "date_optional_time" | "date_time" | "iso8601" => pattern("yyyy-MM-dd'T'HH:mm:ss.SSSXXX"),
-            "date_optional_time_nanos" => pattern("yyyy-MM-dd'T'HH:mm:ss.SSSSSSSSSXXX"),
-            "date_time_no_millis" => pattern("yyyy-MM-dd'T'HH:mm:ssXXX"),
-            "date" | "year_month_day" => pattern("yyyy-MM-dd"),
-            "date_hour" => pattern("yyyy-MM-dd'T'HH"),
-            "date_hour_minute" => pattern("yyyy-MM-dd'T'HH:mm"),
-            "date_hour_minute_second" => pattern("yyyy-MM-dd'T'HH:mm:ss"),
-            "date_hour_minute_second_millis" | "date_hour_minute_second_fraction" => {
-                pattern("yyyy-MM-dd'T'HH:mm:ss.SSS")
-            }
-            "basic_date" => pattern("yyyyMMdd"),
-            "basic_date_time" => pattern("yyyyMMdd'T'HHmmss.SSSXX"),
-            "basic_date_time_no_millis" => pattern("yyyyMMdd'T'HHmmssXX"),
-            "hour_minute" => pattern("HH:mm"),
-            "hour_minute_second" => pattern("HH:mm:ss"),
-            "year_month" => pattern("yyyy-MM"),
-            "year" => pattern("yyyy"),
-            other => pattern(other),
-        };
-        let dated = |parts: &Vec<Part>| parts.iter().any(|part| !matches!(part, Part::Literal(_)));
-        let parts = parts
-            .filter(dated)
-            .ok_or_else(|| Error::invalid(format!("[format] [{first}] is not a date format known here")))?;
-        Ok(DateFormat { pattern: format.to_owned(), parts, zone: TimeZone::UTC })
+        DateFormat { format: Format::default(), zone: TimeZone::UTC }
     }
 
     /// The same format in another zone.
@@ -281,116 +205,7 @@ impl DateFormat {
         self
     }
 
-    /// `us` written in the format's own zone.
     pub(super) fn text(&self, us: i64) -> String {
-        self.write(us, &self.zone)
+        self.format.write(us, &self.zone)
     }
-
-    pub(super) fn write(&self, us: i64, zone: &TimeZone) -> String {
-        let Ok(at) = Timestamp::from_microsecond(us) else { return us.div_euclid(1000).to_string() };
-        let offset = zone.to_offset(at);
-        let civil = offset.to_datetime(at);
-        let mut out = String::with_capacity(24);
-        for part in &self.parts {
-            match part {
-                Part::Literal(text) => out.push_str(text),
-                Part::Millis => out.push_str(&us.div_euclid(1000).to_string()),
-                Part::Seconds => out.push_str(&us.div_euclid(SECOND_US).to_string()),
-                Part::Field(letter, count) => field(&mut out, *letter, *count, civil, offset),
-            }
-        }
-        out
-    }
-}
-
-/// Splits a pattern of Java's date letters; none where a letter is not known.
-fn pattern(text: &str) -> Option<Vec<Part>> {
-    let mut parts = Vec::new();
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\'' => {
-                let mut literal = String::new();
-                loop {
-                    match letters.next()? {
-                        '\'' if letters.peek() == Some(&'\'') => literal.extend(letters.next()),
-                        '\'' => break,
-                        other => literal.push(other),
-                    }
-                }
-                parts.push(Part::Literal(if literal.is_empty() { "'".to_owned() } else { literal }));
-            }
-            'y' | 'u' | 'M' | 'L' | 'd' | 'H' | 'h' | 'k' | 'm' | 's' | 'S' | 'n' | 'E' | 'e' | 'D' | 'a'
-            | 'X' | 'x' | 'Z' | 'z' | 'Q' | 'q' => {
-                let mut count = 1;
-                while letters.next_if_eq(&letter).is_some() {
-                    count += 1;
-                }
-                parts.push(Part::Field(letter, count));
-            }
-            other if other.is_ascii_alphabetic() => return None,
-            other => parts.push(Part::Literal(other.to_string())),
-        }
-    }
-    Some(parts)
-}
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-
-fn field(out: &mut String, letter: char, count: usize, civil: DateTime, offset: Offset) {
-    let mut padded = |value: i64| out.push_str(&format!("{value:0count$}"));
-    match letter {
-        'y' | 'u' if count == 2 => padded(i64::from(civil.year().rem_euclid(100))),
-        'y' | 'u' => padded(i64::from(civil.year())),
-        'M' | 'L' if count >= 3 => named(out, &MONTHS, civil.month() - 1, count),
-        'M' | 'L' => padded(i64::from(civil.month())),
-        'Q' | 'q' => padded(i64::from((civil.month() - 1) / 3 + 1)),
-        'd' => padded(i64::from(civil.day())),
-        'D' => padded(i64::from(civil.date().day_of_year())),
-        'H' => padded(i64::from(civil.hour())),
-        'k' => padded(i64::from(if civil.hour() == 0 { 24 } else { civil.hour() })),
-        'h' => padded(i64::from((civil.hour() + 11) % 12 + 1)),
-        'm' => padded(i64::from(civil.minute())),
-        's' => padded(i64::from(civil.second())),
-        'S' => {
-            let nanos = format!("{:09}", civil.subsec_nanosecond());
-            out.extend(nanos.chars().chain(std::iter::repeat('0')).take(count));
-        }
-        'n' => padded(i64::from(civil.subsec_nanosecond())),
-        'E' => named(out, &DAYS, civil.weekday().to_monday_zero_offset(), count),
-        'e' => padded(i64::from(civil.weekday().to_monday_one_offset())),
-        'a' => out.push_str(if civil.hour() < 12 { "AM" } else { "PM" }),
-        'X' if offset.seconds() == 0 => out.push('Z'),
-        _ => write_offset(out, offset, matches!((letter, count), ('X' | 'x', 3..))),
-    }
-}
-
-fn named(out: &mut String, names: &[&str], index: i8, count: usize) {
-    let name = names.get(index as usize).copied().unwrap_or_default();
-    out.push_str(if count == 3 || (names.len() == 7 && count < 4) {
-        name.get(..3).unwrap_or(name)
-    } else {
-        name
-    });
-}
-
-fn write_offset(out: &mut String, offset: Offset, colon: bool) {
-    let seconds = offset.seconds();
-    let (sign, minutes) = (if seconds < 0 { '-' } else { '+' }, seconds.abs() / 60);
-    let colon = if colon { ":" } else { "" };
-    out.push_str(&format!("{sign}{:02}{colon}{:02}", minutes / 60, minutes % 60));
 }
