@@ -1,6 +1,6 @@
 //! Pieces that several text queries share: wildcards in names, `minimum_should_match`, operators.
 
-use frostline_split::{ValueType, query_tokens};
+use frostline_split::{FieldType, ValueType, query_tokens};
 
 use super::Context;
 use super::date::DateReader;
@@ -154,7 +154,8 @@ pub(crate) enum Dates {
 pub(crate) fn dates_of(field: &str, context: &Context<'_>) -> Dates {
     let resolved = context.mapping.resolve(field);
     let readings = resolved.field.map(|(_, field)| &field.readings);
-    let has_dates = readings.is_some_and(|readings| readings.contains_key(&ValueType::Date));
+    let declared = resolved.field.is_some_and(|(_, field)| field.declared == Some(FieldType::Date));
+    let has_dates = declared || readings.is_some_and(|readings| readings.contains_key(&ValueType::Date));
     let has_others = readings.is_some_and(|readings| readings.keys().any(|ty| *ty != ValueType::Date));
     match (resolved.is_time || has_dates, has_others) {
         (false, _) => Dates::No,
