@@ -171,15 +171,18 @@ impl Commit {
         let mut commit = Commit { version, key: key.to_owned(), ..Commit::default() };
         let mut actions = 0_usize;
         for (number, line) in bytes.split(|b| *b == b'\n').enumerate() {
-            if line.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
-            let action: Action = serde_json::from_slice(line).map_err(|e| {
+            let corrupt = || {
                 Error::corrupt("a line of a commit file is not an action")
                     .with("object", key)
                     .with("line", number + 1)
-                    .with_source(e)
-            })?;
+            };
+            match line.iter().find(|byte| !byte.is_ascii_whitespace()) {
+                None => continue,
+                Some(b'{') => {}
+                // A JSON array would be taken for the fields in order.
+                Some(_) => return Err(corrupt()),
+            }
+            let action: Action = serde_json::from_slice(line).map_err(|e| corrupt().with_source(e))?;
             actions += 1;
             commit.push(action);
         }

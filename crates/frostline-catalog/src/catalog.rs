@@ -219,31 +219,22 @@ impl Catalog {
         let store = self.shared.store.as_ref();
         let listing = log.list_from(0).await?;
         let last = listing.newest_commit().map(|version| log.commit_path(version));
-        let hints = vec![log.hint_path()];
+        let is_last = |path: &Path| Some(path) == last.as_ref();
+        // Without its beginning the log is no index, in whatever order the rest of it goes.
+        let beginning =
+            listing.commits.keys().next().map(|v| log.commit_path(*v)).into_iter().filter(|p| !is_last(p));
         let checkpoints =
             listing.checkpoints.values().flat_map(|parts| parts.objects()).map(|o| o.location.clone());
-        let commits =
-            listing.commits.values().map(|o| o.location.clone()).filter(|path| Some(path) != last.as_ref());
-        log::delete(store, hints).await?;
+        let commits = listing.commits.values().map(|o| o.location.clone()).filter(|p| !is_last(p));
+        log::delete(store, vec![log.hint_path()]).await?;
         log::delete(store, checkpoints.collect()).await?;
-        // Without its beginning the log is no index, in whatever order the rest of it goes.
-        log::delete(
-            store,
-            listing
-                .commits
-                .first_key_value()
-                .map(|(v, _)| log.commit_path(*v))
-                .into_iter()
-                .filter(|p| Some(p) != last.as_ref())
-                .collect(),
-        )
-        .await?;
+        log::delete(store, beginning.collect()).await?;
         log::delete(store, commits.collect()).await?;
         let mut rest = Vec::new();
         let mut objects = self.shared.store.list(Some(&log.root()));
         while let Some(object) = objects.next().await {
             let path = object.map_err(|e| log::failed(e, &log.root()))?.location;
-            rest.extend(Some(path).filter(|path| Some(path) != last.as_ref()));
+            rest.extend(Some(path).filter(|p| !is_last(p)));
         }
         log::delete(store, rest).await?;
         log::delete(store, last.into_iter().collect()).await

@@ -53,6 +53,17 @@ pub(crate) async fn write(log: &Log, version: u64) -> Result<()> {
     written.await.map_err(|e| failed(e.into()))?.map_err(|e| failed(e.into()))
 }
 
+/// What `decode` makes of a checkpoint's objects, worked out beside the runtime: it takes up to seconds. The
+/// Parquet reader panics on some damaged bytes; that is caught here and is `Corrupt` like any other damage.
+pub(crate) async fn decode<T: Send + 'static>(
+    objects: Vec<(Path, Bytes)>,
+    decode: impl FnOnce(&[(Path, Bytes)]) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let at = objects.first().map(|(path, _)| path.to_string()).unwrap_or_default();
+    let decoded = tokio::task::spawn_blocking(move || decode(&objects)).await;
+    decoded.map_err(|e| Error::corrupt("a checkpoint cannot be read").with("object", at).with_source(e))?
+}
+
 /// The state that a checkpoint's objects hold.
 pub(crate) fn read(index: &IndexName, version: u64, objects: &[(Path, Bytes)]) -> Result<Base> {
     let at = objects.first().map(|(path, _)| path.to_string()).unwrap_or_default();

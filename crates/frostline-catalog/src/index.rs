@@ -1,5 +1,6 @@
 //! One index at one version: its live splits, its mapping, how far its sources have been taken in.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,7 +22,7 @@ const STEPS_MAX: usize = 3;
 
 /// One index at one version. Cheap to clone; what it says never changes: [`Index::refresh`] and
 /// [`Index::commit`] give back the next one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Index {
     pub(crate) shared: Arc<Shared>,
     pub(crate) log: Log,
@@ -166,6 +167,16 @@ impl Index {
     }
 }
 
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index")
+            .field("name", &self.name().as_str())
+            .field("version", &self.version())
+            .field("splits", &self.splits().len())
+            .finish_non_exhaustive()
+    }
+}
+
 /// The newest checkpoint and the versions after it. `None` when the hint names a checkpoint that is not
 /// there.
 async fn find(log: &Log, hint: Option<u64>) -> Result<Option<(Base, Vec<u64>)>> {
@@ -193,7 +204,8 @@ async fn find(log: &Log, hint: Option<u64>) -> Result<Option<(Base, Vec<u64>)>> 
         return Ok(Some((Base::default(), whole_log(&listing, log)?)));
     };
     let versions = listing.commits_after(Some(version), log)?;
-    let base = decode(log.index.clone(), version, objects).await?;
+    let index = log.index.clone();
+    let base = checkpoint::decode(objects, move |objects| checkpoint::read(&index, version, objects)).await?;
     Ok(Some((base, versions)))
 }
 
@@ -204,13 +216,6 @@ fn whole_log(listing: &Listing, log: &Log) -> Result<Vec<u64>> {
         return Err(no_such_index(&log.index));
     }
     listing.commits_after(None, log)
-}
-
-/// Decoding is pure work of up to seconds: it must not hold up the runtime's other tasks.
-async fn decode(index: IndexName, version: u64, objects: Vec<(Path, Bytes)>) -> Result<Base> {
-    tokio::task::spawn_blocking(move || checkpoint::read(&index, version, &objects))
-        .await
-        .map_err(|e| Error::internal("reading a checkpoint was cut short").with_source(e))?
 }
 
 pub(crate) async fn read_all(log: &Log, paths: Vec<Path>) -> Result<Vec<(Path, Bytes)>> {

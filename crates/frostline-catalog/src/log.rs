@@ -147,8 +147,8 @@ impl Log {
         let first = GetOptions { range: Some((0..PIECE_BYTES).into()), ..GetOptions::default() };
         let first = match self.store.get_opts(path, first).await {
             Ok(first) => first,
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            Err(e) => return Err(failed(e, path)),
+            // An empty object has no first piece, and stores say so in different words.
+            Err(_) => return get(self.store.as_ref(), path).await,
         };
         let bytes_total = first.meta.size;
         let first = first.bytes().await.map_err(|e| failed(e, path))?;

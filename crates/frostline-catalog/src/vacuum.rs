@@ -183,7 +183,8 @@ impl Named {
         let commits = newest.log.commits((tail_from.min(kept_from)..=version).filter(there)).await?;
         let mut named = Named { live: live(newest), removed: BTreeMap::new(), kept: BTreeSet::new() };
         if let Some((_, paths)) = checkpoint {
-            for remove in checkpoint::read_removed(&read_all(&newest.log, paths).await?)? {
+            let objects = read_all(&newest.log, paths).await?;
+            for remove in checkpoint::decode(objects, checkpoint::read_removed).await? {
                 named.removed.insert(decoded(&remove.path), remove.deletion_timestamp.unwrap_or(0));
             }
         }

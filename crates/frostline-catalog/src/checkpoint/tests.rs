@@ -1,1 +1,41 @@
+use frostline_base::ErrorKind;
+use frostline_split::Mapping;
 
+use super::*;
+use crate::testing::{Faulty, adding, catalog, entry, name};
+use crate::{Change, Settings};
+
+async fn checkpoint(store: &Faulty) -> Vec<(Path, Bytes)> {
+    let settings = Settings { checkpoint_commits: 2, ..Settings::default() };
+    let index = catalog(store).create(&name("logs"), Mapping::dynamic(), settings).await.unwrap();
+    let index = index.commit(adding(index.name(), [1, 2, 3])).await.unwrap();
+    let remove = vec![entry(index.name(), 2).id];
+    index.commit(Change { remove, progress: vec![("s".to_owned(), 5)], ..Change::default() }).await.unwrap();
+    let path = Path::from("logs/_delta_log/00000000000000000002.checkpoint.parquet");
+    let bytes = store.read(path.as_ref()).await;
+    vec![(path, bytes)]
+}
+
+#[tokio::test]
+async fn what_the_kernel_writes_reads_back() {
+    let objects = checkpoint(&Faulty::sound()).await;
+    let base = read(&name("logs"), 2, &objects).unwrap();
+    assert_eq!((base.splits.len(), base.foreign.len(), base.progress["s"]), (2, 0, 5));
+    assert_eq!(base.protocol, Some(Protocol::ours()));
+    let removed = read_removed(&objects).unwrap();
+    assert_eq!(removed.len(), 1);
+    assert!(removed[0].deletion_timestamp.is_some_and(|ms| ms > 0));
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_checkpoint_are_corrupt() {
+    let (path, sound) = checkpoint(&Faulty::sound()).await.remove(0);
+    for bytes in [Bytes::new(), Bytes::from_static(b"PAR1"), sound.slice(..sound.len() - 1), sound.slice(1..)]
+    {
+        let refused = read(&name("logs"), 2, &[(path.clone(), bytes)]).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt);
+        assert!(refused.what().contains(path.as_ref()), "{refused:?}");
+    }
+    let twice = [(path.clone(), sound.clone()), (path, sound)];
+    assert_eq!(read(&name("logs"), 2, &twice).unwrap_err().kind(), ErrorKind::Corrupt);
+}

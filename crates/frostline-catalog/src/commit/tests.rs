@@ -133,7 +133,7 @@ async fn a_put_without_an_answer_is_resolved_by_reading_back() {
 async fn an_outcome_that_stays_unknown_is_unavailable() {
     let store = Faulty::sound();
     let base = index(&store, 32).await;
-    store.die_after(0);
+    store.die_after(0, false);
     let failed = base.commit(adding(base.name(), [1])).await.unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::Unavailable, "{failed:?}");
 }
