@@ -10,6 +10,7 @@
 
 mod collect;
 mod column;
+mod digest;
 mod distinct;
 mod keys;
 mod metric;

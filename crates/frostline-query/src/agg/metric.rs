@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::keys::Key;
 
 /// What every numeric metric but percentiles is computed from.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Moments {
     pub count: u64,
+    /// Extremes mean nothing while the count is 0: JSON has no infinities to start from.
     pub min: f64,
     pub max: f64,
     pub sum: Sum,
@@ -70,6 +71,10 @@ impl Sum {
         }
     }
 
+    pub(super) fn add_whole(&mut self, sum: i128) {
+        self.whole = self.whole.saturating_add(sum);
+    }
+
     /// The square of a whole number fits; a sum of 2^64 of them does too.
     #[inline]
     fn add_square(&mut self, number: Number) {
@@ -108,26 +113,14 @@ impl Sum {
     }
 }
 
-impl Default for Moments {
-    fn default() -> Self {
-        Moments {
-            count: 0,
-            min: f64::INFINITY,
-            max: f64::NEG_INFINITY,
-            sum: Sum::default(),
-            squares: Sum::default(),
-            kind: ValueKind::Number,
-        }
-    }
-}
-
 impl Moments {
     #[inline]
     pub(super) fn add(&mut self, number: Number, squares: bool) {
         let value = number.as_f64();
+        let first = self.count == 0;
         self.count += 1;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
+        self.min = if first { value } else { self.min.min(value) };
+        self.max = if first { value } else { self.max.max(value) };
         self.sum.add(number);
         if squares {
             self.squares.add_square(number);
@@ -135,9 +128,13 @@ impl Moments {
     }
 
     pub(super) fn merge(&mut self, other: &Moments) {
+        if other.count == 0 {
+            return;
+        }
+        let first = self.count == 0;
         self.count += other.count;
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
+        self.min = if first { other.min } else { self.min.min(other.min) };
+        self.max = if first { other.max } else { self.max.max(other.max) };
         self.sum.merge(&other.sum);
         self.squares.merge(&other.squares);
         self.kind = self.kind.max(other.kind);

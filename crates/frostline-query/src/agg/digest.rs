@@ -1,0 +1,424 @@
+//! Answers from a split's digest: no page of the split is read.
+//!
+//! A digest answers exactly or not at all. What it cannot know for certain (several readings of a field,
+//! buckets that cut its minutes or ten-minute buckets, combinations that it does not count) is `None`,
+//! and then the columns are read.
+
+use frostline_base::TimeRange;
+use frostline_split::{
+    BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, Split, ValueCount, ValueCounts, ValueType, parse_ip,
+};
+
+use super::column::Scalar;
+use super::metric::{Moments, Number};
+use super::state::{Keyed, Node, nodes};
+use super::{Agg, AggState, AggTree, DateHistogram, Kind, Metric, MetricKind, Terms};
+use crate::Result;
+
+/// The field that is the time of a document.
+const TIME: &str = "@timestamp";
+
+impl AggTree {
+    /// The state of all documents of a split that lie in `clip` (None: all, also those without a time)
+    /// and whose field `term.0` has the value `term.1`, where the digest says it exactly; else `None`.
+    pub fn from_digest(
+        &self,
+        split: &Split,
+        digest: &Digest,
+        clip: Option<TimeRange>,
+        term: Option<(&str, &str)>,
+    ) -> Result<Option<AggState>> {
+        let paths = self.fields.iter().map(String::as_str).chain(term.map(|(path, _)| path));
+        let facts = Facts::of(split, digest, paths)?;
+        Ok(facts.answer(self, clip, term))
+    }
+}
+
+/// What is known of a split, for the fields that matter.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    pub rows: u64,
+    pub rows_without_time: u64,
+    /// Minutes since 1970 and the rows in them.
+    pub minutes: Vec<(i64, u32)>,
+    pub readings: Vec<ReadingFacts>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct ReadingFacts {
+    pub path: String,
+    pub ty: ValueType,
+    pub dynamic: bool,
+    pub numbers: Option<Numbers>,
+    pub values: Option<ValueCounts>,
+}
+
+/// Rows that fall into `start_us .. start_us + width`.
+type Series = Vec<(i64, u64)>;
+
+impl Facts {
+    fn of<'a>(split: &Split, digest: &Digest, paths: impl Iterator<Item = &'a str>) -> Result<Facts> {
+        let mut readings: Vec<ReadingFacts> = Vec::new();
+        for path in paths {
+            let exact = path.strip_suffix(".keyword").unwrap_or(path);
+            for field in split.fields().iter().filter(|field| field.path == path || field.path == exact) {
+                if readings.iter().any(|known| known.path == field.path && known.ty == field.ty) {
+                    continue;
+                }
+                readings.push(ReadingFacts {
+                    path: field.path.clone(),
+                    ty: field.ty,
+                    dynamic: field.dynamic,
+                    numbers: digest.numbers(field.number),
+                    values: digest.values(field.number)?,
+                });
+            }
+        }
+        Ok(Facts {
+            rows: u64::from(split.rows()),
+            rows_without_time: u64::from(digest.rows_without_time()),
+            minutes: digest.minutes().to_vec(),
+            readings,
+        })
+    }
+
+    pub(super) fn answer(
+        &self,
+        tree: &AggTree,
+        clip: Option<TimeRange>,
+        term: Option<(&str, &str)>,
+    ) -> Option<AggState> {
+        let rows = Rows::new(self, clip, term)?;
+        let mut state = AggState { documents: rows.count, nodes: nodes(&tree.aggs, 1) };
+        for (agg, node) in tree.aggs.iter().zip(&mut state.nodes) {
+            rows.fill(tree, agg, node)?;
+        }
+        Some(state)
+    }
+
+    /// The readings of a path; `.keyword` names the field before it, where no field has that name.
+    fn readings(&self, path: &str) -> Vec<&ReadingFacts> {
+        let named =
+            |path: &str| self.readings.iter().filter(|reading| reading.path == path).collect::<Vec<_>>();
+        let found = named(path);
+        match path.strip_suffix(".keyword") {
+            Some(exact) if found.is_empty() => named(exact),
+            _ => found,
+        }
+    }
+
+    /// The value counts of a field: none at all for a field without values; `None` where not known.
+    fn values(&self, path: &str) -> Option<Option<&ValueCounts>> {
+        if path == TIME {
+            return None;
+        }
+        match self.readings(path).as_slice() {
+            [] => Some(None),
+            [one] if !one.dynamic => one.values.as_ref().map(Some),
+            _ => None,
+        }
+    }
+}
+
+/// The rows that are asked about.
+struct Rows<'a> {
+    facts: &'a Facts,
+    /// The rows are all of the split.
+    whole: bool,
+    /// The only time range of the rows, on whole minutes; none where no row is left out.
+    clip: Option<TimeRange>,
+    count: u64,
+    /// The rows by time; none where not known.
+    series: Option<Series>,
+    width_us: i64,
+}
+
+impl<'a> Rows<'a> {
+    fn new(facts: &'a Facts, clip: Option<TimeRange>, term: Option<(&str, &str)>) -> Option<Rows<'a>> {
+        // A range that leaves no row out is no range.
+        let covers = |range: &TimeRange| {
+            let inside = |minute: i64| minute_inside(*range, minute);
+            facts.rows_without_time == 0
+                && facts.minutes.first().is_none_or(|(minute, _)| inside(*minute))
+                && facts.minutes.last().is_none_or(|(minute, _)| inside(*minute))
+        };
+        let clip = clip.filter(|range| !covers(range));
+        let whole = clip.is_none() && term.is_none();
+        let (width_us, all, series) = match term {
+            None => {
+                let minutes = facts.minutes.iter();
+                let series = minutes
+                    .map(|(m, n)| Some((m.checked_mul(MINUTE_US)?, u64::from(*n))))
+                    .collect::<Option<_>>();
+                (MINUTE_US, facts.rows, series)
+            }
+            Some((path, text)) => {
+                let (rows, series) = matching(facts, path, text)?;
+                (BUCKET_US, rows, series)
+            }
+        };
+        let series = match (clip, series) {
+            (Some(range), Some(series)) => Some(clipped(series, range, width_us)?),
+            (None, series) => series,
+            (Some(_), None) => return None,
+        };
+        let count = match (clip, &series) {
+            (Some(_), Some(series)) => series.iter().map(|(_, rows)| rows).sum(),
+            _ => all,
+        };
+        Some(Rows { facts, whole, clip, count, series, width_us })
+    }
+
+    fn has_term(&self) -> bool {
+        !self.whole && self.width_us == BUCKET_US
+    }
+
+    fn fill(&self, tree: &AggTree, agg: &Agg, node: &mut Node) -> Option<()> {
+        match (&agg.kind, node) {
+            (Kind::DateHistogram(of), Node::Keyed(keyed)) => self.date_histogram(tree, of, agg, keyed),
+            _ if self.has_term() => None,
+            (Kind::Terms(of), Node::Keyed(keyed)) => self.terms(tree, of, agg, keyed),
+            (Kind::Missing(field), Node::Slots(slots)) if agg.children.is_empty() => {
+                *slots.counts.first_mut()? =
+                    self.count.checked_sub(self.with_value(tree.fields.get(*field)?)?)?;
+                Some(())
+            }
+            (Kind::Metric(of), Node::Moments(all)) => self.metric(tree, of, all.first_mut()?),
+            _ => None,
+        }
+    }
+
+    /// How many rows have a value of the field.
+    fn with_value(&self, path: &str) -> Option<u64> {
+        if path == TIME {
+            return Some(if self.clip.is_some() {
+                self.count
+            } else {
+                self.count - self.facts.rows_without_time
+            });
+        }
+        Some(self.values(path)?.iter().map(|(_, rows)| rows).sum())
+    }
+
+    /// The values of a field with the rows that have them.
+    fn values(&self, path: &str) -> Option<Vec<(&'a DigestValue, u64)>> {
+        let Some(counts) = self.facts.values(path)? else { return Some(Vec::new()) };
+        let rows = |value: &'a ValueCount| match self.clip {
+            None => Some(u64::from(value.rows)),
+            Some(range) => {
+                let series = clipped(series_of(value)?, range, BUCKET_US).filter(|_| counts.bucketed)?;
+                Some(series.iter().map(|(_, rows)| rows).sum())
+            }
+        };
+        let values = counts.values.iter().map(|value| Some((&value.value, rows(value)?)));
+        values.filter(|value| value.is_none_or(|(_, rows)| rows > 0)).collect()
+    }
+
+    /// The values of a field with the times of the rows that have them.
+    fn timed_values(&self, path: &str) -> Option<Vec<(&'a DigestValue, Series)>> {
+        let Some(counts) = self.facts.values(path)? else { return Some(Vec::new()) };
+        if !counts.bucketed {
+            return None;
+        }
+        let series = |value: &'a ValueCount| {
+            let series = series_of(value)?;
+            match self.clip {
+                Some(range) => clipped(series, range, BUCKET_US),
+                None => Some(series),
+            }
+        };
+        counts.values.iter().map(|value| Some((&value.value, series(value)?))).collect()
+    }
+
+    fn date_histogram(&self, tree: &AggTree, of: &DateHistogram, agg: &Agg, keyed: &mut Keyed) -> Option<()> {
+        if tree.fields.get(of.field)? != TIME || of.missing_us.is_some() {
+            return None;
+        }
+        count_times(of, 0, self.series.as_ref()?, self.width_us, keyed)?;
+        keyed.children.iter_mut().for_each(|node| node.grow(keyed.counts.len()));
+        for (index, child) in agg.children.iter().enumerate() {
+            let Kind::Terms(terms) = &child.kind else { return None };
+            if !child.children.is_empty() || terms.missing.is_some() || self.has_term() {
+                return None;
+            }
+            for (value, series) in self.timed_values(tree.fields.get(terms.field)?)? {
+                for (start, rows) in series {
+                    let bucket = time_bucket(of, 0, start, BUCKET_US, keyed)?;
+                    let Some(Node::Keyed(below)) = keyed.children.get_mut(index) else { return None };
+                    add(below, bucket, scalar(value), rows);
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn terms(&self, tree: &AggTree, of: &Terms, agg: &Agg, keyed: &mut Keyed) -> Option<()> {
+        let path = tree.fields.get(of.field)?;
+        let values = self.values(path)?;
+        if let Some(missing) = &of.missing {
+            let rows = self.count.checked_sub(values.iter().map(|(_, rows)| rows).sum())?;
+            if rows > 0 && !agg.children.is_empty() {
+                return None;
+            }
+            if rows > 0 {
+                add(keyed, 0, missing.scalar()?, rows);
+            }
+        }
+        for (value, rows) in &values {
+            add(keyed, 0, scalar(value), *rows);
+        }
+        for (index, child) in agg.children.iter().enumerate() {
+            let Kind::DateHistogram(histogram) = &child.kind else { return None };
+            let timed = tree.fields.get(histogram.field)? == TIME;
+            if !child.children.is_empty() || histogram.missing_us.is_some() || !timed {
+                return None;
+            }
+            for (value, series) in
+                self.timed_values(path)?.into_iter().filter(|(_, series)| !series.is_empty())
+            {
+                let id = keyed.keys.scalar(scalar(value));
+                let bucket = keyed.bucket(0, id);
+                let Some(Node::Keyed(below)) = keyed.children.get_mut(index) else { return None };
+                count_times(histogram, bucket, &series, BUCKET_US, below)?;
+            }
+        }
+        Some(())
+    }
+
+    fn metric(&self, tree: &AggTree, of: &Metric, moments: &mut Moments) -> Option<()> {
+        let path = tree.fields.get(of.field)?;
+        if of.missing.is_some() || of.kind == MetricKind::ExtendedStats || path == TIME {
+            return None;
+        }
+        if of.kind == MetricKind::ValueCount {
+            moments.count = match self.values(path) {
+                Some(values) => values.iter().map(|(_, rows)| rows).sum(),
+                None => self.numbers(path)?.iter().map(|numbers| numbers.count).sum(),
+            };
+            return Some(());
+        }
+        self.numbers(path)?.iter().for_each(|numbers| moments.merge(numbers));
+        Some(())
+    }
+
+    /// The numbers of each reading of a field, where all readings are of numbers and all rows are meant.
+    fn numbers(&self, path: &str) -> Option<Vec<Moments>> {
+        let of = |reading: &&ReadingFacts| {
+            let numeric = matches!(reading.ty, ValueType::Long | ValueType::Double);
+            reading.numbers.filter(|_| numeric && self.whole && !reading.dynamic).map(moments)
+        };
+        self.facts.readings(path).iter().map(of).collect()
+    }
+}
+
+/// The rows with a value, and by ten-minute bucket where that is known.
+fn matching(facts: &Facts, path: &str, text: &str) -> Option<(u64, Option<Series>)> {
+    let Some(counts) = facts.values(path)? else { return Some((0, Some(Vec::new()))) };
+    let ty = facts.readings(path).first()?.ty;
+    let (mut rows, mut series) = (0, Series::new());
+    for value in &counts.values {
+        if equals(&value.value, text, ty)? {
+            rows += u64::from(value.rows);
+            series.extend(series_of(value)?);
+        }
+    }
+    series.sort_unstable();
+    Some((rows, counts.bucketed.then_some(series)))
+}
+
+/// Whether a value is the one that `text` means; `None` where that is not for a digest to say.
+fn equals(value: &DigestValue, text: &str, ty: ValueType) -> Option<bool> {
+    match value {
+        DigestValue::Boolean(value) => text.parse::<bool>().ok().map(|text| text == *value),
+        DigestValue::Long(value) => {
+            text.parse::<i64>().ok().filter(|n| n.to_string() == text).map(|n| n == *value)
+        }
+        DigestValue::Text(value) if ty == ValueType::Ip => {
+            let address = parse_ip(text)?;
+            Some(parse_ip(value) == Some(address))
+        }
+        DigestValue::Text(value) => Some(value == text),
+    }
+}
+
+fn series_of(value: &ValueCount) -> Option<Series> {
+    value
+        .buckets
+        .iter()
+        .map(|(bucket, rows)| Some((bucket.checked_mul(BUCKET_US)?, u64::from(*rows))))
+        .collect()
+}
+
+/// The part of a series inside a range; `None` where the range cuts a piece that has rows.
+fn clipped(series: Series, range: TimeRange, width_us: i64) -> Option<Series> {
+    let mut inside = Series::new();
+    for (start, rows) in series {
+        let end = start.checked_add(width_us)?;
+        if range.start_us <= start && end <= range.end_us {
+            inside.push((start, rows));
+        } else if start < range.end_us && range.start_us < end && !range.is_empty() {
+            return None;
+        }
+    }
+    Some(inside)
+}
+
+fn minute_inside(range: TimeRange, minute: i64) -> bool {
+    let start = minute.saturating_mul(MINUTE_US);
+    range.start_us <= start && start.saturating_add(MINUTE_US) <= range.end_us
+}
+
+fn count_times(
+    of: &DateHistogram,
+    parent: u32,
+    series: &Series,
+    width_us: i64,
+    keyed: &mut Keyed,
+) -> Option<()> {
+    for (start, rows) in series {
+        let bucket = time_bucket(of, parent, *start, width_us, keyed)?;
+        *keyed.counts.get_mut(bucket as usize)? += rows;
+    }
+    Some(())
+}
+
+/// The bucket that all times of a piece are in; `None` where a bucket's edge cuts the piece.
+fn time_bucket(of: &DateHistogram, parent: u32, start: i64, width_us: i64, keyed: &mut Keyed) -> Option<u32> {
+    let key = of.rounding.key(start);
+    if of.rounding.key(start.checked_add(width_us - 1)?) != key {
+        return None;
+    }
+    let id = keyed.keys.scalar(Scalar::Time(key));
+    Some(keyed.bucket(parent, id))
+}
+
+fn add(keyed: &mut Keyed, parent: u32, value: Scalar<'_>, rows: u64) {
+    let id = keyed.keys.scalar(value);
+    let bucket = keyed.bucket(parent, id);
+    if let Some(count) = keyed.counts.get_mut(bucket as usize) {
+        *count += rows;
+    }
+}
+
+fn scalar(value: &DigestValue) -> Scalar<'_> {
+    match value {
+        DigestValue::Boolean(value) => Scalar::Boolean(*value),
+        DigestValue::Long(value) => Scalar::Long(*value),
+        DigestValue::Text(text) => Scalar::Text(text),
+    }
+}
+
+fn moments(numbers: Numbers) -> Moments {
+    let mut moments = Moments::default();
+    match numbers {
+        Numbers::Long { count, min, max, sum } => {
+            (moments.count, moments.min, moments.max) = (count, min as f64, max as f64);
+            moments.sum.add_whole(sum);
+        }
+        Numbers::Double { count, min, max, sum } => {
+            (moments.count, moments.min, moments.max) = (count, min, max);
+            moments.sum.add(Number::Double(sum));
+        }
+    }
+    moments
+}
