@@ -52,6 +52,9 @@ pub(crate) enum Trouble {
 
 /// Classifies a failure of any of the stores below.
 pub(crate) fn trouble(error: &object_store::Error) -> Trouble {
+    if without_credentials(error) {
+        return Trouble::Final;
+    }
     match error {
         object_store::Error::Generic { .. } | object_store::Error::JoinError { .. } => {
             chain(error).find_map(trouble_of_cause).unwrap_or(Trouble::Final)
@@ -90,6 +93,13 @@ fn trouble_of_cause(cause: &(dyn StdError + 'static)) -> Option<Trouble> {
         408 | 500..=599 => Some(Trouble::Unknown),
         _ => None,
     }
+}
+
+/// Whether the last resort for credentials, the machine's own metadata service, did not answer at all: then there
+/// are none, and waiting does not make any.
+fn without_credentials(error: &object_store::Error) -> bool {
+    status(error).is_none()
+        && mentions(error, &["//169.254.169.254/", "//169.254.170.2/", "//metadata.google.internal/"])
 }
 
 /// The HTTP status of a failure, where there is one.
@@ -134,10 +144,18 @@ fn kind_and_advice(error: &object_store::Error) -> (ErrorKind, String) {
             "the bucket does not exist: create it, or check the URL and the endpoint".into(),
         );
     }
-    if let Some(io) = chain(error).find_map(|cause| cause.downcast_ref::<io::Error>()) {
-        if let Some(said) = io_advice(io) {
-            return said;
-        }
+    if without_credentials(error) {
+        return (ErrorKind::Denied, "no credentials were found: set the variables of your cloud (docs/storage.md), or choose a profile".into());
+    }
+    if mentions(error, &["ObjectParentIsFile"]) {
+        return (
+            ErrorKind::Invalid,
+            "a part of the key is an object already, and this server keeps objects as files".into(),
+        );
+    }
+    let io = chain(error).find_map(|cause| cause.downcast_ref::<io::Error>());
+    if let Some(said) = io.and_then(io_advice) {
+        return said;
     }
     if trouble(error) != Trouble::Final {
         return (ErrorKind::Unavailable, format!("{}: try again later", root_cause(error)));

@@ -186,10 +186,12 @@ fn s3(
     let mut builder = AmazonS3Builder::new().with_conditional_put(S3ConditionalPut::ETagMatch);
     let mut region = None;
     let mut endpoint = None;
-    let from_environment = environment
-        .iter()
-        .filter(|(key, _)| key.starts_with("AWS_"))
-        .map(|(key, value)| (key.to_ascii_lowercase(), value.clone()));
+    // The variable for S3 alone wins over the one for all services; `object_store` would let it win over the URL, too.
+    let for_s3 =
+        environment.get("AWS_ENDPOINT_URL_S3").map(|value| ("aws_endpoint_url".to_owned(), value.clone()));
+    let of_aws =
+        environment.iter().filter(|(key, _)| key.starts_with("AWS_") && *key != "AWS_ENDPOINT_URL_S3");
+    let from_environment = of_aws.map(|(key, value)| (key.to_ascii_lowercase(), value.clone())).chain(for_s3);
     let from_url =
         ["region", "endpoint"].into_iter().filter_map(|key| Some((key.to_owned(), settings.remove(key)?)));
     // Later ones win: profile, environment, URL.
@@ -202,13 +204,7 @@ fn s3(
         }
         builder = builder.with_config(key, value);
     }
-    if let Some(endpoint) = environment.get("AWS_ENDPOINT_URL_S3") {
-        endpoint_is(&mut builder, endpoint);
-    }
-    let plain = endpoint
-        .iter()
-        .chain(environment.get("AWS_ENDPOINT_URL_S3"))
-        .any(|endpoint| endpoint.starts_with("http://"));
+    let plain = endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"));
     let allow_http = plain || environment.get("AWS_ALLOW_HTTP").is_some_and(|value| value == "true");
     let express = bucket.name.ends_with("--x-s3");
     let store = builder
@@ -224,10 +220,6 @@ fn s3(
         _ => "s3-standard-us-east-1",
     };
     Ok((below(store, &bucket.prefix), prices.to_owned()))
-}
-
-fn endpoint_is(builder: &mut AmazonS3Builder, endpoint: &str) {
-    *builder = std::mem::take(builder).with_endpoint(endpoint);
 }
 
 fn gcs(bucket: &Bucket, options: &OpenOptions) -> Result<(Arc<dyn ObjectStore>, String)> {

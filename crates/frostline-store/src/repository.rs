@@ -187,7 +187,7 @@ impl Repository {
         Ok(bytes)
     }
 
-    /// Writes a stream as an object in bounded memory (some 80 MiB at most). Nothing appears under the key unless all of it arrived. A lost part fails
+    /// Writes a stream as an object in bounded memory (some 100 MiB at most). Nothing appears under the key unless all of it arrived. A lost part fails
     /// the whole with `Unavailable`, since the stream cannot be read again. Returns the length.
     pub async fn upload(
         &self,

@@ -258,7 +258,7 @@ impl Simulation {
     async fn pass_until(&self, since: Instant, time: Duration) {
         self.busy_us.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
         if self.options.realtime {
-            tokio::time::sleep_until(since + time).await;
+            tokio::time::sleep_until(since + time.saturating_sub(TIMER_LATE)).await;
         }
     }
 
@@ -325,9 +325,15 @@ impl Simulation {
         let done = (start + own).max(nic_done);
         self.busy_us.fetch_add(own.as_micros() as u64, Ordering::Relaxed);
         *free = done;
-        tokio::time::sleep_until(done).await;
+        // Less than a timer's tick stays owed, and is paid with the next step.
+        if done.saturating_duration_since(now) > millis(1.0) {
+            tokio::time::sleep_until(done - TIMER_LATE).await;
+        }
     }
 }
+
+/// Timers wake at the next full millisecond, so on average this much too late.
+const TIMER_LATE: Duration = Duration::from_micros(500);
 
 /// A store with a cloud's timing in front of it.
 #[derive(Debug)]

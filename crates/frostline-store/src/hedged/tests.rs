@@ -1,1 +1,60 @@
+use object_store::ObjectStoreExt;
+use object_store::memory::InMemory;
+
 use super::*;
+use crate::failing::{Failing, Mishap};
+
+/// A store whose reads meet `script`, with twenty reads' worth of hedges earned.
+async fn bench(script: impl IntoIterator<Item = Mishap>) -> (Hedged, Arc<Meter>) {
+    let below = InMemory::new();
+    below.put(&Path::from("k"), "0123456789".into()).await.unwrap();
+    let (failing, meter) = (
+        Failing::scripted(Arc::new(below), std::iter::repeat_n(Mishap::None, 40).chain(script)),
+        Arc::new(Meter::default()),
+    );
+    let store = Hedged::new(Arc::new(failing), Arc::clone(&meter), HedgeOptions::default());
+    for _ in 0..40 {
+        store.get_range(&Path::from("k"), 0..3).await.unwrap();
+    }
+    (store, meter)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_straggler_is_overtaken() {
+    let (store, meter) = bench([Mishap::Late(2_000), Mishap::Late(30)]).await;
+    let started = Instant::now();
+    assert_eq!(store.get_range(&Path::from("k"), 2..5).await.unwrap(), "234");
+    assert_eq!(meter.cost().retries, 1);
+    let took = started.elapsed().as_millis();
+    assert!((50..60).contains(&took), "20 ms of patience and 30 ms of the second request, not {took}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_may_still_win() {
+    let (store, _) = bench([Mishap::Late(50), Mishap::Late(500)]).await;
+    let started = Instant::now();
+    assert_eq!(store.get_range(&Path::from("k"), 2..5).await.unwrap(), "234");
+    assert!(started.elapsed().as_millis() <= 52);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_one_is_covered_by_the_other() {
+    let (store, _) = bench([Mishap::Late(50), Mishap::SlowDown]).await;
+    assert_eq!(store.get_range(&Path::from("k"), 2..5).await.unwrap(), "234");
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedges_are_rare_when_all_are_slow() {
+    let (store, meter) = bench([Mishap::Late(3_000); 1_000]).await;
+    for _ in 0..200 {
+        store.get_range(&Path::from("k"), 0..3).await.unwrap();
+    }
+    let hedges = meter.cost().retries;
+    assert!(hedges <= 12, "{hedges} of 240 reads were asked twice; 5 % are allowed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_body_is_an_error() {
+    let (store, _) = bench([Mishap::Truncated]).await;
+    store.get_range(&Path::from("k"), 0..8).await.unwrap_err();
+}

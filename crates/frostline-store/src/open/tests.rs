@@ -1,1 +1,81 @@
+use frostline_base::ErrorKind;
+
 use super::*;
+use crate::Repository;
+
+fn options(environment: &[(&str, &str)]) -> OpenOptions {
+    let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    OpenOptions { environment: Some(environment), ..OpenOptions::default() }
+}
+
+const AWS: &[(&str, &str)] = &[("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "s")];
+
+fn check_prices(url: &str, environment: &[(&str, &str)], expected: &str) {
+    let repository = Repository::open(url, &options(environment)).unwrap();
+    assert_eq!(repository.prices().name, expected, "{url}");
+}
+
+#[test]
+fn every_kind_of_url_opens() {
+    check_prices("memory:", &[], "free");
+    check_prices("sim+memory:", &[], "s3-standard-us-east-1");
+    check_prices("s3://bucket", AWS, "s3-standard-us-east-1");
+    check_prices("s3://bucket/a/b?region=ap-northeast-2", AWS, "s3-standard-ap-northeast-2");
+    check_prices("s3://bucket--use1-az4--x-s3/a", AWS, "s3-express-us-east-1");
+    check_prices(
+        "sim+s3://bucket/a?profile=optimistic&region=ap-northeast-2&seed=4",
+        AWS,
+        "s3-standard-ap-northeast-2",
+    );
+    check_prices("sim+memory:?prices=gcs-standard-us", &[], "gcs-standard-us");
+    check_prices("gs://bucket/a", &[("STORAGE_EMULATOR_HOST", "http://127.0.0.1:4443")], "gcs-standard-us");
+    let azure = &[(
+        "AZURE_STORAGE_CONNECTION_STRING",
+        "AccountName=me;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:10000/me",
+    )];
+    check_prices("az://container/a", azure, "azure-hot-lrs-us");
+    check_prices(
+        "abfs://container@me.dfs.core.windows.net/a",
+        &[("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")],
+        "azure-hot-lrs-us",
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a b").to_str().unwrap().to_owned();
+    check_prices(&path, &[], "free");
+    check_prices(&format!("file://{}", path.replace(' ', "%20")), &[], "free");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_wrong_url_says_what_is_wrong() {
+    for (url, words) in [
+        ("ftp://x", "not a kind of repository"),
+        ("s3://", "names no bucket"),
+        ("s3://b?colour=red", "colour"),
+        ("sim+memory:?profile=lunar", "optimistic, measured or pessimistic"),
+        ("sim+memory:?seed=x", "seed"),
+        ("sim+memory:?read_mb_s=0", "above zero"),
+        ("sim+memory:?wombat=1", "wombat"),
+        ("", "empty"),
+        ("file://host/x", "file:///directory"),
+    ] {
+        let error = Repository::open(url, &options(AWS)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
+        assert!(error.to_string().contains(words), "{url}: {error}");
+    }
+}
+
+#[test]
+fn single_constants_win_over_the_profile() {
+    let repository = Repository::open(
+        "sim+memory:?read_mb_s=7&profile=optimistic&nic_gbit_s=25&realtime=false",
+        &options(&[]),
+    )
+    .unwrap();
+    let model = repository.simulation().unwrap().options().clone();
+    assert!(repository.is_simulated());
+    assert_eq!(
+        (model.profile.read_mb_s, model.profile.nic_gbit_s, model.profile.get_ms, model.realtime),
+        (7.0, 25.0, (30.0, 120.0), false)
+    );
+}
