@@ -30,6 +30,8 @@ struct Want {
 }
 
 type Trace = Vec<Vec<Want>>;
+type MakeFixed = fn(&mut SmallRng) -> Trace;
+type MakeSized = fn(u64) -> Trace;
 
 trait Kept {
     /// A call begins.
@@ -306,13 +308,13 @@ fn main() {
     );
     println!("| trace | cache | {} |", names.join(" | "));
     println!("|---|---|{}", "---|".repeat(names.len()));
-    let fixed: [(&str, fn(&mut SmallRng) -> Trace); 4] = [
+    let fixed: [(&str, MakeFixed); 4] = [
         ("zipf 0.9", zipf),
         ("zipf 0.9 and full sweeps", zipf_and_sweeps),
         ("needles, dashboards, sweeps", needles_and_dashboards),
         ("zipf 0.9, popularity shifts", shift),
     ];
-    let sized: [(&str, fn(u64) -> Trace); 2] = [
+    let sized: [(&str, MakeSized); 2] = [
         ("loop of 1.1 caches", |len| looping(len * 11 / 10)),
         ("new working set of 0.9 caches", working_set),
     ];

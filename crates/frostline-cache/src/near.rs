@@ -298,7 +298,9 @@ impl Near {
         let near = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
             near.write(&guard, &pages, share);
+            // Who waits for the permits may open the cache again, so nothing of it is held after them.
             drop(guard);
+            drop(near);
             drop(permit);
         });
     }

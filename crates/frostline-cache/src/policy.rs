@@ -25,7 +25,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use frostline_base::{Error, Result, Share};
 
 /// Counts halve after this many meaningful accesses for each slot.
-pub const DECAY_ACCESSES: u64 = 10;
+pub const DECAY_ACCESSES: u64 = 16;
 /// Reads of a region that are at most this many calls after the last counted one are not counted.
 pub const CORRELATED_CALLS: u64 = 4;
 /// Keys remembered after eviction, for each slot.

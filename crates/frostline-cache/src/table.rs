@@ -6,7 +6,7 @@
 //! shorter table. The table is only a claim: a page is believed when its bytes match its checksum.
 //! Byte map: `docs/format/cache.md`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -82,13 +82,13 @@ pub fn decode_table(bytes: &[u8]) -> Result<Table> {
         decode_header(bytes).ok_or_else(|| Error::corrupt("the cache table's header cannot be read"))?;
     let mut table =
         Table { layout, objects: HashMap::new(), slots: HashMap::new(), bytes: HEADER_BYTES as u64 };
-    let mut places = HashMap::new();
+    let mut known = Known::default();
     let mut order = 0;
     while let Some(payload) = frame_at(bytes, table.bytes) {
         let Some(records) = decode_records(payload, layout) else { break };
         for record in records {
             order += 1;
-            table.apply(record, order, &mut places);
+            table.apply(record, order, &mut known);
         }
         table.bytes += (FRAME_HEADER_BYTES + payload.len()) as u64;
     }
@@ -96,14 +96,28 @@ pub fn decode_table(bytes: &[u8]) -> Result<Table> {
 }
 
 impl Table {
-    fn apply(&mut self, record: Record, order: u64, places: &mut HashMap<(u32, u32), u32>) {
-        let (slot, filled) = match record {
-            Record::Object(number, object) => {
-                self.objects.insert(number, object);
-                return;
-            }
-            Record::Fill(slot, region) => (slot, region),
-        };
+    fn apply(&mut self, record: Record, order: u64, known: &mut Known) {
+        match record {
+            Record::Object(number, object) => self.name(number, object, known),
+            Record::Fill(slot, region) => self.fill(slot, region, order, &mut known.places),
+        }
+    }
+
+    /// An object has one number, the last one it was given: all its regions had gone before it got another.
+    /// A number has one object: what lies under it belongs to no other, whatever a damaged table says.
+    fn name(&mut self, number: u32, object: StoredObject, known: &mut Known) {
+        if let Some(before) = numbers.insert(object.object.clone(), number).filter(|&before| before != number)
+        {
+            self.objects.remove(&before);
+        }
+        let before = self.objects.get(&number).map(|before| &before.object);
+        if before.is_some_and(|before| *before != object.object) {
+            self.slots.retain(|_, region| region.object != number);
+        }
+        self.objects.insert(number, object);
+    }
+
+    fn fill(&mut self, slot: u32, filled: StoredRegion, order: u64, places: &mut HashMap<(u32, u32), u32>) {
         let name = (filled.object, filled.region);
         if !self.objects.contains_key(&filled.object) {
             return;
@@ -126,6 +140,15 @@ impl Table {
             }
         }
     }
+}
+
+/// What is known while a table is decoded: the number of each object, the numbers that are no longer
+/// any object's, the slot of each region.
+#[derive(Default)]
+struct Known {
+    numbers: HashMap<ObjectRef, u32>,
+    given_up: HashSet<u32>,
+    places: HashMap<(u32, u32), u32>,
 }
 
 enum Record {

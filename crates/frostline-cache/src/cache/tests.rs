@@ -1,3 +1,6 @@
+// A list of one range is what many calls ask for.
+#![allow(clippy::single_range_in_vec_init)]
+
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -588,7 +591,7 @@ async fn replay(steps: Vec<Step>, capacity: u64) {
                 let near = cache.stats().bytes_near;
                 drop(cache);
                 (cache, origin) = open(striped(directory.path(), capacity));
-                assert!(model.damaged || cache.stats().bytes_near == near);
+                assert!(model.damaged || cache.stats().bytes_near == near, "{near} {:?}", cache.stats());
             }
             Step::Flip(volume, part) => {
                 model.damaged = true;
@@ -642,5 +645,51 @@ proptest! {
     fn whatever_happens_the_answer_is_the_stores(steps in steps(), capacity in prop_oneof![Just(90_000u64), Just(4 << 20)]) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(replay(steps, capacity));
+    }
+}
+
+const KILLED: &str = "FROSTLINE_TEST_CACHE_TO_BE_KILLED";
+
+/// The process that is killed by the next test.
+#[test]
+#[ignore = "runs until it is killed; started by a_killed_process_leaves_a_cache_that_opens"]
+fn fills_a_cache_until_killed() {
+    let Some(directory) = std::env::var_os(KILLED) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let (cache, _) = open(striped(Path::new(&directory), 1 << 20));
+        for turn in 0u64.. {
+            let at = turn * 7919 % 950 * 1000;
+            check(&cache, &object(["a", "b", "c"][(turn % 3) as usize], 1_000_000), &[at..at + 20_000]).await;
+        }
+    });
+}
+
+#[tokio::test]
+async fn a_killed_process_leaves_a_cache_that_opens() {
+    let directory = TempDir::new().unwrap();
+    let table = directory.path().join("a/table");
+    let table_bytes = || std::fs::metadata(&table).map_or(0, |table| table.len());
+    for turn in 1..=12 {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "cache::tests::fills_a_cache_until_killed", "--ignored"])
+            .env(KILLED, directory.path())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let before = table_bytes();
+        while table_bytes() < before + turn * 3001 {
+            assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (cache, origin) = open(striped(directory.path(), 1 << 20));
+        assert!(cache.stats().bytes_near > 0);
+        for key in ["a", "b", "c"] {
+            check(&cache, &object(key, 1_000_000), &[0..1_000_000]).await;
+        }
+        assert!(origin.fetched().2 < 3_000_000, "nothing was used in turn {turn}: {:?}", cache.stats());
+        cache.flush().await;
     }
 }

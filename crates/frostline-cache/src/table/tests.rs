@@ -51,6 +51,27 @@ fn the_last_record_says_what_a_slot_holds_and_where_a_region_lies() {
 }
 
 #[test]
+fn an_object_has_one_number_and_a_number_one_object() {
+    let mut compact = Compact::new(LAYOUT);
+    let mut records = Records::default();
+    records.object(1, &object("a"), false);
+    records.fill(0, &region(1, 0, &[(0, 11)]));
+    records.object(2, &object("a"), false);
+    records.fill(1, &region(2, 0, &[(0, 12)]));
+    records.fill(2, &region(1, 3, &[(0, 13)]));
+    records.object(3, &object("b"), false);
+    records.fill(3, &region(3, 0, &[(0, 14)]));
+    records.object(3, &object("c"), false);
+    compact.frame(&records);
+    let table = decode_table(&compact.into_bytes()).unwrap();
+    let mut numbers: Vec<_> = table.objects.into_keys().collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [2, 3]);
+    let of_known = table.slots.values().filter(|region| numbers.contains(&region.object));
+    assert_eq!(of_known.map(|region| region.object).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
 fn a_table_cut_anywhere_is_its_whole_frames_and_can_be_appended_to() {
     let directory = TempDir::new().unwrap();
     let (mut file, lengths) = three_frames(&directory);
@@ -60,8 +81,8 @@ fn a_table_cut_anywhere_is_its_whole_frames_and_can_be_appended_to() {
             assert!(cut < HEADER_BYTES);
             continue;
         };
-        let frames = lengths.iter().filter(|&&len| len <= cut as u64);
-        assert_eq!(Some(&table.bytes), frames.last());
+        let mut frames = lengths.iter().filter(|&&len| len <= cut as u64);
+        assert_eq!(Some(&table.bytes), frames.next_back());
     }
     std::fs::write(directory.path().join("table"), &bytes[..bytes.len() - 1]).unwrap();
     file.resume(decode_table(&file.read()).unwrap().bytes).unwrap();

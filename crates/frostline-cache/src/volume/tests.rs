@@ -10,7 +10,7 @@ fn check(region_bytes: u32, page_bytes: u32, volumes: u32) {
         for page in 0..geometry.pages() {
             let place = geometry.place(slot, page);
             assert!(place.volume < volumes);
-            assert!(place.at % u64::from(page_bytes) == 0, "{place:?}");
+            assert!(place.at.is_multiple_of(u64::from(page_bytes)), "{place:?}");
             assert!(place.at + u64::from(page_bytes) <= geometry.file_bytes(slots), "{place:?}");
             assert!(taken.insert((place.volume, place.at)), "two pages at {place:?}");
         }
