@@ -106,12 +106,13 @@ impl Table {
     /// An object has one number, the last one it was given: all its regions had gone before it got another.
     /// A number has one object: what lies under it belongs to no other, whatever a damaged table says.
     fn name(&mut self, number: u32, object: StoredObject, known: &mut Known) {
-        if let Some(before) = numbers.insert(object.object.clone(), number).filter(|&before| before != number)
-        {
+        let before = known.numbers.insert(object.object.clone(), number);
+        if let Some(before) = before.filter(|&before| before != number) {
             self.objects.remove(&before);
+            known.given_up.insert(before);
         }
-        let before = self.objects.get(&number).map(|before| &before.object);
-        if before.is_some_and(|before| *before != object.object) {
+        let before = self.objects.get(&number);
+        if known.given_up.remove(&number) || before.is_some_and(|before| before.object != object.object) {
             self.slots.retain(|_, region| region.object != number);
         }
         self.objects.insert(number, object);
