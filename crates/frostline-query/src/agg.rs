@@ -6,7 +6,7 @@
 //! the JSON that Elasticsearch answers. Nothing here reads, waits or knows the time: columns, row sets
 //! of filters and the time of the request are passed in.
 //!
-//! What is exact and what is approximate is written in `docs/aggregations.md`.
+//! What is exact and what is approximate is written in `docs/semantics.md`.
 
 mod collect;
 mod column;

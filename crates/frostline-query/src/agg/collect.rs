@@ -69,9 +69,10 @@ impl<'t> Collector<'t> {
             self.state.documents += batch.rows.len() as u64;
         }
         let docs = Docs { at: (0..batch.rows.len() as u32).collect(), buckets: vec![0; batch.rows.len()] };
+        let work = Work { batch, memory_bytes_max: self.memory_bytes_max };
         for (agg, node) in self.tree.aggs.iter().zip(&mut self.state.nodes) {
             if matches!(agg.kind, Kind::Global) == everything {
-                collect(agg, node, batch, &docs, 1);
+                collect(agg, node, &work, &docs, 1)?;
             }
         }
         within(self.state.memory_bytes(), self.memory_bytes_max)
@@ -92,6 +93,20 @@ fn check(tree: &AggTree, batch: &Batch<'_>) -> Result<()> {
         return Err(Error::internal("a column of a batch does not have the batch's rows"));
     }
     Ok(())
+}
+
+/// A batch, and how much memory its state may take.
+struct Work<'a> {
+    batch: &'a Batch<'a>,
+    memory_bytes_max: usize,
+}
+
+impl<'a> std::ops::Deref for Work<'a> {
+    type Target = Batch<'a>;
+
+    fn deref(&self) -> &Batch<'a> {
+        self.batch
+    }
 }
 
 /// Documents for an aggregation; one may be there more than once, with different buckets.
@@ -121,10 +136,11 @@ impl Docs {
 }
 
 /// Counts `docs`, whose buckets are below `parents`.
-fn collect(agg: &Agg, node: &mut Node, batch: &Batch<'_>, docs: &Docs, parents: usize) {
+fn collect(agg: &Agg, node: &mut Node, batch: &Work<'_>, docs: &Docs, parents: usize) -> Result<()> {
     if docs.at.is_empty() {
-        return;
+        return Ok(());
     }
+    within(node.bytes_for(parents), batch.memory_bytes_max)?;
     node.grow(parents);
     match (&agg.kind, node) {
         (Kind::Filter(filter), Node::Slots(slots)) => {
@@ -133,41 +149,49 @@ fn collect(agg: &Agg, node: &mut Node, batch: &Batch<'_>, docs: &Docs, parents: 
                 if inside[at as usize] {
                     put(0);
                 }
-            });
+            })?;
         }
-        (Kind::Filters(filters), Node::Slots(slots)) => filters.collect(agg, slots, batch, docs),
+        (Kind::Filters(filters), Node::Slots(slots)) => filters.collect(agg, slots, batch, docs)?,
         (Kind::Missing(field), Node::Slots(slots)) => {
             let column = &batch.columns[*field];
             slots_of(agg, slots, batch, docs, |at, put| {
                 if !column.has(at as usize) {
                     put(0);
                 }
-            });
+            })?;
         }
-        (Kind::Global, Node::Slots(slots)) => slots_of(agg, slots, batch, docs, |_, put| put(0)),
-        (Kind::Range(ranges), Node::Slots(slots)) => ranges.collect(agg, slots, batch, docs),
+        (Kind::Global, Node::Slots(slots)) => slots_of(agg, slots, batch, docs, |_, put| put(0))?,
+        (Kind::Range(ranges), Node::Slots(slots)) => ranges.collect(agg, slots, batch, docs)?,
         (Kind::Metric(metric), Node::Moments(all)) => metric.collect(all, batch, docs),
         (Kind::Percentiles(of), Node::Sketches(all)) => of.collect(all, batch, docs),
         (Kind::Cardinality(of), Node::Distinct(all)) => of.collect(all, batch, docs),
         (Kind::TopHits(top), Node::Hits(all)) => top.collect(all, batch, docs),
         (_, Node::Keyed(keyed)) => {
             if let Some(coded) = code(agg, keyed, batch, docs) {
-                fill(agg, keyed, batch, coded, parents);
+                fill(agg, keyed, batch, coded, parents)?;
             }
         }
         // Nodes are made from their aggregations: there is no other case.
         _ => {}
     }
+    Ok(())
 }
 
-fn collect_below(aggs: &[Agg], nodes: &mut [Node], batch: &Batch<'_>, docs: &Docs, parents: usize) {
+fn collect_below(
+    aggs: &[Agg],
+    nodes: &mut [Node],
+    batch: &Work<'_>,
+    docs: &Docs,
+    parents: usize,
+) -> Result<()> {
     for (agg, node) in aggs.iter().zip(nodes) {
-        collect(agg, node, batch, docs, parents);
+        collect(agg, node, batch, docs, parents)?;
     }
+    Ok(())
 }
 
 /// Which positions of the batch are rows that the filter matches.
-fn membership(batch: &Batch<'_>, filter: usize) -> Vec<bool> {
+fn membership(batch: &Work<'_>, filter: usize) -> Vec<bool> {
     let mut inside = vec![false; batch.rows.len()];
     let (Some(first), Some(last)) = (batch.rows.first(), batch.rows.last()) else { return inside };
     let mut at = 0;
@@ -188,10 +212,10 @@ fn membership(batch: &Batch<'_>, filter: usize) -> Vec<bool> {
 fn slots_of(
     agg: &Agg,
     slots: &mut Slots,
-    batch: &Batch<'_>,
+    batch: &Work<'_>,
     docs: &Docs,
     mut choose: impl FnMut(u32, &mut dyn FnMut(u32)),
-) {
+) -> Result<()> {
     let mut below = Docs::default();
     let wanted = !agg.children.is_empty();
     let (per_parent, counts) = (slots.per_parent, &mut slots.counts);
@@ -204,11 +228,11 @@ fn slots_of(
             }
         });
     }
-    collect_below(&agg.children, &mut slots.children, batch, &below, slots.counts.len());
+    collect_below(&agg.children, &mut slots.children, batch, &below, slots.counts.len())
 }
 
 impl Filters {
-    fn collect(&self, agg: &Agg, slots: &mut Slots, batch: &Batch<'_>, docs: &Docs) {
+    fn collect(&self, agg: &Agg, slots: &mut Slots, batch: &Work<'_>, docs: &Docs) -> Result<()> {
         let inside: Vec<Vec<bool>> = self.filters.iter().map(|filter| membership(batch, *filter)).collect();
         slots_of(agg, slots, batch, docs, |at, put| {
             let mut any = false;
@@ -221,12 +245,12 @@ impl Filters {
             if !any && self.other.is_some() {
                 put(inside.len() as u32);
             }
-        });
+        })
     }
 }
 
 impl Ranges {
-    fn collect(&self, agg: &Agg, slots: &mut Slots, batch: &Batch<'_>, docs: &Docs) {
+    fn collect(&self, agg: &Agg, slots: &mut Slots, batch: &Work<'_>, docs: &Docs) -> Result<()> {
         let column = &batch.columns[self.field];
         let mut values = Vec::new();
         slots_of(agg, slots, batch, docs, |at, put| {
@@ -243,7 +267,7 @@ impl Ranges {
                     put(slot as u32);
                 }
             }
-        });
+        })
     }
 
     /// A value as the ranges compare it.
@@ -273,7 +297,7 @@ fn number(value: Scalar<'_>) -> Option<Number> {
 }
 
 impl Metric {
-    fn collect(&self, all: &mut [Moments], batch: &Batch<'_>, docs: &Docs) {
+    fn collect(&self, all: &mut [Moments], batch: &Work<'_>, docs: &Docs) {
         let column = &batch.columns[self.field];
         if self.kind == MetricKind::ValueCount {
             return self.count(all, column, docs);
@@ -342,7 +366,7 @@ fn add_any(moments: &mut Moments, column: &FieldColumn, at: usize, missing: Opti
 }
 
 impl Percentiles {
-    fn collect(&self, all: &mut [super::sketch::Sketch], batch: &Batch<'_>, docs: &Docs) {
+    fn collect(&self, all: &mut [super::sketch::Sketch], batch: &Work<'_>, docs: &Docs) {
         let column = &batch.columns[self.field];
         for (at, parent) in docs.iter() {
             let sketch = &mut all[parent as usize];
@@ -361,9 +385,9 @@ impl Percentiles {
 }
 
 impl Cardinality {
-    fn collect(&self, all: &mut [Distinct], batch: &Batch<'_>, docs: &Docs) {
+    fn collect(&self, all: &mut [Distinct], batch: &Work<'_>, docs: &Docs) {
         let column = &batch.columns[self.field];
-        let missing = self.missing.as_ref().and_then(|key| hash_of_key(key));
+        let missing = self.missing.as_ref().and_then(hash_of_key);
         if let ([Reading::Codes(codes)], None) = (column.readings(), missing) {
             let hashes = word_hashes(codes);
             for (at, parent) in docs.iter() {
@@ -398,7 +422,7 @@ fn word_hashes(codes: &arrow::array::DictionaryArray<arrow::datatypes::Int32Type
 }
 
 impl TopHits {
-    fn collect(&self, all: &mut [Hits], batch: &Batch<'_>, docs: &Docs) {
+    fn collect(&self, all: &mut [Hits], batch: &Work<'_>, docs: &Docs) {
         for (at, parent) in docs.iter() {
             let hits = &mut all[parent as usize];
             hits.total += 1;
@@ -424,7 +448,7 @@ struct Coded {
 const NONE: u32 = u32::MAX;
 
 /// The first step: values to codes.
-fn code(agg: &Agg, keyed: &mut Keyed, batch: &Batch<'_>, docs: &Docs) -> Option<Coded> {
+fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Option<Coded> {
     match &agg.kind {
         Kind::Terms(terms) => {
             let column = &batch.columns[terms.field];
@@ -650,7 +674,7 @@ fn code_times(
 
 impl Composite {
     /// Every combination of the sources' values is one key.
-    fn code(&self, keyed: &mut Keyed, batch: &Batch<'_>, docs: &Docs) -> Coded {
+    fn code(&self, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Coded {
         let mut spans: Vec<Option<Spans<'_>>> = self
             .sources
             .iter()
@@ -717,7 +741,7 @@ fn tuples(values: &[Vec<Key>], prefix: &mut Vec<Key>, take: &mut impl FnMut(&[Ke
 }
 
 /// The second step: codes to buckets, counted and handed on.
-fn fill(agg: &Agg, keyed: &mut Keyed, batch: &Batch<'_>, mut coded: Coded, parents: usize) {
+fn fill(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, mut coded: Coded, parents: usize) -> Result<()> {
     let cells = parents.saturating_mul(coded.ids.len());
     // A table costs its size in memory writes: worth it while it is not much larger than the batch.
     let mut table = if cells <= 4096.max(8 * coded.codes.len()) { vec![NONE; cells] } else { Vec::new() };
@@ -745,8 +769,9 @@ fn fill(agg: &Agg, keyed: &mut Keyed, batch: &Batch<'_>, mut coded: Coded, paren
     if !agg.children.is_empty() {
         let docs = Docs { at: coded.docs.at, buckets };
         let parents = keyed.counts.len();
-        collect_below(&agg.children, &mut keyed.children, batch, &docs, parents);
+        collect_below(&agg.children, &mut keyed.children, batch, &docs, parents)?;
     }
+    Ok(())
 }
 
 impl Coded {
@@ -768,7 +793,7 @@ impl Coded {
 impl super::SortBy {
     /// The value by which a document is sorted: the smallest of several when ascending, the largest
     /// when descending, null where there is none.
-    fn key(&self, batch: &Batch<'_>, at: usize) -> Key {
+    fn key(&self, batch: &Work<'_>, at: usize) -> Key {
         let super::SortField::Column(field) = self.field else { return Key::Null };
         let mut best: Option<Key> = None;
         batch.columns[field].each(at, |value| {

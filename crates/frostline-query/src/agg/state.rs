@@ -182,6 +182,19 @@ impl Node {
         }
     }
 
+    /// What room for `parents` buckets above takes before anything is counted.
+    pub(super) fn bytes_for(&self, parents: usize) -> usize {
+        let each = match self {
+            Node::Keyed(_) => 0,
+            Node::Slots(slots) => slots.per_parent as usize * size_of::<u64>(),
+            Node::Moments(_) => size_of::<Moments>(),
+            Node::Sketches(_) => size_of::<Sketch>(),
+            Node::Distinct(_) => size_of::<Distinct>(),
+            Node::Hits(_) => size_of::<Hits>(),
+        };
+        parents.saturating_mul(each)
+    }
+
     pub(super) fn bytes(&self) -> usize {
         match self {
             Node::Keyed(keyed) => {
@@ -388,8 +401,6 @@ impl Keyed {
 impl Slots {
     fn grow(&mut self, parents: usize) {
         longer(&mut self.counts, parents * self.per_parent as usize);
-        let buckets = self.counts.len();
-        self.children.iter_mut().for_each(|node| node.grow(buckets));
     }
 
     fn absorb(&mut self, other: Slots, agg: &Agg, map: &[u32]) {
