@@ -143,3 +143,44 @@ async fn a_full_or_forbidden_directory_is_named() {
     let error = repository.put(&"n".repeat(300), Bytes::new()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
 }
+
+/// The slowest of 4,000 reads of a simulated cloud, in milliseconds, and the requests they took.
+async fn slowest_read(hedged: bool) -> (u128, u64) {
+    let hedge = crate::HedgeOptions { enabled: hedged, ..crate::HedgeOptions::default() };
+    let repository =
+        Repository::open("sim+memory:?seed=2", &OpenOptions { hedge, ..OpenOptions::default() }).unwrap();
+    repository.put("a", Bytes::from(vec![0; 1 << 20])).await.unwrap();
+    let object = ObjectRef { key: "a".into(), bytes: 1 << 20 };
+    let meter = Meter::default();
+    let mut slowest = Duration::ZERO;
+    for i in 0..4_000u64 {
+        let started = tokio::time::Instant::now();
+        repository.read_ranges(&object, &[i * 200..i * 200 + 100], Share::Index, &meter).await.unwrap();
+        slowest = slowest.max(started.elapsed());
+    }
+    (slowest.as_millis(), meter.cost().gets)
+}
+
+#[tokio::test(start_paused = true)]
+async fn hedging_cuts_the_tail_and_costs_little() {
+    let (plain_ms, plain_gets) = slowest_read(false).await;
+    let (hedged_ms, hedged_gets) = slowest_read(true).await;
+    println!(
+        "slowest of 4,000 reads: {plain_ms} ms with {plain_gets} GETs; hedged {hedged_ms} ms with {hedged_gets} GETs"
+    );
+    assert_eq!(plain_gets, 4_000);
+    assert!(plain_ms > 1_000 && hedged_ms < 600);
+    assert!(hedged_gets <= 4_200, "{hedged_gets}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hot_prefix_is_waited_for() {
+    let repository = Repository::open("sim+memory:?gets_per_s=200", &OpenOptions::default()).unwrap();
+    repository.put("p/a", Bytes::from_static(b"x")).await.unwrap();
+    let reads = (0..300).map(|_| async { repository.get("p/a", &Meter::default()).await });
+    for read in futures::future::join_all(reads).await {
+        assert_eq!(read.unwrap(), "x");
+    }
+    let cost = repository.meter().cost();
+    assert!(cost.retries > 0 && cost.gets == 300 + cost.retries, "{cost:?}: what was refused is billed");
+}
