@@ -26,7 +26,7 @@ const HYDRATE_BYTES: u64 = 8 << 20;
 pub struct CacheOptions {
     /// Directories, best each on its own device. The same list in the same order finds what was kept.
     pub volumes: Vec<PathBuf>,
-    /// Bytes of pages to keep. The table and its memory come on top: 0.3 % of it.
+    /// Bytes of pages to keep. On top come a table of 0.3 % of it and memory of 0.6 %.
     pub capacity: u64,
     /// Bytes of a region, the unit of allocation and eviction: a power of two.
     pub region_bytes: u32,

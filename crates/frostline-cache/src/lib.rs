@@ -16,8 +16,8 @@
 //! - A region takes all of its space with its first page. A needle touches a few ranges of 4 to 64 KiB in each split. With
 //!   regions of 16 MiB each of these ranges would occupy 16 MiB; with 64 KiB a cache of the same size holds the
 //!   needles of up to 256 times as many splits. `docs/studies/cache-policy.md` has the measured difference.
-//! - The price is memory and table: 8 bytes of checksum for each page and about 100 for each region, 0.35 %
-//!   of the capacity. Where everything is near (a terabyte, say), larger pages are the better choice.
+//! - The price is bookkeeping: 8 bytes of memory for each page and about 280 for each region, 0.6 % of the
+//!   capacity, and a table of 0.3 %. Where everything is near (a terabyte, say), larger regions and pages are the better choice.
 //! - A cache of fewer than 64 regions has smaller regions, down to a page.
 //!
 //! # What is not here
