@@ -6,6 +6,7 @@
 //! one; every page's checksum is verified before it is decoded.
 
 use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -126,11 +127,13 @@ impl ColumnRead {
         if let Some(selection) = self.selection {
             builder = builder.with_row_selection(selection);
         }
-        let corrupt = |e: Box<dyn std::error::Error + Send + Sync>| {
-            Error::corrupt("the pages of a column cannot be decoded").with_source(e)
-        };
-        let batches = builder.build().map_err(|e| corrupt(e.into()))?;
-        let batches = batches.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| corrupt(e.into()))?;
+        // The decoder is not ours, and a page made to match its checksum may still be none: if it
+        // panics on one, that is a corrupt page like any other.
+        let decode = || Ok::<_, ParquetError>(builder.build()?.collect::<std::result::Result<Vec<_>, _>>()?);
+        let batches = catch_unwind(AssertUnwindSafe(decode))
+            .unwrap_or_else(|_| Err(ParquetError::General("the decoder panicked".to_owned())));
+        let batches =
+            batches.map_err(|e| Error::corrupt("the pages of a column cannot be decoded").with_source(e))?;
         let decoded: usize = batches.iter().map(RecordBatch::num_rows).sum();
         if decoded != self.rows {
             return Err(Error::corrupt(format!("columns hold {decoded} of {} wanted rows", self.rows)));
@@ -308,6 +311,3 @@ impl ChunkReader for SparseFile {
 fn missing(start: u64) -> ParquetError {
     ParquetError::General(format!("the byte at {start} is wanted but was not read"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -11,6 +11,8 @@ mod dictionary;
 mod digest;
 mod document;
 mod footer;
+#[doc(hidden)]
+pub mod fuzzing;
 mod mapping;
 mod postings;
 mod reader;

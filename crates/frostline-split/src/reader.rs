@@ -153,6 +153,3 @@ impl Split {
         rows
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -86,6 +86,8 @@ pub struct Phrase {
     words: Vec<String>,
     /// For each word, how many words before and with it are also the start of the phrase.
     borders: Vec<usize>,
+    /// What the word after the last of `words` starts with.
+    tail: Option<String>,
     tokenizer: Tokenizer,
 }
 
@@ -118,21 +120,33 @@ impl Phrase {
         let mut words = Vec::new();
         let mut tokenizer = Tokenizer::new();
         tokenizer.each_chunk(phrase, |chunk| words.extend(chunk.words().map(str::to_owned)));
-        Phrase { borders: borders(&words), words, tokenizer }
+        Phrase { borders: borders(&words), words, tail: None, tokenizer }
+    }
+
+    /// Splits a phrase whose last word may be only the start of one.
+    pub fn with_prefix(phrase: &str) -> Phrase {
+        let mut phrase = Phrase::new(phrase);
+        phrase.tail = phrase.words.pop();
+        phrase.borders = borders(&phrase.words);
+        phrase
     }
 
     /// Whether it has no words, and so is in no text.
     pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.words.is_empty() && self.tail.is_none()
     }
 
     /// Whether the text contains it, in time linear in the text.
     pub fn is_in(&mut self, text: &str) -> bool {
-        let Phrase { words, borders, tokenizer } = self;
+        let Phrase { words, borders, tail, tokenizer } = self;
         let (mut matched, mut found) = (0, false);
+        // Whether the words just before are all of `words`.
+        let mut led = words.is_empty();
         tokenizer.each_chunk(text, |chunk| {
             for word in chunk.words() {
-                found |= step(words, borders, &mut matched, word);
+                found |= led && tail.as_deref().is_some_and(|tail| word.starts_with(tail));
+                led = words.is_empty() || step(words, borders, &mut matched, word);
+                found |= led && tail.is_none() && !words.is_empty();
             }
         });
         found

@@ -1,1 +1,95 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use roaring::RoaringBitmap;
+
 use super::*;
+
+/// A dictionary of these keys, and its file: postings first, then the blocks.
+fn build(keys: &BTreeMap<Vec<u8>, Vec<u32>>, split_rows: u32) -> (Dictionary, Vec<u8>) {
+    let mut postings_file = Vec::new();
+    let mut sink = PostingsSink::new(&mut postings_file, 0, split_rows);
+    let mut writer = DictionaryWriter::new(3).unwrap();
+    for (key, rows) in keys {
+        let mut entry = Vec::new();
+        sink.put(&mut entry, rows, crate::postings::INLINE_BYTES_MAX).unwrap();
+        writer.add(key, &entry).unwrap();
+    }
+    let range = sink.range();
+    let dictionary = writer.finish(&mut postings_file, range.end, range, split_rows).unwrap();
+    (dictionary, postings_file)
+}
+
+fn found(dictionary: &Dictionary, file: &[u8], keys: &KeyRange) -> BTreeMap<Vec<u8>, Vec<u32>> {
+    let mut found = BTreeMap::new();
+    for block in dictionary.blocks(keys) {
+        let bytes = &file[block.range.start as usize..block.range.end as usize];
+        let visit = |key: &[u8], postings| {
+            let rows: RoaringBitmap = match postings {
+                Postings::All => (0..dictionary.split_rows).collect(),
+                Postings::Rows(rows) => rows,
+                Postings::Stored { range, .. } => {
+                    let bytes = &file[range.start as usize..range.end as usize];
+                    crate::decode_postings(bytes, dictionary.split_rows).unwrap()
+                }
+            };
+            found.insert(key.to_vec(), rows.iter().collect());
+        };
+        dictionary.scan(&block, bytes, keys, visit).unwrap();
+    }
+    found
+}
+
+fn keys() -> impl Strategy<Value = BTreeMap<Vec<u8>, Vec<u32>>> {
+    let key = prop::collection::vec(prop::sample::select(vec![0u8, 1, 97, 98, 255]), 1..12);
+    let rows = prop::collection::btree_set(0u32..5000, 1..300).prop_map(|rows| rows.into_iter().collect());
+    prop::collection::btree_map(key, rows, 0..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_range_of_keys_is_found(keys in keys(), start: prop::sample::Index, prefix in 1usize..4) {
+        let (dictionary, file) = build(&keys, 5000);
+        prop_assert_eq!(&found(&dictionary, &file, &KeyRange::all()), &keys);
+        if let Some(key) = keys.keys().nth(start.index(keys.len().max(1))) {
+            for range in [KeyRange::exact(key.clone()), KeyRange::prefix(key[..prefix.min(key.len())].to_vec())] {
+                let expected = keys.iter().filter(|(key, _)| range.contains(key));
+                let expected: BTreeMap<_, _> = expected.map(|(k, v)| (k.clone(), v.clone())).collect();
+                prop_assert_eq!(found(&dictionary, &file, &range), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn the_block_index_reads_back(keys in keys()) {
+        let (dictionary, _) = build(&keys, 5000);
+        let mut out = Vec::new();
+        dictionary.encode(&mut out);
+        prop_assert_eq!(Dictionary::decode(&mut Cursor::new(&out), 5000).unwrap(), dictionary);
+    }
+
+    #[test]
+    fn any_bytes_are_scanned_without_panic(bytes: Vec<u8>) {
+        let (dictionary, _) = build(&BTreeMap::new(), 100);
+        let _ = dictionary.scan_raw(&bytes, &KeyRange::all(), &mut |_, _| {});
+        let _ = Dictionary::decode(&mut Cursor::new(&bytes), 100);
+        let _ = unpack_block(&bytes);
+    }
+}
+
+#[test]
+fn a_text_key_comes_apart() {
+    assert_eq!(split_text_key(&text_key("powershell.exe", 513)), Some(("powershell.exe", 513)));
+    assert_eq!(split_text_key(b"x"), None);
+}
+
+#[test]
+fn long_values_are_keyed_by_their_hash() {
+    let (a, b) = ("x".repeat(200), "x".repeat(201));
+    assert_ne!(exact_key(&a, 1), exact_key(&b, 1));
+    assert_eq!(exact_key(&a, 1).len(), 2 + 64 + 1 + 16);
+    assert!(is_hashed(&a) && !is_hashed("x"));
+}

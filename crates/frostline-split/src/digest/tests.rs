@@ -1,1 +1,33 @@
+use proptest::prelude::*;
+
 use super::*;
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
+        if let Ok(digest) = Digest::decode(&bytes) {
+            for field in digest.fields.keys() {
+                let _ = digest.values(*field);
+            }
+        }
+        let _ = read_counts(&mut Cursor::new(&bytes));
+    }
+
+    #[test]
+    fn what_is_added_reads_back(counts in prop::collection::btree_map(any::<i64>(), 1u32.., 0..20), sum: i64) {
+        let values = counts.iter().map(|(value, rows)| {
+            ValueCount { value: DigestValue::Long(*value), rows: *rows, buckets: vec![(-5, 1), (*value >> 1 | 1 << 40, 2)] }
+        });
+        let mut values: Vec<_> = values.collect();
+        values.iter_mut().for_each(|value| value.buckets.sort_unstable());
+        let counts = ValueCounts { values, bucketed: true };
+        let numbers = Numbers::Long { count: 3, min: i64::MIN, max: i64::MAX, sum: i128::from(sum) * 7 };
+        let mut writer = DigestWriter::new(&[-1, 0, 59_999_999, 60_000_000], 2);
+        writer.add(9, Some(numbers), Some(&counts));
+        let digest = Digest::decode(&writer.finish()).unwrap();
+        prop_assert_eq!(digest.minutes(), &[(-1, 1), (0, 2), (1, 1)]);
+        prop_assert_eq!(digest.numbers(9), Some(numbers));
+        prop_assert_eq!(digest.values(9).unwrap(), Some(counts));
+        prop_assert_eq!(digest.values(8).unwrap(), None);
+    }
+}

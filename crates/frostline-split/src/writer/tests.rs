@@ -1,61 +1,442 @@
+//! Splits of random documents against a model that keeps every document and looks at all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, TimestampMicrosecondType};
 use bytes::Bytes;
+use proptest::prelude::*;
+use roaring::RoaringBitmap;
 
 use super::*;
-use crate::{KeyRange, Postings, Split, TextAs, exact_key, text_key};
+use crate::{
+    Dictionary, DigestValue, KeyRange, MINUTE_US, Numbers, Postings, SOURCE_COLUMN, Split, TIME_COLUMN,
+    TextAs, Value, decode_postings, exact_key, ip_key, parse_ip, text_key, tokenize, value_token,
+};
 
-fn seal(documents: &[&str]) -> (Vec<u8>, Sealed) {
-    let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+type Keyed = BTreeMap<Vec<u8>, BTreeSet<u32>>;
+
+/// What is in a row, as the parser says it.
+#[derive(Clone, Debug, PartialEq)]
+enum Held {
+    Boolean(bool),
+    Long(i64),
+    Double(f64),
+    Date(i64),
+    Text(String),
+}
+
+struct Model {
+    sources: Vec<String>,
+    times: Vec<Option<i64>>,
+    /// By path and type, the values of each row.
+    readings: BTreeMap<(String, ValueType), BTreeMap<u32, Vec<Held>>>,
+}
+
+impl Model {
+    fn new(documents: &[String]) -> Model {
+        let mut document = Document::new();
+        let mut parse = |source: &str| {
+            parse_document(source.as_bytes(), &Mapping::dynamic(), &Limits::default(), &mut document)
+                .unwrap();
+            document.time_us
+        };
+        let mut sorted: Vec<&String> = documents.iter().collect();
+        sorted.sort_by_key(|source| parse(source).unwrap_or(i64::MAX));
+        let mut model = Model { sources: Vec::new(), times: Vec::new(), readings: BTreeMap::new() };
+        for (row, source) in sorted.into_iter().enumerate() {
+            parse_document(source.as_bytes(), &Mapping::dynamic(), &Limits::default(), &mut document)
+                .unwrap();
+            model.sources.push(source.clone());
+            model.times.push(document.time_us);
+            for (path, value) in document.values() {
+                let key = (document.path(path).to_owned(), type_of(&value));
+                model.readings.entry(key).or_default().entry(row as u32).or_default().push(held(&value));
+            }
+        }
+        model
+    }
+
+    fn text(&self, split: &Split) -> Keyed {
+        let mut keys = Keyed::new();
+        for ((path, ty), rows) in &self.readings {
+            let field = split.field(path, *ty).unwrap().number;
+            for (row, value) in rows.iter().flat_map(|(row, values)| values.iter().map(move |v| (*row, v))) {
+                let mut add = |token: &str| {
+                    keys.entry(text_key(token, field)).or_default().insert(row);
+                };
+                match value {
+                    Held::Text(text) if *ty == ValueType::Text => tokenize(text, add),
+                    Held::Text(text) => add(&value_token(&Value::Ip(text)).unwrap()),
+                    Held::Boolean(truth) => add(&truth.to_string()),
+                    Held::Long(number) => add(&number.to_string()),
+                    Held::Double(_) | Held::Date(_) => {}
+                }
+            }
+        }
+        keys
+    }
+
+    fn exact(&self, split: &Split) -> Keyed {
+        let mut keys = Keyed::new();
+        for ((path, ty), rows) in &self.readings {
+            let field = split.field(path, *ty).unwrap().number;
+            for (row, value) in rows.iter().flat_map(|(row, values)| values.iter().map(move |v| (*row, v))) {
+                let key = match value {
+                    Held::Text(text) if *ty == ValueType::Text => exact_key(text, field),
+                    Held::Text(text) => ip_key(&parse_ip(text).unwrap(), field),
+                    _ => continue,
+                };
+                keys.entry(key).or_default().insert(row);
+            }
+        }
+        keys
+    }
+}
+
+fn held(value: &Value<'_>) -> Held {
+    match value {
+        Value::Boolean(truth) => Held::Boolean(*truth),
+        Value::Long(number) => Held::Long(*number),
+        Value::Double(number) => Held::Double(*number),
+        Value::Date(time) => Held::Date(*time),
+        Value::Ip(text) | Value::Text(text) => Held::Text((*text).to_owned()),
+    }
+}
+
+fn seal(documents: &[String], mapping: Mapping) -> (Vec<u8>, Sealed) {
+    let mut writer =
+        SplitWriter::new(mapping, WriterOptions { source_page_bytes: 400, ..WriterOptions::default() });
     for document in documents {
         writer.add(document.as_bytes()).unwrap();
     }
     let mut file = Vec::new();
     let sealed = writer.seal(&mut file).unwrap();
+    assert_eq!(sealed.bytes, file.len() as u64);
     (file, sealed)
 }
 
+/// The bytes of a range of a file, as far as the file goes.
 fn cut(file: &[u8], range: &std::ops::Range<u64>) -> Bytes {
-    Bytes::copy_from_slice(&file[range.start as usize..range.end as usize])
+    let end = (range.end as usize).min(file.len());
+    Bytes::copy_from_slice(&file[(range.start as usize).min(end)..end])
 }
 
-fn rows_of(file: &[u8], split: &Split, dictionary: &crate::Dictionary, key: Vec<u8>) -> Vec<u32> {
-    let keys = KeyRange::exact(key);
-    let mut found = Vec::new();
-    for block in dictionary.blocks(&keys) {
-        let bytes = cut(file, &block.range);
-        dictionary.scan(&block, &bytes, &keys, |_, postings| found.push(postings)).unwrap();
-    }
-    match found.as_slice() {
-        [] => Vec::new(),
-        [Postings::All] => (0..split.rows()).collect(),
-        [Postings::Rows(rows)] => rows.iter().collect(),
-        [Postings::Stored { range, .. }] => {
-            crate::decode_postings(&cut(file, range), split.rows()).unwrap().iter().collect()
+fn rows_of(file: &[u8], split: &Split, postings: &Postings) -> Result<BTreeSet<u32>> {
+    Ok(match postings {
+        Postings::All => (0..split.rows()).collect(),
+        Postings::Rows(rows) => rows.iter().collect(),
+        Postings::Stored { range, rows } => {
+            let read: BTreeSet<u32> = decode_postings(&cut(file, range), split.rows())?.iter().collect();
+            assert_eq!(read.len(), *rows as usize);
+            read
         }
-        more => panic!("one key, {} postings", more.len()),
+    })
+}
+
+fn all_keys(file: &[u8], split: &Split, dictionary: &Dictionary) -> Result<Keyed> {
+    let mut entries = Vec::new();
+    for block in dictionary.blocks(&KeyRange::all()) {
+        let visit = |key: &[u8], postings| entries.push((key.to_vec(), postings));
+        dictionary.scan(&block, &cut(file, &block.range), &KeyRange::all(), visit)?;
     }
+    assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "keys ascend");
+    entries.into_iter().map(|(key, postings)| Ok((key, rows_of(file, split, &postings)?))).collect()
+}
+
+fn read(
+    file: &[u8],
+    split: &Split,
+    names: &[&str],
+    rows: Option<&RoaringBitmap>,
+    text_as: TextAs,
+) -> Result<RecordBatch> {
+    let read = split.columns(names, rows, text_as)?;
+    let schema = read.schema().clone();
+    let bytes = read.ranges().iter().map(|range| cut(file, range)).collect();
+    let batches = read.decode(bytes)?;
+    Ok(arrow::compute::concat_batches(&schema, &batches).unwrap())
+}
+
+fn values_at(column: &dyn Array, row: usize) -> Vec<Held> {
+    if column.is_null(row) {
+        return Vec::new();
+    }
+    match column.data_type() {
+        DataType::Boolean => vec![Held::Boolean(column.as_boolean().value(row))],
+        DataType::Int64 => vec![Held::Long(column.as_primitive::<Int64Type>().value(row))],
+        DataType::Float64 => vec![Held::Double(column.as_primitive::<Float64Type>().value(row))],
+        DataType::Timestamp(..) => {
+            vec![Held::Date(column.as_primitive::<TimestampMicrosecondType>().value(row))]
+        }
+        DataType::Utf8 => vec![Held::Text(column.as_string::<i32>().value(row).to_owned())],
+        DataType::Dictionary(..) => {
+            let dictionary = column.as_any_dictionary();
+            let key = dictionary.normalized_keys()[row];
+            vec![Held::Text(dictionary.values().as_string::<i32>().value(key).to_owned())]
+        }
+        DataType::List(_) => {
+            let items = column.as_list::<i32>().value(row);
+            (0..items.len()).flat_map(|item| values_at(&items, item)).collect()
+        }
+        other => panic!("no column has the type {other}"),
+    }
+}
+
+fn check(documents: &[String], wanted: &BTreeSet<u32>) {
+    let model = Model::new(documents);
+    let (file, sealed) = seal(documents, Mapping::dynamic());
+    let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
+    assert_eq!(split.rows() as usize, documents.len());
+    assert_eq!(split.rows_without_time() as usize, model.times.iter().filter(|time| time.is_none()).count());
+    assert_eq!(all_keys(&file, &split, split.text()).unwrap(), model.text(&split));
+    assert_eq!(all_keys(&file, &split, split.exact()).unwrap(), model.exact(&split));
+    assert_eq!(split.fields().len(), model.readings.len());
+    for ((path, ty), rows) in &model.readings {
+        let field = split.field(path, *ty).unwrap();
+        let exists = rows_of(&file, &split, &split.exists(field.number).unwrap()).unwrap();
+        assert_eq!(exists, rows.keys().copied().collect());
+        assert_eq!(field.rows_with_value as usize, rows.len());
+    }
+    check_columns(&file, &split, &model, None);
+    let wanted: RoaringBitmap = wanted.iter().copied().filter(|row| *row < split.rows()).collect();
+    check_columns(&file, &split, &model, Some(&wanted));
+    check_digest(&split, &model);
+}
+
+fn check_columns(file: &[u8], split: &Split, model: &Model, wanted: Option<&RoaringBitmap>) {
+    let rows: Vec<u32> = wanted.map_or_else(|| (0..split.rows()).collect(), |wanted| wanted.iter().collect());
+    let base = read(file, split, &[SOURCE_COLUMN, TIME_COLUMN], wanted, TextAs::Plain).unwrap();
+    assert_eq!(base.num_rows(), rows.len());
+    for (at, row) in rows.iter().enumerate() {
+        assert_eq!(base.column(0).as_binary::<i32>().value(at), model.sources[*row as usize].as_bytes());
+        let time = model.times[*row as usize].map(Held::Date);
+        assert_eq!(values_at(base.column(1), at), time.into_iter().collect::<Vec<_>>());
+    }
+    for ((path, ty), held) in &model.readings {
+        for list in [false, true] {
+            let name = Mapping::column_name(path, *ty, list);
+            let expected = |row: &u32| held.get(row).filter(|values| (values.len() > 1) == list).cloned();
+            assert_eq!(split.has_column(&name), held.keys().any(|row| expected(row).is_some()));
+            if !split.has_column(&name) {
+                continue;
+            }
+            for text_as in [TextAs::Plain, TextAs::Dictionary] {
+                let batch = read(file, split, &[&name], wanted, text_as).unwrap();
+                for (at, row) in rows.iter().enumerate() {
+                    assert_eq!(
+                        values_at(batch.column(0), at),
+                        expected(row).unwrap_or_default(),
+                        "{name} row {row}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn check_digest(split: &Split, model: &Model) {
+    let digest = split.digest().unwrap();
+    let mut minutes: BTreeMap<i64, u32> = BTreeMap::new();
+    for time in model.times.iter().flatten() {
+        *minutes.entry(time.div_euclid(MINUTE_US)).or_default() += 1;
+    }
+    assert_eq!(digest.minutes(), minutes.into_iter().collect::<Vec<_>>());
+    for ((path, ty), rows) in &model.readings {
+        let field = split.field(path, *ty).unwrap().number;
+        if let Some(counts) = digest.values(field).unwrap() {
+            let mut expected: BTreeMap<DigestValue, u32> = BTreeMap::new();
+            for value in rows.values().flatten() {
+                let value = match value {
+                    Held::Boolean(truth) => DigestValue::Boolean(*truth),
+                    Held::Long(number) => DigestValue::Long(*number),
+                    Held::Text(text) => DigestValue::Text(text.clone()),
+                    other => panic!("{other:?} is not counted"),
+                };
+                *expected.entry(value).or_default() += 1;
+            }
+            let read = counts.values.iter().map(|count| (count.value.clone(), count.rows));
+            assert_eq!(read.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
+            let timed = rows.keys().filter(|row| model.times[**row as usize].is_some()).count();
+            let bucketed: u32 =
+                counts.values.iter().flat_map(|count| &count.buckets).map(|(_, rows)| rows).sum();
+            assert!(counts.bucketed && bucketed as usize == timed);
+        }
+        if *ty == ValueType::Long {
+            let values = || rows.values().flatten().map(|v| if let Held::Long(n) = v { *n } else { 0 });
+            let (count, sum) = (values().count() as u64, values().map(i128::from).sum());
+            let (min, max) = (values().min().unwrap(), values().max().unwrap());
+            assert_eq!(digest.numbers(field), Some(Numbers::Long { count, min, max, sum }));
+        }
+    }
+}
+
+fn scalar() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<bool>().prop_map(|truth| truth.to_string()),
+        (-3i64..5).prop_map(|number| number.to_string()),
+        any::<i64>().prop_map(|number| number.to_string()),
+        (-9.5f64..9.5).prop_map(|number| format!("{number:?}")),
+        prop::sample::select(vec!["10.0.0.1", "10.0.0.2", "::1", "0:0:0:0:0:0:0:1", "fe80::9"])
+            .prop_map(|ip| format!("{ip:?}")),
+        prop::sample::select(vec!["2024-01-01", "2024-01-01T10:20:30.5Z", "1969-12-31T23:59:59Z"])
+            .prop_map(|date| format!("{date:?}")),
+        prop::collection::vec(
+            prop::sample::select(vec!["GET", "/a/b", "x=1", "powershell.exe", "é", "日本", "-", ""]),
+            0..5
+        )
+        .prop_map(|words| format!("{:?}", words.join(" "))),
+        "[a-z]{60,70}[a-z]{0,140}".prop_map(|text| format!("{text:?}")),
+    ]
+}
+
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        5 => scalar(),
+        1 => prop::collection::vec(scalar(), 0..4).prop_map(|values| format!("[{}]", values.join(","))),
+        1 => scalar().prop_map(|value| format!("{{\"inner\":{value}}}")),
+    ]
+}
+
+fn document() -> impl Strategy<Value = String> {
+    let time = prop::option::of(0i64..4_000_000);
+    let fields =
+        prop::collection::btree_map(prop::sample::select(vec!["a", "b", "B", "c.d", "wide"]), value(), 0..4);
+    (time, fields).prop_map(|(time, fields)| {
+        let time = time.map(|s| format!("\"@timestamp\":{}", 1_700_000_000_000 + s * 10));
+        let fields = fields.into_iter().map(|(name, value)| format!("{name:?}:{value}"));
+        format!("{{{}}}", time.into_iter().chain(fields).collect::<Vec<_>>().join(","))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_split_answers_what_was_written(
+        documents in prop::collection::vec(document(), 1..60),
+        wanted in prop::collection::btree_set(0u32..60, 0..20),
+    ) {
+        check(&documents, &wanted);
+    }
+
+    #[test]
+    fn a_changed_byte_is_corrupt_or_changes_nothing(at: prop::sample::Index, with in 1u8.., truncate: bool) {
+        let documents = sample(120);
+        let (mut file, sealed) = seal(&documents, Mapping::dynamic());
+        let answers = answer_all(&file, &sealed).unwrap();
+        let at = at.index(file.len());
+        if truncate { file.truncate(at) } else { file[at] ^= with }
+        match answer_all(&file, &sealed) {
+            Ok(now) => prop_assert!(now == answers, "a changed byte at {at} changed an answer"),
+            Err(e) => prop_assert_eq!(e.kind(), crate_kind()),
+        }
+    }
+}
+
+fn crate_kind() -> frostline_base::ErrorKind {
+    frostline_base::ErrorKind::Corrupt
+}
+
+fn sample(count: usize) -> Vec<String> {
+    let document = |n: usize| {
+        let (seconds, status, user) = (1_700_000_000 + n as i64 * 37 % 5000, 200 + n % 3 * 102, n % 7);
+        format!(
+            r#"{{"@timestamp":{seconds}000,"status":{status},"user":"user-{user}","message":"request {n} of user-{user} took {}ms","took":{}.5,"ip":"10.0.0.{}","tags":["t{}","u"]}}"#,
+            n % 11,
+            n % 13,
+            n % 5,
+            n % 2
+        )
+    };
+    (0..count).map(document).collect()
+}
+
+/// Everything that a split can be asked.
+fn answer_all(file: &[u8], sealed: &Sealed) -> Result<(Keyed, Keyed, RecordBatch, String)> {
+    let split = Split::open(&cut(file, &sealed.footer))?;
+    let names: Vec<&str> = split.column_names().collect();
+    let batch = read(file, &split, &names, None, TextAs::Plain)?;
+    let digest = split.digest()?;
+    let values =
+        split.fields().iter().map(|field| digest.values(field.number)).collect::<Result<Vec<_>>>()?;
+    let digest = format!("{digest:?} {values:?}");
+    Ok((all_keys(file, &split, split.text())?, all_keys(file, &split, split.exact())?, batch, digest))
 }
 
 #[test]
-fn a_split_answers_what_was_written() {
-    let (file, sealed) = seal(&[
-        r#"{"@timestamp":"2024-01-02T00:00:00Z","status":404,"message":"GET /b failed","ip":"10.0.0.2"}"#,
-        r#"{"@timestamp":"2024-01-01T00:00:00Z","status":200,"message":"GET /a ok","tags":["x","y"]}"#,
-        r#"{"status":"none","message":"no time"}"#,
-    ]);
+fn many_rows_take_many_pages_and_only_the_wanted_are_read() {
+    let documents: Vec<String> = (0..50_000)
+        .map(|n| {
+            format!(
+                r#"{{"@timestamp":{},"n":{n},"k":"v{}","l":[{n},{}]}}"#,
+                1_700_000_000_000i64 + n,
+                n % 3,
+                n / 2
+            )
+        })
+        .collect();
+    let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+    documents.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
+    let mut file = Vec::new();
+    let sealed = writer.seal(&mut file).unwrap();
     let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
-    assert_eq!((split.rows(), split.rows_without_time()), (3, 1));
-    let field = |path: &str, ty| split.field(path, ty).unwrap().number;
-    let text = |token: &str, field| rows_of(&file, &split, split.text(), text_key(token, field));
-    assert_eq!(text("get", field("message", ValueType::Text)), [0, 1]);
-    assert_eq!(text("failed", field("message", ValueType::Text)), [1]);
-    assert_eq!(text("404", field("status", ValueType::Long)), [1]);
-    assert_eq!(text("10.0.0.2", field("ip", ValueType::Ip)), [1]);
-    let exact =
-        rows_of(&file, &split, split.exact(), exact_key("no time", field("message", ValueType::Text)));
-    assert_eq!(exact, [2]);
-    let names: Vec<&str> = split.column_names().collect();
-    let read = split.columns(&names, None, TextAs::Plain).unwrap();
-    let bytes = read.ranges().iter().map(|range| cut(&file, range)).collect();
-    let batches = read.decode(bytes).unwrap();
-    assert_eq!(batches.iter().map(|b| b.num_rows()).sum::<usize>(), 3);
+    let wanted: RoaringBitmap = [0, 7, 19_999, 20_000, 49_999].into_iter().collect();
+    let names = ["n__long", "k__text", "l__long_list", SOURCE_COLUMN];
+    let batch = read(&file, &split, &names, Some(&wanted), TextAs::Dictionary).unwrap();
+    for (at, row) in wanted.iter().enumerate() {
+        assert_eq!(values_at(batch.column(0), at), [Held::Long(i64::from(row))]);
+        assert_eq!(values_at(batch.column(1), at), [Held::Text(format!("v{}", row % 3))]);
+        assert_eq!(
+            values_at(batch.column(2), at),
+            [Held::Long(i64::from(row)), Held::Long(i64::from(row / 2))]
+        );
+        assert_eq!(batch.column(3).as_binary::<i32>().value(at), documents[row as usize].as_bytes());
+    }
+    let one: RoaringBitmap = [31_000].into_iter().collect();
+    let bytes = |rows| {
+        let read = split.columns(&[SOURCE_COLUMN], rows, TextAs::Plain).unwrap();
+        read.ranges().iter().map(|range| range.end - range.start).sum::<u64>()
+    };
+    assert!(bytes(Some(&one)) * 20 < bytes(None), "one row costs one page");
+    let second = 1_000_000i64;
+    let start_us = 1_700_000_000_000_000i64;
+    let range = |from_s, to_s| frostline_base::TimeRange {
+        start_us: start_us + from_s * second,
+        end_us: start_us + to_s * second,
+    };
+    let rows = split.rows_in_time(range(15, 45));
+    assert_eq!((rows.certain, rows.unsure), (20_000..40_000, vec![0..20_000, 40_000..50_000]));
+    let rows = split.rows_in_time(range(50, 90));
+    assert_eq!((rows.certain, rows.unsure), (0..0, vec![]));
+}
+
+#[test]
+fn fields_beyond_the_budget_stay_searchable() {
+    let documents: Vec<String> =
+        (0..20).map(|n| format!(r#"{{"f{n}":"value {n}","f0":{n}}}"#)).skip(1).collect();
+    let (file, sealed) = seal(&documents, Mapping::dynamic().with_column_budget(3));
+    let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
+    let field = split.field("f15", ValueType::Text).unwrap();
+    assert!(field.dynamic);
+    let found = &all_keys(&file, &split, split.exact()).unwrap()[&exact_key("value 15", field.number)];
+    assert_eq!(found.iter().copied().collect::<Vec<_>>(), [14]);
+    let batch = read(&file, &split, &["_dynamic"], None, TextAs::Plain).unwrap();
+    assert_eq!(values_at(batch.column(0), 14), [Held::Text("f15=value 15".to_owned())]);
+}
+
+#[test]
+fn a_refused_document_leaves_the_writer_as_it_was() {
+    let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+    writer.add(br#"{"a":1}"#).unwrap();
+    assert!(writer.add(br#"{"b":1,"c":"#).is_err());
+    writer.add(br#"{"a":2}"#).unwrap();
+    assert_eq!(writer.rows(), 2);
+    assert!(writer.mapping().field("b").is_none());
+}
+
+#[test]
+fn a_split_of_nothing_is_refused() {
+    let writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+    assert!(writer.seal(&mut Vec::new()).is_err());
 }

@@ -1,0 +1,117 @@
+//! Reads NDJSON from standard input, writes splits to a directory and says how fast, and what each
+//! part of them takes: `split_stats DIR [SOURCE_ZSTD_LEVEL [SOURCE_PAGE_KIB]]`.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use frostline_split::{Mapping, PartBytes, SplitWriter, WriterOptions};
+
+type Failure = Box<dyn std::error::Error>;
+
+#[derive(Default)]
+struct Totals {
+    documents: u64,
+    refused: u64,
+    source_bytes: u64,
+    bytes: u64,
+    splits: usize,
+    parts: PartBytes,
+    adding: Duration,
+    sealing: Duration,
+    memory_bytes: u64,
+}
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = PathBuf::from(arguments.next().ok_or("name a directory for the splits")?);
+    std::fs::create_dir_all(&directory)?;
+    let mut options = WriterOptions::default();
+    if let Some(level) = arguments.next() {
+        options.source_zstd_level = level.parse()?;
+    }
+    if let Some(kib) = arguments.next() {
+        options.source_page_bytes = kib.parse::<usize>()? << 10;
+    }
+    let mut totals = Totals::default();
+    let mut writer = SplitWriter::new(Mapping::dynamic(), options.clone());
+    let mut input = BufReader::with_capacity(1 << 20, std::io::stdin().lock());
+    let mut line = Vec::new();
+    while input.read_until(b'\n', &mut line)? > 0 {
+        let started = Instant::now();
+        match writer.add(line.trim_ascii_end()) {
+            Ok(()) => totals.documents += 1,
+            Err(e) => {
+                totals.refused += 1;
+                eprintln!("refused: {e}");
+            }
+        }
+        totals.adding += started.elapsed();
+        line.clear();
+        if writer.is_full() {
+            let mapping = writer.mapping().clone();
+            let full = std::mem::replace(&mut writer, SplitWriter::new(mapping, options.clone()));
+            seal(full, &directory, &mut totals)?;
+        }
+    }
+    if writer.rows() > 0 {
+        seal(writer, &directory, &mut totals)?;
+    }
+    print(&totals);
+    Ok(())
+}
+
+fn seal(writer: SplitWriter, directory: &std::path::Path, totals: &mut Totals) -> Result<(), Failure> {
+    totals.memory_bytes = totals.memory_bytes.max(writer.memory_bytes());
+    let path = directory.join(format!("{}.parquet", totals.splits));
+    let started = Instant::now();
+    let mut out = BufWriter::new(File::create(&path)?);
+    let sealed = writer.seal(&mut out)?;
+    out.flush()?;
+    totals.sealing += started.elapsed();
+    totals.splits += 1;
+    totals.bytes += sealed.bytes;
+    totals.source_bytes += sealed.source_bytes;
+    let (all, part) = (&mut totals.parts, sealed.parts);
+    all.source += part.source;
+    all.columns += part.columns;
+    all.text_dictionary += part.text_dictionary;
+    all.exact_dictionary += part.exact_dictionary;
+    all.postings += part.postings;
+    all.footer += part.footer;
+    all.digest += part.digest;
+    all.parquet_footer += part.parquet_footer;
+    println!(
+        "{}: {} rows, {} bytes, hot footer {:?}",
+        path.display(),
+        sealed.rows,
+        sealed.bytes,
+        sealed.footer
+    );
+    Ok(())
+}
+
+fn print(totals: &Totals) {
+    let megabytes = totals.source_bytes as f64 / 1e6;
+    let (adding, sealing) = (totals.adding.as_secs_f64(), totals.sealing.as_secs_f64());
+    println!("documents {} refused {} splits {}", totals.documents, totals.refused, totals.splits);
+    println!("input {megabytes:.1} MB, written {:.1} MB", totals.bytes as f64 / 1e6);
+    println!("adding {adding:.2} s, sealing {sealing:.2} s, {:.1} MB/s", megabytes / (adding + sealing));
+    println!("memory before sealing at most {:.1} MB", totals.memory_bytes as f64 / 1e6);
+    let part = |name: &str, bytes: u64| {
+        println!(
+            "{name:>16} {bytes:>12} bytes  {:6.3} % of input",
+            100.0 * bytes as f64 / totals.source_bytes as f64
+        );
+    };
+    part("source", totals.parts.source);
+    part("columns", totals.parts.columns);
+    part("text dictionary", totals.parts.text_dictionary);
+    part("exact dictionary", totals.parts.exact_dictionary);
+    part("postings", totals.parts.postings);
+    part("hot footer", totals.parts.footer);
+    part("digest", totals.parts.digest);
+    part("parquet footer", totals.parts.parquet_footer);
+    part("all", totals.bytes);
+}

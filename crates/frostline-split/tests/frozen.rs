@@ -1,0 +1,98 @@
+//! A split of format version 1, written once and read for ever. `FROSTLINE_BLESS=1` writes it anew,
+//! which is right only while the version has not been released.
+#![allow(clippy::unwrap_used)]
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use bytes::Bytes;
+use frostline_split::{
+    DigestValue, KeyRange, Mapping, Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions,
+    exact_key, text_key,
+};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+const DOCUMENTS: [&str; 4] = [
+    r#"{"@timestamp":"2024-03-01T10:00:02Z","status":404,"client":{"ip":"10.0.0.7"},"message":"GET /b not found","took":1.5}"#,
+    r#"{"@timestamp":"2024-03-01T10:00:01Z","status":200,"client":{"ip":"10.0.0.8"},"message":"GET /a ok","tags":["x","y"]}"#,
+    r#"{"@timestamp":"2024-03-01T10:10:00Z","status":"none","message":"GET /c","ok":true,"at":"2024-02-29"}"#,
+    r#"{"message":"no time here"}"#,
+];
+
+fn file() -> Bytes {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/version-1.parquet");
+    if std::env::var_os("FROSTLINE_BLESS").is_some() {
+        let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+        DOCUMENTS.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
+        let mut out = Vec::new();
+        writer.seal(&mut out).unwrap();
+        std::fs::write(&path, out).unwrap();
+    }
+    std::fs::read(path).unwrap().into()
+}
+
+fn cut(file: &Bytes, range: &Range<u64>) -> Bytes {
+    file.slice(range.start as usize..range.end as usize)
+}
+
+/// The hot footer, found as a program would that knows only the file.
+fn open(file: &Bytes) -> Split {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap();
+    let pairs = reader.metadata().file_metadata().key_value_metadata().unwrap();
+    let value = |key: &str| pairs.iter().find(|pair| pair.key == key).unwrap().value.clone().unwrap();
+    assert_eq!(value("frostline.split.version"), "1");
+    let range = value("frostline.split.footer");
+    let (start, end) = range.split_once("..").unwrap();
+    Split::open(&cut(file, &(start.parse().unwrap()..end.parse().unwrap()))).unwrap()
+}
+
+fn rows(file: &Bytes, dictionary: &frostline_split::Dictionary, key: Vec<u8>) -> Vec<u32> {
+    let keys = KeyRange::exact(key);
+    let mut rows = Vec::new();
+    for block in dictionary.blocks(&keys) {
+        let visit = |_: &[u8], postings| match postings {
+            Postings::Rows(found) => rows.extend(found.iter()),
+            other => panic!("{other:?}"),
+        };
+        dictionary.scan(&block, &cut(file, &block.range), &keys, visit).unwrap();
+    }
+    rows
+}
+
+#[test]
+fn version_1_is_still_read() {
+    let file = file();
+    let split = open(&file);
+    assert_eq!((split.rows(), split.rows_without_time()), (4, 1));
+    assert_eq!(split.times(), Some((1_709_287_201_000_000, 1_709_287_800_000_000)));
+    let number = |path, ty| split.field(path, ty).unwrap().number;
+    assert_eq!(rows(&file, split.text(), text_key("found", number("message", ValueType::Text))), [1]);
+    assert_eq!(rows(&file, split.text(), text_key("404", number("status", ValueType::Long))), [1]);
+    assert_eq!(rows(&file, split.text(), text_key("10.0.0.8", number("client.ip", ValueType::Ip))), [0]);
+    assert_eq!(
+        rows(&file, split.exact(), exact_key("no time here", number("message", ValueType::Text))),
+        [3]
+    );
+    let counts = split.digest().unwrap().values(number("status", ValueType::Long)).unwrap().unwrap();
+    let counts: Vec<_> = counts.values.iter().map(|count| (count.value.clone(), count.rows)).collect();
+    assert_eq!(counts, [(DigestValue::Long(200), 1), (DigestValue::Long(404), 1)]);
+    let read = split.columns(&["status__long", "_source"], None, TextAs::Plain).unwrap();
+    let bytes = read.ranges().iter().map(|range| cut(&file, range)).collect();
+    let batch = &read.decode(bytes).unwrap()[0];
+    assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(1), 404);
+    assert_eq!(batch.column(1).as_binary::<i32>().value(3), DOCUMENTS[3].as_bytes());
+}
+
+#[test]
+fn any_parquet_reader_reads_the_rows() {
+    let file = file();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let schema = reader.schema().clone();
+    let batches: Vec<_> = reader.build().unwrap().map(Result::unwrap).collect();
+    let batch = arrow::compute::concat_batches(&schema, &batches).unwrap();
+    assert_eq!(batch.num_rows(), 4);
+    let tags = batch.column_by_name("tags__text_list").unwrap().as_list::<i32>().value(0);
+    assert_eq!(tags.as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["x", "y"]);
+}
