@@ -87,7 +87,8 @@ impl Index {
     }
 
     /// The newest version. One GET when nothing changed (it answers "not found"); one more for each new
-    /// version, and one LIST when there are more than three. `NotFound` when the index was deleted.
+    /// version, and one LIST when there are three or more. `NotFound` when the index was deleted, as long as its
+    /// last commit is there.
     ///
     /// An index that was not refreshed for half of `log_retention_ms` is opened afresh instead: the commits
     /// it would look for may be gone.

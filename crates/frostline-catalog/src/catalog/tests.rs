@@ -122,3 +122,29 @@ async fn a_broken_index_can_still_be_deleted() {
     catalog(&store).delete(index.name()).await.unwrap();
     assert_eq!(store.keys().await, Vec::<String>::new());
 }
+
+/// The whole way through a repository's own store, in memory and in a directory.
+#[tokio::test]
+async fn a_repository_carries_an_index() {
+    let directory = tempfile::tempdir().unwrap();
+    for url in ["memory:", &directory.path().to_string_lossy()] {
+        let repository = Repository::open(url, &frostline_store::OpenOptions::default()).unwrap();
+        let catalog = Catalog::new(&repository, crate::testing::clock());
+        let settings = Settings { checkpoint_commits: 2, ..Settings::default() };
+        let mut index = catalog.create(&name("logs"), Mapping::dynamic(), settings).await.unwrap();
+        for id in 0..5 {
+            let key = index.split_key(crate::testing::entry(index.name(), id).id);
+            repository.put(&key, "rows".into()).await.unwrap();
+            index = index.commit(adding(index.name(), [id])).await.unwrap();
+        }
+        let before = repository.meter().cost();
+        assert_eq!(index.refresh().await.unwrap().version(), 5);
+        let spent = repository.meter().cost().since(&before);
+        assert_eq!((spent.gets, spent.lists), (1, 0), "{url}");
+        let opened = catalog.open(index.name()).await.unwrap();
+        assert_eq!((opened.splits(), opened.checkpoint), (index.splits(), Some(4)), "{url}");
+        assert_eq!(catalog.list().await.unwrap(), [name("logs")], "{url}");
+        catalog.delete(index.name()).await.unwrap();
+        assert_eq!(catalog.list().await.unwrap(), [], "{url}");
+    }
+}
