@@ -75,7 +75,8 @@ impl FromStr for SplitId {
     fn from_str(text: &str) -> Result<Self> {
         let digits = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
         let bits = u128::from_str_radix(text, 16).ok().filter(|_| digits);
-        bits.map(SplitId).ok_or_else(|| Error::invalid(format!("{text:?} is not a split id of 32 hexadecimal digits")))
+        bits.map(SplitId)
+            .ok_or_else(|| Error::invalid(format!("{text:?} is not a split id of 32 hexadecimal digits")))
     }
 }
 

@@ -109,6 +109,11 @@ impl Digest {
         self.rows_without_time
     }
 
+    /// The numbers of the fields that the digest says anything about, ascending.
+    pub fn fields(&self) -> impl Iterator<Item = u16> + '_ {
+        self.fields.keys().copied()
+    }
+
     /// The aggregates of the numbers of field number `field`, where it has any.
     pub fn numbers(&self, field: u16) -> Option<Numbers> {
         self.fields.get(&field)?.numbers

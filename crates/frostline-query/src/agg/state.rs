@@ -87,6 +87,11 @@ impl AggState {
         AggState { documents: 0, nodes: nodes(&tree.aggs, 1) }
     }
 
+    /// The state of so many documents, of a tree without aggregations.
+    pub(crate) fn of_documents(documents: u64) -> AggState {
+        AggState { documents, nodes: Vec::new() }
+    }
+
     /// How many documents were counted ([`super::Scope::Matching`] ones).
     pub fn documents(&self) -> u64 {
         self.documents

@@ -147,6 +147,11 @@ pub enum SourceFilter {
 }
 
 impl SourceFilter {
+    /// Reads the value of a `_source` parameter.
+    pub fn parse(value: &Value) -> Result<SourceFilter> {
+        source(value, &At::root("_source"))
+    }
+
     /// The part of `source` to return; None when no `_source` is to be returned at all.
     pub fn apply(&self, source: &Value) -> Option<Value> {
         match self {

@@ -1,0 +1,346 @@
+//! Fields of a split: from a user's path to its readings, and from rows to values.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, RecordBatch, StringBuilder};
+use arrow::compute::{cast, concat};
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimestampMicrosecondType};
+use frostline_base::Share;
+use frostline_split::{
+    Bounds, DYNAMIC_COLUMN, KeyRange, Mapping, SOURCE_COLUMN, SplitField, TIME_COLUMN, TextAs, ValueType,
+    ip_key, parse_cidr, parse_date, parse_ip,
+};
+use roaring::RoaringBitmap;
+
+use crate::filter::{Bound, Edge, Number, Scalar};
+use crate::select::View;
+use crate::{Error, Result};
+
+/// What a path in a query touches.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// The field's path, without `.keyword`.
+    pub(crate) path: String,
+    /// Whether text is compared as written (`.keyword`) and not by its tokens.
+    pub(crate) exact: bool,
+}
+
+impl Target {
+    pub(crate) fn covers(&self, field: &SplitField) -> bool {
+        field.path == self.path
+    }
+}
+
+/// The field that `path` names: itself, or the text field that `path` is the `.keyword` of.
+pub(crate) fn resolve(mapping: &Mapping, path: &str) -> Target {
+    let resolved = mapping.resolve(path);
+    let named = resolved.field.map_or(path, |(path, _)| path);
+    Target { path: named.to_owned(), exact: resolved.exact }
+}
+
+/// One value of a field.
+pub(crate) enum FieldValue<'a> {
+    /// A whole number, or a time in microseconds.
+    Long(i64),
+    Double(f64),
+    Text(&'a str),
+}
+
+/// The columns in which a reading's values stand.
+pub(crate) fn columns_of(field: &SplitField) -> Vec<String> {
+    if field.dynamic {
+        return vec![DYNAMIC_COLUMN.to_owned()];
+    }
+    let kinds = [(field.has_scalar, false), (field.has_list, true)];
+    let present = kinds.into_iter().filter(|(present, _)| *present);
+    present.map(|(_, list)| Mapping::column_name(&field.path, field.ty, list)).collect()
+}
+
+/// The named columns of the given rows, in row order, each batch with its first row's position in `rows`.
+pub(crate) async fn read_columns(
+    view: View<'_>,
+    names: &[&str],
+    rows: Option<&RoaringBitmap>,
+    text_as: TextAs,
+) -> Result<Vec<RecordBatch>> {
+    let read = view.split().columns(names, rows, text_as)?;
+    let share = if names == [SOURCE_COLUMN] { Share::Source } else { Share::Column };
+    let bytes = view.read(read.ranges(), share).await?;
+    read.decode(bytes).map_err(|e| e.with("object", &view.open.entry.object.key))
+}
+
+/// The times of the given rows, in row order.
+pub(crate) async fn times(view: View<'_>, rows: &RoaringBitmap) -> Result<Vec<Option<i64>>> {
+    let mut times = Vec::with_capacity(rows.len() as usize);
+    for batch in read_columns(view, &[TIME_COLUMN], Some(rows), TextAs::Plain).await? {
+        let column = batch.column(0).as_primitive_opt::<TimestampMicrosecondType>();
+        let column = column.ok_or_else(|| Error::corrupt("the time column does not hold times"))?;
+        times.extend(column.iter());
+    }
+    Ok(times)
+}
+
+/// Hands every value of one reading of a field to `take`, with its row.
+pub(crate) async fn for_each_value(
+    view: View<'_>,
+    field: &SplitField,
+    rows: &RoaringBitmap,
+    mut take: impl FnMut(u32, FieldValue<'_>) + Send,
+) -> Result<()> {
+    let mut numbers = rows.iter();
+    for (batch_rows, arrays) in read_reading(view, field, rows, TextAs::Plain).await? {
+        let numbers: Vec<u32> = numbers.by_ref().take(batch_rows).collect();
+        for array in arrays {
+            each_value(&array, &numbers, &mut take);
+        }
+    }
+    Ok(())
+}
+
+fn each_value(array: &ArrayRef, rows: &[u32], take: &mut impl FnMut(u32, FieldValue<'_>)) {
+    if let Some(list) = array.as_list_opt::<i32>() {
+        let owners: Vec<u32> = rows
+            .iter()
+            .zip(list.value_offsets().windows(2))
+            .flat_map(|(row, pair)| std::iter::repeat_n(*row, (pair[1] - pair[0]) as usize))
+            .collect();
+        let first = list.value_offsets().first().copied().unwrap_or(0) as usize;
+        return each_value(&list.values().slice(first, owners.len()), &owners, take);
+    }
+    if let Some(values) = array.as_primitive_opt::<Int64Type>() {
+        visit(values.iter(), rows, |row, n| take(row, FieldValue::Long(n)));
+    } else if let Some(values) = array.as_primitive_opt::<TimestampMicrosecondType>() {
+        visit(values.iter(), rows, |row, n| take(row, FieldValue::Long(n)));
+    } else if let Some(values) = array.as_primitive_opt::<Float64Type>() {
+        visit(values.iter(), rows, |row, n| take(row, FieldValue::Double(n)));
+    } else if let Some(values) = array.as_string_opt::<i32>() {
+        visit(values.iter(), rows, |row, text| take(row, FieldValue::Text(text)));
+    }
+}
+
+fn visit<T>(values: impl Iterator<Item = Option<T>>, rows: &[u32], mut take: impl FnMut(u32, T)) {
+    for (value, row) in values.zip(rows) {
+        if let Some(value) = value {
+            take(*row, value);
+        }
+    }
+}
+
+/// The rows (of `among`, or of all) in pages of the reading's columns whose bounds pass one of the tests.
+pub(crate) fn rows_in_pages(
+    view: View<'_>,
+    field: &SplitField,
+    among: Option<&RoaringBitmap>,
+    longs: impl Fn(i64, i64) -> bool,
+    doubles: impl Fn(f64, f64) -> bool,
+) -> RoaringBitmap {
+    let mut rows = RoaringBitmap::new();
+    for name in columns_of(field) {
+        let pages = view.split().page_bounds(&name);
+        if pages.is_empty() {
+            rows.insert_range(0..view.split().rows());
+        }
+        for page in pages {
+            let wanted = match page.values {
+                Some(Bounds::Long(min, max)) => longs(min, max),
+                Some(Bounds::Double(min, max)) => doubles(min, max),
+                None => false,
+            };
+            if wanted {
+                rows.insert_range(page.rows.clone());
+            }
+        }
+    }
+    match among {
+        Some(among) => rows & among,
+        None => rows,
+    }
+}
+
+/// The arrays of one reading for the given rows: batches in row order, each with its number of rows.
+pub(crate) async fn read_reading(
+    view: View<'_>,
+    field: &SplitField,
+    rows: &RoaringBitmap,
+    text_as: TextAs,
+) -> Result<Vec<(usize, Vec<ArrayRef>)>> {
+    let columns = columns_of(field);
+    let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let batches = read_columns(view, &names, Some(rows), text_as).await?;
+    batches
+        .into_iter()
+        .map(|batch| {
+            let arrays =
+                if field.dynamic { vec![dynamic_values(&batch, field)?] } else { batch.columns().to_vec() };
+            Ok((batch.num_rows(), arrays))
+        })
+        .collect()
+}
+
+/// The values of a field that has no column of its own, taken from the `path=value` strings of a batch
+/// that holds `_dynamic`: a list of the reading's type.
+pub(crate) fn dynamic_values(batch: &RecordBatch, field: &SplitField) -> Result<ArrayRef> {
+    let pairs = batch.column_by_name(DYNAMIC_COLUMN).and_then(|c| c.as_list_opt::<i32>().cloned());
+    let pairs = pairs.ok_or_else(|| Error::corrupt("the column _dynamic does not hold lists"))?;
+    let texts = pairs.values().as_string_opt::<i32>();
+    let texts = texts.ok_or_else(|| Error::corrupt("the column _dynamic does not hold text"))?;
+    let mut builder = ListBuilder::new(StringBuilder::new());
+    for row in 0..pairs.len() {
+        let here = pairs.value_offsets()[row] as usize..pairs.value_offsets()[row + 1] as usize;
+        let values = here.filter_map(|at| texts.value(at).strip_prefix(&field.path)?.strip_prefix('='));
+        let mut any = false;
+        for value in values.filter(|value| reads_as(field.ty, value)) {
+            builder.values().append_value(value);
+            any = true;
+        }
+        builder.append(any);
+    }
+    let texts = builder.finish();
+    let item = Arc::new(Field::new_list_field(field.ty.arrow_type(), true));
+    cast(&texts, &DataType::List(item)).map_err(crate::merge::arrow_error)
+}
+
+/// Whether a value of a field without a column belongs to this reading of it.
+fn reads_as(ty: ValueType, value: &str) -> bool {
+    let own = match value {
+        "true" | "false" => ValueType::Boolean,
+        _ if value.parse::<i64>().is_ok() => ValueType::Long,
+        _ if value.parse::<f64>().is_ok() => ValueType::Double,
+        _ if parse_date(value).is_some() => ValueType::Date,
+        _ if parse_ip(value).is_some() => ValueType::Ip,
+        _ => ValueType::Text,
+    };
+    own == ty
+}
+
+/// The microseconds that a date in a query stands for, half open: a day for a date, else the instant at
+/// the precision it is written with, at least a millisecond as Elasticsearch keeps it.
+pub(crate) fn time_span(value: &Scalar) -> Option<(i64, i64)> {
+    const DAY_US: i64 = 86_400_000_000;
+    match value {
+        Scalar::Text(text) => {
+            let start = parse_date(text.trim())?;
+            let long = if text.trim().len() == 10 { DAY_US } else { 1_000 };
+            Some((start, start.saturating_add(long)))
+        }
+        Scalar::Long(ms) => {
+            let start = ms.checked_mul(1_000)?;
+            Some((start, start.saturating_add(1_000)))
+        }
+        Scalar::Boolean(_) | Scalar::Double(_) => None,
+    }
+}
+
+/// The keys of the addresses that equal a value: one address, or all of a CIDR block.
+pub(crate) fn ip_equality(number: u16, value: &Scalar) -> Option<KeyRange> {
+    let Scalar::Text(text) = value else { return None };
+    let (first, last) = match parse_ip(text) {
+        Some(address) => (address, address),
+        None => parse_cidr(text)?,
+    };
+    Some(ip_keys(number, first, last))
+}
+
+/// The keys of the addresses between two bounds.
+pub(crate) fn ip_key_range(number: u16, lower: &Bound, upper: &Bound) -> Option<KeyRange> {
+    let address = |edge: &Edge| edge.text.as_deref().and_then(parse_ip);
+    let first = match lower {
+        Bound::Open => [0; 16],
+        Bound::Included(edge) => address(edge)?,
+        Bound::Excluded(edge) => u128::from_be_bytes(address(edge)?).checked_add(1)?.to_be_bytes(),
+    };
+    let last = match upper {
+        Bound::Open => [0xFF; 16],
+        Bound::Included(edge) => address(edge)?,
+        Bound::Excluded(edge) => u128::from_be_bytes(address(edge)?).checked_sub(1)?.to_be_bytes(),
+    };
+    (first <= last).then(|| ip_keys(number, first, last))
+}
+
+fn ip_keys(number: u16, first: [u8; 16], last: [u8; 16]) -> KeyRange {
+    let mut end = ip_key(&last, number);
+    end.push(0);
+    KeyRange::between(ip_key(&first, number), Some(end))
+}
+
+/// Whether a text lies between two bounds, compared byte by byte; none where the bounds are no text.
+pub(crate) fn text_test<'a>(lower: &'a Bound, upper: &'a Bound) -> Option<impl Fn(&str) -> bool + 'a> {
+    let edges = [lower, upper].map(|bound| match bound {
+        Bound::Open => Some(""),
+        Bound::Included(edge) | Bound::Excluded(edge) => edge.text.as_deref(),
+    });
+    let [Some(low), Some(high)] = edges else { return None };
+    Some(move |text: &str| {
+        let above = match lower {
+            Bound::Open => true,
+            Bound::Included(_) => text >= low,
+            Bound::Excluded(_) => text > low,
+        };
+        let below = match upper {
+            Bound::Open => true,
+            Bound::Included(_) => text <= high,
+            Bound::Excluded(_) => text < high,
+        };
+        above && below
+    })
+}
+
+/// Whether a number is above the lower bound, and whether it is below the upper one; none where a bound
+/// is no number.
+pub(crate) fn double_tests(
+    lower: &Bound,
+    upper: &Bound,
+) -> Option<(impl Fn(f64) -> bool, impl Fn(f64) -> bool)> {
+    let edge = |bound: &Bound| match bound {
+        Bound::Open => Some(0.0),
+        Bound::Included(edge) | Bound::Excluded(edge) => edge.number.map(as_f64),
+    };
+    let (low, high) = (edge(lower)?, edge(upper)?);
+    let (open_low, strict_low) = (matches!(lower, Bound::Open), matches!(lower, Bound::Excluded(_)));
+    let (open_high, strict_high) = (matches!(upper, Bound::Open), matches!(upper, Bound::Excluded(_)));
+    let above = move |n: f64| open_low || n > low || (!strict_low && n == low);
+    let below = move |n: f64| open_high || n < high || (!strict_high && n == high);
+    Some((above, below))
+}
+
+fn as_f64(number: Number) -> f64 {
+    match number {
+        Number::Long(n) => n as f64,
+        Number::Double(n) => n,
+    }
+}
+
+/// The largest whole number not above; none below all of them (or not a number).
+pub(crate) fn floor(number: Number) -> Option<i64> {
+    match number {
+        Number::Long(n) => Some(n),
+        Number::Double(n) if n >= i64::MIN as f64 => Some(n.floor() as i64),
+        Number::Double(_) => None,
+    }
+}
+
+/// The smallest whole number not below; none above all of them (or not a number).
+pub(crate) fn ceil(number: Number) -> Option<i64> {
+    match number {
+        Number::Long(n) => Some(n),
+        Number::Double(n) if n <= i64::MAX as f64 => Some(n.ceil() as i64),
+        Number::Double(_) => None,
+    }
+}
+
+/// Every array of one reading of a field for the given rows, whole.
+pub(crate) async fn read_whole(
+    view: View<'_>,
+    field: &SplitField,
+    rows: &RoaringBitmap,
+    text_as: TextAs,
+) -> Result<Vec<ArrayRef>> {
+    let batches = read_reading(view, field, rows, text_as).await?;
+    let width = batches.first().map_or(0, |(_, arrays)| arrays.len());
+    (0..width)
+        .map(|at| {
+            let parts: Vec<&dyn Array> = batches.iter().map(|(_, arrays)| arrays[at].as_ref()).collect();
+            concat(&parts).map_err(crate::merge::arrow_error)
+        })
+        .collect()
+}

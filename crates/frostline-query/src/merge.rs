@@ -1,0 +1,120 @@
+//! One Arrow column out of the several readings of a field.
+//!
+//! A field may be a number in some documents and text in others, one value here and a list there. SQL
+//! and sorting want one column of one type: the narrowest that holds every reading of the index.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt32Array, new_null_array};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{cast, concat, take};
+use arrow::datatypes::{DataType, Field, TimeUnit};
+use frostline_split::ValueType;
+
+use crate::{Error, Result};
+
+/// The type of a time.
+pub(crate) fn time_type() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+}
+
+/// The narrowest type that holds values of all these types.
+pub(crate) fn common_type(types: impl IntoIterator<Item = ValueType>) -> DataType {
+    let mut common: Option<DataType> = None;
+    for ty in types {
+        let ty = match ty {
+            ValueType::Boolean => DataType::Boolean,
+            ValueType::Long => DataType::Int64,
+            ValueType::Double => DataType::Float64,
+            ValueType::Date => time_type(),
+            ValueType::Ip | ValueType::Text => DataType::Utf8,
+        };
+        common = Some(match common {
+            None => ty,
+            Some(common) if common == ty => ty,
+            Some(DataType::Int64 | DataType::Float64)
+                if matches!(ty, DataType::Int64 | DataType::Float64) =>
+            {
+                DataType::Float64
+            }
+            Some(_) => DataType::Utf8,
+        });
+    }
+    common.unwrap_or(DataType::Utf8)
+}
+
+/// The values of each row as a list of `element` type; a row without a value is null. Every reading is a
+/// plain or a list array with `rows` entries.
+pub(crate) fn lists(readings: &[ArrayRef], element: &DataType, rows: usize) -> Result<ListArray> {
+    let mut values: Vec<ArrayRef> = Vec::with_capacity(readings.len());
+    for reading in readings {
+        let inner = match reading.as_list_opt::<i32>() {
+            Some(list) => Arc::clone(list.values()),
+            None => Arc::clone(reading),
+        };
+        values.push(cast(&inner, element).map_err(arrow_error)?);
+    }
+    let mut starts = Vec::with_capacity(values.len());
+    let mut total = 0u32;
+    for array in &values {
+        starts.push(total);
+        total += array.len() as u32;
+    }
+    let mut indices: Vec<u32> = Vec::with_capacity(rows);
+    let mut offsets: Vec<i32> = Vec::with_capacity(rows + 1);
+    offsets.push(0);
+    for row in 0..rows {
+        for ((reading, values), start) in readings.iter().zip(&values).zip(&starts) {
+            let here = match reading.as_list_opt::<i32>() {
+                Some(list) if list.is_valid(row) => {
+                    list.value_offsets()[row] as usize..list.value_offsets()[row + 1] as usize
+                }
+                Some(_) => 0..0,
+                None => row..row + 1,
+            };
+            indices.extend(here.filter(|at| values.is_valid(*at)).map(|at| start + at as u32));
+        }
+        offsets.push(indices.len() as i32);
+    }
+    let all: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+    let all = if all.is_empty() { new_null_array(element, 0) } else { concat(&all).map_err(arrow_error)? };
+    let taken = take(&all, &UInt32Array::from(indices), None).map_err(arrow_error)?;
+    let offsets = OffsetBuffer::new(offsets.into());
+    let nulls: NullBuffer = offsets.windows(2).map(|pair| pair[0] < pair[1]).collect();
+    let item = Arc::new(Field::new_list_field(element.clone(), true));
+    ListArray::try_new(item, offsets, taken, Some(nulls)).map_err(arrow_error)
+}
+
+/// One value for each row: the only one, or with several the one that `pick` chooses among the positions.
+pub(crate) fn scalars(
+    readings: &[ArrayRef],
+    element: &DataType,
+    rows: usize,
+    pick: impl Fn(&ArrayRef, std::ops::Range<usize>) -> usize,
+) -> Result<ArrayRef> {
+    if let [only] = readings
+        && only.as_list_opt::<i32>().is_none()
+    {
+        return cast(only, element).map_err(arrow_error);
+    }
+    let lists = lists(readings, element, rows)?;
+    let offsets = lists.value_offsets();
+    let indices: UInt32Array = (0..rows)
+        .map(|row| {
+            let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
+            match end - start {
+                0 => None,
+                1 => Some(start as u32),
+                _ => Some(pick(lists.values(), start..end) as u32),
+            }
+        })
+        .collect();
+    take(lists.values(), &indices, None).map_err(arrow_error)
+}
+
+pub(crate) fn arrow_error(error: arrow::error::ArrowError) -> Error {
+    Error::internal("an Arrow computation failed").with_source(error)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! One column of a scan's answer, and how it is read from a split.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_null_array};
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::{cast, concat, is_not_null};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::ScalarValue;
+use frostline_split::{SOURCE_COLUMN, SplitField, TIME_COLUMN, TextAs};
+use roaring::RoaringBitmap;
+
+use crate::merge::{self, arrow_error};
+use crate::scan::{ADDRESS_TYPE, row_ids, row_numbers};
+use crate::select::View;
+use crate::{Result, fields};
+
+/// A named column of one type.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Output {
+    pub(crate) name: String,
+    pub(crate) ty: DataType,
+    pub(crate) of: Of,
+}
+
+/// Where a column comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Of {
+    /// The time of the document.
+    Time,
+    /// The document as it was written.
+    Source,
+    /// `_id`.
+    Id,
+    /// The ordinal of the split.
+    Split,
+    /// The row in the split.
+    Row,
+    /// All values of a field: a list where the type is a list, else the smallest or the largest; with
+    /// `missing` in place of none.
+    Values { path: String, largest: bool, missing: Option<ScalarValue> },
+}
+
+impl Output {
+    pub(crate) fn new(name: impl Into<String>, ty: DataType, of: Of) -> Output {
+        Output { name: name.into(), ty, of }
+    }
+
+    /// The two columns that address a row.
+    pub(crate) fn address() -> [Output; 2] {
+        [Output::new("_split", ADDRESS_TYPE, Of::Split), Output::new("_row", ADDRESS_TYPE, Of::Row)]
+    }
+
+    pub(crate) fn field(&self) -> Field {
+        Field::new(&self.name, self.ty.clone(), true)
+    }
+
+    /// The column for the given rows of a split, in row order.
+    pub(crate) async fn read(&self, view: View<'_>, ordinal: u32, rows: &RoaringBitmap) -> Result<ArrayRef> {
+        let count = rows.len() as usize;
+        match &self.of {
+            Of::Split => Ok(Arc::new(UInt32Array::from_value(ordinal, count))),
+            Of::Row => Ok(row_numbers(rows)),
+            Of::Id => Ok(row_ids(view.open.entry.id, rows)),
+            Of::Time => self.column(view, TIME_COLUMN, rows).await,
+            Of::Source => self.column(view, SOURCE_COLUMN, rows).await,
+            Of::Values { path, largest, missing } => {
+                let arrays = readings(view, path, rows, TextAs::Plain).await?;
+                let values = self.merge(&arrays, *largest, count)?;
+                missing.as_ref().map_or(Ok(Arc::clone(&values)), |missing| fill(&values, missing))
+            }
+        }
+    }
+
+    async fn column(&self, view: View<'_>, name: &str, rows: &RoaringBitmap) -> Result<ArrayRef> {
+        let batches = fields::read_columns(view, &[name], Some(rows), TextAs::Plain).await?;
+        let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(0).as_ref()).collect();
+        if arrays.is_empty() {
+            return Ok(new_null_array(&self.ty, 0));
+        }
+        let column = concat(&arrays).map_err(arrow_error)?;
+        cast(&column, &self.ty).map_err(arrow_error)
+    }
+
+    fn merge(&self, arrays: &[ArrayRef], largest: bool, rows: usize) -> Result<ArrayRef> {
+        if arrays.is_empty() {
+            return Ok(new_null_array(&self.ty, rows));
+        }
+        if let DataType::List(item) = &self.ty {
+            return Ok(Arc::new(merge::lists(arrays, item.data_type(), rows)?));
+        }
+        merge::scalars(arrays, &self.ty, rows, |values, range| pick(values, range, largest))
+    }
+}
+
+/// The arrays of every reading of a field for the given rows, each with one entry a row.
+pub(crate) async fn readings(
+    view: View<'_>,
+    path: &str,
+    rows: &RoaringBitmap,
+    text_as: TextAs,
+) -> Result<Vec<ArrayRef>> {
+    let readings: Vec<&SplitField> = view.split().fields().iter().filter(|f| f.path == path).collect();
+    let arrays = readings.into_iter().map(|field| fields::read_whole(view, field, rows, text_as));
+    Ok(futures::future::try_join_all(arrays).await?.into_iter().flatten().collect())
+}
+
+fn fill(values: &ArrayRef, missing: &ScalarValue) -> Result<ArrayRef> {
+    let missing = missing.to_scalar().map_err(crate::scan::internal)?;
+    zip(&is_not_null(values).map_err(arrow_error)?, values, &missing).map_err(arrow_error)
+}
+
+/// The position of the smallest or the largest of some values.
+fn pick(values: &ArrayRef, range: Range<usize>, largest: bool) -> usize {
+    let compare = |a: usize, b: usize| compare(values, a, b);
+    let best = if largest {
+        range.clone().max_by(|a, b| compare(*a, *b))
+    } else {
+        range.clone().min_by(|a, b| compare(*a, *b))
+    };
+    best.unwrap_or(range.start)
+}
+
+fn compare(values: &ArrayRef, a: usize, b: usize) -> Ordering {
+    use arrow::datatypes::{Float64Type, Int64Type, TimestampMicrosecondType};
+    match values.data_type() {
+        DataType::Int64 => {
+            values.as_primitive::<Int64Type>().value(a).cmp(&values.as_primitive::<Int64Type>().value(b))
+        }
+        DataType::Float64 => {
+            let values = values.as_primitive::<Float64Type>();
+            values.value(a).total_cmp(&values.value(b))
+        }
+        DataType::Timestamp(..) => {
+            let values = values.as_primitive::<TimestampMicrosecondType>();
+            values.value(a).cmp(&values.value(b))
+        }
+        DataType::Boolean => values.as_boolean().value(a).cmp(&values.as_boolean().value(b)),
+        _ => values.as_string::<i32>().value(a).cmp(values.as_string::<i32>().value(b)),
+    }
+}

@@ -1,0 +1,270 @@
+//! The answer of a search, in Elasticsearch's shape, with what it cost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use frostline_base::Cost;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::dsl::{SearchRequest, SourceFilter, TotalHits};
+use crate::open::Searcher;
+use crate::scan::{Failure, Scan};
+use crate::search::Search;
+use crate::{Error, ErrorKind, Result, show};
+
+/// The body of an answer.
+#[derive(Debug, Serialize)]
+pub struct Response {
+    /// Milliseconds from request to answer.
+    pub took: u64,
+    /// Always false: a search ends or fails.
+    pub timed_out: bool,
+    /// What became of the splits.
+    #[serde(rename = "_shards")]
+    pub shards: Shards,
+    /// What was found.
+    pub hits: Hits,
+    /// The aggregations, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregations: Option<Value>,
+    /// What it cost.
+    pub cost: QueryCost,
+}
+
+/// Splits, as Elasticsearch counts shards.
+#[derive(Debug, Serialize)]
+pub struct Shards {
+    /// Live splits.
+    pub total: u64,
+    /// Those that answered or had nothing to say.
+    pub successful: u64,
+    /// Those that time ruled out.
+    pub skipped: u64,
+    /// Those that could not be read: the answer lacks them.
+    pub failed: u64,
+    /// Which, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<ShardFailure>,
+}
+
+/// A part that the answer lacks.
+#[derive(Debug, Serialize)]
+pub struct ShardFailure {
+    /// The index.
+    pub index: String,
+    /// The split.
+    pub split: String,
+    /// The object that could not be read.
+    pub object: String,
+    /// Why.
+    pub reason: Value,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub struct Hits {
+    /// How many documents match; absent where it was not to be counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<Total>,
+    /// Always null: logs are not scored.
+    pub max_score: Option<f64>,
+    /// The page that was asked for.
+    pub hits: Vec<Hit>,
+}
+
+/// A number of documents.
+#[derive(Debug, Serialize)]
+pub struct Total {
+    /// The number.
+    pub value: u64,
+    /// `eq`, or `gte` where counting up to a limit was asked for and there are more.
+    pub relation: &'static str,
+}
+
+/// One document.
+#[derive(Debug, Serialize)]
+pub struct Hit {
+    /// The index.
+    #[serde(rename = "_index")]
+    pub index: String,
+    /// Split and row: a position, valid while the split lives.
+    #[serde(rename = "_id")]
+    pub id: String,
+    /// Always null.
+    #[serde(rename = "_score")]
+    pub score: Option<f64>,
+    /// Always 1: documents never change.
+    #[serde(rename = "_version", skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// The document, byte for byte unless a part was asked for.
+    #[serde(rename = "_source", skip_serializing_if = "Option::is_none")]
+    pub source: Option<Box<RawValue>>,
+    /// Fields that were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Map<String, Value>>,
+    /// The values it was sorted by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sort: Option<Vec<Value>>,
+}
+
+/// What a query cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueryCost {
+    /// Milliseconds.
+    pub took_ms: f64,
+    /// Reads of the store.
+    pub gets: u64,
+    /// Bytes fetched from the store.
+    pub bytes: u64,
+    /// Bytes that the query read, from wherever they came.
+    pub bytes_used: u64,
+    /// Price of the requests.
+    pub usd: f64,
+    /// Whether the store's latency was simulated.
+    pub simulated: bool,
+    /// What became of the splits.
+    pub splits: SplitCost,
+}
+
+/// What became of the splits of an index.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct SplitCost {
+    /// In the index.
+    pub live: u64,
+    /// Ruled out by time, from the catalog.
+    pub pruned_time: u64,
+    /// Ruled out after opening: the index says that nothing matches.
+    pub pruned_stats: u64,
+    /// Answered by the catalog or the digest, with no data read.
+    pub answered_digest: u64,
+    /// Searched.
+    pub opened: u64,
+}
+
+impl Response {
+    pub(crate) fn new(
+        search: &Search,
+        took: Duration,
+        scans: [&Arc<Scan>; 2],
+        total: Option<u64>,
+        hits: Vec<Hit>,
+        aggregations: Option<Value>,
+        cost: Cost,
+    ) -> Response {
+        let [matching, shown] = scans;
+        let mut failures = matching.tally.failures();
+        for failure in shown.tally.failures() {
+            if !failures.iter().any(|known| known.split == failure.split) {
+                failures.push(failure);
+            }
+        }
+        let live = matching.index.splits().len() as u64;
+        let failed = failures.len() as u64;
+        let index = matching.index.name().as_str();
+        Response {
+            took: took.as_millis() as u64,
+            timed_out: false,
+            shards: Shards {
+                total: live,
+                successful: live - failed,
+                skipped: live - matching.targets.len() as u64,
+                failed,
+                failures: failures.into_iter().map(|failure| shard_failure(index, failure)).collect(),
+            },
+            hits: Hits {
+                total: total.map(|value| shown_total(value, &search.request)),
+                max_score: None,
+                hits,
+            },
+            aggregations,
+            cost: QueryCost::new(&search.searcher, took, cost, [matching.as_ref()]),
+        }
+    }
+
+    /// Whether the answer lacks a part.
+    pub fn is_partial(&self) -> bool {
+        self.shards.failed > 0
+    }
+}
+
+impl QueryCost {
+    pub(crate) fn new<'a>(
+        searcher: &Searcher,
+        took: Duration,
+        cost: Cost,
+        scans: impl IntoIterator<Item = &'a Scan>,
+    ) -> QueryCost {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut splits = SplitCost::default();
+        for scan in scans {
+            splits.live += scan.index.splits().len() as u64;
+            splits.pruned_time += count(&scan.tally.pruned_time);
+            splits.pruned_stats += count(&scan.tally.pruned_stats);
+            splits.answered_digest += count(&scan.tally.answered_digest);
+            splits.opened += count(&scan.tally.opened);
+        }
+        QueryCost {
+            took_ms: took.as_micros() as f64 / 1e3,
+            gets: cost.gets,
+            bytes: cost.bytes_read,
+            bytes_used: cost.bytes_used,
+            usd: searcher.prices.usd(&cost),
+            simulated: searcher.simulated,
+            splits,
+        }
+    }
+}
+
+impl Hit {
+    pub(crate) fn new(
+        request: &SearchRequest,
+        index: &str,
+        id: String,
+        source: &str,
+        sort: Option<Vec<Value>>,
+    ) -> Result<Hit> {
+        let damaged = |e| Error::corrupt(format!("document {id} is not JSON")).with_source(e);
+        let wants_fields = !request.fields.is_empty() || !request.docvalue_fields.is_empty();
+        let parsed: Option<Value> = match (&request.source, wants_fields) {
+            (SourceFilter::All | SourceFilter::None, false) => None,
+            _ => Some(serde_json::from_str(source).map_err(damaged)?),
+        };
+        let shown = match (&request.source, &parsed) {
+            (SourceFilter::All, _) => Some(RawValue::from_string(source.trim().to_owned()).map_err(damaged)?),
+            (filter, Some(parsed)) => match filter.apply(parsed) {
+                Some(part) => Some(serde_json::value::to_raw_value(&part).map_err(damaged)?),
+                None => None,
+            },
+            _ => None,
+        };
+        let fields =
+            parsed.filter(|_| wants_fields).map(|parsed| show::fields(&parsed, request)).transpose()?;
+        let version = request.version.then_some(1);
+        Ok(Hit { index: index.to_owned(), id, score: None, version, source: shown, fields, sort })
+    }
+}
+
+fn shown_total(value: u64, request: &SearchRequest) -> Total {
+    match request.track_total_hits {
+        TotalHits::UpTo(limit) if value > limit => Total { value: limit, relation: "gte" },
+        _ => Total { value, relation: "eq" },
+    }
+}
+
+fn shard_failure(index: &str, failure: Failure) -> ShardFailure {
+    let kind = match failure.kind {
+        ErrorKind::Corrupt => "corrupt_split_exception",
+        ErrorKind::NotFound => "missing_split_exception",
+        ErrorKind::Denied => "access_denied_exception",
+        _ => "unavailable_split_exception",
+    };
+    ShardFailure {
+        index: index.to_owned(),
+        split: failure.split.to_string(),
+        object: failure.object,
+        reason: serde_json::json!({ "type": kind, "reason": failure.reason }),
+    }
+}

@@ -1,0 +1,133 @@
+//! Partial answers of splits, kept on disk between queries and processes.
+//!
+//! A split never changes, so what an aggregation found in it under a filter never expires. An entry is
+//! a file named by the hash of (split, aggregation, filter) with its own checksum; one that does not
+//! verify is as good as absent. Losing the folder costs time, never an answer.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use frostline_base::SplitId;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use crate::{Error, Result};
+
+/// Version of entries: a program that aggregates differently must not read what another wrote.
+const VERSION: u64 = 1;
+
+/// The result cache.
+#[derive(Debug)]
+pub struct Results {
+    folder: PathBuf,
+    bytes_max: u64,
+    bytes: AtomicU64,
+}
+
+/// Names one partial answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key(u128);
+
+impl Key {
+    pub(crate) fn new(split: SplitId, parts: &[&str]) -> Key {
+        let mut hash = Xxh3::with_seed(VERSION);
+        hash.update(split.to_string().as_bytes());
+        for part in parts {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        Key(hash.digest128())
+    }
+}
+
+impl Results {
+    /// The cache in `folder`, which is made if it is not there; it holds at most about `bytes_max`.
+    pub fn open(folder: &Path, bytes_max: u64) -> Result<Results> {
+        std::fs::create_dir_all(folder)
+            .map_err(|e| Error::unavailable(format!("cannot make {}", folder.display())).with_source(e))?;
+        let results = Results { folder: folder.to_owned(), bytes_max, bytes: AtomicU64::new(0) };
+        results.bytes.store(results.files().iter().map(|file| file.bytes).sum(), Ordering::Relaxed);
+        Ok(results)
+    }
+
+    /// Removes every entry.
+    pub fn clear(&self) {
+        for file in self.files() {
+            // A file that is already gone is what was wanted.
+            let _ = std::fs::remove_file(file.path);
+        }
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn get(&self, key: &Key) -> Option<Vec<u8>> {
+        let path = self.path(key);
+        let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await.ok()?.ok()?;
+        let (sum, body) = read.split_first_chunk::<8>()?;
+        (u64::from_le_bytes(*sum) == xxh3_64(body)).then(|| body.to_vec())
+    }
+
+    /// Keeps an answer; failing to is no error, it will be computed again.
+    pub(crate) async fn put(&self, key: &Key, body: Vec<u8>) {
+        let mut entry = xxh3_64(&body).to_le_bytes().to_vec();
+        entry.extend(body);
+        let bytes = entry.len() as u64;
+        let path = self.path(key);
+        let written = tokio::task::spawn_blocking(move || {
+            let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
+            std::fs::write(&unfinished, entry)?;
+            std::fs::rename(unfinished, path)
+        });
+        if !matches!(written.await, Ok(Ok(()))) {
+            return;
+        }
+        let total = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if total > self.bytes_max {
+            self.shrink();
+        }
+    }
+
+    /// Removes the oldest entries until half of the allowance is free.
+    fn shrink(&self) {
+        let mut files = self.files();
+        files.sort_by_key(|file| file.modified);
+        let mut held: u64 = files.iter().map(|file| file.bytes).sum();
+        for file in files {
+            if held <= self.bytes_max / 2 {
+                break;
+            }
+            if std::fs::remove_file(file.path).is_ok() {
+                held -= file.bytes;
+            }
+        }
+        self.bytes.store(held, Ordering::Relaxed);
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        self.folder.join(format!("{:032x}", key.0))
+    }
+
+    fn files(&self) -> Vec<Entry> {
+        let Ok(entries) = std::fs::read_dir(&self.folder) else { return Vec::new() };
+        entries
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let metadata = entry.metadata().ok()?;
+                let modified = metadata.modified().ok()?;
+                metadata.is_file().then(|| Entry { path: entry.path(), bytes: metadata.len(), modified })
+            })
+            .collect()
+    }
+}
+
+struct Entry {
+    path: PathBuf,
+    bytes: u64,
+    modified: std::time::SystemTime,
+}
+
+#[cfg(test)]
+mod tests;

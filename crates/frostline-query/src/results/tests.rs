@@ -1,0 +1,45 @@
+use super::*;
+
+fn key(n: u128) -> Key {
+    Key::new(SplitId::from_random(n), &["aggs", "filter"])
+}
+
+#[tokio::test]
+async fn keeps_answers_and_refuses_damaged_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = Results::open(folder.path(), 1 << 20).unwrap();
+    results.put(&key(1), b"answer".to_vec()).await;
+    assert_eq!(results.get(&key(1)).await.as_deref(), Some(&b"answer"[..]));
+    assert_eq!(results.get(&key(2)).await, None);
+    let reopened = Results::open(folder.path(), 1 << 20).unwrap();
+    assert_eq!(reopened.get(&key(1)).await.as_deref(), Some(&b"answer"[..]));
+    let path = reopened.path(&key(1));
+    for at in 0..std::fs::read(&path).unwrap().len() {
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[at] ^= 1;
+        let whole = bytes.clone();
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(reopened.get(&key(1)).await, None, "byte {at}");
+        let mut bytes = whole;
+        bytes[at] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    }
+    reopened.clear();
+    assert_eq!(reopened.get(&key(1)).await, None);
+}
+
+#[tokio::test]
+async fn never_holds_much_more_than_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = Results::open(folder.path(), 1_000).unwrap();
+    for n in 0..50 {
+        results.put(&key(n), vec![7; 100]).await;
+        assert!(results.bytes() <= 1_108, "{}", results.bytes());
+    }
+}
+
+#[test]
+fn parts_do_not_run_together() {
+    let split = SplitId::from_random(1);
+    assert_ne!(Key::new(split, &["ab", "c"]), Key::new(split, &["a", "bc"]));
+}

@@ -1,0 +1,376 @@
+//! Reading the matching rows of an index as a DataFusion plan: the one way in which hits, sorts and SQL
+//! get at rows.
+//!
+//! A [`Scan`] is a question already pruned by the catalog. [`ScanExec`] runs it: many splits at once,
+//! each opened, asked for its rows by index, and read only where columns are wanted.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt32Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result as DataFusionResult};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use frostline_base::{Meter, SplitId};
+use frostline_catalog::Index;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use roaring::RoaringBitmap;
+use tokio::sync::OnceCell;
+
+use crate::filter::Filter;
+use crate::open::{OpenSplit, Searcher};
+use crate::output::Output;
+use crate::plan::{self, Target};
+use crate::select::{Rows, View};
+use crate::{Error, ErrorKind, Result};
+
+/// A filter over one version of an index, and what answering it has cost so far.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) searcher: Arc<Searcher>,
+    pub(crate) index: Arc<Index>,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) tally: Tally,
+    /// The matching rows of each target, once they are known.
+    selected: Vec<OnceCell<Rows>>,
+    /// Whether splits that cannot be read are left out and reported, or fail the query.
+    pub(crate) partial: bool,
+}
+
+/// What became of the splits, counted while a query runs.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) pruned_time: AtomicU64,
+    pub(crate) pruned_stats: AtomicU64,
+    pub(crate) answered_digest: AtomicU64,
+    pub(crate) opened: AtomicU64,
+    pub(crate) matched: AtomicU64,
+    failures: Mutex<Vec<Failure>>,
+}
+
+/// A split that could not be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) split: SplitId,
+    pub(crate) object: String,
+    pub(crate) kind: ErrorKind,
+    pub(crate) reason: String,
+}
+
+impl Tally {
+    pub(crate) fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The splits that could not be read, each once.
+    pub(crate) fn failures(&self) -> Vec<Failure> {
+        self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    fn failed(&self, failure: Failure) {
+        let mut failures = self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !failures.iter().any(|f| f.split == failure.split) {
+            failures.push(failure);
+        }
+    }
+}
+
+impl Scan {
+    pub(crate) fn new(
+        searcher: Arc<Searcher>,
+        index: Arc<Index>,
+        filter: &Filter,
+        meter: Arc<Meter>,
+        partial: bool,
+    ) -> Scan {
+        let targets = plan::targets(index.splits(), filter);
+        let tally = Tally::default();
+        tally.pruned_time.store((index.splits().len() - targets.len()) as u64, Ordering::Relaxed);
+        let selected = targets.iter().map(|_| OnceCell::new()).collect();
+        Scan { searcher, index, targets, meter, tally, selected, partial }
+    }
+
+    pub(crate) async fn open(&self, target: &Target) -> Result<Arc<OpenSplit>> {
+        self.searcher.open(&target.entry, &self.meter).await
+    }
+
+    pub(crate) fn view<'a>(&'a self, open: &'a OpenSplit) -> View<'a> {
+        View {
+            open,
+            mapping: self.index.mapping(),
+            reader: self.searcher.reader.as_ref(),
+            meter: &self.meter,
+        }
+    }
+
+    /// The matching rows of one split, looked for once.
+    pub(crate) async fn select(&self, target: &Target, open: &OpenSplit) -> Result<&Rows> {
+        self.selected[target.number].get_or_try_init(|| self.look(target, open)).await
+    }
+
+    async fn look(&self, target: &Target, open: &OpenSplit) -> Result<Rows> {
+        let rows = self.view(open).select(&target.filter, None).await?;
+        Tally::count(if rows == Rows::none() { &self.tally.pruned_stats } else { &self.tally.opened });
+        self.tally.matched.fetch_add(rows.count(open.split.rows()), Ordering::Relaxed);
+        Ok(rows)
+    }
+
+    /// How many rows of one split match; a split all of whose rows do is not opened for that.
+    pub(crate) async fn count(&self, target: &Target) -> Result<u64> {
+        if target.filter == Filter::All {
+            let count = || async {
+                Tally::count(&self.tally.answered_digest);
+                self.tally.matched.fetch_add(target.entry.rows, Ordering::Relaxed);
+                Ok::<Rows, Error>(Rows::All)
+            };
+            self.selected[target.number].get_or_try_init(count).await?;
+            return Ok(target.entry.rows);
+        }
+        let open = self.open(target).await?;
+        Ok(self.select(target, &open).await?.count(open.split.rows()))
+    }
+
+    /// How many rows were found to match, in all splits that were asked.
+    pub(crate) fn matched(&self) -> u64 {
+        self.tally.matched.load(Ordering::Relaxed)
+    }
+
+    /// Turns the failure of one split into an absence, where partial answers are allowed and the fault is
+    /// the split's and not the question's.
+    pub(crate) fn tolerate<T>(&self, target: &Target, result: Result<T>) -> Result<Option<T>> {
+        let error = match result {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => error,
+        };
+        let of_the_split = matches!(
+            error.kind(),
+            ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Unavailable | ErrorKind::Denied
+        );
+        if !self.partial || !of_the_split {
+            return Err(error);
+        }
+        self.tally.failed(Failure {
+            split: target.entry.id,
+            object: target.entry.object.key.clone(),
+            kind: error.kind(),
+            reason: crate::chain(&error),
+        });
+        Ok(None)
+    }
+}
+
+/// Runs `work` as a task of its own, so that many splits use many cores.
+pub(crate) async fn spawned<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Error::internal("a part of the query died").with_source(error)),
+    }
+}
+
+/// The matching rows of a scan, column by column.
+#[derive(Debug)]
+pub(crate) struct ScanExec {
+    scan: Arc<Scan>,
+    outputs: Arc<[Output]>,
+    limit: Option<usize>,
+    properties: Arc<PlanProperties>,
+}
+
+impl ScanExec {
+    /// At most `partitions` streams; `limit` rows are enough.
+    pub(crate) fn new(
+        scan: Arc<Scan>,
+        outputs: Vec<Output>,
+        limit: Option<usize>,
+        partitions: usize,
+    ) -> ScanExec {
+        let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
+        let schema: SchemaRef = Arc::new(Schema::new(fields));
+        let partitions = partitions.clamp(1, scan.targets.len().max(1));
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        ScanExec { scan, outputs: outputs.into(), limit, properties }
+    }
+}
+
+impl DisplayAs for ScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.outputs.iter().map(|o| o.name.as_str()).collect();
+        let live = self.scan.index.splits().len();
+        let name = self.scan.index.name();
+        write!(
+            f,
+            "ScanExec: index={name} splits={}/{live} columns=[{}]",
+            self.scan.targets.len(),
+            names.join(", ")
+        )?;
+        let filter = self.scan.targets.first().map(|t| &t.filter).filter(|f| **f != Filter::All);
+        if let Some(filter) = filter {
+            write!(f, " filter={}", serde_json::to_string(filter).unwrap_or_default())?;
+        }
+        self.limit.map_or(Ok(()), |limit| write!(f, " limit={limit}"))
+    }
+}
+
+impl ExecutionPlan for ScanExec {
+    fn name(&self) -> &str {
+        "ScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DataFusionResult<TreeNodeRecursion>,
+    ) -> DataFusionResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> DataFusionResult<SendableRecordBatchStream> {
+        let partitions = self.properties.partitioning.partition_count();
+        let numbers: Vec<usize> = (partition..self.scan.targets.len()).step_by(partitions).collect();
+        let memory = MemoryConsumer::new(format!("ScanExec[{partition}]")).register(context.memory_pool());
+        let reading =
+            Reading { scan: Arc::clone(&self.scan), outputs: Arc::clone(&self.outputs), limit: self.limit };
+        let in_flight = (self.scan.searcher.settings.splits_in_flight / partitions).max(1);
+        let memory = Arc::new(memory);
+        let batches = stream::iter(numbers)
+            .map(move |number| {
+                let (reading, memory) = (reading.clone(), memory.new_empty());
+                spawned(async move { reading.split(number, memory).await })
+            })
+            .buffer_unordered(in_flight)
+            .map_ok(|batches| stream::iter(batches.into_iter().map(DataFusionResult::Ok)))
+            .map_err(external)
+            .try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+    }
+}
+
+/// What one stream of a scan reads.
+#[derive(Clone, Debug)]
+struct Reading {
+    scan: Arc<Scan>,
+    outputs: Arc<[Output]>,
+    limit: Option<usize>,
+}
+
+impl Reading {
+    async fn split(self, number: usize, memory: MemoryReservation) -> Result<Vec<RecordBatch>> {
+        let target = &self.scan.targets[number];
+        let read = self.batches(target, &memory).await;
+        Ok(self.scan.tolerate(target, read)?.unwrap_or_default())
+    }
+
+    async fn batches(&self, target: &Target, memory: &MemoryReservation) -> Result<Vec<RecordBatch>> {
+        let open = self.scan.open(target).await?;
+        let rows = self.scan.select(target, &open).await?.clone().bitmap(open.split.rows());
+        let rows = match self.limit {
+            Some(limit) => rows.iter().take(limit).collect(),
+            None => rows,
+        };
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let batch = read_rows(&self.scan, target, &open, &self.outputs, &rows).await?;
+        memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
+        Ok(vec![batch])
+    }
+}
+
+/// The outputs for the given rows of a split, in row order.
+pub(crate) async fn read_rows(
+    scan: &Scan,
+    target: &Target,
+    open: &OpenSplit,
+    outputs: &[Output],
+    rows: &RoaringBitmap,
+) -> Result<RecordBatch> {
+    let view = scan.view(open);
+    let columns =
+        futures::future::try_join_all(outputs.iter().map(|o| o.read(view, target.ordinal, rows))).await?;
+    let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len() as usize));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+        .map_err(crate::merge::arrow_error)
+}
+
+/// Row numbers as a column.
+pub(crate) fn row_numbers(rows: &RoaringBitmap) -> ArrayRef {
+    Arc::new(UInt32Array::from_iter_values(rows.iter()))
+}
+
+/// The `_id`s of rows: split and row.
+pub(crate) fn row_ids(split: SplitId, rows: &RoaringBitmap) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row_id(split, row))))
+}
+
+/// The `_id` of a row: a position, valid as long as the split lives.
+pub(crate) fn row_id(split: SplitId, row: u32) -> String {
+    format!("{split}-{row}")
+}
+
+/// Our error on its way through DataFusion.
+pub(crate) fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// DataFusion's error as ours; an error of ours that went through it comes out as it was.
+pub(crate) fn internal(error: DataFusionError) -> Error {
+    match error {
+        DataFusionError::External(inner) => match inner.downcast::<Error>() {
+            Ok(ours) => *ours,
+            Err(other) => Error::internal("the query failed").with_source(other),
+        },
+        DataFusionError::Context(_, inner) => internal(*inner),
+        DataFusionError::Shared(inner) => match Arc::try_unwrap(inner) {
+            Ok(inner) => internal(inner),
+            Err(shared) => Error::internal(shared.to_string()),
+        },
+        DataFusionError::ResourcesExhausted(what) => {
+            Error::exhausted(format!("the query needs more memory than it may use: {what}"))
+        }
+        DataFusionError::SQL(..) | DataFusionError::Plan(_) | DataFusionError::SchemaError(..) => {
+            Error::invalid(error.strip_backtrace())
+        }
+        DataFusionError::NotImplemented(what) => Error::invalid(format!("not supported: {what}")),
+        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => {
+            Error::invalid(error.strip_backtrace())
+        }
+        other => Error::internal("the query failed").with_source(other),
+    }
+}
+
+/// The type of split ordinals and row numbers.
+pub(crate) const ADDRESS_TYPE: DataType = DataType::UInt32;

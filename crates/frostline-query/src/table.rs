@@ -1,0 +1,346 @@
+//! An index as a table: a row a document, a column a field.
+//!
+//! A column has the narrowest type that holds every reading of its field, a list where some document has
+//! several values. Predicates that mean the same in SQL and in an index are handed to the scan; all
+//! others DataFusion evaluates on the columns, so that the answer is that of SQL in any case.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Column, ScalarValue};
+use datafusion::error::Result as DataFusionResult;
+use datafusion::logical_expr::expr::{InList, Like, ScalarFunction};
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use frostline_base::Meter;
+use frostline_catalog::Index;
+use frostline_split::{Mapping, ValueType};
+
+use crate::filter::{Bound, Edge, Filter, Minimum, Number, Pattern, Scalar};
+use crate::merge;
+use crate::open::Searcher;
+use crate::output::{Of, Output};
+use crate::plan::{self, TIME_FIELD};
+use crate::scan::{Scan, ScanExec};
+use crate::sql::MATCH;
+
+/// One version of an index, for SQL.
+#[derive(Debug)]
+pub(crate) struct IndexTable {
+    searcher: Arc<Searcher>,
+    index: Arc<Index>,
+    meter: Arc<Meter>,
+    columns: Vec<Output>,
+    schema: SchemaRef,
+    scans: Arc<std::sync::Mutex<Vec<Arc<Scan>>>>,
+}
+
+impl IndexTable {
+    /// The table; scans that a query makes of it are added to `scans`, so that its cost can be told.
+    pub(crate) fn new(
+        searcher: Arc<Searcher>,
+        index: Arc<Index>,
+        meter: Arc<Meter>,
+        scans: Arc<std::sync::Mutex<Vec<Arc<Scan>>>>,
+    ) -> IndexTable {
+        let columns = columns(index.mapping());
+        let schema = Arc::new(Schema::new(columns.iter().map(Output::field).collect::<Vec<Field>>()));
+        IndexTable { searcher, index, meter, columns, schema, scans }
+    }
+}
+
+/// The columns of the table: the time, every field by its path, the document, its `_id`.
+fn columns(mapping: &Mapping) -> Vec<Output> {
+    let mut columns = vec![Output::new(TIME_FIELD, merge::time_type(), Of::Time)];
+    for (path, field) in mapping.fields() {
+        if path == TIME_FIELD || field.readings.is_empty() {
+            continue;
+        }
+        let element = merge::common_type(field.readings.keys().copied());
+        let ty = match field.readings.values().any(|reading| reading.list) {
+            true => DataType::List(Arc::new(Field::new_list_field(element, true))),
+            false => element,
+        };
+        columns.push(Output::new(path, ty, Of::Values { path: path.clone(), largest: false, missing: None }));
+    }
+    columns.push(Output::new("_source", DataType::Utf8, Of::Source));
+    columns.push(Output::new("_id", DataType::Utf8, Of::Id));
+    columns
+}
+
+#[async_trait]
+impl TableProvider for IndexTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> DataFusionResult<Vec<TableProviderFilterPushDown>> {
+        let supported = filters.iter().map(|filter| match translate(filter, self.index.mapping()) {
+            Some(Translated { exact: true, .. }) => TableProviderFilterPushDown::Exact,
+            Some(_) => TableProviderFilterPushDown::Inexact,
+            None => TableProviderFilterPushDown::Unsupported,
+        });
+        Ok(supported.collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        let translated = filters.iter().filter_map(|filter| translate(filter, self.index.mapping()));
+        let filter = plan::and(translated.map(|t| t.filter));
+        let (searcher, index) = (Arc::clone(&self.searcher), Arc::clone(&self.index));
+        let scan = Arc::new(Scan::new(searcher, index, &filter, Arc::clone(&self.meter), false));
+        self.scans.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::clone(&scan));
+        let outputs = match projection {
+            Some(wanted) => wanted.iter().filter_map(|at| self.columns.get(*at).cloned()).collect(),
+            None => self.columns.clone(),
+        };
+        Ok(Arc::new(ScanExec::new(scan, outputs, limit, state.config().target_partitions())))
+    }
+}
+
+/// A predicate as a filter; inexact where the filter may keep rows that the predicate refuses.
+struct Translated {
+    filter: Filter,
+    exact: bool,
+}
+
+fn exactly(filter: Filter) -> Option<Translated> {
+    Some(Translated { filter, exact: true })
+}
+
+fn translate(expr: &Expr, mapping: &Mapping) -> Option<Translated> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            let (left, right) = (translate(left, mapping)?, translate(right, mapping)?);
+            let exact = left.exact && right.exact;
+            Some(Translated { filter: plan::and([left.filter, right.filter].into_iter()), exact })
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            let (left, right) = (translate(left, mapping)?, translate(right, mapping)?);
+            let exact = left.exact && right.exact;
+            Some(Translated {
+                filter: Filter::AtLeast { minimum: 1, parts: vec![left.filter, right.filter] },
+                exact,
+            })
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (left.as_ref(), right.as_ref()) {
+            (Expr::Column(column), Expr::Literal(value, _)) => compare(column, *op, value, mapping),
+            (Expr::Literal(value, _), Expr::Column(column)) => compare(column, op.swap()?, value, mapping),
+            _ => None,
+        },
+        Expr::Not(inner) => match inner.as_ref() {
+            Expr::ScalarFunction(function) => exactly(Filter::Not(Box::new(translate_match(function)?))),
+            _ => None,
+        },
+        Expr::IsNotNull(inner) => exactly(exists(inner)?),
+        Expr::IsNull(inner) => exactly(Filter::Not(Box::new(exists(inner)?))),
+        Expr::InList(list) => in_list(list, mapping),
+        Expr::Between(between) => translate_between(between, mapping),
+        Expr::Like(like) => translate_like(like, mapping),
+        Expr::ScalarFunction(function) => exactly(translate_match(function)?),
+        _ => None,
+    }
+}
+
+fn exists(expr: &Expr) -> Option<Filter> {
+    let Expr::Column(column) = expr else { return None };
+    match column.name.as_str() {
+        "_source" | "_id" => Some(Filter::All),
+        name => Some(Filter::Exists { field: name.to_owned() }),
+    }
+}
+
+/// What a column's values are, where a comparison with it means the same in SQL and in an index.
+#[derive(Clone, Copy, PartialEq)]
+enum Plain {
+    Number,
+    Boolean,
+    Time,
+    Address,
+    Text,
+}
+
+fn plain(column: &Column, mapping: &Mapping) -> Option<Plain> {
+    if column.name == TIME_FIELD {
+        return Some(Plain::Time);
+    }
+    let field = mapping.field(&column.name)?;
+    if field.readings.values().any(|reading| reading.list) {
+        return None;
+    }
+    let types: Vec<ValueType> = field.readings.keys().copied().collect();
+    match types.as_slice() {
+        [ValueType::Long] | [ValueType::Double] | [ValueType::Long, ValueType::Double] => Some(Plain::Number),
+        [ValueType::Boolean] => Some(Plain::Boolean),
+        [ValueType::Date] => Some(Plain::Time),
+        [ValueType::Ip] => Some(Plain::Address),
+        [ValueType::Text] => Some(Plain::Text),
+        _ => None,
+    }
+}
+
+/// The path by which a filter finds a column's values as written.
+fn exact_path(column: &Column, kind: Plain, mapping: &Mapping) -> String {
+    let keyword = format!("{}.keyword", column.name);
+    match kind {
+        Plain::Text if mapping.resolve(&keyword).exact => keyword,
+        _ => column.name.clone(),
+    }
+}
+
+fn compare(column: &Column, op: Operator, value: &ScalarValue, mapping: &Mapping) -> Option<Translated> {
+    let kind = plain(column, mapping)?;
+    let path = exact_path(column, kind, mapping);
+    let edge = || edge_of(value, kind);
+    let range = |lower: Bound, upper: Bound| Filter::Range { field: path.clone(), lower, upper };
+    let exact = kind != Plain::Address;
+    let filter = match op {
+        Operator::Eq => equals(&path, kind, value)?,
+        Operator::NotEq if exact => {
+            let is = equals(&path, kind, value)?;
+            let exists = Filter::Exists { field: column.name.clone() };
+            plan::and([exists, Filter::Not(Box::new(is))].into_iter())
+        }
+        // An address is compared as text in SQL.
+        _ if !exact || kind == Plain::Boolean => return None,
+        Operator::Lt => range(Bound::Open, Bound::Excluded(edge()?)),
+        Operator::LtEq => range(Bound::Open, Bound::Included(edge()?)),
+        Operator::Gt => range(Bound::Excluded(edge()?), Bound::Open),
+        Operator::GtEq => range(Bound::Included(edge()?), Bound::Open),
+        _ => return None,
+    };
+    Some(Translated { filter, exact })
+}
+
+fn equals(path: &str, kind: Plain, value: &ScalarValue) -> Option<Filter> {
+    if kind == Plain::Time {
+        let edge = edge_of(value, kind)?;
+        let (lower, upper) = (Bound::Included(edge.clone()), Bound::Included(edge));
+        return Some(Filter::Range { field: path.to_owned(), lower, upper });
+    }
+    Some(Filter::Equals { field: path.to_owned(), values: vec![scalar_of(value, kind)?] })
+}
+
+fn scalar_of(value: &ScalarValue, kind: Plain) -> Option<Scalar> {
+    match (kind, value) {
+        (Plain::Boolean, ScalarValue::Boolean(Some(b))) => Some(Scalar::Boolean(*b)),
+        (Plain::Number, ScalarValue::Int64(Some(n))) => Some(Scalar::Long(*n)),
+        (Plain::Number, ScalarValue::Float64(Some(n))) if n.is_finite() => Some(Scalar::Double(*n)),
+        (Plain::Text | Plain::Address, ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text))) => {
+            Some(Scalar::Text(text.clone()))
+        }
+        _ => None,
+    }
+}
+
+fn edge_of(value: &ScalarValue, kind: Plain) -> Option<Edge> {
+    if let (Plain::Time, ScalarValue::TimestampMicrosecond(Some(time), _)) = (kind, value) {
+        return Some(Edge { time_us: Some(*time), ..Edge::default() });
+    }
+    match scalar_of(value, kind)? {
+        Scalar::Long(n) => Some(Edge { number: Some(Number::Long(n)), ..Edge::default() }),
+        Scalar::Double(n) => Some(Edge { number: Some(Number::Double(n)), ..Edge::default() }),
+        Scalar::Text(text) => Some(Edge { text: Some(text), ..Edge::default() }),
+        Scalar::Boolean(_) => None,
+    }
+}
+
+fn in_list(list: &InList, mapping: &Mapping) -> Option<Translated> {
+    let Expr::Column(column) = list.expr.as_ref() else { return None };
+    if list.negated {
+        return None;
+    }
+    let mut exact = true;
+    let mut parts = Vec::new();
+    for item in &list.list {
+        let Expr::Literal(value, _) = item else { return None };
+        let part = compare(column, Operator::Eq, value, mapping)?;
+        exact &= part.exact;
+        parts.push(part.filter);
+    }
+    Some(Translated { filter: Filter::AtLeast { minimum: 1, parts }, exact })
+}
+
+fn translate_between(between: &Between, mapping: &Mapping) -> Option<Translated> {
+    let (Expr::Column(column), Expr::Literal(low, _), Expr::Literal(high, _)) =
+        (between.expr.as_ref(), between.low.as_ref(), between.high.as_ref())
+    else {
+        return None;
+    };
+    if between.negated {
+        return None;
+    }
+    let low = compare(column, Operator::GtEq, low, mapping)?;
+    let high = compare(column, Operator::LtEq, high, mapping)?;
+    exactly(plan::and([low.filter, high.filter].into_iter()))
+}
+
+fn translate_like(like: &Like, mapping: &Mapping) -> Option<Translated> {
+    let (Expr::Column(column), Expr::Literal(pattern, _)) = (like.expr.as_ref(), like.pattern.as_ref())
+    else {
+        return None;
+    };
+    let (ScalarValue::Utf8(Some(pattern)) | ScalarValue::Utf8View(Some(pattern))) = pattern else {
+        return None;
+    };
+    let kind = plain(column, mapping).filter(|kind| *kind == Plain::Text)?;
+    if like.negated || like.escape_char.is_some() || pattern.contains('\\') {
+        return None;
+    }
+    let path = exact_path(column, kind, mapping);
+    if !mapping.resolve(&path).exact {
+        return None;
+    }
+    let mut wildcard = String::new();
+    for c in pattern.chars() {
+        match c {
+            '%' => wildcard.push('*'),
+            '_' => wildcard.push('?'),
+            '*' | '?' => wildcard.extend(['\\', c]),
+            other => wildcard.push(other),
+        }
+    }
+    let case_insensitive = like.case_insensitive;
+    exactly(Filter::Pattern { field: Some(path), pattern: Pattern::Wildcard(wildcard), case_insensitive })
+}
+
+/// `match(field, 'text'[, 'and'|'or'|'phrase'])`.
+fn translate_match(function: &ScalarFunction) -> Option<Filter> {
+    if function.name() != MATCH {
+        return None;
+    }
+    let text = |expr: &Expr| match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => {
+            Some(text.clone())
+        }
+        _ => None,
+    };
+    let (Expr::Column(column), wanted) = (function.args.first()?, text(function.args.get(1)?)?) else {
+        return None;
+    };
+    let field = (column.name != "_source").then(|| column.name.clone());
+    let mode = match function.args.get(2) {
+        None => "and".to_owned(),
+        Some(mode) => text(mode)?,
+    };
+    match mode.as_str() {
+        "and" => Some(Filter::Match { field, text: wanted, minimum: Minimum::All, prefix_last: false }),
+        "or" => Some(Filter::Match { field, text: wanted, minimum: Minimum::Count(1), prefix_last: false }),
+        "phrase" => Some(Filter::Phrase { field, text: wanted, prefix_last: false }),
+        _ => None,
+    }
+}

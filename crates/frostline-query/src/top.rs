@@ -1,0 +1,261 @@
+//! The newest or the oldest rows of a scan, reading no more splits than can hold one of them.
+//!
+//! Rows of a split are in order of time, so the best rows of a split are the last (or first) that match,
+//! and which splits can hold one of the best of all follows from the catalog's times and from how many
+//! rows match in each, without reading a time. Only the columns of the few rows left are read.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result as DataFusionResult;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use roaring::RoaringBitmap;
+
+use crate::Result;
+use crate::filter::Filter;
+use crate::output::Output;
+use crate::scan::{Scan, external, read_rows, spawned};
+use crate::select::Rows;
+
+/// At most `wanted` rows of each split that can hold one of the `wanted` best of all.
+#[derive(Debug)]
+pub(crate) struct TimeTopExec {
+    top: TimeTop,
+    properties: Arc<PlanProperties>,
+}
+
+#[derive(Clone, Debug)]
+struct TimeTop {
+    scan: Arc<Scan>,
+    outputs: Arc<[Output]>,
+    descending: bool,
+    wanted: usize,
+    /// Whether the matches of every split are counted, also of those that cannot hold a hit.
+    count_all: bool,
+}
+
+impl TimeTopExec {
+    pub(crate) fn new(
+        scan: Arc<Scan>,
+        outputs: Vec<Output>,
+        descending: bool,
+        wanted: usize,
+        count_all: bool,
+    ) -> TimeTopExec {
+        let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
+        let schema: SchemaRef = Arc::new(Schema::new(fields));
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ));
+        let top = TimeTop { scan, outputs: outputs.into(), descending, wanted, count_all };
+        TimeTopExec { top, properties }
+    }
+}
+
+/// How many rows of a split match, before any of them is read.
+#[derive(Clone, Copy)]
+struct Candidates {
+    number: usize,
+    timed: u64,
+    matches: u64,
+}
+
+impl TimeTop {
+    async fn run(self) -> Result<Vec<RecordBatch>> {
+        let order = self.best_first();
+        let chosen = if self.count_all {
+            let counted = self.candidates(&order).await?;
+            self.choose(&counted)
+        } else {
+            self.choose_in_waves(&order).await?
+        };
+        let in_flight = self.scan.searcher.settings.splits_in_flight;
+        let batches = stream::iter(chosen).map(|number| {
+            let top = self.clone();
+            spawned(async move { top.read(number).await })
+        });
+        let batches: Vec<Option<RecordBatch>> = batches.buffer_unordered(in_flight).try_collect().await?;
+        Ok(batches.into_iter().flatten().collect())
+    }
+
+    /// The splits, the one that can hold the best time first; those without any time last.
+    fn best_first(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.scan.targets.len()).collect();
+        order.sort_by_key(|number| {
+            let times = self.scan.targets[*number].entry.times;
+            let best = times.map(|(first, last)| if self.descending { last.saturating_neg() } else { first });
+            (best.is_none(), best)
+        });
+        order
+    }
+
+    async fn candidates(&self, numbers: &[usize]) -> Result<Vec<Candidates>> {
+        let in_flight = self.scan.searcher.settings.splits_in_flight;
+        let counted = stream::iter(numbers.to_vec()).map(|number| {
+            let scan = Arc::clone(&self.scan);
+            spawned(async move { candidates_of(&scan, number).await })
+        });
+        counted.buffered(in_flight).try_collect().await
+    }
+
+    /// Splits from the best on, until enough rows are sure to be better than all of the next split.
+    fn choose(&self, counted: &[Candidates]) -> Vec<usize> {
+        let mut chosen: Vec<Candidates> = Vec::new();
+        for candidate in counted.iter().filter(|c| c.matches > 0) {
+            if self.are_enough(&chosen, candidate.number) {
+                break;
+            }
+            chosen.push(*candidate);
+        }
+        chosen.into_iter().map(|c| c.number).collect()
+    }
+
+    async fn choose_in_waves(&self, order: &[usize]) -> Result<Vec<usize>> {
+        let mut counted: Vec<Candidates> = Vec::new();
+        for wave in order.chunks(WAVE_SPLITS) {
+            let matching: Vec<Candidates> = counted.iter().filter(|c| c.matches > 0).copied().collect();
+            if wave.first().is_some_and(|next| self.are_enough(&matching, *next)) {
+                break;
+            }
+            counted.extend(self.candidates(wave).await?);
+        }
+        Ok(self.choose(&counted))
+    }
+
+    /// Whether the wanted rows are all in `chosen`, whatever is in split `next` and those after it.
+    fn are_enough(&self, chosen: &[Candidates], next: usize) -> bool {
+        let sure: u64 = match self.scan.targets[next].entry.times {
+            // Rows without a time come after all that have one.
+            None => chosen.iter().map(|c| c.timed).sum(),
+            Some(times) => chosen.iter().filter(|c| self.is_beyond(c.number, times)).map(|c| c.timed).sum(),
+        };
+        sure >= self.wanted as u64
+    }
+
+    /// Whether every time of a split is better than every time of `other`.
+    fn is_beyond(&self, number: usize, other: (i64, i64)) -> bool {
+        let times = self.scan.targets[number].entry.times;
+        times.is_some_and(|(first, last)| if self.descending { first > other.1 } else { last < other.0 })
+    }
+
+    async fn read(&self, number: usize) -> Result<Option<RecordBatch>> {
+        let target = &self.scan.targets[number];
+        let read = async {
+            let open = self.scan.open(target).await?;
+            let rows = self.scan.select(target, &open).await?.clone().bitmap(open.split.rows());
+            let timed = open.split.rows() - open.split.rows_without_time();
+            let best = best_rows(&rows, timed, self.descending, self.wanted);
+            read_rows(&self.scan, target, &open, &self.outputs, &best).await
+        };
+        self.scan.tolerate(target, read.await)
+    }
+}
+
+/// Splits asked at a time when not all have to be counted.
+const WAVE_SPLITS: usize = 16;
+
+async fn candidates_of(scan: &Scan, number: usize) -> Result<Candidates> {
+    let target = &scan.targets[number];
+    if target.filter == Filter::All {
+        let rows = target.entry.rows;
+        scan.count(target).await?;
+        return Ok(Candidates { number, timed: rows - target.entry.rows_without_time, matches: rows });
+    }
+    let counted = async {
+        let open = scan.open(target).await?;
+        let rows = scan.select(target, &open).await?;
+        let timed = open.split.rows() - open.split.rows_without_time();
+        let timed = match rows {
+            Rows::All => u64::from(timed),
+            Rows::Some(rows) => rows.range_cardinality(0..timed),
+        };
+        Ok(Candidates { number, timed, matches: rows.count(open.split.rows()) })
+    };
+    let counted = scan.tolerate(target, counted.await)?;
+    Ok(counted.unwrap_or(Candidates { number, timed: 0, matches: 0 }))
+}
+
+/// The best rows by time; rows from `timed` on have none and come last, in either direction.
+fn best_rows(rows: &RoaringBitmap, timed: u32, descending: bool, wanted: usize) -> RoaringBitmap {
+    let with_time = rows.range(0..timed);
+    let mut best: RoaringBitmap = match descending {
+        true => with_time.rev().take(wanted).collect::<Vec<u32>>().into_iter().rev().collect(),
+        false => with_time.take(wanted).collect(),
+    };
+    let left = wanted - best.len() as usize;
+    let without = rows.range(timed..);
+    match descending {
+        true => best.extend(without.rev().take(left)),
+        false => best.extend(without.take(left)),
+    }
+    best
+}
+
+impl DisplayAs for TimeTopExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scan = &self.top.scan;
+        let (name, live) = (scan.index.name(), scan.index.splits().len());
+        let order = if self.top.descending { "newest" } else { "oldest" };
+        write!(
+            f,
+            "TimeTopExec: index={name} splits={}/{live} {order}={}",
+            scan.targets.len(),
+            self.top.wanted
+        )?;
+        let filter = scan.targets.first().map(|t| &t.filter).filter(|f| **f != Filter::All);
+        filter.map_or(Ok(()), |filter| {
+            write!(f, " filter={}", serde_json::to_string(filter).unwrap_or_default())
+        })
+    }
+}
+
+impl ExecutionPlan for TimeTopExec {
+    fn name(&self) -> &str {
+        "TimeTopExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DataFusionResult<TreeNodeRecursion>,
+    ) -> DataFusionResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> DataFusionResult<SendableRecordBatchStream> {
+        let top = self.top.clone();
+        let batches = stream::once(async move { top.run().await })
+            .map_ok(|batches| stream::iter(batches.into_iter().map(DataFusionResult::Ok)))
+            .map_err(external)
+            .try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Makes a fresh machine ready: `setup.sh build` for the demo, `setup.sh test` for everything.
+# Installs what it may (Rust components, a Python environment under the cache folder) and says exactly
+# what to install for the rest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+what=${1:?build or test}
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/frostline"
+mkdir -p "$cache"
+
+missing=()
+need() { # need COMMAND DEBIAN_PACKAGE
+  command -v "$1" >/dev/null 2>&1 || missing+=("$2")
+}
+need cc build-essential
+need make make
+need git git
+if [ "$what" = test ]; then
+  need python3 python3
+  need xz xz-utils
+  need bzip2 bzip2
+fi
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    apt-get update -qq && apt-get install -y -qq "${missing[@]}" >/dev/null
+  else
+    echo "frostline needs: ${missing[*]}. On Debian or Ubuntu: sudo apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+fi
+if ! command -v cargo >/dev/null 2>&1; then
+  echo "frostline needs Rust $(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml): install rustup (https://rustup.rs), then run this again" >&2
+  exit 1
+fi
+cargo --version >/dev/null # lets rustup install the pinned toolchain
+
+[ "$what" = test ] || exit 0
+
+python="$cache/venv"
+wanted=$(cat tests/requirements.txt)
+if [ "$(cat "$python/installed" 2>/dev/null)" != "$wanted" ]; then
+  python3 -m venv "$python" 2>/dev/null || {
+    echo "frostline's tests need Python's venv module: sudo apt-get install python3-venv" >&2
+    exit 1
+  }
+  "$python/bin/pip" install --quiet --disable-pip-version-check -r tests/requirements.txt
+  printf '%s' "$wanted" >"$python/installed"
+fi
+command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked cargo-deny --version '^0.20'
