@@ -30,6 +30,8 @@ pub(crate) struct Block {
     pub(crate) offset: u64,
     /// The number of the first line, counted from 1.
     pub(crate) line: u64,
+    /// Line feeds in it.
+    pub(crate) line_feeds: u64,
 }
 
 /// Sizes of a [`Blocks`].
@@ -145,8 +147,9 @@ impl Blocks {
         rest.extend_from_slice(&self.pending[at..]);
         self.pending.truncate(at);
         let bytes = std::mem::replace(&mut self.pending, rest);
-        let block = Block { offset: self.offset, line: self.line, bytes };
-        self.advance(at as u64, line_feeds(&block.bytes));
+        let line_feeds = line_feeds(&bytes);
+        let block = Block { offset: self.offset, line: self.line, line_feeds, bytes };
+        self.advance(at as u64, line_feeds);
         self.restart_scan();
         block
     }
@@ -154,7 +157,7 @@ impl Blocks {
     /// Drops the rest of a line that is too long.
     fn skip_line(&mut self) -> io::Result<Piece> {
         let head = self.pending.get(..HEAD_BYTES).unwrap_or(&self.pending).to_vec();
-        let block = Block { offset: self.offset, line: self.line, bytes: head };
+        let block = Block { offset: self.offset, line: self.line, line_feeds: 1, bytes: head };
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.pending) {
                 self.pending.drain(..=end);

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use frostline_base::{Error, Result};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::decompress::Compression;
 use crate::generator::{Generator, GeneratorOptions};
 use crate::git_log::GitLog;
 
@@ -25,6 +26,7 @@ pub struct Input {
     name: String,
     identity: Option<String>,
     bytes: Option<u64>,
+    is_packed: bool,
     from_directory: bool,
     kind: Kind,
 }
@@ -39,7 +41,7 @@ pub struct Inputs {
 }
 
 /// Something that is not read, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Skipped {
     /// The path or the input's name.
     pub name: String,
@@ -81,6 +83,11 @@ impl Inputs {
     /// The bytes to be read, as far as known before reading.
     pub fn bytes(&self) -> u64 {
         self.inputs.iter().filter_map(|input| input.bytes).sum()
+    }
+
+    /// The bytes of all inputs unpacked, where that is known before reading.
+    pub(crate) fn bytes_unpacked(&self) -> Option<u64> {
+        self.inputs.iter().map(|input| input.bytes.filter(|_| !input.is_packed)).sum()
     }
 
     fn walk(&mut self, directory: &Path) -> Result<()> {
@@ -128,22 +135,23 @@ impl Input {
             return Err(Error::invalid(format!("{} is a directory", path.display())));
         }
         let is_regular = metadata.is_file();
-        let identity = if is_regular {
-            Some(identity_of(&mut file, metadata.len()).map_err(|error| cannot("read", path, error))?)
+        let (identity, is_packed) = if is_regular {
+            let known = identity_of(&mut file, metadata.len()).map_err(|error| cannot("read", path, error))?;
+            (Some(known.0), known.1)
         } else {
-            None
+            (None, false)
         };
         let bytes = is_regular.then_some(metadata.len());
         let name = path.display().to_string();
         // A pipe can be opened only once.
         let kind = if is_regular { Kind::File(path.to_owned()) } else { Kind::Stream(Box::new(file)) };
-        Ok(Input { name, identity, bytes, from_directory: false, kind })
+        Ok(Input { name, identity, bytes, is_packed, from_directory: false, kind })
     }
 
     /// A stream without identity: what was read of it before cannot be known again.
     pub fn stream(name: &str, reader: impl Read + Send + 'static) -> Input {
         let kind = Kind::Stream(Box::new(reader));
-        Input { name: name.into(), identity: None, bytes: None, from_directory: false, kind }
+        Input { name: name.into(), identity: None, bytes: None, is_packed: false, from_directory: false, kind }
     }
 
     /// Generated web server logs; the options are the identity.
@@ -151,7 +159,7 @@ impl Input {
         let identity = Some(format!("generated-{}", options.identity()));
         let bytes = Some(options.bytes_expected());
         let name = format!("generated web server logs, seed {}", options.seed);
-        Input { name, identity, bytes, from_directory: false, kind: Kind::Generated(options) }
+        Input { name, identity, bytes, is_packed: false, from_directory: false, kind: Kind::Generated(options) }
     }
 
     /// The history of a git clone, a document for each commit and file; the commit at its head is the
@@ -160,7 +168,7 @@ impl Input {
         let head = GitLog::head(clone)?;
         let name = format!("git history of {}", clone.display());
         let identity = Some(format!("git-{head}"));
-        Ok(Input { name, identity, bytes: None, from_directory: false, kind: Kind::GitLog(clone.to_owned()) })
+        Ok(Input { name, identity, bytes: None, is_packed: false, from_directory: false, kind: Kind::GitLog(clone.to_owned()) })
     }
 
     /// What people call it.
@@ -206,19 +214,21 @@ impl Input {
     }
 }
 
-fn identity_of(file: &mut File, bytes: u64) -> io::Result<String> {
+/// A file's identity, and whether it is packed.
+fn identity_of(file: &mut File, bytes: u64) -> io::Result<(String, bool)> {
     let mut hash = Xxh3::new();
     hash.update(&bytes.to_le_bytes());
     let mut piece = Vec::new();
     file.by_ref().take(IDENTITY_BYTES).read_to_end(&mut piece)?;
     hash.update(&piece);
+    let is_packed = Compression::of(&piece) != Compression::None;
     if bytes > IDENTITY_BYTES {
         piece.clear();
         file.seek(SeekFrom::Start(bytes.saturating_sub(IDENTITY_BYTES).max(IDENTITY_BYTES)))?;
         file.by_ref().take(IDENTITY_BYTES).read_to_end(&mut piece)?;
         hash.update(&piece);
     }
-    Ok(format!("file-{:032x}", hash.digest128()))
+    Ok((format!("file-{:032x}", hash.digest128()), is_packed))
 }
 
 fn cannot(verb: &str, path: &Path, error: io::Error) -> Error {

@@ -1,5 +1,9 @@
 //! The only writer: turns files, streams and generated logs into documents, documents into splits, and
 //! splits into commits.
+//!
+//! [`Inputs`] says what is read, [`Format`] how its lines are written, [`Ingest`] takes it into an index:
+//! every document lands exactly once, whenever a run is stopped and started again, in bounded memory.
+//! [`Merge`] makes few large splits of many small ones. User guide: `docs/ingest.md`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -10,6 +14,9 @@ mod git_log;
 mod inputs;
 mod json;
 mod lines;
+mod merge;
+mod pipeline;
+mod rejects;
 mod times;
 
 pub use decompress::{Compression, decompress};
@@ -18,3 +25,5 @@ pub use generator::{Generator, GeneratorOptions, Needle};
 pub use git_log::GitLog;
 pub use inputs::{Input, Inputs, Skipped};
 pub use lines::{CsvHeader, Format, LineParser};
+pub use merge::{Merge, MergePolicy, MergeReport};
+pub use pipeline::{Cancel, Ingest, IngestOptions, IngestReport, Progress, Random};

@@ -77,6 +77,23 @@ const NAMES: [(&str, Format); 8] = [
     ("plain", Format::Plain),
 ];
 
+/// Where a line's time is found and where it goes.
+#[derive(Clone, Debug)]
+struct TimeRule {
+    /// The field to look at first.
+    from: Option<String>,
+    /// The field that gets the time.
+    to: String,
+    now_us: i64,
+}
+
+impl TimeRule {
+    /// The fields to look at: the wanted one, the one that the time goes to, then the usual ones.
+    fn candidates<'a>(&'a self, usual: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+        self.from.as_deref().into_iter().chain([self.to.as_str()]).chain(usual.iter().copied())
+    }
+}
+
 /// Turns the lines of one input into documents. Cloning is cheap, so that the blocks of one input can be
 /// parsed at the same time.
 #[derive(Clone, Debug)]
@@ -84,8 +101,7 @@ pub struct LineParser {
     format: Format,
     /// Whether a line that does not fit the format is kept as free text.
     keeps_misfits: bool,
-    now_us: i64,
-    time_field: Option<String>,
+    time: TimeRule,
     header: Option<Arc<CsvHeader>>,
     document: Vec<u8>,
 }
@@ -94,17 +110,24 @@ impl LineParser {
     /// The parser for an input that begins with `sample` (64 KiB are plenty). With [`Format::Auto`] the
     /// sample decides the format. `now_us` gives a year to times that have none.
     pub fn for_input(format: Format, sample: &[u8], now_us: i64) -> Self {
+        let time = TimeRule { from: None, to: "@timestamp".into(), now_us };
         let decided = if format == Format::Auto { detect::format_of(sample) } else { format };
         let keeps_misfits = format == Format::Auto && decided != Format::Csv;
         let header = (decided == Format::Csv).then(|| Arc::new(CsvHeader::of_sample(sample)));
-        LineParser { format: decided, keeps_misfits, now_us, time_field: None, header, document: Vec::new() }
+        LineParser { format: decided, keeps_misfits, time, header, document: Vec::new() }
     }
 
-    /// The same parser, reading the time from this field first. It matters to formats whose fields are
-    /// named by the input: CSV, logfmt and [`Format::Nginx`].
+    /// The same parser, reading the time from the field `from` first and writing it to the field `to`, the
+    /// one that the index takes its time from. `from` matters to formats whose fields are named by the input:
+    /// CSV, logfmt and JSON.
     #[must_use]
-    pub fn with_time_field(mut self, field: Option<String>) -> Self {
-        self.time_field = field;
+    pub fn with_time_field(mut self, from: Option<String>, to: &str) -> Self {
+        let moves = from.as_deref().is_some_and(|from| from != to);
+        if moves && self.format == Format::NdJson {
+            self.format = Format::Nginx;
+        }
+        self.time.from = from;
+        to.clone_into(&mut self.time.to);
         self
     }
 
@@ -127,10 +150,7 @@ impl LineParser {
         }
         match self.format {
             Format::NdJson | Format::Auto => jsonl::unchanged(text, take),
-            Format::Nginx => {
-                let wanted = self.time_field.as_deref();
-                jsonl::with_time(text, wanted, self.now_us, &mut self.document, take)
-            }
+            Format::Nginx => jsonl::with_time(text, &self.time, &mut self.document, take),
             _ => self.parse_text(text, take),
         }
     }
@@ -138,17 +158,16 @@ impl LineParser {
     fn parse_text(&mut self, text: &str, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.document.clear();
         let mut object = ObjectWriter::new(&mut self.document);
-        let time_field = self.time_field.as_deref();
         let written = match self.format {
-            Format::Combined => combined::write(text, &mut object),
-            Format::Syslog => syslog::write(text, self.now_us, &mut object),
-            Format::Logfmt => logfmt::write(text, time_field, self.now_us, &mut object),
+            Format::Combined => combined::write(text, &self.time, &mut object),
+            Format::Syslog => syslog::write(text, &self.time, &mut object),
+            Format::Logfmt => logfmt::write(text, &self.time, &mut object),
             Format::Csv => match &self.header {
                 Some(header) if header.is(text) => return Ok(()),
-                Some(header) => header.write(text, time_field, self.now_us, &mut object),
+                Some(header) => header.write(text, &self.time, &mut object),
                 None => Err(Error::invalid("the file has no header row")),
             },
-            _ => write_plain(text, self.now_us, &mut object),
+            _ => write_plain(text, &self.time, &mut object),
         };
         object.finish();
         if let Err(error) = written {
@@ -157,7 +176,7 @@ impl LineParser {
             }
             self.document.clear();
             let mut object = ObjectWriter::new(&mut self.document);
-            write_plain(text, self.now_us, &mut object)?;
+            write_plain(text, &self.time, &mut object)?;
             object.finish();
         }
         take(&self.document);
@@ -166,9 +185,9 @@ impl LineParser {
 }
 
 /// Free text: the whole line is `message`; a time at its start is also `@timestamp`.
-fn write_plain(text: &str, now_us: i64, object: &mut ObjectWriter<'_>) -> Result<()> {
-    if let Some((time_us, _)) = times::leading_time(text.trim_ascii_start(), now_us) {
-        object.time("@timestamp", time_us);
+fn write_plain(text: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<()> {
+    if let Some((time_us, _)) = times::leading_time(text.trim_ascii_start(), time.now_us) {
+        object.time(&time.to, time_us);
     }
     object.text("message", text);
     Ok(())

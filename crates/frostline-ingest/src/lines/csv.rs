@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use frostline_base::{Error, Result};
 
+use super::TimeRule;
 use crate::json::ObjectWriter;
 use crate::times;
 
@@ -77,13 +78,7 @@ impl CsvHeader {
     }
 
     /// Writes one record; an empty field is absent.
-    pub(super) fn write(
-        &self,
-        record: &str,
-        time_field: Option<&str>,
-        now_us: i64,
-        object: &mut ObjectWriter<'_>,
-    ) -> Result<()> {
+    pub(super) fn write(&self, record: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<()> {
         let fields =
             fields_of(record, self.delimiter).ok_or_else(|| Error::invalid("a quoted field is malformed"))?;
         if fields.len() != self.names.len() {
@@ -92,14 +87,14 @@ impl CsvHeader {
         }
         let time = |wanted: &str| {
             let column = self.names.iter().position(|name| name.eq_ignore_ascii_case(wanted))?;
-            times::whole_time(fields.get(column)?.trim(), now_us)
+            times::whole_time(fields.get(column)?.trim(), rule.now_us)
         };
-        let time_us = time_field.into_iter().chain(TIME_COLUMNS).find_map(time);
+        let time_us = rule.candidates(&TIME_COLUMNS).find_map(time);
         if let Some(time_us) = time_us {
-            object.time("@timestamp", time_us);
+            object.time(&rule.to, time_us);
         }
         for (name, value) in self.names.iter().zip(&fields) {
-            if !value.is_empty() && (name != "@timestamp" || time_us.is_none()) {
+            if !value.is_empty() && (*name != rule.to || time_us.is_none()) {
                 object.guessed(name, value);
             }
         }

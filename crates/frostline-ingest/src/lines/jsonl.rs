@@ -5,6 +5,7 @@ use frostline_base::{Error, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::TimeRule;
 use crate::times;
 
 /// Passes on the object, or each object of an array, byte for byte. Whether it is sound JSON is for the
@@ -19,16 +20,15 @@ pub(super) fn unchanged(line: &str, take: &mut dyn FnMut(&[u8])) -> Result<()> {
 /// Passes on each object with `@timestamp` put before its first member, unless it has one.
 pub(super) fn with_time(
     line: &str,
-    time_field: Option<&str>,
-    now_us: i64,
+    rule: &TimeRule,
     document: &mut Vec<u8>,
     take: &mut dyn FnMut(&[u8]),
 ) -> Result<()> {
     let line = without_hex_escapes(line);
     each_object(&line, &mut |object| {
-        match time_of(object, time_field, now_us)? {
+        match time_of(object, rule)? {
             Some(time_us) => {
-                insert_time(object, time_us, document);
+                insert_time(object, &rule.to, time_us, document);
                 take(document);
             }
             None => take(object.as_bytes()),
@@ -50,7 +50,7 @@ pub(super) fn fits(line: &str) -> bool {
 /// Whether the object has no `@timestamp` but a time under a name that [`with_time`] knows.
 pub(super) fn needs_time(line: &str) -> bool {
     let line = without_hex_escapes(trim_array(line));
-    !line.contains("\"@timestamp\"") && matches!(time_of(&line, None, 0), Ok(Some(_)))
+    !line.contains("\"@timestamp\"") && matches!(usual_time_of(&line, 0), Ok(Some(_)))
 }
 
 fn each_object(line: &str, visit: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
@@ -108,16 +108,21 @@ struct Times<'a> {
     ts: Option<&'a RawValue>,
 }
 
-fn time_of(object: &str, time_field: Option<&str>, now_us: i64) -> Result<Option<i64>> {
-    let malformed = |error: serde_json::Error| Error::invalid(format!("malformed JSON: {error}"));
-    if let Some(field) = time_field {
-        let members: std::collections::BTreeMap<String, &RawValue> =
-            serde_json::from_str(object).map_err(malformed)?;
-        let named = members.get(field).and_then(|value| time_in(value, now_us));
-        if members.contains_key("@timestamp") || named.is_some() {
-            return Ok(named.filter(|_| !members.contains_key("@timestamp")));
-        }
+/// The time to be added to an object; `None` where it has one in the right field, or none at all.
+fn time_of(object: &str, rule: &TimeRule) -> Result<Option<i64>> {
+    if rule.from.is_none() && rule.to == "@timestamp" {
+        return usual_time_of(object, rule.now_us);
     }
+    let members: std::collections::BTreeMap<String, &RawValue> = serde_json::from_str(object).map_err(malformed)?;
+    if members.contains_key(&rule.to) {
+        return Ok(None);
+    }
+    let wanted = rule.candidates(&["@timestamp"]).filter_map(|name| members.get(name));
+    let found = wanted.filter_map(|value| time_in(value, rule.now_us)).next();
+    if found.is_some() { Ok(found) } else { usual_time_of(object, rule.now_us) }
+}
+
+fn usual_time_of(object: &str, now_us: i64) -> Result<Option<i64>> {
     let times: Times<'_> = serde_json::from_str(object).map_err(malformed)?;
     if times.at.is_some() {
         return Ok(None);
@@ -126,14 +131,20 @@ fn time_of(object: &str, time_field: Option<&str>, now_us: i64) -> Result<Option
     Ok(known.into_iter().flatten().find_map(|value| time_in(value, now_us)))
 }
 
+fn malformed(error: serde_json::Error) -> Error {
+    Error::invalid(format!("malformed JSON: {error}"))
+}
+
 fn time_in(value: &RawValue, now_us: i64) -> Option<i64> {
     times::whole_time(value.get().trim_matches('"'), now_us)
 }
 
-fn insert_time(object: &str, time_us: i64, document: &mut Vec<u8>) {
+fn insert_time(object: &str, key: &str, time_us: i64, document: &mut Vec<u8>) {
     let members = object.strip_prefix('{').unwrap_or(object);
     document.clear();
-    document.extend_from_slice(b"{\"@timestamp\":\"");
+    document.push(b'{');
+    crate::json::push_string(document, key);
+    document.extend_from_slice(b":\"");
     times::push_iso(document, time_us);
     document.push(b'"');
     if members.trim_ascii_start() != "}" {

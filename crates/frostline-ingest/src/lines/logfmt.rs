@@ -2,6 +2,7 @@
 
 use frostline_base::{Error, Result};
 
+use super::TimeRule;
 use crate::json::ObjectWriter;
 use crate::times;
 
@@ -10,24 +11,19 @@ const TIME_KEYS: [&str; 6] = ["@timestamp", "time", "ts", "timestamp", "t", "dat
 
 /// Each pair becomes a member, a bare word is `true`, and the last of two equal keys does not hide the
 /// first: the values become an array.
-pub(super) fn write(
-    line: &str,
-    time_field: Option<&str>,
-    now_us: i64,
-    object: &mut ObjectWriter<'_>,
-) -> Result<()> {
+pub(super) fn write(line: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<()> {
     let pairs = pairs_of(line)?;
     let time = |key: &str| {
         let (_, value) = pairs.iter().find(|(known, _)| *known == key)?;
-        times::whole_time(value.as_deref()?, now_us)
+        times::whole_time(value.as_deref()?, rule.now_us)
     };
-    let time_us = time_field.into_iter().chain(TIME_KEYS).find_map(time);
+    let time_us = rule.candidates(&TIME_KEYS).find_map(time);
     if let Some(time_us) = time_us {
-        object.time("@timestamp", time_us);
+        object.time(&rule.to, time_us);
     }
     for (index, (key, value)) in pairs.iter().enumerate() {
         let earlier = pairs[..index].iter().any(|(known, _)| known == key);
-        if earlier || (*key == "@timestamp" && time_us.is_some()) {
+        if earlier || (*key == rule.to && time_us.is_some()) {
             continue;
         }
         let later = pairs[index + 1..].iter().filter(|(known, _)| known == key);

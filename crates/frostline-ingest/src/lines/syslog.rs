@@ -2,6 +2,7 @@
 
 use frostline_base::{Error, Result};
 
+use super::TimeRule;
 use crate::json::ObjectWriter;
 use crate::times;
 
@@ -13,15 +14,15 @@ const FACILITIES: [&str; 24] = [
 const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
 /// Writes one syslog line. It needs a time; the priority may be missing.
-pub(super) fn write(line: &str, now_us: i64, object: &mut ObjectWriter<'_>) -> Result<()> {
+pub(super) fn write(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<()> {
     let (priority, rest) = priority_of(line)?;
     if let Some(after) = rest.strip_prefix("1 ").filter(|_| priority.is_some()) {
         write_priority(priority, object);
-        return write_5424(after, object);
+        return write_5424(after, time, object);
     }
     let (time_us, end) =
-        header_time(rest, now_us).ok_or_else(|| Error::invalid("the line has no syslog time"))?;
-    object.time("@timestamp", time_us);
+        header_time(rest, time.now_us).ok_or_else(|| Error::invalid("the line has no syslog time"))?;
+    object.time(&time.to, time_us);
     write_priority(priority, object);
     write_3164(&rest[end..], object);
     Ok(())
@@ -101,7 +102,7 @@ fn tag_of(text: &str) -> Option<(&str, Option<&str>, &str)> {
 }
 
 /// `TIME HOST PROGRAM PID MSGID DATA MESSAGE` after the version, `-` for what is not said.
-fn write_5424(text: &str, object: &mut ObjectWriter<'_>) -> Result<()> {
+fn write_5424(text: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<()> {
     let mut words = text.splitn(6, ' ');
     let mut word =
         |what: &str| words.next().ok_or_else(|| Error::invalid(format!("the syslog line has no {what}")));
@@ -111,7 +112,7 @@ fn write_5424(text: &str, object: &mut ObjectWriter<'_>) -> Result<()> {
         let whole = times::iso(time).filter(|(_, end)| *end == time.len());
         let (time_us, _) =
             whole.ok_or_else(|| Error::invalid(format!("{time:?} is not a time of RFC 5424")))?;
-        object.time("@timestamp", time_us);
+        object.time(&rule.to, time_us);
     }
     object.text_if_said("host.name", host);
     object.text_if_said("process.name", program);

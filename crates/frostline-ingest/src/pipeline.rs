@@ -1,0 +1,529 @@
+//! From inputs to commits: every document lands exactly once.
+//!
+//! One thread reads the inputs in their order and cuts them into *batches*: runs of whole lines, about one
+//! split each, numbered from 0. Worker threads take a batch each, parse its lines, write its split or
+//! splits, and upload them. One committer takes finished batches in the order of their numbers, so what is
+//! committed is always a start of each input without gaps.
+//!
+//! **Exactly once.** The commit that makes splits live also moves the position of every input in them, so
+//! after a stop at any moment the next run goes on behind the last committed line. A position is
+//! `2 * offset + done`, the offset being in the unpacked input. Each commit also claims the positions
+//! that it starts from (`identity@offset`): of two runs that read the same input at the same time one
+//! loses the claim with `Conflict` and nothing of it is committed twice. Splits that were uploaded and not
+//! committed are garbage that vacuum removes.
+//!
+//! **Memory.** [`IngestOptions::memory_bytes_max`] is shared by the workers: of each share a quarter is for
+//! the raw lines of the next batch, half for the split being written, the rest for sealing and the sealed
+//! split. Fewer workers run where a share would fall below 128 MiB. A single line may be 16 MiB.
+
+mod reader;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use frostline_base::{Clock, Cost, Error, IndexName, Result, SplitId};
+use frostline_catalog::{Catalog, Change, Index, Settings, SplitEntry};
+use frostline_split::{Mapping, WriterOptions};
+use frostline_store::Repository;
+use serde::Serialize;
+
+use crate::inputs::{Inputs, Skipped};
+use crate::lines::Format;
+use crate::rejects::Rejects;
+use reader::Reader;
+use worker::Worker;
+pub(crate) use worker::seal_and_upload;
+
+const SHARE_BYTES_MIN: u64 = 128 << 20;
+const BATCH_BYTES_MIN: u64 = 16 << 20;
+/// A longer line is refused without being held.
+const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// Where 128 random bits for the name of a split come from.
+pub type Random = Arc<dyn Fn() -> u128 + Send + Sync>;
+
+/// Settings of one run.
+#[derive(Clone, Debug)]
+pub struct IngestOptions {
+    /// How lines are written.
+    pub format: Format,
+    /// The field to take the time from first; the index's own time field where `None`.
+    pub time_field: Option<String>,
+    /// The mapping of the index if it has to be made.
+    pub mapping: Mapping,
+    /// About how many bytes of lines go into a split.
+    pub split_bytes: u64,
+    /// At most how many documents go into a split.
+    pub split_rows_max: u32,
+    /// Memory for all workers together.
+    pub memory_bytes_max: u64,
+    /// Worker threads; 0 for one for each core.
+    pub threads: usize,
+    /// Take inputs in again that were taken in before.
+    pub again: bool,
+}
+
+impl Default for IngestOptions {
+    fn default() -> Self {
+        IngestOptions {
+            format: Format::Auto,
+            time_field: None,
+            mapping: Mapping::dynamic(),
+            split_bytes: 256 << 20,
+            split_rows_max: 1_000_000,
+            memory_bytes_max: 2 << 30,
+            threads: 0,
+            again: false,
+        }
+    }
+}
+
+/// Stops a run from another thread: nothing more is read, batches that are already uploaded in order are
+/// committed, the rest is dropped.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Asks the run to stop.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked to.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Progress {
+    /// Bytes read of the inputs as they are stored.
+    pub bytes_read: u64,
+    /// Bytes that there are to read, as far as known.
+    pub bytes_total: u64,
+    /// Documents taken by a split, committed or not yet.
+    pub documents: u64,
+    /// Lines refused.
+    pub rejected: u64,
+    /// Splits committed.
+    pub splits: u64,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct IngestReport {
+    /// Documents committed.
+    pub documents: u64,
+    /// Bytes of lines committed, unpacked.
+    pub bytes_in: u64,
+    /// Bytes read of the inputs as they are stored.
+    pub bytes_read: u64,
+    /// Bytes of committed documents as they are kept.
+    pub source_bytes: u64,
+    /// Lines refused, by kind of reason.
+    pub rejected: BTreeMap<String, u64>,
+    /// Splits committed.
+    pub splits: u64,
+    /// Bytes of their objects.
+    pub bytes_out: u64,
+    /// Bytes in them that only searching needs.
+    pub index_bytes: u64,
+    /// Requests and bytes of the repository during the run.
+    pub cost: Cost,
+    /// How long it took.
+    pub took_us: i64,
+    /// Worker threads that ran.
+    pub threads: usize,
+    /// The index's version after the last commit.
+    pub version: u64,
+    /// Inputs that an earlier run took in wholly.
+    pub already_ingested: Vec<String>,
+    /// Inputs of which an earlier run took in a part.
+    pub resumed: Vec<String>,
+    /// What was left out, and why.
+    pub skipped: Vec<Skipped>,
+    /// Inputs that could not be read to their end; their lines up to there landed.
+    pub failed: Vec<Skipped>,
+    /// Whether it was stopped before its end.
+    pub cancelled: bool,
+}
+
+impl IngestReport {
+    /// Refused lines of all kinds.
+    pub fn rejected_total(&self) -> u64 {
+        self.rejected.values().sum()
+    }
+
+    /// Megabytes (10^6) of lines for each second.
+    pub fn mb_per_s(&self) -> f64 {
+        self.bytes_in as f64 / self.took_us.max(1) as f64
+    }
+}
+
+/// The writer of documents into an index.
+pub struct Ingest {
+    repository: Repository,
+    catalog: Catalog,
+    clock: Arc<dyn Clock>,
+    random: Random,
+    rejects: Option<Box<dyn Write + Send>>,
+    on_progress: Arc<dyn Fn(&Progress) + Send + Sync>,
+    cancel: Cancel,
+}
+
+impl Ingest {
+    /// A writer into the indices of `catalog`, which lie in `repository`.
+    pub fn new(repository: &Repository, catalog: &Catalog, clock: Arc<dyn Clock>, random: Random) -> Self {
+        let (repository, catalog) = (repository.clone(), catalog.clone());
+        Ingest {
+            repository,
+            catalog,
+            clock,
+            random,
+            rejects: None,
+            on_progress: Arc::new(|_| {}),
+            cancel: Cancel::default(),
+        }
+    }
+
+    /// Writes refused lines there as NDJSON: before the commit that leaves them out, so that a stop in
+    /// between writes them twice rather than never.
+    #[must_use]
+    pub fn with_rejects(mut self, sink: impl Write + Send + 'static) -> Self {
+        self.rejects = Some(Box::new(sink));
+        self
+    }
+
+    /// Calls `on_progress` after each block of some MiB and after each commit, from several threads.
+    #[must_use]
+    pub fn with_progress(mut self, on_progress: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
+        self.on_progress = Arc::new(on_progress);
+        self
+    }
+
+    /// Stops when `cancel` says so.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: &Cancel) -> Self {
+        self.cancel = cancel.clone();
+        self
+    }
+
+    /// Takes the inputs into the index, which is made if there is none. What an earlier run took in is not
+    /// taken again. On an error everything committed before it stays and a later run goes on behind it;
+    /// `Conflict` says that another run takes in the same input at this time.
+    pub async fn run(mut self, inputs: Inputs, name: &IndexName, options: IngestOptions) -> Result<IngestReport> {
+        let started_us = self.clock.now_us();
+        let cost = self.repository.meter().cost();
+        let mapping = options.mapping.clone();
+        let index = self.catalog.open_or_create(name, mapping, Settings::default()).await?;
+        let run = Arc::new(self.plan(&inputs, &index, options));
+        let (finished, mut finishes) = tokio::sync::mpsc::channel(run.threads * 2);
+        let threads = start(&run, inputs, &index, &finished);
+        drop(finished);
+        let mut committer = Committer { run: &run, index, next: 0, waiting: BTreeMap::new(), report: IngestReport::default() };
+        let committed = committer.take_all(&mut finishes, self.rejects.as_deref_mut()).await;
+        run.stop.store(true, Ordering::Relaxed);
+        // A worker that waits to hand over its batch must see that nobody takes it.
+        drop(finishes);
+        let ended = tokio::task::spawn_blocking(move || threads.join())
+            .await
+            .map_err(|error| Error::internal("waiting for the threads of a run failed").with_source(error))?;
+        let (version, is_waiting) = (committer.index.version(), !committer.waiting.is_empty());
+        let mut report = committer.report;
+        committed?;
+        let read = ended?;
+        if is_waiting && !self.cancel.is_cancelled() {
+            return Err(Error::internal("a batch of the input was lost on its way"));
+        }
+        report.version = version;
+        report.bytes_read = run.counters.bytes_read.load(Ordering::Relaxed);
+        report.threads = run.threads;
+        report.cost = self.repository.meter().cost().since(&cost);
+        report.took_us = self.clock.now_us().saturating_sub(started_us);
+        report.cancelled = self.cancel.is_cancelled();
+        (report.already_ingested, report.resumed) = (read.already_ingested, read.resumed);
+        (report.skipped, report.failed) = (read.skipped, read.failed);
+        Ok(report)
+    }
+
+    fn plan(&self, inputs: &Inputs, index: &Index, options: IngestOptions) -> Run {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let wanted = if options.threads == 0 { cores } else { options.threads };
+        let affordable = (options.memory_bytes_max / SHARE_BYTES_MIN).max(1);
+        let threads = (wanted as u64).min(affordable).max(1);
+        let share = (options.memory_bytes_max / threads).max(SHARE_BYTES_MIN);
+        let largest = options.split_bytes.min(share / 4).max(1);
+        // Little input is spread over all workers; what packed input unfolds to is not known.
+        let even = inputs.bytes_unpacked().map_or(u64::MAX, |bytes| bytes.div_ceil(threads));
+        let batch_bytes = largest.min(even.max(BATCH_BYTES_MIN));
+        let writer = WriterOptions {
+            rows_max: options.split_rows_max.max(1),
+            // Lines of text grow when they become JSON; a batch should still fill one split only.
+            source_bytes_max: batch_bytes.saturating_mul(3),
+            memory_bytes_max: share / 2,
+            ..WriterOptions::default()
+        };
+        Run {
+            repository: self.repository.clone(),
+            runtime: tokio::runtime::Handle::current(),
+            random: Arc::clone(&self.random),
+            now_us: self.clock.now_us(),
+            mapping: Mutex::new(index.mapping().clone()),
+            time_field: index.mapping().time_field().to_owned(),
+            counters: Counters { bytes_total: inputs.bytes(), ..Counters::default() },
+            on_progress: Arc::clone(&self.on_progress),
+            cancel: self.cancel.clone(),
+            stop: AtomicBool::new(false),
+            threads: threads as usize,
+            batch_bytes,
+            writer,
+            options,
+        }
+    }
+}
+
+impl std::fmt::Debug for Ingest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ingest").field("repository", &self.repository).finish_non_exhaustive()
+    }
+}
+
+/// What reader, workers and committer of one run share.
+struct Run {
+    repository: Repository,
+    runtime: tokio::runtime::Handle,
+    random: Random,
+    now_us: i64,
+    /// The fields known so far, so that a new split starts with what earlier ones found.
+    mapping: Mutex<Mapping>,
+    time_field: String,
+    counters: Counters,
+    on_progress: Arc<dyn Fn(&Progress) + Send + Sync>,
+    cancel: Cancel,
+    /// Somebody failed or everything is done.
+    stop: AtomicBool,
+    threads: usize,
+    batch_bytes: u64,
+    writer: WriterOptions,
+    options: IngestOptions,
+}
+
+#[derive(Default)]
+struct Counters {
+    bytes_read: Arc<AtomicU64>,
+    bytes_total: u64,
+    documents: AtomicU64,
+    rejected: AtomicU64,
+    splits: AtomicU64,
+}
+
+impl Run {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.cancel.is_cancelled()
+    }
+
+    fn report_progress(&self) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (self.on_progress)(&Progress {
+            bytes_read: read(&self.counters.bytes_read),
+            bytes_total: self.counters.bytes_total,
+            documents: read(&self.counters.documents),
+            rejected: read(&self.counters.rejected),
+            splits: read(&self.counters.splits),
+        });
+    }
+
+    fn mapping(&self) -> Mapping {
+        self.mapping.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn learn(&self, mapping: &Mapping) {
+        let mut known = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two declarations that contradict each other cannot come from one index.
+        let _ = known.merge(mapping);
+    }
+}
+
+/// Part of an input that a batch holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    identity: Option<String>,
+    start: u64,
+    end: u64,
+    is_done: bool,
+}
+
+impl Part {
+    /// What the commit says about it: the position reached, and the claim on where it began.
+    fn positions(&self) -> impl Iterator<Item = (String, i64)> {
+        let position = position(self.end, self.is_done);
+        let said = self.identity.iter();
+        said.flat_map(move |identity| [(identity.clone(), position), (format!("{identity}@{}", self.start), 1)])
+    }
+}
+
+/// How a position in an input is written in the catalog. The first commit of an empty input must be
+/// above nothing, so that positions only grow.
+fn position(offset: u64, is_done: bool) -> i64 {
+    i64::try_from(offset).unwrap_or(i64::MAX / 2).saturating_mul(2).saturating_add(i64::from(is_done))
+}
+
+/// A batch whose splits are uploaded.
+struct Finished {
+    number: u64,
+    parts: Vec<Part>,
+    splits: Vec<NewSplit>,
+    rejects: Rejects,
+}
+
+/// A split that is uploaded and not live yet.
+pub(crate) struct NewSplit {
+    pub(crate) entry: SplitEntry,
+    pub(crate) mapping: Mapping,
+    pub(crate) source_bytes: u64,
+    pub(crate) index_bytes: u64,
+}
+
+/// The threads of a run.
+struct Threads {
+    reader: JoinHandle<reader::ReadReport>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Waits for all of them.
+    fn join(self) -> Result<reader::ReadReport> {
+        let read = self.reader.join();
+        let worked: Vec<_> = self.workers.into_iter().map(JoinHandle::join).collect();
+        let panicked = |_| Error::internal("a thread of the run panicked");
+        worked.into_iter().try_for_each(|worked| worked.map_err(panicked))?;
+        read.map_err(panicked)
+    }
+}
+
+/// Starts the threads. They end by themselves when there is no more to read, or when the committer goes.
+fn start(run: &Arc<Run>, inputs: Inputs, index: &Index, finished: &tokio::sync::mpsc::Sender<Result<Finished>>) -> Threads {
+    // Nothing waits in this channel: a batch is begun when a worker is free to take it.
+    let (jobs, taken) = mpsc::sync_channel(0);
+    let taken = Arc::new(Mutex::new(taken));
+    let worker = || Worker {
+        run: Arc::clone(run),
+        jobs: Arc::clone(&taken),
+        finished: finished.clone(),
+        index: index.clone(),
+    };
+    let workers = (0..run.threads).map(|_| worker()).map(|worker| std::thread::spawn(move || worker.work())).collect();
+    let reader = Reader::new(Arc::clone(run), jobs, index.clone());
+    Threads { reader: std::thread::spawn(move || reader.read_all(inputs)), workers }
+}
+
+/// Commits finished batches in order.
+struct Committer<'a> {
+    run: &'a Run,
+    index: Index,
+    next: u64,
+    waiting: BTreeMap<u64, Finished>,
+    report: IngestReport,
+}
+
+impl Committer<'_> {
+    async fn take_all(
+        &mut self,
+        finishes: &mut tokio::sync::mpsc::Receiver<Result<Finished>>,
+        mut rejects: Option<&mut (dyn Write + Send + 'static)>,
+    ) -> Result<()> {
+        while let Some(finished) = finishes.recv().await {
+            let finished = finished?;
+            self.waiting.insert(finished.number, finished);
+            let ready = self.ready();
+            if !ready.is_empty() {
+                self.commit(ready, &mut rejects).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The batches that follow without a gap on what is committed.
+    fn ready(&mut self) -> Vec<Finished> {
+        let mut ready = Vec::new();
+        while let Some(finished) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            ready.push(finished);
+        }
+        ready
+    }
+
+    async fn commit(
+        &mut self,
+        batches: Vec<Finished>,
+        sink: &mut Option<&mut (dyn Write + Send + 'static)>,
+    ) -> Result<()> {
+        let mut all = Rejects::default();
+        for batch in &batches {
+            batch.rejects.add_counts(&mut all);
+            if let Some(sink) = sink {
+                let written = sink.write_all(&batch.rejects.lines).and_then(|()| sink.flush());
+                written.map_err(|error| {
+                    Error::unavailable("refused lines cannot be written to their file").with_source(error)
+                })?;
+            }
+        }
+        self.index = self.index.commit(change_of(&batches)?).await?;
+        self.run.learn(self.index.mapping());
+        self.count(&batches, &all);
+        self.run.report_progress();
+        Ok(())
+    }
+
+    fn count(&mut self, batches: &[Finished], rejects: &Rejects) {
+        let report = &mut self.report;
+        for split in batches.iter().flat_map(|batch| &batch.splits) {
+            report.documents += split.entry.rows;
+            report.splits += 1;
+            report.bytes_out += split.entry.object.bytes;
+            report.source_bytes += split.source_bytes;
+            report.index_bytes += split.index_bytes;
+        }
+        let parts = batches.iter().flat_map(|batch| &batch.parts);
+        report.bytes_in += parts.map(|part| part.end - part.start).sum::<u64>();
+        for (kind, count) in &rejects.counts {
+            *report.rejected.entry(kind.clone()).or_default() += count;
+        }
+        self.run.counters.splits.store(report.splits, Ordering::Relaxed);
+    }
+}
+
+fn change_of(batches: &[Finished]) -> Result<Change> {
+    let splits = || batches.iter().flat_map(|batch| &batch.splits);
+    let mut mapping: Option<Mapping> = None;
+    for split in splits() {
+        match &mut mapping {
+            Some(mapping) => drop(mapping.merge(&split.mapping)?),
+            None => mapping = Some(split.mapping.clone()),
+        }
+    }
+    // Later parts of an input stand behind earlier ones: the last position wins.
+    let parts = batches.iter().flat_map(|batch| &batch.parts);
+    let progress: BTreeMap<String, i64> = parts.flat_map(Part::positions).collect();
+    debug_assert_eq!(splits().map(|split| split.entry.id).collect::<BTreeSet<_>>().len(), splits().count());
+    Ok(Change {
+        add: splits().map(|split| split.entry.clone()).collect(),
+        mapping,
+        progress: progress.into_iter().collect(),
+        operation: "ingest".into(),
+        ..Change::default()
+    })
+}
+
+/// Makes the identity of a new split.
+pub(crate) fn new_split_id(random: &Random) -> SplitId {
+    SplitId::from_random(random())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Lines that were refused, with the reason.
+//!
+//! A reject is one line of NDJSON: `source`, `line` (from 1), `offset` (in the unpacked input), `reason`,
+//! and the raw line as `raw`, or as `raw_base64` where it is not UTF-8; only the start of lines longer than
+//! 1 MiB, marked `"cut":true`.
+
+use std::collections::BTreeMap;
+
+use crate::json::ObjectWriter;
+
+const RAW_BYTES_MAX: usize = 1 << 20;
+const REASONS_MAX: usize = 50;
+
+/// The rejects of one batch as NDJSON, and how many there were for each kind of reason.
+#[derive(Debug, Default)]
+pub(crate) struct Rejects {
+    pub(crate) lines: Vec<u8>,
+    pub(crate) counts: BTreeMap<String, u64>,
+}
+
+/// One refused line.
+#[derive(Clone, Copy)]
+pub(crate) struct Reject<'a> {
+    pub(crate) source: &'a str,
+    pub(crate) line: u64,
+    pub(crate) offset: u64,
+    pub(crate) reason: &'a str,
+    pub(crate) raw: &'a [u8],
+}
+
+impl Rejects {
+    pub(crate) fn push(&mut self, reject: &Reject<'_>) {
+        self.count(kind_of(reject.reason), 1);
+        let mut object = ObjectWriter::new(&mut self.lines);
+        object.text("source", reject.source);
+        object.long("line", reject.line.min(i64::MAX as u64) as i64);
+        object.long("offset", reject.offset.min(i64::MAX as u64) as i64);
+        object.text("reason", reject.reason);
+        let raw = reject.raw.get(..RAW_BYTES_MAX).unwrap_or(reject.raw);
+        match std::str::from_utf8(raw) {
+            Ok(raw) => object.text("raw", raw),
+            Err(_) => object.text("raw_base64", &base64(raw)),
+        }
+        if raw.len() < reject.raw.len() {
+            object.raw("cut", b"true");
+        }
+        object.finish();
+        self.lines.push(b'\n');
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// Adds to the counts of `into`, of which there are never more than 50 kinds.
+    pub(crate) fn add_counts(&self, into: &mut Rejects) {
+        self.counts.iter().for_each(|(kind, count)| into.count(kind.clone(), *count));
+    }
+
+    fn count(&mut self, kind: String, by: u64) {
+        let is_room = self.counts.len() < REASONS_MAX || self.counts.contains_key(&kind);
+        let kind = if is_room { kind } else { "other reasons".to_owned() };
+        *self.counts.entry(kind).or_default() += by;
+    }
+}
+
+/// A reason without what differs from line to line: what is quoted, numbers, and facts in brackets.
+fn kind_of(reason: &str) -> String {
+    let reason = reason.split(" [").next().unwrap_or(reason);
+    let mut kind = String::with_capacity(reason.len());
+    let mut in_quotes = false;
+    for c in reason.chars() {
+        if c == '"' || c == '`' {
+            if !in_quotes {
+                kind.push('…');
+            }
+            in_quotes = !in_quotes;
+        } else if in_quotes {
+        } else if !c.is_ascii_digit() {
+            kind.push(c);
+        } else if !kind.ends_with('#') {
+            kind.push('#');
+        }
+    }
+    kind.chars().take(200).collect()
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for digit in 0..4 {
+            let is_used = digit <= group.len();
+            text.push(if is_used { char::from(DIGITS[(bits >> (18 - 6 * digit) & 63) as usize]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

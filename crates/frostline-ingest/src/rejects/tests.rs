@@ -1,0 +1,24 @@
+use super::{Reject, Rejects, base64, kind_of};
+
+#[test]
+fn base64_as_everybody_writes_it() {
+    for (bytes, text) in [(&b""[..], ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v"), (b"foob\xff", "Zm9vYv8=")] {
+        assert_eq!(base64(bytes), text);
+    }
+}
+
+#[test]
+fn reasons_of_one_kind_count_together() {
+    assert_eq!(kind_of("the record has 12 fields, the header 5"), "the record has # fields, the header #");
+    assert_eq!(kind_of("\"a b\" is not a key"), "… is not a key");
+    let mut rejects = Rejects::default();
+    for line in 0..500 {
+        let reason = format!("reason {}", "x".repeat(line));
+        rejects.push(&Reject { source: "s", line: 1, offset: 0, reason: &reason, raw: b"\xff\"" });
+    }
+    assert_eq!((rejects.total(), rejects.counts.len()), (500, 51));
+    assert_eq!(rejects.counts["other reasons"], 450);
+    let first = rejects.lines.split(|byte| *byte == b'\n').next().unwrap();
+    let first: serde_json::Value = serde_json::from_slice(first).unwrap();
+    assert_eq!(first["raw_base64"], "/yI=");
+}
