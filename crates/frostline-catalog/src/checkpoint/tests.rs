@@ -39,3 +39,26 @@ async fn bytes_that_are_no_checkpoint_are_corrupt() {
     let twice = [(path.clone(), sound.clone()), (path, sound)];
     assert_eq!(read(&name("logs"), 2, &twice).unwrap_err().kind(), ErrorKind::Corrupt);
 }
+
+/// Times that other tools' statistics can hardly say must not stop checkpoints.
+#[tokio::test]
+async fn a_checkpoint_takes_any_time() {
+    let store = Faulty::sound();
+    let index = catalog(&store).create(&name("logs"), Mapping::dynamic(), Settings::default()).await.unwrap();
+    let year_0000_us = -62_167_219_200_000_000;
+    let year_9999_us = 253_402_207_199_999_999;
+    let mut change = adding(index.name(), 1..5);
+    change.add[0].times = Some((i64::MIN, i64::MAX));
+    change.add[1].times = Some((year_0000_us, year_9999_us));
+    change.add[2].times = Some((-1, -1));
+    (change.add[3].times, change.add[3].rows_without_time) = (None, 100);
+    let mut wanted = change.add.clone();
+    wanted.sort_by_key(|split| split.id);
+    let index = index.commit(change).await.unwrap().checkpoint().await.unwrap();
+    // Written once more from the first: what the statistics became must be readable to its writer.
+    let index = index.commit(adding(index.name(), [9])).await.unwrap().checkpoint().await.unwrap();
+    let index =
+        index.commit(Change { remove: vec![entry(index.name(), 9).id], ..Change::default() }).await.unwrap();
+    let read = catalog(&store).open(index.name()).await.unwrap();
+    assert_eq!(read.splits().iter().map(|s| (**s).clone()).collect::<Vec<_>>(), wanted);
+}
