@@ -136,7 +136,8 @@ impl Input {
         }
         let is_regular = metadata.is_file();
         let (identity, is_packed) = if is_regular {
-            let known = identity_of(&mut file, metadata.len()).map_err(|error| cannot("read", path, error))?;
+            let known =
+                identity_of(&mut file, metadata.len()).map_err(|error| cannot("read", path, error))?;
             (Some(known.0), known.1)
         } else {
             (None, false)
@@ -151,7 +152,14 @@ impl Input {
     /// A stream without identity: what was read of it before cannot be known again.
     pub fn stream(name: &str, reader: impl Read + Send + 'static) -> Input {
         let kind = Kind::Stream(Box::new(reader));
-        Input { name: name.into(), identity: None, bytes: None, is_packed: false, from_directory: false, kind }
+        Input {
+            name: name.into(),
+            identity: None,
+            bytes: None,
+            is_packed: false,
+            from_directory: false,
+            kind,
+        }
     }
 
     /// Generated web server logs; the options are the identity.
@@ -159,7 +167,14 @@ impl Input {
         let identity = Some(format!("generated-{}", options.identity()));
         let bytes = Some(options.bytes_expected());
         let name = format!("generated web server logs, seed {}", options.seed);
-        Input { name, identity, bytes, is_packed: false, from_directory: false, kind: Kind::Generated(options) }
+        Input {
+            name,
+            identity,
+            bytes,
+            is_packed: false,
+            from_directory: false,
+            kind: Kind::Generated(options),
+        }
     }
 
     /// The history of a git clone, a document for each commit and file; the commit at its head is the
@@ -168,7 +183,14 @@ impl Input {
         let head = GitLog::head(clone)?;
         let name = format!("git history of {}", clone.display());
         let identity = Some(format!("git-{head}"));
-        Ok(Input { name, identity, bytes: None, is_packed: false, from_directory: false, kind: Kind::GitLog(clone.to_owned()) })
+        Ok(Input {
+            name,
+            identity,
+            bytes: None,
+            is_packed: false,
+            from_directory: false,
+            kind: Kind::GitLog(clone.to_owned()),
+        })
     }
 
     /// What people call it.

@@ -71,7 +71,8 @@ impl MergePolicy {
         let mut group: Vec<Arc<SplitEntry>> = Vec::new();
         for split in tier {
             let (rows, bytes) = sums(group.iter().chain([split]));
-            let fits = rows <= u64::from(self.rows_max) && bytes <= self.bytes_max && group.len() < self.splits_max;
+            let fits =
+                rows <= u64::from(self.rows_max) && bytes <= self.bytes_max && group.len() < self.splits_max;
             if !fits {
                 groups.push(std::mem::take(&mut group));
             }
@@ -233,7 +234,8 @@ struct Work {
 
 impl Work {
     fn write(&self) -> Result<Vec<NewSplit>> {
-        let mut sources = self.group.iter().map(|entry| Source::open(self, entry)).collect::<Result<Vec<_>>>()?;
+        let mut sources =
+            self.group.iter().map(|entry| Source::open(self, entry)).collect::<Result<Vec<_>>>()?;
         let mut heads = BinaryHeap::new();
         for (number, source) in sources.iter_mut().enumerate() {
             heads.extend(source.head(self)?.map(|time_us| Reverse((time_us, number))));
@@ -272,7 +274,12 @@ impl Work {
         Ok(next)
     }
 
-    fn read(&self, entry: &SplitEntry, ranges: &[frostline_base::ByteRange], share: Share) -> Result<Vec<bytes::Bytes>> {
+    fn read(
+        &self,
+        entry: &SplitEntry,
+        ranges: &[frostline_base::ByteRange],
+        share: Share,
+    ) -> Result<Vec<bytes::Bytes>> {
         let meter: &Meter = &Meter::default();
         self.runtime.block_on(self.repository.read_ranges(&entry.object, ranges, share, meter))
     }

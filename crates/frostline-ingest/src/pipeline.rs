@@ -216,7 +216,12 @@ impl Ingest {
     /// Takes the inputs into the index, which is made if there is none. What an earlier run took in is not
     /// taken again. On an error everything committed before it stays and a later run goes on behind it;
     /// `Conflict` says that another run takes in the same input at this time.
-    pub async fn run(mut self, inputs: Inputs, name: &IndexName, options: IngestOptions) -> Result<IngestReport> {
+    pub async fn run(
+        mut self,
+        inputs: Inputs,
+        name: &IndexName,
+        options: IngestOptions,
+    ) -> Result<IngestReport> {
         let started_us = self.clock.now_us();
         let cost = self.repository.meter().cost();
         let mapping = options.mapping.clone();
@@ -225,7 +230,13 @@ impl Ingest {
         let (finished, mut finishes) = tokio::sync::mpsc::channel(run.threads * 2);
         let threads = start(&run, inputs, &index, &finished);
         drop(finished);
-        let mut committer = Committer { run: &run, index, next: 0, waiting: BTreeMap::new(), report: IngestReport::default() };
+        let mut committer = Committer {
+            run: &run,
+            index,
+            next: 0,
+            waiting: BTreeMap::new(),
+            report: IngestReport::default(),
+        };
         let committed = committer.take_all(&mut finishes, self.rejects.as_deref_mut()).await;
         run.stop.store(true, Ordering::Relaxed);
         // A worker that waits to hand over its batch must see that nobody takes it.
@@ -363,7 +374,9 @@ impl Part {
     fn positions(&self) -> impl Iterator<Item = (String, i64)> {
         let position = position(self.end, self.is_done);
         let said = self.identity.iter();
-        said.flat_map(move |identity| [(identity.clone(), position), (format!("{identity}@{}", self.start), 1)])
+        said.flat_map(move |identity| {
+            [(identity.clone(), position), (format!("{identity}@{}", self.start), 1)]
+        })
     }
 }
 
@@ -407,7 +420,12 @@ impl Threads {
 }
 
 /// Starts the threads. They end by themselves when there is no more to read, or when the committer goes.
-fn start(run: &Arc<Run>, inputs: Inputs, index: &Index, finished: &tokio::sync::mpsc::Sender<Result<Finished>>) -> Threads {
+fn start(
+    run: &Arc<Run>,
+    inputs: Inputs,
+    index: &Index,
+    finished: &tokio::sync::mpsc::Sender<Result<Finished>>,
+) -> Threads {
     // Nothing waits in this channel: a batch is begun when a worker is free to take it.
     let (jobs, taken) = mpsc::sync_channel(0);
     let taken = Arc::new(Mutex::new(taken));
@@ -417,7 +435,8 @@ fn start(run: &Arc<Run>, inputs: Inputs, index: &Index, finished: &tokio::sync::
         finished: finished.clone(),
         index: index.clone(),
     };
-    let workers = (0..run.threads).map(|_| worker()).map(|worker| std::thread::spawn(move || worker.work())).collect();
+    let workers =
+        (0..run.threads).map(|_| worker()).map(|worker| std::thread::spawn(move || worker.work())).collect();
     let reader = Reader::new(Arc::clone(run), jobs, index.clone());
     Threads { reader: std::thread::spawn(move || reader.read_all(inputs)), workers }
 }

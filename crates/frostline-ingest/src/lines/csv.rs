@@ -54,27 +54,25 @@ impl CsvHeader {
         record.trim_start_matches('\u{feff}') == self.line
     }
 
-    /// Whether the columns look like names and every complete record of the sample has as many.
+    /// Whether the columns look like names and at least three of four records of the sample have as many.
     pub(super) fn fits(&self, sample: &str) -> bool {
         let named = |name: &String| name.chars().any(char::is_alphabetic) && name.len() <= 128;
         if self.names.len() < 2 || !self.names.iter().all(named) {
             return false;
         }
         let mut rest = sample.trim_start_matches(['\u{feff}', '\r', '\n']);
-        let mut records = 0;
+        let (mut records, mut fitting) = (0, 0);
         while let end = record_end(rest)
             && end < rest.len()
             && records < 100
         {
             let record = rest[..end].trim_end_matches('\r');
             let count = fields_of(record, self.delimiter).map(|fields| fields.len());
-            if !record.is_empty() && count != Some(self.names.len()) {
-                return false;
-            }
             records += usize::from(!record.is_empty());
+            fitting += usize::from(count == Some(self.names.len()));
             rest = &rest[end + 1..];
         }
-        records >= 2
+        fitting >= 2 && fitting * 4 >= records * 3
     }
 
     /// Writes one record; an empty field is absent.

@@ -6,8 +6,8 @@ use super::{Format, combined, jsonl, logfmt, syslog};
 const LINES_MAX: usize = 100;
 
 /// The format of an input that begins with `sample`: the one that more than half of its first 100
-/// non-blank lines are in; else CSV, where the first line looks like a header and every row has as many
-/// fields; else free text.
+/// non-blank lines are in; else CSV, where the first line looks like a header and three of four rows have as
+/// many fields; else free text.
 pub(super) fn format_of(sample: &[u8]) -> Format {
     let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
     let lossy = String::from_utf8_lossy(sample);

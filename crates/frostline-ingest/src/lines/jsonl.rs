@@ -113,7 +113,8 @@ fn time_of(object: &str, rule: &TimeRule) -> Result<Option<i64>> {
     if rule.from.is_none() && rule.to == "@timestamp" {
         return usual_time_of(object, rule.now_us);
     }
-    let members: std::collections::BTreeMap<String, &RawValue> = serde_json::from_str(object).map_err(malformed)?;
+    let members: std::collections::BTreeMap<String, &RawValue> =
+        serde_json::from_str(object).map_err(malformed)?;
     if members.contains_key(&rule.to) {
         return Ok(None);
     }

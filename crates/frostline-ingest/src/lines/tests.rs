@@ -126,8 +126,8 @@ fn csv() {
     assert!(parse(&mut parser, b"1,2").unwrap_err().contains("2 fields, the header 5"));
     assert!(parse(&mut parser, b"1,\"2\"x,3,4,5").unwrap_err().contains("malformed"));
     check(Format::Plain, "1;2", &json!({"message": "1;2"}));
-    let mut parser =
-        LineParser::for_input(Format::Csv, b"when;what\n", NOW_US).with_time_field(Some("when".into()), "@timestamp");
+    let mut parser = LineParser::for_input(Format::Csv, b"when;what\n", NOW_US)
+        .with_time_field(Some("when".into()), "@timestamp");
     let taken = parse(&mut parser, b"2024-05-01 10:00:00;x").unwrap();
     assert_eq!(taken[0]["@timestamp"], "2024-05-01T10:00:00.000Z");
 }
@@ -189,10 +189,12 @@ fn the_time_goes_where_the_index_looks_for_it() {
     let combined = br#"h - - [17/May/2015:10:05:03 +0000] "-" 408 -"#;
     let mut parser = LineParser::for_input(Format::Combined, b"", NOW_US).with_time_field(None, "when");
     assert_eq!(parse(&mut parser, combined).unwrap()[0]["when"], "2015-05-17T10:05:03.000Z");
-    let mut parser = LineParser::for_input(Format::NdJson, b"", NOW_US).with_time_field(Some("at".into()), "@timestamp");
+    let mut parser =
+        LineParser::for_input(Format::NdJson, b"", NOW_US).with_time_field(Some("at".into()), "@timestamp");
     let taken = parse(&mut parser, br#"{"at":1446249499,"x":1}"#).unwrap();
     assert_eq!(taken, [json!({"@timestamp": "2015-10-30T23:58:19.000Z", "at": 1_446_249_499, "x": 1})]);
-    let mut parser = LineParser::for_input(Format::NdJson, b"", NOW_US).with_time_field(Some("at".into()), "at");
+    let mut parser =
+        LineParser::for_input(Format::NdJson, b"", NOW_US).with_time_field(Some("at".into()), "at");
     assert_eq!(parse(&mut parser, br#"{"at":1446249499}"#).unwrap(), [json!({"at": 1_446_249_499})]);
 }
 

@@ -18,7 +18,13 @@ fn sizes(policy: &MergePolicy, splits: &[Arc<SplitEntry>]) -> Vec<Vec<u64>> {
 
 #[test]
 fn groups_are_of_one_size_and_adjacent_in_time() {
-    let policy = MergePolicy { rows_max: 1_000, bytes_max: 1 << 30, splits_min: 3, splits_max: 4, ..MergePolicy::default() };
+    let policy = MergePolicy {
+        rows_max: 1_000,
+        bytes_max: 1 << 30,
+        splits_min: 3,
+        splits_max: 4,
+        ..MergePolicy::default()
+    };
     let at = |id: u128, rows, hour: i64| split(id, rows, Some((hour, hour + 1)));
     assert!(sizes(&policy, &[]).is_empty());
     assert!(sizes(&policy, &[at(1, 10, 0), at(2, 10, 1)]).is_empty(), "too few");

@@ -50,7 +50,8 @@ struct Stopped;
 
 impl Reader {
     pub(super) fn new(run: Arc<Run>, jobs: mpsc::SyncSender<Job>, index: Index) -> Self {
-        let suffix = if run.options.again { format!("+{:016x}", (run.random)() as u64) } else { String::new() };
+        let suffix =
+            if run.options.again { format!("+{:016x}", (run.random)() as u64) } else { String::new() };
         let (seen, report) = (BTreeSet::new(), ReadReport::default());
         Reader { run, jobs, index, suffix, seen, next: 0, batch: None, report }
     }
@@ -107,10 +108,13 @@ impl Reader {
     fn start_of(&mut self, name: &str, identity: Option<&str>, bytes: Option<u64>) -> Option<u64> {
         let Some(identity) = identity else { return Some(0) };
         if !self.seen.insert(identity.to_owned()) {
-            self.report.skipped.push(Skipped { name: name.to_owned(), reason: "the same content comes before".into() });
+            self.report
+                .skipped
+                .push(Skipped { name: name.to_owned(), reason: "the same content comes before".into() });
             return None;
         }
-        let reached = self.index.progress(identity).and_then(|reached| u64::try_from(reached).ok()).unwrap_or(0);
+        let reached =
+            self.index.progress(identity).and_then(|reached| u64::try_from(reached).ok()).unwrap_or(0);
         if reached % 2 == 1 {
             // For the bar, what need not be read is read.
             self.run.counters.bytes_read.fetch_add(bytes.unwrap_or(0), Ordering::Relaxed);

@@ -161,7 +161,8 @@ impl BatchWriter<'_> {
 
     fn seal(&mut self) -> Result<()> {
         let run = &self.worker.run;
-        let writer = std::mem::replace(&mut self.writer, SplitWriter::new(Mapping::dynamic(), run.writer.clone()));
+        let writer =
+            std::mem::replace(&mut self.writer, SplitWriter::new(Mapping::dynamic(), run.writer.clone()));
         let split = seal_and_upload(writer, &self.worker.index, &run.repository, &run.random, &run.runtime)?;
         self.writer = SplitWriter::new(split.mapping.clone(), run.writer.clone());
         run.learn(&split.mapping);

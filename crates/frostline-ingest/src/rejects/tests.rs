@@ -2,7 +2,9 @@ use super::{Reject, Rejects, base64, kind_of};
 
 #[test]
 fn base64_as_everybody_writes_it() {
-    for (bytes, text) in [(&b""[..], ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v"), (b"foob\xff", "Zm9vYv8=")] {
+    for (bytes, text) in
+        [(&b""[..], ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v"), (b"foob\xff", "Zm9vYv8=")]
+    {
         assert_eq!(base64(bytes), text);
     }
 }
