@@ -8,8 +8,9 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use frostline_base::{Error, Result};
 use xxhash_rust::xxh3::Xxh3;
@@ -17,6 +18,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::decompress::Compression;
 use crate::generator::{Generator, GeneratorOptions};
 use crate::git_log::GitLog;
+use crate::pipeline::Cancel;
 
 const IDENTITY_BYTES: u64 = 64 << 10;
 
@@ -218,8 +220,9 @@ impl Input {
         matches!(self.kind, Kind::Generated(_) | Kind::GitLog(_))
     }
 
-    /// Opens it for reading from its start, unpacked. Bytes as stored are counted into `bytes_read`.
-    pub fn open(self, bytes_read: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>> {
+    /// Opens it for reading from its start, unpacked. Bytes as stored are counted into `bytes_read`. A stream
+    /// that has nothing to say is not waited for after `cancel`: reading it then fails.
+    pub fn open(self, bytes_read: Arc<AtomicU64>, cancel: &Cancel) -> Result<Box<dyn Read + Send>> {
         let name = self.name;
         let broken = |error: io::Error| Error::invalid(format!("cannot read {name}")).with_source(error);
         match self.kind {
@@ -228,7 +231,8 @@ impl Input {
                 Ok(crate::decompress::decompress(Counted { inner: file, bytes_read }).map_err(broken)?.0)
             }
             Kind::Stream(stream) => {
-                Ok(crate::decompress::decompress(Counted { inner: stream, bytes_read }).map_err(broken)?.0)
+                let inner = Pumped::new(stream, cancel.clone());
+                Ok(crate::decompress::decompress(Counted { inner, bytes_read }).map_err(broken)?.0)
             }
             Kind::Generated(options) => Ok(Box::new(Counted { inner: Generator::new(options), bytes_read })),
             Kind::GitLog(clone) => Ok(Box::new(Counted { inner: GitLog::open(&clone)?, bytes_read })),
@@ -285,6 +289,61 @@ impl<R: Read> Read for Counted<R> {
         let count = self.inner.read(buffer)?;
         self.bytes_read.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
+    }
+}
+
+/// Reads a stream in a thread of its own, so that whoever waits for it can be called away. The thread
+/// ends with the stream, or with the process where the stream never says anything again.
+struct Pumped {
+    pieces: mpsc::Receiver<io::Result<Vec<u8>>>,
+    cancel: Cancel,
+    piece: io::Cursor<Vec<u8>>,
+}
+
+const PIECE_BYTES: usize = 256 << 10;
+const PATIENCE: Duration = Duration::from_millis(100);
+
+impl Pumped {
+    fn new(mut stream: Box<dyn Read + Send>, cancel: Cancel) -> Self {
+        let (sender, pieces) = mpsc::sync_channel(4);
+        std::thread::spawn(move || {
+            loop {
+                let mut piece = vec![0; PIECE_BYTES];
+                let read = stream.read(&mut piece);
+                if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {
+                    continue;
+                }
+                let is_last = !matches!(read, Ok(1..));
+                let sent = sender.send(read.map(|count| {
+                    piece.truncate(count);
+                    piece
+                }));
+                if is_last || sent.is_err() {
+                    return;
+                }
+            }
+        });
+        Pumped { pieces, cancel, piece: io::Cursor::default() }
+    }
+}
+
+impl Read for Pumped {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.piece.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            if self.cancel.is_cancelled() {
+                return Err(io::Error::other("reading was cancelled"));
+            }
+            match self.pieces.recv_timeout(PATIENCE) {
+                Ok(Ok(piece)) if piece.is_empty() => return Ok(0),
+                Ok(piece) => self.piece = io::Cursor::new(piece?),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(0),
+            }
+        }
     }
 }
 

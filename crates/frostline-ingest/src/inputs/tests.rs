@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Input, Inputs};
+use crate::pipeline::Cancel;
 
 #[test]
 fn directories_in_sorted_order_without_hidden_files() {
@@ -56,6 +57,31 @@ fn reading_counts_the_stored_bytes() {
     fs::write(&path, b"one\ntwo\n").unwrap();
     let read = Arc::new(AtomicU64::new(0));
     let mut text = String::new();
-    Input::file(&path).unwrap().open(Arc::clone(&read)).unwrap().read_to_string(&mut text).unwrap();
+    Input::file(&path)
+        .unwrap()
+        .open(Arc::clone(&read), &Cancel::default())
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
     assert_eq!((text.as_str(), read.load(Ordering::Relaxed)), ("one\ntwo\n", 8));
+}
+
+#[test]
+fn a_silent_stream_is_not_waited_for_after_a_cancel() {
+    struct Silent(std::sync::mpsc::Receiver<u8>);
+    impl Read for Silent {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            self.0.recv().map(usize::from).map_err(std::io::Error::other)
+        }
+    }
+    // The sender lives on, so the stream would wait for ever.
+    let (_sender, receiver) = std::sync::mpsc::channel();
+    let cancel = Cancel::default();
+    let input = Input::stream("silent", Silent(receiver));
+    cancel.cancel();
+    assert!(input.open(Arc::default(), &cancel).is_err());
+    let mut text = String::new();
+    let input = Input::stream("short", &b"one\n"[..]);
+    input.open(Arc::default(), &Cancel::default()).unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "one\n");
 }

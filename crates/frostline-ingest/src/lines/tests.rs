@@ -13,7 +13,7 @@ fn parse(parser: &mut LineParser, line: &[u8]) -> Result<Vec<Value>, String> {
 
 fn check(format: Format, line: &str, expected: &Value) {
     let mut parser = LineParser::for_input(format, line.as_bytes(), NOW_US);
-    assert_eq!(parse(&mut parser, line.as_bytes()).unwrap(), [expected.clone()], "{line}");
+    assert_eq!(parse(&mut parser, line.as_bytes()).unwrap(), std::slice::from_ref(expected), "{line}");
 }
 
 fn check_refused(format: Format, line: &[u8], reason: &str) {

@@ -76,7 +76,7 @@ impl Reader {
             None => return Ok(()),
         };
         let (from_directory, is_json) = (input.from_directory(), input.is_json());
-        let reader = match input.open(Arc::clone(&self.run.counters.bytes_read)) {
+        let reader = match input.open(Arc::clone(&self.run.counters.bytes_read), &self.run.cancel) {
             Ok(reader) => reader,
             Err(error) => {
                 self.fail(name, chain(&error), from_directory);
@@ -202,6 +202,9 @@ impl Reader {
     }
 
     fn fail(&mut self, name: String, reason: String, from_directory: bool) {
+        if self.run.cancel.is_cancelled() {
+            return;
+        }
         let list = if from_directory { &mut self.report.skipped } else { &mut self.report.failed };
         list.push(Skipped { name, reason });
     }
