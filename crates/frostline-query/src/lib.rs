@@ -28,6 +28,8 @@ mod table;
 mod top;
 
 pub use frostline_base::{Error, ErrorKind, Result};
+/// The time zone of times that are shown.
+pub const UTC: jiff::tz::TimeZone = jiff::tz::TimeZone::UTC;
 pub use open::{Searcher, Settings};
 pub use response::{Hit, Hits, QueryCost, Response, ShardFailure, Shards, SplitCost, Total};
 pub use results::Results;

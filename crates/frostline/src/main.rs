@@ -1,1 +1,64 @@
-fn main() {}
+//! The `frostline` binary: arguments, configuration, wiring, progress bars and error printing.
+
+mod args;
+mod commands;
+mod config;
+mod mounts;
+mod node;
+mod table;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+
+use crate::args::Arguments;
+
+/// How a command ended, other than by an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Everything that was asked for.
+    Done,
+    /// An answer, but a part of the data could not be read.
+    Partial,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // `frostline … | head` ends quietly when its reader does.
+    match run(arguments) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Partial) => ExitCode::from(3),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("frostline: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    start_logging();
+    let config = config::Config::load(arguments.global)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")?;
+    let outcome = runtime.block_on(commands::run(arguments.command, config));
+    // A read that nobody waits for any more does not hold the process.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Warnings go to standard error; `FROSTLINE_LOG=debug` shows more.
+fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("FROSTLINE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error,frostline=warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

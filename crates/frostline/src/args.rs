@@ -1,0 +1,247 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// Search logs that live only in object storage.
+#[derive(Debug, Parser)]
+#[command(name = "frostline", version, about, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command. Each can also be set in the configuration file.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Global {
+    /// TOML file with these options [default: frostline/config.toml in the user's configuration folder]
+    #[arg(long, global = true, env = "FROSTLINE_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where indices live: s3://bucket/prefix, gs://, az://, a directory, or sim+URL
+    #[arg(long, global = true, env = "FROSTLINE_REPO", value_name = "URL")]
+    pub(crate) repo: Option<String>,
+    /// Where caches live [default: frostline in the user's cache folder]
+    #[arg(long, global = true, env = "FROSTLINE_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Directories, one a device, over which the region cache is striped [default: below --data]
+    #[arg(long, global = true, env = "FROSTLINE_VOLUMES", value_name = "DIR", value_delimiter = ',')]
+    pub(crate) volumes: Vec<PathBuf>,
+    /// Memory that one command may use for rows, states and buffers, such as 2GiB [default: 2GiB]
+    #[arg(long, global = true, env = "FROSTLINE_MEMORY", value_name = "BYTES")]
+    pub(crate) memory: Option<String>,
+    /// Print one JSON document on standard output and nothing else
+    #[arg(long, global = true, env = "FROSTLINE_JSON")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Take log files into an index
+    Ingest(Ingest),
+    /// Search an index with a query string or an Elasticsearch body
+    Search(Search),
+    /// Query indices with SQL
+    Sql(Sql),
+    /// List, show, check, merge or delete indices
+    #[command(subcommand)]
+    Index(Index),
+    /// Search an index through a disk cache from now on
+    Mount(Mount),
+    /// Stop caching an index
+    Unmount(Name),
+    /// The disk cache
+    #[command(subcommand)]
+    Cache(Cache),
+    /// Say how a search would run and what it may cost, without running it
+    Explain(Search),
+    /// Delete objects that no version of an index needs
+    Vacuum(Vacuum),
+    /// Generate web server logs, search them cold and warm, and print the published study beside it
+    Demo(Demo),
+    /// Measurements
+    #[command(subcommand)]
+    Bench(Bench),
+    /// Print a shell's completions
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Name {
+    /// Name of the index
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Ingest {
+    /// Name of the index; it is made if there is none
+    #[arg(long, value_name = "NAME")]
+    pub(crate) index: String,
+    /// How lines are written: auto, ndjson, combined, json-lines-from-nginx, syslog, logfmt, csv, plain
+    #[arg(long, default_value = "auto")]
+    pub(crate) format: String,
+    /// The field that holds the time of a document
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) time_field: Option<String>,
+    /// Elasticsearch mapping for an index that is made, as a JSON file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mapping: Option<PathBuf>,
+    /// Where refused lines go, with the reason [default: NAME.rejects.ndjson in --data]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rejects: Option<PathBuf>,
+    /// Bytes of lines in one split
+    #[arg(long, default_value = "256MiB", value_name = "BYTES")]
+    pub(crate) split_bytes: String,
+    /// Worker threads [default: one for each core]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    pub(crate) threads: usize,
+    /// Take in again what was taken in before
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Merge small splits afterwards
+    #[arg(long)]
+    pub(crate) merge: bool,
+    /// Files, directories, or - for standard input; .gz, .zst, .xz and .bz2 are unpacked
+    #[arg(required = true, value_name = "FILE|DIR|-")]
+    pub(crate) inputs: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Search {
+    /// Name of the index
+    #[arg(long, value_name = "NAME")]
+    pub(crate) index: String,
+    /// Lucene-style query string, such as 'status:404 AND clientip:10.0.0.0/8'
+    pub(crate) query: Option<String>,
+    /// Elasticsearch search body: JSON, @FILE, or - for standard input
+    #[arg(long, conflicts_with_all = ["query", "size", "sort", "from", "source"], value_name = "JSON")]
+    pub(crate) body: Option<String>,
+    /// Hits to show
+    #[arg(long)]
+    pub(crate) size: Option<usize>,
+    /// Hits to skip
+    #[arg(long)]
+    pub(crate) from: Option<usize>,
+    /// Order of hits, such as bytes:desc; may be repeated [default: newest first]
+    #[arg(long, value_name = "FIELD[:asc|desc]")]
+    pub(crate) sort: Vec<String>,
+    /// Only these parts of documents, separated by commas
+    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) source: Vec<String>,
+    /// Do not keep or use partial answers of aggregations
+    #[arg(long)]
+    pub(crate) no_result_cache: bool,
+    /// Fail where a part of the data cannot be read, instead of answering without it
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sql {
+    /// The query; every index is a table of its name
+    pub(crate) query: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Index {
+    /// List the indices of a repository
+    List,
+    /// Show the splits, fields and conflicts of an index
+    Show(Name),
+    /// Delete an index
+    Delete {
+        /// Name of the index
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Read every byte of an index and check it
+    Verify(Name),
+    /// Merge small splits
+    Merge(Name),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mount {
+    /// Name of the index
+    pub(crate) name: String,
+    /// Size of the cache: bytes, or a percentage of the index
+    #[arg(long, default_value = "5%", value_name = "SIZE")]
+    pub(crate) cache: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Cache {
+    /// What is near and how often it was enough
+    Stats,
+    /// Forget everything that is near
+    Clear,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Vacuum {
+    /// Name of the index
+    pub(crate) name: String,
+    /// Keep what was removed less than so many hours ago
+    #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
+    pub(crate) retain_hours: f64,
+    /// Keep uploads that no commit names for so many hours: a writer may be about to commit them
+    #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
+    pub(crate) orphan_hours: f64,
+    /// Only say what would be deleted
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// How many documents to generate
+    #[arg(long, default_value_t = 2_000_000)]
+    pub(crate) documents: u64,
+    /// The number that everything random follows from
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Only write the generated documents to standard output, as NDJSON
+    #[arg(long)]
+    pub(crate) only_generate: bool,
+    /// Keep the repository and caches in this directory [default: a directory that is removed]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Reproduce the published frozen-tier study: hot, cold and frozen
+    Tiers(BenchTiers),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchTiers {
+    /// How many documents to generate
+    #[arg(long, default_value_t = 2_000_000)]
+    pub(crate) documents: u64,
+    /// The number that everything random follows from
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Measurements of each cell; the median is printed
+    #[arg(long, default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// Latency profile of the simulated store: optimistic, measured or pessimistic
+    #[arg(long, default_value = "measured")]
+    pub(crate) profile: String,
+    /// Write a self-contained HTML page with charts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Keep the repository and caches in this directory [default: a directory that is removed]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+}

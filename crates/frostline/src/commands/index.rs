@@ -1,0 +1,268 @@
+//! `frostline index`.
+
+use std::io::{IsTerminal, Write};
+
+use anyhow::{Context, Result, bail};
+use frostline_base::{Error, IndexName, Meter, ReadRanges, Share};
+use frostline_catalog::{Index, SplitEntry};
+use frostline_ingest::{Merge, MergePolicy};
+use frostline_split::{KeyRange, Postings, Split, TextAs, decode_postings};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::args;
+use crate::config::{Config, show_bytes};
+use crate::node::Node;
+use crate::table::{Table, print_json, printable};
+
+pub(crate) async fn run(config: &Config, given: args::Index) -> Result<Outcome> {
+    let node = Node::open(config)?;
+    match given {
+        args::Index::List => list(&node).await,
+        args::Index::Show(given) => show(&node, &given.name).await,
+        args::Index::Delete { name, yes } => delete(&node, &name, yes).await,
+        args::Index::Verify(given) => verify(&node, &given.name).await,
+        args::Index::Merge(given) => merge(&node, &given.name).await,
+    }
+}
+
+#[derive(Serialize)]
+struct Summary {
+    index: IndexName,
+    version: u64,
+    documents: u64,
+    splits: usize,
+    bytes: u64,
+    time_min: Option<String>,
+    time_max: Option<String>,
+    mounted: bool,
+}
+
+fn summary(node: &Node, index: &Index) -> Result<Summary> {
+    let splits = index.splits();
+    let time = |pick: fn((i64, i64)) -> i64| splits.iter().filter_map(|s| s.times).map(pick);
+    Ok(Summary {
+        index: index.name().clone(),
+        version: index.version(),
+        documents: splits.iter().map(|s| s.rows).sum(),
+        splits: splits.len(),
+        bytes: splits.iter().map(|s| s.object.bytes).sum(),
+        time_min: time(|t| t.0).min().map(iso),
+        time_max: time(|t| t.1).max().map(iso),
+        mounted: node.mounts().find(index.name())?.is_some(),
+    })
+}
+
+fn iso(time_us: i64) -> String {
+    use frostline_query::dsl::date::{Format, format_date};
+    format_date(time_us, &Format::default(), &frostline_query::UTC)
+}
+
+async fn list(node: &Node) -> Result<Outcome> {
+    let mut found = Vec::new();
+    for name in node.catalog.list().await? {
+        let index = node.catalog.open(&name).await.with_context(|| format!("cannot open the index {name}"))?;
+        found.push(summary(node, &index)?);
+    }
+    if node.config.json {
+        print_json(&json!({ "indices": found }))?;
+        return Ok(Outcome::Done);
+    }
+    if found.is_empty() {
+        println!("no index in {}: frostline ingest --index NAME FILE makes one", node.repository.url());
+        return Ok(Outcome::Done);
+    }
+    let mut table = Table::new(&["index", "documents>", "splits>", "size>", "from", "to", "mounted"]);
+    for s in found {
+        let mounted = if s.mounted { "frozen" } else { "" };
+        table.row(vec![
+            s.index.to_string(),
+            s.documents.to_string(),
+            s.splits.to_string(),
+            show_bytes(s.bytes),
+            s.time_min.unwrap_or_default(),
+            s.time_max.unwrap_or_default(),
+            mounted.to_owned(),
+        ]);
+    }
+    table.print()?;
+    Ok(Outcome::Done)
+}
+
+async fn show(node: &Node, name: &str) -> Result<Outcome> {
+    let index = node.index(name).await?;
+    let summary = summary(node, &index)?;
+    let mapping = index.mapping();
+    let conflicts = mapping.conflicts();
+    if node.config.json {
+        let fields: Vec<Value> = mapping
+            .fields()
+            .iter()
+            .map(|(path, field)| json!({ "path": path, "readings": field.readings }))
+            .collect();
+        let splits: Vec<Value> = index.splits().iter().map(|split| split_json(split)).collect();
+        let conflicts: Vec<Value> =
+            conflicts.iter().map(|c| json!({ "path": c.path, "types": c.types })).collect();
+        let foreign: Vec<&str> = index.foreign().iter().map(|file| file.path.as_str()).collect();
+        print_json(&json!({
+            "summary": summary, "mapping": mapping.to_elasticsearch_json(), "fields": fields,
+            "conflicts": conflicts, "splits": splits, "foreign": foreign,
+        }))?;
+        return Ok(Outcome::Done);
+    }
+    println!(
+        "{}: {} documents in {} splits, {}, version {}",
+        summary.index,
+        summary.documents,
+        summary.splits,
+        show_bytes(summary.bytes),
+        summary.version
+    );
+    if let (Some(from), Some(to)) = (&summary.time_min, &summary.time_max) {
+        println!("times from {from} to {to}");
+    }
+    for file in index.foreign() {
+        eprintln!("{} was committed by another tool and cannot be searched", file.path);
+    }
+    let mut table = Table::new(&["field", "types", "kept in"]);
+    for (path, field) in mapping.fields() {
+        let types: Vec<String> = field.readings.keys().map(|ty| format!("{ty:?}").to_lowercase()).collect();
+        let own = field.readings.values().any(|reading| !reading.dynamic);
+        let place = if own { "a column" } else { "_dynamic" };
+        table.row(vec![printable(path), types.join(", "), place.to_owned()]);
+    }
+    table.print()?;
+    for conflict in conflicts {
+        let types: Vec<String> = conflict.types.iter().map(|ty| format!("{ty:?}").to_lowercase()).collect();
+        println!("conflict: {} is {}; all readings are searchable", printable(&conflict.path), types.join(" and "));
+    }
+    Ok(Outcome::Done)
+}
+
+fn split_json(split: &SplitEntry) -> Value {
+    json!({
+        "id": split.id, "object": split.object.key, "bytes": split.object.bytes, "rows": split.rows,
+        "footer": [split.footer.start, split.footer.end], "rows_without_time": split.rows_without_time,
+        "time_min": split.times.map(|t| iso(t.0)), "time_max": split.times.map(|t| iso(t.1)),
+    })
+}
+
+async fn delete(node: &Node, name: &str, yes: bool) -> Result<Outcome> {
+    let name: IndexName = name.parse()?;
+    if !yes {
+        if !std::io::stdin().is_terminal() {
+            bail!("deleting {name} cannot be undone: add --yes to do it");
+        }
+        eprint!("Delete {name} and all its data in {}? Type its name: ", node.repository.url());
+        std::io::stderr().flush()?;
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        if answer.trim() != name.as_str() {
+            bail!("{name} was not deleted");
+        }
+    }
+    node.catalog.delete(&name).await.with_context(|| format!("cannot delete the index {name}"))?;
+    node.mounts().remove(&name)?;
+    if node.config.json {
+        print_json(&json!({ "index": name, "deleted": true }))?;
+    } else {
+        println!("{name} is deleted");
+    }
+    Ok(Outcome::Done)
+}
+
+async fn merge(node: &Node, name: &str) -> Result<Outcome> {
+    let name: IndexName = name.parse()?;
+    let merge = Merge::new(&node.repository, &node.catalog, super::ingest::random());
+    let report = merge.run(&name, &MergePolicy::default()).await?;
+    if node.config.json {
+        print_json(&report)?;
+    } else {
+        println!(
+            "{} merges: {} splits became {} ({} documents)",
+            report.merges, report.splits_before, report.splits_after, report.documents
+        );
+    }
+    Ok(Outcome::Done)
+}
+
+/// What is wrong with a split.
+#[derive(Serialize)]
+struct Fault {
+    split: String,
+    object: String,
+    what: String,
+}
+
+async fn verify(node: &Node, name: &str) -> Result<Outcome> {
+    let index = node.index(name).await?;
+    let bar = ProgressBar::new(index.splits().len() as u64);
+    let mut faults = Vec::new();
+    let mut bytes = 0;
+    for split in index.splits() {
+        match verify_split(node, split).await {
+            Ok(read) => bytes += read,
+            Err(error) => faults.push(Fault {
+                split: split.id.to_string(),
+                object: split.object.key.clone(),
+                what: format!("{:#}", anyhow::Error::from(error)),
+            }),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let foreign = index.foreign().len();
+    if node.config.json {
+        print_json(&json!({ "index": name, "splits": index.splits().len(), "bytes_read": bytes, "faults": faults, "foreign": foreign }))?;
+    } else {
+        for fault in &faults {
+            println!("{}: {}", fault.object, fault.what);
+        }
+        println!("{} splits checked ({}), {} damaged, {foreign} of other tools", index.splits().len(), show_bytes(bytes), faults.len());
+    }
+    Ok(if faults.is_empty() { Outcome::Done } else { Outcome::Partial })
+}
+
+/// Reads and decodes every part of a split.
+async fn verify_split(node: &Node, entry: &SplitEntry) -> frostline_base::Result<u64> {
+    let meter = Meter::default();
+    let read = async |ranges: &[std::ops::Range<u64>], share| {
+        node.repository.read_ranges(&entry.object, ranges, share, &meter).await
+    };
+    let length = node.repository.head(&entry.object.key).await?;
+    if length != entry.object.bytes {
+        let what = format!("the object has {length} bytes and the catalog says {}", entry.object.bytes);
+        return Err(Error::corrupt(what).with("object", &entry.object.key));
+    }
+    let footer = read(std::slice::from_ref(&entry.footer), Share::Footer).await?;
+    let split = Split::open(footer.first().map(|b| b.as_ref()).unwrap_or_default())?;
+    split.digest()?;
+    let names: Vec<String> = split.column_names().map(str::to_owned).collect();
+    for name in &names {
+        let columns = split.columns(&[name], None, TextAs::Plain)?;
+        let bytes = read(columns.ranges(), Share::Column).await?;
+        columns.decode(bytes).map_err(|e| e.with("column", name))?;
+    }
+    for dictionary in [split.text(), split.exact()] {
+        let mut stored = Vec::new();
+        for block in dictionary.blocks(&KeyRange::all()) {
+            let bytes = read(std::slice::from_ref(&block.range), Share::Index).await?;
+            let bytes = bytes.first().map(|b| b.as_ref()).unwrap_or_default();
+            dictionary.scan(&block, bytes, &KeyRange::all(), |_, postings| {
+                if let Postings::Stored { range, .. } = postings {
+                    stored.push(range);
+                }
+            })?;
+        }
+        stored.sort_by_key(|range| range.start);
+        stored.dedup();
+        for chunk in stored.chunks(4_096) {
+            for bytes in read(chunk, Share::Index).await? {
+                decode_postings(&bytes, split.rows())?;
+            }
+        }
+    }
+    Ok(meter.cost().bytes_read)
+}

@@ -1,0 +1,174 @@
+//! `frostline ingest`.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use frostline_base::IndexName;
+use frostline_ingest::{Cancel, Format, Ingest, IngestOptions, IngestReport, Inputs, Merge, MergePolicy, Progress, Random};
+use frostline_split::Mapping;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rand::Rng;
+
+use crate::Outcome;
+use crate::args;
+use crate::config::{Config, parse_bytes, show_bytes};
+use crate::node::Node;
+use crate::table::print_json;
+
+pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome> {
+    let node = Node::open_with(config, true)?;
+    let name: IndexName = given.index.parse()?;
+    let inputs = Inputs::from_arguments(&given.inputs)?;
+    let options = options(config, &given)?;
+    let rejects = given.rejects.clone().unwrap_or_else(|| config.data.join(format!("{name}.rejects.ndjson")));
+    let merge = given.merge;
+    let report = ingest(&node, inputs, &name, options, Some(&rejects), true).await?;
+    if merge && !report.cancelled {
+        Merge::new(&node.repository, &node.catalog, random()).run(&name, &MergePolicy::default()).await?;
+    }
+    if config.json {
+        print_json(&report)?;
+    } else {
+        print(&report, &name, &rejects);
+    }
+    Ok(if report.cancelled || !report.failed.is_empty() { Outcome::Partial } else { Outcome::Done })
+}
+
+/// Takes inputs in, with a progress bar; Ctrl-C stops after what is already uploaded.
+pub(crate) async fn ingest(
+    node: &Node,
+    inputs: Inputs,
+    name: &IndexName,
+    options: IngestOptions,
+    rejects: Option<&Path>,
+    show_progress: bool,
+) -> Result<IngestReport> {
+    let cancel = Cancel::default();
+    let bar = progress_bar(inputs.bytes(), show_progress);
+    let mut ingest = Ingest::new(&node.repository, &node.catalog, Arc::clone(&node.clock), random())
+        .with_cancel(&cancel)
+        .with_progress({
+            let bar = bar.clone();
+            move |progress| show(&bar, progress)
+        });
+    if let Some(rejects) = rejects {
+        ingest = ingest.with_rejects(Rejects { path: rejects.to_owned(), file: None });
+    }
+    let interrupted = tokio::spawn({
+        let cancel = cancel.clone();
+        async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                eprintln!("stopping: what is uploaded is being committed");
+                cancel.cancel();
+            }
+        }
+    });
+    let report = ingest.run(inputs, name, options).await;
+    interrupted.abort();
+    bar.finish_and_clear();
+    Ok(report.with_context(|| format!("cannot ingest into {name}"))?)
+}
+
+/// The file of refused lines, made when the first comes.
+struct Rejects {
+    path: std::path::PathBuf,
+    file: Option<BufWriter<File>>,
+}
+
+impl std::io::Write for Rejects {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.file.is_none() {
+            if let Some(folder) = self.path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            let file = File::options().create(true).append(true).open(&self.path)?;
+            self.file = Some(BufWriter::new(file));
+        }
+        self.file.as_mut().map_or(Ok(bytes.len()), |file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), std::io::Write::flush)
+    }
+}
+
+/// Where the names of splits come from.
+pub(crate) fn random() -> Random {
+    #[expect(clippy::disallowed_methods, reason = "only the binary draws random names")]
+    Arc::new(|| rand::rng().random())
+}
+
+fn options(config: &Config, given: &args::Ingest) -> Result<IngestOptions> {
+    let mapping = match &given.mapping {
+        Some(path) => {
+            let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            Mapping::from_elasticsearch_bytes(&text).with_context(|| format!("{}", path.display()))?
+        }
+        None => Mapping::dynamic(),
+    };
+    Ok(IngestOptions {
+        format: given.format.parse::<Format>()?,
+        time_field: given.time_field.clone(),
+        mapping,
+        split_bytes: parse_bytes(&given.split_bytes).context("--split-bytes")?,
+        memory_bytes_max: config.memory_bytes_max,
+        threads: given.threads,
+        again: given.again,
+        ..IngestOptions::default()
+    })
+}
+
+fn progress_bar(bytes: u64, show: bool) -> ProgressBar {
+    let target = if show { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(bytes).filter(|bytes| *bytes > 0), target);
+    let shape = if bytes > 0 {
+        "{bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}  {msg}"
+    } else {
+        "{spinner} {bytes}  {bytes_per_sec}  {msg}"
+    };
+    // The shape is a constant; a bar without it still counts.
+    if let Ok(style) = ProgressStyle::with_template(shape) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: &Progress) {
+    bar.set_position(progress.bytes_read);
+    let rejected = if progress.rejected > 0 { format!(", {} refused", progress.rejected) } else { String::new() };
+    bar.set_message(format!("{} documents, {} splits{rejected}", progress.documents, progress.splits));
+}
+
+fn print(report: &IngestReport, name: &IndexName, rejects: &Path) {
+    println!(
+        "{} documents into {name} (version {}): {} in, {} out in {} splits, {:.1} MB/s",
+        report.documents,
+        report.version,
+        show_bytes(report.bytes_in),
+        show_bytes(report.bytes_out),
+        report.splits,
+        report.mb_per_s()
+    );
+    for input in &report.already_ingested {
+        println!("already ingested: {input} (--again takes it in again)");
+    }
+    for input in &report.resumed {
+        println!("went on behind what an earlier run took in: {input}");
+    }
+    for skipped in &report.skipped {
+        eprintln!("skipped {}: {}", skipped.name, skipped.reason);
+    }
+    for failed in &report.failed {
+        eprintln!("could not be read to its end: {}: {}", failed.name, failed.reason);
+    }
+    if report.rejected_total() > 0 {
+        let reasons: Vec<String> = report.rejected.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        eprintln!("{} lines refused ({}): see {}", report.rejected_total(), reasons.join(", "), rejects.display());
+    }
+    if report.cancelled {
+        eprintln!("stopped before the end: run the same command again to go on");
+    }
+}

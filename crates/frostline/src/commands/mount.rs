@@ -1,0 +1,100 @@
+//! `frostline mount` and `frostline unmount`.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use frostline_base::{IndexName, Meter, ReadRanges, Share};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use serde_json::json;
+
+use crate::Outcome;
+use crate::args;
+use crate::config::{Config, parse_bytes, show_bytes};
+use crate::mounts::{Mount, Tier};
+use crate::node::Node;
+use crate::table::print_json;
+
+/// No cache is smaller: a few regions are needed to be of any use.
+const CACHE_BYTES_MIN: u64 = 1 << 20;
+const FOOTERS_IN_FLIGHT: usize = 64;
+
+pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome> {
+    let started = Instant::now();
+    let node = Node::open(config)?;
+    let index = node.index(&given.name).await?;
+    let bytes = index.splits().iter().map(|split| split.object.bytes).sum();
+    let cache_bytes = cache_size(&given.cache, bytes)?;
+    let mount = Mount {
+        index: index.name().clone(),
+        repo: node.repository.url().to_owned(),
+        tier: Tier::Frozen,
+        cache_bytes,
+    };
+    node.mounts().put(&mount)?;
+    let cache = node.cache()?.context("the cache of a mounted index is missing")?;
+    let meter = Meter::default();
+    // Hot footers are what every search of a split starts with.
+    stream::iter(index.splits())
+        .map(|split| {
+            let (cache, meter) = (&cache, &meter);
+            async move {
+                let footer = std::slice::from_ref(&split.footer);
+                cache.read_ranges(&split.object, footer, Share::Footer, meter).await
+            }
+        })
+        .buffer_unordered(FOOTERS_IN_FLIGHT)
+        .try_for_each(|_| async { Ok(()) })
+        .await
+        .context("cannot read the hot footers")?;
+    cache.close().await;
+    let cost = meter.cost();
+    if config.json {
+        let summary = json!({
+            "index": mount.index, "tier": mount.tier, "cache_bytes": cache_bytes, "data_bytes": bytes,
+            "splits": index.splits().len(), "took_ms": started.elapsed().as_millis() as u64,
+            "gets": cost.gets, "bytes": cost.bytes_read,
+        });
+        print_json(&summary)?;
+    } else {
+        println!(
+            "{} is mounted frozen: {} splits, {} of data, {} of cache; {} hot footers ({}) fetched in {:.1} s",
+            mount.index,
+            index.splits().len(),
+            show_bytes(bytes),
+            show_bytes(cache_bytes),
+            index.splits().len(),
+            show_bytes(cost.bytes_read),
+            started.elapsed().as_secs_f64()
+        );
+    }
+    Ok(Outcome::Done)
+}
+
+pub(crate) async fn unmount(config: &Config, name: &str) -> Result<Outcome> {
+    let node = Node::open(config)?;
+    let index: IndexName = name.parse()?;
+    if !node.mounts().remove(&index)? {
+        bail!("{index} is not mounted");
+    }
+    if config.json {
+        print_json(&json!({ "index": index, "unmounted": true }))?;
+    } else {
+        println!("{index} is not mounted any more; its data stays in {}", node.repository.url());
+    }
+    Ok(Outcome::Done)
+}
+
+/// Bytes, or a percentage of the data.
+pub(crate) fn cache_size(text: &str, data_bytes: u64) -> Result<u64> {
+    let bytes = match text.trim().strip_suffix('%') {
+        Some(percent) => {
+            let percent: f64 = percent.trim().parse().with_context(|| format!("{text:?} is not a percentage"))?;
+            if !(percent > 0.0 && percent <= 1_000.0) {
+                bail!("{text:?} is not a percentage above 0");
+            }
+            (data_bytes as f64 * percent / 100.0) as u64
+        }
+        None => parse_bytes(text)?,
+    };
+    Ok(bytes.max(CACHE_BYTES_MIN))
+}

@@ -1,0 +1,180 @@
+//! `frostline search` and `frostline explain`.
+
+use std::io::Read;
+
+use anyhow::{Context, Result};
+use frostline_query::{Response, Search, SearchOptions};
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::args;
+use crate::config::{Config, show_bytes};
+use crate::node::{Node, Opened};
+use crate::table::{Table, print_json, printable};
+
+pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome> {
+    let node = Node::open(config)?;
+    let body = body(&given)?;
+    let opened = node.search(&given.index).await?;
+    let response = answer(&node, &opened, &body, !given.no_result_cache, given.strict).await?;
+    if let Some(cache) = &opened.cache {
+        cache.close().await;
+    }
+    if config.json {
+        print_json(&response)?;
+    } else {
+        print(&response)?;
+    }
+    Ok(if response.is_partial() { Outcome::Partial } else { Outcome::Done })
+}
+
+pub(crate) async fn answer(
+    node: &Node,
+    opened: &Opened,
+    body: &[u8],
+    results: bool,
+    strict: bool,
+) -> Result<Response> {
+    let options = SearchOptions {
+        now_us: node.clock.now_us(),
+        results: if results { Some(node.results()?) } else { None },
+        strict,
+    };
+    Ok(Search::new(&opened.searcher, &opened.index, body, &options)?.run().await?)
+}
+
+pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outcome> {
+    let node = Node::open(config)?;
+    let body = body(&given)?;
+    let opened = node.search(&given.index).await?;
+    let options = SearchOptions { now_us: node.clock.now_us(), results: None, strict: given.strict };
+    let explained = Search::new(&opened.searcher, &opened.index, &body, &options)?.explain()?;
+    if config.json {
+        print_json(&explained)?;
+        return Ok(Outcome::Done);
+    }
+    for plan in &explained.plans {
+        print!("{plan}");
+    }
+    println!(
+        "at most {} of {} splits are opened ({} rows): {} of footers, then dictionaries, postings and columns where they match",
+        explained.splits_opened_max,
+        explained.splits_live,
+        explained.rows_max,
+        show_bytes(explained.footer_bytes)
+    );
+    Ok(Outcome::Done)
+}
+
+/// The Elasticsearch body that the arguments stand for.
+fn body(given: &args::Search) -> Result<Vec<u8>> {
+    match given.body.as_deref() {
+        Some("-") => {
+            let mut text = Vec::new();
+            std::io::stdin().read_to_end(&mut text).context("cannot read standard input")?;
+            return Ok(text);
+        }
+        Some(body) => {
+            return match body.strip_prefix('@') {
+                Some(path) => std::fs::read(path).with_context(|| format!("cannot read {path}")),
+                None => Ok(body.as_bytes().to_vec()),
+            };
+        }
+        None => {}
+    }
+    let mut body = json!({});
+    if let Some(query) = &given.query {
+        body["query"] = json!({ "query_string": { "query": query } });
+    }
+    if let Some(size) = given.size {
+        body["size"] = json!(size);
+    }
+    if let Some(from) = given.from {
+        body["from"] = json!(from);
+    }
+    if !given.sort.is_empty() {
+        let sort = given.sort.iter().map(|key| match key.rsplit_once(':') {
+            Some((field, order @ ("asc" | "desc"))) => json!({ field: { "order": order } }),
+            _ => json!(key),
+        });
+        body["sort"] = sort.collect();
+    }
+    if !given.source.is_empty() {
+        body["_source"] = json!(given.source);
+    }
+    Ok(body.to_string().into_bytes())
+}
+
+fn print(response: &Response) -> Result<()> {
+    for hit in &response.hits.hits {
+        match &hit.source {
+            Some(source) => println!("{}", printable(source.get())),
+            None => println!("{}", hit.id),
+        }
+    }
+    if let Some(aggregations) = &response.aggregations {
+        print_aggregations(aggregations)?;
+    }
+    for failure in &response.shards.failures {
+        let reason = failure.reason.get("reason").and_then(Value::as_str).unwrap_or_default();
+        eprintln!("missing from this answer: {}: {reason}", failure.object);
+    }
+    let cost = &response.cost;
+    let total = response.hits.total.as_ref().map_or(String::new(), |total| {
+        format!("{}{} matches, ", if total.relation == "gte" { "over " } else { "" }, total.value)
+    });
+    eprintln!(
+        "{total}{:.0} ms{}, {} GETs, {} fetched, ${:.7}, {} of {} splits searched ({} pruned by time, {} answered by digest)",
+        cost.took_ms,
+        if cost.simulated { " (simulated store)" } else { "" },
+        cost.gets,
+        show_bytes(cost.bytes),
+        cost.usd,
+        cost.splits.opened,
+        cost.splits.live,
+        cost.splits.pruned_time,
+        cost.splits.answered_digest
+    );
+    Ok(())
+}
+
+/// Aggregations that are one level of buckets as tables, others as JSON.
+fn print_aggregations(aggregations: &Value) -> Result<()> {
+    for (name, aggregation) in aggregations.as_object().into_iter().flatten() {
+        let buckets = aggregation.get("buckets").and_then(Value::as_array);
+        let is_flat = |bucket: &Value| {
+            bucket.as_object().is_some_and(|b| b.values().all(|v| !v.get("buckets").is_some_and(Value::is_array)))
+        };
+        match buckets.filter(|buckets| buckets.iter().all(is_flat)) {
+            Some(buckets) => print_buckets(name, buckets)?,
+            None => println!("{name}: {}", serde_json::to_string_pretty(aggregation)?),
+        }
+    }
+    Ok(())
+}
+
+fn print_buckets(name: &str, buckets: &[Value]) -> Result<()> {
+    let mut metrics: Vec<&String> = Vec::new();
+    for bucket in buckets {
+        for (key, value) in bucket.as_object().into_iter().flatten() {
+            if value.get("value").is_some() && !metrics.contains(&key) {
+                metrics.push(key);
+            }
+        }
+    }
+    let headers: Vec<String> = metrics.iter().map(|metric| format!("{metric}>")).collect();
+    let mut columns = vec![name, "documents>"];
+    columns.extend(headers.iter().map(String::as_str));
+    let mut table = Table::new(&columns);
+    for bucket in buckets {
+        let key = bucket.get("key_as_string").or_else(|| bucket.get("key")).unwrap_or(&Value::Null);
+        let mut row = vec![printable(&text(key)), text(bucket.get("doc_count").unwrap_or(&Value::Null))];
+        row.extend(metrics.iter().map(|metric| text(&bucket[metric.as_str()]["value"])));
+        table.row(row);
+    }
+    table.print()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

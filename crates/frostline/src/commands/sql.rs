@@ -1,0 +1,81 @@
+//! `frostline sql`.
+
+use anyhow::Result;
+use frostline_query::{Sql, SqlAnswer, json_value};
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::config::{Config, show_bytes};
+use crate::node::Node;
+use crate::table::{Table, print_json, printable};
+
+pub(crate) async fn run(config: &Config, query: &str) -> Result<Outcome> {
+    let node = Node::open(config)?;
+    let mut indices = Vec::new();
+    let mut mounted = false;
+    for name in Sql::tables(query)? {
+        let index = node.index(&name).await?;
+        mounted |= node.mounts().find(index.name())?.is_some();
+        indices.push(index);
+    }
+    let cache = if mounted { node.cache()? } else { None };
+    let searcher = node.searcher(cache.as_ref());
+    let answer = Sql::new(&searcher, &indices)?.run(query).await?;
+    if let Some(cache) = &cache {
+        cache.close().await;
+    }
+    let rows = rows(&answer)?;
+    if config.json {
+        let columns: Vec<Value> = answer
+            .schema
+            .fields()
+            .iter()
+            .map(|field| json!({ "name": field.name(), "type": field.data_type().to_string() }))
+            .collect();
+        print_json(&json!({ "columns": columns, "rows": rows, "cost": answer.cost }))?;
+    } else {
+        print(&answer, &rows)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn rows(answer: &SqlAnswer) -> Result<Vec<Vec<Value>>> {
+    let mut rows = Vec::new();
+    for batch in &answer.batches {
+        for at in 0..batch.num_rows() {
+            let row = batch.columns().iter().map(|column| json_value(column, at));
+            rows.push(row.collect::<frostline_query::Result<Vec<Value>>>()?);
+        }
+    }
+    Ok(rows)
+}
+
+fn print(answer: &SqlAnswer, rows: &[Vec<Value>]) -> Result<()> {
+    let names: Vec<String> = answer
+        .schema
+        .fields()
+        .iter()
+        .map(|field| if field.data_type().is_numeric() { format!("{}>", field.name()) } else { field.name().clone() })
+        .collect();
+    let mut table = Table::new(&names.iter().map(String::as_str).collect::<Vec<&str>>());
+    for row in rows {
+        let cells = row.iter().map(|value| match value {
+            Value::Null => String::new(),
+            Value::String(text) => printable(text),
+            other => other.to_string(),
+        });
+        table.row(cells.collect());
+    }
+    table.print()?;
+    let cost = &answer.cost;
+    eprintln!(
+        "{} rows, {:.0} ms{}, {} GETs, {} fetched, ${:.7}",
+        rows.len(),
+        cost.took_ms,
+        if cost.simulated { " (simulated store)" } else { "" },
+        cost.gets,
+        show_bytes(cost.bytes),
+        cost.usd
+    );
+    Ok(())
+}
