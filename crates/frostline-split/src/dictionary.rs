@@ -304,7 +304,7 @@ fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-fn unpack_block(bytes: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn unpack_block(bytes: &[u8]) -> Result<Vec<u8>> {
     match bytes.split_first() {
         Some((&BLOCK_PLAIN, raw)) => Ok(raw.to_vec()),
         Some((&BLOCK_ZSTD, packed)) => zstd::bulk::decompress(packed, BLOCK_RAW_BYTES_MAX)

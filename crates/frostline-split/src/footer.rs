@@ -207,7 +207,7 @@ pub(crate) fn unpack(packed: &[u8], raw_bytes: usize) -> Result<Vec<u8>> {
         .ok_or_else(|| Error::corrupt("a part of a hot footer cannot be unpacked"))
 }
 
-fn decode_body(cursor: &mut Cursor<'_>, digest: Vec<u8>, digest_raw_bytes: u32) -> Result<Footer> {
+pub(crate) fn decode_body(cursor: &mut Cursor<'_>, digest: Vec<u8>, digest_raw_bytes: u32) -> Result<Footer> {
     let rows = cursor.varint_u32()?;
     let rows_without_time = cursor.varint_u32()?;
     if rows_without_time > rows {

@@ -2,30 +2,81 @@
 //! bytes must give a value or an error.
 
 use bytes::Bytes;
+use frostline_base::{Result, TimeRange};
+use roaring::RoaringBitmap;
 
 use crate::bytes_codec::{Cursor, checksum};
 use crate::columns::{ColumnRead, TextAs};
 use crate::dictionary::{Dictionary, KeyRange};
 use crate::digest::Digest;
-use crate::footer::{Chunk, ColumnKind, Footer, Page};
+use crate::footer::{Chunk, ColumnKind, Footer, Page, decode_body};
 use crate::mapping::ValueType;
+use crate::postings::Postings;
+use crate::reader::Split;
+
+/// Rows of the split that postings and dictionary entries are read for.
+const ROWS: u32 = 1 << 20;
 
 /// A hot footer whose checksum matched.
 pub fn hot_footer(bytes: &[u8]) {
-    let _ = Footer::decode_checked(bytes);
+    if let Ok(footer) = Footer::decode_checked(bytes) {
+        let _ = Split::from_footer(footer).digest();
+    }
+}
+
+/// The unpacked body of a hot footer, and then whatever an open split answers without reading.
+pub fn footer_body(bytes: &[u8]) {
+    let Ok(footer) = decode_body(&mut Cursor::new(bytes), Vec::new(), 0) else { return };
+    let split = Split::from_footer(footer);
+    for field in split.fields() {
+        let _ = split.exists(field.number).map(|rows| rows.count(split.rows()));
+        assert!(split.readings(&field.path).count() > 0);
+    }
+    let hour_us = 3_600_000_000;
+    for range in split.times().map(|(first, _)| [first, first.saturating_add(hour_us)]).into_iter().flatten()
+    {
+        split.rows_in_time(TimeRange { start_us: range, end_us: range.saturating_add(hour_us) });
+    }
+    for dictionary in [split.text(), split.exact()] {
+        let blocks = dictionary.blocks(&KeyRange::all());
+        assert_eq!(blocks.len(), dictionary.blocks_count());
+        dictionary.blocks(&KeyRange::token("found"));
+        dictionary.ranges();
+    }
+    // What a column needs grows with the split's rows, which nobody has checked.
+    let first_and_last: RoaringBitmap = split.rows().checked_sub(1).into_iter().chain([0]).collect();
+    for name in split.column_names() {
+        split.column_range(name);
+        for rows in [None, Some(&first_and_last)] {
+            let _ = split.columns(&[name], rows, TextAs::Dictionary).map(|read| read.ranges().len());
+        }
+    }
 }
 
 /// The raw bytes of a dictionary block.
 pub fn dictionary_block(bytes: &[u8]) {
-    // Three empty numbers and no block: a dictionary whose postings are empty.
-    if let Ok(dictionary) = Dictionary::decode(&mut Cursor::new(&[0, 0, 0, 0]), 1 << 20) {
-        let _ = dictionary.scan_raw(bytes, &KeyRange::all(), &mut |_, _| {});
+    // No block, and a mebibyte of postings for its entries to point into.
+    let Ok(dictionary) = Dictionary::decode(&mut Cursor::new(&[0, 0x80, 0x80, 0x40, 0, 0]), ROWS) else {
+        return;
+    };
+    let some = KeyRange::between(b"f".to_vec(), Some(b"t".to_vec()));
+    for keys in [KeyRange::all(), some] {
+        let _ = dictionary.scan_raw(bytes, &keys, &mut |key, postings| {
+            assert!(keys.contains(key));
+            match postings {
+                Postings::Rows(rows) => assert!(rows.max().is_none_or(|max| max < ROWS)),
+                Postings::Stored { range, .. } => assert!(range.start <= range.end && range.end <= 1 << 20),
+                Postings::All => {}
+            }
+        });
     }
 }
 
 /// A stored postings list whose checksum matched.
 pub fn postings(bytes: &[u8]) {
-    let _ = crate::postings::decode_checked(Cursor::new(bytes), 1 << 20);
+    if let Ok(rows) = crate::postings::decode_checked(Cursor::new(bytes), ROWS) {
+        assert!(rows.max().is_none_or(|max| max < ROWS));
+    }
 }
 
 /// An unpacked digest.
@@ -35,22 +86,44 @@ pub fn digest(bytes: &[u8]) {
     }
 }
 
-/// One page of a column of the type that the first byte names, read as all its rows.
-pub fn column_page(bytes: &[u8]) {
-    let Some((first, page)) = bytes.split_first() else { return };
-    let ty = ValueType::ALL[usize::from(*first) % ValueType::ALL.len()];
-    let list = *first >= 128;
-    let (length, sum) = (page.len() as u32, checksum(page));
+/// The pages of a column: a byte that names its type, one that says of how many rows, the length of the
+/// dictionary page (two bytes, little-endian, zero for none), that page, a data page. Whether they are
+/// such a column.
+pub fn column_page(bytes: &[u8]) -> bool {
+    let Some(([first, rows, low, high], pages)) = bytes.split_first_chunk::<4>() else { return false };
+    let dictionary = usize::from(u16::from_le_bytes([*low, *high]));
+    let Some((dictionary, page)) = pages.split_at_checked(dictionary) else { return false };
+    if page.is_empty() || *rows == 0 {
+        return false;
+    }
+    let (kind, rows) = (column_kind(*first), u32::from(*rows));
+    let described = |page: &[u8], rows| Page { bytes: page.len() as u32, rows, checksum: checksum(page) };
     let chunk = Chunk {
         name: "c".to_owned(),
-        kind: ColumnKind::Field { field: 0, ty, list },
+        kind,
         offset: 4,
-        dictionary: None,
-        pages: vec![Page { bytes: length.max(1), rows: 100, checksum: sum }],
+        dictionary: (!dictionary.is_empty()).then(|| described(dictionary, 0)),
+        pages: vec![described(page, rows)],
         bounds: Vec::new(),
     };
-    if let Ok(read) = ColumnRead::new(&[&chunk], 100, None, TextAs::Plain) {
-        let _ = read.decode(vec![Bytes::copy_from_slice(page)]);
+    let thirds: RoaringBitmap = (0..rows).step_by(3).collect();
+    let read = |wanted: Option<&RoaringBitmap>, text_as| -> Result<()> {
+        let read = ColumnRead::new(&[&chunk], rows, wanted, text_as)?;
+        read.decode(vec![Bytes::copy_from_slice(pages)]).map(drop)
+    };
+    let whole = read(None, TextAs::Plain).is_ok();
+    let _ = read(Some(&thirds), TextAs::Dictionary);
+    whole
+}
+
+fn column_kind(byte: u8) -> ColumnKind {
+    match usize::from(byte & 0x7f) {
+        number if number < ValueType::ALL.len() => {
+            ColumnKind::Field { field: 0, ty: ValueType::ALL[number], list: byte >= 0x80 }
+        }
+        6 => ColumnKind::Time,
+        7 => ColumnKind::Dynamic,
+        _ => ColumnKind::Source,
     }
 }
 

@@ -36,11 +36,14 @@ impl Split {
     /// Opens a split by its hot footer. `Corrupt` where a byte is not what was written, `Invalid`
     /// where the format's version is not known.
     pub fn open(hot_footer: &[u8]) -> Result<Split> {
-        let footer = Footer::decode(hot_footer)?;
+        Footer::decode(hot_footer).map(Split::from_footer)
+    }
+
+    pub(crate) fn from_footer(footer: Footer) -> Split {
         let columns = footer.chunks.iter().enumerate().map(|(n, chunk)| (chunk.name.clone(), n)).collect();
         let fields =
             footer.fields.iter().map(|field| ((field.path.clone(), field.ty), field.number)).collect();
-        Ok(Split { footer, columns, fields })
+        Split { footer, columns, fields }
     }
 
     /// How many rows there are, numbered from zero in order of time, those without time last.
