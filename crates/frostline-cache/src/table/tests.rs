@@ -136,3 +136,20 @@ proptest! {
         let _ = decode_table(&tail);
     }
 }
+
+/// What the fuzz target of tables starts from: all records of a table, behind a byte that says where to
+/// part them. `FROSTLINE_BLESS=1` writes it to `fuzz/seeds`.
+#[test]
+fn a_seed_is_records() {
+    let directory = TempDir::new().unwrap();
+    let (file, lengths) = three_frames(&directory);
+    let bytes = file.read();
+    let frames: Vec<&[u8]> = lengths[..3].iter().map(|at| frame_at(&bytes, *at).unwrap()).collect();
+    let seed = [&[frames[0].len() as u8], frames.concat().as_slice()].concat();
+    assert_eq!(decode_records(&seed[1..], LAYOUT).map(|records| records.len()), Some(7));
+    if std::env::var_os("FROSTLINE_BLESS").is_some() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/cache_table");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("three-frames"), seed).unwrap();
+    }
+}
