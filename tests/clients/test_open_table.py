@@ -1,0 +1,118 @@
+"""Other tools open an index as what it is: a Delta table of Parquet files."""
+
+import json
+from collections import Counter
+
+import duckdb
+import polars
+import pyarrow.compute
+import pytest
+from deltalake import DeltaTable
+
+from oracle import canonical
+
+FIELD = "response__long"
+
+
+@pytest.fixture(scope="module")
+def table(weblogs):
+    return DeltaTable(str(weblogs.frostline.repo / "weblogs"))
+
+
+@pytest.fixture(scope="module")
+def expected(weblogs):
+    """What every reader must find: documents, times in microseconds and values of one field."""
+    rows = weblogs.oracle.rows("SELECT source, us FROM docs")
+    documents = [json.loads(source) for source, _ in rows]
+    return Facts(
+        Counter(canonical(document) for document in documents),
+        Counter(us for _, us in rows),
+        Counter(document.get("response") for document in documents),
+    )
+
+
+class Facts:
+    """The rows of an index, as counts of each value."""
+
+    def __init__(self, documents, times, responses):
+        self.documents, self.times, self.responses = documents, times, responses
+
+    def check(self, sources, times, responses):
+        found = [source if isinstance(source, (bytes, str)) else bytes(source) for source in sources]
+        assert Counter(canonical(json.loads(source)) for source in found) == self.documents
+        assert Counter(microseconds(time) for time in times) == self.times
+        assert Counter(responses) == self.responses
+
+
+def microseconds(time):
+    past = time.replace(tzinfo=None) - time.min.replace(year=1970)
+    return (past.days * 86_400 + past.seconds) * 1_000_000 + past.microseconds
+
+
+def test_deltalake_reads_rows_and_schema(table, expected):
+    rows = table.to_pyarrow_table(columns=["_source", "_timestamp", FIELD])
+    expected.check(rows["_source"].to_pylist(), rows["_timestamp"].to_pylist(), rows[FIELD].to_pylist())
+    kinds = {field.name: str(field.type.type) for field in table.schema().fields if hasattr(field.type, "type")}
+    assert (kinds["_timestamp"], kinds["_source"], kinds[FIELD]) == ("timestamp", "binary", "long")
+
+
+def test_deltalake_skips_files_by_time(table):
+    day = pyarrow.compute.field("_timestamp")
+    instant = pyarrow.scalar(1_431_993_600_000_000, pyarrow.timestamp("us", "UTC"))
+    dataset = table.to_pyarrow_dataset()
+    early, all_files = list(dataset.get_fragments(filter=day < instant)), list(dataset.get_fragments())
+    assert 0 < len(early) < len(all_files)
+    assert dataset.count_rows(filter=day < instant) + dataset.count_rows(filter=day >= instant) == 10_000
+
+
+def test_deltalake_lists_the_live_files_and_history(table, weblogs):
+    shown = weblogs.frostline.ok("index", "show", "weblogs")["summary"]
+    assert len(table.file_uris()) == shown["splits"] > 1
+    assert table.version() == shown["version"]
+    assert table.history()
+
+
+def test_duckdb_reads_the_files(table, expected):
+    query = f'SELECT _source, _timestamp AT TIME ZONE \'UTC\', "{FIELD}" FROM read_parquet(?, union_by_name = true)'
+    rows = duckdb.execute(query, [table.file_uris()]).fetchall()
+    expected.check(*zip(*rows))
+
+
+def test_a_parquet_reader_does_not_see_the_index(table):
+    """The index lies between the row group and the Parquet footer."""
+    for file in table.file_uris():
+        groups, rows = duckdb.execute("SELECT num_row_groups, num_rows FROM parquet_file_metadata(?)", [file]).fetchone()
+        assert groups == 1
+        assert duckdb.execute("SELECT count(*) FROM read_parquet(?)", [file]).fetchone() == (rows,)
+
+
+def test_duckdb_queries_the_table_through_arrow(table, weblogs):
+    rows = table.to_pyarrow_table(columns=[FIELD, "bytes__long"])
+    database = duckdb.connect()
+    database.register("found", rows)
+    ours = database.execute(f'SELECT "{FIELD}", count(*), sum(bytes__long) FROM found GROUP BY 1 ORDER BY 1').fetchall()
+    theirs = weblogs.frostline.sql('SELECT "response", count(*), sum("bytes") FROM weblogs GROUP BY 1 ORDER BY 1')
+    assert [list(row) for row in ours] == theirs
+
+
+def test_polars_scans_the_table(table, expected):
+    rows = polars.scan_delta(table.table_uri).select("_source", "_timestamp", FIELD).collect()
+    expected.check(rows["_source"].to_list(), rows["_timestamp"].to_list(), rows[FIELD].to_list())
+
+
+def test_polars_reads_one_file(table):
+    rows = polars.concat([polars.read_parquet(file, columns=["_timestamp"]) for file in table.file_uris()])
+    assert rows.height == 10_000
+    assert all(polars.read_parquet(file)["_timestamp"].is_sorted() for file in table.file_uris())
+
+
+def test_hard_types_are_read_by_all(mixed):
+    """Lists, several readings of one field, columns beyond ASCII names."""
+    table = DeltaTable(str(mixed.frostline.repo / "mixed"))
+    rows = table.to_pyarrow_table()
+    assert rows.num_rows == polars.scan_delta(table.table_uri).collect().height == mixed.oracle.count("true")
+    query = "SELECT count(status__long), count(status__double), count(status__text), sum(len(tags__text_list)) FROM read_parquet(?, union_by_name = true)"
+    found = duckdb.execute(query, [table.file_uris()]).fetchone()
+    sql = "SELECT count(*) FILTER (kind = 'long'), count(*) FILTER (kind = 'double'), count(*) FILTER (kind = 'text') FROM vals WHERE field = 'status'"
+    tags = "SELECT sum(c) FROM (SELECT count(*) AS c FROM vals WHERE field = 'tags' GROUP BY doc HAVING c > 1)"
+    assert found == (*mixed.oracle.rows(sql)[0], *mixed.oracle.rows(tags)[0])
