@@ -14,6 +14,8 @@ mod actions;
 mod catalog;
 mod checkpoint;
 mod commit;
+#[doc(hidden)]
+pub mod fuzzing;
 mod history;
 mod index;
 mod log;

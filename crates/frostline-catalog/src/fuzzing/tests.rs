@@ -1,0 +1,43 @@
+use frostline_split::Mapping;
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{Faulty, adding, catalog, entry, name};
+use crate::{Change, Settings};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn any_bytes_pass_every_door(bytes: Vec<u8>) {
+        commits(&bytes);
+        checkpoint(&bytes);
+    }
+}
+
+/// A log of three commits, and its checkpoint. What the fuzz targets start from; `FROSTLINE_BLESS=1` writes
+/// them to `fuzz/seeds`.
+#[tokio::test]
+async fn seeds_are_a_log() {
+    let store = Faulty::sound();
+    let settings = Settings { checkpoint_commits: 2, ..Settings::default() };
+    let index = catalog(&store).create(&name("logs"), Mapping::dynamic(), settings).await.unwrap();
+    let index = index.commit(adding(index.name(), [1, 2])).await.unwrap();
+    let remove = vec![entry(index.name(), 2).id];
+    index.commit(Change { remove, progress: vec![("s".to_owned(), 5)], ..Change::default() }).await.unwrap();
+    let mut log = Vec::new();
+    for version in 0..3 {
+        log.extend_from_slice(&store.read(&format!("logs/_delta_log/{version:020}.json")).await);
+        log.push(b'\n');
+    }
+    let checkpoint = store.read("logs/_delta_log/00000000000000000002.checkpoint.parquet").await;
+    commits(log.trim_ascii_end());
+    super::checkpoint(&checkpoint);
+    if std::env::var_os("FROSTLINE_BLESS").is_some() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
+        for (target, seed) in [("catalog_commit", log.trim_ascii_end()), ("catalog_checkpoint", &checkpoint)]
+        {
+            std::fs::create_dir_all(folder.join(target)).unwrap();
+            std::fs::write(folder.join(target).join("three-versions"), seed).unwrap();
+        }
+    }
+}
