@@ -6,9 +6,11 @@ mod demo;
 mod index;
 mod ingest;
 mod mount;
+mod report;
 mod search;
 mod sql;
 mod study;
+mod trial;
 mod vacuum;
 
 use anyhow::Result;
@@ -30,7 +32,8 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         Command::Cache(Cache::Stats) => cache::stats(&config),
         Command::Cache(Cache::Clear) => cache::clear(&config).await,
         Command::Vacuum(given) => vacuum::run(&config, given).await,
-        Command::Demo(_) | Command::Bench(Bench::Tiers(_)) => anyhow::bail!("being built"),
+        Command::Demo(given) => demo::run(&config, given).await,
+        Command::Bench(Bench::Tiers(given)) => bench::tiers(&config, given).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "frostline", &mut std::io::stdout());
             Ok(Outcome::Done)

@@ -1,1 +1,349 @@
-//! `frostline demo`.
+//! `frostline demo`: the whole way from log lines to answers, on data that every machine has.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use frostline_base::IndexName;
+use frostline_ingest::{Generator, IngestOptions, IngestReport, Input, Inputs};
+use frostline_query::Response;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::args;
+use crate::commands::report::{Cell, show_ms};
+use crate::commands::study::{DASHBOARD, INDEX, PUBLISHED, Study, Tier, simulated};
+use crate::commands::trial::{Place, Process, Run, Sample, Start, memory_bytes_peak};
+use crate::commands::{ingest, mount};
+use crate::config::{Config, show_bytes};
+use crate::node::Node;
+use crate::table::{Table, print_json, printable};
+
+const PROFILE: &str = "measured";
+const CACHE: &str = "5%";
+/// A demonstration does not read a whole journal.
+const SYSTEM_LOGS_BYTES_MAX: u64 = 64 << 20;
+const HITS: usize = 3;
+const HIT_CHARACTERS_MAX: usize = 150;
+
+pub(crate) async fn run(config: &Config, given: args::Demo) -> Result<Outcome> {
+    let study = Study::new(given.documents, given.seed);
+    if given.only_generate {
+        return generate(&study);
+    }
+    let started = Instant::now();
+    let demo = Demo::new(config, study, given.keep.as_deref())?;
+    let took_in = demo.take_in(Input::generated(demo.study.generator.clone()), INDEX).await?;
+    demo.say(&generated(&took_in))?;
+    // Stopped from here on, nothing is being written that would outlive the directory.
+    tokio::select! {
+        shown = demo.show(&took_in, started) => shown,
+        stopped = tokio::signal::ctrl_c() => {
+            stopped?;
+            bail!("stopped")
+        }
+    }
+}
+
+/// Writes the documents as lines.
+fn generate(study: &Study) -> Result<Outcome> {
+    let mut out = std::io::BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
+    std::io::copy(&mut Generator::new(study.generator.clone()), &mut out)?;
+    out.flush()?;
+    Ok(Outcome::Done)
+}
+
+struct Demo {
+    study: Study,
+    place: Place,
+    /// The repository as the directory it is: taking in does not wait for uploads.
+    plain: Config,
+    /// The same behind the simulated store.
+    cloud: Config,
+}
+
+/// Logs of this machine, taken in and asked.
+#[derive(Serialize)]
+struct RealInput {
+    what: String,
+    index: &'static str,
+    documents: u64,
+    bytes_in: u64,
+    refused: u64,
+    query: &'static str,
+    source: String,
+    matches: u64,
+    hits: Vec<String>,
+    cost: Sample,
+}
+
+impl Demo {
+    fn new(config: &Config, study: Study, keep: Option<&Path>) -> Result<Demo> {
+        let place = Place::new(keep, "demo")?;
+        let (repository, data) = (place.folder.join("repository"), place.folder.join("near"));
+        let plain = config.at(&repository.display().to_string(), &data);
+        let cloud = config.at(&simulated(&repository, PROFILE, study.generator.seed), &data);
+        Ok(Demo { study, place, plain, cloud })
+    }
+
+    async fn take_in(&self, input: Input, index: &str) -> Result<IngestReport> {
+        self.take_in_all(Inputs::of(input), index).await
+    }
+
+    async fn take_in_all(&self, inputs: Inputs, index: &str) -> Result<IngestReport> {
+        let node = Node::open_with(&self.plain, true)?;
+        let name: IndexName = index.parse()?;
+        let options =
+            IngestOptions { memory_bytes_max: self.plain.memory_bytes_max, ..IngestOptions::default() };
+        let rejects = self.place.folder.join(format!("{index}.rejects.ndjson"));
+        let report = ingest::ingest(&node, inputs, &name, options, Some(&rejects), true).await?;
+        if report.cancelled {
+            bail!("stopped");
+        }
+        Ok(report)
+    }
+
+    async fn show(&self, took_in: &IngestReport, started: Instant) -> Result<Outcome> {
+        let mounted = self.mount().await?;
+        let run = Run::of(&self.cloud, &self.study, Start::Dropped).await?;
+        let cells: Vec<Cell> = run
+            .samples
+            .iter()
+            .filter_map(|(row, sample)| Cell::of(*row, Tier::Frozen5, vec![*sample]))
+            .collect();
+        self.say_study(&run, &cells)?;
+        let mut real = Vec::new();
+        for asked in [self.git_history().await, self.system_logs().await] {
+            match asked {
+                Ok(input) => {
+                    self.say_real(&input)?;
+                    real.push(input);
+                }
+                Err(error) => eprintln!("left out: {error:#}"),
+            }
+        }
+        let (total_s, memory) = (started.elapsed().as_secs_f64(), memory_bytes_peak());
+        if self.plain.json {
+            print_json(&json!({
+                "documents": self.study.generator.documents, "seed": self.study.generator.seed,
+                "store": { "simulated": true, "profile": PROFILE, "url": self.cloud.repo()? },
+                "ingest": took_in, "mount": mounted, "cells": cells, "catalog": run.catalog,
+                "published": PUBLISHED, "real_inputs": real, "total_s": total_s, "memory_bytes_peak": memory,
+            }))?;
+        } else {
+            self.say_next(total_s, memory)?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    async fn mount(&self) -> Result<Value> {
+        let node = Node::open(&self.cloud)?;
+        let mounted = mount::register(&node, INDEX, CACHE).await?;
+        let sample = Sample {
+            ms: mounted.took.as_micros() as f64 / 1e3,
+            gets: node.repository.meter().cost().gets,
+            bytes_fetched: node.repository.meter().cost().bytes_read,
+            bytes_used: mounted.cost.bytes_used,
+        };
+        self.say(&format!(
+            "Mounted frozen: {} splits, {} in the store, a cache of {} ({CACHE}); {}, {} GETs, {} fetched.",
+            mounted.splits,
+            show_bytes(mounted.data_bytes),
+            show_bytes(mounted.mount.cache_bytes),
+            show_ms(sample.ms),
+            sample.gets,
+            show_bytes(sample.bytes_fetched)
+        ))?;
+        Ok(json!({
+            "splits": mounted.splits, "data_bytes": mounted.data_bytes, "cache_bytes": mounted.mount.cache_bytes,
+            "cost": sample,
+        }))
+    }
+
+    fn say_study(&self, run: &Run, cells: &[Cell]) -> Result<()> {
+        if self.plain.json {
+            return Ok(());
+        }
+        let needle = self.study.needle();
+        println!();
+        if let Some(needle) = &needle {
+            println!("The needle: {}:{}, {} documents.", needle.field, needle.value, needle.hits);
+        }
+        println!("The dashboard: {DASHBOARD}.\n");
+        let mut table =
+            Table::new(&["frozen, 5 % cache", "published>", "here>", "GETs>", "fetched>", "used>"]);
+        for cell in cells {
+            table.row(vec![
+                cell.row.name().to_owned(),
+                cell.published_ms.map_or("–".to_owned(), show_ms),
+                show_ms(cell.median.ms),
+                cell.median.gets.to_string(),
+                show_bytes(cell.median.bytes_fetched),
+                show_bytes(cell.median.bytes_used),
+            ]);
+        }
+        table.print()?;
+        println!();
+        println!("Published: {PUBLISHED}.");
+        println!(
+            "Here: {} generated documents on this machine. Other data, other hardware: the columns show the shape, not who is faster.",
+            self.study.generator.documents
+        );
+        println!(
+            "The store is simulated (profile {PROFILE}, seed {}): its waiting is made up, GETs and bytes are real.",
+            self.study.generator.seed
+        );
+        println!(
+            "First: region cache, partial answers and open splits dropped, objects made anew as in a restarted process; {} and {} GETs",
+            run.catalog[0].gets, run.catalog[1].gets
+        );
+        println!(
+            "of the two are for the catalog. The operating system's own cache only hides the directory below the simulated store."
+        );
+        Ok(())
+    }
+
+    async fn git_history(&self) -> Result<RealInput> {
+        const INDEX: &str = "git-history";
+        let input = Input::git_log(Path::new(".")).context("the git history of this directory")?;
+        let what = "this clone's git history, a document for each commit and file".to_owned();
+        let report = self.take_in(input, INDEX).await?;
+        self.ask(what, INDEX, &report, "added:>100", &["path", "added", "subject"]).await
+    }
+
+    async fn system_logs(&self) -> Result<RealInput> {
+        const INDEX: &str = "system-logs";
+        let mut inputs = Inputs::from_arguments(&[PathBuf::from("/var/log")])?;
+        let files = inputs.inputs.len();
+        let mut bytes = 0;
+        inputs.inputs.retain(|input| {
+            let fits = bytes + input.bytes().unwrap_or(0) <= SYSTEM_LOGS_BYTES_MAX;
+            bytes += if fits { input.bytes().unwrap_or(0) } else { 0 };
+            fits
+        });
+        if inputs.inputs.is_empty() {
+            bail!("/var/log holds nothing that can be read");
+        }
+        let what = format!("/var/log, {} of {files} files", inputs.inputs.len());
+        let report = self.take_in_all(inputs, INDEX).await?;
+        self.ask(what, INDEX, &report, "error OR failed OR warning", &["@timestamp", "message"]).await
+    }
+
+    /// Asks an index that is not mounted: straight from the simulated store.
+    async fn ask(
+        &self,
+        what: String,
+        index: &'static str,
+        report: &IngestReport,
+        query: &'static str,
+        source: &[&'static str],
+    ) -> Result<RealInput> {
+        let query_string = json!({ "query_string": { "query": query } });
+        let body =
+            json!({ "query": query_string, "size": HITS, "_source": source, "track_total_hits": true });
+        let (process, catalog) = Process::start(&self.cloud, index).await?;
+        let (sample, answers) = process.ask(&[body.to_string()], false).await?;
+        process.end().await;
+        let answer = answers.first().context("a search gave no answer")?;
+        Ok(RealInput {
+            what,
+            index,
+            documents: report.documents,
+            bytes_in: report.bytes_in,
+            refused: report.rejected_total(),
+            query,
+            source: source.join(","),
+            matches: answer.hits.total.as_ref().map_or(0, |total| total.value),
+            hits: shown_hits(answer),
+            cost: catalog.then(sample),
+        })
+    }
+
+    fn say_real(&self, input: &RealInput) -> Result<()> {
+        self.say(&format!(
+            "\nReal input: {}: {} documents ({}).\n  frostline search --index {} --size {HITS} --source {} '{}'\n  {} matches, {}, {} GETs, {} fetched",
+            input.what,
+            input.documents,
+            show_bytes(input.bytes_in),
+            input.index,
+            input.source,
+            input.query,
+            input.matches,
+            show_ms(input.cost.ms),
+            input.cost.gets,
+            show_bytes(input.cost.bytes_fetched)
+        ))?;
+        input.hits.iter().try_for_each(|hit| self.say(&format!("    {hit}")))
+    }
+
+    fn say_next(&self, total_s: f64, memory: Option<u64>) -> Result<()> {
+        if self.place.is_kept() {
+            let (repo, near) = (self.cloud.repo()?, self.place.folder.join("near"));
+            println!("\nKept. Ask it yourself:");
+            println!(
+                "  frostline search --repo '{repo}' --data '{}' --index {INDEX} 'response:404 AND geo.country:IS'",
+                near.display()
+            );
+        }
+        println!("\nYour own logs, in a bucket or a directory:");
+        println!("  frostline ingest --repo s3://BUCKET/logs --index web /var/log/nginx");
+        println!("  frostline mount  --repo s3://BUCKET/logs web --cache 5%");
+        println!(
+            "  frostline search --repo s3://BUCKET/logs --index web 'response:404 AND clientip:10.0.0.0/8'"
+        );
+        let memory = memory.map_or("unknown".to_owned(), show_bytes);
+        println!("\n{total_s:.1} s in all, peak memory {memory}.");
+        Ok(())
+    }
+
+    fn say(&self, text: &str) -> Result<()> {
+        if !self.plain.json {
+            writeln!(std::io::stdout(), "{text}")?;
+        }
+        Ok(())
+    }
+}
+
+fn generated(report: &IngestReport) -> String {
+    if report.documents == 0 && !report.already_ingested.is_empty() {
+        return "The documents are there from an earlier run.".to_owned();
+    }
+    format!(
+        "Generated and took in {} documents of web server logs in {:.1} s: {} in, {} in {} splits out ({:.0} % of it index), {:.1} MB/s with {} threads.\n\
+         The repository is a directory; taking in wrote to it directly, so that it did not wait for simulated uploads.",
+        report.documents,
+        report.took_us as f64 / 1e6,
+        show_bytes(report.bytes_in),
+        show_bytes(report.bytes_out),
+        report.splits,
+        100.0 * report.index_bytes as f64 / report.bytes_out.max(1) as f64,
+        report.mb_per_s(),
+        report.threads
+    )
+}
+
+fn shown_hits(answer: &Response) -> Vec<String> {
+    let sources = answer.hits.hits.iter().filter_map(|hit| hit.source.as_ref());
+    sources.map(|source| shortened(&printable(source.get()))).collect()
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(HIT_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_hits_are_cut_between_characters() {
+        assert_eq!(shortened("short"), "short");
+        let long = "é".repeat(HIT_CHARACTERS_MAX + 1);
+        assert_eq!(shortened(&long), format!("{}…", "é".repeat(HIT_CHARACTERS_MAX)));
+    }
+}

@@ -1,9 +1,9 @@
 //! `frostline mount` and `frostline unmount`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use frostline_base::{IndexName, Meter, ReadRanges, Share};
+use frostline_base::{Cost, IndexName, Meter, ReadRanges, Share};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::json;
 
@@ -19,21 +19,54 @@ const CACHE_BYTES_MIN: u64 = 1 << 20;
 const FOOTERS_IN_FLIGHT: usize = 64;
 
 pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome> {
-    let started = Instant::now();
     let node = Node::open(config)?;
-    let index = node.index(&given.name).await?;
-    let bytes = index.splits().iter().map(|split| split.object.bytes).sum();
-    let cache_bytes = cache_size(&given.cache, bytes)?;
+    let Mounted { mount, splits, data_bytes, cost, took } =
+        register(&node, &given.name, &given.cache).await?;
+    if config.json {
+        let summary = json!({
+            "index": mount.index, "tier": mount.tier, "cache_bytes": mount.cache_bytes,
+            "data_bytes": data_bytes, "splits": splits, "took_ms": took.as_millis() as u64,
+            "gets": cost.gets, "bytes": cost.bytes_read,
+        });
+        print_json(&summary)?;
+    } else {
+        println!(
+            "{} is mounted frozen: {} splits, {} of data, {} of cache; {} hot footers ({}) fetched in {:.1} s",
+            mount.index,
+            splits,
+            show_bytes(data_bytes),
+            show_bytes(mount.cache_bytes),
+            splits,
+            show_bytes(cost.bytes_read),
+            took.as_secs_f64()
+        );
+    }
+    Ok(Outcome::Done)
+}
+
+/// A mount and what it took.
+pub(crate) struct Mounted {
+    pub(crate) mount: Mount,
+    pub(crate) splits: usize,
+    pub(crate) data_bytes: u64,
+    pub(crate) cost: Cost,
+    pub(crate) took: Duration,
+}
+
+/// Registers the index on this node and fetches its hot footers, which are what every search starts with.
+pub(crate) async fn register(node: &Node, name: &str, size: &str) -> Result<Mounted> {
+    let started = Instant::now();
+    let index = node.index(name).await?;
+    let data_bytes = index.splits().iter().map(|split| split.object.bytes).sum();
     let mount = Mount {
         index: index.name().clone(),
         repo: node.repository.url().to_owned(),
         tier: Tier::Frozen,
-        cache_bytes,
+        cache_bytes: cache_size(size, data_bytes)?,
     };
     node.mounts().put(&mount)?;
     let cache = node.cache()?.context("the cache of a mounted index is missing")?;
     let meter = Meter::default();
-    // Hot footers are what every search of a split starts with.
     stream::iter(index.splits())
         .map(|split| {
             let (cache, meter) = (&cache, &meter);
@@ -47,27 +80,13 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
         .await
         .context("cannot read the hot footers")?;
     cache.close().await;
-    let cost = meter.cost();
-    if config.json {
-        let summary = json!({
-            "index": mount.index, "tier": mount.tier, "cache_bytes": cache_bytes, "data_bytes": bytes,
-            "splits": index.splits().len(), "took_ms": started.elapsed().as_millis() as u64,
-            "gets": cost.gets, "bytes": cost.bytes_read,
-        });
-        print_json(&summary)?;
-    } else {
-        println!(
-            "{} is mounted frozen: {} splits, {} of data, {} of cache; {} hot footers ({}) fetched in {:.1} s",
-            mount.index,
-            index.splits().len(),
-            show_bytes(bytes),
-            show_bytes(cache_bytes),
-            index.splits().len(),
-            show_bytes(cost.bytes_read),
-            started.elapsed().as_secs_f64()
-        );
-    }
-    Ok(Outcome::Done)
+    Ok(Mounted {
+        mount,
+        splits: index.splits().len(),
+        data_bytes,
+        cost: meter.cost(),
+        took: started.elapsed(),
+    })
 }
 
 pub(crate) async fn unmount(config: &Config, name: &str) -> Result<Outcome> {
@@ -88,7 +107,8 @@ pub(crate) async fn unmount(config: &Config, name: &str) -> Result<Outcome> {
 pub(crate) fn cache_size(text: &str, data_bytes: u64) -> Result<u64> {
     let bytes = match text.trim().strip_suffix('%') {
         Some(percent) => {
-            let percent: f64 = percent.trim().parse().with_context(|| format!("{text:?} is not a percentage"))?;
+            let percent: f64 =
+                percent.trim().parse().with_context(|| format!("{text:?} is not a percentage"))?;
             if !(percent > 0.0 && percent <= 1_000.0) {
                 bail!("{text:?} is not a percentage above 0");
             }

@@ -1,0 +1,371 @@
+//! A node under measurement: started afresh, asked, and billed.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use frostline_base::{ByteRange, Cost, Meter, ObjectRef, ReadRanges, Share};
+use frostline_query::{Response, Searcher, Settings};
+use futures::future::try_join_all;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::commands::search;
+use crate::commands::study::{INDEX, Row, Study};
+use crate::config::Config;
+use crate::node::{Node, Opened};
+
+/// What one measurement cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Sample {
+    pub(crate) ms: f64,
+    /// Requests to the store. A store that is the machine's own disk is not asked by requests.
+    pub(crate) gets: u64,
+    pub(crate) bytes_fetched: u64,
+    /// Bytes that the answer was made of, wherever they came from. One that two charts of a dashboard
+    /// read counts once.
+    pub(crate) bytes_used: u64,
+}
+
+/// A process that serves one index: what a restart makes anew.
+pub(crate) struct Process {
+    node: Node,
+    opened: Opened,
+    reads: Arc<Recorded>,
+}
+
+/// An answer without what it cost: the same whatever the tier.
+pub(crate) type Answer = Value;
+
+impl Sample {
+    pub(crate) fn of(started: Instant, cost: &Cost, bytes_used: u64) -> Sample {
+        let ms = started.elapsed().as_micros() as f64 / 1e3;
+        Sample { ms, gets: cost.gets, bytes_fetched: cost.bytes_read, bytes_used }
+    }
+
+    /// One after the other.
+    pub(crate) fn then(self, next: Sample) -> Sample {
+        Sample {
+            ms: self.ms + next.ms,
+            gets: self.gets + next.gets,
+            bytes_fetched: self.bytes_fetched + next.bytes_fetched,
+            bytes_used: self.bytes_used + next.bytes_used,
+        }
+    }
+}
+
+impl Process {
+    /// Opens repository, catalog, cache and searcher. The sample is what that cost: reading the catalog.
+    pub(crate) async fn start(config: &Config, index: &str) -> Result<(Process, Sample)> {
+        let started = Instant::now();
+        let node = Node::open(config)?;
+        let mut opened = node.search(index).await?;
+        if opened.cache.as_ref().is_some_and(|cache| cache.stats().locked_by_other) {
+            bail!("the cache in {} is in use by another process", config.data.display());
+        }
+        let inner: Arc<dyn ReadRanges> = match &opened.cache {
+            Some(cache) => Arc::clone(cache) as Arc<dyn ReadRanges>,
+            None => Arc::new(node.repository.clone()),
+        };
+        let reads = Arc::new(Recorded { inner, ranges: Mutex::default() });
+        let memory_bytes_max = usize::try_from(config.memory_bytes_max).unwrap_or(usize::MAX);
+        let settings = Settings { memory_bytes_max, ..Settings::default() };
+        opened.searcher =
+            Searcher::new(&node.repository, Arc::clone(&reads) as Arc<dyn ReadRanges>, settings);
+        let process = Process { node, opened, reads };
+        let cost = process.node.repository.meter().cost();
+        let sample = process.sample(started, &cost, cost.bytes_read);
+        Ok((process, sample))
+    }
+
+    /// Asks all bodies at once and waits for the last answer.
+    pub(crate) async fn ask(&self, bodies: &[String], results: bool) -> Result<(Sample, Vec<Response>)> {
+        let meter = self.node.repository.meter();
+        let before = meter.cost();
+        self.reads.forget();
+        let started = Instant::now();
+        let asked = bodies
+            .iter()
+            .map(|body| search::answer(&self.node, &self.opened, body.as_bytes(), results, true));
+        let answers = try_join_all(asked).await?;
+        let mut sample = self.sample(started, &Cost::default(), 0);
+        // People wait between two looks; by then what was fetched has been written.
+        if let Some(cache) = &self.opened.cache {
+            cache.flush().await;
+        }
+        let cost = meter.cost().since(&before);
+        let bytes_used = self.reads.bytes_distinct();
+        sample = Sample { ms: sample.ms, ..self.sample(started, &cost, bytes_used) };
+        Ok((sample, answers))
+    }
+
+    /// Ends the process as a shutdown does, so that the next can have the cache.
+    pub(crate) async fn end(self) {
+        if let Some(cache) = &self.opened.cache {
+            cache.close().await;
+        }
+    }
+
+    fn sample(&self, started: Instant, cost: &Cost, bytes_used: u64) -> Sample {
+        let requested = if self.node.repository.is_simulated() { *cost } else { Cost::default() };
+        Sample::of(started, &requested, bytes_used)
+    }
+}
+
+/// What a process finds when it starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start<'a> {
+    /// Nothing is near.
+    Dropped,
+    /// Everything is near below this directory, and none of it in the operating system's memory.
+    Near(&'a Path),
+}
+
+/// All questions of the study, once.
+pub(crate) struct Run {
+    pub(crate) samples: Vec<(Row, Sample)>,
+    /// The part of both first questions that is reading the catalog.
+    pub(crate) catalog: [Sample; 2],
+    /// What was said, row by row.
+    pub(crate) answers: Vec<(Row, Answer)>,
+}
+
+impl Run {
+    /// Asks the needle first and again, then, after another restart, the dashboard first, again, for one
+    /// country, and again from the result cache.
+    pub(crate) async fn of(config: &Config, study: &Study, start: Start<'_>) -> Result<Run> {
+        let mut run = Run { samples: Vec::new(), catalog: [Sample::default(); 2], answers: Vec::new() };
+        if let Some(needle) = study.needle() {
+            let question = Study::needle_question(&needle);
+            let (process, catalog) = run.restart(config, start).await?;
+            run.catalog[0] = catalog;
+            run.ask(&process, Row::NeedleFirst, &question, catalog).await?;
+            run.ask(&process, Row::NeedleRepeat, &question, Sample::default()).await?;
+            run.check_needle(needle.hits)?;
+            process.end().await;
+        }
+        let dashboard = study.dashboard();
+        let (process, catalog) = run.restart(config, start).await?;
+        run.catalog[1] = catalog;
+        run.ask(&process, Row::DashboardFirst, &dashboard, catalog).await?;
+        run.ask(&process, Row::DashboardRepeat, &dashboard, Sample::default()).await?;
+        run.ask(&process, Row::DashboardCountry, &study.dashboard_of_country(), Sample::default()).await?;
+        process.ask(&dashboard, true).await?;
+        let (sample, answers) = process.ask(&dashboard, true).await?;
+        run.note(Row::DashboardResults, sample, &answers)?;
+        process.end().await;
+        Ok(run)
+    }
+
+    pub(crate) fn sample(&self, row: Row) -> Option<Sample> {
+        self.samples.iter().find(|(known, _)| *known == row).map(|(_, sample)| *sample)
+    }
+
+    async fn restart(&self, config: &Config, start: Start<'_>) -> Result<(Process, Sample)> {
+        match start {
+            Start::Dropped => forget_near(config)?,
+            Start::Near(folder) => {
+                remove(&config.data.join("results"))?;
+                forget_os_pages(folder)?;
+            }
+        }
+        Process::start(config, INDEX).await
+    }
+
+    async fn ask(&mut self, process: &Process, row: Row, question: &[String], before: Sample) -> Result<()> {
+        let (sample, answers) = process.ask(question, false).await?;
+        self.note(row, before.then(sample), &answers)
+    }
+
+    fn note(&mut self, row: Row, sample: Sample, answers: &[Response]) -> Result<()> {
+        self.samples.push((row, sample));
+        self.answers.push((row, said(answers)?));
+        Ok(())
+    }
+
+    fn check_needle(&self, hits: u64) -> Result<()> {
+        for (row, answer) in &self.answers {
+            let found = answer.pointer("/0/total/value").and_then(Value::as_u64);
+            if found != Some(hits) {
+                bail!("{}: {found:?} documents were found and {hits} generated", row.name());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the answers say, for comparing tiers.
+pub(crate) fn said(answers: &[Response]) -> Result<Answer> {
+    let said = answers.iter().map(|answer| {
+        let sources: Vec<_> = answer.hits.hits.iter().map(|hit| &hit.source).collect();
+        json!({ "total": answer.hits.total, "hits": sources, "aggregations": answer.aggregations })
+    });
+    Ok(said.collect())
+}
+
+/// Forgets what is near: pages and partial answers. Mounts stay.
+pub(crate) fn forget_near(config: &Config) -> Result<()> {
+    for part in ["cache", "results"] {
+        remove(&config.data.join(part))?;
+    }
+    Ok(())
+}
+
+/// Removes a directory if it is there.
+pub(crate) fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Asks the operating system to forget the pages of all files below a directory. Where it has no such
+/// call nothing happens: see [`OS_CACHE_DROPPED`].
+pub(crate) fn forget_os_pages(folder: &Path) -> Result<()> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot list {}", folder.display()))?;
+        let kind = entry.file_type().with_context(|| format!("cannot read {}", entry.path().display()))?;
+        if kind.is_dir() {
+            forget_os_pages(&entry.path())?;
+        } else if kind.is_file() {
+            forget_file(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether [`forget_os_pages`] does anything here.
+pub(crate) const OS_CACHE_DROPPED: bool = cfg!(target_os = "linux");
+
+#[cfg(target_os = "linux")]
+fn forget_file(path: &Path) -> Result<()> {
+    let file = std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    // Pages that are not on the disk yet would stay.
+    file.sync_data().with_context(|| format!("cannot sync {}", path.display()))?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
+        .with_context(|| format!("cannot forget the pages of {}", path.display()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forget_file(_: &Path) -> Result<()> {
+    Ok(())
+}
+
+/// A directory for one run: the user's, or one that goes when the run ends.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+    is_kept: bool,
+}
+
+impl Place {
+    /// `keep`, or a new directory among the machine's temporary ones.
+    pub(crate) fn new(keep: Option<&Path>, name: &str) -> Result<Place> {
+        let folder = match keep {
+            Some(folder) => folder.to_owned(),
+            None => std::env::temp_dir().join(format!("frostline-{name}-{}", std::process::id())),
+        };
+        let made =
+            if keep.is_some() { std::fs::create_dir_all(&folder) } else { std::fs::create_dir(&folder) };
+        made.with_context(|| format!("cannot make {}", folder.display()))?;
+        let folder =
+            std::path::absolute(&folder).with_context(|| format!("cannot find {}", folder.display()))?;
+        Ok(Place { folder, is_kept: keep.is_some() })
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_kept
+            && let Err(error) = remove(&self.folder)
+        {
+            eprintln!("frostline: {error:#}");
+        }
+    }
+}
+
+/// The most memory that this process had, where the system says.
+pub(crate) fn memory_bytes_peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1_024)
+}
+
+/// Remembers which bytes were asked for.
+#[derive(Debug)]
+struct Recorded {
+    inner: Arc<dyn ReadRanges>,
+    ranges: Mutex<HashMap<String, Vec<ByteRange>>>,
+}
+
+impl Recorded {
+    fn forget(&self) {
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn bytes_distinct(&self) -> u64 {
+        let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        ranges.values().map(|ranges| bytes_covered(ranges.clone())).sum()
+    }
+}
+
+impl ReadRanges for Recorded {
+    fn read_ranges<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = frostline_base::Result<Vec<Bytes>>> + Send + 'a>> {
+        let mut known = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(object.key.clone()).or_default().extend_from_slice(ranges);
+        drop(known);
+        self.inner.read_ranges(object, ranges, share, meter)
+    }
+}
+
+/// How many bytes lie in at least one of the ranges.
+fn bytes_covered(mut ranges: Vec<ByteRange>) -> u64 {
+    ranges.sort_by_key(|range| range.start);
+    let (mut covered, mut reached) = (0, 0);
+    for range in ranges {
+        let start = range.start.max(reached);
+        covered += range.end.saturating_sub(start);
+        reached = reached.max(range.end);
+    }
+    covered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_read_twice_count_once() {
+        assert_eq!(bytes_covered(vec![]), 0);
+        assert_eq!(bytes_covered(vec![10..20, 0..5, 12..18, 15..30, 40..40]), 25);
+    }
+
+    #[test]
+    fn a_temporary_place_goes_and_a_kept_one_stays() {
+        let place = Place::new(None, "test-place").unwrap();
+        let folder = place.folder.clone();
+        let kept = Place::new(Some(&folder.join("kept")), "unused").unwrap();
+        let inner = kept.folder.clone();
+        drop(kept);
+        assert!(inner.is_dir());
+        drop(place);
+        assert!(!folder.exists());
+    }
+}
