@@ -183,7 +183,7 @@ class Questions:
         field = self.draw.choice(["size", "ratio", "n", "key with space"])
         value, other = sorted([self.number(field), self.number(field)])
         return self.draw.choice([f'"{field}" {self.draw.choice(["=", "<>", "<", "<=", ">", ">="])} {value}', f'"{field}" BETWEEN {value} AND {other}',
-                                 f'"{field}" IN ({value}, {other})', f'"{field}" NOT IN ({value}, {other})'])
+                                 f'"{field}" IN ({value}, {other})', f'"{field}" IS NOT NULL AND "{field}" NOT IN ({value}, {other})'])
 
     def compare_text(self):
         field = self.draw.choice(["level", "message", "path"])
@@ -243,6 +243,12 @@ def test_random_sql(questions, mixed):
         with explained(query):
             ours = [[answers.plain(value) for value in row] for row in mixed.frostline.sql(query)]
             assert answers.same(ours, answers.rows(mixed.oracle, query), in_order="ORDER BY" in query)
+
+
+@pytest.mark.xfail(strict=True, reason="DataFusion 55 takes `x NOT IN (…) OR x NOT IN (…)` for true where x is null: that is why compare_number excludes null")
+def test_not_in_of_null_is_not_true(mixed):
+    query = 'SELECT count(*) FROM mixed WHERE "ratio" NOT IN (1.5, 2.5) OR "ratio" NOT IN (3.5, 4.5)'
+    assert mixed.frostline.sql(query) == [[mixed.oracle.count(has("ratio"))]]
 
 
 class explained:

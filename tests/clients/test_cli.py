@@ -1,0 +1,424 @@
+"""The command line: exit statuses, JSON, errors that help, bad input, kills and damaged files.
+
+FROSTLINE_TEST_KILLS is how often ingest and vacuum are killed, 10 without it.
+"""
+
+import json
+import os
+import random
+import shutil
+import time
+
+import pytest
+
+from frostline import DONE, FAILED, MISUSED, PARTIAL, Frostline
+
+KILLS = int(os.environ.get("FROSTLINE_TEST_KILLS", "10"))
+# Long enough for several splits.
+ROWS = [{"n": n, "@timestamp": f"2024-05-{1 + n // 200:02}T{n % 24:02}:00:00Z", "word": f"w{n % 7}", "text": f"line {n} of the log " + "x" * 600} for n in range(2_000)]
+
+
+@pytest.fixture(scope="module")
+def logs(binary, tmp_path_factory):
+    """An index of 2,000 documents in several splits."""
+    folder = tmp_path_factory.mktemp("cli")
+    frostline = Frostline(binary, folder / "repo", folder / "data")
+    frostline.ingest("logs", ROWS, "--split-bytes", "40KB")
+    return frostline
+
+
+# Commands that print one JSON document, with keys that it has.
+PRINTED = [
+    (["index", "list"], ["indices"]),
+    (["index", "show", "logs"], ["summary", "mapping"]),
+    (["index", "verify", "logs"], ["splits", "faults"]),
+    (["mount", "logs", "--cache", "1MiB"], ["tier", "cache_bytes"]),
+    (["cache", "stats"], ["mounts", "cache"]),
+    (["search", "--index", "logs", "word:w1"], ["hits", "cost", "_shards", "took"]),
+    (["explain", "--index", "logs", "word:w1"], ["splits_live"]),
+    (["sql", 'SELECT "word", count(*) FROM logs GROUP BY "word"'], ["columns", "rows", "cost"]),
+    (["vacuum", "logs", "--dry-run"], ["deleted"]),
+    (["unmount", "logs"], ["unmounted"]),
+    (["cache", "clear"], ["cleared"]),
+    (["index", "merge", "logs"], ["splits_before", "splits_after"]),
+    (["vacuum", "logs", "--retain-hours", "0"], ["deleted"]),
+    (["index", "delete", "logs", "--yes"], ["deleted"]),
+]
+
+
+def test_every_command_prints_one_json_document(logs, tmp_path):
+    copy = copy_of(logs, tmp_path / "repo")
+    for command, keys in PRINTED:
+        answer = copy.ok(*command)
+        assert all(key in answer for key in keys), f"{command}: {answer}"
+
+
+def test_a_search_says_what_it_cost(logs):
+    cost = logs.ok("search", "--index", "logs", "word:w1")["cost"]
+    assert set(cost) == {"took_ms", "gets", "bytes", "bytes_used", "usd", "simulated", "splits"}
+    assert set(cost["splits"]) == {"live", "pruned_time", "pruned_stats", "answered_digest", "opened"}
+    assert cost["simulated"] is False
+
+
+def test_options_of_search(logs):
+    hits = logs.ok("search", "--index", "logs", "word:w1 OR word:w2", "--size", "3", "--from", "2", "--sort", "n:desc", "--source", "n,wo*")["hits"]
+    wanted = [row for row in reversed(ROWS) if row["word"] in ("w1", "w2")][2:5]
+    assert [hit["_source"] for hit in hits["hits"]] == [{"n": row["n"], "word": row["word"]} for row in wanted]
+    newest = logs.ok("search", "--index", "logs", "--size", "1")["hits"]["hits"][0]["_source"]
+    assert newest["@timestamp"] == max(row["@timestamp"] for row in ROWS)
+
+
+# What is run, its exit status, and words that the error has.
+ERRORS = [
+    (["search", "--index", "nothing", "x"], FAILED, ["no index", "nothing"]),
+    (["index", "show", "nothing"], FAILED, ["no index", "nothing"]),
+    (["index", "show", "Not A Name"], FAILED, ["name"]),
+    (["search", "--index", "logs", "word:(w1"], FAILED, ["( is not closed", "character 6", "^"]),
+    (["search", "--index", "logs", "--body", '{"query": {"trem": {"word": "w1"}}}'], FAILED, ["[trem] is not a query", "query.trem"]),
+    (["search", "--index", "logs", "--body", '{"query": {"match": {"word": {"query": "a", "boots": 1}}}}'], FAILED, ["unknown key [boots]", "query.match.word"]),
+    (["search", "--index", "logs", "--body", '{"query": {"match_all": {}}'], FAILED, ["line 1", "column"]),
+    (["search", "--index", "logs", "--body", '{"query": {"nested": {}}}'], FAILED, ["[nested] is not supported", "query.nested"]),
+    (["search", "--index", "logs", "--body", '{"aggs": {"a": {"medain": {"field": "n"}}}}'], FAILED, ["medain"]),
+    (["search", "--index", "logs", "--body", '{"from": 9000, "size": 2000}'], FAILED, ["10000", "search_after"]),
+    (["search", "--index", "logs", "--body", '{"query": {"range": {"@timestamp": {"gte": "yesterday"}}}}'], FAILED, ["yesterday", "query.range.@timestamp"]),
+    (["search", "--index", "logs", "--body", '{"query": {"regexp": {"word": "a(b"}}}'], FAILED, ["regexp", "query.regexp.word"]),
+    (["search", "--index", "logs", "--body", "@/no/such/file"], FAILED, ["/no/such/file"]),
+    (["sql", 'SELECT "wrod" FROM logs'], FAILED, ["wrod"]),
+    (["sql", "SELEC 1"], FAILED, ["SELEC", "line: 1, column: 1"]),
+    (["sql", "SELECT 1 FROM nothing"], FAILED, ["no index", "nothing"]),
+    (["sql", "DROP TABLE logs"], FAILED, ["not supported"]),
+    (["ingest", "--index", "logs", "/no/such/file"], FAILED, ["/no/such/file"]),
+    (["ingest", "--index", "logs", "--format", "xml", "-"], FAILED, ["xml", "ndjson"]),
+    (["mount", "logs", "--cache", "lots"], FAILED, ["lots"]),
+    (["search"], MISUSED, ["--index"]),
+    (["serach", "--index", "logs"], MISUSED, ["search"]),
+    (["search", "--index", "logs", "x", "--body", "{}"], MISUSED, ["--body"]),
+    (["vacuum"], MISUSED, ["NAME"]),
+]
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=lambda case: " ".join(case[0])[:70])
+def test_an_error_says_what_and_where(case, logs):
+    command, status, words = case
+    logs.fails(*command, status=status, says=words)
+
+
+def test_without_a_repository_the_error_says_how_to_name_one(logs):
+    nowhere = Frostline(logs.binary, logs.repo, logs.data)
+    nowhere.command = lambda *arguments: [str(nowhere.binary), "--json", *arguments]
+    nowhere.fails("index", "list", says=["--repo", "FROSTLINE_REPO"])
+
+
+def test_options_come_from_the_environment_and_a_file(logs, tmp_path):
+    (tmp_path / "config.toml").write_text(f'repo = "{logs.repo}"\ndata = "{logs.data}"\njson = true\n')
+    by_file = Frostline(logs.binary, "", "", {"FROSTLINE_CONFIG": str(tmp_path / "config.toml")})
+    by_environment = Frostline(logs.binary, "", "", {"FROSTLINE_REPO": str(logs.repo), "FROSTLINE_DATA": str(logs.data), "FROSTLINE_JSON": "true"})
+    for run in (by_file, by_environment):
+        run.command = lambda *arguments, run=run: [str(run.binary), *arguments]
+        run.data = tmp_path
+        assert [index["index"] for index in run.ok("index", "list")["indices"]] == ["logs"]
+
+
+def test_a_mapping_with_an_unknown_type_is_refused(frostline, tmp_path):
+    (tmp_path / "mapping.json").write_text('{"properties": {"where": {"type": "geo_pint"}}}')
+    frostline.fails("ingest", "--index", "x", "--mapping", tmp_path / "mapping.json", "-", stdin='{"a": 1}\n', says=["geo_pint", "where"])
+
+
+def test_a_strict_mapping_refuses_by_name_and_the_rest_lands(frostline, tmp_path):
+    mapping = {"dynamic": "strict", "properties": {"n": {"type": "long"}, "word": {"type": "keyword"}}}
+    (tmp_path / "mapping.json").write_text(json.dumps(mapping))
+    report = frostline.ingest("x", [{"n": 1}, {"n": "many"}, {"n": 2, "wrod": "a"}, {"n": "3", "word": "b"}], "--mapping", tmp_path / "mapping.json", "--rejects", tmp_path / "r")
+    assert report["documents"] == 2
+    assert sum(report["rejected"].values()) == 2
+    reasons = " ".join(reject["reason"] for reject in rejects(tmp_path / "r"))
+    assert '"n"' in reasons.replace("`", '"') or "n" in reasons
+    assert "wrod" in reasons
+
+
+def rejects(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def nested(depth):
+    return '{"a":' * depth + "1" + "}" * depth
+
+
+# A line that is refused, and words of the reason. Good lines stand around each.
+REFUSED = {
+    "no JSON": (b'{"n": 1,', ["JSON"]),
+    "not an object": (b"[1, 2]", ["object"]),
+    "text behind": (b'{"a": 1} {"b": 2}', []),
+    "invalid UTF-8": (b'{"a": "\xff\xfe"}', ["UTF-8"]),
+    "a NUL byte": (b'{"a": "x\x00y"}', ["NUL"]),
+    "a key twice": (b'{"a": 1, "b": 2, "a": 3}', ["twice", "a"]),
+    "10,000 fields": (json.dumps({f"f{n}": n for n in range(10_000)}).encode(), ["5,000", "field"]),
+    "depth 1,000": (nested(1_000).encode(), ["64", "deep"]),
+    "a number that is none": (b'{"a": 1.2.3}', []),
+    "17 MiB": (b'{"a": "' + b"x" * (17 << 20) + b'"}', ["16"]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_bad_line_is_refused_with_the_reason_and_the_rest_lands(name, frostline, tmp_path):
+    line, words = REFUSED[name]
+    check_rejected(frostline, tmp_path, line, words)
+
+
+def check_rejected(frostline, folder, line, words):
+    (folder / "in.ndjson").write_bytes(b'{"n": 1}\n' + line + b'\n{"n": 2}\n')
+    report = frostline.ok("ingest", "--index", "x", "--format", "ndjson", "--rejects", folder / "rejects", folder / "in.ndjson")
+    assert (report["documents"], sum(report["rejected"].values())) == (2, 1)
+    (reject,) = rejects(folder / "rejects")
+    assert (reject["line"], reject["offset"]) == (2, 9)
+    assert all(word.lower() in reject["reason"].lower().replace("5000", "5,000") for word in words), reject["reason"]
+    assert "raw" in reject or "raw_base64" in reject
+    assert sorted(frostline.sql('SELECT "n" FROM x')) == [[1], [2]]
+
+
+def test_a_line_of_100_mb_is_never_held(frostline, tmp_path):
+    line = b'{"a": "' + b"x" * 100_000_000 + b'"}'
+    check_rejected(frostline, tmp_path, line, ["16"])
+    (reject,) = rejects(tmp_path / "rejects")
+    assert reject["cut"] is True and len(reject["raw"]) < 10_000
+
+
+def test_dates_out_of_range_are_no_dates(frostline):
+    """They are kept as text, and such a document has no time."""
+    bad = ["2024-02-30T00:00:00Z", "2024-13-01", "99999-01-01T00:00:00Z", "not a date", "2024-01-01T25:00:00Z", ""]
+    documents = [{"@timestamp": text, "n": n} for n, text in enumerate(bad)] + [{"@timestamp": "2024-02-29T00:00:00Z", "n": 99}]
+    assert frostline.ingest("x", documents)["documents"] == len(documents)
+    assert frostline.sql('SELECT "n" FROM x WHERE "@timestamp" IS NOT NULL') == [[99]]
+    order = frostline.search("x", {"sort": [{"@timestamp": "asc"}], "size": 10})["hits"]["hits"]
+    assert order[0]["_source"]["n"] == 99 and len(order) == len(documents)
+
+
+def test_every_document_is_taken_and_conflicts_are_listed(frostline):
+    documents = [{"a": 1}, {"a": "x"}, {"a": {"b": 2}}, {"a": [True, None, 2.5]}, {"A": "y"}, {"": 1}, {"x y\u0001": 1}, {}]
+    assert frostline.ingest("x", documents)["documents"] == len(documents)
+    shown = frostline.ok("index", "show", "x")
+    assert [conflict.get("field", conflict.get("path")) for conflict in shown["conflicts"]] == ["a"]
+    for query, hits in [("a:1", 1), ("a:x", 1), ("a.b:2", 1), ("a:true", 1), ("a:2.5", 1), ("A:y", 1), ("*", 8)]:
+        assert frostline.ok("search", "--index", "x", query)["hits"]["total"]["value"] == hits, query
+
+
+def test_the_same_file_is_taken_in_once(frostline, tmp_path):
+    path = tmp_path / "in.ndjson"
+    path.write_text("\n".join(map(json.dumps, ROWS[:500])) + "\n")
+    ingest = ["ingest", "--index", "x", "--format", "ndjson", path]
+    assert frostline.ok(*ingest)["documents"] == 500
+    again = frostline.ok(*ingest)
+    assert again["documents"] == 0 and len(again["already_ingested"]) == 1
+    assert "already" in frostline.run(*ingest).stderr or again["already_ingested"]
+    assert frostline.ok(*ingest, "--again")["documents"] == 500
+    assert frostline.sql("SELECT count(*) FROM x") == [[1_000]]
+
+
+@pytest.mark.parametrize("pack", ["gzip", "zstd", "xz", "bzip2"])
+def test_packed_files_are_unpacked_by_content(pack, frostline, tmp_path):
+    if not shutil.which(pack):
+        pytest.skip(f"{pack} is not installed")
+    path = tmp_path / "in.log"
+    path.write_text("\n".join(map(json.dumps, ROWS[:300])) + "\n")
+    os.system(f"{pack} -c {path} > {tmp_path / 'packed'}")
+    assert frostline.ok("ingest", "--index", "x", tmp_path / "packed")["documents"] == 300
+    # Under another name it is the same file.
+    shutil.move(tmp_path / "packed", tmp_path / "moved")
+    assert frostline.ok("ingest", "--index", "x", tmp_path / "moved")["documents"] == 0
+    assert frostline.sql("SELECT count(*) FROM x") == [[300]]
+
+
+def test_a_directory_that_is_missing_or_read_only(binary, tmp_path):
+    missing = Frostline(binary, tmp_path / "missing", tmp_path / "data")
+    missing.fails("index", "list", says=["missing"])
+    missing.fails("search", "--index", "x", "a", says=["missing"])
+    assert not (tmp_path / "missing").exists()
+
+
+def test_a_repository_that_cannot_be_written(binary, tmp_path):
+    """/proc is read-only for everybody, also for root."""
+    Frostline(binary, "/proc/frostline", tmp_path).fails("ingest", "--index", "x", "-", stdin='{"a": 1}\n', says=["/proc/frostline"])
+    (tmp_path / "file").write_text("")
+    Frostline(binary, tmp_path / "file", tmp_path).fails("ingest", "--index", "x", "-", stdin='{"a": 1}\n', says=["directory"])
+
+
+def test_delete_wants_a_yes(frostline):
+    frostline.ingest("x", [{"a": 1}])
+    frostline.fails("index", "delete", "x", says=["--yes"])
+    frostline.ok("index", "delete", "x", "--yes")
+    frostline.fails("index", "show", "x", says=["no index"])
+    frostline.ingest("x", [{"a": 2}])
+    assert frostline.sql('SELECT "a" FROM x') == [[2]]
+
+
+NUMBERED = 40_000
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory):
+    """Documents with a unique number each."""
+    path = tmp_path_factory.mktemp("numbered") / "numbered.ndjson"
+    line = '{{"n": {0}, "@timestamp": "2024-01-01T00:{1:02}:{2:02}Z", "text": "document {0} says {3}"}}\n'
+    path.write_text("".join(line.format(n, n // 60 % 60, n % 60, "x" * 100) for n in range(NUMBERED)))
+    return path
+
+
+INGEST = ["ingest", "--index", "x", "--format", "ndjson", "--split-bytes", "200KB"]
+
+
+def test_kills_of_ingest_lose_and_double_nothing(binary, tmp_path, numbered):
+    """Killed at random moments and started again, until all is in; then in a new repository."""
+    draw, kills, round_ = random.Random(7), 0, 0
+    frostline = Frostline(binary, tmp_path / "0", tmp_path / "data")
+    longest = timed(lambda: Frostline(binary, tmp_path / "whole", tmp_path / "data").ok(*INGEST, numbered))
+    while kills < KILLS:
+        if frostline.killed_after(draw.uniform(0, longest * 0.7), *INGEST, numbered):
+            kills += 1
+            check_numbers(frostline, whole=False)
+        else:
+            check_numbers(frostline, whole=True)
+            round_ += 1
+            frostline = Frostline(binary, tmp_path / str(round_), tmp_path / "data")
+    frostline.ok(*INGEST, numbered)
+    check_numbers(frostline, whole=True)
+    assert frostline.ok("index", "verify", "x")["faults"] == []
+
+
+def timed(run):
+    started = time.monotonic()
+    run()
+    return time.monotonic() - started
+
+
+def check_numbers(frostline, whole):
+    """What is committed is a start of the input, each document once."""
+    outcome = frostline.run("sql", 'SELECT count(*), count(DISTINCT "n"), max("n") FROM x')
+    if outcome.status == FAILED and not whole:
+        # Killed before the index was made, or before it had any document and so any field.
+        assert "no index" in outcome.stderr or "missing" in outcome.stderr or "No field named" in outcome.stderr, outcome
+        return
+    assert outcome.status == DONE, outcome
+    (rows, different, last) = outcome.json["rows"][0]
+    assert rows == different == (last + 1 if rows else 0)
+    assert rows == NUMBERED or not whole
+
+
+def test_kills_of_vacuum_lose_nothing(binary, tmp_path, numbered):
+    """An index with splits that were merged away and uploads that nobody committed."""
+    draw = random.Random(8)
+    made = Frostline(binary, tmp_path / "made", tmp_path / "data")
+    made.ok(*INGEST, numbered)
+    for _ in range(2):
+        made.killed_after(0.2, *INGEST, "--again", numbered)
+    made.ok("index", "merge", "x")
+    expected = made.sql('SELECT count(*), sum("n") FROM x')
+    vacuum = ["vacuum", "x", "--retain-hours", "0", "--orphan-hours", "0"]
+    copies = (copy_of(made, tmp_path / f"copy{number}") for number in range(10**6))
+    longest = timed(lambda: next(copies).ok(*vacuum))
+    copy, kills = next(copies), 0
+    while kills < KILLS:
+        killed = copy.killed_after(draw.uniform(0, longest), *vacuum)
+        assert copy.sql('SELECT count(*), sum("n") FROM x') == expected
+        kills += killed
+        if not killed:
+            shutil.rmtree(copy.repo)
+            copy = next(copies)
+    assert copy.ok(*vacuum) is not None
+    assert copy.sql('SELECT count(*), sum("n") FROM x') == expected
+    assert copy.ok("index", "verify", "x")["faults"] == []
+    assert len(splits_of(copy, "x")) == copy.ok("index", "show", "x")["summary"]["splits"]
+
+
+def copy_of(frostline, folder):
+    shutil.copytree(frostline.repo, folder)
+    return Frostline(frostline.binary, folder, frostline.data)
+
+
+def splits_of(frostline, index):
+    return sorted(path for path in (frostline.repo / index).rglob("*.parquet") if "_delta_log" not in path.parts)
+
+
+def flipped(content, draw):
+    at = draw.randrange(4, len(content))
+    return content[:at] + bytes([content[at] ^ 1 << draw.randrange(8)]) + content[at + 1 :]
+
+
+DAMAGES = {
+    "cut in half": lambda content, draw: content[: len(content) // 2],
+    "empty": lambda content, draw: b"",
+    "one byte short": lambda content, draw: content[:-1],
+    "zeroes": lambda content, draw: content[:100] + bytes(len(content) - 100),
+    **{f"a flipped bit, {number}": flipped for number in range(5)},
+}
+QUESTIONS = [{}, {"query": {"term": {"word": "w3"}}}, {"query": {"match": {"text": "log"}}, "sort": ["n"]}]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_split_is_named_and_the_others_answer(damage, logs, tmp_path):
+    copy = copy_of(logs, tmp_path / "repo")
+    victim = draw_victim(copy, seed=damage)
+    content = victim.read_bytes()
+    victim.write_bytes(DAMAGES[damage](content, random.Random(damage)))
+    name = f"{victim.parent.name}/{victim.name}"
+    for body in QUESTIONS:
+        check_partial(copy, logs, body, name, split_rows(logs, victim.stem))
+    outcome = copy.run("index", "verify", "logs")
+    assert outcome.status != DONE and name in outcome.stdout + outcome.stderr, outcome
+
+
+def draw_victim(frostline, seed):
+    return random.Random(seed).choice(splits_of(frostline, "logs"))
+
+
+def split_rows(frostline, split):
+    """The rows of one split, by the `_id`s of all documents."""
+    ids = frostline.sql('SELECT "_id", "n" FROM logs')
+    return {n for name, n in ids if name.startswith(split)}
+
+
+def check_partial(damaged, whole, body, name, lost):
+    """The right answer; or that of the other splits, with the damaged one named and status 3."""
+    body = {**body, "size": 2000}
+    expected = {hit["_source"]["n"] for hit in whole.search("logs", body)["hits"]["hits"]}
+    outcome = damaged.run("search", "--index", "logs", "--body", json.dumps(body))
+    found = {hit["_source"]["n"] for hit in outcome.json["hits"]["hits"]}
+    if outcome.status == DONE:
+        assert found == expected
+        return
+    assert outcome.status == PARTIAL, outcome
+    assert damaged.run("search", "--index", "logs", "--body", json.dumps(body), "--strict").status == FAILED
+    shards = outcome.json["_shards"]
+    assert shards["failed"] == 1 and name in shards["failures"][0]["object"]
+    assert shards["failures"][0]["reason"]["type"] == "corrupt_split_exception"
+    assert found == expected - lost
+
+
+def test_a_missing_split_is_named_and_the_others_answer(logs, tmp_path):
+    copy = copy_of(logs, tmp_path / "repo")
+    victim = draw_victim(copy, seed=1)
+    victim.unlink()
+    outcome = copy.run("search", "--index", "logs", "text:log")
+    assert outcome.status == PARTIAL
+    assert victim.name in outcome.json["_shards"]["failures"][0]["object"]
+    assert outcome.json["hits"]["total"]["value"] == len(ROWS) - len(split_rows(logs, victim.stem))
+
+
+def test_a_damaged_log_entry_is_named(logs, tmp_path):
+    copy = copy_of(logs, tmp_path / "repo")
+    entry = sorted((copy.repo / "logs" / "_delta_log").glob("*.json"))[-1]
+    entry.write_bytes(entry.read_bytes()[: entry.stat().st_size // 2])
+    copy.fails("search", "--index", "logs", "x", says=[entry.name])
+
+
+def test_a_damaged_cache_costs_a_fetch_only(logs, tmp_path):
+    near = Frostline(logs.binary, logs.repo, tmp_path / "data")
+    near.ok("mount", "logs", "--cache", "10MiB")
+    body = {"query": {"match": {"text": "log"}}, "size": 2000, "sort": ["n"]}
+    expected = near.search("logs", body)["hits"]
+    assert near.search("logs", body)["cost"]["gets"] == 0
+    for path in (tmp_path / "data").rglob("*"):
+        if path.is_file() and path.stat().st_size > 10_000:
+            content = bytearray(path.read_bytes())
+            for at in range(100, len(content), 5_000):
+                content[at] ^= 0xFF
+            path.write_bytes(content)
+    assert near.search("logs", body)["hits"] == expected
