@@ -1,0 +1,22 @@
+//! The `aggs` of a request, and the answer for a few rows and for none.
+#![no_main]
+
+use frostline_fuzz::agg::{AggState, FinalizeOptions};
+use frostline_fuzz::{aggregations, rows};
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let Ok(aggs) = serde_json::from_slice(bytes) else { return };
+    let Ok(tree) = aggregations(&aggs) else { return };
+    let options = FinalizeOptions { buckets_max: 10_000, typed_keys: bytes.len() % 2 == 0 };
+    let _ = AggState::empty(&tree).finalize(&tree, options, &());
+    let Ok(state) = rows::state(&tree, 0) else { return };
+    let alone = state.clone().finalize(&tree, options, &());
+    let mut merged = AggState::empty(&tree);
+    merged.merge(state, &tree, rows::MEMORY_BYTES_MAX).expect("a state fits its tree");
+    let merged = merged.finalize(&tree, options, &());
+    // An empty state adds nothing.
+    match (alone, merged) {
+        (Ok(alone), Ok(merged)) => assert_eq!(alone.to_string(), merged.to_string()),
+        (alone, merged) => assert_eq!(alone.is_err(), merged.is_err()),
+    }
+});

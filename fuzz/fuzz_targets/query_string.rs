@@ -1,0 +1,21 @@
+//! A Lucene query string, with either operator, and the patterns in it compiled.
+#![no_main]
+
+use frostline_fuzz::dsl::query_string::{QueryStringOptions, parse};
+use frostline_fuzz::{compile, context};
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    let fields = ["message".to_owned(), "client.*".to_owned()];
+    let options = [
+        QueryStringOptions::default(),
+        QueryStringOptions::default()
+            .with_and()
+            .with_fields(&fields, &context())
+            .expect("the fields are there"),
+    ];
+    for options in options {
+        if let Ok(filter) = parse(text, &options, &context()) {
+            compile(&filter);
+        }
+    }
+});
