@@ -6,6 +6,7 @@ mod demo;
 mod index;
 mod ingest;
 mod mount;
+mod page;
 mod report;
 mod search;
 mod sql;

@@ -129,7 +129,8 @@ impl Demo {
             print_json(&json!({
                 "documents": self.study.generator.documents, "seed": self.study.generator.seed,
                 "store": { "simulated": true, "profile": PROFILE, "url": self.cloud.repo()? },
-                "ingest": took_in, "mount": mounted, "cells": cells, "catalog": run.catalog,
+                "ingest": took_in, "mount": mounted, "cells": cells,
+                "first_without_catalog": run.first_searches,
                 "published": PUBLISHED, "real_inputs": real, "total_s": total_s, "memory_bytes_peak": memory,
             }))?;
         } else {
@@ -196,11 +197,9 @@ impl Demo {
             self.study.generator.seed
         );
         println!(
-            "First: region cache, partial answers and open splits dropped, objects made anew as in a restarted process; {} and {} GETs",
-            run.catalog[0].gets, run.catalog[1].gets
-        );
-        println!(
-            "of the two are for the catalog. The operating system's own cache only hides the directory below the simulated store."
+            "First: region cache, partial answers and open splits are dropped and everything is made anew, as in a restarted process; without\n\
+             reading the catalog it is {}. The operating system's own cache only hides the directory below the simulated store.",
+            without_catalog(run)
         );
         Ok(())
     }
@@ -322,6 +321,14 @@ fn generated(report: &IngestReport) -> String {
         report.mb_per_s(),
         report.threads
     )
+}
+
+fn without_catalog(run: &Run) -> String {
+    let parts = run.first_searches.iter().map(|(row, sample)| {
+        let (time, gets) = (show_ms(sample.ms), sample.gets);
+        format!("{time} and {gets} GETs ({})", row.name())
+    });
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn shown_hits(answer: &Response) -> Vec<String> {

@@ -128,8 +128,8 @@ pub(crate) enum Start<'a> {
 /// All questions of the study, once.
 pub(crate) struct Run {
     pub(crate) samples: Vec<(Row, Sample)>,
-    /// The part of both first questions that is reading the catalog.
-    pub(crate) catalog: [Sample; 2],
+    /// First questions without reading the catalog: what the query itself was billed.
+    pub(crate) first_searches: Vec<(Row, Sample)>,
     /// What was said, row by row.
     pub(crate) answers: Vec<(Row, Answer)>,
 }
@@ -138,31 +138,25 @@ impl Run {
     /// Asks the needle first and again, then, after another restart, the dashboard first, again, for one
     /// country, and again from the result cache.
     pub(crate) async fn of(config: &Config, study: &Study, start: Start<'_>) -> Result<Run> {
-        let mut run = Run { samples: Vec::new(), catalog: [Sample::default(); 2], answers: Vec::new() };
+        let mut run = Run { samples: Vec::new(), first_searches: Vec::new(), answers: Vec::new() };
         if let Some(needle) = study.needle() {
             let question = Study::needle_question(&needle);
             let (process, catalog) = run.restart(config, start).await?;
-            run.catalog[0] = catalog;
-            run.ask(&process, Row::NeedleFirst, &question, catalog).await?;
-            run.ask(&process, Row::NeedleRepeat, &question, Sample::default()).await?;
+            run.ask(&process, Row::NeedleFirst, &question, Some(catalog)).await?;
+            run.ask(&process, Row::NeedleRepeat, &question, None).await?;
             run.check_needle(needle.hits)?;
             process.end().await;
         }
         let dashboard = study.dashboard();
         let (process, catalog) = run.restart(config, start).await?;
-        run.catalog[1] = catalog;
-        run.ask(&process, Row::DashboardFirst, &dashboard, catalog).await?;
-        run.ask(&process, Row::DashboardRepeat, &dashboard, Sample::default()).await?;
-        run.ask(&process, Row::DashboardCountry, &study.dashboard_of_country(), Sample::default()).await?;
+        run.ask(&process, Row::DashboardFirst, &dashboard, Some(catalog)).await?;
+        run.ask(&process, Row::DashboardRepeat, &dashboard, None).await?;
+        run.ask(&process, Row::DashboardCountry, &study.dashboard_of_country(), None).await?;
         process.ask(&dashboard, true).await?;
         let (sample, answers) = process.ask(&dashboard, true).await?;
         run.note(Row::DashboardResults, sample, &answers)?;
         process.end().await;
         Ok(run)
-    }
-
-    pub(crate) fn sample(&self, row: Row) -> Option<Sample> {
-        self.samples.iter().find(|(known, _)| *known == row).map(|(_, sample)| *sample)
     }
 
     async fn restart(&self, config: &Config, start: Start<'_>) -> Result<(Process, Sample)> {
@@ -176,9 +170,19 @@ impl Run {
         Process::start(config, INDEX).await
     }
 
-    async fn ask(&mut self, process: &Process, row: Row, question: &[String], before: Sample) -> Result<()> {
+    /// Asks; a first question pays for the catalog that was read before it.
+    async fn ask(
+        &mut self,
+        process: &Process,
+        row: Row,
+        question: &[String],
+        catalog: Option<Sample>,
+    ) -> Result<()> {
         let (sample, answers) = process.ask(question, false).await?;
-        self.note(row, before.then(sample), &answers)
+        if catalog.is_some() {
+            self.first_searches.push((row, sample));
+        }
+        self.note(row, catalog.unwrap_or_default().then(sample), &answers)
     }
 
     fn note(&mut self, row: Row, sample: Sample, answers: &[Response]) -> Result<()> {

@@ -1,0 +1,304 @@
+//! The page of a benchmark: one file that needs nothing else, readable on a phone, in light and dark.
+//!
+//! All text is HTML, so that it wraps and keeps its size; only bars are drawn, and they stretch.
+
+use std::fmt::Write;
+
+use crate::commands::bench::Report;
+use crate::commands::report::{Cell, show_ms};
+use crate::commands::study::Row;
+use crate::config::show_bytes;
+
+/// The scale of all charts: from 1 ms to 10^7 ms, in powers of ten.
+const DECADES: [&str; 8] = ["1 ms", "10 ms", "0.1 s", "1 s", "10 s", "100 s", "17 min", "2.8 h"];
+
+/// The page of a report.
+pub(crate) fn html(report: &Report) -> String {
+    let mut page = String::with_capacity(64 << 10);
+    page.push_str(HEAD);
+    // Writing to a string does not fail.
+    let _ = write_page(&mut page, report);
+    page.push_str("</main></body></html>\n");
+    page
+}
+
+/// Text as it may stand in HTML.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+fn write_page(page: &mut String, report: &Report) -> std::fmt::Result {
+    writeln!(
+        page,
+        "<p class=lead>{} generated web server log documents, {} in {} splits, searched hot, cold and frozen. \
+         Times are medians of {}; the object store is <b>simulated</b> (profile {}), its requests and bytes are counted.</p>",
+        grouped(report.documents),
+        show_bytes(report.data_bytes),
+        report.splits,
+        report.runs,
+        escape(&report.profile)
+    )?;
+    page.push_str("<p class=key><span class=ours></span>measured here <span class=theirs></span>published (other data, other hardware)</p>\n");
+    for row in Row::ALL {
+        let cells: Vec<&Cell> = report.cells.iter().filter(|cell| cell.row == row).collect();
+        if !cells.is_empty() {
+            write_chart(page, row, &cells)?;
+        }
+    }
+    write_table(page, report)?;
+    write_checks(page, report)?;
+    write_method(page, report)
+}
+
+fn write_chart(page: &mut String, row: Row, cells: &[&Cell]) -> std::fmt::Result {
+    writeln!(page, "<section><h2>{}</h2>", escape(row.name()))?;
+    for cell in cells {
+        let published = cell.published_ms.map(|ms| format!("<i>published {}</i>", show_ms(ms)));
+        writeln!(
+            page,
+            "<div class=bar><p><b>{}</b> <span>{} · {} GETs · {} fetched</span>{}</p>{}</div>",
+            escape(cell.tier.name()),
+            show_ms(cell.median.ms),
+            cell.median.gets,
+            show_bytes(cell.median.bytes_fetched),
+            published.unwrap_or_default(),
+            bars(cell)
+        )?;
+    }
+    page.push_str("<div class=axis aria-hidden=true>");
+    for (at, label) in DECADES.iter().enumerate() {
+        let percent = 100.0 * at as f64 / (DECADES.len() - 1) as f64;
+        write!(page, "<span style=\"left:{percent:.2}%\">{label}</span>")?;
+    }
+    page.push_str("</div></section>\n");
+    Ok(())
+}
+
+/// Our bar with its least and most, the published one below it, lines at powers of ten behind.
+fn bars(cell: &Cell) -> String {
+    let mut svg = String::from("<svg viewBox=\"0 0 700 22\" preserveAspectRatio=none role=img aria-label=\"");
+    let published = cell.published_ms.map_or(String::new(), |ms| format!(", published {}", show_ms(ms)));
+    let _ = write!(svg, "{}: {}{published}\">", escape(cell.tier.name()), show_ms(cell.median.ms));
+    for decade in 0..DECADES.len() {
+        let _ = write!(svg, "<path class=grid d=\"M{0} 0V22\"/>", decade * 100);
+    }
+    let width = position(cell.median.ms);
+    let _ = write!(svg, "<rect class=ours width=\"{width:.1}\" y=1 height=11 />");
+    let (from, to) = (position(cell.ms_min), position(cell.ms_max));
+    let _ = write!(svg, "<path class=range d=\"M{from:.1} 6.5H{to:.1}\"/>");
+    if let Some(ms) = cell.published_ms {
+        let _ = write!(svg, "<rect class=theirs width=\"{:.1}\" y=14 height=7 />", position(ms));
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
+/// Where a time stands on the scale of 700.
+fn position(ms: f64) -> f64 {
+    (ms.max(1.0).log10() * 100.0).clamp(2.0, 700.0)
+}
+
+fn write_table(page: &mut String, report: &Report) -> std::fmt::Result {
+    page.push_str(
+        "<h2>Every figure</h2><div class=scroll><table><thead><tr><th>question<th>tier<th>published<th>here<th>least – most\
+         <th>GETs<th>fetched<th>used</tr></thead><tbody>\n",
+    );
+    let mut last = None;
+    for cell in &report.cells {
+        let name = if last == Some(cell.row) { "" } else { cell.row.name() };
+        let class = if name.is_empty() { "" } else { " class=first" };
+        last = Some(cell.row);
+        writeln!(
+            page,
+            "<tr{class}><td>{}<td>{}<td>{}<td><b>{}</b><td>{} – {}<td>{}<td>{}<td>{}</tr>",
+            escape(name),
+            escape(cell.tier.name()),
+            cell.published_ms.map_or("–".to_owned(), show_ms),
+            show_ms(cell.median.ms),
+            show_ms(cell.ms_min),
+            show_ms(cell.ms_max),
+            cell.median.gets,
+            show_bytes(cell.median.bytes_fetched),
+            show_bytes(cell.median.bytes_used)
+        )?;
+    }
+    page.push_str("</tbody></table></div>\n");
+    Ok(())
+}
+
+fn write_checks(page: &mut String, report: &Report) -> std::fmt::Result {
+    page.push_str("<h2>Promises about the counts</h2><ul>\n");
+    for check in &report.checks {
+        let verdict = if check.holds { "held" } else { "not held" };
+        writeln!(
+            page,
+            "<li><b>{verdict}</b>: {}: {:.2}, at most {}",
+            escape(&check.what),
+            check.measured,
+            check.limit
+        )?;
+    }
+    page.push_str("</ul>\n");
+    Ok(())
+}
+
+fn write_method(page: &mut String, report: &Report) -> std::fmt::Result {
+    let os = if report.os_cache_dropped {
+        "The operating system is made to forget the files first."
+    } else {
+        "The operating system may still hold the files."
+    };
+    let memory = report.memory_bytes_peak.map_or("unknown".to_owned(), show_bytes);
+    writeln!(
+        page,
+        "<h2>How it was measured</h2><ul>\
+         <li><b>Needle</b>: all documents of one client address, newest first. <b>Dashboard</b>: {}.\
+         <b>For one country</b>: the same charts with a country as one more filter.\
+         <li><b>First</b>: nothing of the index is open; reading the catalog is included. Frozen: nothing is near. {os} \
+         <b>Repeat</b>: the same question once more, without the result cache unless the row says so.\
+         <li><b>Hot</b>: a copy in a local directory, no cache; its reads are not requests. <b>Cold</b>: a cache that holds everything; only the \
+         catalog is read from the store. <b>Frozen</b>: a cache of a part of the data.\
+         <li><b>Restore</b>: hot, copying every object out of the store; cold, fetching every byte into the cache.\
+         <li>All tiers gave the same answers in every run, and the needle its known number of documents.\
+         <li><b>Used</b>: bytes that the answers were made of, each counted once.\
+         <li>The store's waiting is made up by a model (profile {}, seeds from {}); no cloud was used. One node, generated data.\
+         <li>Published: {}.</ul>\
+         <p class=foot>frostline {} · <code>frostline bench tiers --documents {} --seed {} --runs {} --profile {}</code> · {:.0} s in all, peak memory {memory}</p>",
+        escape(report.dashboard),
+        escape(&report.profile),
+        report.seed,
+        escape(report.published),
+        escape(report.version),
+        report.documents,
+        report.seed,
+        report.runs,
+        escape(&report.profile),
+        report.total_s
+    )
+}
+
+/// A number with its thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+const HEAD: &str = r#"<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<title>Frostline: searching hot, cold and frozen</title>
+<style>
+:root{--page:#fff;--text:#1b2430;--quiet:#5b6675;--line:#dde3ea;--ours:#0b6bcb;--range:#052f5f;--theirs:#b3bdc9}
+@media(prefers-color-scheme:dark){:root{--page:#12161c;--text:#e6ebf2;--quiet:#98a4b3;--line:#2b333e;--ours:#4aa3ff;--range:#d8ebff;--theirs:#566273}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--text);font:16px/1.5 system-ui,sans-serif}
+main{max-width:60rem;margin:0 auto;padding:1.25rem}
+h1{font-size:1.6rem;line-height:1.2;margin:.5rem 0}
+h2{font-size:1.1rem;margin:2rem 0 .5rem}
+.lead{max-width:46rem}
+.key{color:var(--quiet);font-size:.9rem}
+.key span{display:inline-block;width:1.4rem;height:.6rem;margin:0 .4rem 0 0;background:var(--ours)}
+.key span.theirs{background:var(--theirs);margin-left:1rem}
+.bar{margin:.6rem 0}
+.bar p{margin:0 0 .15rem;font-size:.9rem;display:flex;flex-wrap:wrap;gap:0 .6rem}
+.bar b{min-width:9.5rem}
+.bar i{font-style:normal;color:var(--quiet)}
+svg{display:block;width:100%;height:22px}
+.grid,.range{fill:none;stroke:var(--line);stroke-width:1;vector-effect:non-scaling-stroke}
+.range{stroke:var(--range);stroke-width:2}
+svg .ours{fill:var(--ours)}
+svg .theirs{fill:var(--theirs)}
+.axis{position:relative;height:1.2rem;font-size:.7rem;color:var(--quiet)}
+.axis span{position:absolute;transform:translateX(-50%);white-space:nowrap}
+.axis span:first-child{transform:none}
+.axis span:last-child{transform:translateX(-100%)}
+.scroll{overflow-x:auto}
+table{border-collapse:collapse;font-size:.85rem;white-space:nowrap;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .7rem;text-align:right}
+th:nth-child(-n+2),td:nth-child(-n+2){text-align:left;padding-left:0}
+th{color:var(--quiet);font-weight:600}
+tr.first td{border-top:1px solid var(--line)}
+li{margin:.3rem 0}
+code{font-size:.85em;overflow-wrap:anywhere}
+.foot{color:var(--quiet);font-size:.85rem}
+</style></head><body><main>
+<h1>Searching hot, cold and frozen</h1>
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::study::Tier;
+    use crate::commands::trial::Sample;
+
+    #[test]
+    fn text_cannot_become_markup() {
+        assert_eq!(escape("<b onclick=\"x\">&'"), "&lt;b onclick=&quot;x&quot;&gt;&amp;&#39;");
+        assert_eq!(escape("5 % – é"), "5 % – é");
+    }
+
+    #[test]
+    fn the_scale_is_logarithmic_and_bounded() {
+        for (ms, at) in [(0.0, 2.0), (1.0, 2.0), (10.0, 100.0), (1e6, 600.0), (1e9, 700.0)] {
+            assert!((position(ms) - at).abs() < 1e-9, "{ms}");
+        }
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (2_000_000, "2,000,000")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn a_page_needs_nothing_else_and_holds_every_cell() {
+        let sample = |ms| Sample { ms, gets: 7, bytes_fetched: 1_000, bytes_used: 900 };
+        let cells = vec![
+            Cell::of(Row::NeedleFirst, Tier::Frozen5, vec![sample(12.0), sample(34.0)]).unwrap(),
+            Cell::of(Row::Mount, Tier::Cold, vec![sample(5.0)]).unwrap(),
+        ];
+        let report = Report {
+            version: "1",
+            documents: 1_234,
+            seed: 1,
+            profile: "<measured>".into(),
+            runs: 2,
+            splits: 1,
+            data_bytes: 10,
+            ingest: Default::default(),
+            published: "p",
+            dashboard: "d",
+            os_cache_dropped: true,
+            cells,
+            checks: Vec::new(),
+            total_s: 1.0,
+            memory_bytes_peak: None,
+        };
+        let page = html(&report);
+        for outside in ["http:", "https:", "src=", "href=", "url(", "<script", "<measured>"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        for text in ["needle, first", "frozen, 5 % cache", "23.0 ms", "6.26 s", "&lt;measured&gt;", "1,234"] {
+            assert!(page.contains(text), "{text}");
+        }
+        assert_eq!(page.matches("<svg").count(), 2);
+    }
+}
