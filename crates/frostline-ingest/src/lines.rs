@@ -66,7 +66,7 @@ impl fmt::Display for Format {
     }
 }
 
-const NAMES: [(&str, Format); 8] = [
+const NAMES: [(&str, Format); 10] = [
     ("auto", Format::Auto),
     ("ndjson", Format::NdJson),
     ("json-lines-from-nginx", Format::Nginx),
@@ -75,6 +75,8 @@ const NAMES: [(&str, Format); 8] = [
     ("logfmt", Format::Logfmt),
     ("csv", Format::Csv),
     ("plain", Format::Plain),
+    ("json", Format::NdJson),
+    ("apache", Format::Combined),
 ];
 
 /// Where a line's time is found and where it goes.

@@ -314,6 +314,7 @@ fn as_f64(number: Number) -> f64 {
 pub(crate) fn floor(number: Number) -> Option<i64> {
     match number {
         Number::Long(n) => Some(n),
+        // A cast saturates at the ends.
         Number::Double(n) if n >= i64::MIN as f64 => Some(n.floor() as i64),
         Number::Double(_) => None,
     }
@@ -323,7 +324,8 @@ pub(crate) fn floor(number: Number) -> Option<i64> {
 pub(crate) fn ceil(number: Number) -> Option<i64> {
     match number {
         Number::Long(n) => Some(n),
-        Number::Double(n) if n <= i64::MAX as f64 => Some(n.ceil() as i64),
+        // The nearest double above i64::MAX is one too many.
+        Number::Double(n) if n < i64::MAX as f64 => Some(n.ceil() as i64),
         Number::Double(_) => None,
     }
 }

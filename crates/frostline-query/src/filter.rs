@@ -86,6 +86,25 @@ pub enum Filter {
     Not(Box<Filter>),
 }
 
+impl Filter {
+    /// Calls `visit` with the field of every part that names one.
+    pub fn each_field(&self, visit: &mut dyn FnMut(&str)) {
+        match self {
+            Filter::All | Filter::None | Filter::Ids(_) => {}
+            Filter::Equals { field, .. } | Filter::Range { field, .. } | Filter::Exists { field } => {
+                visit(field)
+            }
+            Filter::Match { field, .. } | Filter::Phrase { field, .. } | Filter::Pattern { field, .. } => {
+                field.iter().for_each(|field| visit(field));
+            }
+            Filter::And(parts) | Filter::AtLeast { parts, .. } => {
+                parts.iter().for_each(|part| part.each_field(visit))
+            }
+            Filter::Not(part) => part.each_field(visit),
+        }
+    }
+}
+
 /// A value as written in a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Scalar {

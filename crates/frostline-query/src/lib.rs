@@ -25,6 +25,8 @@ mod select;
 mod show;
 mod sql;
 mod table;
+#[cfg(test)]
+mod testing;
 mod top;
 
 pub use frostline_base::{Error, ErrorKind, Result};

@@ -4,6 +4,7 @@
 //! A [`Scan`] is a question already pruned by the catalog. [`ScanExec`] runs it: many splits at once,
 //! each opened, asked for its rows by index, and read only where columns are wanted.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,13 +21,14 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use frostline_base::{Meter, SplitId};
 use frostline_catalog::Index;
-use futures::stream::{self, StreamExt, TryStreamExt};
+use frostline_split::SOURCE_COLUMN;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 
 use crate::filter::Filter;
 use crate::open::{OpenSplit, Searcher};
-use crate::output::Output;
+use crate::output::{Of, Output};
 use crate::plan::{self, Target};
 use crate::select::{Rows, View};
 use crate::{Error, ErrorKind, Result};
@@ -264,16 +266,15 @@ impl ExecutionPlan for ScanExec {
         let reading =
             Reading { scan: Arc::clone(&self.scan), outputs: Arc::clone(&self.outputs), limit: self.limit };
         let in_flight = (self.scan.searcher.settings.splits_in_flight / partitions).max(1);
-        let memory = Arc::new(memory);
         let batches = stream::iter(numbers)
             .map(move |number| {
                 let (reading, memory) = (reading.clone(), memory.new_empty());
-                spawned(async move { reading.split(number, memory).await })
+                spawned(async move { reading.start(number, memory).await })
             })
             .buffer_unordered(in_flight)
-            .map_ok(|batches| stream::iter(batches.into_iter().map(DataFusionResult::Ok)))
-            .map_err(external)
-            .try_flatten();
+            .map_ok(SplitRows::batches)
+            .try_flatten_unordered(in_flight)
+            .map_err(external);
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
     }
 }
@@ -287,26 +288,100 @@ struct Reading {
 }
 
 impl Reading {
-    async fn split(self, number: usize, memory: MemoryReservation) -> Result<Vec<RecordBatch>> {
+    /// Opens a split and finds its rows; none where it cannot be read and partial answers are allowed.
+    async fn start(self, number: usize, memory: MemoryReservation) -> Result<SplitRows> {
         let target = &self.scan.targets[number];
-        let read = self.batches(target, &memory).await;
-        Ok(self.scan.tolerate(target, read)?.unwrap_or_default())
+        let chunks = self.chunks(target).await;
+        let (open, chunks) = self.scan.tolerate(target, chunks)?.unwrap_or_default();
+        Ok(SplitRows { reading: self, number, open, chunks: chunks.into(), memory })
     }
 
-    async fn batches(&self, target: &Target, memory: &MemoryReservation) -> Result<Vec<RecordBatch>> {
+    async fn chunks(&self, target: &Target) -> Result<(Option<Arc<OpenSplit>>, Vec<RoaringBitmap>)> {
+        if self.outputs.is_empty() && target.filter == Filter::All {
+            let mut rows = RoaringBitmap::new();
+            rows.insert_range(0..u32::try_from(self.scan.count(target).await?).unwrap_or(u32::MAX));
+            return Ok((None, vec![rows]));
+        }
         let open = self.scan.open(target).await?;
         let rows = self.scan.select(target, &open).await?.clone().bitmap(open.split.rows());
         let rows = match self.limit {
             Some(limit) => rows.iter().take(limit).collect(),
             None => rows,
         };
-        if rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        let batch = read_rows(&self.scan, target, &open, &self.outputs, &rows).await?;
-        memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
-        Ok(vec![batch])
+        let chunk_rows = self.chunk_rows(&open);
+        Ok((Some(open), chunks(rows, chunk_rows)))
     }
+
+    /// Rows that are read at a time: all of a split for a few narrow columns, fewer for whole documents.
+    fn chunk_rows(&self, open: &OpenSplit) -> usize {
+        let rows = u64::from(open.split.rows().max(1));
+        let wide = self.outputs.iter().filter(|output| output.of == Of::Source).count() as u64;
+        let source = open.split.column_range(SOURCE_COLUMN).map_or(0, |range| range.end - range.start);
+        let row_bytes = 16 * self.outputs.len() as u64 + wide * SOURCE_PACKED * (source / rows);
+        usize::try_from(CHUNK_BYTES / row_bytes.max(1)).unwrap_or(usize::MAX).max(CHUNK_ROWS_MIN)
+    }
+}
+
+/// About how much memory the columns of one chunk of rows take.
+const CHUNK_BYTES: u64 = 64 << 20;
+/// No chunk is smaller: pages have about so many rows, and reading half a page costs a whole one.
+const CHUNK_ROWS_MIN: usize = 20_000;
+/// About how many times documents are larger than their packed pages.
+const SOURCE_PACKED: u64 = 10;
+
+fn chunks(rows: RoaringBitmap, chunk_rows: usize) -> Vec<RoaringBitmap> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    if rows.len() as usize <= chunk_rows {
+        return vec![rows];
+    }
+    let rows: Vec<u32> = rows.iter().collect();
+    rows.chunks(chunk_rows).map(|chunk| chunk.iter().copied().collect()).collect()
+}
+
+/// The rows of one split that are still to be read.
+struct SplitRows {
+    reading: Reading,
+    number: usize,
+    /// None where only the number of rows is wanted.
+    open: Option<Arc<OpenSplit>>,
+    chunks: VecDeque<RoaringBitmap>,
+    memory: MemoryReservation,
+}
+
+impl SplitRows {
+    fn batches(self) -> BoxStream<'static, Result<RecordBatch>> {
+        stream::try_unfold(self, |mut rows| async move {
+            let batch = rows.next().await?;
+            Ok(batch.map(|batch| (batch, rows)))
+        })
+        .boxed()
+    }
+
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(rows) = self.chunks.pop_front() else { return Ok(None) };
+        let Some(open) = self.open.clone() else { return row_count(rows.len()).map(Some) };
+        let Reading { scan, outputs, .. } = self.reading.clone();
+        let number = self.number;
+        let read =
+            spawned(async move { read_rows(&scan, &scan.targets[number], &open, &outputs, &rows).await });
+        let read = read.await;
+        let scan = &self.reading.scan;
+        let batch = scan.tolerate(&scan.targets[number], read)?;
+        if let Some(batch) = &batch {
+            // What was handed on before is its reader's to account for.
+            self.memory.try_resize(batch.get_array_memory_size()).map_err(internal)?;
+        }
+        Ok(batch)
+    }
+}
+
+/// A batch without columns.
+fn row_count(rows: u64) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(usize::try_from(rows).ok());
+    RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
+        .map_err(crate::merge::arrow_error)
 }
 
 /// The outputs for the given rows of a split, in row order.
@@ -353,7 +428,7 @@ pub(crate) fn internal(error: DataFusionError) -> Error {
             Ok(ours) => *ours,
             Err(other) => Error::internal("the query failed").with_source(other),
         },
-        DataFusionError::Context(_, inner) => internal(*inner),
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => internal(*inner),
         DataFusionError::Shared(inner) => match Arc::try_unwrap(inner) {
             Ok(inner) => internal(inner),
             Err(shared) => Error::internal(shared.to_string()),

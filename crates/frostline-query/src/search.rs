@@ -95,6 +95,26 @@ impl Search {
         })
     }
 
+    /// Fields that the query, the order or the aggregations name and that no document has: most likely
+    /// mistyped.
+    pub fn unknown_fields(&self) -> Vec<String> {
+        let mut named = self.tree.fields();
+        for filter in [Some(&self.request.filter), self.request.post_filter.as_ref()].into_iter().flatten() {
+            filter.each_field(&mut |field| named.push(field.to_owned()));
+        }
+        named.extend(self.request.sort.iter().filter_map(|sort| match &sort.by {
+            dsl::SortBy::Field(field) => Some(field.clone()),
+            dsl::SortBy::Score | dsl::SortBy::Doc => None,
+        }));
+        named.sort();
+        named.dedup();
+        named.retain(|path| {
+            let known = self.index.mapping().resolve(path);
+            !known.is_time && known.field.is_none() && known.children.is_empty() && !path.starts_with('_')
+        });
+        named
+    }
+
     /// Runs the search.
     pub async fn run(self) -> Result<Response> {
         let started = Instant::now();
@@ -312,7 +332,7 @@ pub(crate) fn session(memory_bytes_max: usize) -> Result<SessionContext> {
         .with_memory_pool(Arc::new(GreedyMemoryPool::new(memory_bytes_max)))
         .build_arc()
         .map_err(internal)?;
-    Ok(SessionContext::new_with_config_rt(SessionConfig::new(), runtime))
+    Ok(SessionContext::new_with_config_rt(SessionConfig::new().with_information_schema(true), runtime))
 }
 
 /// Everything a plan gives, as one batch.
@@ -370,3 +390,6 @@ fn parse_aggs(aggs: &Value, index: &Index, now_us: i64) -> Result<AggTree> {
     let filter = |clause: &Value, position: &str| dsl::parse_query(clause, position, &context);
     AggTree::parse(aggs, &ParseContext { now_us, filter: &filter })
 }
+
+#[cfg(test)]
+mod tests;

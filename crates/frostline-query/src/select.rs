@@ -838,7 +838,10 @@ fn scalar_bool(value: &Scalar) -> Option<bool> {
 fn scalar_i64(value: &Scalar) -> Option<i64> {
     match value {
         Scalar::Long(n) => Some(*n),
-        Scalar::Double(n) => fields::floor(Number::Double(*n)).filter(|whole| *whole as f64 == *n),
+        Scalar::Double(n) => {
+            let (below, above) = (fields::floor(Number::Double(*n))?, fields::ceil(Number::Double(*n))?);
+            (below == above).then_some(below)
+        }
         Scalar::Text(text) => {
             let text = text.trim();
             text.parse().ok().or_else(|| scalar_i64(&Scalar::Double(text.parse().ok()?)))

@@ -54,7 +54,8 @@ impl Sql {
         let dialect = state.config_options().sql_parser.dialect;
         let statement = state.sql_to_statement(query, &dialect).map_err(|e| syntax(query, e))?;
         let tables = state.resolve_table_references(&statement).map_err(|e| syntax(query, e))?;
-        Ok(tables.into_iter().map(|table| table.table().to_owned()).collect())
+        let own = tables.into_iter().filter(|table| table.schema() != Some("information_schema"));
+        Ok(own.map(|table| table.table().to_owned()).collect())
     }
 
     /// A session in which each index is a table of its name.

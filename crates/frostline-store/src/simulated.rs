@@ -51,7 +51,7 @@ pub struct Profile {
     pub write_mb_s: f64,
     /// What the machine's network carries, in 10^9 bits a second.
     pub nic_gbit_s: f64,
-    /// Reads a second that one prefix (the first part of the key) serves before it answers 503.
+    /// Reads a second that one prefix (the key without its last part) serves before it answers 503.
     pub gets_per_s: f64,
     /// Writes a second that one prefix serves.
     pub puts_per_s: f64,
@@ -287,7 +287,7 @@ impl Simulation {
         // Listings count as reads of the bucket's index.
         let (kind, per_s) =
             if kind == Kind::Put { (kind, profile.puts_per_s) } else { (Kind::Get, profile.gets_per_s) };
-        let prefix = key.split_once('/').map_or("", |(first, _)| first);
+        let prefix = key.rsplit_once('/').map_or("", |(prefix, _)| prefix);
         let mut prefixes = lock(&self.prefixes);
         if prefixes.len() > 10_000 {
             prefixes.clear();

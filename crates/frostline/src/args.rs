@@ -34,7 +34,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "FROSTLINE_MEMORY", value_name = "BYTES")]
     pub(crate) memory: Option<String>,
     /// Print one JSON document on standard output and nothing else
-    #[arg(long, global = true, env = "FROSTLINE_JSON")]
+    #[arg(long, global = true, env = "FROSTLINE_JSON", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) json: bool,
 }
 
@@ -181,7 +181,7 @@ pub(crate) struct Mount {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cache {
-    /// What is near and how often it was enough
+    /// What is near, and for which indices
     Stats,
     /// Forget everything that is near
     Clear,

@@ -32,10 +32,12 @@ impl Config {
     pub(crate) fn load(given: Global) -> Result<Config> {
         let file = match &given.config {
             Some(path) => File::read(path)?,
-            None => match user_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("config.toml")) {
-                Some(path) if path.exists() => File::read(&path)?,
-                _ => File::default(),
-            },
+            None => {
+                match user_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("config.toml")) {
+                    Some(path) if path.exists() => File::read(&path)?,
+                    _ => File::default(),
+                }
+            }
         };
         let memory = given.memory.or(file.memory).unwrap_or_else(|| "2GiB".to_owned());
         let data = given.data.or(file.data).or_else(|| user_folder("XDG_CACHE_HOME", ".cache"));
@@ -65,7 +67,8 @@ impl Config {
 
 impl File {
     fn read(path: &Path) -> Result<File> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         toml::from_str(&text).with_context(|| format!("{} is not a configuration file", path.display()))
     }
 }
@@ -93,8 +96,14 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64> {
         "t" | "tib" => 1 << 40,
         _ => bail!("{text:?} is not a size: write bytes or a unit such as KiB, MB, GiB"),
     };
-    let number: f64 = number.parse().ok().with_context(|| format!("{text:?} is not a size: it starts with a number"))?;
+    let number: f64 =
+        number.parse().ok().with_context(|| format!("{text:?} is not a size: it starts with a number"))?;
     Ok((number * factor as f64) as u64)
+}
+
+/// `1 split`, `2 splits`.
+pub(crate) fn show_count(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// Bytes for people: three digits and a unit of 1,000.
@@ -106,7 +115,13 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
         value /= 1_000.0;
         unit += 1;
     }
-    let decimals = if unit == 0 || value >= 99.95 { 0 } else if value >= 9.995 { 1 } else { 2 };
+    let decimals = if unit == 0 || value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
     format!("{value:.decimals$} {}", units[unit])
 }
 
@@ -126,7 +141,9 @@ mod tests {
 
     #[test]
     fn sizes_are_shown_with_three_digits() {
-        for (bytes, text) in [(0, "0 B"), (999, "999 B"), (1_000, "1.00 kB"), (12_345, "12.3 kB"), (999_900, "1.00 MB")] {
+        for (bytes, text) in
+            [(0, "0 B"), (999, "999 B"), (1_000, "1.00 kB"), (12_345, "12.3 kB"), (999_900, "1.00 MB")]
+        {
             assert_eq!(show_bytes(bytes), text);
         }
     }

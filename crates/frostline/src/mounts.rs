@@ -59,7 +59,8 @@ impl Mounts {
     }
 
     pub(crate) fn put(&self, mount: &Mount) -> Result<()> {
-        std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot make {}", self.folder.display()))?;
+        std::fs::create_dir_all(&self.folder)
+            .with_context(|| format!("cannot make {}", self.folder.display()))?;
         let path = self.path(&mount.index);
         let unfinished = path.with_extension("tmp");
         std::fs::write(&unfinished, serde_json::to_vec_pretty(mount)?)

@@ -63,7 +63,8 @@ impl Node {
             std::fs::create_dir_all(volume).with_context(|| format!("cannot make {}", volume.display()))?;
         }
         let inner: Arc<dyn ReadRanges> = Arc::new(self.repository.clone());
-        let cache = RegionCache::open(CacheOptions::new(volumes, capacity), inner).context("cannot open the cache")?;
+        let cache = RegionCache::open(CacheOptions::new(volumes, capacity), inner)
+            .context("cannot open the cache")?;
         Ok(Some(cache))
     }
 
@@ -84,7 +85,9 @@ impl Node {
     pub(crate) async fn index(&self, name: &str) -> Result<Arc<Index>> {
         let name: IndexName = name.parse()?;
         let index = self.catalog.open(&name).await;
-        Ok(Arc::new(index.with_context(|| format!("cannot open the index {name} of {}", self.repository.url()))?))
+        Ok(Arc::new(
+            index.with_context(|| format!("cannot open the index {name} of {}", self.repository.url()))?,
+        ))
     }
 
     /// A searcher that reads through `cache`, or from the repository where there is none.

@@ -24,7 +24,14 @@ impl Table {
 
     pub(crate) fn print(&self) -> Result<()> {
         let widths: Vec<usize> = (0..self.numbers.len())
-            .map(|at| self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0))
+            .map(|at| {
+                self.rows
+                    .iter()
+                    .filter_map(|row| row.get(at))
+                    .map(|cell| cell.chars().count())
+                    .max()
+                    .unwrap_or(0)
+            })
             .collect();
         let mut out = std::io::stdout().lock();
         for row in &self.rows {

@@ -14,6 +14,24 @@ proptest! {
     }
 }
 
+const LOG: &[u8] = include_bytes!("../../../../fuzz/seeds/catalog_commit/three-versions");
+const CHECKPOINT: &[u8] = include_bytes!("../../../../fuzz/seeds/catalog_checkpoint/three-versions");
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_damaged_log_passes_every_door(edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
+        for (seed, door) in [(LOG, commits as fn(&[u8])), (CHECKPOINT, super::checkpoint)] {
+            let mut bytes = seed.to_vec();
+            for (at, byte) in &edits {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            door(&bytes);
+        }
+    }
+}
+
 /// A log of three commits, and its checkpoint. What the fuzz targets start from; `FROSTLINE_BLESS=1` writes
 /// them to `fuzz/seeds`.
 #[tokio::test]

@@ -296,8 +296,8 @@ impl Writer<'_> {
         let max = self.options.buckets_max;
         if self.buckets > max {
             return Err(Error::exhausted(format!(
-                "Trying to create too many buckets. Must be less than or equal to: [{max}] but was [{}]. This limit \
-                 can be set by changing the [search.max_buckets] cluster level setting.",
+                "Trying to create too many buckets. Must be less than or equal to: [{max}] but was [{}]. Ask for \
+                 fewer buckets, or page through them with a composite aggregation [search.max_buckets]",
                 self.buckets
             )));
         }

@@ -147,7 +147,7 @@ pub(super) fn within(bytes: usize, bytes_max: usize) -> Result<()> {
     }
     Err(Error::exhausted(format!(
         "the aggregations hold {bytes} bytes, more than the {bytes_max} that they may; ask for fewer buckets or a \
-         shorter time, or raise search.aggregation_memory_bytes_max"
+         shorter time, or allow more with --memory"
     )))
 }
 

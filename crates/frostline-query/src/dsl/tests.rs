@@ -336,7 +336,7 @@ fn what_is_refused_is_named_with_its_position() {
         (json!({"knn": {}}), "[knn] is not supported"),
         (json!({"fuzzy": {"a": "b"}}), "[fuzzy] is not supported"),
         (json!({"trem": {"a": 1}}), "[trem] is not a query"),
-        (json!({"term": {"a": 1}, "match": {"a": 1}}), "expected only one query, found [match] and [term]"),
+        (json!({"term": {"a": 1}, "match": {"a": 1}}), "expected only one query, found [term] and [match]"),
         (json!({"term": {"a": 1, "b": 2}}), "expected one field, found [a] and [b]"),
         (json!({"term": {"a": {"valeu": 1}}}), "[value] is missing, at `query.term.a`"),
         (json!({"term": {"a": [1]}}), "expected a value, found an array"),

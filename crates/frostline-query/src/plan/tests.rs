@@ -1,1 +1,59 @@
+use frostline_base::{ObjectRef, SplitId};
+
 use super::*;
+use crate::filter::{Edge, Scalar};
+
+fn split(times: Option<(i64, i64)>, rows_without_time: u64) -> Arc<SplitEntry> {
+    let object = ObjectRef { key: "logs/01/x.parquet".to_owned(), bytes: 100 };
+    let id = SplitId::from_random(1);
+    Arc::new(SplitEntry { id, object, footer: 10..20, rows: 10, times, rows_without_time })
+}
+
+fn time(start_us: i64, end_us: i64) -> Filter {
+    let at = |time| Edge { time_us: Some(time), ..Edge::default() };
+    let (lower, upper) = (Bound::Included(at(start_us)), Bound::Excluded(at(end_us)));
+    Filter::Range { field: TIME_FIELD.to_owned(), lower, upper }
+}
+
+fn check(filter: &Filter, split: &Arc<SplitEntry>, left: Option<Filter>) {
+    let targets = targets(std::slice::from_ref(split), filter);
+    assert_eq!(targets.into_iter().map(|t| t.filter).next(), left, "{filter:?}");
+}
+
+#[test]
+fn a_range_that_covers_a_split_disappears_and_one_that_misses_it_prunes() {
+    let inside = split(Some((100, 199)), 0);
+    check(&time(100, 200), &inside, Some(Filter::All));
+    check(&time(100, 199), &inside, Some(time(100, 199)));
+    check(&time(200, 300), &inside, None);
+    check(&time(0, 100), &inside, None);
+    check(&time(150, 150), &inside, None);
+    check(&time(0, 300), &split(Some((100, 199)), 1), Some(time(0, 300)));
+    check(&time(0, 300), &split(None, 10), None);
+    check(&Filter::Not(Box::new(time(0, 300))), &inside, None);
+    check(&Filter::Not(Box::new(time(0, 50))), &inside, Some(Filter::All));
+}
+
+#[test]
+fn compound_filters_keep_only_what_is_open() {
+    let entry = split(Some((100, 199)), 0);
+    let term = Filter::Equals { field: "a".to_owned(), values: vec![Scalar::Long(1)] };
+    check(&Filter::And(vec![time(0, 300), term.clone()]), &entry, Some(term.clone()));
+    check(&Filter::And(vec![time(300, 400), term.clone()]), &entry, None);
+    let either =
+        |minimum| Filter::AtLeast { minimum, parts: vec![time(0, 300), time(300, 400), term.clone()] };
+    check(&either(1), &entry, Some(Filter::All));
+    check(&either(2), &entry, Some(term.clone()));
+    check(&either(3), &entry, None);
+}
+
+#[test]
+fn bounds_are_half_open_microseconds() {
+    let at = |time| Edge { time_us: Some(time), ..Edge::default() };
+    assert_eq!(
+        bounds(&Bound::Excluded(at(1)), &Bound::Included(at(5))),
+        TimeRange { start_us: 2, end_us: 6 }
+    );
+    assert_eq!(bounds(&Bound::Open, &Bound::Open), TimeRange::ALL);
+    assert!(bounds(&Bound::Included(Edge::default()), &Bound::Open).is_empty());
+}

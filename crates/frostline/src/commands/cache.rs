@@ -25,7 +25,15 @@ pub(crate) fn stats(config: &Config) -> Result<Outcome> {
     let mut row = |name: &str, value: String| table.row(vec![name.to_owned(), value]);
     row("capacity", show_bytes(stats.capacity));
     row("near", show_bytes(stats.bytes_near));
-    row("regions", format!("{} of {} ({} each)", stats.regions_used, stats.regions_total, show_bytes(stats.region_bytes.into())));
+    row(
+        "regions",
+        format!(
+            "{} of {} ({} each)",
+            stats.regions_used,
+            stats.regions_total,
+            show_bytes(stats.region_bytes.into())
+        ),
+    );
     row("volumes failed", stats.volumes_failed.to_string());
     row("partial answers kept", show_bytes(results_bytes));
     for mount in mounts {
@@ -39,7 +47,8 @@ pub(crate) async fn clear(config: &Config) -> Result<Outcome> {
     let node = Node::open(config)?;
     if let Some(cache) = node.cache()? {
         if cache.stats().locked_by_other {
-            return Err(anyhow::anyhow!("another frostline process uses this cache")).context("cannot clear it");
+            return Err(anyhow::anyhow!("another frostline process uses this cache"))
+                .context("cannot clear it");
         }
         cache.clear().await;
         cache.close().await;

@@ -63,7 +63,8 @@ fn iso(time_us: i64) -> String {
 async fn list(node: &Node) -> Result<Outcome> {
     let mut found = Vec::new();
     for name in node.catalog.list().await? {
-        let index = node.catalog.open(&name).await.with_context(|| format!("cannot open the index {name}"))?;
+        let index =
+            node.catalog.open(&name).await.with_context(|| format!("cannot open the index {name}"))?;
         found.push(summary(node, &index)?);
     }
     if node.config.json {
@@ -136,7 +137,11 @@ async fn show(node: &Node, name: &str) -> Result<Outcome> {
     table.print()?;
     for conflict in conflicts {
         let types: Vec<String> = conflict.types.iter().map(|ty| format!("{ty:?}").to_lowercase()).collect();
-        println!("conflict: {} is {}; all readings are searchable", printable(&conflict.path), types.join(" and "));
+        println!(
+            "conflict: {} is {}; all readings are searchable",
+            printable(&conflict.path),
+            types.join(" and ")
+        );
     }
     Ok(Outcome::Done)
 }
@@ -179,6 +184,8 @@ async fn merge(node: &Node, name: &str) -> Result<Outcome> {
     let report = merge.run(&name, &MergePolicy::default()).await?;
     if node.config.json {
         print_json(&report)?;
+    } else if report.merges == 0 {
+        println!("nothing to merge");
     } else {
         println!(
             "{} merges: {} splits became {} ({} documents)",
@@ -215,12 +222,19 @@ async fn verify(node: &Node, name: &str) -> Result<Outcome> {
     bar.finish_and_clear();
     let foreign = index.foreign().len();
     if node.config.json {
-        print_json(&json!({ "index": name, "splits": index.splits().len(), "bytes_read": bytes, "faults": faults, "foreign": foreign }))?;
+        print_json(
+            &json!({ "index": name, "splits": index.splits().len(), "bytes_read": bytes, "faults": faults, "foreign": foreign }),
+        )?;
     } else {
         for fault in &faults {
             println!("{}: {}", fault.object, fault.what);
         }
-        println!("{} splits checked ({}), {} damaged, {foreign} of other tools", index.splits().len(), show_bytes(bytes), faults.len());
+        println!(
+            "{} splits checked ({}), {} damaged, {foreign} of other tools",
+            index.splits().len(),
+            show_bytes(bytes),
+            faults.len()
+        );
     }
     Ok(if faults.is_empty() { Outcome::Done } else { Outcome::Partial })
 }

@@ -5,24 +5,32 @@ use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use frostline_base::IndexName;
-use frostline_ingest::{Cancel, Format, Ingest, IngestOptions, IngestReport, Inputs, Merge, MergePolicy, Progress, Random};
+use frostline_ingest::{
+    Cancel, Format, Ingest, IngestOptions, IngestReport, Inputs, Merge, MergePolicy, Progress, Random,
+};
 use frostline_split::Mapping;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rand::Rng;
 
 use crate::Outcome;
 use crate::args;
-use crate::config::{Config, parse_bytes, show_bytes};
+use crate::config::{Config, parse_bytes, show_bytes, show_count};
 use crate::node::Node;
 use crate::table::print_json;
+
+/// Smaller splits cost more requests than they hold documents.
+const SPLIT_BYTES_MIN: u64 = 64 << 10;
 
 pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome> {
     let node = Node::open_with(config, true)?;
     let name: IndexName = given.index.parse()?;
     let inputs = Inputs::from_arguments(&given.inputs)?;
     let options = options(config, &given)?;
+    if given.mapping.is_some() && node.catalog.open(&name).await.is_ok() {
+        bail!("{name} exists and keeps its mapping: leave out --mapping, or ingest into a new index");
+    }
     let rejects = given.rejects.clone().unwrap_or_else(|| config.data.join(format!("{name}.rejects.ndjson")));
     let merge = given.merge;
     let report = ingest(&node, inputs, &name, options, Some(&rejects), true).await?;
@@ -109,11 +117,19 @@ fn options(config: &Config, given: &args::Ingest) -> Result<IngestOptions> {
         }
         None => Mapping::dynamic(),
     };
+    let mapping = match &given.time_field {
+        Some(field) => mapping.with_time_field(field.as_str()),
+        None => mapping,
+    };
+    let split_bytes = parse_bytes(&given.split_bytes).context("--split-bytes")?;
+    if split_bytes < SPLIT_BYTES_MIN {
+        bail!("--split-bytes: a split holds at least {}", show_bytes(SPLIT_BYTES_MIN));
+    }
     Ok(IngestOptions {
         format: given.format.parse::<Format>()?,
         time_field: given.time_field.clone(),
         mapping,
-        split_bytes: parse_bytes(&given.split_bytes).context("--split-bytes")?,
+        split_bytes,
         memory_bytes_max: config.memory_bytes_max,
         threads: given.threads,
         again: given.again,
@@ -138,20 +154,23 @@ fn progress_bar(bytes: u64, show: bool) -> ProgressBar {
 
 fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_position(progress.bytes_read);
-    let rejected = if progress.rejected > 0 { format!(", {} refused", progress.rejected) } else { String::new() };
+    let rejected =
+        if progress.rejected > 0 { format!(", {} refused", progress.rejected) } else { String::new() };
     bar.set_message(format!("{} documents, {} splits{rejected}", progress.documents, progress.splits));
 }
 
 fn print(report: &IngestReport, name: &IndexName, rejects: &Path) {
-    println!(
-        "{} documents into {name} (version {}): {} in, {} out in {} splits, {:.1} MB/s",
-        report.documents,
-        report.version,
-        show_bytes(report.bytes_in),
-        show_bytes(report.bytes_out),
-        report.splits,
-        report.mb_per_s()
-    );
+    if report.documents > 0 {
+        println!(
+            "{} into {name} (version {}): {} in, {} out in {}, {:.1} MB/s",
+            show_count(report.documents, "document"),
+            report.version,
+            show_bytes(report.bytes_in),
+            show_bytes(report.bytes_out),
+            show_count(report.splits, "split"),
+            report.mb_per_s()
+        );
+    }
     for input in &report.already_ingested {
         println!("already ingested: {input} (--again takes it in again)");
     }
@@ -165,8 +184,10 @@ fn print(report: &IngestReport, name: &IndexName, rejects: &Path) {
         eprintln!("could not be read to its end: {}: {}", failed.name, failed.reason);
     }
     if report.rejected_total() > 0 {
-        let reasons: Vec<String> = report.rejected.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-        eprintln!("{} lines refused ({}): see {}", report.rejected_total(), reasons.join(", "), rejects.display());
+        let reasons: Vec<String> =
+            report.rejected.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        let lines = show_count(report.rejected_total(), "line");
+        eprintln!("{lines} refused ({}): see {}", reasons.join(", "), rejects.display());
     }
     if report.cancelled {
         eprintln!("stopped before the end: run the same command again to go on");

@@ -3,12 +3,12 @@
 use std::io::Read;
 
 use anyhow::{Context, Result};
-use frostline_query::{Response, Search, SearchOptions};
+use frostline_query::{QueryCost, Response, Search, SearchOptions, SplitCost};
 use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::args;
-use crate::config::{Config, show_bytes};
+use crate::config::{Config, show_bytes, show_count};
 use crate::node::{Node, Opened};
 use crate::table::{Table, print_json, printable};
 
@@ -40,7 +40,11 @@ pub(crate) async fn answer(
         results: if results { Some(node.results()?) } else { None },
         strict,
     };
-    Ok(Search::new(&opened.searcher, &opened.index, body, &options)?.run().await?)
+    let search = Search::new(&opened.searcher, &opened.index, body, &options)?;
+    for field in search.unknown_fields() {
+        eprintln!("no document of {} has the field {}", opened.index.name(), printable(&field));
+    }
+    Ok(search.run().await?)
 }
 
 pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outcome> {
@@ -123,19 +127,28 @@ fn print(response: &Response) -> Result<()> {
     let total = response.hits.total.as_ref().map_or(String::new(), |total| {
         format!("{}{} matches, ", if total.relation == "gte" { "over " } else { "" }, total.value)
     });
-    eprintln!(
-        "{total}{:.0} ms{}, {} GETs, {} fetched, ${:.7}, {} of {} splits searched ({} pruned by time, {} answered by digest)",
-        cost.took_ms,
-        if cost.simulated { " (simulated store)" } else { "" },
-        cost.gets,
-        show_bytes(cost.bytes),
-        cost.usd,
-        cost.splits.opened,
-        cost.splits.live,
-        cost.splits.pruned_time,
-        cost.splits.answered_digest
-    );
+    eprintln!("{total}{}; {}", show_cost(cost), show_splits(&cost.splits));
     Ok(())
+}
+
+/// What an answer cost, in one line.
+pub(crate) fn show_cost(cost: &QueryCost) -> String {
+    let simulated = if cost.simulated { " (simulated store)" } else { "" };
+    let gets = show_count(cost.gets, "GET");
+    format!("{:.0} ms{simulated}, {gets}, {} fetched, ${:.7}", cost.took_ms, show_bytes(cost.bytes), cost.usd)
+}
+
+fn show_splits(splits: &SplitCost) -> String {
+    let mut text = format!("{} of {} searched", splits.opened, show_count(splits.live, "split"));
+    let others = [
+        (splits.pruned_time, "ruled out by time"),
+        (splits.pruned_stats, "ruled out by index"),
+        (splits.answered_digest, "answered by digest"),
+    ];
+    for (count, what) in others.iter().filter(|(count, _)| *count > 0) {
+        text.push_str(&format!(", {count} {what}"));
+    }
+    text
 }
 
 /// Aggregations that are one level of buckets as tables, others as JSON.
@@ -143,7 +156,9 @@ fn print_aggregations(aggregations: &Value) -> Result<()> {
     for (name, aggregation) in aggregations.as_object().into_iter().flatten() {
         let buckets = aggregation.get("buckets").and_then(Value::as_array);
         let is_flat = |bucket: &Value| {
-            bucket.as_object().is_some_and(|b| b.values().all(|v| !v.get("buckets").is_some_and(Value::is_array)))
+            bucket
+                .as_object()
+                .is_some_and(|b| b.values().all(|v| !v.get("buckets").is_some_and(Value::is_array)))
         };
         match buckets.filter(|buckets| buckets.iter().all(is_flat)) {
             Some(buckets) => print_buckets(name, buckets)?,

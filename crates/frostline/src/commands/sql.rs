@@ -5,7 +5,8 @@ use frostline_query::{Sql, SqlAnswer, json_value};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::config::{Config, show_bytes};
+use crate::commands::search::show_cost;
+use crate::config::{Config, show_count};
 use crate::node::Node;
 use crate::table::{Table, print_json, printable};
 
@@ -51,12 +52,19 @@ fn rows(answer: &SqlAnswer) -> Result<Vec<Vec<Value>>> {
 }
 
 fn print(answer: &SqlAnswer, rows: &[Vec<Value>]) -> Result<()> {
-    let names: Vec<String> = answer
-        .schema
-        .fields()
-        .iter()
-        .map(|field| if field.data_type().is_numeric() { format!("{}>", field.name()) } else { field.name().clone() })
-        .collect();
+    let names: Vec<String> =
+        answer
+            .schema
+            .fields()
+            .iter()
+            .map(|field| {
+                if field.data_type().is_numeric() {
+                    format!("{}>", field.name())
+                } else {
+                    field.name().clone()
+                }
+            })
+            .collect();
     let mut table = Table::new(&names.iter().map(String::as_str).collect::<Vec<&str>>());
     for row in rows {
         let cells = row.iter().map(|value| match value {
@@ -67,15 +75,6 @@ fn print(answer: &SqlAnswer, rows: &[Vec<Value>]) -> Result<()> {
         table.row(cells.collect());
     }
     table.print()?;
-    let cost = &answer.cost;
-    eprintln!(
-        "{} rows, {:.0} ms{}, {} GETs, {} fetched, ${:.7}",
-        rows.len(),
-        cost.took_ms,
-        if cost.simulated { " (simulated store)" } else { "" },
-        cost.gets,
-        show_bytes(cost.bytes),
-        cost.usd
-    );
+    eprintln!("{}; {}", show_count(rows.len() as u64, "row"), show_cost(&answer.cost));
     Ok(())
 }

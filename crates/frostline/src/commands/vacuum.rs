@@ -32,7 +32,12 @@ pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome>
         table.print()?;
     }
     let verb = if done.dry_run { "would be deleted" } else { "deleted" };
-    println!("{} objects ({}) {verb}; {} are too young", done.deleted.len(), show_bytes(done.bytes), done.kept);
+    println!(
+        "{} objects ({}) {verb}; {} are too young",
+        done.deleted.len(),
+        show_bytes(done.bytes),
+        done.kept
+    );
     Ok(Outcome::Done)
 }
 

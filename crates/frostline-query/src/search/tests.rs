@@ -1,0 +1,251 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::testing::{Place, numbers};
+
+mod model;
+
+/// Twelve documents in three splits whose times overlap, with every kind of value.
+fn documents() -> Vec<Vec<Value>> {
+    let time = |minute: u32| format!("2024-05-01T10:{minute:02}:00Z");
+    vec![
+        vec![
+            json!({"n": 0, "@timestamp": time(1), "status": 200, "host": "web-1", "msg": "GET /index.html ok"}),
+            json!({"n": 1, "@timestamp": time(9), "status": 404, "host": "web-2", "msg": "GET /missing.html not found"}),
+            json!({"n": 2, "@timestamp": time(4), "status": 500, "host": "web-1", "ip": "10.1.2.3"}),
+            json!({"n": 3, "host": "no-time", "tags": ["a", "b"]}),
+        ],
+        vec![
+            json!({"n": 4, "@timestamp": time(3), "status": "404", "host": "web-3", "ms": 1.5}),
+            json!({"n": 5, "@timestamp": time(12), "status": 404, "tags": "b", "ip": "10.9.9.9"}),
+            json!({"n": 6, "@timestamp": time(5), "msg": "started C:\\Windows\\powershell.exe -nop"}),
+        ],
+        vec![
+            json!({"n": 7, "@timestamp": time(30), "a": 1, "msg": "not for /found people"}),
+            json!({"n": 8, "@timestamp": time(31), "a": {"b": 2}, "ms": 7}),
+            json!({"n": 9, "@timestamp": time(32), "when": "2024-01-02", "ok": true}),
+            json!({"n": 10, "@timestamp": time(33), "when": "never", "ok": false, "host": "x".repeat(300)}),
+            json!({"n": 11, "@timestamp": time(34), "host": format!("{}y", "x".repeat(299)), "ip": "::1"}),
+        ],
+    ]
+}
+
+async fn check(place: &Place, query: Value, expected: &[i64]) {
+    let body = json!({"query": query, "size": 100});
+    let mut found = place.numbers(&body).await;
+    found.sort_unstable();
+    assert_eq!(found, expected, "{query}");
+    let counted = place.answer(&json!({"query": query, "size": 0})).await;
+    assert_eq!(counted.hits.total.unwrap().value, expected.len() as u64, "{query}");
+}
+
+#[tokio::test]
+async fn every_kind_of_query_finds_exactly_its_documents() {
+    let place = Place::with(&documents()).await;
+    for (query, expected) in [
+        (json!({"match_all": {}}), (0..12).collect::<Vec<i64>>()),
+        (json!({"match_none": {}}), vec![]),
+        (json!({"term": {"status": 404}}), vec![1, 4, 5]),
+        (json!({"terms": {"host.keyword": ["web-1", "web-3"]}}), vec![0, 2, 4]),
+        (json!({"term": {"host.keyword": "x".repeat(300)}}), vec![10]),
+        (json!({"prefix": {"host.keyword": "x".repeat(299)}}), vec![10, 11]),
+        (json!({"wildcard": {"host.keyword": "*y"}}), vec![11]),
+        (json!({"regexp": {"host.keyword": "web-[12]"}}), vec![0, 1, 2]),
+        (json!({"match": {"msg": "found missing"}}), vec![1, 7]),
+        (json!({"match": {"msg": {"query": "not found", "operator": "and"}}}), vec![1, 7]),
+        (json!({"match_phrase": {"msg": "not found"}}), vec![1]),
+        (json!({"match_phrase_prefix": {"msg": "not fou"}}), vec![1]),
+        (json!({"match": {"msg": "powershell"}}), vec![6]),
+        (json!({"match": {"msg": "powershell.exe"}}), vec![6]),
+        (json!({"query_string": {"query": "msg:(index OR missing)"}}), vec![0, 1]),
+        (json!({"query_string": {"query": "msg:(index.html OR missing.html)"}}), vec![0, 1]),
+        (json!({"query_string": {"query": "powershell AND -status:200"}}), vec![6]),
+        // Text compares as text: "404" is not below "404".
+        (json!({"range": {"status": {"gte": 404}}}), vec![1, 2, 4, 5]),
+        (json!({"range": {"ms": {"gt": 1.5}}}), vec![8]),
+        (json!({"range": {"ms": {"gte": 1.5, "lt": 7}}}), vec![4]),
+        (
+            json!({"range": {"@timestamp": {"gte": "2024-05-01T10:04:00Z", "lt": "2024-05-01T10:12:00Z"}}}),
+            vec![1, 2, 6],
+        ),
+        (json!({"range": {"when": {"gte": "2024-01-01", "lte": "2024-01-31"}}}), vec![9]),
+        (json!({"term": {"ip": "10.0.0.0/8"}}), vec![2, 5]),
+        (json!({"range": {"ip": {"gte": "10.2.0.0", "lte": "10.255.0.0"}}}), vec![5]),
+        (json!({"term": {"ok": false}}), vec![10]),
+        (json!({"exists": {"field": "a"}}), vec![7, 8]),
+        (json!({"exists": {"field": "@timestamp"}}), vec![0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11]),
+        (json!({"term": {"tags.keyword": "b"}}), vec![3, 5]),
+        (json!({"term": {"a.b": 2}}), vec![8]),
+        (
+            json!({"bool": {"must": [{"term": {"status": 404}}], "must_not": [{"exists": {"field": "tags"}}]}}),
+            vec![1, 4],
+        ),
+        (
+            json!({"bool": {"should": [{"term": {"n": 1}}, {"term": {"status": 404}}, {"exists": {"field": "msg"}}],
+                   "minimum_should_match": 2}}),
+            vec![1],
+        ),
+        (json!({"ids": {"values": ["00000000000000000000000000000002-0"]}}), vec![4]),
+    ] {
+        check(&place, query, &expected).await;
+    }
+}
+
+#[tokio::test]
+async fn the_newest_come_first_and_documents_without_a_time_last() {
+    let place = Place::with(&documents()).await;
+    let newest = [11, 10, 9, 8, 7, 5, 1, 6, 2, 4, 0, 3];
+    assert_eq!(place.numbers(&json!({"size": 12})).await, newest);
+    assert_eq!(place.numbers(&json!({"size": 3, "from": 4})).await, newest[4..7]);
+    let oldest = json!({"size": 12, "sort": [{"@timestamp": "asc"}]});
+    assert_eq!(place.numbers(&oldest).await, [0, 4, 2, 6, 1, 5, 7, 8, 9, 10, 11, 3]);
+}
+
+#[tokio::test]
+async fn the_newest_hits_open_only_the_splits_that_can_hold_them() {
+    let place = Place::with(&documents()).await;
+    let response = place.answer(&json!({"size": 2})).await;
+    assert_eq!(numbers(&response), [11, 10]);
+    assert_eq!(response.hits.total.as_ref().unwrap().value, 12);
+    // The hot footer, the times and the documents of one split.
+    assert_eq!(response.cost.gets, 3);
+    let repeated = place.answer(&json!({"size": 2, "track_total_hits": false})).await;
+    assert!(repeated.hits.total.is_none());
+    assert_eq!(numbers(&repeated), [11, 10]);
+}
+
+#[tokio::test]
+async fn any_field_sorts_and_pages_to_the_end() {
+    let place = Place::with(&documents()).await;
+    for sort in [
+        json!([{"status": "desc"}, {"n": "asc"}]),
+        json!([{"host.keyword": {"order": "asc", "missing": "_first"}}, {"n": "desc"}]),
+        json!([{"ms": {"order": "asc", "missing": 3}}, "_doc"]),
+        json!([{"@timestamp": "desc"}, {"_doc": "asc"}]),
+        json!([{"tags.keyword": {"order": "desc", "mode": "min"}}, {"n": "asc"}]),
+    ] {
+        let all = place.numbers(&json!({"size": 100, "sort": sort})).await;
+        let mut sorted = all.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..12).collect::<Vec<i64>>(), "{sort}");
+        let mut paged = Vec::new();
+        let mut body = json!({"size": 5, "sort": sort});
+        loop {
+            let page = place.answer(&body).await;
+            paged.extend(numbers(&page));
+            assert_eq!(page.hits.total.unwrap().value, 12, "{sort}");
+            let Some(last) = page.hits.hits.last() else { break };
+            body["search_after"] = json!(last.sort);
+        }
+        assert_eq!(paged, all, "{sort}");
+    }
+}
+
+#[tokio::test]
+async fn sort_values_are_those_of_the_documents() {
+    let place = Place::with(&documents()).await;
+    let response = place.answer(&json!({"size": 2, "sort": [{"ms": "desc"}, {"@timestamp": "asc"}]})).await;
+    let sorts: Vec<Value> = response.hits.hits.iter().map(|hit| json!(hit.sort)).collect();
+    assert_eq!(sorts, [json!([7.0, 1_714_559_460_000_i64]), json!([1.5, 1_714_557_780_000_i64])]);
+}
+
+#[tokio::test]
+async fn counts_and_digests_read_no_column() {
+    let place = Place::with(&documents()).await;
+    let counted = place.answer(&json!({"size": 0})).await;
+    assert_eq!((counted.hits.total.unwrap().value, counted.cost.gets), (12, 0));
+    let body = json!({"size": 0, "aggs": {"by": {"terms": {"field": "host.keyword"}},
+        "over": {"date_histogram": {"field": "@timestamp", "fixed_interval": "10m"}}}});
+    let charts = place.answer(&body).await;
+    assert_eq!(charts.cost.gets, 3, "one hot footer a split");
+    assert_eq!(charts.cost.splits.answered_digest, 3);
+    let aggregations = charts.aggregations.unwrap();
+    assert_eq!(aggregations["by"]["buckets"][0], json!({"key": "web-1", "doc_count": 2}));
+    let counts: Vec<u64> = aggregations["over"]["buckets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|b| b["doc_count"].as_u64().unwrap())
+        .collect();
+    assert_eq!(counts, [5, 1, 0, 5]);
+}
+
+#[tokio::test]
+async fn aggregations_count_what_matches() {
+    let place = Place::with(&documents()).await;
+    let body = json!({"size": 0, "query": {"exists": {"field": "msg"}}, "aggs": {
+        "all": {"global": {}, "aggs": {"statuses": {"value_count": {"field": "status"}}}},
+        "newest": {"top_hits": {"size": 1, "sort": [{"@timestamp": "desc"}], "_source": ["n"]}},
+        "errors": {"filter": {"range": {"status": {"gte": 400}}}, "aggs": {"hosts": {"terms": {"field": "host.keyword"}}}},
+    }});
+    let aggregations = place.answer(&body).await.aggregations.unwrap();
+    assert_eq!(aggregations["all"]["doc_count"], 12);
+    assert_eq!(aggregations["all"]["statuses"]["value"], 5);
+    assert_eq!(aggregations["newest"]["hits"]["hits"][0]["_source"], json!({"n": 7}));
+    assert_eq!(aggregations["errors"]["hosts"]["buckets"], json!([{"key": "web-2", "doc_count": 1}]));
+}
+
+#[tokio::test]
+async fn a_damaged_split_is_reported_and_the_others_answer() {
+    let place = Place::with(&documents()).await;
+    let damaged = &place.index.splits()[1];
+    let bytes = place.repository.get(&damaged.object.key, &frostline_base::Meter::default()).await.unwrap();
+    let mut bytes = bytes.to_vec();
+    for at in damaged.footer.clone() {
+        bytes[at as usize] ^= 0x55;
+    }
+    place.repository.put(&damaged.object.key, bytes.into()).await.unwrap();
+    let response = place.answer(&json!({"size": 20, "query": {"exists": {"field": "n"}}})).await;
+    assert!(response.is_partial());
+    assert_eq!(response.hits.hits.len(), 9);
+    assert_eq!(response.shards.failed, 1);
+    assert_eq!(response.shards.failures[0].object, damaged.object.key);
+    let error = place.sql("select count(n) from logs").await.unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Corrupt);
+}
+
+#[tokio::test]
+async fn sql_answers_with_the_index_and_without() {
+    let place = Place::with(&documents()).await;
+    for (query, expected) in [
+        ("select count(*) from logs", json!([12])),
+        ("select n from logs where match(msg, 'found') order by n", json!([1, 7])),
+        ("select n from logs where match(msg, 'not found', 'phrase')", json!([1])),
+        ("select n from logs where match(_source, 'powershell')", json!([6])),
+        ("select n from logs where not match(msg, 'found') and n < 3 order by n", json!([0, 2])),
+        ("select n from logs where ms > 1 order by n", json!([4, 8])),
+        ("select n from logs where host like 'web-%' and host <> 'web-1' order by n", json!([1, 4])),
+        ("select n from logs where ip = '10.1.2.3'", json!([2])),
+        ("select n from logs where n in (1, 3) or n between 9 and 10 order by n", json!([1, 3, 9, 10])),
+        ("select n from logs where \"@timestamp\" >= '2024-05-01T10:33:00Z' order by n", json!([10, 11])),
+        ("select n from logs where \"@timestamp\" is null", json!([3])),
+        (
+            "select status from logs where status is not null order by n",
+            json!(["200", "404", "500", "404", "404"]),
+        ),
+        ("select tags from logs where tags is not null order by n", json!([["a", "b"], ["b"]])),
+        ("select n from logs where array_has(tags, 'b') order by n", json!([3, 5])),
+        ("select max(_id) from logs where n = 0", json!(["00000000000000000000000000000001-0"])),
+        ("select sum(case when match(msg, 'html') then 1 else 0 end) from logs", json!([2])),
+    ] {
+        let found = place.sql(query).await;
+        assert_eq!(json!(found.unwrap_or_else(|e| panic!("{query}: {e:?}"))), expected, "{query}");
+    }
+    let error = place.sql("select nope from logs").await.unwrap_err();
+    assert!(error.to_string().contains("nope"), "{error}");
+    let error = place.sql("drop table logs").await.unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Invalid);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn searches_agree_with_a_look_at_every_document(
+        groups in model::groups(),
+        filters in prop::collection::vec(model::filter(), 1..6),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(model::check(groups, filters));
+    }
+}

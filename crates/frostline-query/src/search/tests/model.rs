@@ -1,0 +1,352 @@
+//! What filters mean, by a look at every value of every document.
+
+use std::sync::Arc;
+
+use frostline_split::{
+    Document, Limits, Mapping, Value as Typed, contains_phrase, parse_cidr, parse_document, parse_ip,
+    query_tokens, tokenize,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::numbers;
+use crate::dsl::SearchRequest;
+use crate::filter::{Bound, Edge, Filter, Minimum, Number, Pattern, Scalar};
+use crate::testing::{NOW_US, Place};
+use crate::{Search, SearchOptions};
+
+const FIELDS: [&str; 5] = ["a", "b", "c.d", "e", "@timestamp"];
+
+/// Documents in up to three splits.
+pub(super) fn groups() -> impl Strategy<Value = Vec<Vec<Value>>> {
+    prop::collection::vec(prop::collection::vec(document(), 1..25), 1..4)
+}
+
+fn document() -> impl Strategy<Value = Value> {
+    let fields = prop::collection::vec((prop::sample::select(&FIELDS[..4]), values()), 0..5);
+    (fields, prop::option::of(0i64..40)).prop_map(|(fields, minute)| {
+        let mut document = serde_json::Map::new();
+        for (path, value) in fields {
+            match path.split_once('.') {
+                Some((parent, child)) => document.insert(parent.to_owned(), json!({ child: value })),
+                None => document.insert(path.to_owned(), value),
+            };
+        }
+        if let Some(minute) = minute {
+            document.insert("@timestamp".to_owned(), json!(NOW_US / 1_000 - minute * 60_000));
+        }
+        Value::Object(document)
+    })
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    prop_oneof![4 => one(), 1 => prop::collection::vec(one(), 0..4).prop_map(Value::from)]
+}
+
+fn one() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        (-3i64..6).prop_map(Value::from),
+        prop::sample::select(vec![0.5, 2.0, -1.25, 1e300]).prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        text().prop_map(Value::from),
+    ]
+}
+
+fn text() -> impl Strategy<Value = String> {
+    let long = "long ".repeat(40);
+    prop_oneof![
+        prop::sample::select(vec![
+            "", "x", "Foo", "foo bar", "bar foo", "foo.bar", "2", "true", "10.0.0.1", "10.2.0.9", "é*"
+        ])
+        .prop_map(str::to_owned),
+        prop::sample::select(vec!["2024-05-30", "2024-05-31T10:00:00Z"]).prop_map(str::to_owned),
+        prop::sample::select(vec![format!("{long}a"), format!("{long}b")]),
+    ]
+}
+
+/// Filters over the same fields and values.
+pub(super) fn filter() -> impl Strategy<Value = Filter> {
+    let field = || prop::sample::select(&FIELDS[..4]).prop_map(str::to_owned);
+    let any_field = move || prop::option::of(field());
+    let keyword = move || field().prop_map(|field| format!("{field}.keyword"));
+    let leaf = prop_oneof![
+        Just(Filter::All),
+        (field(), prop::collection::vec(scalar(), 1..3))
+            .prop_map(|(field, values)| Filter::Equals { field, values }),
+        (any_field(), text(), 1usize..3, any::<bool>()).prop_map(|(field, text, count, all)| Filter::Match {
+            field,
+            text,
+            minimum: if all { Minimum::All } else { Minimum::Count(count) },
+            prefix_last: false,
+        }),
+        (any_field(), text()).prop_map(|(field, text)| Filter::Phrase { field, text, prefix_last: false }),
+        (field(), bound(), bound()).prop_map(|(field, lower, upper)| Filter::Range { field, lower, upper }),
+        time_range(),
+        prop::sample::select(vec!["a", "b", "c", "c.d", "e", "@timestamp", "none"])
+            .prop_map(|field| Filter::Exists { field: field.to_owned() }),
+        (keyword(), prop::sample::select(vec!["f*", "*o*", "???", "long*a", "*"])).prop_map(
+            |(field, pattern)| {
+                let pattern = Pattern::Wildcard(pattern.to_owned());
+                Filter::Pattern { field: Some(field), pattern, case_insensitive: false }
+            }
+        ),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        let parts = prop::collection::vec(inner.clone(), 0..4);
+        prop_oneof![
+            parts.clone().prop_map(Filter::And),
+            (1usize..3, parts).prop_map(|(minimum, parts)| Filter::AtLeast { minimum, parts }),
+            inner.prop_map(|part| Filter::Not(Box::new(part))),
+        ]
+    })
+}
+
+fn scalar() -> impl Strategy<Value = Scalar> {
+    prop_oneof![
+        (-3i64..6).prop_map(Scalar::Long),
+        prop::sample::select(vec![0.5, 2.0, 1e300]).prop_map(Scalar::Double),
+        any::<bool>().prop_map(Scalar::Boolean),
+        text().prop_map(Scalar::Text),
+        Just(Scalar::Text("10.0.0.0/14".to_owned())),
+    ]
+}
+
+fn bound() -> impl Strategy<Value = Bound> {
+    let number = (-3i64..6).prop_map(|n| Edge {
+        number: Some(Number::Long(n)),
+        text: Some(n.to_string()),
+        time_us: None,
+    });
+    let fraction =
+        Just(Edge { number: Some(Number::Double(0.75)), text: Some("0.75".to_owned()), time_us: None });
+    let word = prop::sample::select(vec!["b", "foo", "long long", "10.0.0.5"])
+        .prop_map(|text| Edge { text: Some(text.to_owned()), ..Edge::default() });
+    let edge = prop_oneof![number, fraction, word];
+    (edge, 0..3u8).prop_map(|(edge, kind)| match kind {
+        0 => Bound::Open,
+        1 => Bound::Included(edge),
+        _ => Bound::Excluded(edge),
+    })
+}
+
+fn time_range() -> impl Strategy<Value = Filter> {
+    let at = || {
+        (0i64..42).prop_map(|minute| Edge { time_us: Some(NOW_US - minute * 60_000_000), ..Edge::default() })
+    };
+    (at(), at()).prop_map(|(a, b)| {
+        let (low, high) = if a.time_us < b.time_us { (a, b) } else { (b, a) };
+        Filter::Range {
+            field: "@timestamp".to_owned(),
+            lower: Bound::Included(low),
+            upper: Bound::Excluded(high),
+        }
+    })
+}
+
+/// Compares searches with the model, for counts, hits and aggregations.
+pub(super) async fn check(mut groups: Vec<Vec<Value>>, filters: Vec<Filter>) {
+    for (number, document) in groups.iter_mut().flatten().enumerate() {
+        document["n"] = json!(number);
+    }
+    let place = Place::with(&groups).await;
+    for filter in filters {
+        let expected: Vec<i64> = groups
+            .iter()
+            .flatten()
+            .filter(|document| Model::of(document).matches(&filter))
+            .map(|document| document["n"].as_i64().unwrap())
+            .collect();
+        let request = SearchRequest { filter: filter.clone(), size: 1_000, ..SearchRequest::default() };
+        let options = SearchOptions { now_us: NOW_US, ..SearchOptions::default() };
+        let search = Search::of(&place.searcher, &place.index, request, &options).unwrap();
+        let response = search.run().await.unwrap();
+        let mut found = numbers(&response);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{filter:?}");
+        let request = SearchRequest { filter: filter.clone(), size: 0, ..SearchRequest::default() };
+        let search = Search::of(&place.searcher, &Arc::clone(&place.index), request, &options).unwrap();
+        let total = search.run().await.unwrap().hits.total.unwrap().value;
+        assert_eq!(total, expected.len() as u64, "{filter:?}");
+    }
+}
+
+/// The values of one document.
+struct Model {
+    time_us: Option<i64>,
+    values: Vec<(String, Owned)>,
+}
+
+#[derive(Debug)]
+enum Owned {
+    Boolean(bool),
+    Long(i64),
+    Double(f64),
+    Date(i64),
+    Ip(String),
+    Text(String),
+}
+
+impl Model {
+    fn of(source: &Value) -> Model {
+        let mut document = Document::new();
+        parse_document(source.to_string().as_bytes(), &Mapping::dynamic(), &Limits::default(), &mut document)
+            .unwrap();
+        let values = document.values().map(|(path, value)| {
+            let value = match value {
+                Typed::Boolean(b) => Owned::Boolean(b),
+                Typed::Long(n) => Owned::Long(n),
+                Typed::Double(n) => Owned::Double(n),
+                Typed::Date(t) => Owned::Date(t),
+                Typed::Ip(text) => Owned::Ip(text.to_owned()),
+                Typed::Text(text) => Owned::Text(text.to_owned()),
+            };
+            (document.path(path).to_owned(), value)
+        });
+        Model { time_us: document.time_us, values: values.collect() }
+    }
+
+    fn of_field(&self, path: &str) -> impl Iterator<Item = &Owned> {
+        let path = path.strip_suffix(".keyword").unwrap_or(path).to_owned();
+        self.values.iter().filter(move |(p, _)| *p == path).map(|(_, value)| value)
+    }
+
+    fn matches(&self, filter: &Filter) -> bool {
+        match filter {
+            Filter::All => true,
+            Filter::None | Filter::Ids(_) => false,
+            Filter::And(parts) => parts.iter().all(|part| self.matches(part)),
+            Filter::AtLeast { minimum, parts } => {
+                parts.iter().filter(|part| self.matches(part)).count() >= *minimum
+            }
+            Filter::Not(part) => !self.matches(part),
+            Filter::Exists { field } if field == "@timestamp" => self.time_us.is_some(),
+            Filter::Exists { field } => {
+                let below = format!("{field}.");
+                self.values.iter().any(|(path, _)| path == field || path.starts_with(&below))
+            }
+            Filter::Equals { field, values } => {
+                self.of_field(field).any(|own| values.iter().any(|v| equal(own, v)))
+            }
+            Filter::Match { field, text, minimum, .. } => self.matches_text(field.as_deref(), text, minimum),
+            Filter::Phrase { field, text, .. } => self.has_phrase(field.as_deref(), text),
+            Filter::Range { field, lower, upper } if field == "@timestamp" => {
+                let inside = crate::plan::bounds(lower, upper);
+                self.time_us.is_some_and(|time| inside.contains(time))
+            }
+            Filter::Range { field, lower, upper } => {
+                self.of_field(field).any(|own| inside(own, lower, upper))
+            }
+            Filter::Pattern { field, pattern, .. } => {
+                let matcher = crate::pattern::Matcher::new(pattern, false).unwrap();
+                let mut values = self.of_field(field.as_deref().unwrap());
+                values.any(|own| matches!(own, Owned::Text(text) if matcher.is_match(text)))
+            }
+        }
+    }
+
+    fn matches_text(&self, field: Option<&str>, text: &str, minimum: &Minimum) -> bool {
+        let values: Vec<&Owned> = match field {
+            Some(field) => self.of_field(field).collect(),
+            None => self.values.iter().map(|(_, value)| value).collect(),
+        };
+        let mut tokens = std::collections::HashSet::new();
+        for value in &values {
+            tokens_of(value, |token| {
+                tokens.insert(token.to_owned());
+            });
+        }
+        let wanted: std::collections::BTreeSet<String> = query_tokens(text).into_iter().collect();
+        let found = wanted.iter().filter(|token| tokens.contains(*token)).count();
+        let needed = match minimum {
+            Minimum::All => wanted.len(),
+            Minimum::Count(count) => (*count).max(1),
+        };
+        let whole = Scalar::Text(text.trim().to_owned());
+        let typed = |own: &&&Owned| matches!(own, Owned::Double(_) | Owned::Date(_) | Owned::Ip(_));
+        let equal_whole = field.is_some() && values.iter().filter(typed).any(|own| equal(own, &whole));
+        (!wanted.is_empty() && found >= needed) || equal_whole
+    }
+
+    fn has_phrase(&self, field: Option<&str>, text: &str) -> bool {
+        let whole = Scalar::Text(text.trim().to_owned());
+        let holds = |own: &Owned| match own {
+            Owned::Text(value) => contains_phrase(value, text),
+            other => field.is_some() && equal(other, &whole),
+        };
+        match field {
+            Some(field) => self.of_field(field).any(holds),
+            None => self.values.iter().any(|(_, own)| holds(own)),
+        }
+    }
+}
+
+fn tokens_of(value: &Owned, mut take: impl FnMut(&str)) {
+    match value {
+        Owned::Text(text) => tokenize(text, take),
+        Owned::Long(n) => take(&n.to_string()),
+        Owned::Boolean(b) => take(&b.to_string()),
+        Owned::Ip(text) => take(&frostline_split::ip_text(&parse_ip(text).unwrap())),
+        Owned::Double(_) | Owned::Date(_) => {}
+    }
+}
+
+fn equal(own: &Owned, value: &Scalar) -> bool {
+    match own {
+        Owned::Text(text) => *text == crate::select::scalar_text(value),
+        Owned::Boolean(b) => match value {
+            Scalar::Boolean(v) => b == v,
+            Scalar::Text(text) => text.trim().parse() == Ok(*b),
+            _ => false,
+        },
+        Owned::Long(n) => number(value).is_some_and(|v| v == *n as f64),
+        Owned::Double(n) => number(value) == Some(*n),
+        Owned::Date(time) => {
+            crate::fields::time_span(value).is_some_and(|(start, end)| start <= *time && *time < end)
+        }
+        Owned::Ip(text) => {
+            let Scalar::Text(wanted) = value else { return false };
+            let address = parse_ip(text).unwrap();
+            let range = parse_ip(wanted).map(|a| (a, a)).or_else(|| parse_cidr(wanted));
+            range.is_some_and(|(first, last)| first <= address && address <= last)
+        }
+    }
+}
+
+fn number(value: &Scalar) -> Option<f64> {
+    match value {
+        Scalar::Long(n) => Some(*n as f64),
+        Scalar::Double(n) => Some(*n),
+        Scalar::Text(text) => text.trim().parse().ok(),
+        Scalar::Boolean(_) => None,
+    }
+}
+
+fn inside(own: &Owned, lower: &Bound, upper: &Bound) -> bool {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let compare = |edge: &Edge| match own {
+        Owned::Long(n) => edge.number.and_then(|e| (*n as f64).partial_cmp(&as_f64(e))),
+        Owned::Double(n) => edge.number.and_then(|e| n.partial_cmp(&as_f64(e))),
+        Owned::Date(time) => edge.time_us.map(|e| time.cmp(&e)),
+        Owned::Ip(text) => edge.text.as_deref().and_then(parse_ip).map(|e| parse_ip(text).unwrap().cmp(&e)),
+        Owned::Text(text) => edge.text.as_deref().map(|e| text.as_str().cmp(e)),
+        Owned::Boolean(_) => None,
+    };
+    let above = match lower {
+        Bound::Open => true,
+        Bound::Included(edge) => matches!(compare(edge), Some(Greater | Equal)),
+        Bound::Excluded(edge) => compare(edge) == Some(Greater),
+    };
+    let below = match upper {
+        Bound::Open => true,
+        Bound::Included(edge) => matches!(compare(edge), Some(Less | Equal)),
+        Bound::Excluded(edge) => compare(edge) == Some(Less),
+    };
+    above && below && !matches!(own, Owned::Boolean(_))
+}
+
+fn as_f64(number: Number) -> f64 {
+    match number {
+        Number::Long(n) => n as f64,
+        Number::Double(n) => n,
+    }
+}

@@ -1,0 +1,92 @@
+//! Indices in memory, for tests.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use frostline_base::{FixedClock, IndexName, ReadRanges, SplitId};
+use frostline_catalog::{Catalog, Change, Index, Settings as IndexSettings, SplitEntry};
+use frostline_split::{Mapping, SplitWriter, WriterOptions};
+use frostline_store::{OpenOptions, Repository};
+use serde_json::Value;
+
+use crate::{Response, Search, SearchOptions, Searcher, Settings, Sql};
+
+/// The time of every request: 2024-06-01.
+pub(crate) const NOW_US: i64 = 1_717_200_000_000_000;
+
+/// An index in memory and a searcher of it.
+pub(crate) struct Place {
+    pub(crate) repository: Repository,
+    pub(crate) index: Arc<Index>,
+    pub(crate) searcher: Arc<Searcher>,
+}
+
+impl Place {
+    /// An index with a split for each group of documents.
+    pub(crate) async fn with(groups: &[Vec<Value>]) -> Place {
+        Place::with_mapping(groups, Mapping::dynamic()).await
+    }
+
+    pub(crate) async fn with_mapping(groups: &[Vec<Value>], mapping: Mapping) -> Place {
+        let repository = Repository::open("memory:", &OpenOptions::default()).unwrap();
+        let catalog = Catalog::new(&repository, Arc::new(FixedClock::at(NOW_US)));
+        let name: IndexName = "logs".parse().unwrap();
+        let mut index = catalog.create(&name, mapping, IndexSettings::default()).await.unwrap();
+        for (number, group) in groups.iter().enumerate() {
+            let mut writer = SplitWriter::new(index.mapping().clone(), WriterOptions::default());
+            for document in group {
+                writer.add(document.to_string().as_bytes()).unwrap();
+            }
+            let mut bytes = Vec::new();
+            let sealed = writer.seal(&mut bytes).unwrap();
+            let id = SplitId::from_random(number as u128 + 1);
+            let key = index.split_key(id);
+            repository.put(&key, Bytes::from(bytes)).await.unwrap();
+            let entry = SplitEntry {
+                id,
+                object: frostline_base::ObjectRef { key, bytes: sealed.bytes },
+                footer: sealed.footer,
+                rows: sealed.rows.into(),
+                times: sealed.times,
+                rows_without_time: sealed.rows_without_time.into(),
+            };
+            let mapping = Some(sealed.mapping);
+            let change =
+                Change { add: vec![entry], mapping, operation: "test".to_owned(), ..Change::default() };
+            index = index.commit(change).await.unwrap();
+        }
+        let reader: Arc<dyn ReadRanges> = Arc::new(repository.clone());
+        let searcher = Searcher::new(&repository, reader, Settings::default());
+        Place { repository, index: Arc::new(index), searcher }
+    }
+
+    pub(crate) fn search(&self, body: &Value) -> crate::Result<Search> {
+        let options = SearchOptions { now_us: NOW_US, ..SearchOptions::default() };
+        Search::new(&self.searcher, &self.index, body.to_string().as_bytes(), &options)
+    }
+
+    /// The answer to a search body.
+    pub(crate) async fn answer(&self, body: &Value) -> Response {
+        self.search(body).unwrap().run().await.unwrap()
+    }
+
+    /// The number in the field `n` of every hit, in order.
+    pub(crate) async fn numbers(&self, body: &Value) -> Vec<i64> {
+        numbers(&self.answer(body).await)
+    }
+
+    /// The first column of a query's answer.
+    pub(crate) async fn sql(&self, query: &str) -> crate::Result<Vec<Value>> {
+        let answer = Sql::new(&self.searcher, std::slice::from_ref(&self.index))?.run(query).await?;
+        let columns = answer.batches.iter().map(|batch| (batch.num_rows(), batch.column(0)));
+        columns.flat_map(|(rows, column)| (0..rows).map(move |at| crate::json_value(column, at))).collect()
+    }
+}
+
+/// The number in the field `n` of every hit, in order.
+pub(crate) fn numbers(response: &Response) -> Vec<i64> {
+    let sources = response.hits.hits.iter().filter_map(|hit| hit.source.as_ref());
+    sources
+        .map(|source| serde_json::from_str::<Value>(source.get()).unwrap()["n"].as_i64().unwrap())
+        .collect()
+}
