@@ -765,12 +765,19 @@ impl LongSpan {
         let first = match lower {
             Bound::Open => i64::MIN,
             Bound::Included(edge) => fields::ceil(edge.number?)?,
-            Bound::Excluded(edge) => fields::floor(edge.number?)?.checked_add(1)?,
+            // A number below all whole numbers excludes none of them.
+            Bound::Excluded(edge) => match fields::floor(edge.number?) {
+                Some(whole) => whole.checked_add(1)?,
+                None => i64::MIN,
+            },
         };
         let last = match upper {
             Bound::Open => i64::MAX,
             Bound::Included(edge) => fields::floor(edge.number?)?,
-            Bound::Excluded(edge) => fields::ceil(edge.number?)?.checked_sub(1)?,
+            Bound::Excluded(edge) => match fields::ceil(edge.number?) {
+                Some(whole) => whole.checked_sub(1)?,
+                None => i64::MAX,
+            },
         };
         (first <= last).then_some(LongSpan { first, last })
     }
@@ -852,9 +859,13 @@ fn scalar_i64(value: &Scalar) -> Option<i64> {
 
 fn scalar_f64(value: &Scalar) -> Option<f64> {
     match value {
-        Scalar::Long(n) => Some(*n as f64),
+        // A whole number that no double holds equals none.
+        Scalar::Long(n) => Some(*n as f64).filter(|near| *near as i128 == i128::from(*n)),
         Scalar::Double(n) => Some(*n),
-        Scalar::Text(text) => text.trim().parse().ok(),
+        Scalar::Text(text) => match text.trim().parse() {
+            Ok(whole) => scalar_f64(&Scalar::Long(whole)),
+            Err(_) => text.trim().parse().ok(),
+        },
         Scalar::Boolean(_) => None,
     }
 }
