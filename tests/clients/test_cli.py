@@ -23,7 +23,7 @@ def logs(binary, tmp_path_factory):
     """An index of 2,000 documents in several splits."""
     folder = tmp_path_factory.mktemp("cli")
     frostline = Frostline(binary, folder / "repo", folder / "data")
-    frostline.ingest("logs", ROWS, "--split-bytes", "40KB")
+    frostline.ingest("logs", ROWS, "--split-bytes", "70KB")
     return frostline
 
 
@@ -250,6 +250,16 @@ def test_delete_wants_a_yes(frostline):
     assert frostline.sql('SELECT "a" FROM x') == [[2]]
 
 
+def test_a_query_beyond_its_memory_or_buckets_fails_and_says_what_it_needed(frostline):
+    frostline.ingest("x", [{"n": n, "id": f"{n * 7919:032x}"} for n in range(70_000)])
+    body = {"size": 0, "aggs": {"a": {"terms": {"field": "id", "size": 70_000}}}}
+    frostline.fails("search", "--index", "x", "--body", json.dumps(body), says=["buckets", "65536"])
+    body["aggs"]["a"]["terms"]["size"] = 10
+    frostline.fails("--memory", "1MiB", "search", "--index", "x", "--body", json.dumps(body), says=["memory", "1048576"])
+    frostline.fails("--memory", "100KiB", "sql", 'SELECT "id", count(*) FROM x GROUP BY "id"', says=["memory"])
+    assert len(frostline.search("x", body)["aggregations"]["a"]["buckets"]) == 10
+
+
 NUMBERED = 40_000
 
 
@@ -337,17 +347,23 @@ def splits_of(frostline, index):
     return sorted(path for path in (frostline.repo / index).rglob("*.parquet") if "_delta_log" not in path.parts)
 
 
-def flipped(content, draw):
-    at = draw.randrange(4, len(content))
-    return content[:at] + bytes([content[at] ^ 1 << draw.randrange(8)]) + content[at + 1 :]
+def flip(content, at):
+    """One bit other than it was."""
+    at = int(at)
+    return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
 
 
+# By the content of a split and where its hot footer starts.
 DAMAGES = {
-    "cut in half": lambda content, draw: content[: len(content) // 2],
-    "empty": lambda content, draw: b"",
-    "one byte short": lambda content, draw: content[:-1],
-    "zeroes": lambda content, draw: content[:100] + bytes(len(content) - 100),
-    **{f"a flipped bit, {number}": flipped for number in range(5)},
+    "cut in half": lambda content, footer: content[: len(content) // 2],
+    "empty": lambda content, footer: b"",
+    "one byte short": lambda content, footer: content[:-1],
+    "zeroes": lambda content, footer: content[:100] + bytes(len(content) - 100),
+    "a bit of the first page": lambda content, footer: flip(content, 40),
+    "a bit of the rows": lambda content, footer: flip(content, footer * 0.2),
+    "a bit of the index": lambda content, footer: flip(content, footer * 0.9),
+    "a bit of the hot footer": lambda content, footer: flip(content, footer + 100),
+    "a bit of the Parquet footer": lambda content, footer: flip(content, len(content) - 60),
 }
 QUESTIONS = [{}, {"query": {"term": {"word": "w3"}}}, {"query": {"match": {"text": "log"}}, "sort": ["n"]}]
 
@@ -355,18 +371,14 @@ QUESTIONS = [{}, {"query": {"term": {"word": "w3"}}}, {"query": {"match": {"text
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_split_is_named_and_the_others_answer(damage, logs, tmp_path):
     copy = copy_of(logs, tmp_path / "repo")
-    victim = draw_victim(copy, seed=damage)
+    victim = splits_of(copy, "logs")[2]
     content = victim.read_bytes()
-    victim.write_bytes(DAMAGES[damage](content, random.Random(damage)))
+    victim.write_bytes(DAMAGES[damage](content, content.index(b"FROSTHF1")))
     name = f"{victim.parent.name}/{victim.name}"
     for body in QUESTIONS:
         check_partial(copy, logs, body, name, split_rows(logs, victim.stem))
     outcome = copy.run("index", "verify", "logs")
     assert outcome.status != DONE and name in outcome.stdout + outcome.stderr, outcome
-
-
-def draw_victim(frostline, seed):
-    return random.Random(seed).choice(splits_of(frostline, "logs"))
 
 
 def split_rows(frostline, split):
@@ -394,7 +406,7 @@ def check_partial(damaged, whole, body, name, lost):
 
 def test_a_missing_split_is_named_and_the_others_answer(logs, tmp_path):
     copy = copy_of(logs, tmp_path / "repo")
-    victim = draw_victim(copy, seed=1)
+    victim = splits_of(copy, "logs")[1]
     victim.unlink()
     outcome = copy.run("search", "--index", "logs", "text:log")
     assert outcome.status == PARTIAL

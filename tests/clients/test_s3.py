@@ -20,7 +20,7 @@ def bucket(binary, s3, tmp_path):
 
 def test_the_main_job(bucket):
     """Ingest, search, mount, search through the cache, merge, vacuum, verify, delete."""
-    assert bucket.ingest("logs", ROWS, "--split-bytes", "40KB")["documents"] == 3_000
+    assert bucket.ingest("logs", ROWS, "--split-bytes", "70KB")["documents"] == 3_000
     first = bucket.ok("search", "--index", "logs", "word:w1 AND text:1555")
     assert [hit["_source"] for hit in first["hits"]["hits"]] == [ROWS[1555]]
     assert first["cost"]["gets"] > 0 and first["cost"]["usd"] > 0 and first["cost"]["simulated"] is False
