@@ -51,6 +51,8 @@ def plain(value):
         return int(value)
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return plain(float(value))  # decimals and huge integers of sums

@@ -18,15 +18,21 @@ LOAD = """
 CREATE TABLE docs AS SELECT row_number() OVER () AS doc, json AS source
 FROM read_ndjson_objects('{path}', maximum_object_size = 67108864);
 
-CREATE TABLE tree AS SELECT docs.doc, node.fullkey, node.type, node.atom FROM docs, json_tree(docs.source) AS node
-WHERE node.type NOT IN ('OBJECT', 'ARRAY', 'NULL');
+CREATE TABLE tree (doc BIGINT, fullkey VARCHAR, type VARCHAR, atom JSON);
+"""
 
+LEAVES = """
+INSERT INTO tree SELECT docs.doc, node.fullkey, node.type, node.atom FROM docs, json_tree(docs.source) AS node
+WHERE docs.doc BETWEEN {first} AND {first} + 9999 AND node.type NOT IN ('OBJECT', 'ARRAY', 'NULL')
+"""
+
+PATHS = """
 CREATE TABLE paths AS SELECT fullkey, regexp_replace(
     regexp_replace(substr(fullkey, 3), '\\[\\d+\\]', '', 'g'), '"((?:[^"\\\\]|\\\\.)*)"', '\\1', 'g') AS field
 FROM (SELECT DISTINCT fullkey FROM tree);
 
 CREATE TABLE texts AS SELECT DISTINCT atom ->> '$' AS written FROM tree WHERE type = 'VARCHAR' AND regexp_matches(atom ->> '$',
-    '^(\\d{{4}}-\\d\\d-\\d\\d(T[0-9:.]+(Z|[+-][0-9:]+)?)?|[0-9a-fA-F:.]{{2,45}})$');
+    '^(\\d{4}-\\d\\d-\\d\\d(T[0-9:.]+(Z|[+-][0-9:]+)?)?|[0-9a-fA-F:.]{2,45})$');
 """
 
 VALUES = """
@@ -46,6 +52,7 @@ ORDER BY field, doc;
 ALTER TABLE docs ADD COLUMN us BIGINT;
 UPDATE docs SET us = found.us FROM (SELECT doc, us FROM vals WHERE field = '@timestamp' AND kind = 'date') AS found
 WHERE found.doc = docs.doc;
+DROP TABLE tree;
 """
 
 
@@ -53,8 +60,12 @@ class Oracle:
     """DuckDB with the documents of one NDJSON file."""
 
     def __init__(self, path):
-        self.db = duckdb.connect()
+        # On disk and in bounded memory, so that a large file does not take the machine.
+        self.db = duckdb.connect(f"{path}.duckdb", config={"memory_limit": "2GB", "threads": 2, "preserve_insertion_order": False})
         self.execute(LOAD.format(path=path))
+        for first in range(1, self.count("true") + 1, 10_000):
+            self.execute(LEAVES.format(first=first))
+        self.execute(PATHS)
         texts = [row[0] for row in self.rows("SELECT written FROM texts")]
         typed = [row for row in (typed_text(text) for text in texts) if row]
         self.db.register("found", pyarrow.table({

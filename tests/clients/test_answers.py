@@ -354,6 +354,58 @@ def test_composite_pages_visit_every_bucket_once(corpus):
     assert answers.same(seen, answers.rows(corpus.oracle, sql), in_order=False)
 
 
+def test_percentiles_are_exact_for_few_values_and_near_for_many(corpus):
+    corpus, points = corpus("weblogs"), [1, 5, 25, 50, 75, 95, 99]
+    for query, where, error in [({"match_all": {}}, "true", 0.005), ({"term": {"response": 404}}, has("response", "n = 404"), 1e-9)]:
+        body = {"size": 0, "query": query, "aggs": {"a": {"percentiles": {"field": "bytes", "percents": points}}}}
+        answer = corpus.search(body)["aggregations"]["a"]
+        values = sorted(n for (n,) in corpus.oracle.rows(f"SELECT n FROM vals WHERE field = 'bytes' AND doc IN (SELECT doc FROM docs WHERE {where})"))
+        assert ("meta" in answer) == (len(values) > 1_000)
+        for point in points:
+            ours = answer["values"][f"{point}.0"]
+            # Any value between the two neighbours of the rank is a percentile.
+            low, high = (values[min(len(values) - 1, max(0, int(len(values) * point / 100) + step))] for step in (-1, 1))
+            assert low * (1 - error) <= ours <= high * (1 + error), (point, low, ours, high)
+
+
+def test_top_hits_are_the_first_of_each_bucket(corpus):
+    corpus = corpus("mixed")
+    top = {"top_hits": {"size": 3, "sort": [{"n": "desc"}], "_source": ["n"]}}
+    answer = corpus.search({"size": 0, "aggs": {"a": {"terms": {"field": "level"}, "aggs": {"t": top}}}})["aggregations"]["a"]
+    found = {bucket["key"]: [hit["_source"]["n"] for hit in bucket["t"]["hits"]["hits"]] for bucket in answer["buckets"]}
+    sql = f"SELECT l.t, list(k.n ORDER BY k.n DESC)[:3] FROM {of('level', 'doc, t')} l JOIN {of('n', 'doc, n')} k USING (doc) GROUP BY l.t"
+    assert answers.same([[key, found[key]] for key in found], answers.rows(corpus.oracle, sql), in_order=False)
+
+
+def test_what_a_hit_shows(corpus):
+    corpus = corpus("mixed")
+    body = {"query": {"term": {"n": 7}}, "_source": {"includes": ["host.*", "n", "users"], "excludes": ["users.age"]}, "fields": ["n", "tags", "users.name"]}
+    (hit,) = corpus.search(body)["hits"]["hits"]
+    (whole,) = (json.loads(source) for source in corpus.oracle.sources(has("n", "n = 7")))
+    expected = {"n": 7}
+    if isinstance(whole.get("host"), dict):
+        expected["host"] = whole["host"]
+    if whole.get("users"):
+        expected["users"] = [{"name": user["name"]} for user in whole["users"]]
+    assert {name: value for name, value in hit["_source"].items() if value} == expected
+    assert hit["fields"]["n"] == [7]
+    # A document is shown byte for byte, and found again by its `_id`.
+    (again,) = corpus.search({"query": {"ids": {"values": [hit["_id"]]}}})["hits"]["hits"]
+    assert again["_source"] == whole and again["_score"] is None and again["_index"] == "mixed"
+
+
+def test_totals_and_post_filters(corpus):
+    corpus = corpus("mixed")
+    ok, where = {"term": {"level": "info"}}, said("level", "info")
+    total = corpus.oracle.count(where)
+    assert corpus.search({"query": ok, "track_total_hits": 10})["hits"]["total"] == {"value": 10, "relation": "gte"}
+    assert corpus.search({"query": ok, "track_total_hits": 100_000})["hits"]["total"] == {"value": total, "relation": "eq"}
+    assert "total" not in corpus.search({"query": ok, "track_total_hits": False})["hits"]
+    both = corpus.search({"query": ok, "post_filter": {"range": {"ratio": {"gte": 0}}}, "aggs": {"a": {"value_count": {"field": "level"}}}})
+    assert both["hits"]["total"]["value"] == corpus.oracle.count(f"{where} AND {has('ratio', 'n >= 0')}")
+    assert both["aggregations"]["a"]["value"] == total
+
+
 # The same text in both, over tables of the same columns.
 SQL = [
     'SELECT count(*) FROM weblogs',
