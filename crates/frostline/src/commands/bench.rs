@@ -20,7 +20,7 @@ use crate::args;
 use crate::commands::report::{Cell, table};
 use crate::commands::study::{DASHBOARD, INDEX, PUBLISHED, Row, Study, Tier, simulated};
 use crate::commands::trial::{
-    Answer, OS_CACHE_DROPPED, Place, Run, Sample, Start, memory_bytes_peak, remove,
+    Answer, OS_CACHE_DROPPED, Place, Run, Sample, Start, check_documents, memory_bytes_peak, remove,
 };
 use crate::commands::{ingest, mount, page};
 use crate::config::{Config, show_bytes};
@@ -71,6 +71,7 @@ pub(crate) async fn tiers(config: &Config, given: args::BenchTiers) -> Result<Ou
     let started = Instant::now();
     let mut bench = Bench::new(config, &given)?;
     let took_in = bench.take_in().await?;
+    check_documents(&bench.plain(), &bench.study).await?;
     tokio::select! {
         measured = bench.measure() => measured?,
         stopped = tokio::signal::ctrl_c() => {

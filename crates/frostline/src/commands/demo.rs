@@ -15,7 +15,7 @@ use crate::Outcome;
 use crate::args;
 use crate::commands::report::{Cell, show_ms};
 use crate::commands::study::{DASHBOARD, INDEX, PUBLISHED, Study, Tier, simulated};
-use crate::commands::trial::{Place, Process, Run, Sample, Start, memory_bytes_peak};
+use crate::commands::trial::{Place, Process, Run, Sample, Start, check_documents, memory_bytes_peak};
 use crate::commands::{ingest, mount};
 use crate::config::{Config, show_bytes};
 use crate::node::Node;
@@ -36,6 +36,7 @@ pub(crate) async fn run(config: &Config, given: args::Demo) -> Result<Outcome> {
     let started = Instant::now();
     let demo = Demo::new(config, study, given.keep.as_deref())?;
     let took_in = demo.take_in(Input::generated(demo.study.generator.clone()), INDEX).await?;
+    check_documents(&demo.plain, &demo.study).await?;
     demo.say(&generated(&took_in))?;
     // Stopped from here on, nothing is being written that would outlive the directory.
     tokio::select! {

@@ -218,7 +218,7 @@ h2{font-size:1.1rem;margin:2rem 0 .5rem}
 .key span.theirs{background:var(--theirs);margin-left:1rem}
 .bar{margin:.6rem 0}
 .bar p{margin:0 0 .15rem;font-size:.9rem;display:flex;flex-wrap:wrap;gap:0 .6rem}
-.bar b{min-width:9.5rem}
+.bar b{min-width:10.5rem}
 .bar i{font-style:normal;color:var(--quiet)}
 svg{display:block;width:100%;height:22px}
 .grid,.range{fill:none;stroke:var(--line);stroke-width:1;vector-effect:non-scaling-stroke}
@@ -229,6 +229,7 @@ svg .theirs{fill:var(--theirs)}
 .axis span{position:absolute;transform:translateX(-50%);white-space:nowrap}
 .axis span:first-child{transform:none}
 .axis span:last-child{transform:translateX(-100%)}
+@media(max-width:34rem){.axis span:nth-child(even){display:none}.bar b{min-width:100%}}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;font-size:.85rem;white-space:nowrap;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .7rem;text-align:right}

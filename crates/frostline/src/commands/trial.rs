@@ -202,6 +202,20 @@ impl Run {
     }
 }
 
+/// Fails where the index holds other documents than the study's: a kept directory of an earlier run.
+pub(crate) async fn check_documents(config: &Config, study: &Study) -> Result<()> {
+    let index = Node::open(config)?.index(INDEX).await?;
+    let held: u64 = index.splits().iter().map(|split| split.rows).sum();
+    let wanted = study.generator.documents;
+    if held != wanted {
+        bail!(
+            "{} holds {held} documents of earlier runs, not {wanted}: keep this run elsewhere",
+            config.repo()?
+        );
+    }
+    Ok(())
+}
+
 /// What the answers say, for comparing tiers.
 pub(crate) fn said(answers: &[Response]) -> Result<Answer> {
     let said = answers.iter().map(|answer| {
@@ -270,10 +284,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// `keep`, or a new directory among the machine's temporary ones.
+    /// A directory of ours in `keep`, or a new one among the machine's temporary ones. What else is in `keep`
+    /// stays as it is.
     pub(crate) fn new(keep: Option<&Path>, name: &str) -> Result<Place> {
         let folder = match keep {
-            Some(folder) => folder.to_owned(),
+            Some(folder) => folder.join(format!("frostline-{name}")),
             None => std::env::temp_dir().join(format!("frostline-{name}-{}", std::process::id())),
         };
         let made =
