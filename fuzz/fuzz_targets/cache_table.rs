@@ -9,7 +9,6 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let table = decode_table(&framed(bytes)).expect("the header is right");
     let pages = table.layout.region_bytes / table.layout.page_bytes;
     for region in table.slots.values() {
-        assert!(table.objects.contains_key(&region.object));
         assert!(region.pages.iter().all(|(page, _)| u32::from(*page) < pages));
     }
 });

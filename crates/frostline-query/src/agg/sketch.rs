@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// How many values are kept as they are.
 const VALUES_MAX: usize = 1_000;
+/// No stored sketch is of more values.
+const COUNT_MAX: u64 = 1 << 56;
 
 /// The relative error of a percentile once there are more values than are kept: a value `v` is answered
 /// with one between `v * (1 - error)` and `v * (1 + error)`.
@@ -104,6 +106,14 @@ impl Sketch {
         matches!(self, Sketch::Buckets(_))
     }
 
+    /// Whether what was read back can be asked.
+    pub(super) fn is_sound(&self) -> bool {
+        match self {
+            Sketch::Values(_) => true,
+            Sketch::Buckets(buckets) => buckets.is_sound(),
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         match self {
             Sketch::Values(values) => values.capacity() * 8,
@@ -142,6 +152,14 @@ impl Sketch {
 }
 
 impl Buckets {
+    /// There is a value, each is in a bucket, and the ends are in order. Counts whose sums could
+    /// overflow are in no index.
+    fn is_sound(&self) -> bool {
+        let counts = self.positive.values().chain(self.negative.values()).chain([&self.zeros]);
+        let counted = counts.copied().try_fold(0u64, u64::checked_add);
+        (1..=COUNT_MAX).contains(&self.count) && counted == Some(self.count) && self.min <= self.max
+    }
+
     fn add(&mut self, value: f64, accuracy: Accuracy) {
         self.count += 1;
         self.min = self.min.min(value);

@@ -284,7 +284,9 @@ impl Node {
                     && below(&slots.children, slots.counts.len())
             }
             (Node::Moments(all), Kind::Metric(_)) => all.len() <= parents,
-            (Node::Sketches(all), Kind::Percentiles(_)) => all.len() <= parents,
+            (Node::Sketches(all), Kind::Percentiles(_)) => {
+                all.len() <= parents && all.iter().all(Sketch::is_sound)
+            }
             (Node::Distinct(all), Kind::Cardinality(_)) => {
                 all.len() <= parents && all.iter().all(Distinct::is_sound)
             }
