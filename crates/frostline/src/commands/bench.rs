@@ -71,7 +71,6 @@ pub(crate) async fn tiers(config: &Config, given: args::BenchTiers) -> Result<Ou
     let started = Instant::now();
     let mut bench = Bench::new(config, &given)?;
     let took_in = bench.take_in().await?;
-    check_documents(&bench.plain(), &bench.study).await?;
     tokio::select! {
         measured = bench.measure() => measured?,
         stopped = tokio::signal::ctrl_c() => {
@@ -146,8 +145,9 @@ impl Bench {
         let name: IndexName = INDEX.parse()?;
         let options =
             IngestOptions { memory_bytes_max: self.config.memory_bytes_max, ..IngestOptions::default() };
-        let inputs = Inputs::of(Input::generated(self.study.generator.clone()));
-        let report = ingest::ingest(&node, inputs, &name, options, None, true).await?;
+        let input = Input::generated(self.study.generator.clone());
+        check_documents(&node, &input).await?;
+        let report = ingest::ingest(&node, Inputs::of(input), &name, options, None, true).await?;
         if report.cancelled {
             bail!("stopped");
         }

@@ -35,8 +35,9 @@ pub(crate) async fn run(config: &Config, given: args::Demo) -> Result<Outcome> {
     }
     let started = Instant::now();
     let demo = Demo::new(config, study, given.keep.as_deref())?;
-    let took_in = demo.take_in(Input::generated(demo.study.generator.clone()), INDEX).await?;
-    check_documents(&demo.plain, &demo.study).await?;
+    let input = Input::generated(demo.study.generator.clone());
+    check_documents(&Node::open_with(&demo.plain, true)?, &input).await?;
+    let took_in = demo.take_in(input, INDEX).await?;
     demo.say(&generated(&took_in))?;
     // Stopped from here on, nothing is being written that would outlive the directory.
     tokio::select! {

@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use frostline_base::{ByteRange, Cost, Meter, ObjectRef, ReadRanges, Share};
+use frostline_ingest::Input;
 use frostline_query::{Response, Searcher, Settings};
 use futures::future::try_join_all;
 use serde::Serialize;
@@ -202,16 +203,15 @@ impl Run {
     }
 }
 
-/// Fails where the index holds other documents than the study's: a kept directory of an earlier run.
-pub(crate) async fn check_documents(config: &Config, study: &Study) -> Result<()> {
-    let index = Node::open(config)?.index(INDEX).await?;
-    let held: u64 = index.splits().iter().map(|split| split.rows).sum();
-    let wanted = study.generator.documents;
-    if held != wanted {
-        bail!(
-            "{} holds {held} documents of earlier runs, not {wanted}: keep this run elsewhere",
-            config.repo()?
-        );
+/// Fails where the index holds other documents than these: a kept directory of another run.
+pub(crate) async fn check_documents(node: &Node, input: &Input) -> Result<()> {
+    if !node.catalog.list().await?.iter().any(|name| name.as_str() == INDEX) {
+        return Ok(());
+    }
+    let index = node.index(INDEX).await?;
+    let is_known = input.identity().is_some_and(|identity| index.progress(identity).is_some());
+    if !is_known && !index.splits().is_empty() {
+        bail!("{} holds the documents of another run: keep this one elsewhere", node.repository.url());
     }
     Ok(())
 }
