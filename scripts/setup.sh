@@ -46,4 +46,4 @@ if [ "$(cat "$python/installed" 2>/dev/null)" != "$wanted" ]; then
   "$python/bin/pip" install --quiet --disable-pip-version-check -r tests/requirements.txt
   printf '%s' "$wanted" >"$python/installed"
 fi
-command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked cargo-deny --version '^0.20'
+command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked --debug cargo-deny --version '^0.20'

@@ -16,8 +16,9 @@ cargo clippy --workspace --all-targets --quiet -- -D warnings
 step "dependencies"
 cargo deny --log-level error check bans licenses sources
 # The advisory database is fetched; without a network the rest has still been checked.
-if ! cargo deny --log-level error check advisories; then
-  if cargo deny fetch >/dev/null 2>&1; then exit 1; fi
+if cargo deny fetch db >/dev/null 2>&1; then
+  cargo deny --log-level error check advisories
+else
   echo "advisories: SKIPPED, the advisory database cannot be fetched here"
 fi
 

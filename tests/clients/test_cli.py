@@ -368,7 +368,13 @@ DAMAGES = {
 QUESTIONS = [{}, {"query": {"term": {"word": "w3"}}}, {"query": {"match": {"text": "log"}}, "sort": ["n"]}]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+# Frostline reads neither, and has no checksum of them: only other Parquet readers would notice.
+UNCHECKED = pytest.mark.xfail(strict=True, reason="verify does not check the Parquet footer, which only other readers use")
+
+
+@pytest.mark.parametrize(
+    "damage", [pytest.param(name, marks=UNCHECKED) if "Parquet" in name else name for name in DAMAGES]
+)
 def test_a_damaged_split_is_named_and_the_others_answer(damage, logs, tmp_path):
     copy = copy_of(logs, tmp_path / "repo")
     victim = splits_of(copy, "logs")[2]

@@ -266,7 +266,7 @@ fn pieces(range: ByteRange) -> impl Iterator<Item = ByteRange> {
 pub(crate) async fn get(store: &dyn ObjectStore, path: &Path) -> Result<Option<Bytes>> {
     match store.get(path).await {
         Ok(found) => found.bytes().await.map(Some).map_err(|e| failed(e, path)),
-        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        Err(e @ object_store::Error::NotFound { .. }) if !frostline_store::is_bucket_missing(&e) => Ok(None),
         Err(e) => Err(failed(e, path)),
     }
 }
@@ -286,21 +286,9 @@ pub(crate) async fn delete(store: &dyn ObjectStore, paths: Vec<Path>) -> Result<
     Ok(())
 }
 
-/// The error of a request that the store refused or did not answer.
+/// The error of a request that the store refused or did not answer, with what to do about it.
 pub(crate) fn failed(e: object_store::Error, path: &Path) -> Error {
-    use object_store::Error as E;
-    let error = match &e {
-        E::NotFound { .. } => Error::not_found("an object is not there"),
-        E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
-            Error::denied("the store does not allow this with these credentials")
-        }
-        E::InvalidPath { .. }
-        | E::NotSupported { .. }
-        | E::NotImplemented { .. }
-        | E::UnknownConfigurationKey { .. } => Error::invalid("the store cannot do this"),
-        _ => Error::unavailable("the store did not answer"),
-    };
-    error.with("object", path).with_source(e)
+    frostline_store::explain("the repository", "reach", path.as_ref(), e)
 }
 
 #[cfg(test)]

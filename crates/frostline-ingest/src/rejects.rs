@@ -26,6 +26,8 @@ pub(crate) struct Reject<'a> {
     pub(crate) offset: u64,
     pub(crate) reason: &'a str,
     pub(crate) raw: &'a [u8],
+    /// Whether `raw` is only the start of the line: the rest was not held.
+    pub(crate) cut: bool,
 }
 
 impl Rejects {
@@ -41,7 +43,7 @@ impl Rejects {
             Ok(raw) => object.text("raw", raw),
             Err(_) => object.text("raw_base64", &base64(raw)),
         }
-        if raw.len() < reject.raw.len() {
+        if reject.cut || raw.len() < reject.raw.len() {
             object.raw("cut", b"true");
         }
         object.finish();

@@ -125,8 +125,13 @@ fn mentions(error: &object_store::Error, words: &[&str]) -> bool {
     })
 }
 
+/// Whether a request failed because the whole bucket is not there, which stores also answer as "not found".
+pub fn is_bucket_missing(error: &object_store::Error) -> bool {
+    mentions(error, &["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"])
+}
+
 /// Our error for a failed `verb` of `key` in the repository at `url`: its kind, and a sentence that says what to do.
-pub(crate) fn explain(url: &str, verb: &str, key: &str, error: object_store::Error) -> Error {
+pub fn explain(url: &str, verb: &str, key: &str, error: object_store::Error) -> Error {
     let (kind, why) = kind_and_advice(&error);
     let what = if why.is_empty() {
         format!("cannot {verb} {key:?} in {url}")
@@ -138,7 +143,7 @@ pub(crate) fn explain(url: &str, verb: &str, key: &str, error: object_store::Err
 
 fn kind_and_advice(error: &object_store::Error) -> (ErrorKind, String) {
     use object_store::Error as E;
-    if mentions(error, &["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]) {
+    if is_bucket_missing(error) {
         return (
             ErrorKind::NotFound,
             "the bucket does not exist: create it, or check the URL and the endpoint".into(),

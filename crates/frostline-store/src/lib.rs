@@ -26,7 +26,7 @@ mod retrying;
 mod simulated;
 
 pub use failing::{Failing, Mishap};
-pub use fault::Fault;
+pub use fault::{Fault, explain, is_bucket_missing};
 pub use frostline_base::{Error, Result};
 pub use hedged::{HedgeOptions, Hedged};
 pub use metered::Metered;

@@ -103,6 +103,7 @@ impl BatchWriter<'_> {
                         offset: line.offset,
                         reason: "",
                         raw: line.bytes,
+                        cut: false,
                     };
                     self.line(&mut parser, reject)?;
                 }
@@ -113,6 +114,7 @@ impl BatchWriter<'_> {
                 offset: block.offset,
                 reason: TOO_LONG,
                 raw: &block.bytes,
+                cut: true,
             }),
         }
         let now: u64 = self.splits.iter().map(|split| split.entry.rows).sum();

@@ -16,7 +16,14 @@ fn reasons_of_one_kind_count_together() {
     let mut rejects = Rejects::default();
     for line in 0..500 {
         let reason = format!("reason {}", "x".repeat(line));
-        rejects.push(&Reject { source: "s", line: 1, offset: 0, reason: &reason, raw: b"\xff\"" });
+        rejects.push(&Reject {
+            source: "s",
+            line: 1,
+            offset: 0,
+            reason: &reason,
+            raw: b"\xff\"",
+            cut: false,
+        });
     }
     assert_eq!((rejects.total(), rejects.counts.len()), (500, 51));
     assert_eq!(rejects.counts["other reasons"], 450);

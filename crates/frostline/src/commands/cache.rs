@@ -31,7 +31,7 @@ pub(crate) fn stats(config: &Config) -> Result<Outcome> {
             "{} of {} ({} each)",
             stats.regions_used,
             stats.regions_total,
-            show_bytes(stats.region_bytes.into())
+            show_bytes(stats.region_bytes)
         ),
     );
     row("volumes failed", stats.volumes_failed.to_string());

@@ -77,7 +77,7 @@ pub(crate) async fn ingest(
     let report = ingest.run(inputs, name, options).await;
     interrupted.abort();
     bar.finish_and_clear();
-    Ok(report.with_context(|| format!("cannot ingest into {name}"))?)
+    report.with_context(|| format!("cannot ingest into {name}"))
 }
 
 /// The file of refused lines, made when the first comes.

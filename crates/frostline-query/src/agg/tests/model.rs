@@ -271,23 +271,24 @@ fn digested() -> Vec<Value> {
     ]
 }
 
-fn facts(docs: &[(Option<i32>, Option<i64>, Option<i64>)], time: impl Fn(i64) -> i64) -> Facts {
-    let by =
-        |width: i64, rows: &dyn Fn(&(Option<i32>, Option<i64>, Option<i64>)) -> bool| -> Vec<(i64, u32)> {
-            let mut counts = std::collections::BTreeMap::new();
-            for doc in docs.iter().filter(|doc| rows(doc)) {
-                if let Some(t) = doc.2 {
-                    *counts.entry(time(t).div_euclid(width)).or_insert(0) += 1;
-                }
+/// The host, the number and the minute of a document.
+type Doc = (Option<i32>, Option<i64>, Option<i64>);
+
+fn facts(docs: &[Doc], time: impl Fn(i64) -> i64) -> Facts {
+    let by = |width: i64, rows: &dyn Fn(&Doc) -> bool| -> Vec<(i64, u32)> {
+        let mut counts = std::collections::BTreeMap::new();
+        for doc in docs.iter().filter(|doc| rows(doc)) {
+            if let Some(t) = doc.2 {
+                *counts.entry(time(t).div_euclid(width)).or_insert(0) += 1;
             }
-            counts.into_iter().collect()
-        };
-    let count =
-        |value: DigestValue, is: &dyn Fn(&(Option<i32>, Option<i64>, Option<i64>)) -> bool| ValueCount {
-            value,
-            rows: docs.iter().filter(|doc| is(doc)).count() as u32,
-            buckets: by(BUCKET_US, is),
-        };
+        }
+        counts.into_iter().collect()
+    };
+    let count = |value: DigestValue, is: &dyn Fn(&Doc) -> bool| ValueCount {
+        value,
+        rows: docs.iter().filter(|doc| is(doc)).count() as u32,
+        buckets: by(BUCKET_US, is),
+    };
     let hosts = (0..4).map(|h| count(DigestValue::Text(format!("h{h}")), &|doc| doc.0 == Some(h)));
     let longs = (-3..4).map(|n| count(DigestValue::Long(n), &|doc| doc.1 == Some(n)));
     let kept = |values: Vec<ValueCount>| {
