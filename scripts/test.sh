@@ -32,5 +32,4 @@ step "unit, property and conformance tests"
 cargo test --workspace --quiet
 
 step "black-box tests"
-cargo build --quiet -p frostline
 FROSTLINE_BIN="${CARGO_TARGET_DIR:-target}/debug/frostline" python -m pytest -q tests/clients

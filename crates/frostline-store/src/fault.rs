@@ -171,14 +171,7 @@ fn kind_and_advice(error: &object_store::Error) -> (ErrorKind, String) {
         E::Precondition { .. } | E::NotModified { .. } => {
             (ErrorKind::Conflict, "it was changed meanwhile".into())
         }
-        E::PermissionDenied { .. } => (
-            ErrorKind::Denied,
-            "access denied: check that these credentials may do this in this bucket".into(),
-        ),
-        E::Unauthenticated { .. } => (
-            ErrorKind::Denied,
-            "the credentials were refused: check them, and the clock of this machine".into(),
-        ),
+        E::PermissionDenied { .. } | E::Unauthenticated { .. } => refused(error),
         E::InvalidPath { .. } => (ErrorKind::Invalid, "this is not a usable object key".into()),
         E::NotImplemented { .. } | E::NotSupported { .. } => {
             (ErrorKind::Invalid, "this store cannot do that".into())
@@ -189,10 +182,24 @@ fn kind_and_advice(error: &object_store::Error) -> (ErrorKind, String) {
     }
 }
 
+/// A request that the store understood and did not allow.
+fn refused(error: &object_store::Error) -> (ErrorKind, String) {
+    let unknown = ["InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "RequestTimeTooSkewed"];
+    let is_unknown =
+        matches!(error, object_store::Error::Unauthenticated { .. }) || mentions(error, &unknown);
+    let advice = if is_unknown {
+        "the credentials were refused: check them, and the clock of this machine"
+    } else {
+        "access denied: these credentials need GetObject, PutObject, DeleteObject and ListBucket in this bucket"
+    };
+    (ErrorKind::Denied, advice.into())
+}
+
 fn other_advice(error: &object_store::Error) -> (ErrorKind, String) {
     let redirected = "answered with a redirect: set the bucket's region (AWS_REGION)";
     match status(error) {
         Some(301 | 307 | 308) => (ErrorKind::Invalid, redirected.into()),
+        Some(401 | 403) => refused(error),
         Some(416) => (ErrorKind::Corrupt, "the range reaches past the end of the object".into()),
         Some(400..=499) => (ErrorKind::Invalid, root_cause(error)),
         _ if mentions(error, &["Received redirect without LOCATION"]) => {
