@@ -3,30 +3,25 @@
 //! For each split the cheapest exact way is taken: a state computed before (splits never change, so it
 //! never expires), the split's digest, or the matching rows' columns.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, BinaryArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result as DataFusionResult;
-use datafusion::execution::memory_pool::MemoryConsumer;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::physical_plan::execution_plan::EmissionType;
 use frostline_base::TimeRange;
 use frostline_split::TextAs;
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 
 use crate::agg::{AggState, AggTree, Batch, Collector, FieldColumn, Scope};
 use crate::filter::{Filter, Scalar};
+use crate::leaf::{Leaf, LeafExec};
 use crate::open::OpenSplit;
 use crate::plan::Target;
 use crate::results::{Key, Results};
-use crate::scan::{Scan, Tally, external, internal, spawned};
+use crate::scan::{Scan, Tally, internal, spawned};
 use crate::select::scalar_text;
 use crate::{Error, Result, fields, output};
 
@@ -215,107 +210,54 @@ fn term_text(value: &Scalar) -> Option<String> {
     }
 }
 
-/// Merged states of the splits of a scan, one row a stream.
-#[derive(Debug)]
-pub(crate) struct AggregateExec {
-    aggregation: Aggregation,
-    properties: Arc<PlanProperties>,
+/// The merged state of the splits of a scan as a plan: one row.
+pub(crate) fn aggregate_exec(aggregation: Aggregation) -> LeafExec<Aggregation> {
+    LeafExec::new(aggregation, state_schema(), 1, EmissionType::Final)
 }
 
-impl AggregateExec {
-    pub(crate) fn new(aggregation: Aggregation) -> AggregateExec {
-        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("state", DataType::Binary, false)]));
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        ));
-        AggregateExec { aggregation, properties }
-    }
-
-    /// The state that a batch of this plan's holds.
-    pub(crate) fn state(batch: &RecordBatch) -> Result<AggState> {
-        let states = batch.column(0).as_binary_opt::<i32>().filter(|states| states.len() == 1);
-        let states = states.ok_or_else(|| Error::internal("an aggregation answered without a state"))?;
-        postcard::from_bytes(states.value(0))
-            .map_err(|e| Error::internal("the state of an aggregation cannot be read").with_source(e))
-    }
-
-    async fn run(
-        aggregation: Aggregation,
-        memory: MemoryConsumer,
-        context: Arc<TaskContext>,
-    ) -> Result<RecordBatch> {
-        let reservation = memory.register(context.memory_pool());
-        let settings = aggregation.scan.searcher.settings.clone();
-        let splits = aggregation.scan.targets.len();
-        let each = aggregation.clone();
-        let mut states = stream::iter(0..splits)
-            .map(move |number| spawned(each.clone().split(number)))
-            .buffer_unordered(settings.splits_in_flight);
-        let mut merged = AggState::empty(&aggregation.tree);
-        while let Some(state) = states.try_next().await? {
-            merged.merge(state, &aggregation.tree, settings.memory_bytes_max)?;
-            reservation.try_resize(merged.memory_bytes()).map_err(internal)?;
-        }
-        let bytes = postcard::to_allocvec(&merged)
-            .map_err(|e| Error::internal("the state of an aggregation cannot be written").with_source(e))?;
-        let schema = Schema::new(vec![Field::new("state", DataType::Binary, false)]);
-        RecordBatch::try_new(Arc::new(schema), vec![Arc::new(BinaryArray::from_vec(vec![&bytes]))])
-            .map_err(crate::merge::arrow_error)
-    }
+/// The state that a batch of [`aggregate_exec`] holds.
+pub(crate) fn state_of(batch: &RecordBatch) -> Result<AggState> {
+    let states = batch.column(0).as_binary_opt::<i32>().filter(|states| states.len() == 1);
+    let states = states.ok_or_else(|| Error::internal("an aggregation answered without a state"))?;
+    postcard::from_bytes(states.value(0))
+        .map_err(|e| Error::internal("the state of an aggregation cannot be read").with_source(e))
 }
 
-impl DisplayAs for AggregateExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scan = &self.aggregation.scan;
-        let live = scan.index.splits().len();
-        write!(
-            f,
-            "AggregateExec: index={} splits={}/{live} aggs={}",
-            scan.index.name(),
-            scan.targets.len(),
-            self.aggregation.text
-        )?;
-        let filter = scan.targets.first().map(|t| &t.filter).filter(|f| **f != Filter::All);
-        filter.map_or(Ok(()), |filter| {
-            write!(f, " filter={}", serde_json::to_string(filter).unwrap_or_default())
-        })
-    }
+fn state_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("state", DataType::Binary, false)]))
 }
 
-impl ExecutionPlan for AggregateExec {
-    fn name(&self) -> &str {
-        "AggregateExec"
+async fn run(aggregation: Aggregation, memory: MemoryReservation) -> Result<RecordBatch> {
+    let settings = aggregation.scan.searcher.settings.clone();
+    let splits = aggregation.scan.targets.len();
+    let each = aggregation.clone();
+    let mut states = stream::iter(0..splits)
+        .map(move |number| spawned(each.clone().split(number)))
+        .buffer_unordered(settings.splits_in_flight);
+    let mut merged = AggState::empty(&aggregation.tree);
+    while let Some(state) = states.try_next().await? {
+        merged.merge(state, &aggregation.tree, settings.memory_bytes_max)?;
+        memory.try_resize(merged.memory_bytes()).map_err(internal)?;
+    }
+    let bytes = postcard::to_allocvec(&merged)
+        .map_err(|e| Error::internal("the state of an aggregation cannot be written").with_source(e))?;
+    RecordBatch::try_new(state_schema(), vec![Arc::new(BinaryArray::from_vec(vec![&bytes]))])
+        .map_err(crate::merge::arrow_error)
+}
+
+impl Leaf for Aggregation {
+    const NAME: &'static str = "AggregateExec";
+
+    fn scan(&self) -> &Scan {
+        &self.scan
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+    fn describe(&self) -> String {
+        format!("aggs={}", self.text)
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DataFusionResult<TreeNodeRecursion>,
-    ) -> DataFusionResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(&self, _: usize, context: Arc<TaskContext>) -> DataFusionResult<SendableRecordBatchStream> {
-        let memory = MemoryConsumer::new("AggregateExec");
-        let batch = AggregateExec::run(self.aggregation.clone(), memory, context);
-        let batches = stream::once(async move { batch.await.map_err(external) });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+    fn batches(&self, _: usize, _: usize, context: &TaskContext) -> BoxStream<'static, Result<RecordBatch>> {
+        let memory = MemoryConsumer::new(Self::NAME).register(context.memory_pool());
+        stream::once(run(self.clone(), memory)).boxed()
     }
 }

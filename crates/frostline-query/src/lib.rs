@@ -11,6 +11,7 @@ mod aggregate;
 pub mod dsl;
 mod fields;
 pub mod filter;
+mod leaf;
 mod merge;
 mod open;
 mod order;

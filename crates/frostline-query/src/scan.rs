@@ -1,24 +1,19 @@
 //! Reading the matching rows of an index as a DataFusion plan: the one way in which hits, sorts and SQL
 //! get at rows.
 //!
-//! A [`Scan`] is a question already pruned by the catalog. [`ScanExec`] runs it: many splits at once,
+//! A [`Scan`] is a question already pruned by the catalog. [`scan_exec`] runs it: many splits at once,
 //! each opened, asked for its rows by index, and read only where columns are wanted.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt32Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::{DataFusionError, Result as DataFusionResult};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::execution_plan::EmissionType;
 use frostline_base::{Meter, SplitId};
 use frostline_catalog::Index;
 use frostline_split::SOURCE_COLUMN;
@@ -27,6 +22,7 @@ use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 
 use crate::filter::Filter;
+use crate::leaf::{Leaf, LeafExec};
 use crate::open::{OpenSplit, Searcher};
 use crate::output::{Of, Output};
 use crate::plan::{self, Target};
@@ -179,94 +175,52 @@ pub(crate) async fn spawned<T: Send + 'static>(
     }
 }
 
-/// The matching rows of a scan, column by column.
-#[derive(Debug)]
-pub(crate) struct ScanExec {
+/// The matching rows of a scan, column by column, as a plan of at most `partitions` streams; `limit` rows
+/// of each split are enough.
+pub(crate) fn scan_exec(
+    scan: Arc<Scan>,
+    outputs: Vec<Output>,
+    limit: Option<usize>,
+    partitions: usize,
+) -> LeafExec<Reading> {
+    let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
+    let partitions = partitions.clamp(1, scan.targets.len().max(1));
+    let reading = Reading { scan, outputs: outputs.into(), limit };
+    LeafExec::new(reading, Arc::new(Schema::new(fields)), partitions, EmissionType::Incremental)
+}
+
+/// What a scan reads of each split.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
     scan: Arc<Scan>,
     outputs: Arc<[Output]>,
     limit: Option<usize>,
-    properties: Arc<PlanProperties>,
 }
 
-impl ScanExec {
-    /// At most `partitions` streams; `limit` rows are enough.
-    pub(crate) fn new(
-        scan: Arc<Scan>,
-        outputs: Vec<Output>,
-        limit: Option<usize>,
-        partitions: usize,
-    ) -> ScanExec {
-        let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
-        let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let partitions = partitions.clamp(1, scan.targets.len().max(1));
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(partitions),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
-        ScanExec { scan, outputs: outputs.into(), limit, properties }
-    }
-}
+impl Leaf for Reading {
+    const NAME: &'static str = "ScanExec";
 
-impl DisplayAs for ScanExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.outputs.iter().map(|o| o.name.as_str()).collect();
-        let live = self.scan.index.splits().len();
-        let name = self.scan.index.name();
-        write!(
-            f,
-            "ScanExec: index={name} splits={}/{live} columns=[{}]",
-            self.scan.targets.len(),
-            names.join(", ")
-        )?;
-        let filter = self.scan.targets.first().map(|t| &t.filter).filter(|f| **f != Filter::All);
-        if let Some(filter) = filter {
-            write!(f, " filter={}", serde_json::to_string(filter).unwrap_or_default())?;
-        }
-        self.limit.map_or(Ok(()), |limit| write!(f, " limit={limit}"))
-    }
-}
-
-impl ExecutionPlan for ScanExec {
-    fn name(&self) -> &str {
-        "ScanExec"
+    fn scan(&self) -> &Scan {
+        &self.scan
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+    fn describe(&self) -> String {
+        let names: Vec<&str> = self.outputs.iter().map(|output| output.name.as_str()).collect();
+        let limit = self.limit.map(|limit| format!(" limit={limit}")).unwrap_or_default();
+        format!("columns=[{}]{limit}", names.join(", "))
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
+    fn batches(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DataFusionResult<TreeNodeRecursion>,
-    ) -> DataFusionResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> DataFusionResult<SendableRecordBatchStream> {
-        let partitions = self.properties.partitioning.partition_count();
-        let numbers: Vec<usize> = (partition..self.scan.targets.len()).step_by(partitions).collect();
-        let memory = MemoryConsumer::new(format!("ScanExec[{partition}]")).register(context.memory_pool());
-        let reading =
-            Reading { scan: Arc::clone(&self.scan), outputs: Arc::clone(&self.outputs), limit: self.limit };
-        let in_flight = (self.scan.searcher.settings.splits_in_flight / partitions).max(1);
-        let batches = stream::iter(numbers)
+        stream: usize,
+        streams: usize,
+        context: &TaskContext,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        let numbers: Vec<usize> = (stream..self.scan.targets.len()).step_by(streams).collect();
+        let memory = MemoryConsumer::new(format!("ScanExec[{stream}]")).register(context.memory_pool());
+        let reading = self.clone();
+        let in_flight = (self.scan.searcher.settings.splits_in_flight / streams).max(1);
+        stream::iter(numbers)
             .map(move |number| {
                 let (reading, memory) = (reading.clone(), memory.new_empty());
                 spawned(async move { reading.start(number, memory).await })
@@ -274,17 +228,8 @@ impl ExecutionPlan for ScanExec {
             .buffer_unordered(in_flight)
             .map_ok(SplitRows::batches)
             .try_flatten_unordered(in_flight)
-            .map_err(external);
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+            .boxed()
     }
-}
-
-/// What one stream of a scan reads.
-#[derive(Clone, Debug)]
-struct Reading {
-    scan: Arc<Scan>,
-    outputs: Arc<[Output]>,
-    limit: Option<usize>,
 }
 
 impl Reading {

@@ -20,15 +20,15 @@ use roaring::RoaringBitmap;
 use serde_json::Value;
 
 use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource, ParseContext};
-use crate::aggregate::{AggregateExec, Aggregation};
+use crate::aggregate::{Aggregation, aggregate_exec, state_of};
 use crate::dsl::{self, Context, SearchRequest, TotalHits};
 use crate::filter::Filter;
 use crate::open::Searcher;
 use crate::order::{self, Order};
 use crate::response::{Hit, Response};
 use crate::results::Results;
-use crate::scan::{Scan, ScanExec, internal, row_id, spawned};
-use crate::top::TimeTopExec;
+use crate::scan::{Scan, internal, row_id, scan_exec, spawned};
+use crate::top::time_top_exec;
 use crate::{Error, Result, fields, plan};
 
 /// A search that is ready to run, or to be explained.
@@ -147,7 +147,7 @@ impl Search {
         let scan = self.scan(&self.request.filter);
         let mut plans = Vec::new();
         if self.wants_aggregation() {
-            let plan = AggregateExec::new(self.aggregation(&scan));
+            let plan = aggregate_exec(self.aggregation(&scan));
             plans.push(displayable(&plan).indent(true).to_string());
         }
         if self.request.size > 0 {
@@ -196,9 +196,9 @@ impl Search {
             return Ok(None);
         }
         let aggregation = self.aggregation(scan);
-        let plan: Arc<dyn ExecutionPlan> = Arc::new(AggregateExec::new(aggregation.clone()));
+        let plan: Arc<dyn ExecutionPlan> = Arc::new(aggregate_exec(aggregation.clone()));
         let batch = run(plan, session.task_ctx()).await?;
-        let mut state = AggregateExec::state(&batch)?;
+        let mut state = state_of(&batch)?;
         if self.tree.has_global() {
             let everything = aggregation.everything(&self.scan(&Filter::All)).await?;
             state.merge(everything, &self.tree, self.searcher.settings.memory_bytes_max)?;
@@ -251,10 +251,10 @@ impl Search {
         let count_all = self.request.track_total_hits != TotalHits::No;
         let rows: Arc<dyn ExecutionPlan> = match order.time_only(&self.request) {
             Some(descending) => {
-                Arc::new(TimeTopExec::new(Arc::clone(scan), order.outputs(), descending, wanted, count_all))
+                Arc::new(time_top_exec(Arc::clone(scan), order.outputs(), descending, wanted, count_all))
             }
             None => {
-                let scan = ScanExec::new(Arc::clone(scan), order.outputs(), None, 1);
+                let scan = scan_exec(Arc::clone(scan), order.outputs(), None, 1);
                 match order.after(&self.request, &scan.schema(), session)? {
                     Some(after) => Arc::new(FilterExec::try_new(after, Arc::new(scan)).map_err(internal)?),
                     None => Arc::new(scan),

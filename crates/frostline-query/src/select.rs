@@ -622,16 +622,7 @@ impl<'a> View<'a> {
         overlaps: impl Fn(i64, i64) -> bool,
     ) -> Result<RoaringBitmap> {
         let rows = fields::rows_in_pages(self, field, among, overlaps, |_, _| false);
-        let mut found = RoaringBitmap::new();
-        fields::for_each_value(self, field, &rows, |row, value| {
-            if let FieldValue::Long(n) = value
-                && inside(n)
-            {
-                found.insert(row);
-            }
-        })
-        .await?;
-        Ok(found)
+        self.keep(field, &rows, |value| matches!(value, FieldValue::Long(n) if inside(*n))).await
     }
 
     async fn scan_doubles(
@@ -642,16 +633,7 @@ impl<'a> View<'a> {
         overlaps: impl Fn(f64, f64) -> bool,
     ) -> Result<RoaringBitmap> {
         let rows = fields::rows_in_pages(self, field, among, |_, _| false, overlaps);
-        let mut found = RoaringBitmap::new();
-        fields::for_each_value(self, field, &rows, |row, value| {
-            if let FieldValue::Double(n) = value
-                && inside(n)
-            {
-                found.insert(row);
-            }
-        })
-        .await?;
-        Ok(found)
+        self.keep(field, &rows, |value| matches!(value, FieldValue::Double(n) if inside(*n))).await
     }
 
     /// Those of `candidates` that have a value in the text field for which `holds`.
@@ -661,14 +643,22 @@ impl<'a> View<'a> {
         candidates: &RoaringBitmap,
         mut holds: impl FnMut(&str) -> bool + Send,
     ) -> Result<RoaringBitmap> {
+        self.keep(field, candidates, |value| matches!(value, FieldValue::Text(text) if holds(text))).await
+    }
+
+    /// Those of `rows` that have a value of this reading which `holds`.
+    async fn keep(
+        self,
+        field: &SplitField,
+        rows: &RoaringBitmap,
+        mut holds: impl FnMut(&FieldValue<'_>) -> bool + Send,
+    ) -> Result<RoaringBitmap> {
         let mut found = RoaringBitmap::new();
-        if candidates.is_empty() {
+        if rows.is_empty() {
             return Ok(found);
         }
-        fields::for_each_value(self, field, candidates, |row, value| {
-            if let FieldValue::Text(text) = value
-                && holds(text)
-            {
+        fields::for_each_value(self, field, rows, |row, value| {
+            if holds(&value) {
                 found.insert(row);
             }
         })

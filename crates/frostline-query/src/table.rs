@@ -23,7 +23,7 @@ use crate::merge;
 use crate::open::Searcher;
 use crate::output::{Of, Output};
 use crate::plan::{self, TIME_FIELD};
-use crate::scan::{Scan, ScanExec};
+use crate::scan::{Scan, scan_exec};
 use crate::sql::MATCH;
 
 /// One version of an index, for SQL.
@@ -108,7 +108,7 @@ impl TableProvider for IndexTable {
             Some(wanted) => wanted.iter().filter_map(|at| self.columns.get(*at).cloned()).collect(),
             None => self.columns.clone(),
         };
-        Ok(Arc::new(ScanExec::new(scan, outputs, limit, state.config().target_partitions())))
+        Ok(Arc::new(scan_exec(scan, outputs, limit, state.config().target_partitions())))
     }
 }
 

@@ -4,63 +4,44 @@
 //! and which splits can hold one of the best of all follows from the catalog's times and from how many
 //! rows match in each, without reading a time. Only the columns of the few rows left are read.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result as DataFusionResult;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::stream::{self, StreamExt, TryStreamExt};
+use arrow::datatypes::{Field, Schema};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::execution_plan::EmissionType;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 
 use crate::Result;
 use crate::filter::Filter;
+use crate::leaf::{Leaf, LeafExec};
 use crate::output::Output;
-use crate::scan::{Scan, external, read_rows, spawned};
+use crate::scan::{Scan, read_rows, spawned};
 use crate::select::Rows;
 
-/// At most `wanted` rows of each split that can hold one of the `wanted` best of all.
-#[derive(Debug)]
-pub(crate) struct TimeTopExec {
-    top: TimeTop,
-    properties: Arc<PlanProperties>,
+/// At most `wanted` rows of each split that can hold one of the `wanted` best of all, as a plan.
+pub(crate) fn time_top_exec(
+    scan: Arc<Scan>,
+    outputs: Vec<Output>,
+    descending: bool,
+    wanted: usize,
+    count_all: bool,
+) -> LeafExec<TimeTop> {
+    let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
+    let top = TimeTop { scan, outputs: outputs.into(), descending, wanted, count_all };
+    LeafExec::new(top, Arc::new(Schema::new(fields)), 1, EmissionType::Final)
 }
 
+/// The best rows by time.
 #[derive(Clone, Debug)]
-struct TimeTop {
+pub(crate) struct TimeTop {
     scan: Arc<Scan>,
     outputs: Arc<[Output]>,
     descending: bool,
     wanted: usize,
     /// Whether the matches of every split are counted, also of those that cannot hold a hit.
     count_all: bool,
-}
-
-impl TimeTopExec {
-    pub(crate) fn new(
-        scan: Arc<Scan>,
-        outputs: Vec<Output>,
-        descending: bool,
-        wanted: usize,
-        count_all: bool,
-    ) -> TimeTopExec {
-        let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
-        let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        ));
-        let top = TimeTop { scan, outputs: outputs.into(), descending, wanted, count_all };
-        TimeTopExec { top, properties }
-    }
 }
 
 /// How many rows of a split match, before any of them is read.
@@ -202,58 +183,22 @@ fn best_rows(rows: &RoaringBitmap, timed: u32, descending: bool, wanted: usize) 
     best
 }
 
-impl DisplayAs for TimeTopExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scan = &self.top.scan;
-        let (name, live) = (scan.index.name(), scan.index.splits().len());
-        let order = if self.top.descending { "newest" } else { "oldest" };
-        write!(
-            f,
-            "TimeTopExec: index={name} splits={}/{live} {order}={}",
-            scan.targets.len(),
-            self.top.wanted
-        )?;
-        let filter = scan.targets.first().map(|t| &t.filter).filter(|f| **f != Filter::All);
-        filter.map_or(Ok(()), |filter| {
-            write!(f, " filter={}", serde_json::to_string(filter).unwrap_or_default())
-        })
-    }
-}
+impl Leaf for TimeTop {
+    const NAME: &'static str = "TimeTopExec";
 
-impl ExecutionPlan for TimeTopExec {
-    fn name(&self) -> &str {
-        "TimeTopExec"
+    fn scan(&self) -> &Scan {
+        &self.scan
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+    fn describe(&self) -> String {
+        format!("{}={}", if self.descending { "newest" } else { "oldest" }, self.wanted)
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DataFusionResult<TreeNodeRecursion>,
-    ) -> DataFusionResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(&self, _: usize, _: Arc<TaskContext>) -> DataFusionResult<SendableRecordBatchStream> {
-        let top = self.top.clone();
-        let batches = stream::once(async move { top.run().await })
-            .map_ok(|batches| stream::iter(batches.into_iter().map(DataFusionResult::Ok)))
-            .map_err(external)
-            .try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+    fn batches(&self, _: usize, _: usize, _: &TaskContext) -> BoxStream<'static, Result<RecordBatch>> {
+        stream::once(self.clone().run())
+            .map_ok(|batches| stream::iter(batches.into_iter().map(Ok)))
+            .try_flatten()
+            .boxed()
     }
 }
 

@@ -190,7 +190,7 @@ fn refused(error: &object_store::Error) -> (ErrorKind, String) {
     let advice = if is_unknown {
         "the credentials were refused: check them, and the clock of this machine"
     } else {
-        "access denied: these credentials need GetObject, PutObject, DeleteObject and ListBucket in this bucket"
+        "access denied: check that these credentials may GetObject, PutObject, DeleteObject and ListBucket in this bucket"
     };
     (ErrorKind::Denied, advice.into())
 }
