@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::args;
-use crate::config::{Config, show_bytes};
+use crate::config::{Config, show_bytes, show_count};
 use crate::node::Node;
 use crate::table::{Table, print_json, printable};
 
@@ -114,10 +114,10 @@ async fn show(node: &Node, name: &str) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     println!(
-        "{}: {} documents in {} splits, {}, version {}",
+        "{}: {} in {}, {}, version {}",
         summary.index,
-        summary.documents,
-        summary.splits,
+        show_count(summary.documents, "document"),
+        show_count(summary.splits as u64, "split"),
         show_bytes(summary.bytes),
         summary.version
     );
@@ -230,8 +230,8 @@ async fn verify(node: &Node, name: &str) -> Result<Outcome> {
             println!("{}: {}", fault.object, fault.what);
         }
         println!(
-            "{} splits checked ({}), {} damaged, {foreign} of other tools",
-            index.splits().len(),
+            "{} checked ({}), {} damaged, {foreign} of other tools",
+            show_count(index.splits().len() as u64, "split"),
             show_bytes(bytes),
             faults.len()
         );

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::args;
-use crate::config::{Config, parse_bytes, show_bytes};
+use crate::config::{Config, parse_bytes, show_bytes, show_count};
 use crate::mounts::{Mount, Tier};
 use crate::node::Node;
 use crate::table::print_json;
@@ -31,12 +31,11 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
         print_json(&summary)?;
     } else {
         println!(
-            "{} is mounted frozen: {} splits, {} of data, {} of cache; {} hot footers ({}) fetched in {:.1} s",
+            "{} is mounted frozen: {}, {} of data, {} of cache; hot footers ({}) fetched in {:.1} s",
             mount.index,
-            splits,
+            show_count(splits as u64, "split"),
             show_bytes(data_bytes),
             show_bytes(mount.cache_bytes),
-            splits,
             show_bytes(cost.bytes_read),
             took.as_secs_f64()
         );
