@@ -47,6 +47,12 @@ def needle_logsql(fields):
     return " or ".join(f'"{f}":{NEEDLE}' for f in quoted)
 
 
+def instant(time):
+    """A time without its zeros at the end."""
+    time = time.rstrip("Z")
+    return time.rstrip("0").rstrip(".") if "." in time else time
+
+
 def of_elasticsearch(name, body):
     """A search response, reduced."""
     aggs = body.get("aggregations", {})
@@ -58,7 +64,7 @@ def of_elasticsearch(name, body):
         return sorted([d["key_as_string"][:10], str(e["key"]), e["doc_count"], None if e["last"]["value"] is None else int(e["last"]["value"])]
                       for d in aggs["day"]["buckets"] for e in d["event"]["buckets"])
     if name == "newest":
-        return [h["_source"]["@timestamp"] for h in body["hits"]["hits"]]
+        return [instant(h["_source"]["@timestamp"]) for h in body["hits"]["hits"]]
     return body["hits"]["total"]["value"]
 
 
@@ -71,7 +77,7 @@ def of_logsql(name, rows):
     if name == "dashboard":
         return sorted([r["_time"][:10], r["EventID"], int(r["n"]), int(r["last"]) if r.get("last") else None] for r in rows)
     if name == "newest":
-        return [r["_time"] for r in rows]
+        return [instant(r["_time"]) for r in rows]
     if name == "needle":
         return len(rows)
     return int(rows[0]["n"])
