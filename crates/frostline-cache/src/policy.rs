@@ -203,8 +203,10 @@ impl Policy {
         free
     }
 
-    /// All regions are restored.
+    /// All regions are restored. A restart separates reads: the next one of each region counts, however
+    /// few calls a process makes.
     pub fn restored(&mut self) {
+        self.call += CORRELATED_CALLS + 1;
         self.retain_free();
     }
 

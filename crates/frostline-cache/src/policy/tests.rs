@@ -232,3 +232,13 @@ fn whole(cache: &Cache, held: &HashMap<u32, u32>) -> Result<(), TestCaseError> {
     prop_assert_eq!(policy.used.iter().sum::<u32>() as usize, cache.held.len());
     Ok(())
 }
+
+#[test]
+fn the_first_read_after_a_restart_counts() {
+    let mut policy = Policy::new(4, EQUAL);
+    assert!(policy.restore(0, 7, Share::Index, 1));
+    policy.restored();
+    policy.begin();
+    policy.touch(0);
+    assert_eq!(policy.frequency(0), 2);
+}
