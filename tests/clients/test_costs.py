@@ -157,7 +157,6 @@ def test_kept_partial_answers_need_no_read(many, cold):
     assert again["aggregations"] == first["aggregations"]
 
 
-@pytest.mark.xfail(strict=True, reason="a sweep of twenty times the cache still evicts some hot footers of a needle asked in four processes")
 def test_a_full_sweep_does_not_evict_a_needle(many, cold):
     node = cold(many, cache="5%")
     for _ in range(4):

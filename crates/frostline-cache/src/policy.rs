@@ -92,6 +92,8 @@ pub struct Policy {
     meaningful: u64,
     evictions: u64,
     demoted: u64,
+    /// Entries of the window that are held: they will be back.
+    window_held: u32,
 }
 
 /// A slot for a newcomer, and whether something was evicted to get it.
@@ -151,6 +153,7 @@ impl Policy {
             meaningful: 0,
             evictions: 0,
             demoted: 0,
+            window_held: 0,
         }
     }
 
@@ -244,15 +247,19 @@ impl Policy {
     /// Keeps the slot from eviction until as many calls of [`Policy::release`].
     pub fn hold(&mut self, slot: u32) {
         if self.is_used(slot) {
-            self.entries[slot as usize].holds += 1;
             self.unlink(slot);
+            let entry = &mut self.entries[slot as usize];
+            self.window_held += u32::from(entry.holds == 0 && entry.list == 0);
+            entry.holds += 1;
         }
     }
 
     /// Undoes one [`Policy::hold`].
     pub fn release(&mut self, slot: u32) {
         if self.is_used(slot) && self.entries[slot as usize].holds > 0 {
-            self.entries[slot as usize].holds -= 1;
+            let entry = &mut self.entries[slot as usize];
+            entry.holds -= 1;
+            self.window_held -= u32::from(entry.holds == 0 && entry.list == 0);
             self.relink(slot);
         }
     }
@@ -324,6 +331,7 @@ impl Policy {
         self.unlink(slot);
         let entry = std::mem::replace(&mut self.entries[slot as usize], Entry::free());
         self.used[entry.share as usize] -= 1;
+        self.window_held -= u32::from(entry.holds > 0 && entry.list == 0);
     }
 
     /// Empties and returns the slot that is worth least to the others, for a newcomer of `share`.
@@ -332,7 +340,14 @@ impl Policy {
         self.age(eligible);
         // Each turn moves one entry from the window to main, so the loop ends.
         let victim = loop {
-            let Some(candidate) = self.oldest(eligible, 0) else { break self.least(eligible)? };
+            let Some(candidate) = self.oldest(eligible, 0) else {
+                // A call larger than the window holds all of it. What does not fit is not kept, rather than
+                // evict what is popular.
+                if self.window_held > 0 {
+                    return None;
+                }
+                break self.least(eligible)?;
+            };
             let frequency = self.frequency(candidate);
             if frequency < 2 {
                 break candidate;

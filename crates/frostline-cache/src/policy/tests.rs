@@ -242,3 +242,26 @@ fn the_first_read_after_a_restart_counts() {
     policy.touch(0);
     assert_eq!(policy.frequency(0), 2);
 }
+
+#[test]
+fn a_call_larger_than_the_cache_evicts_nothing_popular() {
+    let mut cache = Cache::new(100);
+    for _ in 0..4 {
+        for key in 0..50 {
+            cache.read(key, Share::Footer);
+            cache.idle();
+        }
+    }
+    // One call that wants ten times the cache: what is being filled is held until the call ends.
+    let mut held = Vec::new();
+    cache.policy.begin();
+    for key in 1_000..2_000 {
+        cache.read_again(key, Share::Source);
+        if let Some(&slot) = cache.places.get(&key) {
+            cache.policy.hold(slot);
+            held.push(slot);
+        }
+    }
+    held.into_iter().for_each(|slot| cache.policy.release(slot));
+    assert!((0..50).all(|key| cache.has(key)), "popular regions stay");
+}
