@@ -73,6 +73,25 @@ impl Meter {
         }
     }
 
+    /// Adds all that something else counted.
+    pub fn add_cost(&self, cost: &Cost) {
+        let Cost { gets, puts, lists, deletes, heads, bytes_read, bytes_written, bytes_used, retries } =
+            *cost;
+        for (count, by) in [
+            (Count::Gets, gets),
+            (Count::Puts, puts),
+            (Count::Lists, lists),
+            (Count::Deletes, deletes),
+            (Count::Heads, heads),
+            (Count::BytesRead, bytes_read),
+            (Count::BytesWritten, bytes_written),
+            (Count::BytesUsed, bytes_used),
+            (Count::Retries, retries),
+        ] {
+            self.add(count, by);
+        }
+    }
+
     /// The figures now.
     pub fn cost(&self) -> Cost {
         let at = |count: Count| self.counters[count as usize].load(Ordering::Relaxed);

@@ -350,21 +350,8 @@ impl<'a> Billed<'a> {
 
 impl Drop for Billed<'_> {
     fn drop(&mut self) {
-        let Cost { gets, puts, lists, deletes, heads, bytes_read, bytes_written, retries, .. } =
-            self.fetch.cost();
-        let counts = [
-            (Count::Gets, gets),
-            (Count::Puts, puts),
-            (Count::Lists, lists),
-            (Count::Deletes, deletes),
-            (Count::Heads, heads),
-            (Count::BytesRead, bytes_read),
-            (Count::BytesWritten, bytes_written),
-            (Count::Retries, retries),
-        ];
-        for (count, by) in counts.into_iter().filter(|(_, by)| *by > 0) {
-            self.meter.add(count, by);
-        }
+        // What readers used is counted by the cache itself, once a call.
+        self.meter.add_cost(&Cost { bytes_used: 0, ..self.fetch.cost() });
     }
 }
 

@@ -151,7 +151,8 @@ impl Search {
             plans.push(displayable(&plan).indent(true).to_string());
         }
         if self.request.size > 0 {
-            let plan = self.hits_plan(&scan, &self.session()?)?;
+            let order = Order::new(&self.request, self.index.mapping())?;
+            let plan = self.hits_plan(&order, &scan, &self.session()?)?;
             plans.push(displayable(plan.as_ref()).indent(true).to_string());
         }
         let rows = scan.targets.iter().map(|t| t.entry.rows).sum();
@@ -223,7 +224,7 @@ impl Search {
             return Ok(Page { rows: Vec::new(), total });
         }
         let order = Order::new(&self.request, self.index.mapping())?;
-        let batch = run(self.hits_plan(scan, session)?, session.task_ctx()).await?;
+        let batch = run(self.hits_plan(&order, scan, session)?, session.task_ctx()).await?;
         let rows = order.rows(&batch, self.request.from)?;
         let total = match self.request.track_total_hits {
             TotalHits::No => None,
@@ -245,8 +246,12 @@ impl Search {
     }
 
     /// The plan that gives the addresses and sort keys of the hits wanted, in order.
-    fn hits_plan(&self, scan: &Arc<Scan>, session: &SessionContext) -> Result<Arc<dyn ExecutionPlan>> {
-        let order = Order::new(&self.request, self.index.mapping())?;
+    fn hits_plan(
+        &self,
+        order: &Order,
+        scan: &Arc<Scan>,
+        session: &SessionContext,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let wanted = self.request.from + self.request.size;
         let count_all = self.request.track_total_hits != TotalHits::No;
         let rows: Arc<dyn ExecutionPlan> = match order.time_only(&self.request) {

@@ -458,7 +458,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Values as written, from the exact dictionary; long ones are stored cut and are verified.
     async fn exact_pattern(
         self,
         field: &SplitField,
@@ -468,20 +467,8 @@ impl<'a> View<'a> {
         if field.ty != ValueType::Text {
             return Ok(RoaringBitmap::new());
         }
-        let prefix = exact_prefix(field.number, matcher.literal_prefix());
-        let all = self.scan(self.split().exact(), &[KeyRange::prefix(prefix)], &|_| true).await?;
-        let mut sure = Vec::new();
-        let mut unsure = Vec::new();
-        for (key, postings) in all {
-            match exact_text(&key) {
-                Some(text) if matcher.is_match(text) => sure.push(postings),
-                Some(_) => {}
-                None => unsure.push(postings),
-            }
-        }
-        let rows = self.union(sure).await?.bitmap(self.split().rows());
-        let candidates = narrow(self.union(unsure).await?.bitmap(self.split().rows()), among);
-        Ok(rows | self.verify(field, &candidates, |text| matcher.is_match(text)).await?)
+        let start = matcher.literal_prefix();
+        self.texts_where(field, start, among, |text| matcher.is_match(text)).await
     }
 
     async fn range(
@@ -554,20 +541,32 @@ impl<'a> View<'a> {
         among: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap> {
         let Some(inside) = fields::text_test(lower, upper) else { return Ok(RoaringBitmap::new()) };
-        let prefix = exact_prefix(field.number, "");
+        self.texts_where(field, "", among, inside).await
+    }
+
+    /// Rows with a value as written that starts with `start` and `holds`: from the exact dictionary, which
+    /// has long values cut, so those are verified.
+    async fn texts_where(
+        self,
+        field: &SplitField,
+        start: &str,
+        among: Option<&RoaringBitmap>,
+        holds: impl Fn(&str) -> bool + Send + Sync,
+    ) -> Result<RoaringBitmap> {
+        let prefix = exact_prefix(field.number, start);
         let found = self.scan(self.split().exact(), &[KeyRange::prefix(prefix)], &|_| true).await?;
         let mut sure = Vec::new();
         let mut unsure = Vec::new();
         for (key, postings) in found {
             match exact_text(&key) {
-                Some(text) if inside(text) => sure.push(postings),
+                Some(text) if holds(text) => sure.push(postings),
                 Some(_) => {}
                 None => unsure.push(postings),
             }
         }
         let rows = self.union(sure).await?.bitmap(self.split().rows());
         let candidates = narrow(self.union(unsure).await?.bitmap(self.split().rows()), among);
-        Ok(rows | self.verify(field, &candidates, |text| inside(text)).await?)
+        Ok(rows | self.verify(field, &candidates, holds).await?)
     }
 
     /// A range of numbers as a handful of equalities, where the digest lists all values of the field.

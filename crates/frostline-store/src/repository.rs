@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use frostline_base::{ByteRange, Cost, Count, Error, Meter, ObjectRef, ReadRanges, Result, Share};
+use frostline_base::{ByteRange, Count, Error, Meter, ObjectRef, ReadRanges, Result, Share};
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{Stream, StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -428,20 +428,7 @@ impl<'a> Call<'a> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        let Cost { gets, puts, lists, deletes, heads, bytes_read, bytes_written, bytes_used, retries } =
-            self.meter.cost();
-        let counts = [
-            (Count::Gets, gets),
-            (Count::Puts, puts),
-            (Count::Lists, lists),
-            (Count::Deletes, deletes),
-            (Count::Heads, heads),
-            (Count::BytesRead, bytes_read),
-            (Count::BytesWritten, bytes_written),
-            (Count::BytesUsed, bytes_used),
-            (Count::Retries, retries),
-        ];
-        counts.into_iter().for_each(|(count, by)| self.caller.add(count, by));
+        self.caller.add_cost(&self.meter.cost());
     }
 }
 
