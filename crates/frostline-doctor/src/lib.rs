@@ -1,0 +1,1 @@
+//! Finds what slows a host down and says what to type. Reads only.

@@ -1,0 +1,403 @@
+//! A [`Ledger`] of everything that a run makes on the host, so that all of it can be undone: at the end, on
+//! an error, on Ctrl-C, and after `kill -9` by `lab clean`.
+//!
+//! An entry is on disk before the thing is made. Undoing is in reverse order, each step is idempotent, and
+//! a thing that is already gone counts as undone. Entries name things by what the lab chose itself (a file
+//! behind a loop device, a mount point, a token in a process' environment), never by what the kernel chose
+//! (`/dev/loop7`, a process id), so that an entry can neither be late nor hit something of another owner.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use frostline_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The environment variable by which processes of a run are found. Every child inherits it.
+pub const TOKEN: &str = "FROSTLINE_LAB_RUN";
+
+/// One thing that a run makes on the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thing {
+    /// All processes that have `FROSTLINE_LAB_RUN=<token>` in their environment, but the owner.
+    Processes(String),
+    /// The loop devices on this file.
+    Loop(PathBuf),
+    /// Whatever is mounted on this directory.
+    Mount(PathBuf),
+    /// A directory and all below it. Removed only if nothing is mounted below it.
+    Directory(PathBuf),
+    /// A control group's directory.
+    Cgroup(PathBuf),
+    /// A network device.
+    NetDevice(String),
+    /// A network namespace.
+    NetNamespace(String),
+    /// A setting of the host that was changed: the file and what it held.
+    Setting {
+        /// The file, such as `/sys/block/loop0/queue/write_cache`.
+        file: PathBuf,
+        /// What is written back.
+        was: String,
+    },
+}
+
+/// What one process made, undone when dropped.
+#[derive(Debug)]
+pub struct Ledger {
+    path: PathBuf,
+    file: File,
+    token: String,
+    things: Vec<Thing>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Owner {
+    pid: u32,
+    started: u64,
+    token: String,
+}
+
+impl Ledger {
+    /// A new ledger below `folder` (usually `<data>/lab/live`), owned by this process.
+    ///
+    /// Sets [`TOKEN`] for no one: give [`Ledger::command`] to whatever is started.
+    pub fn open(folder: &Path) -> Result<Ledger> {
+        fs::create_dir_all(folder).map_err(|e| io(e, "cannot make the folder of ledgers", folder))?;
+        let pid = std::process::id();
+        // A process may keep several ledgers; its id and start time name it among all of this boot.
+        static OPENED: AtomicU32 = AtomicU32::new(0);
+        let started = start_time(pid).unwrap_or(0);
+        let token = format!("{pid}-{started}-{}", OPENED.fetch_add(1, Ordering::Relaxed));
+        let owner = Owner { pid, started, token };
+        let path = folder.join(format!("{}.ndjson", owner.token));
+        let file = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .open(&path)
+            .map_err(|e| io(e, "cannot make a ledger", &path))?;
+        let mut ledger = Ledger { path, file, token: owner.token.clone(), things: Vec::new() };
+        ledger.append(&owner)?;
+        ledger.note(Thing::Processes(owner.token))?;
+        Ok(ledger)
+    }
+
+    /// Writes down what is about to be made. Call it before making it.
+    pub fn note(&mut self, thing: Thing) -> Result<()> {
+        self.append(&thing)?;
+        self.things.push(thing);
+        Ok(())
+    }
+
+    /// A command whose processes `lab clean` will find.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env(TOKEN, &self.token);
+        command
+    }
+
+    /// The token of this run's processes.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Undoes `thing` and everything noted after it, last first. Things that cannot be undone stay in the
+    /// ledger and are the error.
+    pub fn undo_from(&mut self, thing: &Thing) -> Result<()> {
+        let Some(at) = self.things.iter().rposition(|noted| noted == thing) else { return Ok(()) };
+        let undone = self.things.split_off(at);
+        let (left, result) = undo_all(undone);
+        self.things.extend(left);
+        result
+    }
+
+    /// Undoes everything and removes the ledger.
+    pub fn close(mut self) -> Result<()> {
+        self.undo_everything()
+    }
+
+    fn undo_everything(&mut self) -> Result<()> {
+        let (left, result) = undo_all(std::mem::take(&mut self.things));
+        if left.is_empty() {
+            let _ = fs::remove_file(&self.path);
+        }
+        self.things = left;
+        result
+    }
+
+    fn append(&mut self, entry: &impl Serialize) -> Result<()> {
+        let mut line = serde_json::to_vec(entry)
+            .map_err(|e| Error::internal("cannot encode a ledger entry").with_source(e))?;
+        line.push(b'\n');
+        self.file
+            .write_all(&line)
+            .and_then(|()| self.file.sync_data())
+            .map_err(|e| io(e, "cannot write the ledger", &self.path))
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        if let Err(error) = self.undo_everything() {
+            eprintln!("frostline: {error}; run `frostline lab clean`");
+        }
+    }
+}
+
+/// Undoes what dead owners below `folder` left. Returns what was undone, in words, and what could not be.
+pub fn clean(folder: &Path) -> Result<(Vec<String>, Vec<String>)> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok((Vec::new(), Vec::new())),
+        Err(e) => return Err(io(e, "cannot list the ledgers", folder)),
+    };
+    let (mut undone, mut stuck) = (Vec::new(), Vec::new());
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|extension| extension != "ndjson") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).map_err(|e| io(e, "cannot read a ledger", &path))?;
+        let mut lines = text.lines();
+        let owner: Option<Owner> = lines.next().and_then(|line| serde_json::from_str(line).ok());
+        if owner.as_ref().is_some_and(|owner| start_time(owner.pid) == Some(owner.started)) {
+            continue; // its run is alive
+        }
+        // The last line may be cut short; what it would name was not made yet.
+        let things: Vec<Thing> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+        for thing in things.into_iter().rev() {
+            match undo(&thing) {
+                Ok(true) => undone.push(thing.to_string()),
+                Ok(false) => {}
+                Err(error) => stuck.push(format!("{thing}: {error}")),
+            }
+        }
+        if stuck.is_empty() {
+            fs::remove_file(&path).map_err(|e| io(e, "cannot remove a ledger", &path))?;
+        }
+    }
+    Ok((undone, stuck))
+}
+
+impl std::fmt::Display for Thing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Thing::Processes(token) => write!(f, "processes of run {token}"),
+            Thing::Loop(file) => write!(f, "loop device on {}", file.display()),
+            Thing::Mount(at) => write!(f, "mount at {}", at.display()),
+            Thing::Directory(at) => write!(f, "directory {}", at.display()),
+            Thing::Cgroup(at) => write!(f, "control group {}", at.display()),
+            Thing::NetDevice(name) => write!(f, "network device {name}"),
+            Thing::NetNamespace(name) => write!(f, "network namespace {name}"),
+            Thing::Setting { file, .. } => write!(f, "setting {}", file.display()),
+        }
+    }
+}
+
+/// The things that are still there, and the first error.
+fn undo_all(things: Vec<Thing>) -> (Vec<Thing>, Result<()>) {
+    let (mut left, mut result) = (Vec::new(), Ok(()));
+    for thing in things.into_iter().rev() {
+        if let Err(error) = undo(&thing) {
+            if result.is_ok() {
+                result = Err(error.context(format!("cannot undo the {thing}")));
+            }
+            left.push(thing);
+        }
+    }
+    left.reverse();
+    (left, result)
+}
+
+/// Whether there was something to undo.
+fn undo(thing: &Thing) -> Result<bool> {
+    match thing {
+        Thing::Processes(token) => kill_processes(token),
+        Thing::Loop(file) => detach_loops(file),
+        Thing::Mount(at) => unmount(at),
+        Thing::Directory(at) => remove_directory(at),
+        Thing::Cgroup(at) => remove_cgroup(at),
+        Thing::NetDevice(name) => {
+            there(&Path::new("/sys/class/net").join(name), || run("ip", &["link", "delete", name]))
+        }
+        Thing::NetNamespace(name) => {
+            there(&Path::new("/run/netns").join(name), || run("ip", &["netns", "delete", name]))
+        }
+        Thing::Setting { file, was } => {
+            there(file, || fs::write(file, was).map_err(|e| io(e, "cannot put back a setting", file)))
+        }
+    }
+}
+
+fn there(path: &Path, undo: impl FnOnce() -> Result<()>) -> Result<bool> {
+    if !path.exists() {
+        return Ok(false);
+    }
+    undo().map(|()| true)
+}
+
+/// Kills until none is left: a child may fork while the list is read.
+fn kill_processes(token: &str) -> Result<bool> {
+    let mut found = false;
+    for _ in 0..1000 {
+        let Processes { with_token, starting } = processes_of(token);
+        if with_token.is_empty() && !starting {
+            return Ok(found);
+        }
+        found |= !with_token.is_empty();
+        for pid in with_token {
+            if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                // Ours to reap if it is our child; somebody else's otherwise.
+                let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
+            }
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
+    }
+    Err(Error::unavailable(format!("processes of run {token} do not end")))
+}
+
+struct Processes {
+    /// Have the token, are not this process and no zombies: a zombie's environment reads as empty.
+    with_token: Vec<i32>,
+    /// Whether a child of this process is between fork and exec, when its environment cannot be read yet.
+    starting: bool,
+}
+
+fn processes_of(token: &str) -> Processes {
+    let wanted = format!("{TOKEN}={token}");
+    let own = std::process::id() as i32;
+    let mut found = Processes { with_token: Vec::new(), starting: false };
+    let pids = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    for pid in pids.filter(|pid| *pid != own) {
+        let Ok(environ) = fs::read(format!("/proc/{pid}/environ")) else { continue };
+        if environ.split(|b| *b == 0).any(|entry| entry == wanted.as_bytes()) {
+            found.with_token.push(pid);
+        } else if environ.is_empty() {
+            found.starting |= is_child(pid, own);
+        }
+    }
+    found
+}
+
+/// Whether `pid` is a child of `parent` and not a zombie.
+fn is_child(pid: i32, parent: i32) -> bool {
+    stat_fields(pid).is_some_and(|fields| fields[0] != "Z" && fields[1] == parent.to_string())
+}
+
+fn detach_loops(file: &Path) -> Result<bool> {
+    let mut found = false;
+    for device in loops_on(file) {
+        found = true;
+        run("losetup", &["--detach", &device])?;
+    }
+    Ok(found)
+}
+
+/// The loop devices whose backing file is `file`, such as `/dev/loop3`.
+pub fn loops_on(file: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir("/sys/block") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| {
+            fs::read_to_string(entry.path().join("loop/backing_file")).is_ok_and(|backing| {
+                // The kernel adds " (deleted)" to a file that is gone.
+                let backing = backing.trim_end_matches('\n');
+                Path::new(backing.strip_suffix(" (deleted)").unwrap_or(backing)) == file
+            })
+        })
+        .filter_map(|entry| Some(format!("/dev/{}", entry.file_name().to_str()?)))
+        .collect()
+}
+
+fn unmount(at: &Path) -> Result<bool> {
+    let mut found = false;
+    while is_mounted(at) {
+        found = true;
+        // Lazily only when a plain unmount is refused: a dead FUSE daemon's mount is busy for ever.
+        if rustix::mount::unmount(at, rustix::mount::UnmountFlags::empty()).is_err() {
+            rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH)
+                .map_err(|e| io(e.into(), "cannot unmount", at))?;
+        }
+    }
+    Ok(found)
+}
+
+fn is_mounted(at: &Path) -> bool {
+    mount_points().iter().any(|point| point == at)
+}
+
+fn mount_points() -> Vec<PathBuf> {
+    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.split(' ').nth(1))
+        .map(|point| PathBuf::from(unescape(point)))
+        .collect()
+}
+
+/// Undoes the octal escapes of /proc/mounts.
+fn unescape(text: &str) -> String {
+    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+}
+
+fn remove_directory(at: &Path) -> Result<bool> {
+    if !at.exists() {
+        return Ok(false);
+    }
+    if let Some(mounted) = mount_points().into_iter().find(|point| point.starts_with(at)) {
+        return Err(Error::conflict(format!("{} is still mounted", mounted.display())));
+    }
+    fs::remove_dir_all(at).map(|()| true).map_err(|e| io(e, "cannot remove", at))
+}
+
+fn remove_cgroup(at: &Path) -> Result<bool> {
+    there(at, || fs::remove_dir(at).map_err(|e| io(e, "cannot remove", at)))
+}
+
+/// Runs a short command; its error is what it said.
+fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|e| Error::unavailable(format!("cannot run {program}")).with_source(e))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Error::unavailable(format!("{program} {}: {}", arguments.join(" "), said.trim())))
+}
+
+/// The start time of a process in clock ticks since boot, which with its id names it for ever.
+fn start_time(pid: u32) -> Option<u64> {
+    stat_fields(pid as i32)?.get(19)?.parse().ok()
+}
+
+/// The fields of /proc/PID/stat after the name, at least two: state, parent, …
+fn stat_fields(pid: i32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything, also spaces and brackets; the last bracket ends it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
+    (fields.len() >= 2).then_some(fields)
+}
+
+fn io(error: std::io::Error, what: &str, path: &Path) -> Error {
+    let what = format!("{what} {}", path.display());
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::not_found(what),
+        std::io::ErrorKind::PermissionDenied => Error::denied(what),
+        std::io::ErrorKind::StorageFull => Error::exhausted(what),
+        _ => Error::unavailable(what),
+    }
+    .with_source(error)
+}
+
+#[cfg(test)]
+mod tests;
