@@ -22,11 +22,17 @@ else
   echo "advisories: SKIPPED, the advisory database cannot be fetched here"
 fi
 
-step "a real S3-compatible server"
+step "a real S3-compatible server, and Azurite"
 servers=$(mktemp -d)
-trap 'tests/s3_server.sh stop "$servers" >/dev/null 2>&1 || true; rm -rf "$servers"' EXIT
+stop_servers() {
+  tests/s3_server.sh stop "$servers" >/dev/null 2>&1 || true
+  tests/azure_server.sh stop "$servers" >/dev/null 2>&1 || true
+  rm -rf "$servers"
+}
+trap stop_servers EXIT
 PATH="$cache/venv/bin:$PATH"
 eval "$(tests/s3_server.sh start "$servers")"
+eval "$(tests/azure_server.sh start "$servers")"
 
 step "unit, property and conformance tests"
 cargo test --workspace --quiet

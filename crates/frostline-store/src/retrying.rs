@@ -459,7 +459,12 @@ fn ask_for_keys(
     after: Option<&Path>,
 ) -> BoxStream<'static, Result<ObjectMeta>> {
     match after {
-        Some(after) => core.inner.list_with_offset(prefix, after),
+        // A server may not know the parameter and list from the start; Azure's does not exclude the key itself.
+        Some(after) => {
+            let after = after.clone();
+            let keys = core.inner.list_with_offset(prefix, &after);
+            keys.try_filter(move |found| std::future::ready(found.location > after)).boxed()
+        }
         None => core.inner.list(prefix),
     }
 }
