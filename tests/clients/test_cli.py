@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import time
 
 import pytest
@@ -310,6 +311,20 @@ def check_numbers(frostline, whole):
     (rows, different, last) = outcome.json["rows"][0]
     assert rows == different == (last + 1 if rows else 0)
     assert rows == NUMBERED or not whole
+
+
+def test_merging_comes_to_an_end_and_says_so(logs, tmp_path):
+    copy = copy_of(logs, tmp_path / "repo")
+    before = copy.ok("index", "show", "logs")["summary"]["splits"]
+    # Memory for no two splits at once: each split read takes 8 MiB.
+    assert copy.ok("index", "merge", "logs", "--memory", "12MiB")["merges"] == 0
+    first = copy.ok("index", "merge", "logs")
+    after = copy.ok("index", "show", "logs")["summary"]["splits"]
+    assert first["merges"] >= 1 and before - after == first["splits_before"] - first["splits_after"] > 0, first
+    again = copy.ok("index", "merge", "logs")
+    assert (again["merges"], again["splits_before"], again["splits_after"], again["cost"]["puts"]) == (0, 0, 0, 0)
+    words = [word for word in copy.command("index", "merge", "logs") if word != "--json"]
+    assert subprocess.check_output(words, text=True, env=copy.clean_environment()).startswith("nothing to merge")
 
 
 def test_kills_of_vacuum_lose_nothing(binary, tmp_path, numbered):

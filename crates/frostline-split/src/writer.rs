@@ -89,6 +89,8 @@ pub struct Sealed {
     pub column_stats: Vec<ColumnStats>,
     /// Bytes of the documents as they came.
     pub source_bytes: u64,
+    /// About how much memory the documents took in the writer, without what was reserved for more of them.
+    pub unpacked_bytes: u64,
     /// What the parts of the file take.
     pub parts: PartBytes,
 }
@@ -232,8 +234,18 @@ impl SplitWriter {
     pub fn memory_bytes(&self) -> u64 {
         let source = self.source.iter().map(Vec::capacity).sum::<usize>();
         let rows = self.rows.capacity() * size_of::<Row>() + self.numbers.capacity() * 4;
+        (source + rows + self.document.memory_bytes()) as u64 + self.fields_bytes()
+    }
+
+    /// What the documents so far take of that.
+    fn unpacked_bytes(&self) -> u64 {
+        let rows = self.rows.len() * size_of::<Row>() + self.numbers.len() * 4;
+        self.source_bytes + rows as u64 + self.fields_bytes()
+    }
+
+    fn fields_bytes(&self) -> u64 {
         let fields = self.readings.capacity() * 96 + self.reading_of.capacity() * 12;
-        (source + rows + fields + self.values.memory_bytes() + self.document.memory_bytes()) as u64
+        (fields + self.values.memory_bytes()) as u64
     }
 
     /// Whether it is time to seal.

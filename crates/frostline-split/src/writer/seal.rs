@@ -33,6 +33,7 @@ const FOOTER_KEY: &str = "frostline.split.footer";
 const MAGIC_BYTES: u64 = 4;
 
 pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result<Sealed> {
+    let unpacked_bytes = writer.unpacked_bytes();
     let (arranged, writer) = Arranged::new(writer);
     let columns = plan_columns(&arranged);
     let mut file = open_file(out, &columns, &arranged, &writer)?;
@@ -73,6 +74,7 @@ pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result
         mapping: writer.mapping,
         column_stats,
         source_bytes: writer.source_bytes,
+        unpacked_bytes,
         parts,
     })
 }

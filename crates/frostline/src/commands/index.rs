@@ -181,18 +181,26 @@ async fn delete(node: &Node, name: &str, yes: bool) -> Result<Outcome> {
 async fn merge(node: &Node, name: &str) -> Result<Outcome> {
     let name: IndexName = name.parse()?;
     let merge = Merge::new(&node.repository, &node.catalog, super::ingest::random());
-    let report = merge.run(&name, &MergePolicy::default()).await?;
+    let report = merge.run(&name, &merge_policy(&node.config)).await?;
     if node.config.json {
         print_json(&report)?;
     } else if report.merges == 0 {
-        println!("nothing to merge");
+        println!("nothing to merge: no splits of similar size that follow on one another fit into one");
     } else {
         println!(
-            "{} merges: {} splits became {} ({} documents)",
-            report.merges, report.splits_before, report.splits_after, report.documents
+            "{}: {} became {} ({})",
+            show_count(report.merges, "merge"),
+            show_count(report.splits_before, "split"),
+            report.splits_after,
+            show_count(report.documents, "document")
         );
     }
     Ok(Outcome::Done)
+}
+
+/// Merges within `--memory`.
+pub(crate) fn merge_policy(config: &Config) -> MergePolicy {
+    MergePolicy { memory_bytes_max: config.memory_bytes_max, ..MergePolicy::default() }
 }
 
 /// What is wrong with a split.
