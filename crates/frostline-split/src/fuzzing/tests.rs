@@ -145,3 +145,12 @@ fn seeds_are_decoded() {
         }
     }
 }
+
+/// The Parquet reader would skip two thousand million booleans of no bytes, one by one.
+#[test]
+fn a_page_with_a_long_list_in_its_header_does_not_reach_the_parquet_reader() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/column_page/list-of-nothing");
+    let error = read_column(&std::fs::read(path).unwrap()).unwrap_err();
+    assert_eq!(error.kind(), frostline_base::ErrorKind::Corrupt);
+    assert!(error.to_string().contains("field=8 type=9"), "{error}");
+}
