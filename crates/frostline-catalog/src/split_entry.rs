@@ -13,6 +13,7 @@ const ROWS: &str = "frostline.rows";
 const ROWS_WITHOUT_TIME: &str = "frostline.rowsWithoutTime";
 const TIME_MIN: &str = "frostline.timeMin";
 const TIME_MAX: &str = "frostline.timeMax";
+const UNPACKED_BYTES: &str = "frostline.unpackedBytes";
 
 /// One live split.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,9 @@ pub struct SplitEntry {
     pub times: Option<(i64, i64)>,
     /// Rows that have no time.
     pub rows_without_time: u64,
+    /// About how much memory its documents took before they were packed, which is what writing them
+    /// again takes; `None` where its writer did not say.
+    pub unpacked_bytes: Option<u64>,
 }
 
 /// A live file that another tool committed. Frostline cannot search it.
@@ -126,6 +130,9 @@ impl SplitEntry {
             set(TIME_MIN, min.to_string());
             set(TIME_MAX, max.to_string());
         }
+        if let Some(bytes) = self.unpacked_bytes {
+            set(UNPACKED_BYTES, bytes.to_string());
+        }
         tags
     }
 
@@ -172,8 +179,8 @@ pub(crate) fn live_file<'a>(
     let Some(footer) = parsed.footer else { return Ok(foreign()) };
     let times = parsed.time_min.zip(parsed.time_max);
     let object = ObjectRef { key: split_key(index, id), bytes };
-    let rows_without_time = parsed.rows_without_time;
-    let entry = SplitEntry { id, object, footer, rows: parsed.rows, times, rows_without_time };
+    let Tags { rows, rows_without_time, unpacked_bytes, .. } = parsed;
+    let entry = SplitEntry { id, object, footer, rows, times, rows_without_time, unpacked_bytes };
     entry.check(index).map_err(|why| corrupt(format!("a split's entry contradicts itself: {why}")))?;
     Ok(LiveFile::Split(entry))
 }
@@ -185,6 +192,7 @@ struct Tags {
     rows_without_time: u64,
     time_min: Option<i64>,
     time_max: Option<i64>,
+    unpacked_bytes: Option<u64>,
 }
 
 impl Tags {
@@ -198,6 +206,7 @@ impl Tags {
             ROWS_WITHOUT_TIME => self.rows_without_time = number(key, value)?,
             TIME_MIN => self.time_min = Some(number(key, value)?),
             TIME_MAX => self.time_max = Some(number(key, value)?),
+            UNPACKED_BYTES => self.unpacked_bytes = Some(number(key, value)?),
             _ => {}
         }
         Ok(())

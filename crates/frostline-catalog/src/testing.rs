@@ -255,7 +255,8 @@ pub(crate) fn entry(index: &IndexName, id: u128) -> SplitEntry {
     let id = SplitId::from_random(id.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835));
     let object = ObjectRef { key: split_key(index, id), bytes: 1_000 };
     let times = Some((1_700_000_000_123_456, 1_700_000_060_654_321));
-    SplitEntry { id, object, footer: 800..990, rows: 100, times, rows_without_time: 3 }
+    let unpacked_bytes = Some(40_000);
+    SplitEntry { id, object, footer: 800..990, rows: 100, times, rows_without_time: 3, unpacked_bytes }
 }
 
 pub(crate) fn adding(index: &IndexName, ids: impl IntoIterator<Item = u128>) -> Change {

@@ -5,16 +5,20 @@
 //! somebody else took one of the old splits away meanwhile the commit fails, nothing changes, and the
 //! new splits are garbage for vacuum.
 //!
-//! **Memory**: the split being written ([`MergePolicy::memory_bytes_max`] covers it) and sealing it (about as
-//! much again), and for each split of the group its hot footer and about 4 MiB of documents.
+//! Every merge makes one split of several, so that merging again and again comes to an end: the plan adds up
+//! the documents, bytes and memory that the catalog has of each split, and takes no more than one split holds.
+//!
+//! **Memory**: the documents of the group, sealing them (about as much again), the sealed file, and for each
+//! split of the group its hot footer and about 4 MiB of documents read ahead. [`MergePolicy::memory_bytes_max`]
+//! covers all of it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::TimestampMicrosecondType;
-use frostline_base::{Cost, Error, ErrorKind, IndexName, Meter, ReadRanges, Result, Share};
+use frostline_base::{Cost, Error, ErrorKind, IndexName, Meter, ReadRanges, Result, Share, SplitId};
 use frostline_catalog::{Catalog, Change, Index, SplitEntry};
 use frostline_split::{Mapping, SOURCE_COLUMN, Split, SplitWriter, TIME_COLUMN, TextAs, WriterOptions};
 use frostline_store::Repository;
@@ -26,6 +30,11 @@ use crate::pipeline::{Cancel, NewSplit, Random, seal_and_upload};
 const WINDOW_BYTES: usize = 4 << 20;
 const WINDOW_ROWS_FIRST: u32 = 256;
 const WINDOW_ROWS_MAX: u32 = 16_384;
+/// Memory of reading one split of a group: a window of documents, the pages that it was in, the hot footer.
+const READER_BYTES: u64 = 8 << 20;
+/// A split whose entry does not say what its documents take unpacked is taken for one that packs very well:
+/// real security events take 16 times their object.
+const UNPACKED_TIMES: u64 = 32;
 
 /// Which splits are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +47,7 @@ pub struct MergePolicy {
     pub splits_min: usize,
     /// More splits are not merged at once.
     pub splits_max: usize,
-    /// Memory of the split being written.
+    /// Memory of a merge. A group that takes half as much is large enough, too.
     pub memory_bytes_max: u64,
 }
 
@@ -49,7 +58,7 @@ impl Default for MergePolicy {
             bytes_max: 128 << 20,
             splits_min: 4,
             splits_max: 32,
-            memory_bytes_max: 512 << 20,
+            memory_bytes_max: 2 << 30,
         }
     }
 }
@@ -59,7 +68,7 @@ impl MergePolicy {
     /// one another in time. Splits without times come last. No split is in two groups.
     pub fn plan(&self, splits: &[Arc<SplitEntry>]) -> Vec<Vec<Arc<SplitEntry>>> {
         let mut tiers: BTreeMap<u32, Vec<&Arc<SplitEntry>>> = BTreeMap::new();
-        for split in splits.iter().filter(|split| !self.is_large(split.rows, split.object.bytes)) {
+        for split in splits.iter().filter(|split| !self.is_large(&Load::of(split))) {
             tiers.entry(split.rows.max(1).ilog2() / 2).or_default().push(split);
         }
         tiers.into_values().flat_map(|tier| self.groups(tier)).collect()
@@ -70,10 +79,8 @@ impl MergePolicy {
         let mut groups = Vec::new();
         let mut group: Vec<Arc<SplitEntry>> = Vec::new();
         for split in tier {
-            let (rows, bytes) = sums(group.iter().chain([split]));
-            let fits =
-                rows <= u64::from(self.rows_max) && bytes <= self.bytes_max && group.len() < self.splits_max;
-            if !fits {
+            let load = Load::sum(group.iter().chain([split]));
+            if !self.fits(&load) || group.len() >= self.splits_max {
                 groups.push(std::mem::take(&mut group));
             }
             group.push(Arc::clone(split));
@@ -84,17 +91,49 @@ impl MergePolicy {
     }
 
     fn is_worth_it(&self, group: &[Arc<SplitEntry>]) -> bool {
-        let (rows, bytes) = sums(group.iter());
-        group.len() >= self.splits_min.max(2) || (group.len() >= 2 && self.is_large(rows, bytes))
+        let load = Load::sum(group.iter());
+        // The first of a group is there whether it fits or not.
+        let enough = group.len() >= self.splits_min || self.is_large(&load);
+        group.len() >= 2 && enough && self.fits(&load)
     }
 
-    fn is_large(&self, rows: u64, bytes: u64) -> bool {
-        rows >= u64::from(self.rows_max).div_ceil(2) || bytes >= self.bytes_max.div_ceil(2)
+    /// Whether one split can hold it.
+    fn fits(&self, load: &Load) -> bool {
+        load.rows <= u64::from(self.rows_max)
+            && load.bytes <= self.bytes_max
+            && load.memory <= self.memory_bytes_max
+    }
+
+    fn is_large(&self, load: &Load) -> bool {
+        load.rows >= u64::from(self.rows_max).div_ceil(2)
+            || load.bytes >= self.bytes_max.div_ceil(2)
+            || load.memory >= self.memory_bytes_max.div_ceil(2)
     }
 }
 
-fn sums<'a>(splits: impl Iterator<Item = &'a Arc<SplitEntry>>) -> (u64, u64) {
-    splits.fold((0, 0), |(rows, bytes), split| (rows + split.rows, bytes + split.object.bytes))
+/// What some splits have together, and the memory that merging them takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    rows: u64,
+    bytes: u64,
+    memory: u64,
+}
+
+impl Load {
+    fn of(split: &SplitEntry) -> Load {
+        let (rows, bytes) = (split.rows, split.object.bytes);
+        let unpacked = split.unpacked_bytes.unwrap_or(bytes.saturating_mul(UNPACKED_TIMES));
+        let memory = unpacked.saturating_mul(2).saturating_add(bytes).saturating_add(READER_BYTES);
+        Load { rows, bytes, memory }
+    }
+
+    fn sum<'a>(splits: impl Iterator<Item = &'a Arc<SplitEntry>>) -> Load {
+        splits.map(|split| Load::of(split)).fold(Load::default(), |sum, load| Load {
+            rows: sum.rows.saturating_add(load.rows),
+            bytes: sum.bytes.saturating_add(load.bytes),
+            memory: sum.memory.saturating_add(load.memory),
+        })
+    }
 }
 
 /// What a run of merges did.
@@ -108,7 +147,7 @@ pub struct MergeReport {
     pub splits_after: u64,
     /// Documents in them.
     pub documents: u64,
-    /// Bytes of the new objects.
+    /// Bytes of their objects.
     pub bytes_out: u64,
     /// Merges dropped because a split of theirs was taken away meanwhile.
     pub conflicts: u64,
@@ -137,38 +176,42 @@ impl Merge {
         self
     }
 
-    /// Does the merges that `policy` plans for the index as it is now, one after the other. What a merge
-    /// makes is not merged again in the same run.
+    /// Does the merges that `policy` plans, one after the other, until it plans none: to run it again at once
+    /// does nothing.
     pub async fn run(&self, name: &IndexName, policy: &MergePolicy) -> Result<MergeReport> {
         let before = self.repository.meter().cost();
         let mut index = self.catalog.open(name).await?;
-        let mut report = MergeReport::default();
-        for group in policy.plan(index.splits()) {
-            if self.cancel.is_cancelled() {
-                break;
-            }
+        let mut progress = Progress::default();
+        // Each merge leaves fewer splits or is not tried again, so there is a last one.
+        while let Some(group) = progress.next(policy, &index)
+            && !self.cancel.is_cancelled()
+        {
             match self.merge(&index, &group, policy).await {
-                Ok((merged, splits)) => {
+                Ok(Some((merged, split))) => {
                     index = merged;
-                    report.count(&group, &splits);
+                    progress.merged(&group, split);
                 }
+                Ok(None) => progress.passed_over(&group),
                 Err(error) if error.kind() == ErrorKind::Conflict => {
-                    report.conflicts += 1;
+                    progress.report.conflicts += 1;
+                    progress.passed_over(&group);
                     index = index.refresh().await?;
                 }
                 Err(error) => return Err(error),
             }
         }
-        report.cost = self.repository.meter().cost().since(&before);
-        Ok(report)
+        let cost = self.repository.meter().cost().since(&before);
+        Ok(progress.report(cost))
     }
 
+    /// Makes one split of a group; `None`, and nothing changed, where its documents need several after all
+    /// (no more fields than 50,000 fit into one).
     async fn merge(
         &self,
         index: &Index,
         group: &[Arc<SplitEntry>],
         policy: &MergePolicy,
-    ) -> Result<(Index, Vec<NewSplit>)> {
+    ) -> Result<Option<(Index, SplitEntry)>> {
         let work = Work {
             repository: self.repository.clone(),
             index: index.clone(),
@@ -177,42 +220,75 @@ impl Merge {
             runtime: tokio::runtime::Handle::current(),
             options: WriterOptions {
                 rows_max: policy.rows_max.max(1),
+                // The plan saw to it that the group fits.
                 source_bytes_max: u64::MAX,
-                memory_bytes_max: policy.memory_bytes_max,
+                memory_bytes_max: u64::MAX,
                 ..WriterOptions::default()
             },
         };
         let splits = tokio::task::spawn_blocking(move || work.write())
             .await
             .map_err(|error| Error::internal("merging was cut short").with_source(error))??;
-        let (rows, _) = sums(group.iter());
+        let rows = Load::sum(group.iter()).rows;
         let written: u64 = splits.iter().map(|split| split.entry.rows).sum();
         if written != rows {
             return Err(Error::internal(format!("a merge of {rows} documents wrote {written}")));
         }
+        let [split] = splits.as_slice() else {
+            self.repository.delete(splits.iter().map(|split| &split.entry.object.key)).await?;
+            return Ok(None);
+        };
         let mut mapping = index.mapping().clone();
-        for split in &splits {
-            mapping.merge(&split.mapping)?;
-        }
+        mapping.merge(&split.mapping)?;
         let change = Change {
-            add: splits.iter().map(|split| split.entry.clone()).collect(),
+            add: vec![split.entry.clone()],
             remove: group.iter().map(|split| split.id).collect(),
             mapping: Some(mapping),
             operation: "merge".into(),
             rearranges: true,
             ..Change::default()
         };
-        Ok((index.commit(change).await?, splits))
+        Ok(Some((index.commit(change).await?, split.entry.clone())))
     }
 }
 
-impl MergeReport {
-    fn count(&mut self, group: &[Arc<SplitEntry>], splits: &[NewSplit]) {
-        self.merges += 1;
-        self.splits_before += group.len() as u64;
-        self.splits_after += splits.len() as u64;
-        self.documents += splits.iter().map(|split| split.entry.rows).sum::<u64>();
-        self.bytes_out += splits.iter().map(|split| split.entry.object.bytes).sum::<u64>();
+/// A run so far.
+#[derive(Default)]
+struct Progress {
+    report: MergeReport,
+    /// Splits of this run that are live.
+    made: BTreeMap<SplitId, SplitEntry>,
+    /// Splits that this run leaves as they are.
+    left: BTreeSet<SplitId>,
+}
+
+impl Progress {
+    /// The next group to merge.
+    fn next(&self, policy: &MergePolicy, index: &Index) -> Option<Vec<Arc<SplitEntry>>> {
+        let open = |split: &&Arc<SplitEntry>| !self.left.contains(&split.id);
+        let splits: Vec<_> = index.splits().iter().filter(open).cloned().collect();
+        policy.plan(&splits).into_iter().next()
+    }
+
+    fn merged(&mut self, group: &[Arc<SplitEntry>], split: SplitEntry) {
+        self.report.merges += 1;
+        let old = group.iter().filter(|split| self.made.remove(&split.id).is_none());
+        self.report.splits_before += old.count() as u64;
+        self.made.insert(split.id, split);
+    }
+
+    fn passed_over(&mut self, group: &[Arc<SplitEntry>]) {
+        self.left.extend(group.iter().map(|split| split.id));
+    }
+
+    fn report(self, cost: Cost) -> MergeReport {
+        MergeReport {
+            splits_after: self.made.len() as u64,
+            documents: self.made.values().map(|split| split.rows).sum(),
+            bytes_out: self.made.values().map(|split| split.object.bytes).sum(),
+            cost,
+            ..self.report
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::merge;
 use crate::output::{Of, Output};
 use crate::plan::TIME_FIELD;
 use crate::scan::internal;
+use crate::top::DOCUMENT;
 use crate::{Error, Result, fields};
 
 /// The order of the hits of one request.
@@ -49,6 +50,8 @@ enum KeyOf {
 pub(crate) struct Row {
     pub(crate) address: HitAddress,
     pub(crate) sort: Option<Vec<Value>>,
+    /// The document, where it was read with the sort keys.
+    pub(crate) document: Option<String>,
 }
 
 impl Order {
@@ -142,11 +145,14 @@ impl Order {
             column.ok_or_else(|| Error::internal(format!("a scan without {name}")))
         };
         let (splits, rows) = (address("_split")?, address("_row")?);
+        let documents = batch.column_by_name(DOCUMENT).and_then(|c| c.as_string_opt::<i32>());
+        let document =
+            |at| documents.filter(|texts| texts.is_valid(at)).map(|texts| texts.value(at).to_owned());
         let hits = (from..batch.num_rows()).map(|at| {
             let address = HitAddress { split: splits.value(at), row: rows.value(at) };
             let sort =
                 self.shown.then(|| self.keys.iter().map(|key| key.value(batch, at, address)).collect());
-            Row { address, sort }
+            Row { address, sort, document: document(at) }
         });
         Ok(hits.collect())
     }

@@ -270,12 +270,12 @@ impl Search {
         Ok(Arc::new(SortExec::new(ordering, rows).with_fetch(Some(wanted))))
     }
 
-    /// The documents at these addresses.
+    /// The hits of these rows, with the documents that were not read with them.
     async fn fetch(&self, scan: &Arc<Scan>, rows: &[order::Row]) -> Result<Vec<Hit>> {
-        let addresses: Vec<HitAddress> = rows.iter().map(|row| row.address).collect();
-        let sources = sources(scan, &addresses).await?;
+        let unread = rows.iter().filter(|row| row.document.is_none()).map(|row| row.address);
+        let sources = sources(scan, &unread.collect::<Vec<HitAddress>>()).await?;
         let hits = rows.iter().filter_map(|row| {
-            let source = sources.get(&row.address)?;
+            let source = row.document.as_ref().or_else(|| sources.get(&row.address))?;
             let id = row_id(scan.index.splits().get(row.address.split as usize)?.id, row.address.row);
             Some(Hit::new(&self.request, self.index.name().as_str(), id, source, row.sort.clone()))
         });

@@ -49,6 +49,7 @@ impl Place {
                 rows: sealed.rows.into(),
                 times: sealed.times,
                 rows_without_time: sealed.rows_without_time.into(),
+                unpacked_bytes: Some(sealed.unpacked_bytes),
             };
             let mapping = Some(sealed.mapping);
             let change =

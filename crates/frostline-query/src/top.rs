@@ -2,12 +2,14 @@
 //!
 //! Rows of a split are in order of time, so the best rows of a split are the last (or first) that match,
 //! and which splits can hold one of the best of all follows from the catalog's times and from how many
-//! rows match in each, without reading a time. Only the columns of the few rows left are read.
+//! rows match in each, without reading a time. Only the columns of the few rows left are read. Where each of
+//! them is one of the best of all, for no more than wanted are left, their documents are read with them
+//! and not after them: a round trip less.
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{Field, Schema};
+use arrow::array::{RecordBatch, new_null_array};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::execution_plan::EmissionType;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
@@ -16,18 +18,23 @@ use roaring::RoaringBitmap;
 use crate::Result;
 use crate::filter::Filter;
 use crate::leaf::{Leaf, LeafExec};
-use crate::output::Output;
+use crate::output::{Of, Output};
 use crate::scan::{Scan, read_rows, spawned};
 use crate::select::Rows;
 
-/// At most `wanted` rows of each split that can hold one of the `wanted` best of all, as a plan.
+/// The column of documents, as text; null where a document was not read yet or is no text.
+pub(crate) const DOCUMENT: &str = "_source";
+
+/// At most `wanted` rows of each split that can hold one of the `wanted` best of all, as a plan: the
+/// outputs, then [`DOCUMENT`].
 pub(crate) fn time_top_exec(
     scan: Arc<Scan>,
-    outputs: Vec<Output>,
+    mut outputs: Vec<Output>,
     descending: bool,
     wanted: usize,
     count_all: bool,
 ) -> LeafExec<TimeTop> {
+    outputs.push(Output::new(DOCUMENT, DataType::Utf8, Of::Source));
     let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
     let top = TimeTop { scan, outputs: outputs.into(), descending, wanted, count_all };
     LeafExec::new(top, Arc::new(Schema::new(fields)), 1, EmissionType::Final)
@@ -37,6 +44,7 @@ pub(crate) fn time_top_exec(
 #[derive(Clone, Debug)]
 pub(crate) struct TimeTop {
     scan: Arc<Scan>,
+    /// The last one is the document.
     outputs: Arc<[Output]>,
     descending: bool,
     wanted: usize,
@@ -62,9 +70,12 @@ impl TimeTop {
             self.choose_in_waves(&order).await?
         };
         let in_flight = self.scan.searcher.settings.splits_in_flight;
-        let batches = stream::iter(chosen).map(|number| {
+        let wanted = self.wanted as u64;
+        let rows: u64 = chosen.iter().map(|c| c.matches.min(wanted)).sum();
+        let with_documents = rows <= wanted.min(DOCUMENTS_MAX);
+        let batches = stream::iter(chosen).map(|chosen| {
             let top = self.clone();
-            spawned(async move { top.read(number).await })
+            spawned(async move { top.read(chosen.number, with_documents).await })
         });
         let batches: Vec<Option<RecordBatch>> = batches.buffer_unordered(in_flight).try_collect().await?;
         Ok(batches.into_iter().flatten().collect())
@@ -91,7 +102,7 @@ impl TimeTop {
     }
 
     /// Splits from the best on, until enough rows are sure to be better than all of the next split.
-    fn choose(&self, counted: &[Candidates]) -> Vec<usize> {
+    fn choose(&self, counted: &[Candidates]) -> Vec<Candidates> {
         let mut chosen: Vec<Candidates> = Vec::new();
         for candidate in counted.iter().filter(|c| c.matches > 0) {
             if self.are_enough(&chosen, candidate.number) {
@@ -99,10 +110,10 @@ impl TimeTop {
             }
             chosen.push(*candidate);
         }
-        chosen.into_iter().map(|c| c.number).collect()
+        chosen
     }
 
-    async fn choose_in_waves(&self, order: &[usize]) -> Result<Vec<usize>> {
+    async fn choose_in_waves(&self, order: &[usize]) -> Result<Vec<Candidates>> {
         let mut counted: Vec<Candidates> = Vec::new();
         for wave in order.chunks(WAVE_SPLITS) {
             let matching: Vec<Candidates> = counted.iter().filter(|c| c.matches > 0).copied().collect();
@@ -130,14 +141,20 @@ impl TimeTop {
         times.is_some_and(|(first, last)| if self.descending { first > other.1 } else { last < other.0 })
     }
 
-    async fn read(&self, number: usize) -> Result<Option<RecordBatch>> {
+    async fn read(&self, number: usize, with_document: bool) -> Result<Option<RecordBatch>> {
         let target = &self.scan.targets[number];
         let read = async {
             let open = self.scan.open(target).await?;
             let rows = self.scan.select(target, &open).await?.clone().bitmap(open.split.rows());
             let timed = open.split.rows() - open.split.rows_without_time();
             let best = best_rows(&rows, timed, self.descending, self.wanted);
-            read_rows(&self.scan, target, &open, &self.outputs, &best).await
+            match self.outputs.split_last() {
+                Some((document, others)) if !with_document => {
+                    let batch = read_rows(&self.scan, target, &open, others, &best).await?;
+                    with_nulls(&batch, document)
+                }
+                _ => read_rows(&self.scan, target, &open, &self.outputs, &best).await,
+            }
         };
         self.scan.tolerate(target, read.await)
     }
@@ -145,6 +162,18 @@ impl TimeTop {
 
 /// Splits asked at a time when not all have to be counted.
 const WAVE_SPLITS: usize = 16;
+/// More documents are read after sorting, so that the sort does not hold them.
+const DOCUMENTS_MAX: u64 = 1_000;
+
+/// The batch with a column more, in which nothing is.
+fn with_nulls(batch: &RecordBatch, output: &Output) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let fields: Vec<Field> =
+        schema.fields().iter().map(|field| field.as_ref().clone()).chain([output.field()]).collect();
+    let nulls = new_null_array(&output.ty, batch.num_rows());
+    let columns = batch.columns().iter().cloned().chain([nulls]).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(crate::merge::arrow_error)
+}
 
 async fn candidates_of(scan: &Scan, number: usize) -> Result<Candidates> {
     let target = &scan.targets[number];

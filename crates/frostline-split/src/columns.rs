@@ -3,7 +3,7 @@
 //! The pages are ordinary Parquet pages, but no Parquet footer is read: the hot footer says where each
 //! page is, and a metadata of only the wanted columns is made from that. [`ColumnRead::ranges`] are
 //! exactly the pages that hold a wanted row, and the dictionary page of each column chunk that has
-//! one; every page's checksum is verified before it is decoded.
+//! one; every page's checksum and the shape of its header are verified before it is decoded.
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,6 +31,7 @@ use roaring::RoaringBitmap;
 use crate::bytes_codec::checksum;
 use crate::footer::{Chunk, ColumnKind};
 use crate::mapping::ValueType;
+use crate::page_header;
 
 const BATCH_ROWS: usize = 8192;
 
@@ -150,10 +151,11 @@ impl ColumnRead {
             let held = bytes
                 .get(*range)
                 .and_then(|b| b.get((page.start - start) as usize..(page.end - start) as usize));
-            if held.map(checksum) != Some(*expected) {
+            let held = held.filter(|held| checksum(held) == *expected).ok_or_else(|| {
                 let error = Error::corrupt("the checksum of a column page does not match");
-                return Err(error.with("range", format!("{page:?}")));
-            }
+                error.with("range", format!("{page:?}"))
+            })?;
+            page_header::check(held).map_err(|e| e.with("range", format!("{page:?}")))?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! magic "FROSTHF1" | version u32 | body packed u32 | body raw u32 | digest packed u32 | digest raw u32
-//! body (zstd) | digest (zstd) | XXH3-64 of all before
+//! body (zstd) | digest (zstd) | XXH3-64 of the file after the hot footer | XXH3-64 of all before
 //! ```
 //!
 //! Integers of the frame are little-endian. The body is unpacked at once, the digest when it is asked
@@ -24,6 +24,8 @@ pub const FORMAT_VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"FROSTHF1";
 const FRAME_BYTES: usize = 28;
 const CHECKSUM_BYTES: usize = 8;
+/// The checksum of what follows the hot footer, and the hot footer's own.
+const CHECKSUMS_BYTES: usize = 2 * CHECKSUM_BYTES;
 /// A footer that unpacks to more is not one of ours.
 const RAW_BYTES_MAX: usize = 1 << 30;
 
@@ -118,13 +120,34 @@ pub(crate) struct Footer {
     pub(crate) exact: Dictionary,
     pub(crate) digest: Vec<u8>,
     pub(crate) digest_raw_bytes: u32,
+    /// The checksum of the page index and the Parquet footer, which follow the hot footer; splits that were
+    /// written before it was kept have none.
+    pub(crate) tail_checksum: Option<u64>,
+}
+
+/// A hot footer but for its two checksums. Its length is known before the bytes that one of them is of.
+pub(crate) struct Unsummed(Vec<u8>);
+
+impl Unsummed {
+    /// The length of the whole hot footer.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.len() + CHECKSUMS_BYTES
+    }
+
+    /// The hot footer of a file that goes on with `tail`.
+    pub(crate) fn sum(self, tail: &[u8]) -> Vec<u8> {
+        let Unsummed(mut out) = self;
+        out.extend_from_slice(&xxh3_64(tail).to_le_bytes());
+        out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
+        out
+    }
 }
 
 impl Footer {
-    pub(crate) fn encode(&self, zstd_level: i32) -> Result<Vec<u8>> {
+    pub(crate) fn encode(&self, zstd_level: i32) -> Result<Unsummed> {
         let raw = self.encode_body();
         let body = zstd::bulk::compress(&raw, zstd_level).map_err(crate::writer::cannot_write)?;
-        let mut out = Vec::with_capacity(FRAME_BYTES + body.len() + self.digest.len() + CHECKSUM_BYTES);
+        let mut out = Vec::with_capacity(FRAME_BYTES + body.len() + self.digest.len() + CHECKSUMS_BYTES);
         out.extend_from_slice(MAGIC);
         for number in [
             FORMAT_VERSION as usize,
@@ -140,8 +163,7 @@ impl Footer {
         }
         out.extend_from_slice(&body);
         out.extend_from_slice(&self.digest);
-        out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
-        Ok(out)
+        Ok(Unsummed(out))
     }
 
     fn encode_body(&self) -> Vec<u8> {
@@ -194,7 +216,9 @@ impl Footer {
         let digest_raw_bytes = frame.u32_le()?;
         let body = unpack(frame.take(body_packed)?, body_raw)?;
         let digest = frame.take(digest_packed)?.to_vec();
-        decode_body(&mut Cursor::new(&body), digest, digest_raw_bytes)
+        let mut footer = decode_body(&mut Cursor::new(&body), digest, digest_raw_bytes)?;
+        footer.tail_checksum = if frame.is_empty() { None } else { Some(frame.u64_le()?) };
+        Ok(footer)
     }
 }
 
@@ -239,6 +263,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, digest: Vec<u8>, digest_raw_b
         exact,
         digest,
         digest_raw_bytes,
+        tail_checksum: None,
     })
 }
 

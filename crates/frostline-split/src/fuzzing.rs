@@ -2,7 +2,7 @@
 //! bytes must give a value or an error.
 
 use bytes::Bytes;
-use frostline_base::{Result, TimeRange};
+use frostline_base::{Error, Result, TimeRange};
 use roaring::RoaringBitmap;
 
 use crate::bytes_codec::{Cursor, checksum};
@@ -90,11 +90,16 @@ pub fn digest(bytes: &[u8]) {
 /// dictionary page (two bytes, little-endian, zero for none), that page, a data page. Whether they are
 /// such a column.
 pub fn column_page(bytes: &[u8]) -> bool {
-    let Some(([first, rows, low, high], pages)) = bytes.split_first_chunk::<4>() else { return false };
+    read_column(bytes).is_ok()
+}
+
+fn read_column(bytes: &[u8]) -> Result<()> {
+    let none = || Error::invalid("these bytes do not describe a column");
+    let ([first, rows, low, high], pages) = bytes.split_first_chunk::<4>().ok_or_else(none)?;
     let dictionary = usize::from(u16::from_le_bytes([*low, *high]));
-    let Some((dictionary, page)) = pages.split_at_checked(dictionary) else { return false };
+    let (dictionary, page) = pages.split_at_checked(dictionary).ok_or_else(none)?;
     if page.is_empty() || *rows == 0 {
-        return false;
+        return Err(none());
     }
     let (kind, rows) = (column_kind(*first), u32::from(*rows));
     let described = |page: &[u8], rows| Page { bytes: page.len() as u32, rows, checksum: checksum(page) };
@@ -111,7 +116,7 @@ pub fn column_page(bytes: &[u8]) -> bool {
         let read = ColumnRead::new(&[&chunk], rows, wanted, text_as)?;
         read.decode(vec![Bytes::copy_from_slice(pages)]).map(drop)
     };
-    let whole = read(None, TextAs::Plain).is_ok();
+    let whole = read(None, TextAs::Plain);
     let _ = read(Some(&thirds), TextAs::Dictionary);
     whole
 }

@@ -14,6 +14,7 @@ mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
 mod mapping;
+mod page_header;
 mod postings;
 mod reader;
 mod tokenizer;

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use frostline_base::{ByteRange, Error, Result, TimeRange};
 use roaring::RoaringBitmap;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bytes_codec::Cursor;
 use crate::columns::{ColumnRead, TextAs};
@@ -14,6 +15,8 @@ use crate::digest::Digest;
 use crate::footer::{Bounds, Footer, PageBounds, SplitField, unpack};
 use crate::mapping::{TIME_COLUMN, ValueType};
 use crate::postings::Postings;
+
+const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// An open split.
 #[derive(Clone, Debug)]
@@ -80,6 +83,22 @@ impl Split {
     /// Unpacks the digest.
     pub fn digest(&self) -> Result<Digest> {
         Digest::decode(&unpack(&self.footer.digest, self.footer.digest_raw_bytes as usize)?)
+    }
+
+    /// Verifies what other Parquet readers begin with and Frostline never reads: the first four bytes of
+    /// the file (`head`), and all that follows the hot footer (`tail`), which are the page index and the Parquet
+    /// footer. `Corrupt` where a byte is not what was written; `false` where the split was written before a
+    /// checksum of them was kept, so that only its first and last bytes could be looked at.
+    pub fn verify_parquet(&self, head: &[u8], tail: &[u8]) -> Result<bool> {
+        if head != PARQUET_MAGIC || !tail.ends_with(PARQUET_MAGIC) {
+            return Err(Error::corrupt("the file does not begin and end as a Parquet file does"));
+        }
+        match self.footer.tail_checksum {
+            Some(sum) if xxh3_64(tail) != sum => {
+                Err(Error::corrupt("the checksum of the page index and the Parquet footer does not match"))
+            }
+            sum => Ok(sum.is_some()),
+        }
     }
 
     /// The dictionary of tokens.

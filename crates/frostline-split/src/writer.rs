@@ -3,7 +3,7 @@
 //! Documents are parsed once, when they are added. What is kept of one is its bytes (they become
 //! `_source`) and a list of value numbers; a value that repeats is stored once. Sealing sorts the rows
 //! by time, encodes one column after the other, then one index after the other, and streams to the
-//! output, so that no copy of the file is ever held.
+//! output, so that no copy of the file is ever held but its end: hot footer, page index and Parquet footer.
 //!
 //! **Memory.** Before sealing: the documents' bytes, at most [`WriterOptions::source_bytes_max`] and
 //! one document, plus 4 bytes for each value of each row, plus every distinct value once with 21 bytes
@@ -89,6 +89,8 @@ pub struct Sealed {
     pub column_stats: Vec<ColumnStats>,
     /// Bytes of the documents as they came.
     pub source_bytes: u64,
+    /// About how much memory the documents took in the writer, without what was reserved for more of them.
+    pub unpacked_bytes: u64,
     /// What the parts of the file take.
     pub parts: PartBytes,
 }
@@ -232,8 +234,18 @@ impl SplitWriter {
     pub fn memory_bytes(&self) -> u64 {
         let source = self.source.iter().map(Vec::capacity).sum::<usize>();
         let rows = self.rows.capacity() * size_of::<Row>() + self.numbers.capacity() * 4;
+        (source + rows + self.document.memory_bytes()) as u64 + self.fields_bytes()
+    }
+
+    /// What the documents so far take of that.
+    fn unpacked_bytes(&self) -> u64 {
+        let rows = self.rows.len() * size_of::<Row>() + self.numbers.len() * 4;
+        self.source_bytes + rows as u64 + self.fields_bytes()
+    }
+
+    fn fields_bytes(&self) -> u64 {
         let fields = self.readings.capacity() * 96 + self.reading_of.capacity() * 12;
-        (source + rows + fields + self.values.memory_bytes() + self.document.memory_bytes()) as u64
+        (fields + self.values.memory_bytes()) as u64
     }
 
     /// Whether it is time to seal.

@@ -265,8 +265,14 @@ impl Repository {
         }
     }
 
-    async fn read(&self, object: &ObjectRef, ranges: &[ByteRange], meter: &Meter) -> Result<Vec<Bytes>> {
-        let plan = Plan::new(object, ranges, &self.0.options.plan)?;
+    async fn read(
+        &self,
+        object: &ObjectRef,
+        ranges: &[ByteRange],
+        share: Share,
+        meter: &Meter,
+    ) -> Result<Vec<Bytes>> {
+        let plan = Plan::new(object, ranges, share, &self.0.options.plan)?;
         let path = self.path(&object.key)?;
         let call = Call::new(meter);
         let requests = plan.requests.iter().map(|range| self.fetch(object, &path, range.clone(), &call));
@@ -392,10 +398,10 @@ impl ReadRanges for Repository {
         &'a self,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
-        _share: Share,
+        share: Share,
         meter: &'a Meter,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
-        Box::pin(self.read(object, ranges, meter))
+        Box::pin(self.read(object, ranges, share, meter))
     }
 }
 

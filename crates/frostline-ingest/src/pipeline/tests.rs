@@ -301,6 +301,7 @@ async fn merging_keeps_every_document_and_the_order() {
     let policy = MergePolicy { rows_max: 1_000, splits_min: 2, ..MergePolicy::default() };
     let report = merge.run(&name(), &policy).await.unwrap();
     assert!(report.merges >= 1 && report.splits_after < report.splits_before, "{report:?}");
+    assert!(report.documents <= 1_500 && report.bytes_out > 0, "{report:?}");
     assert_eq!(bench.documents().await, before);
     let after = bench.index().await;
     assert_eq!(

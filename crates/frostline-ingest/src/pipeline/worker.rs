@@ -206,6 +206,7 @@ pub(crate) fn seal_and_upload(
         rows: u64::from(sealed.rows),
         times: sealed.times,
         rows_without_time: u64::from(sealed.rows_without_time),
+        unpacked_bytes: Some(sealed.unpacked_bytes),
     };
     let index_bytes = sealed.parts.index();
     Ok(NewSplit { entry, mapping: sealed.mapping, source_bytes: sealed.source_bytes, index_bytes })

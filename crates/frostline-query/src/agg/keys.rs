@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use hashbrown::HashTable;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::column::Scalar;
@@ -19,8 +19,38 @@ pub(super) enum Key {
     /// Microseconds since 1970 UTC.
     Time(i64),
     Text(String),
-    /// One key for each source of a composite.
-    Tuple(Vec<Key>),
+    /// One key for each source of a composite, none of them a tuple.
+    Tuple(#[serde(deserialize_with = "parts_of_tuple")] Vec<Key>),
+}
+
+/// What a tuple may hold: the kinds of [`Key`] before it, in their order. Stored keys are read as these,
+/// so that no bytes make keys nest.
+#[derive(Deserialize)]
+enum Part {
+    Null,
+    Boolean(bool),
+    Long(i64),
+    Double(Real),
+    Time(i64),
+    Text(String),
+}
+
+impl From<Part> for Key {
+    fn from(part: Part) -> Key {
+        match part {
+            Part::Null => Key::Null,
+            Part::Boolean(value) => Key::Boolean(value),
+            Part::Long(value) => Key::Long(value),
+            Part::Double(value) => Key::Double(value),
+            Part::Time(us) => Key::Time(us),
+            Part::Text(text) => Key::Text(text),
+        }
+    }
+}
+
+fn parts_of_tuple<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Key>, D::Error> {
+    let parts: Vec<Part> = Vec::deserialize(deserializer)?;
+    Ok(parts.into_iter().map(Key::from).collect())
 }
 
 /// A double with a total order; both zeros are one.

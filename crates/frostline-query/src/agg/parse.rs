@@ -17,7 +17,7 @@ use crate::filter::Filter;
 use crate::{Error, Result};
 
 /// How deep aggregations may be nested.
-const DEPTH_MAX: usize = 32;
+pub(super) const DEPTH_MAX: usize = 32;
 /// How many hits one `top_hits` may return (Elasticsearch: index.max_inner_result_window).
 const HITS_MAX: usize = 100;
 /// Exact counts of different values for an aggregation that has one bucket at most.

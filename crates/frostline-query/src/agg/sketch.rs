@@ -230,3 +230,6 @@ fn middle(bucket: i32, accuracy: Accuracy) -> f64 {
     let gamma_ln = accuracy.gamma_ln();
     2.0 * (f64::from(bucket) * gamma_ln).exp() / (gamma_ln.exp() + 1.0)
 }
+
+#[cfg(test)]
+mod tests;

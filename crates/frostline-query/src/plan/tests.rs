@@ -6,7 +6,15 @@ use crate::filter::{Edge, Scalar};
 fn split(times: Option<(i64, i64)>, rows_without_time: u64) -> Arc<SplitEntry> {
     let object = ObjectRef { key: "logs/01/x.parquet".to_owned(), bytes: 100 };
     let id = SplitId::from_random(1);
-    Arc::new(SplitEntry { id, object, footer: 10..20, rows: 10, times, rows_without_time })
+    Arc::new(SplitEntry {
+        id,
+        object,
+        footer: 10..20,
+        rows: 10,
+        times,
+        rows_without_time,
+        unpacked_bytes: None,
+    })
 }
 
 fn time(start_us: i64, end_us: i64) -> Filter {

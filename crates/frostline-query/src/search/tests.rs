@@ -1,7 +1,15 @@
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use frostline_base::{ByteRange, Meter, ObjectRef, ReadRanges, Result, Share};
+use frostline_store::Repository;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::testing::{Place, numbers};
+use crate::{Searcher, Settings};
 
 mod model;
 
@@ -112,6 +120,86 @@ async fn the_newest_hits_open_only_the_splits_that_can_hold_them() {
     let repeated = place.answer(&json!({"size": 2, "track_total_hits": false})).await;
     assert!(repeated.hits.total.is_none());
     assert_eq!(numbers(&repeated), [11, 10]);
+}
+
+/// Counts reads that wait for one another: a read is of the round after the last that had ended when it began.
+#[derive(Debug)]
+struct Rounds {
+    repository: Repository,
+    ended: AtomicU64,
+}
+
+impl ReadRanges for Rounds {
+    fn read_ranges<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+        Box::pin(async move {
+            let round = self.ended.load(Ordering::SeqCst) + 1;
+            // All that is asked at the same time begins before this one ends.
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+            let answer = self.repository.read_ranges(object, ranges, share, meter).await;
+            self.ended.fetch_max(round, Ordering::SeqCst);
+            answer
+        })
+    }
+}
+
+/// A day of documents, one a minute, each with a kilobyte that does not pack; `needle` names five hours.
+fn minutes() -> Vec<Value> {
+    let noise = |n: u64| -> String {
+        (0..62)
+            .map(|part| format!("{:016x}", (n * 62 + part + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+            .collect()
+    };
+    let document = |n: u64| {
+        let time = format!("2024-05-01T{:02}:{:02}:00Z", n / 60, n % 60);
+        let needle = if n % 300 == 7 { "five" } else { "none" };
+        json!({"n": n, "@timestamp": time, "needle": needle, "one": n == 700, "noise": noise(n)})
+    };
+    (0..1_440).map(document).collect()
+}
+
+#[tokio::test]
+async fn a_needle_takes_three_round_trips_and_its_documents_few_requests() {
+    let mut place = Place::with(&[minutes()]).await;
+    let needles = [
+        (json!({"query": {"term": {"one": true}}}), vec![700]),
+        (json!({"query": {"term": {"needle": "five"}}}), vec![1_207, 907, 607, 307, 7]),
+        (
+            json!({"query": {"term": {"needle": "five"}}, "sort": [{"@timestamp": "asc"}]}),
+            vec![7, 307, 607, 907, 1_207],
+        ),
+    ];
+    for (body, expected) in needles {
+        let rounds = Arc::new(Rounds { repository: place.repository.clone(), ended: AtomicU64::new(0) });
+        place.searcher = Searcher::new(&place.repository, Arc::clone(&rounds) as _, Settings::default());
+        let response = place.answer(&body).await;
+        assert_eq!(numbers(&response), expected);
+        // The hot footer; a block of the dictionary; times and, as one request, documents.
+        assert_eq!((rounds.ended.load(Ordering::SeqCst), response.cost.gets), (3, 4), "{body}");
+    }
+    // More match than are wanted, but only the wanted are read: of one split all that is chosen is shown.
+    let rounds = Arc::new(Rounds { repository: place.repository.clone(), ended: AtomicU64::new(0) });
+    place.searcher = Searcher::new(&place.repository, Arc::clone(&rounds) as _, Settings::default());
+    let response = place.answer(&json!({"query": {"term": {"needle": "five"}}, "size": 2, "from": 1})).await;
+    assert_eq!(numbers(&response), [907, 607]);
+    assert_eq!((rounds.ended.load(Ordering::SeqCst), response.cost.gets), (3, 4));
+}
+
+#[tokio::test]
+async fn documents_are_read_late_where_not_all_that_is_chosen_is_shown() {
+    let place = Place::with(&documents()).await;
+    // Two splits whose times overlap: which of their rows are best is known only with the times.
+    let body = json!({"query": {"range": {"@timestamp": {"lt": "2024-05-01T10:20:00Z"}}}, "size": 3});
+    let response = place.answer(&body).await;
+    assert_eq!(numbers(&response), [5, 1, 6]);
+    assert_eq!(response.hits.total.unwrap().value, 6);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use crate::digest::{
     BUCKET_US, CELLS_MAX, DigestValue, DigestWriter, Numbers, VALUES_MAX, ValueCount, ValueCounts, count_by,
 };
 use crate::document::Value;
-use crate::footer::{Chunk, ColumnKind, FORMAT_VERSION, Footer, SplitField};
+use crate::footer::{Chunk, ColumnKind, FORMAT_VERSION, Footer, SplitField, Unsummed};
 use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::values::number_text;
 use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, PAGE_BYTES, internal};
@@ -33,16 +33,23 @@ const FOOTER_KEY: &str = "frostline.split.footer";
 const MAGIC_BYTES: u64 = 4;
 
 pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result<Sealed> {
+    let unpacked_bytes = writer.unpacked_bytes();
     let (arranged, writer) = Arranged::new(writer);
     let columns = plan_columns(&arranged);
-    let mut file = open_file(out, &columns, &arranged, &writer)?;
+    let mut out = Holding { out, held: None };
+    let mut file = open_file(&mut out, &columns, &arranged, &writer)?;
     let (chunks, column_stats) = write_columns(&mut file, &columns, &arranged, &writer)?;
     let index_start = file.bytes_written() as u64;
     let (mut footer, parts_of_index) = write_index(&mut file, index_start, chunks, arranged, &writer)?;
     let start = file.bytes_written() as u64;
     let hot = footer.encode(writer.options.zstd_level)?;
-    file.write_all(&hot).map_err(cannot_write)?;
-    let range = start..file.bytes_written() as u64;
+    let hot_bytes = hot.bytes();
+    let range = start..start + hot_bytes as u64;
+    // The hot footer has a checksum of what follows it, and that says where the hot footer is: the file goes
+    // on as if the hot footer were written, and what follows is held until it is.
+    file.flush().map_err(cannot_write)?;
+    file.inner_mut().held = Some(Vec::new());
+    file.write_all(&vec![0; hot_bytes]).map_err(cannot_write)?;
     file.append_key_value_metadata(KeyValue::new(VERSION_KEY.to_owned(), FORMAT_VERSION.to_string()));
     file.append_key_value_metadata(KeyValue::new(
         FOOTER_KEY.to_owned(),
@@ -50,6 +57,8 @@ pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result
     ));
     file.finish().map_err(internal)?;
     let bytes = file.bytes_written() as u64;
+    drop(file);
+    out.release(hot, hot_bytes)?;
     let chunks = std::mem::take(&mut footer.chunks);
     let column_bytes = |source: bool| {
         let wanted = chunks.iter().filter(|chunk| (chunk.kind == ColumnKind::Source) == source);
@@ -59,7 +68,7 @@ pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result
     let parts = PartBytes {
         source: column_bytes(true),
         columns: column_bytes(false),
-        footer: hot.len() as u64 - digest,
+        footer: hot_bytes as u64 - digest,
         digest,
         parquet_footer: bytes - range.end,
         ..parts_of_index
@@ -73,8 +82,39 @@ pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result
         mapping: writer.mapping,
         column_stats,
         source_bytes: writer.source_bytes,
+        unpacked_bytes,
         parts,
     })
+}
+
+/// An output that holds back what is written to it once it is told to.
+struct Holding<'a, W> {
+    out: &'a mut W,
+    held: Option<Vec<u8>>,
+}
+
+impl<W: Write> Holding<'_, W> {
+    /// Writes the hot footer in place of the `hot_bytes` that are held first, and what is held after them.
+    fn release(self, hot: Unsummed, hot_bytes: usize) -> Result<()> {
+        let held = self.held.unwrap_or_default();
+        let tail = held.get(hot_bytes..).unwrap_or_default();
+        self.out.write_all(&hot.sum(tail)).map_err(cannot_write)?;
+        self.out.write_all(tail).map_err(cannot_write)?;
+        self.out.flush().map_err(cannot_write)
+    }
+}
+
+impl<W: Write> Write for Holding<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match &mut self.held {
+            Some(held) => held.write(bytes),
+            None => self.out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// The rows in their final order, their values grouped by reading.
@@ -510,6 +550,7 @@ fn write_index<W: Write + Send>(
         exact,
         digest,
         digest_raw_bytes,
+        tail_checksum: None,
     };
     Ok((footer, parts))
 }

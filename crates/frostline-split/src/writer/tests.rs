@@ -365,6 +365,24 @@ fn answer_all(file: &[u8], sealed: &Sealed) -> Result<(Keyed, Keyed, RecordBatch
 }
 
 #[test]
+fn every_byte_that_only_other_readers_read_is_checked() {
+    let (file, sealed) = seal(&sample(50), Mapping::dynamic());
+    let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
+    let tail = &file[sealed.footer.end as usize..];
+    assert_eq!(tail.len() as u64, sealed.parts.parquet_footer);
+    assert!(split.verify_parquet(&file[..4], tail).unwrap());
+    for at in 0..tail.len() {
+        let mut changed = tail.to_vec();
+        changed[at] ^= 0x10;
+        let error = split.verify_parquet(&file[..4], &changed).unwrap_err();
+        assert_eq!(error.kind(), crate_kind(), "{at}");
+    }
+    for (head, tail) in [(&b"PAR2"[..], tail), (b"", tail), (b"PAR1", &tail[1..]), (b"PAR1", b"")] {
+        assert_eq!(split.verify_parquet(head, tail).unwrap_err().kind(), crate_kind());
+    }
+}
+
+#[test]
 fn many_rows_take_many_pages_and_only_the_wanted_are_read() {
     let documents: Vec<String> = (0..50_000)
         .map(|n| {

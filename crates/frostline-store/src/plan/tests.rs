@@ -9,8 +9,25 @@ fn object(bytes: u64) -> ObjectRef {
 }
 
 fn check(wanted: &[ByteRange], requests: &[ByteRange]) {
-    let options = PlanOptions { gap_bytes_max: 10, request_bytes_max: 100, piece_bytes: 50 };
-    assert_eq!(Plan::new(&object(1_000), wanted, &options).unwrap().requests, requests);
+    assert_eq!(Plan::new(&object(1_000), wanted, Share::Column, &SMALL).unwrap().requests, requests);
+}
+
+const SMALL: PlanOptions =
+    PlanOptions { gap_bytes_max: 10, document_gaps_bytes_max: 60, request_bytes_max: 100, piece_bytes: 50 };
+
+#[test]
+fn a_read_of_documents_spans_its_smallest_gaps() {
+    let check = |wanted: &[ByteRange], requests: &[ByteRange]| {
+        assert_eq!(Plan::new(&object(1_000), wanted, Share::Source, &SMALL).unwrap().requests, requests);
+    };
+    check(&[], &[]);
+    check(&[0..5], &[0..5]);
+    check(&[0..5, 65..70], &[0..70]);
+    check(&[0..5, 66..70], &[0..5, 66..70]);
+    // Gaps of 40, 30 and 30: the two small ones are 60 together.
+    check(&[0..5, 45..50, 80..85, 115..120], &[0..5, 45..120]);
+    // Of equal gaps only as many as may be spent on.
+    check(&[0..5, 35..40, 70..75, 105..110, 140..145], &[0..75, 105..110, 140..145]);
 }
 
 #[test]
@@ -27,7 +44,7 @@ fn neighbours_share_a_request() {
 #[test]
 fn ranges_outside_are_refused() {
     let options = PlanOptions::default();
-    let refused = |range| Plan::new(&object(1_000), &[range], &options).unwrap_err().kind();
+    let refused = |range| Plan::new(&object(1_000), &[range], Share::Index, &options).unwrap_err().kind();
     assert_eq!(refused(990..1_001), frostline_base::ErrorKind::Corrupt);
     #[allow(clippy::reversed_empty_ranges)]
     let backwards = 9..3;
@@ -36,7 +53,7 @@ fn ranges_outside_are_refused() {
 
 #[test]
 fn a_range_in_one_answer_is_not_copied() {
-    let plan = Plan::new(&object(1_000), &[10..20, 22..30], &PlanOptions::default()).unwrap();
+    let plan = Plan::new(&object(1_000), &[10..20, 22..30], Share::Column, &PlanOptions::default()).unwrap();
     let answer = Bytes::from(vec![1; 20]);
     let got = plan.assemble(&[10..20, 22..30], std::slice::from_ref(&answer)).unwrap();
     assert_eq!(got[1].as_ptr(), answer.slice(12..).as_ptr());
@@ -49,11 +66,13 @@ proptest! {
         gap_bytes_max in 0u64..200,
         request_bytes_max in 1u64..800,
         piece_bytes in 1u64..800,
+        document_gaps_bytes_max in 0u64..2_000,
+        share in prop::sample::select(vec![Share::Column, Share::Source]),
     ) {
         let bytes = Bytes::from((0..5_600u32).flat_map(|i| (i as u16).to_le_bytes()).collect::<Vec<u8>>());
         let wanted: Vec<ByteRange> = pairs.iter().map(|(start, length)| *start..start + length).collect();
-        let options = PlanOptions { gap_bytes_max, request_bytes_max, piece_bytes };
-        let plan = Plan::new(&object(bytes.len() as u64), &wanted, &options).unwrap();
+        let options = PlanOptions { gap_bytes_max, document_gaps_bytes_max, request_bytes_max, piece_bytes };
+        let plan = Plan::new(&object(bytes.len() as u64), &wanted, share, &options).unwrap();
         let slice = |r: &ByteRange| bytes.slice(r.start as usize..r.end as usize);
         for pair in plan.requests.windows(2) {
             prop_assert!(pair[0].end <= pair[1].start);

@@ -181,18 +181,26 @@ async fn delete(node: &Node, name: &str, yes: bool) -> Result<Outcome> {
 async fn merge(node: &Node, name: &str) -> Result<Outcome> {
     let name: IndexName = name.parse()?;
     let merge = Merge::new(&node.repository, &node.catalog, super::ingest::random());
-    let report = merge.run(&name, &MergePolicy::default()).await?;
+    let report = merge.run(&name, &merge_policy(&node.config)).await?;
     if node.config.json {
         print_json(&report)?;
     } else if report.merges == 0 {
-        println!("nothing to merge");
+        println!("nothing to merge: no splits of similar size that follow on one another fit into one");
     } else {
         println!(
-            "{} merges: {} splits became {} ({} documents)",
-            report.merges, report.splits_before, report.splits_after, report.documents
+            "{}: {} became {} ({})",
+            show_count(report.merges, "merge"),
+            show_count(report.splits_before, "split"),
+            report.splits_after,
+            show_count(report.documents, "document")
         );
     }
     Ok(Outcome::Done)
+}
+
+/// Merges within `--memory`.
+pub(crate) fn merge_policy(config: &Config) -> MergePolicy {
+    MergePolicy { memory_bytes_max: config.memory_bytes_max, ..MergePolicy::default() }
 }
 
 /// What is wrong with a split.
@@ -207,10 +215,13 @@ async fn verify(node: &Node, name: &str) -> Result<Outcome> {
     let index = node.index(name).await?;
     let bar = ProgressBar::new(index.splits().len() as u64);
     let mut faults = Vec::new();
-    let mut bytes = 0;
+    let (mut bytes, mut unchecked) = (0, 0);
     for split in index.splits() {
         match verify_split(node, split).await {
-            Ok(read) => bytes += read,
+            Ok(verified) => {
+                bytes += verified.bytes;
+                unchecked += u64::from(!verified.parquet);
+            }
             Err(error) => faults.push(Fault {
                 split: split.id.to_string(),
                 object: split.object.key.clone(),
@@ -222,9 +233,10 @@ async fn verify(node: &Node, name: &str) -> Result<Outcome> {
     bar.finish_and_clear();
     let foreign = index.foreign().len();
     if node.config.json {
-        print_json(
-            &json!({ "index": name, "splits": index.splits().len(), "bytes_read": bytes, "faults": faults, "foreign": foreign }),
-        )?;
+        print_json(&json!({
+            "index": name, "splits": index.splits().len(), "bytes_read": bytes, "faults": faults, "foreign": foreign,
+            "parquet_footers_unchecked": unchecked,
+        }))?;
     } else {
         for fault in &faults {
             println!("{}: {}", fault.object, fault.what);
@@ -235,12 +247,23 @@ async fn verify(node: &Node, name: &str) -> Result<Outcome> {
             show_bytes(bytes),
             faults.len()
         );
+        if unchecked > 0 {
+            let splits = show_count(unchecked, "split");
+            println!("{splits} of an earlier version of Frostline without a checksum of the Parquet footer");
+        }
     }
     Ok(if faults.is_empty() { Outcome::Done } else { Outcome::Partial })
 }
 
+/// A split without fault.
+struct Verified {
+    bytes: u64,
+    /// Whether the Parquet footer has a checksum.
+    parquet: bool,
+}
+
 /// Reads and decodes every part of a split.
-async fn verify_split(node: &Node, entry: &SplitEntry) -> frostline_base::Result<u64> {
+async fn verify_split(node: &Node, entry: &SplitEntry) -> frostline_base::Result<Verified> {
     let meter = Meter::default();
     let read = async |ranges: &[std::ops::Range<u64>], share| {
         node.repository.read_ranges(&entry.object, ranges, share, &meter).await
@@ -253,6 +276,12 @@ async fn verify_split(node: &Node, entry: &SplitEntry) -> frostline_base::Result
     let footer = read(std::slice::from_ref(&entry.footer), Share::Footer).await?;
     let split = Split::open(footer.first().map(|b| b.as_ref()).unwrap_or_default())?;
     split.digest()?;
+    let around = read(&[0..4, entry.footer.end..entry.object.bytes], Share::Footer).await?;
+    let around: Vec<&[u8]> = around.iter().map(|bytes| bytes.as_ref()).collect();
+    let parquet = match around[..] {
+        [head, tail] => split.verify_parquet(head, tail)?,
+        _ => return Err(Error::internal("a read of two ranges did not return two")),
+    };
     let names: Vec<String> = split.column_names().map(str::to_owned).collect();
     for name in &names {
         let columns = split.columns(&[name], None, TextAs::Plain)?;
@@ -278,5 +307,5 @@ async fn verify_split(node: &Node, entry: &SplitEntry) -> frostline_base::Result
             }
         }
     }
-    Ok(meter.cost().bytes_read)
+    Ok(Verified { bytes: meter.cost().bytes_read, parquet })
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use frostline_base::IndexName;
 use frostline_ingest::{
-    Cancel, Format, Ingest, IngestOptions, IngestReport, Inputs, Merge, MergePolicy, Progress, Random,
+    Cancel, Format, Ingest, IngestOptions, IngestReport, Inputs, Merge, Progress, Random,
 };
 use frostline_split::Mapping;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -35,7 +35,8 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     let merge = given.merge;
     let report = ingest(&node, inputs, &name, options, Some(&rejects), true).await?;
     if merge && !report.cancelled {
-        Merge::new(&node.repository, &node.catalog, random()).run(&name, &MergePolicy::default()).await?;
+        let policy = super::index::merge_policy(config);
+        Merge::new(&node.repository, &node.catalog, random()).run(&name, &policy).await?;
     }
     if config.json {
         print_json(&report)?;
