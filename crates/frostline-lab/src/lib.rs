@@ -11,3 +11,4 @@
 
 pub mod host;
 pub mod record;
+pub mod stats;
