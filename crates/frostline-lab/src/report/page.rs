@@ -2,7 +2,8 @@
 //! and Korean.
 //!
 //! All text is HTML, so that it wraps and keeps its size; only marks are drawn. The switch of languages is
-//! two radio buttons and a rule of CSS, so that it works where scripts do not.
+//! two radio buttons and a rule of CSS, so that it works where scripts do not. What a run holds is taken for
+//! English: only the page's own words are translated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -43,7 +44,7 @@ pub(super) fn head(title: &str, language: Language) -> String {
         "<!doctype html>\n<html lang={lang}><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{}</title>\n<style>{STYLE}</style></head><body>\
          <input type=radio name=language id=english{english}><input type=radio name=language id=korean{korean}>\
-         <nav><label for=english lang=en>English</label><label for=korean lang=ko>한국어</label></nav><main>\n",
+         <nav><label for=english lang=en>English</label><label for=korean lang=ko>한국어</label></nav><main lang=en>\n",
         escape(title)
     )
 }
@@ -187,7 +188,12 @@ fn write_answer(page: &mut String, run: &Run) -> std::fmt::Result {
             both("The study asks for no ratio.", "이 연구는 비율을 묻지 않습니다.")
         );
     }
-    writeln!(page, "<p class=key>{}</p>{}", key_text(), key_marks([true; 3]))?;
+    writeln!(
+        page,
+        "<p class=key>{}</p>{}",
+        key_text(),
+        key_marks([run.comparisons.iter().any(is_measured), true, true, true])
+    )?;
     let scale = Scale::of_ratios(run.comparisons.iter().flat_map(values_of));
     page.push_str("<div class=cards>\n");
     // Null controls last: they are about the run, not about the question.
@@ -239,7 +245,10 @@ fn write_card(page: &mut String, comparison: &Comparison, scale: &Scale) -> std:
     let times = |value: f64| format!("{}×", round(value));
     let side = [
         comparison.expected.map(|range| (both("expected", "기대 범위"), expected(range))),
-        comparison.modelled.map(|value| (both("model", "모델"), times(value))),
+        comparison
+            .modelled
+            .filter(|_| is_measured(comparison))
+            .map(|value| (both("model", "모델"), times(value))),
         comparison.published.map(|value| (both("published", "발표값"), times(value))),
     ];
     page.push_str("<p class=side>");
@@ -277,6 +286,7 @@ pub(super) fn expected((low, high): (f64, f64)) -> String {
         (true, true) => "–".to_owned(),
         (true, false) => format!("≤ {}", round(high)),
         (false, true) => format!("≥ {}", round(low)),
+        (false, false) if low == high => round(low),
         (false, false) => format!("{} – {}", round(low), round(high)),
     }
 }
@@ -386,20 +396,16 @@ fn key_text() -> String {
     )
 }
 
-/// What the marks mean: those of measurements, and `with` those of the model, of what was published, and of
-/// what is expected.
-fn key_marks(with: [bool; 3]) -> String {
-    let measured = "<line class=interval x1=-10 x2=10 y1=11 y2=11 /><circle class=median cx=0 cy=11 r=5 />";
-    let others = [
+/// What the marks mean, of those `with` says are there: measured, modelled, published, expected.
+fn key_marks(with: [bool; 4]) -> String {
+    let marks = [
+        (MEASURED, both("measured, 95 % interval", "측정값과 95 % 신뢰구간")),
         (MODEL, both("model", "모델")),
         (PUBLISHED, both("published", "발표값")),
         (EXPECTED, both("expected", "기대 범위")),
     ];
-    let others = others.into_iter().zip(with).filter(|(_, with)| *with).map(|(mark, _)| mark);
     let mut key = String::from("<p class=marks>");
-    for (svg, text) in
-        std::iter::once((measured, both("measured, 95 % interval", "측정값과 95 % 신뢰구간"))).chain(others)
-    {
+    for ((svg, text), _) in marks.into_iter().zip(with).filter(|(_, with)| *with) {
         let _ = write!(
             key,
             "<span><svg width=22 height=22 aria-hidden=true><svg x=11 overflow=visible>{svg}</svg></svg>{text}</span> "
@@ -409,20 +415,37 @@ fn key_marks(with: [bool; 3]) -> String {
     key
 }
 
+/// A median with its interval around x = 0.
+const MEASURED: &str =
+    "<line class=interval x1=-10 x2=10 y1=11 y2=11 /><circle class=median cx=0 cy=11 r=5 />";
 /// A range around x = 0.
 const EXPECTED: &str = "<rect class=band x=-10 width=20 y=0 height=22 />";
 
+/// Charts of what the study asks about or published; all else folded.
 fn write_charts(page: &mut String, run: &Run) -> std::fmt::Result {
-    let metrics: BTreeSet<&String> = run
+    let mut metrics: BTreeSet<&String> = run
         .cells
         .iter()
         .flat_map(|cell| cell.measured.keys().chain(cell.modelled.keys()).chain(cell.published.keys()))
         .collect();
-    for metric in metrics {
-        let cells: Vec<&Cell> = run.cells.iter().filter(|cell| has(cell, metric)).collect();
-        write_metric(page, metric, &cells)?;
+    let asked = run.comparisons.iter().map(|comparison| &comparison.metric);
+    let published = run.cells.iter().flat_map(|cell| cell.published.keys());
+    let mut open: Vec<&String> = asked.chain(published).filter(|metric| metrics.remove(metric)).collect();
+    if open.is_empty() {
+        open.extend(metrics.pop_first());
     }
-    Ok(())
+    let write = |page: &mut String, metric: &String| {
+        let cells: Vec<&Cell> = run.cells.iter().filter(|cell| has(cell, metric)).collect();
+        write_metric(page, metric, &cells)
+    };
+    open.into_iter().try_for_each(|metric| write(page, metric))?;
+    if metrics.is_empty() {
+        return Ok(());
+    }
+    let summary = both(&plural(metrics.len(), "other metric"), &format!("다른 지표 {}개", metrics.len()));
+    writeln!(page, "<details><summary>{summary}</summary>")?;
+    metrics.into_iter().try_for_each(|metric| write(page, metric))?;
+    writeln!(page, "</details>")
 }
 
 fn has(cell: &Cell, metric: &str) -> bool {
@@ -446,13 +469,21 @@ fn write_metric(page: &mut String, metric: &str, cells: &[&Cell]) -> std::fmt::R
     let unit = if unit.is_empty() { String::new() } else { format!(" <small>{}</small>", escape(unit)) };
     let name = escape(metric);
     writeln!(page, "<h2>{}{unit}</h2>", format_args!("<code>{name}</code>"))?;
+    if let Some(value) = only_value(cells, metric) {
+        let value = number(value);
+        let all = cells.len();
+        let (english, korean) =
+            (format!("The same in all {all} cells: {value}"), format!("셀 {all}개 모두 같음: {value}"));
+        return writeln!(page, "<p>{}</p>", both(&english, &korean));
+    }
     let is_marked = |marks: fn(&Cell) -> &BTreeMap<String, f64>| {
         cells.iter().any(|cell| marks(cell).contains_key(metric))
     };
-    let with = [is_marked(|cell| &cell.modelled), is_marked(|cell| &cell.published), false];
+    let is_measured = cells.iter().any(|cell| cell.measured.contains_key(metric));
+    let with = [is_measured, is_marked(|cell| &cell.modelled), is_marked(|cell| &cell.published), false];
     writeln!(page, "{}", key_marks(with))?;
     let factors = varying_factors(cells);
-    let across = factors.iter().max_by_key(|factor| levels(cells, factor).len()).copied();
+    let across = factors.iter().max_by_key(|factor| levels(cells, factor).iter().flatten().count()).copied();
     let scale = Scale::of_sizes(cells.iter().flat_map(|cell| marks_of(cell, metric)));
     let panels = panels(cells, &factors, across);
     page.push_str("<div class=panels>\n");
@@ -472,20 +503,28 @@ fn write_metric(page: &mut String, metric: &str, cells: &[&Cell]) -> std::fmt::R
     Ok(())
 }
 
-/// Factors with more than one level, in the study's order, which the cells' ids have.
+/// The value that several cells share in everything that is known of them.
+fn only_value(cells: &[&Cell], metric: &str) -> Option<f64> {
+    let mut marks = cells.iter().flat_map(|cell| marks_of(cell, metric));
+    let first = marks.next()?;
+    (cells.len() > 1 && marks.all(|mark| mark == first)).then_some(first)
+}
+
+/// Factors with more than one level (to have none counts as one), in the study's order, which the cells' ids have.
 fn varying_factors<'a>(cells: &[&'a Cell]) -> Vec<&'a str> {
     let names: BTreeSet<&str> =
         cells.iter().flat_map(|cell| cell.levels.keys()).map(String::as_str).collect();
     let mut names: Vec<&str> = names.into_iter().filter(|name| levels(cells, name).len() > 1).collect();
     let id = cells.first().map_or("", |cell| cell.id.as_str());
-    names.sort_by_key(|name| {
-        id.split(',').position(|part| part.split_once('=').is_some_and(|(factor, _)| factor == *name))
-    });
+    let place = |name: &str| {
+        id.split(',').position(|part| part.split_once('=').is_some_and(|(factor, _)| factor == name))
+    };
+    names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
     names
 }
 
-fn levels<'a>(cells: &[&'a Cell], factor: &str) -> BTreeSet<&'a str> {
-    cells.iter().filter_map(|cell| cell.levels.get(factor)).map(String::as_str).collect()
+fn levels<'a>(cells: &[&'a Cell], factor: &str) -> BTreeSet<Option<&'a str>> {
+    cells.iter().map(|cell| cell.levels.get(factor).map(String::as_str)).collect()
 }
 
 /// Titles and rows, in the order of cells.
@@ -494,9 +533,8 @@ fn panels<'a>(cells: &[&'a Cell], factors: &[&str], across: Option<&str>) -> Vec
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for cell in cells {
         let others = factors.iter().filter(|factor| Some(**factor) != across);
-        let title: Vec<String> = others
-            .map(|factor| format!("{factor} {}", cell.levels.get(*factor).map_or("–", String::as_str)))
-            .collect();
+        let title: Vec<String> =
+            others.filter_map(|factor| Some(format!("{factor} {}", cell.levels.get(*factor)?))).collect();
         let title = title.join(" · ");
         let at = *places.entry(title.clone()).or_insert_with(|| {
             panels.push((title, Vec::new()));
@@ -545,7 +583,10 @@ fn row_text(cell: &Cell, metric: &str) -> String {
     let mut text = String::new();
     if let Some(summary) = cell.measured.get(metric) {
         let (median, low, high) = (number(summary.median), number(summary.low), number(summary.high));
-        let _ = write!(text, "<span>{median} [{low} – {high}]</span> ");
+        let _ = match summary.values.len() {
+            1 => write!(text, "<span>{median}</span> <i>{}</i> ", both("one value", "값 1개")),
+            _ => write!(text, "<span>{median} [{low} – {high}]</span> "),
+        };
     }
     for (name, value) in [
         (both("model", "모델"), cell.modelled.get(metric)),
@@ -660,14 +701,14 @@ fn write_ways(page: &mut String, run: &Run) -> std::fmt::Result {
 fn write_table(page: &mut String, run: &Run) -> std::fmt::Result {
     writeln!(
         page,
-        "<h2>{}</h2><div class=scroll tabindex=0><table><thead><tr><th>{}<th>{}<th>{}<th>{}<th>95 %<th>n<th>{}<th>{}<th>{}</tr></thead><tbody>",
+        "<h2>{}</h2><div class=scroll tabindex=0><table><thead><tr><th>{}<th>{}<th>{}<th>95 %<th>n<th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
         both("Every cell", "모든 셀"),
         both("cell", "셀"),
         both("metric", "지표"),
-        both("how", "방법"),
         both("median", "중앙값"),
         both("model", "모델"),
         both("published", "발표값"),
+        both("how", "방법"),
         both("voided", "무효")
     )?;
     for cell in &run.cells {
@@ -681,12 +722,13 @@ fn write_cell(page: &mut String, cell: &Cell) -> std::fmt::Result {
         cell.measured.keys().chain(cell.modelled.keys()).chain(cell.published.keys()).collect();
     let (english, korean) = how(cell.how);
     let dash = |value: Option<&f64>| value.map_or("–".to_owned(), |value| number(*value));
-    let id = escape(&cell.id);
+    // An id breaks between its levels, not within one.
+    let id = escape(&cell.id).replace(',', ",<wbr>");
     if metrics.is_empty() {
         let how = both(english, korean);
         return writeln!(
             page,
-            "<tr class=first><td>{id}<td>–<td>{how}<td>–<td>–<td>0<td>–<td>–<td>{}</tr>",
+            "<tr class=first><td>{id}<td>–<td>–<td>–<td>0<td>–<td>–<td>{how}<td>{}</tr>",
             cell.voided
         );
     }
@@ -703,11 +745,11 @@ fn write_cell(page: &mut String, cell: &Cell) -> std::fmt::Result {
         );
         writeln!(
             page,
-            "<tr{class}><td>{name}<td>{}<td>{}<td>{median}<td>{interval}<td>{n}<td>{}<td>{}<td>{}</tr>",
+            "<tr{class}><td>{name}<td>{}<td>{median}<td>{interval}<td>{n}<td>{}<td>{}<td>{}<td>{}</tr>",
             escape(metric),
-            both(english, korean),
             dash(cell.modelled.get(metric)),
             dash(cell.published.get(metric)),
+            both(english, korean),
             cell.voided
         )?;
     }
@@ -724,7 +766,7 @@ fn write_notes(page: &mut String, run: &Run) -> std::fmt::Result {
     }
     writeln!(page, "<h2>{}</h2><ul>", both("Notes", "참고"))?;
     for note in notes.iter().take(LISTED_MAX) {
-        writeln!(page, "<li lang=en>{}", escape(note))?;
+        writeln!(page, "<li>{}", escape(note))?;
     }
     if notes.len() > LISTED_MAX {
         let rest = notes.len() - LISTED_MAX;
@@ -851,11 +893,13 @@ em{font-style:normal}
 .plot .y{position:absolute;left:-.4rem;transform:translate(-100%,-50%);font-size:.7rem;color:var(--quiet)}
 .plot b{position:absolute;transform:translate(.45rem,-1.5rem);font-size:.8rem}
 .scroll{overflow-x:auto}
+summary{cursor:pointer;margin:1.5rem 0 .5rem;color:var(--quiet)}
 table{border-collapse:collapse;font-size:.85rem;white-space:nowrap;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .7rem;text-align:right}
+th,td{padding:.25rem .7rem;text-align:right;vertical-align:top}
+@media(max-width:34rem){th,td{padding:.25rem .45rem}}
 th:first-child,td:first-child,th:nth-child(2),td:nth-child(2){text-align:left}
 th:first-child,td:first-child{padding-left:0}
-td:first-child{max-width:22rem;white-space:normal;min-width:12rem}
+td:first-child{max-width:22rem;white-space:normal;min-width:9rem}
 th{color:var(--quiet);font-weight:600}
 tr.first td{border-top:1px solid var(--line)}
 li{margin:.3rem 0}
