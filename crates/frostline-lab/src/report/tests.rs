@@ -253,6 +253,15 @@ fn a_null_control_with_a_difference_and_too_few_pairs_are_said() {
     let page = html(&run, &[], Language::English);
     assert!(page.contains("shows a difference where there is none"));
     assert!(page.contains("5 pairs are too few for a test (6 are needed)"));
+    assert!(markdown(&run).contains("shows a difference where there is none"));
+    // The range of few values misses often, without meaning.
+    run.comparisons[2].pairs = 3;
+    let page = html(&run, &[], Language::English);
+    assert!(
+        !page.contains("shows a difference where there is none")
+            && page.contains("null control: too few pairs")
+    );
+    assert!(!markdown(&run).contains("shows a difference where there is none"));
 }
 
 #[test]
