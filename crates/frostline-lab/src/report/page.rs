@@ -363,8 +363,8 @@ const METHOD: [(&str, &str); 5] = [
         "p값은 윌콕슨 부호순위검정(정확, 양측)의 값을 이 실행의 모든 비교에 대해 Holm 방법으로 보정한 것입니다.",
     ),
     (
-        "The smallest difference is what this scatter and this number of pairs would show in 4 of 5 runs. A smaller one may exist and not be seen.",
-        "알아낼 수 있는 가장 작은 차이란, 이 산포와 쌍의 수로 다섯 번 중 네 번은 확인되는 차이입니다. 그보다 작은 차이는 있어도 보이지 않을 수 있습니다.",
+        "The smallest difference is what this scatter and this number of pairs would show in 4 of 5 runs, for one comparison by itself. A smaller one may exist and not be seen.",
+        "알아낼 수 있는 가장 작은 차이란, 이 산포와 쌍의 수로 비교 하나만 볼 때 다섯 번 중 네 번은 확인되는 차이입니다. 그보다 작은 차이는 있어도 보이지 않을 수 있습니다.",
     ),
     (
         "Model is the volume model's calculation; published is what the study's authors reported on their hardware. Neither is a measurement of this machine.",
