@@ -11,3 +11,5 @@
 
 pub mod host;
 pub mod record;
+pub mod report;
+pub mod stats;
