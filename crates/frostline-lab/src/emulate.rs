@@ -27,7 +27,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::Catalogue;
 use crate::host::ledger::{Ledger, Thing};
+use crate::model::{self, Balance, Limits, VolumeSpec};
 
 pub use daemon::serve;
 
@@ -66,8 +68,43 @@ impl Options {
 /// The volume whose time is taken.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// Class, size and what is provisioned, as in `st1:2TiB`.
-    pub spec: String,
+    /// What the volume may do.
+    pub limits: Limits,
+    /// What its bucket holds at first.
+    pub start: Balance,
+    /// Divides the bucket and keeps the rates; 1 is a real volume. Print it wherever it is not 1.
+    pub time_scale: f64,
+}
+
+impl Model {
+    /// A volume as `catalogue` describes it, with a full bucket and unscaled.
+    ///
+    /// # Errors
+    /// As [`VolumeSpec::limits`].
+    pub fn new(catalogue: &Catalogue, spec: &VolumeSpec) -> Result<Model> {
+        Ok(Model { limits: spec.limits(catalogue)?, start: Balance::Full, time_scale: 1.0 })
+    }
+
+    fn volume(&self) -> Result<model::Volume> {
+        model::Volume::with_limits(self.limits.clone(), self.start, self.time_scale)
+    }
+}
+
+/// A machine whose cap the volumes of one daemon share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Name or path of the catalogue.
+    pub catalogue: String,
+    /// Its type, such as `r7g.xlarge`.
+    pub name: String,
+    /// Divides the minutes of its burst.
+    pub time_scale: f64,
+}
+
+impl Machine {
+    fn instance(&self) -> Result<model::Instance> {
+        model::Instance::new(&Catalogue::named(&self.catalogue)?, &self.name, self.time_scale)
+    }
 }
 
 /// First-touch loading: a block that nobody has touched yet is fetched before its first request is done.
@@ -106,8 +143,17 @@ impl WriteCache {
 pub struct Setup {
     /// The volumes, in the order of [`Emulated::devices`].
     pub volumes: Vec<Options>,
+    /// The machine that they are attached to, if its cap shall hold.
+    pub machine: Option<Machine>,
     /// The program and its first arguments.
     pub daemon: Daemon,
+}
+
+impl Setup {
+    /// `volumes` on a machine without a cap, served by this program.
+    pub fn new(volumes: Vec<Options>) -> Result<Setup> {
+        Ok(Setup { volumes, machine: None, daemon: Daemon::this_program()? })
+    }
 }
 
 /// How the daemon is started: `program arguments… <config>`, which must end up in [`serve`].
@@ -159,6 +205,8 @@ pub struct Account {
     pub late_p99_us: f64,
     /// The largest.
     pub late_max_us: f64,
+    /// What the volume model counted, in seconds since the daemon began.
+    pub model: Option<model::Account>,
     /// Whether the loop device reaches the daemon by direct I/O. Without it the host's page cache answers
     /// some reads and delays writes, and what is measured is partly the host.
     pub direct_io: bool,
@@ -183,13 +231,15 @@ impl Emulated {
     /// # Errors
     /// Denied without root, Unavailable without FUSE or loop devices. What was made is undone.
     pub fn attach(ledger: &mut Ledger, folder: &Path, options: &Options) -> Result<Emulated> {
-        let setup = Setup { volumes: vec![options.clone()], daemon: Daemon::this_program()? };
-        Emulated::attach_all(ledger, folder, &setup)
+        Emulated::attach_all(ledger, folder, &Setup::new(vec![options.clone()])?)
     }
 
     /// Attaches all volumes of `setup`, served by one daemon.
     pub fn attach_all(ledger: &mut Ledger, folder: &Path, setup: &Setup) -> Result<Emulated> {
-        check_host(setup)?;
+        if setup.volumes.is_empty() {
+            return Err(Error::invalid("no volume to emulate"));
+        }
+        check_host()?;
         let folder = new_folder(ledger, folder)?;
         let attached = start(ledger, &folder, setup);
         if attached.is_err() {
@@ -277,10 +327,7 @@ impl Detached {
 }
 
 /// Whether volumes can be emulated here; the error says what to do.
-pub fn check_host(setup: &Setup) -> Result<()> {
-    if setup.volumes.is_empty() {
-        return Err(Error::invalid("no volume to emulate"));
-    }
+pub fn check_host() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::denied(
             "emulated volumes need root, to attach loop devices: run with sudo, or use --simulate",
@@ -319,6 +366,7 @@ fn start(ledger: &mut Ledger, folder: &Path, setup: &Setup) -> Result<Emulated> 
     let mount = mount_point(folder);
     let config = daemon::Config {
         mount: mount.clone(),
+        machine: setup.machine.clone(),
         volumes: setup.volumes.iter().enumerate().map(|(i, options)| served(folder, i, options)).collect(),
     };
     let config_file = folder.join("config.json");

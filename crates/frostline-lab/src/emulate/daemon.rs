@@ -19,9 +19,10 @@ use fuser::{
 use rustix::fs::FallocateFlags;
 use serde::{Deserialize, Serialize};
 
-use super::Options;
-use super::disk::{Disk, Request};
+use super::disk::Disk;
 use super::timer::Timer;
+use super::{Machine, Options};
+use crate::model::Io;
 
 pub(super) const ACCOUNT: &str = "account.json";
 pub(super) const MARK: &str = "mark";
@@ -44,6 +45,7 @@ const READERS: usize = 4;
 pub(super) struct Config {
     pub(super) mount: PathBuf,
     pub(super) volumes: Vec<Served>,
+    pub(super) machine: Option<Machine>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -65,10 +67,13 @@ pub fn serve(config: &Path) -> Result<()> {
         .map_err(|e| Error::invalid("the volume daemon's configuration does not parse").with_source(e))?;
     prefer_this_process();
     let records = config.volumes.iter().any(|served| served.log.is_some());
+    let started = Instant::now();
+    let instance = config.machine.as_ref().map(Machine::instance).transpose()?;
+    let instance = instance.map(|instance| Arc::new(Mutex::new(instance)));
+    let open = |served| Disk::open(served, started, instance.clone()).map(Arc::new);
     let volumes = Volumes {
-        disks: config.volumes.iter().map(|served| Disk::open(served).map(Arc::new)).collect::<Result<_>>()?,
+        disks: config.volumes.iter().map(open).collect::<Result<_>>()?,
         timer: Timer::start().map_err(|e| Error::unavailable("cannot start a thread").with_source(e))?,
-        started: Instant::now(),
         accounts: Mutex::default(),
         handles: AtomicU64::new(1),
     };
@@ -111,7 +116,6 @@ fn end_with_standard_input() -> Result<()> {
 struct Volumes {
     disks: Vec<Arc<Disk>>,
     timer: Timer,
-    started: Instant,
     /// What `account.json` said when it was opened, by handle.
     accounts: Mutex<HashMap<u64, Vec<u8>>>,
     handles: AtomicU64,
@@ -122,27 +126,18 @@ impl Volumes {
         self.disks.get(inode.0.checked_sub(FIRST_VOLUME_INODE)? as usize)
     }
 
-    fn now(&self) -> f64 {
-        self.started.elapsed().as_secs_f64()
-    }
-
-    /// Gives an answer when its time has come, and counts how late that was.
-    fn answer(&self, disk: &Arc<Disk>, arrived: f64, due: f64, answer: impl FnOnce() + Send + 'static) {
-        if due <= arrived {
-            return answer();
-        }
-        let due_at = self.started + Duration::from_secs_f64(due);
-        if due_at <= Instant::now() {
+    /// Gives an answer when it is due, and counts how late that was.
+    fn answer(&self, disk: &Arc<Disk>, due: Option<Instant>, answer: impl FnOnce() + Send + 'static) {
+        let Some(due) = due else { return answer() };
+        if due <= Instant::now() {
             disk.count_overrun();
         }
         let disk = Arc::clone(disk);
-        self.timer.at(
-            due_at,
-            Box::new(move || {
-                answer();
-                disk.count_late(due_at.elapsed().as_secs_f64());
-            }),
-        );
+        let answer = move || {
+            answer();
+            disk.count_late(due.elapsed());
+        };
+        self.timer.at(due, Box::new(answer));
     }
 
     fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {
@@ -267,10 +262,9 @@ impl Filesystem for Volumes {
                 None => reply.error(Errno::EINVAL),
             };
         };
-        let arrived = self.now();
-        let due = disk.admit(arrived, Request { write: false, offset, bytes: u64::from(size) });
+        let due = disk.admit(Io { write: false, offset, bytes: u64::from(size) });
         match disk.read(offset, size) {
-            Ok(data) => self.answer(disk, arrived, due, move || reply.data(&data)),
+            Ok(data) => self.answer(disk, due, move || reply.data(&data)),
             Err(error) => {
                 disk.count_error();
                 reply.error(error.into());
@@ -298,10 +292,9 @@ impl Filesystem for Volumes {
                 Err(error) => reply.error(error.into()),
             };
         };
-        let arrived = self.now();
-        let due = disk.admit(arrived, Request { write: true, offset, bytes: u64::from(bytes) });
+        let due = disk.admit(Io { write: true, offset, bytes: u64::from(bytes) });
         match disk.write(offset, data) {
-            Ok(()) => self.answer(disk, arrived, due, move || reply.written(bytes)),
+            Ok(()) => self.answer(disk, due, move || reply.written(bytes)),
             Err(error) => {
                 disk.count_error();
                 reply.error(error.into());
@@ -331,9 +324,8 @@ impl Filesystem for Volumes {
     /// FLUSH of the block device.
     fn fsync(&self, _: &Header, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let Some(disk) = self.disk(inode) else { return reply.ok() };
-        let arrived = self.now();
-        match disk.flush(arrived) {
-            Ok(due) => self.answer(disk, arrived, due, move || reply.ok()),
+        match disk.flush() {
+            Ok(due) => self.answer(disk, due, move || reply.ok()),
             Err(error) => reply.error(error.into()),
         }
     }

@@ -4,40 +4,42 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use frostline_base::{Error, Result};
 use rustix::fs::FallocateFlags;
 
 use super::daemon::Served;
-use super::{Account, Lazy};
+use super::{Account, Lazy, Model};
 use crate::crash::log::{Event, Writer};
+use crate::model::{Instance, Io, Volume};
 
 pub(super) struct Disk {
     file: File,
     pub(super) bytes: u64,
-    flush_s: f64,
+    flush: Duration,
+    started: Instant,
     state: Mutex<State>,
     /// Held while a request is logged and done, so that the log has the order of the bytes.
     log: Option<Mutex<Writer>>,
 }
 
 struct State {
+    model: Option<Volume>,
+    instance: Option<Arc<Mutex<Instance>>>,
     touched: Option<Touched>,
     account: Account,
     late: Late,
 }
 
-/// What is asked of a disk.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
-    pub(super) write: bool,
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
-}
-
 impl Disk {
-    pub(super) fn open(served: &Served) -> Result<Disk> {
+    /// A new disk whose times count from `started`, under the cap of `instance`.
+    pub(super) fn open(
+        served: &Served,
+        started: Instant,
+        instance: Option<Arc<Mutex<Instance>>>,
+    ) -> Result<Disk> {
         let path = &served.backing;
         let make = || -> io::Result<File> {
             let file = File::options().create_new(true).read(true).write(true).open(path)?;
@@ -47,32 +49,38 @@ impl Disk {
         let file = make().map_err(|e| super::io(e, "cannot make the backing file", path))?;
         let log = served.log.as_ref().map(|path| Writer::create(path, served.options.bytes)).transpose()?;
         let touched = served.options.lazy.map(|lazy| Touched::new(lazy, served.options.bytes)).transpose()?;
+        let model = served.options.model.as_ref().map(Model::volume).transpose()?;
+        let flush = Duration::try_from_secs_f64(served.options.flush_ms / 1e3)
+            .map_err(|e| Error::invalid("a flush cannot take that long").with_source(e))?;
+        let (account, late) = (Account::default(), Late::default());
         Ok(Disk {
             file,
             bytes: served.options.bytes,
-            flush_s: served.options.flush_ms / 1e3,
-            state: Mutex::new(State { touched, account: Account::default(), late: Late::default() }),
+            flush,
+            started,
+            state: Mutex::new(State { model, instance, touched, account, late }),
             log: log.map(Mutex::new),
         })
     }
 
-    /// Charges a request that arrived at `now` and says when it is done, in seconds of the same origin.
-    pub(super) fn admit(&self, now: f64, request: Request) -> f64 {
+    /// Charges a request that arrives now and says when it is done; `None` is at once.
+    pub(super) fn admit(&self, io: Io) -> Option<Instant> {
         let mut state = self.state();
+        let state = &mut *state;
+        // Read under the lock: the model wants times that never go back.
+        let now = self.started.elapsed().as_secs_f64();
         let mut done = now;
-        if let Some(touched) = &mut state.touched {
-            done = done.max(touched.touch(now, request));
+        if let Some(model) = &mut state.model {
+            done = done.max(model.admit(now, io));
         }
-        let account = &mut state.account;
-        let (requests, bytes) = match request.write {
-            true => (&mut account.writes, &mut account.written_bytes),
-            false => (&mut account.reads, &mut account.read_bytes),
-        };
-        *requests += 1;
-        *bytes += request.bytes;
-        state.account.delayed += u64::from(done > now);
-        state.account.delay_s += done - now;
-        done
+        if let Some(instance) = &state.instance {
+            done = done.max(instance.lock().expect("nothing panics under the lock").admit(now, io));
+        }
+        if let Some(touched) = &mut state.touched {
+            done = done.max(touched.touch(now, io));
+        }
+        state.account.count(io, done - now);
+        (done > now).then(|| self.started + Duration::from_secs_f64(done))
     }
 
     pub(super) fn read(&self, offset: u64, size: u32) -> io::Result<Vec<u8>> {
@@ -101,12 +109,12 @@ impl Disk {
         })
     }
 
-    /// Counts a flush that arrived at `now` and says when it is done. The backing file is not synced: it
-    /// is as volatile as the run.
-    pub(super) fn flush(&self, now: f64) -> io::Result<f64> {
+    /// Counts a flush that arrives now and says when it is done; `None` is at once. The backing file is not
+    /// synced: it is as volatile as the run.
+    pub(super) fn flush(&self) -> io::Result<Option<Instant>> {
         self.state().account.flushes += 1;
         self.logged(Event::Flush, || Ok(()))?;
-        Ok(now + self.flush_s)
+        Ok((self.flush > Duration::ZERO).then(|| Instant::now() + self.flush))
     }
 
     pub(super) fn mark(&self, text: &str) -> io::Result<()> {
@@ -124,19 +132,21 @@ impl Disk {
         self.state().account.errors += 1;
     }
 
-    /// An answer that was due at `due` was ready to leave at `now`.
+    /// An answer was due before its bytes were there.
     pub(super) fn count_overrun(&self) {
         self.state().account.overrun += 1;
     }
 
-    pub(super) fn count_late(&self, seconds: f64) {
-        self.state().late.add(seconds * 1e6);
+    pub(super) fn count_late(&self, late: Duration) {
+        self.state().late.add(late.as_secs_f64() * 1e6);
     }
 
     pub(super) fn account(&self) -> Account {
         let state = self.state();
         let mut account = state.account.clone();
         account.first_touches = state.touched.as_ref().map_or(0, |touched| touched.fetched);
+        let now = self.started.elapsed().as_secs_f64();
+        account.model = state.model.as_ref().map(|model| model.account(now));
         account.late_mean_us = state.late.mean();
         account.late_p99_us = state.late.quantile(0.99);
         account.late_max_us = state.late.max;
@@ -145,6 +155,19 @@ impl Disk {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics under the lock")
+    }
+}
+
+impl Account {
+    fn count(&mut self, io: Io, delay_s: f64) {
+        let (requests, bytes) = match io.write {
+            true => (&mut self.writes, &mut self.written_bytes),
+            false => (&mut self.reads, &mut self.read_bytes),
+        };
+        *requests += 1;
+        *bytes += io.bytes;
+        self.delayed += u64::from(delay_s > 0.0);
+        self.delay_s += delay_s;
     }
 }
 
@@ -205,9 +228,9 @@ impl Touched {
         Ok(Touched { lazy, near, on_their_way: HashMap::new(), link_free: 0.0, fetched: 0 })
     }
 
-    /// When all blocks of `request` are near. A block that a write covers whole is not fetched.
-    pub(super) fn touch(&mut self, now: f64, request: Request) -> f64 {
-        let Request { write, offset, bytes } = request;
+    /// When all blocks of a request are near. A block that a write covers whole is not fetched.
+    pub(super) fn touch(&mut self, now: f64, io: Io) -> f64 {
+        let Io { write, offset, bytes } = io;
         let (size, end) = (self.lazy.block_bytes, offset + bytes);
         let mut ready = now;
         for block in offset / size..end.div_ceil(size) {

@@ -17,7 +17,7 @@ pub(crate) fn again(test: &str) -> Vec<OsString> {
 
 /// Whether volumes can be emulated; if not, says so where a passing test is heard.
 pub(crate) fn can_emulate(test: &str) -> bool {
-    let checked = check_host(&setup(vec![Options::new(0)]));
+    let checked = check_host();
     if let Err(error) = &checked {
         let _ = writeln!(std::io::stderr(), "skipped: {test}: {error}");
     }
@@ -25,7 +25,7 @@ pub(crate) fn can_emulate(test: &str) -> bool {
 }
 
 fn setup(volumes: Vec<Options>) -> Setup {
-    Setup { volumes, daemon: daemon() }
+    Setup { volumes, machine: None, daemon: daemon() }
 }
 
 fn last_argument() -> PathBuf {
@@ -211,6 +211,8 @@ fn a_daemon_that_cannot_start_says_why_and_leaves_nothing() {
 
 #[test]
 fn nothing_to_serve_is_invalid() {
-    let error = check_host(&setup(Vec::new())).expect_err("no volumes");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut ledger = Ledger::open(folder.path()).expect("open");
+    let error = Emulated::attach_all(&mut ledger, folder.path(), &setup(Vec::new())).expect_err("no volumes");
     assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
 }

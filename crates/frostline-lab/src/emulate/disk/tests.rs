@@ -3,7 +3,7 @@ use super::*;
 const LAZY: Lazy = Lazy { block_bytes: 1 << 19, first_touch_ms: 10.0, mib_per_s: 5.0 };
 
 fn touch(touched: &mut Touched, now: f64, write: bool, offset: u64, bytes: u64) -> f64 {
-    touched.touch(now, Request { write, offset, bytes })
+    touched.touch(now, Io { write, offset, bytes })
 }
 
 #[test]
