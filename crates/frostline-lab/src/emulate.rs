@@ -487,4 +487,4 @@ pub(crate) fn io(error: std::io::Error, what: &str, path: &Path) -> Error {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
