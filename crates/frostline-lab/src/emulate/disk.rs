@@ -21,6 +21,8 @@ pub(super) struct Disk {
     flush: Duration,
     started: Instant,
     state: Mutex<State>,
+    /// Buffers of answers that have left. A new one for each would cost a page fault for every 4 KiB.
+    spare: Mutex<Vec<Vec<u8>>>,
     /// Held while a request is logged and done, so that the log has the order of the bytes.
     log: Option<Mutex<Writer>>,
 }
@@ -59,6 +61,7 @@ impl Disk {
             flush,
             started,
             state: Mutex::new(State { model, instance, touched, account, late }),
+            spare: Mutex::default(),
             log: log.map(Mutex::new),
         })
     }
@@ -83,11 +86,18 @@ impl Disk {
         (done > now).then(|| self.started + Duration::from_secs_f64(done))
     }
 
+    /// The bytes at `offset`, fewer at the end of the device. Give the buffer back with [`Disk::spare`].
     pub(super) fn read(&self, offset: u64, size: u32) -> io::Result<Vec<u8>> {
         let size = u64::from(size).min(self.bytes.saturating_sub(offset));
-        let mut buffer = vec![0; size as usize];
+        let mut buffer = self.spare.lock().expect("nothing panics under the lock").pop().unwrap_or_default();
+        buffer.resize(size as usize, 0);
         self.file.read_exact_at(&mut buffer, offset)?;
         Ok(buffer)
+    }
+
+    /// Takes back a buffer whose bytes have left.
+    pub(super) fn spare(&self, buffer: Vec<u8>) {
+        self.spare.lock().expect("nothing panics under the lock").push(buffer);
     }
 
     pub(super) fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
