@@ -13,3 +13,4 @@ pub mod catalogue;
 pub mod host;
 pub mod model;
 pub mod record;
+pub mod simulate;
