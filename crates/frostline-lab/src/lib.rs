@@ -10,6 +10,7 @@
 //! The lab links no engine crate: it measures the built binary, like everything else, from outside.
 
 pub mod catalogue;
+pub mod decide;
 pub mod host;
 pub mod model;
 pub mod record;
