@@ -11,7 +11,9 @@
 
 pub mod catalogue;
 pub mod crash;
+pub mod decide;
 pub mod emulate;
 pub mod host;
 pub mod model;
 pub mod record;
+pub mod simulate;
