@@ -95,6 +95,15 @@ fn a_mistake_is_named_with_its_place() {
     assert!(refused(|text| format!("{text}\n[[")).contains("line "));
 }
 
+proptest::proptest! {
+    #[test]
+    fn no_text_is_a_panic(cut in 0..12_000_usize, put in "[\\[\\]={}\"a-z0-9.\n é-]{0,6}") {
+        let text = BUILT_IN[0].1;
+        let cut = (0..=cut.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+        let _ = Catalogue::parse(&format!("{}{put}{}", &text[..cut], &text[cut..]), "mine.toml");
+    }
+}
+
 #[test]
 fn a_mistyped_name_is_answered_with_the_nearest() {
     let catalogue = Catalogue::latest();
