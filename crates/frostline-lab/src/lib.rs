@@ -9,7 +9,13 @@
 //!
 //! The lab links no engine crate: it measures the built binary, like everything else, from outside.
 
+pub mod catalogue;
+pub mod crash;
+pub mod decide;
+pub mod emulate;
 pub mod host;
+pub mod model;
 pub mod record;
 pub mod report;
+pub mod simulate;
 pub mod stats;
