@@ -9,5 +9,6 @@
 //!
 //! The lab links no engine crate: it measures the built binary, like everything else, from outside.
 
+pub mod guest;
 pub mod host;
 pub mod record;
