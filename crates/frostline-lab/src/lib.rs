@@ -13,6 +13,7 @@ pub mod catalogue;
 pub mod crash;
 pub mod decide;
 pub mod emulate;
+pub mod guest;
 pub mod host;
 pub mod model;
 pub mod record;
