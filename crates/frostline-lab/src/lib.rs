@@ -9,5 +9,7 @@
 //!
 //! The lab links no engine crate: it measures the built binary, like everything else, from outside.
 
+pub mod catalogue;
 pub mod host;
+pub mod model;
 pub mod record;

@@ -1,0 +1,112 @@
+use super::*;
+
+#[test]
+fn what_is_built_in_is_whole() {
+    for name in Catalogue::built_in_names() {
+        let catalogue = Catalogue::built_in(name).unwrap();
+        assert_eq!(catalogue.name, name);
+        assert_eq!(catalogue.classes.keys().collect::<Vec<_>>(), ["gp2", "gp3", "io2", "sc1", "st1"]);
+        assert_eq!(catalogue.regions.keys().collect::<Vec<_>>(), ["ap-northeast-2", "us-east-1"]);
+        for size in ["medium", "large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "12xlarge", "16xlarge"] {
+            catalogue.instance(&format!("r7g.{size}")).unwrap();
+        }
+        for source in catalogue.sources.keys() {
+            let used = |constant: &Constant| constant.source == *source;
+            let in_classes =
+                catalogue.classes.values().any(|class| class.constants().any(|(_, constant)| used(constant)));
+            let prices = || catalogue.regions.values().flat_map(BTreeMap::values);
+            let in_prices = prices().any(|price| price.constants().any(|(_, constant)| used(constant)));
+            let in_instances =
+                catalogue.instances.values().any(|instance| instance.constants().any(|(_, c)| used(c)));
+            assert!(in_classes || in_prices || in_instances, "{name}: nothing is from {source}");
+        }
+    }
+    assert_eq!(Catalogue::latest().name, "ebs-2025-09");
+}
+
+#[test]
+fn what_changed_in_2025_is_labelled() {
+    let gp3 = |name: &str| Catalogue::built_in(name).unwrap().classes["gp3"].clone();
+    assert_eq!(gp3("ebs-2023").iops_max.value, 16_000.0);
+    assert_eq!(gp3("ebs-2023").iops_max.evidence, Evidence::Documented);
+    assert_eq!(gp3("ebs-2025-09").iops_max.value, 80_000.0);
+    assert_eq!(gp3("ebs-2025-09").iops_max.evidence, Evidence::Secondary);
+}
+
+#[test]
+fn an_unknown_price_is_absent() {
+    let catalogue = Catalogue::latest();
+    assert!(catalogue.region("us-east-1").unwrap()["io2"].iops.is_none());
+    assert!(!catalogue.region("ap-northeast-2").unwrap().contains_key("io2"));
+}
+
+fn refused(change: impl Fn(&str) -> String) -> String {
+    let (_, text) = BUILT_IN[0];
+    let changed = change(text);
+    assert_ne!(changed, text, "the change must change something");
+    Catalogue::parse(&changed, "mine.toml").unwrap_err().to_string()
+}
+
+fn line_of(what: &str) -> usize {
+    BUILT_IN[0].1.lines().position(|line| line.contains(what)).unwrap() + 1
+}
+
+#[test]
+fn a_mistake_is_named_with_its_place() {
+    let line = line_of("burst_iops = ");
+    assert_eq!(
+        refused(|text| text.replace("burst_iops = ", "brust_iops = ")),
+        format!("mine.toml: line {line}, column 1: unknown field `brust_iops`; did you mean `burst_iops`?")
+    );
+    let line = line_of("bucket_ios = ");
+    assert_eq!(
+        refused(|text| text.replace(
+            "bucket_ios = { value = 5400000, source = \"gp\"",
+            "bucket_ios = { value = 5400000, source = \"gp1\""
+        )),
+        format!(
+            "mine.toml: line {line}, column 24: `bucket_ios` names the source `gp1`, which [sources] does not have; did you mean `gp`?"
+        )
+    );
+    assert!(
+        refused(|text| text.replace("value = 5400000", "value = -1")).contains("must be a number from 0 up")
+    );
+    assert!(
+        refused(|text| text.replace("value = 5400000", "value = 0"))
+            .contains("`bucket_ios` of gp2 must be above 0")
+    );
+    assert!(
+        refused(|text| text.replace("value = 5400000", "value = nan")).contains("must be a number from 0 up")
+    );
+    assert!(
+        refused(|text| text.replace("\"iops-credits\"", "\"iops-credit\""))
+            .contains("did you mean `iops-credits`?")
+    );
+    assert!(refused(|text| text.replace("value = 0.99,", "value = 99,")).contains("is a part of 1"));
+    assert!(
+        refused(|text| text.replace("[regions.us-east-1.st1]", "[regions.us-east-1.st2]"))
+            .contains("prices `st2`")
+    );
+    assert!(refused(|text| text.replace("base_iops_min = ", "#")).contains("gp2 needs `base_iops_min`"));
+    assert!(
+        refused(|text| text.replace("base_mb_per_s = { value = 39.38", "base_mb_per_s = { value = 3900"))
+            .contains("not above")
+    );
+    assert!(refused(|text| format!("{text}\n[[")).contains("line "));
+}
+
+#[test]
+fn a_mistyped_name_is_answered_with_the_nearest() {
+    let catalogue = Catalogue::latest();
+    assert!(catalogue.class("ts1").unwrap_err().to_string().ends_with("did you mean `st1`?"));
+    assert!(
+        catalogue
+            .region("ap-northeast2")
+            .unwrap_err()
+            .to_string()
+            .ends_with("did you mean `ap-northeast-2`?")
+    );
+    assert!(catalogue.instance("r7g.xlrge").unwrap_err().to_string().contains("did you mean `r7g.xlarge`?"));
+    assert!(Catalogue::named("ebs-2024").unwrap_err().to_string().contains("did you mean `ebs-2023`?"));
+    assert_eq!(nearest("entirely different", ["st1", "gp2"]), None);
+}
