@@ -185,8 +185,9 @@ pub struct Comparison {
     pub high: f64,
     /// Pairs it stands on.
     pub pairs: u32,
-    /// The smallest difference, as a part of 1, that this many pairs with this scatter could have shown.
-    pub smallest_difference: f64,
+    /// The smallest difference, as a part of 1, that this many pairs with this scatter could have shown;
+    /// absent where they are too few to show any.
+    pub smallest_difference: Option<f64>,
     /// Two-sided p of the paired test, Holm-corrected over the run's comparisons; absent without measurement.
     pub p_holm: Option<f64>,
     /// What the model says, if it says anything.

@@ -16,7 +16,7 @@ use std::path::Path;
 use frostline_base::{Error, Result};
 
 pub use self::file::{
-    Factor, Gates, Model, Place, Setup, Variant, Workload,
+    Factor, Gates, GuestStack, Model, Place, Setup, Variant, Workload,
 };
 use crate::host::probe::Need;
 use crate::names::suggestion;

@@ -159,20 +159,30 @@ fn check_template(source: &Source<'_>, factors: &Factors, within: Range<usize>, 
 
 fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Setup>) -> Result<()> {
     let (span, setup) = (setup.span(), setup.get_ref());
-    let optional = [&setup.volumes, &setup.class, &setup.bucket, &setup.write_cache, &setup.before];
+    let optional = [&setup.volumes, &setup.class, &setup.bucket, &setup.write_cache];
     let texts = optional.into_iter().flatten().chain(&setup.make).chain([&setup.options]);
     for text in texts {
         check_template(source, factors, span.clone(), text)?;
     }
+    if let Some(guest) = &setup.guest {
+        let optional = [&guest.record, &guest.compression, &guest.arc];
+        let texts = [&guest.stack, &guest.disks, &guest.block, &guest.data];
+        for text in optional.into_iter().flatten().chain(texts) {
+            check_template(source, factors, span.clone(), text)?;
+        }
+    }
     for tool in &setup.tools {
         check_tool(source, tool)?;
     }
-    let has_device = matches!(setup.place, Place::File | Place::Volumes | Place::Guest);
+    let has_device = matches!(setup.place, Place::File | Place::Volumes);
     if has_device && setup.device_mib == 0 {
         return Err(source.error(span, "a setup with devices says their size as `device_mib`"));
     }
-    if matches!(setup.place, Place::Volumes | Place::Guest) && setup.volumes.is_none() {
-        return Err(source.error(span, "a setup on volumes says which, such as volumes = \"4x2TiB\""));
+    if setup.place == Place::Volumes && (setup.volumes.is_none() || setup.class.is_none()) {
+        return Err(source.error(span, "a setup on volumes says which: class = \"st1\", volumes = \"4x2TiB\""));
+    }
+    if (setup.place == Place::Guest) != setup.guest.is_some() {
+        return Err(source.error(span, "a setup in a guest, and only such, has a table `guest`"));
     }
     Ok(())
 }
@@ -250,8 +260,9 @@ fn resolve(source: &Source<'_>, factors: &Factors, file: &File, group: &Spanned<
         needs.extend(Some(workload.tool.get_ref()).filter(|t| crate::host::tools::is_known(t)).cloned().map(Need::Tool));
     }
     if let Some(model) = &group.model {
-        let optional = [&model.bucket, &model.stripe, &model.record, &model.compression, &model.cache_hits];
-        for text in optional.into_iter().flatten().chain([&model.class, &model.volumes, &model.block]) {
+        let optional = [&model.bucket, &model.stripe, &model.record];
+        let texts = [&model.class, &model.volumes, &model.block, &model.file_system];
+        for text in optional.into_iter().flatten().chain(texts) {
             check_template(source, factors, span.clone(), text)?;
         }
     }
@@ -269,10 +280,10 @@ fn resolve(source: &Source<'_>, factors: &Factors, file: &File, group: &Spanned<
 /// What a place needs whatever the file says.
 fn implied(setup: &file::Setup) -> Vec<Need> {
     let mut needs = match setup.place {
-        Place::Folder => vec![],
+        Place::Folder | Place::Model => vec![],
         Place::File => vec![Need::Root, Need::Loop],
         Place::Volumes | Place::Crash => vec![Need::Root, Need::Fuse, Need::Loop],
-        Place::Guest => vec![Need::Guest],
+        Place::Guest => vec![Need::Root, Need::Guest],
     };
     if let (Some(name), false) = (&setup.file_system, setup.place == Place::Guest) {
         needs.push(Need::FileSystem(name.clone()));

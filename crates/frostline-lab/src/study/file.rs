@@ -57,6 +57,8 @@ pub enum Place {
     Volumes,
     /// In an emulated machine with throttled disks.
     Guest,
+    /// Nowhere but in the volume model.
+    Model,
     /// Under the crash engine, which makes its own device.
     Crash,
 }
@@ -92,25 +94,43 @@ pub struct Setup {
     /// What the device says about its cache: `write back` or `write through` (a template).
     #[serde(default)]
     pub write_cache: Option<String>,
-    /// Before each sample, in the guest: shell (a template).
-    #[serde(default)]
-    pub before: Option<String>,
     /// Tools that the commands run.
     #[serde(default)]
     pub tools: Vec<Word>,
-    /// MiB of memory of the guest.
+    /// What is made in the guest.
     #[serde(default)]
-    pub memory_mib: u64,
-    /// MB/s that all disks of the guest have together, for guests.
+    pub guest: Option<GuestStack>,
+}
+
+/// A stack on the throttled disks of a guest. All texts are templates.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestStack {
+    /// `zfs`, `ext4`, `md-ext4`, `lvm-ext4` and others of [`crate::guest::storage::Stack`].
+    pub stack: String,
+    /// `four` disks of 25 MB/s, `one` of 100 MB/s, or `one-of-four`.
+    pub disks: String,
+    /// Record size, such as `128k`.
     #[serde(default)]
-    pub disk_mb_per_s: f64,
+    pub record: Option<String>,
+    /// `off`, `lz4`, `zstd`.
+    #[serde(default)]
+    pub compression: Option<String>,
+    /// `pinned` or `free`.
+    #[serde(default)]
+    pub arc: Option<String>,
+    /// Bytes of a request, such as `128k`.
+    pub block: String,
+    /// `random`, or `half` for data that compresses to half.
+    pub data: String,
 }
 
 /// What runs in a cell.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// `fio`, `dd`, `sysbench`, `iperf3`, `pgbench`, `command` or `crash-proof`.
+    /// `fio`, `dd`, `sysbench`, `iperf3`, `pgbench`, `command`, `guest-fio` (the job of [`crate::guest::cells`])
+    /// or `crash-proof` (cuts and a seed).
     pub tool: Spanned<String>,
     /// Its arguments (a template).
     #[serde(default)]
@@ -166,23 +186,27 @@ pub struct Model {
     /// Bytes after which a stripe goes to the next volume, such as `64k`; without it, volumes are not cut.
     #[serde(default)]
     pub stripe: Option<String>,
-    /// Record size of the file system, if it has one.
+    /// `ext4`, `xfs`, `btrfs` or `openzfs`.
+    pub file_system: String,
+    /// Record size of OpenZFS.
     #[serde(default)]
     pub record: Option<String>,
-    /// Bytes before over bytes after compression.
+    /// Whether the file system compresses.
     #[serde(default)]
-    pub compression: Option<String>,
-    /// Part of reads that memory answers, 0 to 1.
-    #[serde(default)]
-    pub cache_hits: Option<String>,
+    pub compress: bool,
     /// Percent of requests that read.
     pub read_percent: f64,
     /// Bytes of a request, such as `128k`.
     pub block: String,
     /// Requests that are kept outstanding.
     pub outstanding: u32,
-    /// `random` or `sequential`.
-    pub access: String,
+    /// Threads that submit them; where submission blocks, each has one outstanding.
+    pub threads: u32,
+    /// GiB that places are chosen from.
+    pub set_gib: f64,
+    /// Whether requests go through the data in order; otherwise places are random.
+    #[serde(default)]
+    pub sequential: bool,
 }
 
 /// When a sample does not count. What is absent is not judged.

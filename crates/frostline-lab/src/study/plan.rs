@@ -225,6 +225,7 @@ fn decide(study: &Study, mode: Mode, host: &Host, cell: &Cell) -> (How, String) 
         return without(cell, group, &lacking.join("; "));
     }
     match study.setups[&group.setup].place {
+        Place::Model => without(cell, group, "the volume model is what this cell is about"),
         Place::Folder => (How::Run, "everything it requires is here".to_owned()),
         Place::File => (How::Run, "on a loop device on an ordinary file".to_owned()),
         Place::Volumes => (How::Emulate, "real tools on emulated volumes".to_owned()),
