@@ -10,6 +10,8 @@
 //! The lab links no engine crate: it measures the built binary, like everything else, from outside.
 
 pub mod catalogue;
+pub mod crash;
+pub mod emulate;
 pub mod host;
 pub mod model;
 pub mod record;
