@@ -15,3 +15,4 @@ pub mod emulate;
 pub mod host;
 pub mod model;
 pub mod record;
+pub mod stats;
