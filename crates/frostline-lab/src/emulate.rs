@@ -279,6 +279,21 @@ impl Emulated {
         fs::write(&path, text).map_err(|e| io(e, "cannot mark the log", &path))
     }
 
+    /// Gives every volume another model, whose time begins now with its balance; `None` is as fast as the
+    /// host. So data can be laid out at the host's speed, and each sample begins with known buckets.
+    ///
+    /// # Errors
+    /// Invalid if there is not one for each volume.
+    pub fn set_models(&self, models: &[Option<Model>]) -> Result<()> {
+        if models.len() != self.devices.len() {
+            return Err(Error::invalid(format!("{} models for {} volumes", models.len(), self.devices.len())));
+        }
+        let path = mount_point(&self.folder).join(daemon::MODELS);
+        let text = serde_json::to_vec(models)
+            .map_err(|e| Error::internal("cannot encode the models of volumes").with_source(e))?;
+        fs::write(&path, text).map_err(|e| io(e, "cannot set the models", &path))
+    }
+
     /// The log of volume `index`, if it records; see [`crate::crash::log`]. Complete once detached.
     pub fn log(&self, index: usize) -> PathBuf {
         log_file(&self.folder, index)

@@ -1,5 +1,6 @@
 //! The process that serves volumes: a FUSE file system with one file per volume, `account.json` to read
-//! the counters and `mark` to write remarks into the logs of recording volumes.
+//! the counters, `mark` to write remarks into the logs of
+//! recording volumes, and `models` to give the volumes other models.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -21,16 +22,18 @@ use serde::{Deserialize, Serialize};
 
 use super::disk::Disk;
 use super::timer::Timer;
-use super::{Machine, Options};
+use super::{Machine, Model, Options};
 use crate::model::Io;
 
 pub(super) const ACCOUNT: &str = "account.json";
 pub(super) const MARK: &str = "mark";
+pub(super) const MODELS: &str = "models";
 /// What the daemon prints when the mount is there.
 pub(super) const READY: &str = "frostline: volumes are ready";
 
 const ACCOUNT_INODE: u64 = 2;
 const MARK_INODE: u64 = 3;
+const MODELS_INODE: u64 = 4;
 const FIRST_VOLUME_INODE: u64 = 16;
 /// Nothing in the mount changes its attributes but through the daemon.
 const FOR_EVER: Duration = Duration::from_secs(86_400);
@@ -144,7 +147,7 @@ impl Volumes {
         let (kind, perm, size) = match inode.0 {
             1 => (FileType::Directory, 0o700, 0),
             ACCOUNT_INODE => (FileType::RegularFile, 0o400, 0),
-            MARK_INODE => (FileType::RegularFile, 0o200, 0),
+            MARK_INODE | MODELS_INODE => (FileType::RegularFile, 0o200, 0),
             _ => (FileType::RegularFile, 0o600, self.disk(inode)?.bytes),
         };
         Some(FileAttr {
@@ -168,13 +171,27 @@ impl Volumes {
 
     /// Names and inodes of the files.
     fn files(&self) -> Vec<(String, u64)> {
-        let mut files = vec![(ACCOUNT.to_owned(), ACCOUNT_INODE), (MARK.to_owned(), MARK_INODE)];
+        let mut files = vec![
+            (ACCOUNT.to_owned(), ACCOUNT_INODE),
+            (MARK.to_owned(), MARK_INODE),
+            (MODELS.to_owned(), MODELS_INODE),
+        ];
         files.extend((0..self.disks.len()).map(|i| (volume_name(i), FIRST_VOLUME_INODE + i as u64)));
         files
     }
 
     fn accounts(&self) -> MutexGuard<'_, HashMap<u64, Vec<u8>>> {
         self.accounts.lock().expect("nothing panics under the lock")
+    }
+
+    /// One model for each volume, or nothing changes.
+    fn set_models(&self, text: &str) -> Result<()> {
+        let wrong = || Error::invalid("not a model, or null, for each volume");
+        let models: Vec<Option<Model>> = serde_json::from_str(text).map_err(|e| wrong().with_source(e))?;
+        if models.len() != self.disks.len() {
+            return Err(wrong());
+        }
+        self.disks.iter().zip(&models).try_for_each(|(disk, model)| disk.set_model(model.as_ref()))
     }
 
     fn open_account(&self) -> u64 {
@@ -287,6 +304,12 @@ impl Filesystem for Volumes {
         let bytes = data.len() as u32;
         let Some(disk) = self.disk(inode) else {
             let text = String::from_utf8_lossy(data);
+            if inode.0 == MODELS_INODE {
+                return match self.set_models(&text) {
+                    Ok(()) => reply.written(bytes),
+                    Err(_) => reply.error(Errno::EINVAL),
+                };
+            }
             return match self.disks.iter().try_for_each(|disk| disk.mark(&text)) {
                 Ok(()) => reply.written(bytes),
                 Err(error) => reply.error(error.into()),

@@ -27,6 +27,8 @@ pub(super) struct Disk {
 
 struct State {
     model: Option<Volume>,
+    /// When the model's time began, in the disk's.
+    model_since: f64,
     instance: Option<Arc<Mutex<Instance>>>,
     touched: Option<Touched>,
     account: Account,
@@ -58,7 +60,7 @@ impl Disk {
             bytes: served.options.bytes,
             flush,
             started,
-            state: Mutex::new(State { model, instance, touched, account, late }),
+            state: Mutex::new(State { model, model_since: 0.0, instance, touched, account, late }),
             log: log.map(Mutex::new),
         })
     }
@@ -71,7 +73,7 @@ impl Disk {
         let now = self.started.elapsed().as_secs_f64();
         let mut done = now;
         if let Some(model) = &mut state.model {
-            done = done.max(model.admit(now, io));
+            done = done.max(state.model_since + model.admit(now - state.model_since, io));
         }
         if let Some(instance) = &state.instance {
             done = done.max(instance.lock().expect("nothing panics under the lock").admit(now, io));
@@ -81,6 +83,15 @@ impl Disk {
         }
         state.account.count(io, done - now);
         (done > now).then(|| self.started + Duration::from_secs_f64(done))
+    }
+
+    /// Takes the time of `model` from now on, beginning with its balance; `None` is as fast as the host.
+    pub(super) fn set_model(&self, model: Option<&Model>) -> Result<()> {
+        let volume = model.map(Model::volume).transpose()?;
+        let mut state = self.state();
+        state.model = volume;
+        state.model_since = self.started.elapsed().as_secs_f64();
+        Ok(())
     }
 
     pub(super) fn read(&self, offset: u64, size: u32) -> io::Result<Vec<u8>> {
@@ -146,7 +157,7 @@ impl Disk {
         let mut account = state.account.clone();
         account.first_touches = state.touched.as_ref().map_or(0, |touched| touched.fetched);
         let now = self.started.elapsed().as_secs_f64();
-        account.model = state.model.as_ref().map(|model| model.account(now));
+        account.model = state.model.as_ref().map(|model| model.account(now - state.model_since));
         account.late_mean_us = state.late.mean();
         account.late_p99_us = state.late.quantile(0.99);
         account.late_max_us = state.late.max;
