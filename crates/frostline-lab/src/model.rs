@@ -15,18 +15,17 @@
 //!
 //! Formulas, sources and what is assumed: `docs/lab/model.md`.
 
-#[allow(dead_code, reason = "used by the simulator")]
 mod bucket;
-#[allow(dead_code, reason = "used by the simulator")]
 mod instance;
 mod spec;
-#[allow(dead_code, reason = "used by the simulator")]
 mod volume;
 
 pub use bucket::SLACK_S;
 pub use instance::Instance;
 pub use spec::{Currency, Limits, VolumeSpec, best_count, parse_gib};
 pub use volume::{Account, Balance, Io, Volume};
+
+pub(crate) use bucket::Bucket;
 
 /// Bytes in a MiB.
 pub(crate) const MIB: f64 = 1_048_576.0;

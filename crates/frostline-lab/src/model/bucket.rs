@@ -1,7 +1,7 @@
 //! A bucket of credits, and a plain rate: the two things that hold a request back.
 
-/// How far one limit may run behind another that held the volume back, in seconds: idle time that is older
-/// is not given back as speed.
+/// How far a limit may run behind the one that holds the volume back, in seconds: idle time that is older is
+/// not given back as speed. The vendor documents no such figure; it is short against everything measured.
 pub const SLACK_S: f64 = 0.05;
 
 /// Credits that come at `base` a second, always, and are spent as work is served: at `burst` a second while
@@ -68,6 +68,11 @@ impl Bucket {
         (self.credit + self.base * (now - self.clock).max(0.0)).min(self.capacity)
     }
 
+    /// When the work that it has taken is done.
+    pub(crate) fn clock(&self) -> f64 {
+        self.clock
+    }
+
     /// Seconds of serving at the burst rate that the credits of `now` pay for; none where nothing bursts.
     pub(crate) fn burst_left_s(&self, now: f64) -> Option<f64> {
         self.bursts().then(|| self.credit_at(now) / (self.burst - self.base))
@@ -83,12 +88,12 @@ impl Bucket {
         self.first_empty
     }
 
-    /// Lets `seconds` pass in which `served_per_s` was served evenly. Keeps the bounds of the credits.
-    pub(crate) fn skip(&mut self, seconds: f64, served_per_s: f64, is_drained: bool) {
+    /// Lets `seconds` pass in which `served_per_s` was served evenly, `drained_s` of them with nothing left: then
+    /// the credits stay as they are. Keeps the bounds of the credits.
+    pub(crate) fn skip(&mut self, seconds: f64, served_per_s: f64, drained_s: f64) {
         self.clock += seconds;
-        if is_drained {
-            self.drained_s += seconds;
-        } else {
+        self.drained_s += drained_s;
+        if drained_s == 0.0 {
             self.credit = (self.credit + (self.base - served_per_s) * seconds).clamp(0.0, self.capacity);
         }
     }

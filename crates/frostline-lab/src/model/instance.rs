@@ -21,6 +21,7 @@ pub struct Instance {
     name: String,
     bytes: Bucket,
     ops: Bucket,
+    served: [f64; 2],
     done: f64,
 }
 
@@ -47,6 +48,7 @@ impl Instance {
             name: name.to_owned(),
             bytes: bucket(value(&kind.base_mb_per_s) * 1e6, value(&kind.max_mb_per_s) * 1e6),
             ops: bucket(value(&kind.base_iops), value(&kind.max_iops)),
+            served: [0.0; 2],
             done: f64::NEG_INFINITY,
         })
     }
@@ -90,8 +92,10 @@ impl Instance {
         let since = now.max(self.done - SLACK_S);
         self.bytes.idle_until(since);
         self.ops.idle_until(since);
-        let by_bytes = self.bytes.serve(io.bytes as f64);
-        let by_ops = self.ops.serve(io.bytes.div_ceil(UNIT_BYTES) as f64);
+        let amounts = [io.bytes as f64, io.bytes.div_ceil(UNIT_BYTES) as f64];
+        self.served = [self.served[0] + amounts[0], self.served[1] + amounts[1]];
+        let by_bytes = self.bytes.serve(amounts[0]);
+        let by_ops = self.ops.serve(amounts[1]);
         let done = by_bytes.max(by_ops).max(now);
         self.done = self.done.max(done);
         done
@@ -102,10 +106,15 @@ impl Instance {
         [&self.bytes, &self.ops]
     }
 
+    /// Bytes and operations served so far.
+    pub(crate) fn served(&self) -> [f64; 2] {
+        self.served
+    }
+
     /// Lets `seconds` pass in which it went on as it did.
-    pub(crate) fn skip(&mut self, seconds: f64, served_per_s: [f64; 2], is_drained: [bool; 2]) {
-        self.bytes.skip(seconds, served_per_s[0], is_drained[0]);
-        self.ops.skip(seconds, served_per_s[1], is_drained[1]);
+    pub(crate) fn skip(&mut self, seconds: f64, served_per_s: [f64; 2], drained_s: [f64; 2]) {
+        self.bytes.skip(seconds, served_per_s[0], drained_s[0]);
+        self.ops.skip(seconds, served_per_s[1], drained_s[1]);
         self.done += seconds;
     }
 }

@@ -183,7 +183,7 @@ fn gp3_gives_what_was_bought() {
     let done = (0..8000).map(|i| volume.admit(0.0, io(i << 24, 4096))).last().unwrap();
     assert!((done - 2.0).abs() < 0.01, "{done}");
     let done = (0..1000).map(|i| volume.admit(10.0, io(i << 24, 1 << 20))).last().unwrap();
-    assert!((done - 12.0).abs() < 0.01, "{done}");
+    assert!((done - 12.0).abs() < 0.01 + SLACK_S, "{done}");
     assert_eq!(limits("gp3:10GiB").mib_per_s, 125.0);
     assert_eq!(limits("io2:100GiB,iops=10000").mib_per_s, 2560.0);
     assert_eq!(limits("gp2:170GiB").mib_per_s, 128.0);

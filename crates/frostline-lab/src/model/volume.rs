@@ -172,8 +172,8 @@ impl Volume {
         let units = self.units(io);
         let charge = units as f64 * self.limits.unit_credits();
         // A limit that did not hold the volume back stays at most SLACK_S behind the one that did.
-        let since = now.max(self.done - SLACK_S);
-        self.credits.idle_until(since);
+        self.credits.idle_until(now.max(self.done - SLACK_S));
+        let since = now.max(self.done) - SLACK_S;
         self.ops.idle_until(since);
         self.bytes.idle_until(since);
         let by_credits = self.credits.serve(charge);
@@ -202,9 +202,19 @@ impl Volume {
         &self.credits
     }
 
+    /// Credits charged so far.
+    pub(crate) fn charged(&self) -> f64 {
+        self.account.charged
+    }
+
+    /// Bytes and I/O units served so far.
+    pub(crate) fn served(&self) -> (u64, u64) {
+        (self.account.bytes, self.account.units)
+    }
+
     /// Lets `seconds` pass in which the volume went on as it did, at `charged_per_s` credits.
-    pub(crate) fn skip(&mut self, seconds: f64, charged_per_s: f64, is_drained: bool) {
-        self.credits.skip(seconds, charged_per_s, is_drained);
+    pub(crate) fn skip(&mut self, seconds: f64, charged_per_s: f64, drained_s: f64) {
+        self.credits.skip(seconds, charged_per_s, drained_s);
         self.ops.skip(seconds);
         self.bytes.skip(seconds);
         self.done += seconds;

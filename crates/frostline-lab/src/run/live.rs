@@ -103,7 +103,14 @@ impl<'a> Live<'a> {
         if !self.rigs.contains_key(&key) {
             let at = self.rigs.len();
             (self.say)(&format!("preparing {}", cell.group));
-            let rig = self.prepare(cell, at)?;
+            let folder = self.folder.join(format!("rig{at}"));
+            self.ledger.note(Thing::Directory(folder.clone()))?;
+            let prepared = self.prepare(cell, at, &folder);
+            if prepared.is_err() {
+                // A second try begins anew.
+                self.ledger.undo_from(&Thing::Directory(folder))?;
+            }
+            let rig = prepared?;
             self.rigs.insert(key.clone(), rig);
         }
         Ok(key)
@@ -279,7 +286,7 @@ impl Executor for Live<'_> {
     fn sample(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken> {
         match self.setup(cell).place {
             Place::Model => Err(Error::internal("a cell of the model is not run")),
-            Place::Crash | Place::Guest => self.elsewhere(cell, block, stem),
+            Place::Crash | Place::Guest => Err(Error::unavailable("later")),
             Place::File => {
                 let key = self.rig(cell)?;
                 self.on_file(cell, &key, block, stem)

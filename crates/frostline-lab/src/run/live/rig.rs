@@ -59,15 +59,14 @@ impl Rig {
 }
 
 impl Live<'_> {
-    /// Makes the `at`-th rig, which `cell` and others like it use.
-    pub(super) fn prepare(&mut self, cell: &PlannedCell, at: usize) -> Result<Rig> {
-        let folder = self.folder.join(format!("rig{at}"));
+    /// Makes the `at`-th rig in `folder`, which `cell` and others like it use.
+    pub(super) fn prepare(&mut self, cell: &PlannedCell, at: usize, folder: &Path) -> Result<Rig> {
         let directory = folder.join("mount");
         fs::create_dir_all(&directory).map_err(|e| emulate::io(e, "cannot make", &directory))?;
         let setup = self.setup(cell);
         let rig = match setup.place {
-            Place::File => self.file(setup, &folder, directory)?,
-            Place::Volumes => self.volumes(cell, setup, &folder, directory)?,
+            Place::File => self.file(setup, folder, directory)?,
+            Place::Volumes => self.volumes(cell, setup, folder, directory)?,
             _ => Rig::Folder(directory),
         };
         let raw = self.raw.join(format!("rig{at}"));

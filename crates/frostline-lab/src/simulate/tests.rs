@@ -1,0 +1,184 @@
+use super::warm_tier::{BLOCK_KIB, COUNTS, RECORD_KIB, TOTAL_GIB, answers, job, stack};
+use super::*;
+
+fn catalogue() -> Catalogue {
+    Catalogue::built_in("ebs-2023").unwrap()
+}
+
+fn run(stack: &Stack, job: &Job, seconds: f64) -> Outcome {
+    simulate(&catalogue(), stack, job, seconds, 7).unwrap()
+}
+
+fn near(value: f64, expected: f64, part: f64) {
+    assert!((value - expected).abs() <= part * expected.abs(), "{value}, expected {expected} within {part}");
+}
+
+fn st1(count: u32) -> Stack {
+    stack(FileSystem::ext4(), "st1", TOTAL_GIB, count)
+}
+
+#[test]
+fn random_reads_meet_the_formula_in_both_regimes() {
+    for (class, count) in [("st1", 1), ("st1", 2), ("st1", 4), ("st1", 8), ("sc1", 3)] {
+        for kib in [16, 128, 512] {
+            let stack = stack(FileSystem::ext4(), class, TOTAL_GIB, count);
+            let limits = stack.volume.limits(&catalogue()).unwrap();
+            let of = |drained| f64::from(count) * limits.random_mib_per_s(kib * KIB, drained);
+            let outcome = run(&stack, &job(kib), 600.0);
+            near(outcome.mib_per_s, of(false), 0.01);
+            near(outcome.drained_mib_per_s, of(true), 0.03);
+            near(outcome.drained_after_s.unwrap(), limits.burst_seconds(f64::INFINITY).unwrap(), 0.02);
+        }
+    }
+}
+
+#[test]
+fn a_jump_changes_nothing() {
+    // The same run with buckets so small that every request is played, against one that jumps.
+    let mut small = st1(2);
+    small.time_scale = 2000.0;
+    let limits = small.volume.limits(&catalogue()).unwrap();
+    let empty_s = limits.burst_seconds(f64::INFINITY).unwrap() / 2000.0;
+    let outcome = run(&small, &job(128), 60.0);
+    let expected = (empty_s * 125.0 + (60.0 - empty_s) * 40.0) / 60.0;
+    near(outcome.mib_per_s, expected, 0.02);
+    near(outcome.drained_after_s.unwrap(), empty_s, 0.02);
+
+    let long = run(&st1(2), &job(128), 8.0 * 3600.0);
+    let empty_s = limits.burst_seconds(f64::INFINITY).unwrap();
+    near(long.mib_per_s, (empty_s * 125.0 + (28_800.0 - empty_s) * 40.0) / 28_800.0, 0.02);
+    assert_eq!(long.series.len(), 480);
+    near(long.series[10].mib_per_s, 125.0, 0.02);
+    near(long.series[470].mib_per_s, 40.0, 0.03);
+    let of_series = long.series.iter().map(|point| point.mib_per_s).sum::<f64>() / 480.0;
+    near(of_series, long.mib_per_s, 1e-6);
+}
+
+#[test]
+fn latency_follows_littles_law() {
+    for outstanding in [1, 32, 1024] {
+        let job = Job { outstanding, ..job(64) };
+        let outcome = run(&st1(1), &job, 120.0);
+        near(outcome.iops, 500.0, 0.01);
+        near(outcome.p50_ms, 1000.0 * f64::from(outstanding) / 500.0, 0.02);
+        assert!(outcome.p50_ms <= outcome.p99_ms && outcome.p99_ms <= outcome.p999_ms);
+    }
+    let slow = Stack { latency_ms: 18.0, ..st1(1) };
+    let outcome = run(&slow, &Job { outstanding: 1, ..job(64) }, 120.0);
+    near(outcome.iops, 50.0, 0.01);
+}
+
+#[test]
+fn one_stream_is_merged_and_many_are_not() {
+    let one = Job { sequential: true, outstanding: 1, threads: 1, read_percent: 100.0, ..job(64) };
+    near(run(&st1(1), &one, 60.0).mib_per_s, 500.0, 0.01);
+    let many = Job { outstanding: 16, threads: 16, ..one };
+    near(run(&st1(1), &many, 60.0).mib_per_s, 31.25, 0.01);
+}
+
+#[test]
+fn a_machine_caps_a_stripe_after_half_an_hour() {
+    let capped = Stack { instance: Some("r7g.xlarge".to_owned()), ..st1(4) };
+    let outcome = run(&capped, &job(512), 600.0);
+    near(outcome.mib_per_s, 1000.0, 0.01);
+    // 1,000 MiB/s spend 892 MB/s of a bucket of 1,094 MB/s x 30 minutes.
+    near(outcome.instance_drained_after_s.unwrap(), (1250.0 - 156.25) * 1800.0 / (1048.576 - 156.25), 0.02);
+    // What the machine lets through then is less than the volumes' base, so they keep their credits.
+    near(outcome.drained_mib_per_s, 149.01, 0.02);
+    assert_eq!(outcome.drained_after_s, None);
+}
+
+#[test]
+fn records_cost_what_they_cost() {
+    let zfs = |record: u64, ratio: f64, reads: f64, block: u64| {
+        let stack = stack(FileSystem::zfs(record * KIB, true), "gp3", 1024.0, 1);
+        run(&stack, &Job { read_percent: reads, compression_ratio: ratio, ..job(block) }, 60.0)
+    };
+    // 16 KiB out of a record of 128 KiB: all of it is read, 125 MiB/s of records.
+    near(zfs(128, 1.0, 100.0, 16).mib_per_s, 125.0 / 8.0, 0.02);
+    // A partial write reads its record and writes it.
+    near(zfs(128, 1.0, 0.0, 16).mib_per_s, 125.0 / 16.0, 0.03);
+    near(zfs(128, 1.0, 0.0, 128).mib_per_s, 125.0, 0.02);
+    // Compressible data passes the volume's bytes sooner.
+    near(zfs(128, 2.0, 0.0, 128).mib_per_s, 250.0, 0.03);
+    near(zfs(128, 2.0, 100.0, 128).mib_per_s, 250.0, 0.02);
+    // A record that would save less than an eighth is stored as it is.
+    near(zfs(128, 1.05, 100.0, 128).mib_per_s, 125.0, 0.02);
+}
+
+#[test]
+fn compression_does_not_help_random_reads_of_st1() {
+    let read = |ratio: f64| {
+        let stack = stack(FileSystem::zfs(128 * KIB, true), "st1", TOTAL_GIB, 4);
+        run(&stack, &Job { read_percent: 100.0, compression_ratio: ratio, ..job(128) }, 60.0).mib_per_s
+    };
+    near(read(4.0), read(1.0), 0.02);
+}
+
+#[test]
+fn a_cache_multiplies_what_the_volumes_do() {
+    let cached = Stack { cache: Some(Cache { bytes: 64 * GIB, hit_ms: 0.05 }), ..st1(4) };
+    let outcome = run(&cached, &job(128), 600.0);
+    near(outcome.cache_hit_part, 0.4, 0.05);
+    near(outcome.mib_per_s, 250.0 / (1.0 - 0.75 * 0.4), 0.02);
+    near(outcome.device_mib_per_s, 250.0, 0.01);
+    let all = Stack { cache: Some(Cache { bytes: 160 * GIB, hit_ms: 0.05 }), ..st1(4) };
+    let reads = Job { read_percent: 100.0, outstanding: 16, ..job(128) };
+    near(run(&all, &reads, 1.0).iops, 16.0 / 0.000_05, 0.01);
+}
+
+#[test]
+fn the_questions_of_the_warm_tier() {
+    let answers = answers(&catalogue()).unwrap();
+    near(answers.burst_ratio, 4.0, 0.01);
+    near(answers.drained_ratio, 1.0, 0.03);
+    assert_eq!((answers.st1_best_count, answers.sc1_best_count), (4, 3));
+    near(answers.sc1_best_mib_per_s, 640.0, 1e-9);
+    near(answers.burst_minutes, 83.2, 0.01);
+    near(answers.single_burst_hours, 12.95, 0.01);
+    near(answers.instance_ratio, 2.38, 0.02);
+    near(answers.arc_factor, 1.0 / 0.7, 0.02);
+    assert!((3.0..5.0).contains(&answers.zfs_over_ext4), "{answers:?}");
+    // Sixteen blocking threads wait for latency; the thousand requests of ext4 do not.
+    assert!((2.4..3.0).contains(&answers.zfs_over_ext4_at_latency), "{answers:?}");
+    assert_eq!(answers.lines().len(), 7);
+}
+
+#[test]
+fn all_cells_cost_little() {
+    let mut played = run(&st1(1), &job(128), 600.0).played;
+    let mut cells = 1;
+    for count in COUNTS {
+        for record in RECORD_KIB {
+            for block in BLOCK_KIB {
+                let stack = stack(FileSystem::zfs(record * KIB, true), "st1", TOTAL_GIB, count);
+                let outcome = run(&stack, &job(block), 600.0);
+                assert!(outcome.mib_per_s > 0.0 && outcome.outstanding == 16);
+                played += outcome.played;
+                cells += 1;
+            }
+        }
+    }
+    assert_eq!(cells, 73);
+    // Under ten seconds are wanted; a million of these take about one in a debug build.
+    assert!(played < 4_000_000, "{played}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_answer() {
+    let stack = stack(FileSystem::zfs(64 * KIB, true), "st1", TOTAL_GIB, 2);
+    assert_eq!(run(&stack, &job(32), 60.0), run(&stack, &job(32), 60.0));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let refused =
+        |stack: Stack, job: Job| simulate(&catalogue(), &stack, &job, 1.0, 1).unwrap_err().to_string();
+    assert!(refused(Stack { count: 0, ..st1(1) }, job(16)).contains("at least one volume"));
+    assert!(refused(st1(1), Job { read_percent: 101.0, ..job(16) }).contains("0 to 100"));
+    assert!(refused(st1(1), Job { set_bytes: 1, ..job(16) }).contains("at least one block"));
+    assert!(refused(stack(FileSystem::ext4(), "st1", 1000.0, 16), job(16)).contains("125 to 16384 GiB"));
+    assert!(
+        refused(Stack { instance: Some("r7g.huge".to_owned()), ..st1(1) }, job(16)).contains("r7g.large")
+    );
+}
