@@ -6,8 +6,6 @@
 //!
 //! The devices are in `$VOLUMES`, with spaces between them.
 
-#![expect(clippy::print_stdout, reason = "this is a program")]
-
 use std::ffi::OsString;
 use std::path::PathBuf;
 

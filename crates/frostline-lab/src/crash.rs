@@ -3,5 +3,451 @@
 //!
 //! [`log`] is the engine and needs no kernel: it keeps the record, makes the cuts and builds the bytes that
 //! a device may hold after each. Our own write-ahead log, cache and volumes are tested with it.
+//!
+//! [`prove`] applies it to a file system of the running kernel: an emulated volume records what the file
+//! system sends it while a workload syncs files ([`workload`]); for every cut the kernel mounts the state,
+//! which replays the journal, the files are compared with what `fsync` had acknowledged before the cut, and
+//! the file system's own check looks for damage.
+//!
+//! What it does not show: what a particular device loses. It shows what a device may lose that keeps the
+//! rules of a volatile cache. Behind a device without one, no flush is needed and no option loses anything.
 
+mod file_system;
 pub mod log;
+mod workload;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use clap::Args;
+use frostline_base::{Error, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+
+use self::log::{Cut, Replay, WriteLog};
+use self::workload::{Findings, Promised};
+use crate::emulate::{self, Daemon, Emulated, Options, Setup, WriteCache};
+use crate::host::ledger::{Ledger, Thing};
+
+pub use file_system::FileSystem;
+
+/// Examples of each kind that a [`Proof`] keeps.
+const EXAMPLES: usize = 3;
+/// Bytes that are deleted before the workload begins, so that free blocks are not all zeroes.
+const STALE_BYTES: usize = 24 << 20;
+/// The marks around the workload.
+const BEGIN: &str = "begin";
+const END: &str = "end";
+
+/// What is proved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The file system.
+    pub file_system: FileSystem,
+    /// Its mount options; empty for the kernel's defaults.
+    pub options: String,
+    /// Power cuts.
+    pub cuts: usize,
+    /// Steps of the workload.
+    pub steps: usize,
+    /// Decides where the cuts are and what survives them.
+    pub seed: u64,
+    /// Bytes that the device writes as a whole or not at all.
+    pub sector: u32,
+}
+
+/// What was found in the states after the cuts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// What was proved.
+    pub trial: Trial,
+    /// What mount(8) said if it refused the options; nothing else was done then.
+    pub refused: Option<String>,
+    /// The options that the kernel says were in force.
+    pub mounted: String,
+    /// What `queue/write_cache` of the device said.
+    pub write_cache: WriteCache,
+    /// Writes and discards that the workload sent to the device.
+    pub writes: usize,
+    /// Flushes among them.
+    pub flushes: usize,
+    /// States looked at.
+    pub cuts: usize,
+    /// States in which something that `fsync` had acknowledged was missing, short or old, or that could not
+    /// be mounted after something was acknowledged.
+    pub lost_acknowledged: usize,
+    /// States in which something acknowledged had other bytes.
+    pub wrong_content: usize,
+    /// States in which a file showed bytes of a deleted one.
+    pub stale_exposed: usize,
+    /// States that the file system's own check called damaged after the journal was replayed.
+    pub fsck_damaged: usize,
+    /// States that the kernel refused to mount.
+    pub unmountable: usize,
+    /// A few of them, by what was wrong.
+    pub examples: Vec<Example>,
+}
+
+/// One state that was not as promised.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Example {
+    /// Where the power failed and what survived.
+    pub cut: Cut,
+    /// What was wrong.
+    pub what: String,
+}
+
+/// The trials of the study of mount options, with `cuts` each.
+pub fn table(cuts: usize, seed: u64) -> Vec<Trial> {
+    let all_four = "noatime,nodiratime,nobarrier,data=writeback";
+    [
+        (FileSystem::Ext4, ""),
+        (FileSystem::Ext4, "noatime,nodiratime"),
+        (FileSystem::Ext4, "data=writeback"),
+        (FileSystem::Ext4, "nobarrier"),
+        (FileSystem::Ext4, all_four),
+        (FileSystem::Ext4, "journal_async_commit,data=writeback"),
+        (FileSystem::Ext4, "nodioread_nolock,data=writeback"),
+        (FileSystem::Ext4, "data=journal"),
+        (FileSystem::Xfs, ""),
+        (FileSystem::Xfs, "nobarrier"),
+        (FileSystem::Btrfs, ""),
+        (FileSystem::Btrfs, "nobarrier"),
+    ]
+    .map(|(file_system, options)| Trial {
+        file_system,
+        options: options.to_owned(),
+        cuts,
+        steps: 80,
+        seed,
+        sector: 512,
+    })
+    .to_vec()
+}
+
+/// Records `trial`, cuts it and looks at every state. `daemon` serves the recording volume; images are made
+/// below `folder`, best in memory; `progress` is told how many cuts were looked at.
+///
+/// The same trial makes the same cuts of the same log, but the kernel does not write the same log twice.
+///
+/// # Errors
+/// As [`Emulated::attach_all`]; NotFound for a missing tool. Options that the kernel refuses are no error.
+pub fn prove(
+    ledger: &mut Ledger,
+    folder: &Path,
+    daemon: &Daemon,
+    trial: &Trial,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Proof> {
+    emulate::check_host()?;
+    let place = Place::make(ledger, folder)?;
+    let proof = place.prove(ledger, daemon, trial, progress);
+    let undone = ledger.undo_from(&Thing::Directory(place.folder));
+    proof.and_then(|proof| undone.map(|()| proof))
+}
+
+/// The folder of one proof.
+struct Place {
+    folder: PathBuf,
+    mount: PathBuf,
+}
+
+/// What the recording gave.
+enum Recording {
+    Refused(String),
+    Done { log: WriteLog, mounted: String },
+}
+
+impl Place {
+    fn make(ledger: &mut Ledger, parent: &Path) -> Result<Place> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        fs::create_dir_all(parent).map_err(|e| emulate::io(e, "cannot make", parent))?;
+        let parent = parent.canonicalize().map_err(|e| emulate::io(e, "cannot resolve", parent))?;
+        let name = format!("crash-{}-{}", ledger.token(), MADE.fetch_add(1, Ordering::Relaxed));
+        let folder = parent.join(name);
+        ledger.note(Thing::Directory(folder.clone()))?;
+        let mount = folder.join("mounted");
+        fs::create_dir_all(&mount).map_err(|e| emulate::io(e, "cannot make", &mount))?;
+        Ok(Place { folder, mount })
+    }
+
+    fn prove(
+        &self,
+        ledger: &mut Ledger,
+        daemon: &Daemon,
+        trial: &Trial,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<Proof> {
+        let mut proof = Proof::of(trial);
+        let (log, mounted) = match self.record(ledger, daemon, trial)? {
+            Recording::Refused(said) => return Ok(Proof { refused: Some(said), ..proof }),
+            Recording::Done { log, mounted } => (log, mounted),
+        };
+        let begin = log.behind(BEGIN).ok_or_else(|| Error::internal("the log has no beginning"))?;
+        proof.mounted = mounted;
+        (proof.writes, proof.flushes) = log.count(begin);
+        self.judge_all(
+            ledger,
+            &log,
+            &log.cuts(begin, trial.cuts, trial.seed, trial.sector),
+            &mut proof,
+            progress,
+        )?;
+        Ok(proof)
+    }
+
+    /// Runs the workload on a recording volume.
+    fn record(&self, ledger: &mut Ledger, daemon: &Daemon, trial: &Trial) -> Result<Recording> {
+        let volume = Options { record: true, ..Options::new(trial.file_system.bytes()) };
+        let setup = Setup { volumes: vec![volume], machine: None, daemon: daemon.clone() };
+        let emulated = Emulated::attach_all(ledger, &self.folder, &setup)?;
+        let run = self.run_on(ledger, &emulated, trial);
+        trial.file_system.forget(&emulated.device)?;
+        let files = emulated.detach_keeping_files(ledger)?;
+        let recording = match run? {
+            Err(refused) => Recording::Refused(refused),
+            Ok(mounted) => {
+                let mut log = WriteLog::read(&files.log(0))?;
+                log.events.truncate(log.behind(END).unwrap_or(log.events.len()));
+                Recording::Done { log, mounted }
+            }
+        };
+        files.remove(ledger)?;
+        Ok(recording)
+    }
+
+    /// The options in force, or why mount(8) refused them.
+    fn run_on(&self, ledger: &mut Ledger, on: &Emulated, trial: &Trial) -> Result<Result<String, String>> {
+        let mounted = Thing::Mount(self.mount.clone());
+        trial.file_system.make(&on.device)?;
+        ledger.note(mounted.clone())?;
+        let fill = || workload::leave_stale_blocks(&self.mount, STALE_BYTES);
+        trial
+            .file_system
+            .mount(&on.device, &self.mount)
+            .map_err(|e| Error::unavailable(format!("cannot mount {}", trial.file_system)).with_source(e))?;
+        fill().map_err(|e| emulate::io(e, "cannot fill", &self.mount))?;
+        file_system::unmount(&self.mount)?;
+
+        let options = match trial.file_system.mount_with(&on.device, &self.mount, &trial.options)? {
+            Ok(options) => options,
+            Err(refused) => {
+                ledger.undo_from(&mounted)?;
+                return Ok(Err(refused));
+            }
+        };
+        on.mark(BEGIN)?;
+        let mark = |text: &str| on.mark(text).map_err(std::io::Error::other);
+        workload::run(&self.mount, trial.steps, mark)
+            .map_err(|e| emulate::io(e, "the workload failed on", &self.mount))?;
+        on.mark(END)?;
+        ledger.undo_from(&mounted)?;
+        Ok(Ok(options))
+    }
+
+    fn judge_all(
+        &self,
+        ledger: &mut Ledger,
+        log: &WriteLog,
+        cuts: &[Cut],
+        proof: &mut Proof,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<()> {
+        let image = self.folder.join("state.img");
+        let cannot = |e| emulate::io(e, "cannot write", &image);
+        let file = File::create_new(&image).map_err(cannot)?;
+        file.set_len(log.bytes).map_err(cannot)?;
+        // One loop device for all states: nobody has it open, and so nothing of it is cached, while the
+        // file behind it changes.
+        let attached = Thing::Loop(image.clone());
+        let (device, _) = emulate::attach_loop(ledger, &image)?;
+        ledger.note(Thing::Mount(self.mount.clone()))?;
+        let mut replay = Replay::new(log);
+        for (nth, cut) in cuts.iter().enumerate() {
+            replay.state(cut).store(&file).map_err(cannot)?;
+            let state = self.judge(&device, &image, Promised::of(log.marks(cut)), proof.trial.file_system)?;
+            proof.add(cut, state);
+            progress(nth + 1);
+        }
+        proof.trial.file_system.forget(&device)?;
+        ledger.undo_from(&attached)
+    }
+
+    fn judge(&self, device: &Path, image: &Path, promised: Promised, kind: FileSystem) -> Result<State> {
+        let mut state = State { anything_promised: promised != Promised::default(), ..State::default() };
+        match kind.mount(device, &self.mount) {
+            Ok(()) => {
+                state.findings = workload::judge(&self.mount, promised);
+                file_system::unmount(&self.mount)?;
+            }
+            Err(refused) => state.unmountable = Some(format!("cannot be mounted: {refused}")),
+        }
+        state.damage = kind.damage(image)?;
+        kind.forget(device)?;
+        Ok(state)
+    }
+}
+
+/// What one state was found to be.
+#[derive(Default)]
+struct State {
+    anything_promised: bool,
+    findings: Findings,
+    unmountable: Option<String>,
+    damage: Option<String>,
+}
+
+impl Proof {
+    fn of(trial: &Trial) -> Proof {
+        Proof {
+            trial: trial.clone(),
+            refused: None,
+            mounted: String::new(),
+            write_cache: WriteCache::WriteBack,
+            writes: 0,
+            flushes: 0,
+            cuts: 0,
+            lost_acknowledged: 0,
+            wrong_content: 0,
+            stale_exposed: 0,
+            fsck_damaged: 0,
+            unmountable: 0,
+            examples: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, cut: &Cut, state: State) {
+        let State { anything_promised, findings: Findings { mut lost, wrong, stale }, unmountable, damage } =
+            state;
+        if anything_promised && let Some(what) = &unmountable {
+            lost.push(what.clone());
+        }
+        self.cuts += 1;
+        let kinds = [
+            (&mut self.lost_acknowledged, lost),
+            (&mut self.wrong_content, wrong),
+            (&mut self.stale_exposed, stale),
+            (&mut self.fsck_damaged, damage.into_iter().collect()),
+            (&mut self.unmountable, unmountable.into_iter().collect()),
+        ];
+        for (count, found) in kinds {
+            let Some(first) = found.first() else { continue };
+            *count += 1;
+            if *count <= EXAMPLES {
+                let more =
+                    if found.len() > 1 { format!(", and {} more", found.len() - 1) } else { String::new() };
+                self.examples.push(Example { cut: *cut, what: format!("{first}{more}") });
+            }
+        }
+    }
+
+    /// Whether every state kept every promise and was undamaged.
+    pub fn is_clean(&self) -> bool {
+        self.lost_acknowledged
+            + self.wrong_content
+            + self.stale_exposed
+            + self.fsck_damaged
+            + self.unmountable
+            == 0
+    }
+
+    fn line(&self) -> String {
+        let options = if self.trial.options.is_empty() { "defaults" } else { &self.trial.options };
+        let name = format!("{:5} {options}", self.trial.file_system.name());
+        match &self.refused {
+            Some(said) => format!("{name:52} refused: {said}"),
+            None => format!(
+                "{name:52} {:6} {:7} {:5} {:5} {:5} {:5} {:7} {:8}",
+                self.writes,
+                self.flushes,
+                self.cuts,
+                self.lost_acknowledged,
+                self.wrong_content,
+                self.stale_exposed,
+                self.fsck_damaged,
+                self.unmountable
+            ),
+        }
+    }
+}
+
+/// `lab crash-proof`: what file systems and mount options lose when the power fails.
+#[derive(Clone, Debug, Args)]
+pub struct CrashArgs {
+    /// One file system; without it, the table of the study of mount options.
+    #[arg(long, value_enum)]
+    pub fs: Option<FileSystem>,
+    /// Its mount options; without them, the kernel's defaults.
+    #[arg(long, requires = "fs", default_value = "")]
+    pub options: String,
+    /// Power cuts of each.
+    #[arg(long, default_value_t = 100)]
+    pub cuts: usize,
+    /// Steps of the workload that is recorded.
+    #[arg(long, default_value_t = 80)]
+    pub steps: usize,
+    /// Decides where the cuts are and what survives them.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Bytes that the device writes as a whole or not at all.
+    #[arg(long, default_value_t = 512)]
+    pub sector: u32,
+    /// Where images are made; in memory if the system has a folder there.
+    #[arg(long)]
+    pub folder: Option<PathBuf>,
+}
+
+impl CrashArgs {
+    fn trials(&self) -> Vec<Trial> {
+        let trials = match self.fs {
+            None => table(self.cuts, self.seed),
+            Some(file_system) => vec![Trial {
+                file_system,
+                options: self.options.clone(),
+                cuts: self.cuts,
+                steps: 0,
+                seed: self.seed,
+                sector: 0,
+            }],
+        };
+        trials.into_iter().map(|trial| Trial { steps: self.steps, sector: self.sector, ..trial }).collect()
+    }
+}
+
+/// Runs `lab crash-proof` with `daemon` serving the volumes; prints a table, or with `json` one document.
+pub fn run(arguments: &CrashArgs, ledger: &mut Ledger, daemon: &Daemon, json: bool) -> Result<Vec<Proof>> {
+    let memory = Path::new("/dev/shm");
+    let folder = match &arguments.folder {
+        Some(folder) => folder.clone(),
+        None if memory.is_dir() => memory.join("frostline-lab"),
+        None => std::env::temp_dir().join("frostline-lab"),
+    };
+    if !json {
+        let columns = "writes flushes  cuts  lost wrong stale damaged unmounted";
+        println!("{:52} {columns}", "mounted with");
+    }
+    let mut proofs = Vec::new();
+    for trial in arguments.trials() {
+        let bar = ProgressBar::new(trial.cuts as u64).with_message(trial.options.clone());
+        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} cuts, {eta} left") {
+            bar.set_style(style);
+        }
+        let proof = prove(ledger, &folder, daemon, &trial, &mut |cuts| bar.set_position(cuts as u64));
+        bar.finish_and_clear();
+        let proof = proof?;
+        if !json {
+            println!("{}", proof.line());
+        }
+        proofs.push(proof);
+    }
+    if json {
+        let text = serde_json::to_string_pretty(&proofs)
+            .map_err(|e| Error::internal("cannot encode the proofs").with_source(e))?;
+        println!("{text}");
+    }
+    Ok(proofs)
+}
+
+#[cfg(test)]
+mod tests;

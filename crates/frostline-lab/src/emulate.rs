@@ -502,4 +502,4 @@ pub(crate) fn io(error: std::io::Error, what: &str, path: &Path) -> Error {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

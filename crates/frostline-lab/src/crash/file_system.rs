@@ -1,0 +1,157 @@
+//! The file systems that are proved: how one is made, mounted, and checked.
+
+use std::ffi::CString;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use clap::ValueEnum;
+use frostline_base::{Error, Result};
+use rustix::mount::{MountFlags, UnmountFlags};
+use serde::{Deserialize, Serialize};
+
+/// Nothing of mkfs.ext4 is left to be done by the kernel later.
+const EAGER: &str = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+
+/// A file system of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum FileSystem {
+    /// ext4 with 1 KiB blocks and a journal of 1 MiB, so that a short run wraps it.
+    Ext4,
+    /// XFS, at the smallest size that its tools make.
+    Xfs,
+    /// btrfs on one device.
+    Btrfs,
+}
+
+impl FileSystem {
+    /// Its name to mount(8).
+    pub fn name(self) -> &'static str {
+        match self {
+            FileSystem::Ext4 => "ext4",
+            FileSystem::Xfs => "xfs",
+            FileSystem::Btrfs => "btrfs",
+        }
+    }
+
+    /// Size of the device that is used: small, because every cut builds it anew.
+    pub fn bytes(self) -> u64 {
+        match self {
+            FileSystem::Ext4 => 48 << 20,
+            FileSystem::Xfs => 320 << 20,
+            FileSystem::Btrfs => 128 << 20,
+        }
+    }
+
+    fn make_command(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            FileSystem::Ext4 => ("mkfs.ext4", &["-q", "-F", "-b", "1024", "-J", "size=1", "-E", EAGER]),
+            FileSystem::Xfs => ("mkfs.xfs", &["-q", "-f", "-K"]),
+            FileSystem::Btrfs => ("mkfs.btrfs", &["-q", "-f", "-K"]),
+        }
+    }
+
+    fn check_command(self) -> (&'static str, &'static [&'static str]) {
+        match self {
+            FileSystem::Ext4 => ("e2fsck", &["-fn"]),
+            FileSystem::Xfs => ("xfs_repair", &["-n", "-f"]),
+            FileSystem::Btrfs => ("btrfs", &["check", "--readonly"]),
+        }
+    }
+
+    /// The Debian package of its tools.
+    fn package(self) -> &'static str {
+        match self {
+            FileSystem::Ext4 => "e2fsprogs",
+            FileSystem::Xfs => "xfsprogs",
+            FileSystem::Btrfs => "btrfs-progs",
+        }
+    }
+
+    /// Makes an empty one on `device`.
+    pub(super) fn make(self, device: &Path) -> Result<()> {
+        let (program, arguments) = self.make_command();
+        let output = self.run(program, arguments, device)?;
+        if output.status.success() { Ok(()) } else { Err(Error::unavailable(said(program, &output))) }
+    }
+
+    /// What the file system's own check says against the one in the unmounted `image`.
+    pub(super) fn damage(self, image: &Path) -> Result<Option<String>> {
+        let (program, arguments) = self.check_command();
+        let output = self.run(program, arguments, image)?;
+        Ok((!output.status.success()).then(|| said(program, &output)))
+    }
+
+    /// Lets the kernel forget that it saw a file system on `device`: btrfs remembers the newest one of its
+    /// kind and refuses an older state of the same on another device.
+    pub(super) fn forget(self, device: &Path) -> Result<()> {
+        if self == FileSystem::Btrfs {
+            self.run("btrfs", &["device", "scan", "--forget"], device)?;
+        }
+        Ok(())
+    }
+
+    fn run(self, program: &str, arguments: &[&str], on: &Path) -> Result<Output> {
+        Command::new(program).args(arguments).arg(on).output().map_err(|e| {
+            Error::not_found(format!("cannot run {program}: apt-get install {}", self.package()))
+                .with_source(e)
+        })
+    }
+
+    /// Mounts with the kernel's defaults. The error is the kernel's.
+    pub(super) fn mount(self, device: &Path, at: &Path) -> rustix::io::Result<()> {
+        rustix::mount::mount(
+            device,
+            at,
+            CString::new(self.name()).unwrap_or_default(),
+            MountFlags::empty(),
+            None,
+        )
+    }
+
+    /// Mounts with `options` as mount(8) does and returns the options that the kernel says it has. The
+    /// inner error is what mount(8) said when it was refused.
+    pub(super) fn mount_with(
+        self,
+        device: &Path,
+        at: &Path,
+        options: &str,
+    ) -> Result<Result<String, String>> {
+        let options = if options.is_empty() { "defaults" } else { options };
+        let output = Command::new("mount")
+            .args(["-t", self.name(), "-o", options])
+            .args([device, at])
+            .output()
+            .map_err(|e| Error::not_found("cannot run mount: apt-get install mount").with_source(e))?;
+        if !output.status.success() {
+            return Ok(Err(said("mount", &output)));
+        }
+        let mounts = fs::read_to_string("/proc/self/mounts")
+            .map_err(|e| Error::unavailable("cannot read /proc/self/mounts").with_source(e))?;
+        let line = mounts.lines().rev().find(|line| line.split(' ').nth(1) == at.to_str());
+        let options = line.and_then(|line| line.split(' ').nth(3)).unwrap_or_default();
+        Ok(Ok(options.to_owned()))
+    }
+}
+
+/// Unmounts what is mounted at `at`.
+pub(super) fn unmount(at: &Path) -> Result<()> {
+    rustix::mount::unmount(at, UnmountFlags::empty())
+        .map_err(|e| Error::unavailable(format!("cannot unmount {}", at.display())).with_source(e))
+}
+
+impl fmt::Display for FileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a program said, in one line.
+fn said(program: &str, output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(4).collect();
+    format!("{program}: {}", lines.join(" | "))
+}

@@ -1,0 +1,55 @@
+use super::*;
+use crate::emulate::tests as volumes;
+
+fn trial(options: &str) -> Trial {
+    Trial {
+        file_system: FileSystem::Ext4,
+        options: options.into(),
+        cuts: 24,
+        steps: 12,
+        seed: 5,
+        sector: 512,
+    }
+}
+
+fn proof(test: &str, trial: &Trial) -> Option<Proof> {
+    if !volumes::can_emulate(test) {
+        return None;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut ledger = Ledger::open(&folder.path().join("live")).expect("open");
+    let mut seen = Vec::new();
+    let proof = prove(&mut ledger, folder.path(), &volumes::daemon(), trial, &mut |cuts| seen.push(cuts));
+    let proof = proof.expect("a proof");
+    assert_eq!(seen, (1..=proof.cuts).collect::<Vec<_>>());
+    assert_eq!(volumes::left_on_host(folder.path()), Vec::<String>::new());
+    ledger.close().expect("close");
+    assert_eq!(fs::read_dir(folder.path()).expect("list").count(), 1);
+    Some(proof)
+}
+
+#[test]
+fn with_defaults_nothing_acknowledged_is_lost() {
+    let Some(proof) = proof("with_defaults_nothing_acknowledged_is_lost", &trial("")) else { return };
+    assert!(proof.is_clean(), "{proof:?}");
+    assert_eq!(proof.cuts, 24);
+    assert!(proof.flushes >= 24, "every sync flushes: {proof:?}");
+}
+
+#[test]
+fn without_barriers_what_was_acknowledged_is_lost() {
+    let Some(proof) = proof("without_barriers_what_was_acknowledged_is_lost", &trial("nobarrier")) else {
+        return;
+    };
+    assert_eq!(proof.flushes, 0);
+    assert!(proof.mounted.contains("nobarrier"), "{}", proof.mounted);
+    assert!(proof.lost_acknowledged >= 12, "{proof:?}");
+    assert!(!proof.examples.is_empty());
+}
+
+#[test]
+fn options_that_the_kernel_refuses_are_an_answer() {
+    let refused = trial("no_such_option");
+    let Some(proof) = proof("options_that_the_kernel_refuses_are_an_answer", &refused) else { return };
+    assert!(proof.refused.is_some_and(|said| said.contains("mount")));
+}
