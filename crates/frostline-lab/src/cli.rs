@@ -5,7 +5,7 @@
 
 mod progress;
 
-use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -13,9 +13,12 @@ use frostline_base::{Clock, Error, Result, SystemClock};
 use serde_json::json;
 
 use self::progress::Bar;
-use crate::emulate;
+use crate::catalogue::Catalogue;
+use crate::emulate::{self, Daemon, Emulated};
+use crate::host::ledger::{self, Ledger};
 use crate::host::process::Stop;
-use crate::host::{facts, ledger, probe::Host, tools};
+use crate::host::{facts, probe::Host, tools};
+use crate::model::{Balance, VolumeSpec};
 use crate::record::{FORMAT, Mode, Run};
 use crate::run::journal::{Journal, read_run};
 use crate::run::live::{Live, live_folder};
@@ -41,6 +44,10 @@ pub enum Lab {
         /// Folder of the other
         b: PathBuf,
     },
+    /// Cut the power under a file system, hundreds of times, and count what fsync had promised and is lost
+    CrashProof(crate::crash::CrashArgs),
+    /// Attach one emulated volume and keep it until Ctrl-C
+    Volume(VolumeArgs),
     /// Undo what runs that were killed left on this host
     Clean,
     /// The process that serves emulated volumes
@@ -122,6 +129,22 @@ pub struct ReportArgs {
     markdown: Option<PathBuf>,
 }
 
+/// Which volume.
+#[derive(Debug, Args)]
+pub struct VolumeArgs {
+    /// Class and size, such as st1:2TiB or gp3:500GiB,iops=6000,mbps=500
+    spec: String,
+    /// MiB of the device; the buckets are those of the volume's size all the same
+    #[arg(long, default_value_t = 4096, value_name = "MIB")]
+    device_mib: u64,
+    /// Begin with an empty burst bucket
+    #[arg(long)]
+    drained: bool,
+    /// Divide the burst bucket by this
+    #[arg(long, default_value_t = 1.0, value_name = "K")]
+    time_scale: f64,
+}
+
 /// Where files are, and how to answer.
 #[derive(Clone, Debug)]
 pub struct Context {
@@ -145,13 +168,20 @@ pub struct Outcome {
 /// # Errors
 /// Each says what to do next. What was made on the host is undone before an error is returned.
 pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
+    // Mounts and loop devices are named by whole paths, whatever the folder this was typed in.
+    let data = std::path::absolute(&context.data)
+        .map_err(|e| Error::invalid(format!("no folder {}", context.data.display())).with_source(e))?;
+    let context = &Context { data, json: context.json };
     match command {
         Lab::Studies => studies(context),
         Lab::Plan(args) => plan_of(&args, context),
         Lab::Run(args) => run_study(&args, context),
+        Lab::Report(args) => report(&args, context),
+        Lab::Compare { a, b } => compare(&a, &b, context),
+        Lab::CrashProof(args) => crash_proof(&args, context),
+        Lab::Volume(args) => volume(&args, context),
         Lab::Clean => clean(context),
         Lab::ServeVolume { config } => emulate::serve(&config).map(|()| Outcome::default()),
-        _ => Err(Error::internal("later")),
     }
 }
 
@@ -349,6 +379,45 @@ fn on_this_host(prepared: Prepared, context: &Context) -> Result<Run> {
     let closed = live.close();
     let run = run?;
     closed.map(|()| run)
+}
+
+fn report(args: &ReportArgs, _: &Context) -> Result<Outcome> {
+    read_run(&args.run)?;
+    Err(Error::unavailable("later"))
+}
+
+fn compare(_: &Path, _: &Path, _: &Context) -> Result<Outcome> {
+    Err(Error::unavailable("later"))
+}
+
+fn crash_proof(args: &crate::crash::CrashArgs, context: &Context) -> Result<Outcome> {
+    let mut ledger = Ledger::open(&live_folder(&context.data))?;
+    let proofs = crate::crash::run(args, &mut ledger, &Daemon::this_program()?, context.json);
+    let closed = ledger.close();
+    proofs.and_then(|_| closed).map(|()| Outcome::default())
+}
+
+fn volume(args: &VolumeArgs, context: &Context) -> Result<Outcome> {
+    let catalogue = Catalogue::latest();
+    let spec = VolumeSpec::parse(&catalogue, &args.spec)?;
+    let start = if args.drained { Balance::Empty } else { Balance::Full };
+    let model = emulate::Model { start, time_scale: args.time_scale, ..emulate::Model::new(&catalogue, &spec)? };
+    let options = emulate::Options { model: Some(model), ..emulate::Options::new(args.device_mib << 20) };
+    let stop = Stop::on_signals()?;
+    let mut ledger = Ledger::open(&live_folder(&context.data))?;
+    let emulated = Emulated::attach(&mut ledger, &context.data.join("lab/work"), &options)?;
+    let device = emulated.device.display().to_string();
+    let line = if context.json { json!({"device": device, "spec": args.spec}).to_string() } else { device };
+    // Now, since a script waits for it; not at the end.
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(|e| Error::unavailable("cannot print").with_source(e))?;
+    eprintln!("{} with time scale {}; Ctrl-C detaches it", args.spec, args.time_scale);
+    stop.wait()?;
+    let account = emulated.account()?;
+    emulated.detach(&mut ledger)?;
+    ledger.close()?;
+    eprintln!("{}", document(&account)?.trim_end());
+    Ok(Outcome::default())
 }
 
 fn clean(context: &Context) -> Result<Outcome> {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Version of the files of a run. Readers refuse a newer one.
 pub const FORMAT: u32 = 1;
@@ -29,6 +29,7 @@ pub struct Run {
     /// How much was done.
     pub mode: Mode,
     /// Burst buckets were this many times smaller than real ones; 1 is unscaled.
+    #[serde(deserialize_with = "number_or_null")]
     pub time_scale: f64,
     /// Where it ran.
     pub machine: Machine,
@@ -120,10 +121,13 @@ pub struct Summary {
     /// The values in the order of blocks.
     pub values: Vec<f64>,
     /// Their median.
+    #[serde(deserialize_with = "number_or_null")]
     pub median: f64,
-    /// 95 % bootstrap interval of the median; equal to it when there is one value.
+    /// 95 % interval of the median (`stats::median_interval`); equal to it when there is one value.
+    #[serde(deserialize_with = "number_or_null")]
     pub low: f64,
     /// See `low`.
+    #[serde(deserialize_with = "number_or_null")]
     pub high: f64,
 }
 
@@ -177,17 +181,21 @@ pub struct Comparison {
     pub denominator: String,
     /// The metric.
     pub metric: String,
-    /// Median of the paired ratios, with its 95 % bootstrap interval.
+    /// Median of the paired ratios, with its 95 % interval (`stats::paired_ratio`).
+    #[serde(deserialize_with = "number_or_null")]
     pub ratio: f64,
     /// See `ratio`.
+    #[serde(deserialize_with = "number_or_null")]
     pub low: f64,
     /// See `ratio`.
+    #[serde(deserialize_with = "number_or_null")]
     pub high: f64,
     /// Pairs it stands on.
     pub pairs: u32,
-    /// The smallest difference, as a part of 1, that this many pairs with this scatter could have shown;
-    /// absent where they are too few to show any.
-    pub smallest_difference: Option<f64>,
+    /// The smallest difference, as a part of 1, that this many pairs with this scatter could have shown; not
+    /// a number for too few pairs.
+    #[serde(deserialize_with = "number_or_null")]
+    pub smallest_difference: f64,
     /// Two-sided p of the paired test, Holm-corrected over the run's comparisons; absent without measurement.
     pub p_holm: Option<f64>,
     /// What the model says, if it says anything.
@@ -200,4 +208,9 @@ pub struct Comparison {
     pub null_control: bool,
     /// Whether the expectation is met; absent without one.
     pub met: Option<bool>,
+}
+
+/// JSON has no NaN: what was not a number is written as null, and must not make a run unreadable.
+fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }

@@ -201,4 +201,4 @@ pub fn fill(template: &str, values: &BTreeMap<String, String>) -> Result<String>
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

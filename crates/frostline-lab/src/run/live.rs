@@ -20,7 +20,8 @@ use super::gates::{self, Reading};
 use super::virtual_time::{bucket_of, volumes};
 use super::{Executor, Taken};
 use crate::catalogue::Catalogue;
-use crate::emulate::{self, WriteCache};
+use crate::crash::{self, FileSystem, Trial};
+use crate::emulate::{self, Daemon, WriteCache};
 use crate::host::facts::{self, CpuTime, DeviceBytes};
 use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{Printed, Stop, run_short, run_tool};
@@ -29,6 +30,8 @@ use crate::study::plan::{Plan, PlannedCell, rig_key};
 use crate::study::{Gates, Place, Setup, Study, Workload, fill};
 use crate::workload::{self, Measured};
 
+/// Steps of the workload whose writes are cut; more wrap the journal more often.
+const CRASH_STEPS: usize = 80;
 /// A tool that takes this much longer than it was told to is ended.
 const SLACK_S: f64 = 180.0;
 
@@ -282,11 +285,55 @@ impl<'a> Live<'a> {
     }
 }
 
+impl Live<'_> {
+    /// What the cell's options lose when the power fails; every number is a count of states.
+    fn power_cuts(&mut self, cell: &PlannedCell, stem: &Path) -> Result<Taken> {
+        let (setup, workload) = (self.setup(cell), self.workload(cell));
+        let number = fill(&workload.arguments, &cell.levels)?;
+        let cuts = number.trim().parse().map_err(|_| {
+            Error::invalid(format!("the arguments of crash-proof are a number of cuts, not `{number}`"))
+        })?;
+        let file_system = match setup.file_system.as_deref() {
+            Some("xfs") => FileSystem::Xfs,
+            Some("btrfs") => FileSystem::Btrfs,
+            _ => FileSystem::Ext4,
+        };
+        let options = fill(&setup.options, &cell.levels)?.replace('+', ",");
+        let options = if options == "defaults" { String::new() } else { options };
+        let trial =
+            Trial { file_system, options, cuts, steps: CRASH_STEPS, seed: self.plan.seed, sector: 512 };
+        let memory = Path::new("/dev/shm");
+        // States are made by the hundred; in memory they wear no disk.
+        let folder = if memory.is_dir() { memory.to_path_buf() } else { self.folder.clone() };
+        let proof =
+            crash::prove(&mut self.ledger, &folder, &Daemon::this_program()?, &trial, &mut |_| {})?;
+        let path = stem.with_extension("json");
+        let text = serde_json::to_vec_pretty(&proof)
+            .map_err(|e| Error::internal("cannot encode a proof").with_source(e))?;
+        fs::write(&path, text).map_err(|e| emulate::io(e, "cannot write", &path))?;
+        if let Some(refused) = proof.refused {
+            return Err(Error::unavailable(format!("the kernel refused the options: {refused}")));
+        }
+        let counts = [
+            ("cuts", proof.cuts),
+            ("flushes", proof.flushes),
+            ("lost_acknowledged", proof.lost_acknowledged),
+            ("wrong_content", proof.wrong_content),
+            ("stale_exposed", proof.stale_exposed),
+            ("fsck_damaged", proof.fsck_damaged),
+            ("unmountable", proof.unmountable),
+        ];
+        let values = counts.into_iter().map(|(name, count)| (name.to_owned(), count as f64)).collect();
+        Ok(Taken { values, gates: Vec::new() })
+    }
+}
+
 impl Executor for Live<'_> {
     fn sample(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken> {
         match self.setup(cell).place {
             Place::Model => Err(Error::internal("a cell of the model is not run")),
-            Place::Crash | Place::Guest => Err(Error::unavailable("later")),
+            Place::Crash => self.power_cuts(cell, stem),
+            Place::Guest => Err(Error::unavailable("later")),
             Place::File => {
                 let key = self.rig(cell)?;
                 self.on_file(cell, &key, block, stem)

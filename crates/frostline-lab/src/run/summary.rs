@@ -163,7 +163,8 @@ impl<'a> Summarised<'a> {
             low,
             high,
             pairs: ratio.as_ref().map_or(0, |ratio| ratio.pairs as u32),
-            smallest_difference: ratio.as_ref().and_then(|ratio| ratio.smallest_difference),
+            // Not a number where the pairs are too few to show anything.
+            smallest_difference: ratio.as_ref().and_then(|r| r.smallest_difference).unwrap_or(f64::NAN),
             p_holm: p_holm.filter(|p| p.is_finite()),
             modelled,
             published: wanted.published,

@@ -213,11 +213,13 @@ fn check_tool(source: &Source<'_>, tool: &Word) -> Result<Need> {
 fn expand(source: &Source<'_>, factors: &Factors, group: &Spanned<file::Group>, at: usize) -> Result<Vec<Cell>> {
     let mut combinations: Vec<BTreeMap<String, String>> = vec![BTreeMap::new()];
     let levels = &group.get_ref().levels;
+    let mut count = 1_usize;
     for (factor, levels) in levels {
         for level in levels {
             factors.level(source, factor, level)?;
         }
-        if combinations.len().saturating_mul(levels.len()) > CELLS_MAX {
+        count = count.saturating_mul(levels.len());
+        if count > CELLS_MAX {
             return Err(source.error(factor.span(), format!("more than {CELLS_MAX} cells")));
         }
     }
