@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use frostline_base::{Error, Result};
 use frostline_lab::catalogue::Catalogue;
-use frostline_lab::emulate::{self, Daemon, Emulated, Lazy, Machine, Model, Options, Setup};
+use frostline_lab::emulate::{self, Daemon, Emulated, Lazy, Machine, Model, Options, Setup, Stripe};
 use frostline_lab::host::ledger::Ledger;
 use frostline_lab::model::{Balance, VolumeSpec};
 
@@ -24,6 +24,12 @@ struct Arguments {
     /// Volumes of one daemon.
     #[arg(long, default_value_t = 1)]
     count: usize,
+    /// Makes one device a stripe of so many volumes.
+    #[arg(long)]
+    stripe: Option<usize>,
+    /// KiB that stay on one volume of the stripe.
+    #[arg(long, default_value_t = 1024)]
+    chunk_kib: u64,
     /// Size of each device.
     #[arg(long, default_value_t = 64)]
     gib: u64,
@@ -61,6 +67,7 @@ fn main() -> Result<()> {
 fn run(arguments: &Arguments) -> Result<()> {
     let catalogue = Catalogue::latest();
     let mut volume = Options::new(arguments.gib << 30);
+    volume.stripe = arguments.stripe.map(|count| Stripe { count, chunk_bytes: arguments.chunk_kib << 10 });
     volume.flush_ms = arguments.flush_ms;
     volume.lazy = arguments.lazy_mib_per_s.map(|mib_per_s| Lazy {
         block_bytes: 512 << 10,

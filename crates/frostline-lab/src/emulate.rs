@@ -15,6 +15,7 @@
 
 mod daemon;
 mod disk;
+mod stripe;
 mod timer;
 
 use std::ffi::OsString;
@@ -40,6 +41,8 @@ pub struct Options {
     pub bytes: u64,
     /// Which volume's time it takes; none is as fast as the host.
     pub model: Option<Model>,
+    /// Makes the device a stripe of several such volumes, for hosts without a driver for one.
+    pub stripe: Option<Stripe>,
     /// First-touch loading, as of a volume made from a snapshot.
     pub lazy: Option<Lazy>,
     /// What the device tells the kernel about its cache.
@@ -57,6 +60,7 @@ impl Options {
         Options {
             bytes,
             model: None,
+            stripe: None,
             lazy: None,
             write_cache: WriteCache::WriteBack,
             flush_ms: 0.0,
@@ -88,6 +92,16 @@ impl Model {
     fn volume(&self) -> Result<model::Volume> {
         model::Volume::with_limits(self.limits.clone(), self.start, self.time_scale)
     }
+}
+
+/// How a device is striped: chunks go to the volumes in turn, as in RAID 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stripe {
+    /// Volumes, each with the model and a bucket of its own.
+    pub count: usize,
+    /// Bytes that stay on one volume. What is smaller than a request is split among volumes, each of
+    /// which charges its part as a request.
+    pub chunk_bytes: u64,
 }
 
 /// A machine whose cap the volumes of one daemon share.
@@ -205,7 +219,8 @@ pub struct Account {
     pub late_p99_us: f64,
     /// The largest.
     pub late_max_us: f64,
-    /// What the volume model counted, in seconds since the daemon began.
+    /// What the volume model counted, in seconds since its time began; summed over the volumes of a
+    /// stripe, but for the seconds of burst that are left, which are those of the volume with the fewest.
     pub model: Option<model::Account>,
     /// Whether the loop device reaches the daemon by direct I/O. Without it the host's page cache answers
     /// some reads and delays writes, and what is measured is partly the host.
@@ -286,7 +301,11 @@ impl Emulated {
     /// Invalid if there is not one for each volume.
     pub fn set_models(&self, models: &[Option<Model>]) -> Result<()> {
         if models.len() != self.devices.len() {
-            return Err(Error::invalid(format!("{} models for {} volumes", models.len(), self.devices.len())));
+            return Err(Error::invalid(format!(
+                "{} models for {} volumes",
+                models.len(),
+                self.devices.len()
+            )));
         }
         let path = mount_point(&self.folder).join(daemon::MODELS);
         let text = serde_json::to_vec(models)

@@ -12,6 +12,7 @@
 pub mod catalogue;
 pub mod cli;
 pub mod crash;
+pub mod decide;
 pub mod emulate;
 pub mod host;
 pub mod model;

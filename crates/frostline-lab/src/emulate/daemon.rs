@@ -68,7 +68,7 @@ pub fn serve(config: &Path) -> Result<()> {
     let text = fs::read_to_string(config).map_err(|e| super::io(e, "cannot read", config))?;
     let config: Config = serde_json::from_str(&text)
         .map_err(|e| Error::invalid("the volume daemon's configuration does not parse").with_source(e))?;
-    prefer_this_process();
+    detach_this_process();
     let records = config.volumes.iter().any(|served| served.log.is_some());
     let started = Instant::now();
     let instance = config.machine.as_ref().map(Machine::instance).transpose()?;
@@ -93,10 +93,15 @@ pub fn serve(config: &Path) -> Result<()> {
     session.run().map_err(|e| Error::unavailable("the FUSE session failed").with_source(e))
 }
 
-/// Best effort: on a busy host the answers shall still leave in time, and the pages that the daemon needs
-/// to write pages of its own volumes shall not wait for those.
-fn prefer_this_process() {
+/// Leaves the session of whoever started it, so that Ctrl-C there does not end the daemon before what is
+/// mounted on its volumes is unmounted. And, as far as the host lets it: on a busy host the answers shall
+/// still leave in time, and the memory that the daemon needs to write pages of its own volumes shall not wait for
+/// those.
+fn detach_this_process() {
+    let _ = rustix::process::setsid();
     let _ = rustix::process::setpriority_process(None, -15);
+    // Where sessions share the CPUs evenly, the priority of a process only counts within its session.
+    let _ = fs::write("/proc/self/autogroup", "-15");
     let _ = rustix::process::configure_io_flusher_behavior(true);
 }
 
@@ -281,7 +286,14 @@ impl Filesystem for Volumes {
         };
         let due = disk.admit(Io { write: false, offset, bytes: u64::from(size) });
         match disk.read(offset, size) {
-            Ok(data) => self.answer(disk, due, move || reply.data(&data)),
+            Ok(data) => {
+                let of_answer = Arc::clone(disk);
+                let answer = move || {
+                    reply.data(&data);
+                    of_answer.spare(data);
+                };
+                self.answer(disk, due, answer);
+            }
             Err(error) => {
                 disk.count_error();
                 reply.error(error.into());

@@ -11,24 +11,26 @@ use frostline_base::{Error, Result};
 use rustix::fs::FallocateFlags;
 
 use super::daemon::Served;
-use super::{Account, Lazy, Model};
+use super::stripe::Members;
+use super::{Account, Lazy, Model, Stripe};
 use crate::crash::log::{Event, Writer};
-use crate::model::{Instance, Io, Volume};
+use crate::model::{Instance, Io};
 
 pub(super) struct Disk {
     file: File,
     pub(super) bytes: u64,
     flush: Duration,
     started: Instant,
+    stripe: Option<Stripe>,
     state: Mutex<State>,
+    /// Buffers of answers that have left. A new one for each would cost a page fault for every 4 KiB.
+    spare: Mutex<Vec<Vec<u8>>>,
     /// Held while a request is logged and done, so that the log has the order of the bytes.
     log: Option<Mutex<Writer>>,
 }
 
 struct State {
-    model: Option<Volume>,
-    /// When the model's time began, in the disk's.
-    model_since: f64,
+    members: Option<Members>,
     instance: Option<Arc<Mutex<Instance>>>,
     touched: Option<Touched>,
     account: Account,
@@ -51,7 +53,8 @@ impl Disk {
         let file = make().map_err(|e| super::io(e, "cannot make the backing file", path))?;
         let log = served.log.as_ref().map(|path| Writer::create(path, served.options.bytes)).transpose()?;
         let touched = served.options.lazy.map(|lazy| Touched::new(lazy, served.options.bytes)).transpose()?;
-        let model = served.options.model.as_ref().map(Model::volume).transpose()?;
+        let members = |model| Members::new(model, served.options.stripe, started.elapsed().as_secs_f64());
+        let members = served.options.model.as_ref().map(members).transpose()?;
         let flush = Duration::try_from_secs_f64(served.options.flush_ms / 1e3)
             .map_err(|e| Error::invalid("a flush cannot take that long").with_source(e))?;
         let (account, late) = (Account::default(), Late::default());
@@ -60,7 +63,9 @@ impl Disk {
             bytes: served.options.bytes,
             flush,
             started,
-            state: Mutex::new(State { model, model_since: 0.0, instance, touched, account, late }),
+            stripe: served.options.stripe,
+            state: Mutex::new(State { members, instance, touched, account, late }),
+            spare: Mutex::default(),
             log: log.map(Mutex::new),
         })
     }
@@ -72,8 +77,8 @@ impl Disk {
         // Read under the lock: the model wants times that never go back.
         let now = self.started.elapsed().as_secs_f64();
         let mut done = now;
-        if let Some(model) = &mut state.model {
-            done = done.max(state.model_since + model.admit(now - state.model_since, io));
+        if let Some(members) = &mut state.members {
+            done = done.max(members.admit(now, io));
         }
         if let Some(instance) = &state.instance {
             done = done.max(instance.lock().expect("nothing panics under the lock").admit(now, io));
@@ -87,18 +92,24 @@ impl Disk {
 
     /// Takes the time of `model` from now on, beginning with its balance; `None` is as fast as the host.
     pub(super) fn set_model(&self, model: Option<&Model>) -> Result<()> {
-        let volume = model.map(Model::volume).transpose()?;
         let mut state = self.state();
-        state.model = volume;
-        state.model_since = self.started.elapsed().as_secs_f64();
+        let now = self.started.elapsed().as_secs_f64();
+        state.members = model.map(|model| Members::new(model, self.stripe, now)).transpose()?;
         Ok(())
     }
 
+    /// The bytes at `offset`, fewer at the end of the device. Give the buffer back with [`Disk::spare`].
     pub(super) fn read(&self, offset: u64, size: u32) -> io::Result<Vec<u8>> {
         let size = u64::from(size).min(self.bytes.saturating_sub(offset));
-        let mut buffer = vec![0; size as usize];
+        let mut buffer = self.spare.lock().expect("nothing panics under the lock").pop().unwrap_or_default();
+        buffer.resize(size as usize, 0);
         self.file.read_exact_at(&mut buffer, offset)?;
         Ok(buffer)
+    }
+
+    /// Takes back a buffer whose bytes have left.
+    pub(super) fn spare(&self, buffer: Vec<u8>) {
+        self.spare.lock().expect("nothing panics under the lock").push(buffer);
     }
 
     pub(super) fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -157,7 +168,7 @@ impl Disk {
         let mut account = state.account.clone();
         account.first_touches = state.touched.as_ref().map_or(0, |touched| touched.fetched);
         let now = self.started.elapsed().as_secs_f64();
-        account.model = state.model.as_ref().map(|model| model.account(now - state.model_since));
+        account.model = state.members.as_ref().map(|members| members.account(now));
         account.late_mean_us = state.late.mean();
         account.late_p99_us = state.late.quantile(0.99);
         account.late_max_us = state.late.max;

@@ -1,0 +1,245 @@
+//! Which volumes to buy: what meets a need, by dollars a month, with the risk beside the speed.
+//!
+//! [`decide`] tries every class of the catalogue in stripes of 1 to 16 volumes, larger volumes where speed
+//! follows size, and steps of what can be bought; what the model says about each is compared with the
+//! [`Need`]. What meets it for ever and what meets it only while credits last are two lists; what cannot be
+//! judged because the catalogue does not know a price or a latency is a third, never a guess.
+//!
+//! The rates are those of a raw stripe (ext4 or XFS with direct I/O and chunks no smaller than a request),
+//! from the formulas of [`Limits`](crate::model::Limits); no cache, no compression.
+
+pub mod args;
+mod candidate;
+mod need;
+mod text;
+
+use std::collections::BTreeMap;
+
+use frostline_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::{Catalogue, Evidence};
+use crate::model::{Instance, VolumeSpec};
+use candidate::{Judge, Judged};
+
+pub use need::{LatencyNeed, Need};
+pub use text::text;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// The work.
+    pub need: Need,
+    /// Data to hold, GiB.
+    pub data_gib: f64,
+    /// Where prices are from.
+    pub region: String,
+    /// Type of the machine, if its cap counts.
+    pub instance: Option<String>,
+    /// Hours a day for which the need holds; absent means always.
+    pub hours_per_day: Option<f64>,
+    /// Most volumes in a stripe.
+    pub count_max: u32,
+}
+
+/// One way to meet the need.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// Each volume.
+    pub volume: VolumeSpec,
+    /// The same as one would type it.
+    pub spec: String,
+    /// Volumes in the stripe.
+    pub count: u32,
+    /// Dollars a month; absent where the catalogue does not know a price that it takes.
+    pub usd_per_month: Option<f64>,
+    /// The weakest evidence among the prices.
+    pub price_evidence: Option<Evidence>,
+    /// MiB/s of the needed pattern that it holds for ever, machine included.
+    pub sustained_mib_per_s: f64,
+    /// MiB/s while every credit lasts, machine included.
+    pub burst_mib_per_s: f64,
+    /// MiB/s for ever without the machine.
+    pub unlimited_mib_per_s: f64,
+    /// Hours for which full credits pay at the needed rate; absent where it is met for ever. The machine's minutes
+    /// count.
+    pub hours_from_full: Option<f64>,
+    /// Hours every day for which the needed rate can be had if nothing is asked in the others; 24 where it is met for ever.
+    pub hours_per_day: f64,
+    /// What the machine does to it; absent without one.
+    pub instance_effect: Option<String>,
+    /// Least yearly odds that the stripe is lost: one volume lost is all of it lost.
+    pub yearly_loss_low: Option<f64>,
+    /// Greatest of them.
+    pub yearly_loss_high: Option<f64>,
+    /// How many times the odds of one volume of the class that is.
+    pub times_one_volume: Option<f64>,
+    /// What it can do over what is needed, less 1, in the regime that meets the need; for IOPS and MiB/s alike,
+    /// since requests have one size.
+    pub headroom_part: f64,
+    /// Waiting at the limits at the needed rate, ms, at the need's percentile (99th without one).
+    pub queue_ms: f64,
+    /// `queue_ms` and the vendor's usual latency; absent where the vendor names none.
+    pub latency_ms: Option<f64>,
+    /// What is not known and keeps it out of the ranking; empty otherwise.
+    pub not_known: Vec<String>,
+}
+
+/// One point of the Pareto front: nothing cheaper holds as much, by more than [`FRONT_STEP`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FrontPoint {
+    /// Dollars a month.
+    pub usd_per_month: f64,
+    /// MiB/s of the needed pattern for ever.
+    pub sustained_mib_per_s: f64,
+    /// MiB/s while credits last.
+    pub burst_mib_per_s: f64,
+    /// Greatest yearly odds that the stripe is lost.
+    pub yearly_loss_high: Option<f64>,
+    /// Which volumes, such as `4 x st1:2TiB`.
+    pub what: String,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// What was asked.
+    pub question: Question,
+    /// Name of the catalogue.
+    pub catalogue: String,
+    /// When it was true.
+    pub catalogue_date: String,
+    /// What meets the need for ever, or for the hours a day that were asked for, cheapest first (within a hundredth, fewest volumes
+    /// first).
+    pub meets: Vec<Choice>,
+    /// What meets it only while credits last, cheapest first.
+    pub while_credits_last: Vec<Choice>,
+    /// What would meet it if a price or a latency that the catalogue does not know is good enough.
+    pub not_known: Vec<Choice>,
+    /// By class that has nothing in the lists: what is the nearest that it comes.
+    pub refused: BTreeMap<String, String>,
+    /// Dollars against MiB/s, cheapest first, whether the need is met or not.
+    pub front: Vec<FrontPoint>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Answers the question from the catalogue.
+///
+/// # Errors
+///
+/// `NotFound` with the nearest name for an unknown region or machine; `Invalid` for data or hours that make no
+/// sense.
+pub fn decide(catalogue: &Catalogue, question: &Question) -> Result<Decision> {
+    check(question)?;
+    let instance =
+        question.instance.as_deref().map(|name| Instance::new(catalogue, name, 1.0)).transpose()?;
+    let judge = Judge { catalogue, question, prices: catalogue.region(&question.region)?, instance };
+    let judged: Vec<Judged> = catalogue.classes.keys().flat_map(|class| judge.class(class)).collect();
+
+    let list = |wanted: fn(&Judged) -> bool| cheapest_each(judged.iter().filter(|judged| wanted(judged)));
+    let mut decision = Decision {
+        question: question.clone(),
+        catalogue: catalogue.name.clone(),
+        catalogue_date: catalogue.date.clone(),
+        meets: list(|judged| judged.is_known() && judged.meets),
+        while_credits_last: list(|judged| judged.is_known() && !judged.meets && judged.meets_for_a_while),
+        not_known: list(|judged| !judged.is_known() && (judged.meets || judged.meets_for_a_while)),
+        refused: BTreeMap::new(),
+        front: front(&judged),
+        notes: notes(catalogue, question),
+    };
+    for class in catalogue.classes.keys() {
+        let lists = [&decision.meets, &decision.while_credits_last, &decision.not_known];
+        if !lists.into_iter().flatten().any(|choice| choice.volume.class == *class) {
+            decision.refused.insert(class.clone(), judge.refusal(class, &judged));
+        }
+    }
+    Ok(decision)
+}
+
+fn check(question: &Question) -> Result<()> {
+    let rules = [
+        (question.data_gib > 0.0 && question.data_gib.is_finite(), "the data is a size above 0"),
+        (
+            question.hours_per_day.is_none_or(|hours| hours > 0.0 && hours <= 24.0),
+            "a day has more than 0 and up to 24 hours",
+        ),
+        ((1..=128).contains(&question.count_max), "a stripe has 1 to 128 volumes"),
+    ];
+    match rules.into_iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(Error::invalid(rule)),
+        None => Ok(()),
+    }
+}
+
+/// The cheapest of each class and count, by dollars; those without a price last.
+fn cheapest_each<'a>(judged: impl Iterator<Item = &'a Judged>) -> Vec<Choice> {
+    let mut best: BTreeMap<(&str, u32), &Choice> = BTreeMap::new();
+    let usd = |choice: &Choice| choice.usd_per_month.unwrap_or(f64::INFINITY);
+    for Judged { choice, .. } in judged {
+        let place = best.entry((&choice.volume.class, choice.count)).or_insert(choice);
+        if usd(choice) < usd(place) {
+            *place = choice;
+        }
+    }
+    let mut choices: Vec<Choice> = best.into_values().cloned().collect();
+    // Whole GiB make prices differ by cents: within a hundredth, fewer volumes are the smaller risk.
+    let hundredths = |choice: &Choice| (usd(choice).ln() * 100.0).round();
+    let rank = |a: &Choice, b: &Choice| hundredths(a).total_cmp(&hundredths(b)).then(a.count.cmp(&b.count));
+    choices.sort_by(|a, b| rank(a, b).then(usd(a).total_cmp(&usd(b))));
+    choices
+}
+
+/// A point of the front holds so many times more than the one before; sizes in whole GiB make smaller steps.
+pub const FRONT_STEP: f64 = 1.02;
+
+fn front(judged: &[Judged]) -> Vec<FrontPoint> {
+    let point = |choice: &Choice| {
+        Some(FrontPoint {
+            usd_per_month: choice.usd_per_month?,
+            sustained_mib_per_s: choice.sustained_mib_per_s,
+            burst_mib_per_s: choice.burst_mib_per_s,
+            yearly_loss_high: choice.yearly_loss_high,
+            what: text::what(choice),
+        })
+    };
+    let mut points: Vec<FrontPoint> = judged.iter().filter_map(|judged| point(&judged.choice)).collect();
+    points.sort_by(|a, b| {
+        a.usd_per_month
+            .total_cmp(&b.usd_per_month)
+            .then(b.sustained_mib_per_s.total_cmp(&a.sustained_mib_per_s))
+    });
+    let mut most = 0.0;
+    points.retain(|point| {
+        let is_more = point.sustained_mib_per_s > most * FRONT_STEP;
+        most = if is_more { point.sustained_mib_per_s } else { most };
+        is_more
+    });
+    points
+}
+
+fn notes(catalogue: &Catalogue, question: &Question) -> Vec<String> {
+    let mut notes = vec![
+        "Rates are the model's for a raw stripe with chunks no smaller than a request; no cache, no compression.".to_owned(),
+        "A stripe is lost when one of its volumes is; a snapshot or another copy is priced nowhere here.".to_owned(),
+    ];
+    notes.extend((!catalogue.note.is_empty()).then(|| catalogue.note.clone()));
+    let assumed = catalogue.classes.iter().filter(|(_, class)| {
+        class.initial_credit_part.as_ref().is_some_and(|constant| constant.evidence == Evidence::Unverified)
+    });
+    let assumed: Vec<&str> = assumed.map(|(name, _)| name.as_str()).collect();
+    if !assumed.is_empty() {
+        notes.push(format!(
+            "Hours from full: that a new volume starts full is not documented for {}.",
+            assumed.join(", ")
+        ));
+    }
+    if question.need.latency.is_some() {
+        notes.push("Where a latency is given it is the vendor's usual one, which names no percentile, and the wait at the limits for requests that come at random (M/D/1).".to_owned());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

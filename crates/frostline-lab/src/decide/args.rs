@@ -1,0 +1,63 @@
+//! `lab decide`: its arguments, and what it prints.
+
+use std::io::Write as _;
+
+use clap::Args;
+use frostline_base::{Error, Result};
+
+use super::{Need, Question, decide, text};
+use crate::catalogue::Catalogue;
+use crate::model::parse_gib;
+
+/// Which volumes meet a need, by dollars a month, with burst hours, machine limits and yearly failure odds.
+#[derive(Args, Clone, Debug)]
+pub struct DecideArgs {
+    /// What is needed, such as 'randread bs=128k p99<=20ms 300MiB/s'
+    #[arg(long)]
+    pub need: String,
+    /// Data to hold, such as 8TiB
+    #[arg(long)]
+    pub data: String,
+    /// Region whose prices count
+    #[arg(long, default_value = "us-east-1")]
+    pub region: String,
+    /// Machine type whose limits count, such as r7g.xlarge
+    #[arg(long)]
+    pub instance: Option<String>,
+    /// Hours a day for which the need holds; always if absent
+    #[arg(long, value_name = "HOURS")]
+    pub hours_per_day: Option<f64>,
+    /// Most volumes in a stripe
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    pub volumes: u32,
+    /// A catalogue that is built in, or a file of your own
+    #[arg(long, value_name = "NAME|FILE")]
+    pub catalogue: Option<String>,
+}
+
+/// Decides and prints to standard output: lines for people, or with `json` one document.
+///
+/// # Errors
+///
+/// As [`decide`]; `Invalid` with the position for a need or a size that cannot be read; `Unavailable` if standard
+/// output is closed.
+pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
+    let catalogue = args.catalogue.as_deref().map_or_else(|| Ok(Catalogue::latest()), Catalogue::named)?;
+    let question = Question {
+        need: args.need.parse::<Need>()?,
+        data_gib: parse_gib(&args.data)
+            .map_err(|what| Error::invalid(format!("--data {}: {what}", args.data)))?,
+        region: args.region.clone(),
+        instance: args.instance.clone(),
+        hours_per_day: args.hours_per_day,
+        count_max: args.volumes,
+    };
+    let decision = decide(&catalogue, &question)?;
+    let printed = match json {
+        true => serde_json::to_string_pretty(&decision)
+            .map_err(|error| Error::internal("a decision cannot be written as JSON").with_source(error))?,
+        false => text(&decision).join("\n"),
+    };
+    writeln!(std::io::stdout().lock(), "{printed}")
+        .map_err(|error| Error::unavailable("standard output cannot be written").with_source(error))
+}

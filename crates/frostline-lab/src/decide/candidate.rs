@@ -1,0 +1,319 @@
+//! What can be bought, and what the model says about each.
+
+use std::collections::BTreeMap;
+
+use super::{Choice, Question};
+use crate::catalogue::{Catalogue, Class, Constant, Evidence, Kind, Price};
+use crate::model::{Currency, Instance, Limits, VolumeSpec};
+
+/// Sizes to try over the least one that holds the data, where speed follows size.
+const SIZES: [f64; 9] = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0];
+const MIB: f64 = 1_048_576.0;
+
+/// Everything that a candidate is judged by.
+pub(super) struct Judge<'a> {
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) question: &'a Question,
+    pub(super) prices: &'a BTreeMap<String, Price>,
+    pub(super) instance: Option<Instance>,
+}
+
+/// A candidate and the verdict.
+pub(super) struct Judged {
+    pub(super) choice: Choice,
+    /// For ever, or for the hours a day that were asked for.
+    pub(super) meets: bool,
+    /// While credits last.
+    pub(super) meets_for_a_while: bool,
+}
+
+impl Judged {
+    pub(super) fn is_known(&self) -> bool {
+        self.choice.not_known.is_empty()
+    }
+}
+
+impl Judge<'_> {
+    /// Every candidate of a class.
+    pub(super) fn class(&self, name: &str) -> Vec<Judged> {
+        let Some(class) = self.catalogue.classes.get(name) else { return Vec::new() };
+        let specs = (1..=self.question.count_max).flat_map(|count| {
+            let specs = self.specs(name, class, count);
+            specs.into_iter().map(move |spec| (count, spec))
+        });
+        specs.filter_map(|(count, spec)| self.judge(class, spec, count)).collect()
+    }
+
+    /// Volumes of the class that hold the data in a stripe of `count`.
+    fn specs(&self, name: &str, class: &Class, count: u32) -> Vec<VolumeSpec> {
+        let least = (self.question.data_gib / f64::from(count)).ceil().max(class.gib_min.value);
+        if class.model == Kind::Provisioned {
+            return self.provisioned(name, class, least, count);
+        }
+        let mut gibs: Vec<f64> = SIZES.iter().map(|times| (least * times).ceil()).collect();
+        gibs.push(class.gib_max.value);
+        gibs.retain(|gib| (least..=class.gib_max.value).contains(gib));
+        gibs.into_iter().map(|gib| VolumeSpec::new(name, gib)).collect()
+    }
+
+    /// What is included, what the need takes exactly, and doublings up to the most.
+    fn provisioned(&self, name: &str, class: &Class, gib: f64, count: u32) -> Vec<VolumeSpec> {
+        let need = &self.question.need;
+        let unit = class.unit_kib.value * 1024.0;
+        let block = if need.random { need.block_bytes as f64 } else { unit };
+        let mib_per_s = need.mib_per_s / f64::from(count);
+        let units = mib_per_s * MIB / block * (block / unit).ceil();
+        let sells_throughput = class.included_mib_per_s.is_some();
+        let ratio = value(&class.mib_per_s_per_iops_max).unwrap_or(f64::INFINITY);
+
+        let least_iops = value(&class.included_iops).or(value(&class.iops_min)).unwrap_or(1.0);
+        let by_size = value(&class.iops_per_gib_max).unwrap_or(f64::INFINITY) * gib;
+        let most_iops = class.iops_max.value.min(by_size.max(least_iops));
+        let exact_iops = units.max(mib_per_s / ratio).ceil();
+        let mut specs = Vec::new();
+        for iops in steps(least_iops, most_iops, exact_iops) {
+            if !sells_throughput {
+                specs.push(VolumeSpec { iops: Some(iops), ..VolumeSpec::new(name, gib) });
+                continue;
+            }
+            let least = value(&class.included_mib_per_s).unwrap_or(1.0);
+            let most = value(&class.mib_per_s_max).unwrap_or(least).min((ratio * iops).max(least));
+            for mib_per_s in steps(least, most, mib_per_s.ceil()) {
+                specs.push(VolumeSpec {
+                    iops: Some(iops),
+                    mib_per_s: Some(mib_per_s),
+                    ..VolumeSpec::new(name, gib)
+                });
+            }
+        }
+        specs
+    }
+
+    fn judge(&self, class: &Class, volume: VolumeSpec, count: u32) -> Option<Judged> {
+        let limits = volume.limits(self.catalogue).ok()?;
+        let need = &self.question.need;
+        let each = |drained| f64::from(count) * self.rate(&limits, drained);
+        let (unlimited, unlimited_burst) = (each(true), each(false));
+        let (base_cap, max_cap) = self.caps();
+        let sustained = unlimited.min(base_cap);
+        let burst = unlimited_burst.min(max_cap);
+
+        let meets_rate = |rate: f64| rate >= need.mib_per_s * (1.0 - 1e-9);
+        let is_sustained = meets_rate(sustained);
+        let (from_full, per_day) = self.hours(&limits, count, sustained, burst);
+        let is_daily = self.question.hours_per_day.is_some_and(|hours| per_day >= hours);
+        let capacity = if is_sustained { sustained } else { burst };
+
+        let queue_ms = match is_sustained {
+            true => self.queue_ms(unlimited, base_cap, count),
+            false => self.queue_ms(unlimited_burst, max_cap, count),
+        };
+        let latency_ms = value(&class.latency_ms_max).map(|usual| usual + queue_ms);
+        let latency = need.latency.map_or(Latency::Met, |bound| match latency_ms {
+            _ if queue_ms > bound.ms => Latency::Missed,
+            Some(latency_ms) if latency_ms > bound.ms => Latency::Missed,
+            Some(_) => Latency::Met,
+            None => Latency::NotKnown,
+        });
+        let price = self.price(class, &volume, count);
+        let mut not_known: Vec<String> = price.as_ref().err().into_iter().cloned().collect();
+        if latency == Latency::NotKnown {
+            not_known.push(format!("the catalogue has no latency for {}: measure it", volume.class));
+        }
+        let (usd_per_month, price_evidence) = price.ok().unzip();
+        let loss = |afr: &Option<Constant>| value(afr).map(|afr| 1.0 - (1.0 - afr).powf(f64::from(count)));
+        let choice = Choice {
+            spec: volume.to_string(),
+            count,
+            usd_per_month,
+            price_evidence,
+            sustained_mib_per_s: sustained,
+            burst_mib_per_s: burst.max(sustained),
+            unlimited_mib_per_s: unlimited,
+            hours_from_full: if is_sustained { None } else { from_full },
+            hours_per_day: per_day,
+            instance_effect: self.instance_effect(unlimited, unlimited_burst),
+            yearly_loss_low: loss(&class.afr_low),
+            yearly_loss_high: loss(&class.afr_high),
+            times_one_volume: loss(&class.afr_high)
+                .zip(value(&class.afr_high))
+                .map(|(stripe, one)| stripe / one),
+            headroom_part: capacity / need.mib_per_s - 1.0,
+            queue_ms,
+            latency_ms,
+            not_known,
+            volume,
+        };
+        let in_time = latency != Latency::Missed;
+        Some(Judged {
+            meets: in_time && (is_sustained || is_daily && meets_rate(burst)),
+            meets_for_a_while: in_time && meets_rate(burst) && from_full.is_some_and(|hours| hours > 0.0),
+            choice,
+        })
+    }
+
+    /// MiB/s of one volume for the needed pattern.
+    fn rate(&self, limits: &Limits, drained: bool) -> f64 {
+        match self.question.need.random {
+            true => limits.random_mib_per_s(self.question.need.block_bytes, drained),
+            false => limits.sequential_mib_per_s(drained),
+        }
+    }
+
+    /// MiB/s that the machine lets through for ever, and at its maximum.
+    fn caps(&self) -> (f64, f64) {
+        let Some(instance) = &self.instance else { return (f64::INFINITY, f64::INFINITY) };
+        let block = self.question.need.block_bytes as f64 / MIB;
+        let base = instance.base_mib_per_s().min(instance.base_iops() * block);
+        (base, instance.max_mib_per_s().min(instance.max_iops() * block))
+    }
+
+    /// Hours at the needed rate from full credits, and hours of every day: credits spent at the needed rate less
+    /// the base for h hours must be back in the other 24 - h, and fit into the bucket. The machine's maximum holds
+    /// for its documented minutes a day and no more.
+    fn hours(&self, limits: &Limits, count: u32, sustained: f64, burst: f64) -> (Option<f64>, f64) {
+        let need = &self.question.need;
+        if need.mib_per_s <= sustained * (1.0 + 1e-9) {
+            return (None, 24.0);
+        }
+        if need.mib_per_s > burst * (1.0 + 1e-9) {
+            return (Some(0.0), 0.0);
+        }
+        let spent = self.credits_per_s(limits, need.mib_per_s / f64::from(count));
+        let mut from_full = f64::INFINITY;
+        let mut per_day: f64 = 24.0;
+        if spent > limits.base && limits.bursts() {
+            from_full = limits.bucket / (spent - limits.base) / 3600.0;
+            per_day = from_full.min(24.0 * limits.base / spent);
+        }
+        let (base_cap, _) = self.caps();
+        if let (true, Some(seconds)) =
+            (need.mib_per_s > base_cap, self.instance.as_ref().and_then(Instance::burst_s))
+        {
+            from_full = from_full.min(seconds / 3600.0);
+            per_day = per_day.min(seconds / 3600.0);
+        }
+        (from_full.is_finite().then_some(from_full), per_day)
+    }
+
+    /// Credits a second that `mib_per_s` of the needed pattern cost one volume.
+    fn credits_per_s(&self, limits: &Limits, mib_per_s: f64) -> f64 {
+        let block =
+            if self.question.need.random { self.question.need.block_bytes } else { limits.unit_bytes };
+        let units = block.div_ceil(limits.unit_bytes) as f64;
+        let credits = match limits.currency {
+            Currency::Mib => units * limits.unit_credits(),
+            Currency::Io => units,
+        };
+        mib_per_s * MIB / block as f64 * credits
+    }
+
+    /// The wait at the limits at the need's percentile, ms, when requests come at random times at the needed rate:
+    /// at one volume of the stripe, then at the machine.
+    fn queue_ms(&self, of_stripe: f64, of_machine: f64, count: u32) -> f64 {
+        let need = &self.question.need;
+        let beyond = 1.0 - need.latency.map_or(0.99, |latency| latency.quantile);
+        let block = need.block_bytes as f64 / MIB;
+        let at_volume = wait_s(block * f64::from(count) / of_stripe, need.mib_per_s / of_stripe, beyond);
+        let at_machine = wait_s(block / of_machine, need.mib_per_s / of_machine, beyond);
+        (at_volume + at_machine) * 1000.0
+    }
+
+    /// Dollars a month and the weakest evidence among the prices, or which price is missing.
+    fn price(&self, class: &Class, volume: &VolumeSpec, count: u32) -> Result<(f64, Evidence), String> {
+        let region = &self.question.region;
+        let missing =
+            |what: &str| format!("the catalogue has no price {what} of {} in {region}", volume.class);
+        let Some(price) = self.prices.get(&volume.class) else { return Err(missing("per GiB")) };
+        let above = |bought: Option<f64>, included: &Option<Constant>| {
+            (bought.unwrap_or(0.0) - value(included).unwrap_or(0.0)).max(0.0)
+        };
+        let parts = [
+            (volume.gib, &price.gib, "per GiB"),
+            (above(volume.iops, &class.included_iops), &price.iops, "per IOPS"),
+            (above(volume.mib_per_s, &class.included_mib_per_s), &price.mib_per_s, "per MiB/s"),
+        ];
+        let (mut usd, mut evidence) = (0.0, Evidence::Documented);
+        for (amount, each, what) in parts.into_iter().filter(|(amount, ..)| *amount > 0.0) {
+            let each = each.as_ref().ok_or_else(|| missing(what))?;
+            usd += amount * each.value;
+            evidence = evidence.max(each.evidence);
+        }
+        Ok((usd * f64::from(count), evidence))
+    }
+
+    fn instance_effect(&self, unlimited: f64, unlimited_burst: f64) -> Option<String> {
+        let instance = self.instance.as_ref()?;
+        let (base, max) = self.caps();
+        let name = instance.name();
+        Some(match instance.burst_s() {
+            _ if unlimited_burst <= base => format!("{name} does not hold it back"),
+            Some(seconds) if unlimited <= base => {
+                format!("{name} cuts the burst to {base:.0} MiB/s after {:.0} minutes a day", seconds / 60.0)
+            }
+            Some(seconds) => format!(
+                "{name} cuts {unlimited:.0} MiB/s to {base:.0} ({:.0} for {:.0} minutes a day)",
+                unlimited_burst.min(max),
+                seconds / 60.0
+            ),
+            None if unlimited <= base => format!("{name} cuts the burst to {base:.0} MiB/s"),
+            None => format!("{name} cuts {unlimited:.0} MiB/s to {base:.0}"),
+        })
+    }
+
+    /// Why a class has nothing in the lists.
+    pub(super) fn refusal(&self, name: &str, judged: &[Judged]) -> String {
+        let need = &self.question.need;
+        let of_class = || judged.iter().filter(|judged| judged.choice.volume.class == name);
+        let Some(best) =
+            of_class().max_by(|a, b| a.choice.burst_mib_per_s.total_cmp(&b.choice.burst_mib_per_s))
+        else {
+            let most = self.catalogue.classes.get(name).map_or(0.0, |class| class.gib_max.value);
+            let count = self.question.count_max;
+            return format!("no {count} volumes of at most {most} GiB hold the data");
+        };
+        let choice = &best.choice;
+        if choice.burst_mib_per_s < need.mib_per_s * (1.0 - 1e-9) {
+            return format!(
+                "at most {:.0} MiB/s of this pattern, {:.0} for ever ({} x {})",
+                choice.burst_mib_per_s, choice.sustained_mib_per_s, choice.count, choice.spec
+            );
+        }
+        let fast = of_class().map(|judged| &judged.choice).filter(|choice| choice.headroom_part >= -1e-9);
+        let latency = |choice: &Choice| choice.latency_ms.unwrap_or(choice.queue_ms);
+        let least = fast.map(latency).fold(f64::INFINITY, f64::min);
+        format!("fast enough, but its latency is at least {least:.1} ms")
+    }
+}
+
+/// The wait that a part `beyond` of the requests exceeds at a server with constant service time s and use u
+/// (M/D/1): a part u of them waits, those on average s / (2 (1 - u)); the tail is taken as exponential, the
+/// heavy-traffic form. At full use the wait has no bound; a service time stands for it where the load is not random.
+fn wait_s(service_s: f64, used: f64, beyond: f64) -> f64 {
+    if used >= 1.0 - 1e-9 {
+        return service_s;
+    }
+    service_s / (2.0 * (1.0 - used)) * (used / beyond).ln().max(0.0)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Latency {
+    Met,
+    Missed,
+    NotKnown,
+}
+
+fn value(constant: &Option<Constant>) -> Option<f64> {
+    constant.as_ref().map(|constant| constant.value)
+}
+
+/// From `least` by doubling to `most`, and `exact` if it lies between.
+fn steps(least: f64, most: f64, exact: f64) -> Vec<f64> {
+    let mut steps: Vec<f64> =
+        std::iter::successors(Some(least), |step| Some(step * 2.0)).take_while(|step| *step < most).collect();
+    steps.push(most);
+    if exact > least && exact < most {
+        steps.push(exact);
+    }
+    steps
+}

@@ -1,0 +1,229 @@
+//! What is needed, in one line.
+
+use std::fmt;
+use std::str::FromStr;
+
+use frostline_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::suggestion;
+
+/// A need such as `randread bs=128k p99<=20ms 300MiB/s`, in any order:
+///
+/// | word | meaning |
+/// |---|---|
+/// | `read` `write` `rw` `randread` `randwrite` `randrw` | pattern, as in fio; one of them |
+/// | `bs=128k` | size of a request (k, m; powers of 1,024); 128k if absent |
+/// | `mix=75` | reads in a hundred, for `rw` and `randrw`; 50 if absent |
+/// | `300MiB/s`, `2400iops` | the rate; at least one of them |
+/// | `p50<=5ms` `p99<=20ms` `p999<=50ms` | latency; at most one of them |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Need {
+    /// Whether places are random.
+    pub random: bool,
+    /// Reads in a hundred requests.
+    pub read_percent: f64,
+    /// Size of a request.
+    pub block_bytes: u64,
+    /// The rate.
+    pub mib_per_s: f64,
+    /// Most latency.
+    pub latency: Option<LatencyNeed>,
+}
+
+/// A bound on a percentile of the latency.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyNeed {
+    /// The part of the requests that must be no slower, such as 0.99.
+    pub quantile: f64,
+    /// The bound.
+    pub ms: f64,
+}
+
+const PATTERNS: [(&str, bool, Option<f64>); 6] = [
+    ("read", false, Some(100.0)),
+    ("write", false, Some(0.0)),
+    ("rw", false, None),
+    ("randread", true, Some(100.0)),
+    ("randwrite", true, Some(0.0)),
+    ("randrw", true, None),
+];
+const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)];
+const KEYS: [&str; 2] = ["bs", "mix"];
+
+/// What has been read so far.
+#[derive(Default)]
+struct Words {
+    pattern: Option<(bool, Option<f64>)>,
+    block_bytes: Option<u64>,
+    mix: Option<f64>,
+    mib_per_s: Option<f64>,
+    iops: Option<f64>,
+    latency: Option<LatencyNeed>,
+}
+
+impl FromStr for Need {
+    type Err = Error;
+
+    /// Reads the words above.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` with the position (counted from 1) and the nearest known word.
+    fn from_str(text: &str) -> Result<Need> {
+        let mut words = Words::default();
+        for (at, word) in positions(text) {
+            words.take(word).map_err(|(within, what)| {
+                Error::invalid(format!("the need `{text}`, position {}: {what}", at + within + 1))
+            })?;
+        }
+        words.finish().map_err(|what| Error::invalid(format!("the need `{text}`: {what}")))
+    }
+}
+
+/// Words with the byte at which each begins.
+fn positions(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.split_whitespace().map(|word| (word.as_ptr() as usize - text.as_ptr() as usize, word))
+}
+
+impl Words {
+    fn take(&mut self, word: &str) -> Result<(), (usize, String)> {
+        if let Some((name, bound)) = word.split_once("<=") {
+            return self.take_latency(name, bound);
+        }
+        if let Some((key, value)) = word.split_once('=') {
+            return self.take_setting(key, value);
+        }
+        if word.starts_with(|c: char| c.is_ascii_digit()) {
+            return self.take_rate(word);
+        }
+        let Some((_, random, reads)) = PATTERNS.iter().find(|(name, ..)| *name == word) else {
+            let known =
+                PATTERNS.iter().map(|(name, ..)| *name).chain(["bs=128k", "mix=75", "p99<=20ms", "300MiB/s"]);
+            return Err((0, format!("no word `{word}`{}", suggestion(word, known))));
+        };
+        once(&mut self.pattern, (*random, *reads), "pattern")
+    }
+
+    fn take_latency(&mut self, name: &str, bound: &str) -> Result<(), (usize, String)> {
+        let Some((_, quantile)) = QUANTILES.iter().find(|(known, _)| *known == name) else {
+            return Err((
+                0,
+                format!("no percentile `{name}`{}", suggestion(name, QUANTILES.map(|(known, _)| known))),
+            ));
+        };
+        let bound_at = name.len() + 2;
+        let (number, unit_at, unit) = number_and_unit(bound).map_err(|what| (bound_at, what))?;
+        let ms = match unit {
+            "us" => number / 1000.0,
+            "ms" => number,
+            "s" => number * 1000.0,
+            _ => {
+                return Err((
+                    bound_at + unit_at,
+                    format!("no unit `{unit}`{}", suggestion(unit, ["ms", "us", "s"])),
+                ));
+            }
+        };
+        once(&mut self.latency, LatencyNeed { quantile: *quantile, ms }, "latency")
+    }
+
+    fn take_setting(&mut self, key: &str, value: &str) -> Result<(), (usize, String)> {
+        let value_at = key.len() + 1;
+        let in_value = |(at, what): (usize, String)| (value_at + at, what);
+        match key {
+            "bs" => once(&mut self.block_bytes, block_bytes(value).map_err(in_value)?, "bs"),
+            "mix" => match value.trim_end_matches('%').parse::<f64>() {
+                Ok(mix) if (0.0..=100.0).contains(&mix) => once(&mut self.mix, mix, "mix"),
+                _ => Err((value_at, format!("`mix` is the reads in a hundred, 0 to 100, not `{value}`"))),
+            },
+            _ => Err((0, format!("no setting `{key}`{}", suggestion(key, KEYS)))),
+        }
+    }
+
+    fn take_rate(&mut self, word: &str) -> Result<(), (usize, String)> {
+        let (number, unit_at, unit) = number_and_unit(word).map_err(|what| (0, what))?;
+        match unit.to_ascii_lowercase().as_str() {
+            "mib/s" => once(&mut self.mib_per_s, number, "MiB/s"),
+            "gib/s" => once(&mut self.mib_per_s, number * 1024.0, "MiB/s"),
+            "mb/s" => once(&mut self.mib_per_s, number * 1e6 / 1_048_576.0, "MiB/s"),
+            "iops" => once(&mut self.iops, number, "iops"),
+            _ => Err((
+                unit_at,
+                format!("no unit `{unit}`{}", suggestion(unit, ["MiB/s", "GiB/s", "MB/s", "iops"])),
+            )),
+        }
+    }
+
+    fn finish(self) -> Result<Need, String> {
+        let known = PATTERNS.map(|(name, ..)| name).join(", ");
+        let (random, reads) = self.pattern.ok_or_else(|| format!("it needs a pattern: {known}"))?;
+        if reads.is_some() && self.mix.is_some() {
+            return Err("`mix` goes with rw and randrw".to_owned());
+        }
+        let block_bytes = self.block_bytes.unwrap_or(128 * 1024);
+        let by_iops = self.iops.map(|iops| iops * block_bytes as f64 / 1_048_576.0);
+        let mib_per_s = match (self.mib_per_s, by_iops) {
+            (None, None) => return Err("it needs a rate, such as 300MiB/s or 2400iops".to_owned()),
+            (rate, by_iops) => rate.unwrap_or(0.0).max(by_iops.unwrap_or(0.0)),
+        };
+        let read_percent = reads.or(self.mix).unwrap_or(50.0);
+        Ok(Need { random, read_percent, block_bytes, mib_per_s, latency: self.latency })
+    }
+}
+
+fn once<T>(place: &mut Option<T>, value: T, what: &str) -> Result<(), (usize, String)> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err((0, format!("a second {what}; one is enough"))),
+    }
+}
+
+/// A number above 0, where its unit begins, and the unit.
+fn number_and_unit(text: &str) -> Result<(f64, usize, &str), String> {
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    match text[..at].parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok((number, at, &text[at..])),
+        _ => Err(format!("`{text}` should begin with a number above 0")),
+    }
+}
+
+/// `128k`, `1m`, `4096`, at most 64 MiB.
+fn block_bytes(text: &str) -> Result<u64, (usize, String)> {
+    let (number, at, unit) = number_and_unit(text).map_err(|what| (0, what))?;
+    let each = match unit.to_ascii_lowercase().trim_end_matches("ib") {
+        "" | "b" => 1.0,
+        "k" => 1024.0,
+        "m" => 1_048_576.0,
+        _ => return Err((at, format!("no unit `{unit}`{}", suggestion(unit, ["k", "m"])))),
+    };
+    let bytes = number * each;
+    match (1.0..=67_108_864.0).contains(&bytes) && bytes.fract() == 0.0 {
+        true => Ok(bytes as u64),
+        false => Err((0, format!("a request has 1 byte to 64 MiB, not `{text}`"))),
+    }
+}
+
+impl Need {
+    /// The rate in requests a second.
+    pub fn iops(&self) -> f64 {
+        self.mib_per_s * 1_048_576.0 / self.block_bytes as f64
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pattern = PATTERNS.iter().find(|(_, random, reads)| {
+            *random == self.random && reads.is_none_or(|reads| reads == self.read_percent)
+        });
+        write!(f, "{} bs={}k", pattern.map_or("rw", |(name, ..)| name), self.block_bytes as f64 / 1024.0)?;
+        if ![0.0, 100.0].contains(&self.read_percent) {
+            write!(f, " mix={}", self.read_percent)?;
+        }
+        if let Some(latency) = self.latency {
+            let name = QUANTILES.iter().find(|(_, quantile)| *quantile == latency.quantile);
+            write!(f, " {}<={}ms", name.map_or("p99", |(name, _)| name), latency.ms)?;
+        }
+        write!(f, " {}MiB/s", self.mib_per_s)
+    }
+}

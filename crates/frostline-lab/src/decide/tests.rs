@@ -1,0 +1,247 @@
+use super::*;
+
+fn need(text: &str) -> Need {
+    text.parse().unwrap()
+}
+
+fn question(text: &str) -> Question {
+    Question {
+        need: need(text),
+        data_gib: 8192.0,
+        region: "ap-northeast-2".to_owned(),
+        instance: None,
+        hours_per_day: None,
+        count_max: 16,
+    }
+}
+
+fn decided(question: &Question) -> Decision {
+    decide(&Catalogue::built_in("ebs-2023").unwrap(), question).unwrap()
+}
+
+fn of<'a>(choices: &'a [Choice], class: &str, count: u32) -> &'a Choice {
+    choices.iter().find(|choice| choice.volume.class == class && choice.count == count).unwrap()
+}
+
+#[test]
+fn a_need_is_read() {
+    let read = need("randread bs=128k p99<=20ms 300MiB/s");
+    assert_eq!(
+        (read.random, read.read_percent, read.block_bytes, read.mib_per_s),
+        (true, 100.0, 131_072, 300.0)
+    );
+    assert_eq!(read.latency, Some(LatencyNeed { quantile: 0.99, ms: 20.0 }));
+    assert_eq!(read.iops(), 2400.0);
+    assert_eq!(need("1000iops randrw mix=75 bs=4k p999<=500us").latency.unwrap().ms, 0.5);
+    assert_eq!(need("write bs=1m 1GiB/s").mib_per_s, 1024.0);
+    for text in ["randread bs=128k p99<=20ms 300MiB/s", "rw bs=4k mix=75 10MiB/s", "write bs=1024k 5MiB/s"] {
+        assert_eq!(need(text).to_string(), text);
+    }
+}
+
+#[test]
+fn a_mistyped_need_names_the_position_and_the_nearest_word() {
+    let error = |text: &str| text.parse::<Need>().unwrap_err().to_string();
+    assert_eq!(
+        error("randraed bs=128k 300MiB/s"),
+        "the need `randraed bs=128k 300MiB/s`, position 1: no word `randraed`; did you mean `randread`?"
+    );
+    assert!(error("randread bz=128k 300MiB/s").contains("position 10: no setting `bz`; did you mean `bs`?"));
+    assert!(error("randread  bs=128q 300MiB/s").contains("position 17: no unit `q`"));
+    assert!(
+        error("randread p98<=20ms 300MiB/s")
+            .contains("position 10: no percentile `p98`; did you mean `p99`?")
+    );
+    assert!(error("randread p99<=20mz 300MiB/s").contains("position 17: no unit `mz`; did you mean `ms`?"));
+    assert!(error("randread 300Mib").contains("position 13: no unit `Mib`"));
+    assert!(error("randread randread 1iops").contains("position 10: a second pattern"));
+    assert!(error("randread bs=0 1iops").contains("position 13"));
+    assert!(error("randread").contains("needs a rate"));
+    assert!(error("300MiB/s").contains("needs a pattern"));
+    assert!(error("randread mix=5 1iops").contains("goes with rw and randrw"));
+    assert!(error("").contains("needs a pattern"));
+}
+
+#[test]
+fn the_prices_of_the_study() {
+    // The study's monthly prices of 8 TB, to the cent.
+    let decision = decided(&question("read bs=1m 1MiB/s"));
+    let usd = |class: &str| of(&decision.meets, class, 1).usd_per_month.unwrap();
+    assert!((usd("gp2") - 933.89).abs() < 0.01, "{}", usd("gp2"));
+    assert!((usd("st1") - 417.79).abs() < 0.01);
+    assert!((usd("sc1") - 142.54).abs() < 0.01);
+    let maxed = decided(&question("randread bs=4k 16000iops"));
+    let gp3 = of(&maxed.meets, "gp3", 1);
+    assert!((gp3.usd_per_month.unwrap() - (747.11 + 13_000.0 * 0.0057)).abs() < 0.01, "{gp3:?}");
+    let both = decided(&question("randread bs=64k 1000MiB/s"));
+    assert!((of(&both.meets, "gp3", 1).usd_per_month.unwrap() - 861.11).abs() < 0.01);
+}
+
+#[test]
+fn only_while_credits_last() {
+    let decision = decided(&question("randread bs=128k 200MiB/s"));
+    let st1 = of(&decision.while_credits_last, "st1", 4);
+    assert_eq!(st1.spec, "st1:2TiB");
+    assert_eq!((st1.sustained_mib_per_s, st1.burst_mib_per_s), (40.0, 250.0));
+    // 400 of 500 credits a second on each: 2^21 / 320 s; and a day brings 24 h x 80.
+    assert!((st1.hours_from_full.unwrap() - 2_097_152.0 / 320.0 / 3600.0).abs() < 1e-9);
+    assert!((st1.hours_per_day - 2_097_152.0 / 320.0 / 3600.0).abs() < 1e-9);
+    let usd: Vec<f64> =
+        decision.while_credits_last.iter().filter_map(|choice| choice.usd_per_month).collect();
+    assert!(usd.len() > 3 && usd.windows(2).all(|pair| pair[0] < pair[1] * 1.011), "{usd:?}");
+    // It is enough for an hour a day.
+    let daily = decided(&Question { hours_per_day: Some(1.0), ..question("randread bs=128k 200MiB/s") });
+    assert_eq!(of(&daily.meets, "st1", 4).spec, "st1:2TiB");
+    assert!(!decision.meets.iter().any(|choice| choice.spec == "st1:2TiB"));
+}
+
+#[test]
+fn hours_of_every_day_are_those_that_come_back() {
+    // 1 x 8 TiB: 500 credits a second for h hours, 320 back in every one: at most 24 x 320 / 500.
+    let decision = decided(&question("randread bs=128k 62.5MiB/s"));
+    let st1 = of(&decision.while_credits_last, "st1", 1);
+    assert!((st1.hours_from_full.unwrap() - 12.945).abs() < 0.01);
+    assert!((st1.hours_per_day - 12.945).abs() < 0.01, "the bucket is the smaller: {st1:?}");
+    let sc1 = decided(&question("randread bs=128k 31.25MiB/s"));
+    let sc1 = of(&sc1.while_credits_last, "sc1", 1);
+    assert!((sc1.hours_per_day - 24.0 * 96.0 / 250.0).abs() < 0.01, "the refill is the smaller: {sc1:?}");
+}
+
+#[test]
+fn what_is_not_known_is_not_ranked() {
+    let decision = decided(&question("randread bs=128k p99<=20ms 30MiB/s"));
+    assert!(decision.meets.iter().all(|choice| ["gp2", "gp3"].contains(&choice.volume.class.as_str())));
+    let st1 = of(&decision.not_known, "st1", 1);
+    assert!(st1.not_known[0].contains("no latency for st1"), "{st1:?}");
+    let io2 = of(&decision.not_known, "io2", 1);
+    assert_eq!(io2.usd_per_month, None);
+    assert!(io2.not_known[0].contains("no price per GiB of io2 in ap-northeast-2"));
+    let elsewhere =
+        decided(&Question { region: "us-east-1".to_owned(), ..question("randread bs=128k 30MiB/s") });
+    assert!(
+        of(&elsewhere.not_known, "io2", 1).not_known[0].contains("no price per IOPS of io2 in us-east-1")
+    );
+}
+
+#[test]
+fn a_latency_that_cannot_be_is_refused() {
+    let decision = decided(&question("randread bs=128k p99<=5ms 300MiB/s"));
+    assert!(decision.refused["gp3"].contains("latency is at least 10"), "{:?}", decision.refused);
+    // At 31 of 31.25 MiB/s one volume of sc1 has a queue that no disk could make up for.
+    let decision = decided(&question("randread bs=128k p99<=20ms 31MiB/s"));
+    assert!(
+        !decision
+            .not_known
+            .iter()
+            .any(|choice| choice.volume.class == "sc1" && choice.count == 1 && choice.volume.gib == 8192.0)
+    );
+}
+
+#[test]
+fn a_machine_takes_its_part() {
+    let on = |instance: &str| {
+        decided(&Question { instance: Some(instance.to_owned()), ..question("read bs=1m 300MiB/s") })
+    };
+    let large = on("r7g.8xlarge");
+    assert_eq!(
+        of(&large.meets, "st1", 1).instance_effect.as_deref(),
+        Some("r7g.8xlarge does not hold it back")
+    );
+    let small = on("r7g.xlarge");
+    assert!(small.meets.is_empty(), "149 MiB/s for ever");
+    let st1 = of(&small.while_credits_last, "st1", 1);
+    assert!((st1.sustained_mib_per_s - 149.01).abs() < 0.01);
+    assert_eq!((st1.hours_from_full, st1.hours_per_day), (Some(0.5), 0.5));
+    assert!(st1.instance_effect.as_ref().unwrap().contains("cuts 320 MiB/s to 149"), "{st1:?}");
+}
+
+#[test]
+fn a_stripe_is_a_risk() {
+    let decision = decided(&question("read bs=1m 100MiB/s"));
+    let four = of(&decision.meets, "st1", 4);
+    assert!((four.yearly_loss_low.unwrap() - 0.003_994).abs() < 1e-6);
+    assert!((four.yearly_loss_high.unwrap() - 0.007_976).abs() < 1e-6);
+    assert!((four.times_one_volume.unwrap() - 3.988).abs() < 1e-3);
+    // At one price fewer volumes come first.
+    let st1: Vec<&Choice> = decision.meets.iter().filter(|choice| choice.volume.class == "st1").collect();
+    assert_eq!(st1[0].count, 1);
+}
+
+#[test]
+fn the_front_only_rises() {
+    let decision = decided(&question("randread bs=128k 300MiB/s"));
+    assert!(decision.front.len() > 3);
+    for pair in decision.front.windows(2) {
+        assert!(pair[0].usd_per_month < pair[1].usd_per_month, "{pair:?}");
+        assert!(pair[0].sustained_mib_per_s < pair[1].sustained_mib_per_s, "{pair:?}");
+    }
+    assert!(decision.front[0].what.contains("sc1"), "{:?}", decision.front[0]);
+}
+
+#[test]
+fn every_class_is_answered_for() {
+    for text in ["randread bs=128k p99<=20ms 300MiB/s", "write bs=1m 5000MiB/s", "randrw bs=16k 90000iops"] {
+        let decision = decided(&question(text));
+        for class in ["gp2", "gp3", "io2", "sc1", "st1"] {
+            let lists = [&decision.meets, &decision.while_credits_last, &decision.not_known];
+            let listed = lists.into_iter().flatten().any(|choice| choice.volume.class == class);
+            assert!(listed != decision.refused.contains_key(class), "{class} for {text}");
+        }
+        let lines = super::text(&decision);
+        assert!(
+            lines.len() > 5 && lines.iter().all(|line| !line.contains("NaN") && !line.contains("inf")),
+            "{lines:#?}"
+        );
+        let json = serde_json::to_value(&decision).unwrap();
+        assert_eq!(serde_json::from_value::<Decision>(json).unwrap().meets.len(), decision.meets.len());
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let refused = |question: Question| decide(&Catalogue::latest(), &question).unwrap_err().to_string();
+    let good = || question("read 1MiB/s");
+    assert!(refused(Question { data_gib: 0.0, ..good() }).contains("above 0"));
+    assert!(refused(Question { hours_per_day: Some(25.0), ..good() }).contains("24 hours"));
+    assert!(refused(Question { count_max: 0, ..good() }).contains("1 to 128"));
+    assert!(
+        refused(Question { region: "ap-northeast-3".to_owned(), ..good() })
+            .contains("did you mean `ap-northeast-2`?")
+    );
+    assert!(refused(Question { instance: Some("r7g.xlage".to_owned()), ..good() }).contains("did you mean"));
+}
+
+#[test]
+fn waiting_grows_with_use_and_at_the_machine_once() {
+    let queue = |count: u32, instance: Option<&str>| {
+        let question =
+            Question { instance: instance.map(str::to_owned), ..question("randread bs=128k 120MiB/s") };
+        of(&decided(&question).meets, "gp3", count).queue_ms
+    };
+    assert!(queue(1, None) > 3.0 * queue(2, None), "96 % against 48 % of use");
+    // The machine is one queue however many volumes there are behind it.
+    let at_machine = |count: u32| queue(count, Some("r7g.xlarge")) - queue(count, None);
+    assert!(at_machine(4) > 0.0 && (at_machine(4) - at_machine(16)).abs() < 1e-9);
+}
+
+#[derive(clap::Parser)]
+struct Shell {
+    #[command(flatten)]
+    args: args::DecideArgs,
+}
+
+#[test]
+fn arguments_are_checked_with_their_place() {
+    let run = |need: &str, data: &str, catalogue: &str| {
+        let words = ["lab", "--need", need, "--data", data, "--catalogue", catalogue];
+        let shell = <Shell as clap::Parser>::try_parse_from(words).unwrap();
+        args::run(&shell.args, true).unwrap_err().to_string()
+    };
+    assert!(
+        run("randread bs=4k 1000iops", "8TB", "ebs-2023")
+            .contains("--data 8TB: no unit `TB`; did you mean `TiB`?")
+    );
+    assert!(run("ranread bs=4k 1000iops", "8TiB", "ebs-2023").contains("did you mean `randread`?"));
+    assert!(run("read 1MiB/s", "8TiB", "ebs-2022").contains("did you mean `ebs-2023`?"));
+    assert!(run("read 1MiB/s", "8TiB", "./none.toml").contains("none.toml cannot be read"));
+}

@@ -1,0 +1,101 @@
+//! The answer for people.
+
+use std::collections::BTreeMap;
+
+use super::{Choice, Decision};
+
+/// Choices of each class that a list prints; the JSON has all.
+const SHOWN: usize = 3;
+
+/// The decision as lines.
+pub fn text(decision: &Decision) -> Vec<String> {
+    let question = &decision.question;
+    let on = question.instance.as_ref().map_or_else(String::new, |instance| format!(" on {instance}"));
+    let hours = question.hours_per_day.map_or_else(String::new, |hours| format!(", {hours} h a day"));
+    let mut lines = vec![format!(
+        "{} over {} GiB in {}{on}{hours} (catalogue {}, {})",
+        question.need, question.data_gib, question.region, decision.catalogue, decision.catalogue_date
+    )];
+    list(&mut lines, "Meets it", &decision.meets);
+    list(&mut lines, "Only while credits last", &decision.while_credits_last);
+    list(&mut lines, "Would meet it, but something is not known", &decision.not_known);
+    if decision.meets.is_empty() && decision.while_credits_last.is_empty() {
+        lines.push("Nothing that the catalogue knows enough about meets it.".to_owned());
+    }
+    if !decision.refused.is_empty() {
+        lines.push(String::new());
+        lines.push("Does not meet it:".to_owned());
+        lines.extend(decision.refused.iter().map(|(class, why)| format!("  {class}: {why}")));
+    }
+    lines.push(String::new());
+    lines.push("Dollars against MiB/s for ever, whether it meets the need or not:".to_owned());
+    for point in &decision.front {
+        let (usd, mib_per_s) = (point.usd_per_month, point.sustained_mib_per_s);
+        lines.push(format!(
+            "  ${usd:>10.2}  {mib_per_s:>7.1} MiB/s ({:.1} burst)  {}",
+            point.burst_mib_per_s, point.what
+        ));
+    }
+    lines.push(String::new());
+    lines.extend(decision.notes.iter().cloned());
+    lines
+}
+
+/// `4 x st1:2TiB`.
+pub(super) fn what(choice: &Choice) -> String {
+    format!("{} x {}", choice.count, choice.spec)
+}
+
+fn list(lines: &mut Vec<String>, title: &str, choices: &[Choice]) {
+    if choices.is_empty() {
+        return;
+    }
+    lines.push(String::new());
+    lines.push(format!("{title}:"));
+    let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
+    for choice in choices {
+        let so_far = shown.entry(&choice.volume.class).or_default();
+        *so_far += 1;
+        if *so_far <= SHOWN {
+            lines.push(line(choice));
+        }
+    }
+    let more: Vec<String> = shown
+        .into_iter()
+        .filter(|(_, count)| *count > SHOWN)
+        .map(|(class, count)| format!("{} of {class}", count - SHOWN))
+        .collect();
+    if !more.is_empty() {
+        lines.push(format!("  and in other counts: {}", more.join(", ")));
+    }
+}
+
+fn line(choice: &Choice) -> String {
+    let usd = choice.usd_per_month.map_or_else(|| "price not known".to_owned(), |usd| format!("${usd:.2}"));
+    let evidence =
+        choice.price_evidence.map_or_else(String::new, |evidence| format!(" ({evidence:?})").to_lowercase());
+    let mut parts =
+        vec![format!("{usd}{evidence}"), format!("{:.0} MiB/s for ever", choice.sustained_mib_per_s)];
+    if choice.burst_mib_per_s > choice.sustained_mib_per_s * 1.001 {
+        parts.push(format!("{:.0} in a burst", choice.burst_mib_per_s));
+    }
+    if let Some(hours) = choice.hours_from_full {
+        parts.push(format!("{hours:.1} h from full, {:.1} h a day", choice.hours_per_day));
+    }
+    parts.push(format!("{:+.0} % headroom", choice.headroom_part * 100.0));
+    if let Some(latency_ms) = choice.latency_ms {
+        parts.push(format!("latency {latency_ms:.1} ms"));
+    }
+    if let (Some(low), Some(high), Some(times)) =
+        (choice.yearly_loss_low, choice.yearly_loss_high, choice.times_one_volume)
+    {
+        parts.push(format!("lost in a year {}-{} ({times:.1} x one volume)", percent(low), percent(high)));
+    }
+    parts.extend(choice.instance_effect.clone());
+    parts.extend(choice.not_known.iter().cloned());
+    format!("  {}: {}", what(choice), parts.join("; "))
+}
+
+fn percent(part: f64) -> String {
+    if part >= 0.001 { format!("{:.1} %", part * 100.0) } else { format!("{:.3} %", part * 100.0) }
+}
