@@ -18,6 +18,7 @@ pub mod host;
 pub mod model;
 mod names;
 pub mod record;
+pub mod report;
 pub mod run;
 pub mod simulate;
 pub mod stats;

@@ -1,0 +1,162 @@
+//! The Markdown of a run, for an issue, a pull request or a page of documentation.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::page::expected;
+use super::text::{bytes, escape_markdown as escape, how, mode, number, p_value, percent, ratio, round};
+use crate::record::{Cell, Comparison, Mode, Run};
+
+/// The run in GitHub's Markdown: question, warnings, answer, every cell, provenance.
+pub fn markdown(run: &Run) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write_run(&mut text, run);
+    text
+}
+
+fn write_run(text: &mut String, run: &Run) -> std::fmt::Result {
+    writeln!(text, "# {}\n", escape(&run.title))?;
+    writeln!(
+        text,
+        "Study {}, {}, begun {}, seed {}: {} cells.\n",
+        escape(&run.study),
+        mode(run.mode).0,
+        escape(&run.started),
+        run.seed,
+        run.cells.len()
+    )?;
+    write_warnings(text, run)?;
+    write_comparisons(text, run)?;
+    write_cells(text, run)?;
+    if !run.notes.is_empty() {
+        writeln!(text, "\n## Notes\n")?;
+        for note in &run.notes {
+            writeln!(text, "- {}", escape(note))?;
+        }
+    }
+    write_provenance(text, run)
+}
+
+fn write_warnings(text: &mut String, run: &Run) -> std::fmt::Result {
+    if run.mode == Mode::Simulate {
+        writeln!(text, "> **Nothing was measured**: every figure is the model's.\n")?;
+    }
+    if !run.complete {
+        writeln!(text, "> **The run is not complete.**\n")?;
+    }
+    let voided: u64 = run.cells.iter().map(|cell| u64::from(cell.voided)).sum();
+    if voided > 0 {
+        writeln!(text, "> **{voided} samples were voided** by gates; they are in no figure.\n")?;
+    }
+    if run.time_scale != 1.0 {
+        writeln!(text, "> Burst buckets were {} times smaller than real ones.\n", round(run.time_scale))?;
+    }
+    Ok(())
+}
+
+fn write_comparisons(text: &mut String, run: &Run) -> std::fmt::Result {
+    if run.comparisons.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        text,
+        "## The answer\n\n| comparison | ratio | 95 % | pairs | expected | model | published | verdict |"
+    )?;
+    writeln!(text, "|---|--:|--:|--:|--:|--:|--:|---|")?;
+    let dash = |value: Option<f64>| value.map_or("–".to_owned(), ratio);
+    for comparison in &run.comparisons {
+        let measured = comparison.pairs > 0;
+        writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            escape(&comparison.name),
+            if measured { ratio(comparison.ratio) } else { "–".to_owned() },
+            if measured {
+                format!("{} – {}", ratio(comparison.low), ratio(comparison.high))
+            } else {
+                "–".to_owned()
+            },
+            comparison.pairs,
+            comparison.expected.map_or("–".to_owned(), expected),
+            dash(comparison.modelled),
+            dash(comparison.published),
+            verdict(comparison)
+        )?;
+    }
+    writeln!(text)
+}
+
+fn verdict(comparison: &Comparison) -> String {
+    let mut words = Vec::new();
+    match comparison.met {
+        _ if comparison.null_control => words.push("null control".to_owned()),
+        Some(true) => words.push("as expected".to_owned()),
+        Some(false) => words.push("**not as expected**".to_owned()),
+        None => {}
+    }
+    if let Some(p) = comparison.p_holm.filter(|p| p.is_finite()) {
+        words.push(p_value(p).replace('<', "&lt;"));
+    }
+    if comparison.pairs > 0 && comparison.smallest_difference.is_finite() {
+        words.push(format!("could see {}", percent(comparison.smallest_difference)));
+    }
+    words.join(", ")
+}
+
+fn write_cells(text: &mut String, run: &Run) -> std::fmt::Result {
+    writeln!(
+        text,
+        "## Every cell\n\n| cell | metric | how | median | 95 % | n | model | published | voided |"
+    )?;
+    writeln!(text, "|---|---|---|--:|--:|--:|--:|--:|--:|")?;
+    run.cells.iter().try_for_each(|cell| write_cell(text, cell))
+}
+
+fn write_cell(text: &mut String, cell: &Cell) -> std::fmt::Result {
+    let metrics: BTreeSet<&String> =
+        cell.measured.keys().chain(cell.modelled.keys()).chain(cell.published.keys()).collect();
+    let (id, way) = (escape(&cell.id), how(cell.how).0);
+    if metrics.is_empty() {
+        return writeln!(text, "| {id} | – | {way} | – | – | 0 | – | – | {} |", cell.voided);
+    }
+    let dash = |value: Option<&f64>| value.map_or("–".to_owned(), |value| number(*value));
+    for metric in metrics {
+        let (median, interval, n) = cell.measured.get(metric).map_or_else(
+            || ("–".to_owned(), "–".to_owned(), 0),
+            |s| {
+                let median = format!("{} {}", number(s.median), escape(&s.unit));
+                (median, format!("{} – {}", number(s.low), number(s.high)), s.values.len())
+            },
+        );
+        writeln!(
+            text,
+            "| {id} | {} | {way} | {median} | {interval} | {n} | {} | {} | {} |",
+            escape(metric),
+            dash(cell.modelled.get(metric)),
+            dash(cell.published.get(metric)),
+            cell.voided
+        )?;
+    }
+    Ok(())
+}
+
+fn write_provenance(text: &mut String, run: &Run) -> std::fmt::Result {
+    let machine = &run.machine;
+    writeln!(text, "\n## Provenance\n")?;
+    writeln!(text, "- command: {}", escape(&run.command))?;
+    writeln!(
+        text,
+        "- machine: {} × {}, {}, {}, kernel {}, hypervisor {}",
+        machine.cpus,
+        escape(&machine.cpu),
+        bytes(machine.memory_bytes),
+        escape(&machine.os),
+        escape(&machine.kernel),
+        escape(machine.hypervisor.as_deref().unwrap_or("–"))
+    )?;
+    for (name, version) in &run.tools {
+        writeln!(text, "- {}: {}", escape(name), escape(version))?;
+    }
+    Ok(())
+}

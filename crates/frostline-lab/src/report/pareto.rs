@@ -1,0 +1,124 @@
+//! What is worth its price: every option as a point of dollars and speed, those that no other beats in both
+//! joined by a line and listed.
+
+use std::fmt::Write as _;
+
+use super::chart::Scale;
+use super::text::{both, escape, round};
+use super::{Language, page};
+
+/// One option.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Dollars a month.
+    pub dollars: f64,
+    /// MiB/s that it sustains.
+    pub mib_per_s: f64,
+    /// Its name, such as `4 x st1 2 TiB`.
+    pub label: String,
+    /// Whether no other option is both cheaper and faster.
+    pub on_front: bool,
+}
+
+/// Points that are drawn; more would be a blot.
+const POINTS_MAX: usize = 400;
+
+/// A page of its own around [`pareto`].
+pub fn pareto_page(title: &str, points: &[Point], language: Language) -> String {
+    let mut html = page::head(title, language);
+    let _ = write!(html, "<h1>{}</h1>{}", escape(title), pareto(points));
+    html.push_str(page::TAIL);
+    html
+}
+
+/// The chart and the list of the front, as a part of a page with the style of [`super::html`].
+pub fn pareto(points: &[Point]) -> String {
+    let dollars = Scale::of_sizes(points.iter().map(|point| point.dollars));
+    let speeds = Scale::of_sizes(points.iter().map(|point| point.mib_per_s));
+    let mut front: Vec<&Point> = points.iter().filter(|point| point.on_front).collect();
+    front.sort_by(|a, b| a.dollars.total_cmp(&b.dollars));
+    let place = |point: &Point| Some((dollars.place(point.dollars)?, 100.0 - speeds.place(point.mib_per_s)?));
+    let mut html = format!(
+        "<section class=pareto><p class=key>{}</p><div class=plot><svg aria-hidden=true>",
+        both("MiB/s, upwards, by dollars a month", "월 비용(달러, 가로)에 따른 처리량(MiB/s, 세로)")
+    );
+    for at in speeds.ticks.iter().filter_map(|tick| speeds.place(*tick)) {
+        let _ =
+            write!(html, "<line class=grid x1=0 x2=\"100%\" y1=\"{0:.2}%\" y2=\"{0:.2}%\" />", 100.0 - at);
+    }
+    for (from, to) in front.iter().zip(front.iter().skip(1)) {
+        if let (Some((x, y)), Some((right, top))) = (place(from), place(to)) {
+            // A staircase: between two options one buys the cheaper.
+            let _ = write!(
+                html,
+                "<line class=front x1=\"{x:.2}%\" y1=\"{y:.2}%\" x2=\"{right:.2}%\" y2=\"{y:.2}%\" />\
+                 <line class=front x1=\"{right:.2}%\" y1=\"{y:.2}%\" x2=\"{right:.2}%\" y2=\"{top:.2}%\" />"
+            );
+        }
+    }
+    let beaten = points.iter().filter(|point| !point.on_front).take(POINTS_MAX);
+    for point in beaten.chain(front.iter().copied().take(POINTS_MAX)) {
+        let (class, radius) = if point.on_front { ("median", 6) } else { ("beaten", 4) };
+        if let Some((x, y)) = place(point) {
+            let _ = write!(html, "<circle class={class} cx=\"{x:.2}%\" cy=\"{y:.2}%\" r={radius} />");
+        }
+    }
+    html.push_str("</svg>");
+    for tick in &speeds.ticks {
+        if let Some(at) = speeds.place(*tick) {
+            let _ = write!(html, "<span class=y style=\"top:{:.2}%\">{}</span>", 100.0 - at, round(*tick));
+        }
+    }
+    // Numbers on the chart, names in the list: a name has no room on a phone.
+    for (at, point) in front.iter().enumerate().take(NUMBERED_MAX) {
+        if let Some((x, y)) = place(point) {
+            let _ = write!(html, "<b style=\"left:{x:.2}%;top:{y:.2}%\">{}</b>", at + 1);
+        }
+    }
+    let _ = write!(html, "</div>{}", dollars.axis());
+    if points.len() > front.len() + POINTS_MAX {
+        let _ = write!(
+            html,
+            "<p class=key>{}</p>",
+            both(
+                &format!("{POINTS_MAX} of the options off the front are drawn."),
+                &format!("최적 경계 밖의 선택지는 {POINTS_MAX}개만 그렸습니다.")
+            )
+        );
+    }
+    write_front(&mut html, &front);
+    html.push_str("</section>");
+    html
+}
+
+const NUMBERED_MAX: usize = 20;
+
+fn write_front(html: &mut String, front: &[&Point]) {
+    if front.is_empty() {
+        let _ = write!(
+            html,
+            "<p>{}</p>",
+            both("No option meets the need.", "조건을 만족하는 선택지가 없습니다.")
+        );
+        return;
+    }
+    let _ = write!(
+        html,
+        "<p>{}</p><ol>",
+        both(
+            "No other option is both cheaper and faster than these:",
+            "아래 선택지보다 더 싸면서 더 빠른 선택지는 없습니다(파레토 최적)."
+        )
+    );
+    for point in front {
+        let dollars = round(point.dollars);
+        let _ = write!(
+            html,
+            "<li><b>{}</b>: {}, {} MiB/s</li>",
+            escape(&point.label),
+            both(&format!("${dollars} a month"), &format!("월 ${dollars}")),
+            round(point.mib_per_s)
+        );
+    }
+    html.push_str("</ol>");
+}

@@ -1,0 +1,144 @@
+//! Text and numbers as reports show them: nothing of a file becomes markup or a terminal's command.
+
+use crate::record::{How, Mode};
+
+/// `text` without what a terminal or a text layout would obey: control characters and those that turn the
+/// direction of writing become a visible mark, line ends and tabs a space.
+pub(super) fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\r' | '\t' => ' ',
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' => '\u{fffd}',
+            c if c.is_control() => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+/// `text` as it may stand in HTML, in an attribute's quotes too.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in plain(text).chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// `text` as it may stand in a table of Markdown.
+pub(super) fn escape_markdown(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in plain(text).chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '#' | '~' => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// A text in both languages, of which the page shows one.
+pub(super) fn both(english: &str, korean: &str) -> String {
+    format!("<span class=en lang=en>{english}</span><span class=ko lang=ko>{korean}</span>")
+}
+
+/// A number with three or four figures, its thousands apart; a dash for what is none.
+pub(super) fn number(value: f64) -> String {
+    if value.is_nan() {
+        return "–".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "∞" } else { "−∞" }.to_owned();
+    }
+    let magnitude = value.abs();
+    let digits = match magnitude {
+        0.0 => 0,
+        m if !(1e-4..1e12).contains(&m) => return format!("{value:.2e}").replace('-', "−"),
+        m if m < 0.0995 => 4,
+        m if m < 0.9995 => 3,
+        m if m < 99.95 => 2,
+        m if m < 999.95 => 1,
+        _ => 0,
+    };
+    let text = format!("{magnitude:.digits$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    format!("{}{}{rest}", if value < 0.0 { "−" } else { "" }, grouped(whole))
+}
+
+/// A number that somebody chose, without the zeros that [`number`] gives a measurement.
+pub(super) fn round(value: f64) -> String {
+    let text = number(value);
+    let (figures, power) = text.split_at(text.find('e').unwrap_or(text.len()));
+    let figures =
+        if figures.contains('.') { figures.trim_end_matches('0').trim_end_matches('.') } else { figures };
+    format!("{figures}{power}")
+}
+
+/// A ratio: near 1, where small differences count, with three decimals.
+pub(super) fn ratio(value: f64) -> String {
+    if (0.01..1.9995).contains(&value) { format!("{value:.3}") } else { number(value) }
+}
+
+/// A part of 1 as a percentage.
+pub(super) fn percent(part: f64) -> String {
+    if part.is_finite() && part.abs() < 10.0 {
+        format!("{:.1} %", part * 100.0).replace('-', "−")
+    } else {
+        format!("{} %", number(part * 100.0))
+    }
+}
+
+/// A p value.
+pub(super) fn p_value(p: f64) -> String {
+    if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
+}
+
+/// Bytes in binary units.
+pub(super) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let step = (bytes.max(1).ilog2() / 10).min(5);
+    format!("{} {}", number(bytes as f64 / 1024_f64.powi(step as i32)), UNITS[step as usize])
+}
+
+/// How a cell was had, in English and Korean.
+pub(super) fn how(how: How) -> (&'static str, &'static str) {
+    match how {
+        How::Run => ("run", "실측"),
+        How::Emulate => ("emulated", "에뮬레이션"),
+        How::Simulate => ("simulated", "시뮬레이션"),
+        How::Fixture => ("from a record", "기록 인용"),
+        How::Skip => ("left out", "제외"),
+    }
+}
+
+/// How much was done, in English and Korean.
+pub(super) fn mode(mode: Mode) -> (&'static str, &'static str) {
+    match mode {
+        Mode::Simulate => ("simulation only", "시뮬레이션만 수행"),
+        Mode::Quick => ("quick run", "간이 실행"),
+        Mode::Full => ("full run", "전체 실행"),
+    }
+}
+
+fn grouped(digits: &str) -> String {
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
