@@ -439,8 +439,9 @@ impl Catalogue {
     }
 
     fn check_constant(&self, field: &str, constant: &Constant) -> Result<(), (Option<usize>, String)> {
-        if !constant.value.is_finite() || constant.value < 0.0 {
-            return Err((Some(constant.at), format!("`{field}` must be a number from 0 up")));
+        // No volume, rate or price is near the upper end; beyond it sums would lose their meaning.
+        if !(0.0..=1e15).contains(&constant.value) {
+            return Err((Some(constant.at), format!("`{field}` must be a number from 0 up to 10^15")));
         }
         let is_part = field.ends_with("_part") || field.starts_with("afr_");
         if is_part && constant.value > 1.0 {

@@ -67,10 +67,15 @@ impl FileSystem {
             record_bytes: Some(record_bytes),
             compress,
             read_modify_write: true,
-            // zfs_vdev_aggregation_limit.
+            // The default of zfs_vdev_aggregation_limit.
             aggregate_bytes: Some(MIB),
             blocking: true,
         }
+    }
+
+    /// OpenZFS from 2.3, where direct I/O is real: submissions do not block and the ARC is passed by.
+    pub fn zfs_direct(record_bytes: u64, compress: bool) -> FileSystem {
+        FileSystem { name: "zfs-direct".to_owned(), blocking: false, ..Self::zfs(record_bytes, compress) }
     }
 
     /// btrfs: with compression data is buffered and stored in extents of 128 KiB, without (and without data

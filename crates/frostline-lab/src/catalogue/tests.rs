@@ -95,6 +95,15 @@ fn a_mistake_is_named_with_its_place() {
     assert!(refused(|text| format!("{text}\n[[")).contains("line "));
 }
 
+proptest::proptest! {
+    #[test]
+    fn no_text_is_a_panic(cut in 0..12_000_usize, put in "[\\[\\]={}\"a-z0-9.\n é-]{0,6}") {
+        let text = BUILT_IN[0].1;
+        let cut = (0..=cut.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+        let _ = Catalogue::parse(&format!("{}{put}{}", &text[..cut], &text[cut..]), "mine.toml");
+    }
+}
+
 #[test]
 fn a_mistyped_name_is_answered_with_the_nearest() {
     let catalogue = Catalogue::latest();
@@ -109,4 +118,15 @@ fn a_mistyped_name_is_answered_with_the_nearest() {
     assert!(catalogue.instance("r7g.xlrge").unwrap_err().to_string().contains("did you mean `r7g.xlarge`?"));
     assert!(Catalogue::named("ebs-2024").unwrap_err().to_string().contains("did you mean `ebs-2023`?"));
     assert_eq!(nearest("entirely different", ["st1", "gp2"]), None);
+}
+
+#[test]
+fn the_example_of_a_users_own_cloud_works() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/own-cloud.toml");
+    let catalogue = Catalogue::named(path.to_str().unwrap()).unwrap();
+    let spec = crate::model::VolumeSpec::parse(&catalogue, "disk:1TiB,iops=2000").unwrap();
+    let limits = spec.limits(&catalogue).unwrap();
+    assert_eq!((limits.base, limits.mib_per_s), (2000.0, 100.0));
+    assert_eq!(catalogue.class("bucketed").unwrap().model, Kind::ThroughputCredits);
+    assert!(catalogue.region("here").unwrap()["disk"].iops.is_some());
 }

@@ -74,7 +74,8 @@ impl FromStr for Need {
         let mut words = Words::default();
         for (at, word) in positions(text) {
             words.take(word).map_err(|(within, what)| {
-                Error::invalid(format!("the need `{text}`, position {}: {what}", at + within + 1))
+                let position = text[..at].chars().count() + word[..within].chars().count() + 1;
+                Error::invalid(format!("the need `{text}`, position {position}: {what}"))
             })?;
         }
         words.finish().map_err(|what| Error::invalid(format!("the need `{text}`: {what}")))

@@ -62,6 +62,15 @@ fn a_mistyped_need_names_the_position_and_the_nearest_word() {
     assert!(error("").contains("needs a pattern"));
 }
 
+proptest::proptest! {
+    #[test]
+    fn no_need_is_a_panic(text in "([a-z0-9é<=./ ]|randread|bs=|p99<=|MiB/s| ){0,12}") {
+        if let Ok(need) = text.parse::<Need>() {
+            proptest::prop_assert!(need.mib_per_s > 0.0 && need.block_bytes > 0);
+        }
+    }
+}
+
 #[test]
 fn the_prices_of_the_study() {
     // The study's monthly prices of 8 TB, to the cent.

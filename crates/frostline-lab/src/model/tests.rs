@@ -277,6 +277,17 @@ fn any_requests() -> impl Strategy<Value = Vec<(f64, bool, bool, u64)>> {
 
 proptest! {
     #[test]
+    fn no_spec_is_a_panic(text in "([a-z0-9é:,=.]|st1|gp3:|GiB|iops=|mbps=){0,8}") {
+        let catalogue = catalogue();
+        if let Ok(spec) = VolumeSpec::parse(&catalogue, &text) {
+            prop_assert_eq!(VolumeSpec::parse(&catalogue, &spec.to_string()).unwrap(), spec.clone());
+            if let Ok(limits) = spec.limits(&catalogue) {
+                prop_assert!(limits.base > 0.0 && limits.mib_per_s > 0.0 && limits.unit_bytes > 0);
+            }
+        }
+    }
+
+    #[test]
     fn the_laws_hold(spec in any_spec(), requests in any_requests(), part in 0.0..=1.0_f64, scale in 1.0..100_000.0_f64) {
         let credits = limits(spec).bucket * part;
         let mut volume = volume(spec, Balance::Credits(credits), scale);

@@ -110,6 +110,12 @@ impl<'a> ClosedLoop<'a> {
         }
     }
 
+    /// Plays every request until virtual time `end`: what the jumps are compared with.
+    #[cfg(test)]
+    pub(super) fn play_until(&mut self, end: f64) {
+        while self.now < end && self.play(end, None).is_some() {}
+    }
+
     /// Goes on until nothing changes any more, and says what the job gets then.
     pub(super) fn run_until_steady(&mut self) -> Drained {
         let mut last: Option<Flow> = None;

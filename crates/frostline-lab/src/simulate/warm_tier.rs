@@ -52,10 +52,10 @@ pub struct Answers {
     pub sc1_best_count: u32,
     /// MiB/s of that burst of sc1.
     pub sc1_best_mib_per_s: f64,
-    /// Minutes until 4 x 2 TiB of st1 fall from a full bucket to the base.
-    pub burst_minutes: f64,
-    /// Hours for which 1 x 8 TiB holds its burst.
-    pub single_burst_hours: f64,
+    /// Minutes until 4 x 2 TiB of st1 fall from a full bucket to the base; absent if never.
+    pub burst_minutes: Option<f64>,
+    /// Hours for which 1 x 8 TiB holds its burst; absent if for ever.
+    pub single_burst_hours: Option<f64>,
     /// The most that a stripe can do over one volume's burst at 128 KiB on the machine that the warm tier runs on,
     /// after the machine's 30 minutes.
     pub instance_ratio: f64,
@@ -104,8 +104,8 @@ pub fn answers(catalogue: &Catalogue) -> Result<Answers> {
         st1_best_count: best("st1").0,
         sc1_best_count: best("sc1").0,
         sc1_best_mib_per_s: best("sc1").1,
-        burst_minutes: of_four.drained_after_s.unwrap_or(f64::INFINITY) / 60.0,
-        single_burst_hours: of_one.drained_after_s.unwrap_or(f64::INFINITY) / 3600.0,
+        burst_minutes: of_four.drained_after_s.map(|seconds| seconds / 60.0),
+        single_burst_hours: of_one.drained_after_s.map(|seconds| seconds / 3600.0),
         instance_ratio: of_four.mib_per_s.min(machine.base_mib_per_s()) / of_one.mib_per_s,
         instance: INSTANCE.to_owned(),
         instance_mib_per_s: machine.base_mib_per_s(),
@@ -128,8 +128,9 @@ impl Answers {
                 self.burst_ratio, self.drained_ratio
             ),
             format!(
-                "A full bucket lasts {:.0} minutes on 4 x 2 TiB and {:.1} hours on 1 x 8 TiB: ten-minute runs see the burst only. That new st1 volumes start full is not documented.",
-                self.burst_minutes, self.single_burst_hours
+                "A full bucket lasts {} on 4 x 2 TiB and {} on 1 x 8 TiB: ten-minute runs see the burst only. That new st1 volumes start full is not documented.",
+                or_for_ever(self.burst_minutes, "minutes"),
+                or_for_ever(self.single_burst_hours, "hours")
             ),
             format!(
                 "{} holds {:.0} MiB/s after 30 minutes a day: {:.2} times one volume's burst at 128 KiB is the most, whatever the stripe.",
@@ -149,4 +150,8 @@ impl Answers {
             ),
         ]
     }
+}
+
+fn or_for_ever(length: Option<f64>, unit: &str) -> String {
+    length.map_or_else(|| "for ever".to_owned(), |length| format!("{length:.1} {unit}"))
 }
