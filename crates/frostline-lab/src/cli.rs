@@ -20,7 +20,8 @@ use crate::host::process::Stop;
 use crate::host::{facts, probe::Host, tools};
 use crate::model::{Balance, VolumeSpec};
 use crate::record::{FORMAT, Mode, Run};
-use crate::run::journal::{Journal, read_run};
+use crate::report::Language;
+use crate::run::journal::Journal;
 use crate::run::live::{Live, live_folder};
 use crate::run::{self, Progress, Running, Unwatched, virtual_time};
 use crate::study::plan::{self, Plan};
@@ -44,6 +45,8 @@ pub enum Lab {
         /// Folder of the other
         b: PathBuf,
     },
+    /// Rank the volumes that meet a need, by dollars a month, with burst hours and odds of loss
+    Decide(crate::decide::args::DecideArgs),
     /// Cut the power under a file system, hundreds of times, and count what fsync had promised and is lost
     CrashProof(crate::crash::CrashArgs),
     /// Attach one emulated volume and keep it until Ctrl-C
@@ -127,6 +130,9 @@ pub struct ReportArgs {
     /// Write Markdown here; without any file, Markdown goes to standard output
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+    /// Open the page in Korean; both languages are in it
+    #[arg(long, requires = "html")]
+    korean: bool,
 }
 
 /// Which volume.
@@ -178,6 +184,7 @@ pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
         Lab::Run(args) => run_study(&args, context),
         Lab::Report(args) => report(&args, context),
         Lab::Compare { a, b } => compare(&a, &b, context),
+        Lab::Decide(args) => crate::decide::args::run(&args, context.json).map(|()| Outcome::default()),
         Lab::CrashProof(args) => crash_proof(&args, context),
         Lab::Volume(args) => volume(&args, context),
         Lab::Clean => clean(context),
@@ -243,7 +250,7 @@ fn run_study(args: &RunArgs, context: &Context) -> Result<Outcome> {
     };
     eprintln!("the run is in {}", folder.display());
     let partial = run.cells.iter().any(|cell| cell.how == crate::record::How::Skip) || !run.complete;
-    let stdout = if context.json { document(&run)? } else { document(&run)? };
+    let stdout = if context.json { document(&run)? } else { crate::report::markdown(&run) };
     Ok(Outcome { stdout, partial })
 }
 
@@ -381,13 +388,34 @@ fn on_this_host(prepared: Prepared, context: &Context) -> Result<Run> {
     closed.map(|()| run)
 }
 
-fn report(args: &ReportArgs, _: &Context) -> Result<Outcome> {
-    read_run(&args.run)?;
-    Err(Error::unavailable("later"))
+fn report(args: &ReportArgs, context: &Context) -> Result<Outcome> {
+    let run = crate::report::read_run(&args.run)?;
+    if let Some(path) = &args.html {
+        // A run in virtual time has no samples; its page has no chart of them.
+        let samples = crate::report::read_samples(&args.run).unwrap_or_default();
+        let language = if args.korean { Language::Korean } else { Language::English };
+        write(path, &crate::report::html(&run, &samples, language))?;
+    }
+    if let Some(path) = &args.markdown {
+        write(path, &crate::report::markdown(&run))?;
+    }
+    let stdout = match (context.json, args.html.is_some() || args.markdown.is_some()) {
+        (true, _) => document(&run)?,
+        (false, true) => String::new(),
+        (false, false) => crate::report::markdown(&run),
+    };
+    printed(stdout)
 }
 
-fn compare(_: &Path, _: &Path, _: &Context) -> Result<Outcome> {
-    Err(Error::unavailable("later"))
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|e| emulate::io(e, "cannot write", path))?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
+}
+
+fn compare(a: &Path, b: &Path, context: &Context) -> Result<Outcome> {
+    let compared = crate::report::compare(&crate::report::read_run(a)?, &crate::report::read_run(b)?)?;
+    printed(if context.json { document(&compared)? } else { compared.text() })
 }
 
 fn crash_proof(args: &crate::crash::CrashArgs, context: &Context) -> Result<Outcome> {

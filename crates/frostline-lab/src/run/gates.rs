@@ -25,8 +25,8 @@ pub struct Reading {
     pub errors: u64,
     /// Whether the loop devices reach their files by direct I/O.
     pub loop_direct: Option<bool>,
-    /// Seconds that the emulated volumes' answers were late, as a part of the sample.
-    pub late_part: Option<f64>,
+    /// Percent of requests to emulated volumes that the host's disk held up beyond their time.
+    pub overrun_percent: Option<f64>,
     /// The buckets' balance at the start, wanted and found, as parts of their size.
     pub balance: Option<(f64, f64)>,
 }
@@ -39,6 +39,7 @@ pub fn judge(gates: &Gates, reading: &Reading) -> Vec<Gate> {
     let at_most = [
         ("cpu_pressure", "% of 10 s waiting for a CPU", reading.cpu_pressure, gates.cpu_pressure_max),
         ("steal", "% of CPU time stolen", Some(reading.steal_percent), gates.steal_percent_max),
+        ("host_disk", "% of requests held up by this host's disk", reading.overrun_percent, gates.overrun_percent_max),
         ("direct_io", "of the data file in the page cache", reading.resident, gates.resident_max),
         ("arc", "% of reads served by ARC", reading.arc_hit_percent, gates.arc_hit_percent_max),
     ];

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use frostline_base::{Error, Result};
 
-use crate::record::{FORMAT, Run, Sample};
+use crate::record::{Run, Sample};
+use crate::report;
 
 const SAMPLES: &str = "samples.ndjson";
 const RUN: &str = "run.json";
@@ -50,7 +51,7 @@ impl Journal {
     /// # Errors
     /// NotFound if there is none, Corrupt if it cannot be read, Invalid if a newer version wrote it.
     pub fn resume(folder: &Path) -> Result<(Journal, String, Run)> {
-        let run = read_run(folder)?;
+        let run = report::read_run(folder)?;
         let text = folder.join(STUDY);
         let study = fs::read_to_string(&text).map_err(|e| io(e, "cannot read", &text))?;
         Ok((Journal::open(folder)?, study, run))
@@ -114,26 +115,6 @@ impl Journal {
             serde_json::to_vec_pretty(run).map_err(|e| Error::internal("cannot encode a run").with_source(e))?;
         fs::write(&next, text).map_err(|e| io(e, "cannot write", &next))?;
         fs::rename(&next, &path).map_err(|e| io(e, "cannot write", &path))
-    }
-}
-
-/// Reads `run.json` of a folder, or a file of that kind itself.
-///
-/// # Errors
-/// As [`Journal::resume`].
-pub fn read_run(folder: &Path) -> Result<Run> {
-    let path = if folder.is_dir() { folder.join(RUN) } else { folder.to_path_buf() };
-    let text = fs::read(&path).map_err(|e| io(e, "cannot read the run", &path))?;
-    let format = serde_json::from_slice::<serde_json::Value>(&text)
-        .ok()
-        .and_then(|value| value.get("format").and_then(serde_json::Value::as_u64));
-    match format {
-        Some(format) if format > u64::from(FORMAT) => Err(Error::invalid(format!(
-            "{} is of format {format}, and this program reads up to {FORMAT}: use a newer one",
-            path.display()
-        ))),
-        _ => serde_json::from_slice(&text)
-            .map_err(|e| Error::corrupt(format!("{} is not a run", path.display())).with_source(e)),
     }
 }
 

@@ -177,6 +177,7 @@ impl<'a> Live<'a> {
         reading.device = after.device.zip(before.device).map(|(after, before)| after.since(before));
         reading.cpu_pressure = facts::cpu_pressure();
         reading.steal_percent = after.cpu.steal_percent_since(before.cpu);
+        reading.overrun_percent = overrun_percent(&before, &after);
         reading.resident = self.resident(workload, key)?;
         values.extend(derived(&reading, seconds));
         self.keep_context(key, stem, &reading, &started, &after)?;
@@ -350,6 +351,15 @@ struct Counters {
     device: Option<DeviceBytes>,
     cpu: CpuTime,
     accounts: Option<Vec<emulate::Account>>,
+}
+
+fn overrun_percent(before: &Counters, after: &Counters) -> Option<f64> {
+    let sum = |counters: &Counters, of: fn(&emulate::Account) -> u64| -> Option<u64> {
+        Some(counters.accounts.as_ref()?.iter().map(of).sum())
+    };
+    let since = |of| Some(sum(after, of)?.saturating_sub(sum(before, of)?));
+    let (overrun, requests) = (since(|a| a.overrun)?, since(|a| a.reads + a.writes)?);
+    Some(100.0 * overrun as f64 / requests.max(1) as f64)
 }
 
 /// Where ledgers are.

@@ -138,7 +138,7 @@ fn an_interrupted_run_goes_on_as_it_would_have() {
     assert_eq!([first.taken, second.taken].concat(), expected.taken);
     let (run, expected) = (second.run.unwrap(), expected.run.unwrap());
     assert_eq!(run.comparisons.iter().map(|c| c.ratio).collect::<Vec<_>>(), expected.comparisons.iter().map(|c| c.ratio).collect::<Vec<_>>());
-    assert_eq!(journal::read_run(folder.path()).unwrap().cells, run.cells);
+    assert_eq!(crate::report::read_run(folder.path()).unwrap().cells, run.cells);
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn check_template(source: &Source<'_>, factors: &Factors, within: Range<usize>, 
 
 fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Setup>) -> Result<()> {
     let (span, setup) = (setup.span(), setup.get_ref());
-    let optional = [&setup.volumes, &setup.class, &setup.bucket, &setup.write_cache];
+    let optional = [&setup.volumes, &setup.class, &setup.stripe, &setup.bucket, &setup.write_cache];
     let texts = optional.into_iter().flatten().chain(&setup.make).chain([&setup.options]);
     for text in texts {
         check_template(source, factors, span.clone(), text)?;
@@ -299,6 +299,7 @@ fn merged(all: &Gates, own: Option<&Gates>) -> Gates {
         device_bytes: own.device_bytes.or(all.device_bytes),
         cpu_pressure_max: own.cpu_pressure_max.or(all.cpu_pressure_max),
         steal_percent_max: own.steal_percent_max.or(all.steal_percent_max),
+        overrun_percent_max: own.overrun_percent_max.or(all.overrun_percent_max),
         resident_max: own.resident_max.or(all.resident_max),
         arc_hit_percent_max: own.arc_hit_percent_max.or(all.arc_hit_percent_max),
     }

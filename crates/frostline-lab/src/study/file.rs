@@ -75,6 +75,10 @@ pub struct Setup {
     /// Class of the volumes, such as `st1`.
     #[serde(default)]
     pub class: Option<String>,
+    /// Bytes after which a stripe goes to the next volume, such as `1m`: the volumes are then one device,
+    /// striped by the emulation as md would; without it each is a device of its own.
+    #[serde(default)]
+    pub stripe: Option<String>,
     /// Balance of the burst buckets at the start of each sample: `full`, `empty`, or `cliff`, which is a
     /// full bucket divided by the variant's time scale (a template).
     #[serde(default)]
@@ -222,6 +226,9 @@ pub struct Gates {
     /// Most percent of CPU time stolen by the hypervisor.
     #[serde(default)]
     pub steal_percent_max: Option<f64>,
+    /// Most percent of requests that the host's own disk held up beyond their volume's time.
+    #[serde(default)]
+    pub overrun_percent_max: Option<f64>,
     /// Largest part of the data file in the page cache after direct I/O.
     #[serde(default)]
     pub resident_max: Option<f64>,

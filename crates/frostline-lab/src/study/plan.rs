@@ -265,7 +265,10 @@ fn disk_bytes(study: &Study, cells: &[PlannedCell]) -> u64 {
         .filter(|cell| cell.is_run())
         .map(|cell| {
             let setup = &study.setups[&study.groups[cell.group_index].setup];
-            let devices = volumes_of(setup.volumes.as_deref(), &cell.levels);
+            let devices = match setup.stripe {
+                Some(_) => 1,
+                None => volumes_of(setup.volumes.as_deref(), &cell.levels),
+            };
             let mib = setup.device_mib.saturating_mul(u64::from(devices));
             (rig_key(study, cell), mib << 20)
         })

@@ -7,6 +7,7 @@ fn strict() -> Gates {
         device_bytes: Some((0.98, 1.05)),
         cpu_pressure_max: Some(15.0),
         steal_percent_max: Some(5.0),
+        overrun_percent_max: Some(5.0),
         resident_max: Some(0.05),
         arc_hit_percent_max: Some(2.0),
     }
@@ -54,6 +55,7 @@ fn direct_io_that_fell_back_is_voided() {
 fn a_disturbed_machine_voids() {
     check(Reading { cpu_pressure: Some(40.0), ..good() }, &["cpu_pressure"]);
     check(Reading { steal_percent: 20.0, ..good() }, &["steal"]);
+    check(Reading { overrun_percent: Some(20.0), ..good() }, &["host_disk"]);
 }
 
 #[test]

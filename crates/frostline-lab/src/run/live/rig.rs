@@ -7,10 +7,10 @@ use std::time::Duration;
 use frostline_base::{Error, Result};
 
 use super::Live;
-use crate::emulate::{self, Daemon, Emulated, Options};
+use crate::emulate::{self, Daemon, Emulated, Options, Stripe};
 use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{run_short, run_tool};
-use crate::run::virtual_time::volumes;
+use crate::run::virtual_time::{bytes, volumes};
 use crate::study::plan::PlannedCell;
 use crate::study::{Place, Setup, fill};
 use crate::workload;
@@ -100,8 +100,16 @@ impl Live<'_> {
         let text = fill(setup.volumes.as_deref().unwrap_or_default(), &cell.levels)?;
         let (count, _) = volumes(&class, &text)?;
         let options = Options::new(setup.device_mib << 20);
+        let volumes = match &setup.stripe {
+            Some(chunk) => {
+                let chunk_bytes = bytes(&fill(chunk, &cell.levels)?)?;
+                let stripe = Stripe { count: count as usize, chunk_bytes };
+                vec![Options { stripe: Some(stripe), ..options }]
+            }
+            None => vec![options; count as usize],
+        };
         let setup = emulate::Setup {
-            volumes: vec![options; count as usize],
+            volumes,
             machine: None,
             daemon: Daemon::this_program()?,
         };
