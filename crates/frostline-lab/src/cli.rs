@@ -49,6 +49,8 @@ pub enum Lab {
     Decide(crate::decide::args::DecideArgs),
     /// Cut the power under a file system, hundreds of times, and count what fsync had promised and is lost
     CrashProof(crate::crash::CrashArgs),
+    /// Build, list and remove the images that guests boot
+    Image(crate::guest::cli::ImageArgs),
     /// Attach one emulated volume and keep it until Ctrl-C
     Volume(VolumeArgs),
     /// Undo what runs that were killed left on this host
@@ -186,6 +188,7 @@ pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
         Lab::Compare { a, b } => compare(&a, &b, context),
         Lab::Decide(args) => crate::decide::args::run(&args, context.json).map(|()| Outcome::default()),
         Lab::CrashProof(args) => crash_proof(&args, context),
+        Lab::Image(args) => image(&args, context),
         Lab::Volume(args) => volume(&args, context),
         Lab::Clean => clean(context),
         Lab::ServeVolume { config } => emulate::serve(&config).map(|()| Outcome::default()),
@@ -423,6 +426,12 @@ fn crash_proof(args: &crate::crash::CrashArgs, context: &Context) -> Result<Outc
     let proofs = crate::crash::run(args, &mut ledger, &Daemon::this_program()?, context.json);
     let closed = ledger.close();
     proofs.and_then(|_| closed).map(|()| Outcome::default())
+}
+
+fn image(args: &crate::guest::cli::ImageArgs, context: &Context) -> Result<Outcome> {
+    let mut out = Vec::new();
+    crate::guest::cli::image(args, &context.data, context.json, &mut out, &mut |what| eprintln!("{what}"))?;
+    printed(String::from_utf8_lossy(&out).into_owned())
 }
 
 fn volume(args: &VolumeArgs, context: &Context) -> Result<Outcome> {

@@ -14,6 +14,7 @@ pub mod cli;
 pub mod crash;
 pub mod decide;
 pub mod emulate;
+pub mod guest;
 pub mod host;
 pub mod model;
 mod names;

@@ -4,6 +4,7 @@
 //! Everything that is made is in the ledger first and below one folder of the run's own. Settings of devices
 //! are put back after each sample. Nothing that was there before is written to.
 
+mod inside;
 mod rig;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use super::{Executor, Taken};
 use crate::catalogue::Catalogue;
 use crate::crash::{self, FileSystem, Trial};
 use crate::emulate::{self, Daemon, WriteCache};
+use crate::guest::Guest;
 use crate::host::facts::{self, CpuTime, DeviceBytes};
 use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{Printed, Stop, run_short, run_tool};
@@ -46,7 +48,10 @@ pub struct Live<'a> {
     folder: PathBuf,
     /// Where the run's raw output goes.
     raw: PathBuf,
+    /// The data folder, where images of guests are kept.
+    data: PathBuf,
     rigs: BTreeMap<String, Rig>,
+    guest: Option<Guest>,
     said_caches: bool,
     say: Box<dyn FnMut(&str) + 'a>,
     ledger: Ledger,
@@ -83,7 +88,9 @@ impl<'a> Live<'a> {
             time_scale: study.variant(plan.mode)?.time_scale,
             folder,
             raw: raw.to_path_buf(),
+            data: data.to_path_buf(),
             rigs: BTreeMap::new(),
+            guest: None,
             said_caches: false,
             say,
             ledger,
@@ -95,9 +102,9 @@ impl<'a> Live<'a> {
     /// # Errors
     /// What could not be undone; it stays in the ledger for `lab clean`.
     pub fn close(self) -> Result<()> {
-        let Live { ledger, rigs, .. } = self;
+        let Live { ledger, rigs, guest, .. } = self;
         let closed = ledger.close();
-        drop(rigs);
+        drop((rigs, guest));
         closed
     }
 
@@ -334,7 +341,7 @@ impl Executor for Live<'_> {
         match self.setup(cell).place {
             Place::Model => Err(Error::internal("a cell of the model is not run")),
             Place::Crash => self.power_cuts(cell, stem),
-            Place::Guest => Err(Error::unavailable("later")),
+            Place::Guest => self.in_guest(cell, block, stem),
             Place::File => {
                 let key = self.rig(cell)?;
                 self.on_file(cell, &key, block, stem)

@@ -1,0 +1,103 @@
+//! Guests: virtual machines that the lab builds from Debian packages and boots on emulated disks.
+//!
+//! What the host's kernel lacks (OpenZFS, md, LVM, NBD, several network queues) runs in a guest: an
+//! [`Image`] is built once from a [`Recipe`] and cached; a [`Machine`] says which disks, limits and
+//! networks a [`Guest`] gets; [`Guest::run`] runs a script inside and returns what it printed. [`storage`]
+//! holds the scripts that make file systems there, and [`cells`] measures one of them.
+//!
+//! A guest never outlives its owner: the agent inside turns the machine off when its line to the owner is
+//! cut, and everything on the host is in the ledger before it is made. Images are booted read-only: what a
+//! guest writes to its root is gone with it.
+
+pub mod accel;
+pub mod boot;
+pub mod cells;
+pub mod channel;
+pub mod cli;
+pub mod image;
+pub mod machine;
+pub mod qmp;
+pub mod sources;
+pub mod storage;
+
+pub use accel::Accel;
+pub use boot::{Facts, Guest, Output};
+pub use image::{Image, Recipe};
+pub use machine::{Disk, Limits, Machine, Net};
+
+use std::path::{Path, PathBuf};
+
+use frostline_base::{Error, Result};
+
+/// Debian's package of each tool that this module runs.
+const TOOLS: &[(&str, &str)] = &[
+    ("chroot", "coreutils"),
+    ("ip", "iproute2"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("qemu-nbd", "qemu-utils"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("sh", "dash"),
+];
+
+/// Checks that every tool is there before anything is started.
+///
+/// # Errors
+///
+/// `NotFound` names all that are missing, with one command that installs them.
+fn need(tools: &[&str]) -> Result<()> {
+    let missing: Vec<&str> = tools.iter().copied().filter(|tool| find(tool).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut packages: Vec<&str> = missing
+        .iter()
+        .map(|tool| TOOLS.iter().find(|(name, _)| name == tool).map_or(*tool, |(_, package)| *package))
+        .collect();
+    packages.sort_unstable();
+    packages.dedup();
+    Err(Error::not_found(format!(
+        "missing {}; install with: apt-get install --no-install-recommends {}",
+        missing.join(", "),
+        packages.join(" ")
+    )))
+}
+
+/// Where `tool` is: in `PATH`, or where Debian keeps the tools of root.
+fn find(tool: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(tool))
+        .find(|file| file.is_file())
+}
+
+fn need_root(what: &str) -> Result<()> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(Error::denied(format!("{what} needs root: run it with sudo")))
+}
+
+/// Turns an error of the system into one that names the path and says what to do next.
+fn io(error: std::io::Error, what: &str, path: &Path) -> Error {
+    let what = format!("{what} {}", path.display());
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::not_found(what),
+        std::io::ErrorKind::PermissionDenied => Error::denied(what),
+        std::io::ErrorKind::StorageFull => Error::exhausted(what),
+        _ => Error::unavailable(what),
+    }
+    .with_source(error)
+}
+
+/// The last `count` lines of a file, for an error message; empty if it cannot be read.
+fn last_lines(file: &Path, count: usize) -> String {
+    let text = std::fs::read(file).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Whether guests run on the CPU itself or are emulated, found out by trying.
+//!
+//! That `/dev/kvm` can be opened says little: there are hosts whose KVM runs no stock kernel. So the probe
+//! boots the kernel of the image up to its first program under KVM, and whatever keeps it from getting there
+//! is the reason for emulation that every report repeats. Emulated CPUs are many times slower than real ones: only
+//! ratios between guests mean anything there, and throttled disks far below what the emulation can move.
+
+use std::io::Read as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use frostline_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::image::Image;
+use super::need;
+use crate::host::ledger::Ledger;
+
+/// What the initramfs prints when it is asked to do nothing else.
+const RUNS: &str = "FROSTLINE-KERNEL-RUNS";
+/// A kernel that runs is there after one or two seconds.
+const PROBE_S: u64 = 20;
+
+/// How guests run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accel {
+    /// By the kernel's KVM; otherwise emulated by QEMU (TCG).
+    pub kvm: bool,
+    /// What decided it.
+    pub why: String,
+}
+
+impl Accel {
+    /// Emulation, because of `why`.
+    pub fn emulated(why: impl Into<String>) -> Accel {
+        Accel { kvm: false, why: why.into() }
+    }
+
+    /// Tries KVM with the kernel of `image`, for at most twenty seconds.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is no QEMU. That KVM does not work is no error but the reason for emulation.
+    pub fn probe(ledger: &Ledger, image: &Image) -> Result<Accel> {
+        need(&["qemu-system-x86_64"])?;
+        if let Err(error) = std::fs::File::options().read(true).write(true).open("/dev/kvm") {
+            return Ok(Accel::emulated(format!("/dev/kvm cannot be opened: {error}")));
+        }
+        let kvm = Accel {
+            kvm: true,
+            why: format!("the kernel of image `{}` ran under KVM", image.manifest().recipe.name),
+        };
+        Ok(match boots(ledger, image, &kvm)? {
+            Ok(()) => kvm,
+            Err(why) => Accel::emulated(format!("/dev/kvm is there but a stock kernel does not run: {why}")),
+        })
+    }
+
+    /// The arguments that choose it. An emulated CPU is without `cx16`, with which Linux 6.12 does not
+    /// reliably boot under QEMU 7.2.
+    pub fn arguments(&self) -> [&'static str; 4] {
+        if self.kvm {
+            ["-accel", "kvm", "-cpu", "host"]
+        } else {
+            // Translated code may take 128 MiB; QEMU's own choice is as much as the guest has memory.
+            ["-accel", "tcg,thread=multi,tb-size=128", "-cpu", "max,-cx16"]
+        }
+    }
+
+    /// `KVM` or `TCG`.
+    pub fn name(&self) -> &'static str {
+        if self.kvm { "KVM" } else { "TCG" }
+    }
+}
+
+/// Whether the image's kernel reaches its first program, or what it did instead.
+fn boots(ledger: &Ledger, image: &Image, accel: &Accel) -> Result<std::result::Result<(), String>> {
+    let mut child = ledger
+        .command("qemu-system-x86_64")
+        .args(accel.arguments())
+        .args(["-m", "512", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"])
+        .args(["-serial", "stdio", "-append", "console=ttyS0 quiet panic=-1 frostline.probe"])
+        .arg("-kernel")
+        .arg(image.kernel())
+        .arg("-initrd")
+        .arg(image.initrd())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| Error::unavailable("cannot run qemu-system-x86_64").with_source(e))?;
+    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
+    let deadline = Instant::now() + Duration::from_secs(PROBE_S);
+    let in_time = super::boot::wait_for_end(&child, deadline)?;
+    let _ = child.kill();
+    let status = child.wait().map_err(|e| Error::unavailable("cannot wait for QEMU").with_source(e))?;
+    let (mut printed, mut complained) = (Vec::new(), Vec::new());
+    let _ = out.as_mut().map(|pipe| pipe.read_to_end(&mut printed));
+    let _ = err.as_mut().map(|pipe| pipe.read_to_end(&mut complained));
+    if String::from_utf8_lossy(&printed).contains(RUNS) {
+        return Ok(Ok(()));
+    }
+    let complained = String::from_utf8_lossy(&complained);
+    let said = complained.lines().find(|line| !line.trim().is_empty()).map(str::trim);
+    Ok(Err(match (in_time, said) {
+        (_, Some(line)) => line.trim_start_matches("qemu-system-x86_64: ").to_owned(),
+        (false, None) => format!("nothing happened in {PROBE_S} s"),
+        (true, None) => format!("QEMU ended with {status}"),
+    }))
+}
