@@ -344,8 +344,15 @@ fn publish(source: &Source<'_>, factors: &Factors, file: &File, cells: &mut [Cel
 fn comparisons(source: &Source<'_>, factors: &Factors, file: &File, cells: &[Cell]) -> Result<Vec<Comparison>> {
     let mut all = Vec::new();
     for comparison in &file.comparisons {
-        let comparison = comparison.get_ref();
-        for extra in each(source, factors, cells, comparison)? {
+        let (span, comparison) = (comparison.span(), comparison.get_ref());
+        for (factor, level) in comparison.numerator.get_ref().iter().chain(comparison.denominator.get_ref()) {
+            factors.level(source, factor, level)?;
+        }
+        let combinations = each(source, factors, cells, comparison)?;
+        if combinations.is_empty() {
+            return Err(source.error(span, "both sides of this comparison have no level of `each` in common"));
+        }
+        for extra in combinations {
             let words: Vec<String> = extra.iter().map(|(f, level)| format!("{f}={level}")).collect();
             let name = [std::slice::from_ref(&comparison.name), &words].concat().join(", ");
             all.push(Comparison {
