@@ -316,7 +316,10 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
     plan.check(&study, &host)?;
     let known = |id: &str| plan.cells.iter().any(|cell| cell.id == id);
     if let Some(sample) = journal.samples().iter().find(|sample| !known(&sample.cell)) {
-        return Err(Error::conflict(format!("the run has samples of {}, which this host's plan lacks", sample.cell)));
+        return Err(Error::conflict(format!(
+            "the run has samples of {}, which this host's plan lacks",
+            sample.cell
+        )));
     }
     // What the summaries add is added anew.
     let mut notes = study.notes.clone();
@@ -333,7 +336,9 @@ fn pressure(study: &mut Study, limit: Option<f64>) -> Option<String> {
             group.gates.cpu_pressure_max = Some(limit);
         }
     }
-    Some(format!("Samples were judged by a CPU pressure of at most {limit} % instead of the study's, by request."))
+    Some(format!(
+        "Samples were judged by a CPU pressure of at most {limit} % instead of the study's, by request."
+    ))
 }
 
 fn command_line(name: &str, mode: Mode, args: &RunArgs) -> String {
@@ -438,7 +443,8 @@ fn volume(args: &VolumeArgs, context: &Context) -> Result<Outcome> {
     let catalogue = Catalogue::latest();
     let spec = VolumeSpec::parse(&catalogue, &args.spec)?;
     let start = if args.drained { Balance::Empty } else { Balance::Full };
-    let model = emulate::Model { start, time_scale: args.time_scale, ..emulate::Model::new(&catalogue, &spec)? };
+    let model =
+        emulate::Model { start, time_scale: args.time_scale, ..emulate::Model::new(&catalogue, &spec)? };
     let options = emulate::Options { model: Some(model), ..emulate::Options::new(args.device_mib << 20) };
     let stop = Stop::on_signals()?;
     let mut ledger = Ledger::open(&live_folder(&context.data))?;
@@ -447,7 +453,9 @@ fn volume(args: &VolumeArgs, context: &Context) -> Result<Outcome> {
     let line = if context.json { json!({"device": device, "spec": args.spec}).to_string() } else { device };
     // Now, since a script waits for it; not at the end.
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(|e| Error::unavailable("cannot print").with_source(e))?;
+    writeln!(stdout, "{line}")
+        .and_then(|()| stdout.flush())
+        .map_err(|e| Error::unavailable("cannot print").with_source(e))?;
     eprintln!("{} with time scale {}; Ctrl-C detaches it", args.spec, args.time_scale);
     stop.wait()?;
     let account = emulated.account()?;

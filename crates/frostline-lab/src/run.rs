@@ -93,7 +93,10 @@ impl Running<'_> {
     ) -> Result<Run> {
         let began = self.clock.now_us();
         let earlier_s = journal.samples().iter().map(|s| s.at_s + s.seconds).fold(0.0, f64::max);
-        progress.begin(journal.samples().len() as u64, self.left(journal, 0, &BTreeSet::new()) + journal.samples().len() as u64);
+        progress.begin(
+            journal.samples().len() as u64,
+            self.left(journal, 0, &BTreeSet::new()) + journal.samples().len() as u64,
+        );
         for block in 0..self.plan.blocks.1 {
             let settled = self.settled(block, journal.samples());
             for (position, at) in self.plan.block(block).into_iter().enumerate() {

@@ -15,9 +15,7 @@ use std::path::Path;
 
 use frostline_base::{Error, Result};
 
-pub use self::file::{
-    Factor, Gates, GuestStack, Model, Place, Setup, Variant, Workload,
-};
+pub use self::file::{Factor, Gates, GuestStack, Model, Place, Setup, Variant, Workload};
 use crate::host::probe::Need;
 use crate::names::suggestion;
 use crate::record::Mode;
@@ -121,7 +119,9 @@ impl Study {
         let path = Path::new(name);
         if path.extension().is_none_or(|e| e != "toml") && !path.exists() {
             let near = suggestion(name, EMBEDDED.iter().map(|(name, _)| *name));
-            return Err(Error::not_found(format!("no study `{name}`{near} (or give the path of a .toml file)")));
+            return Err(Error::not_found(format!(
+                "no study `{name}`{near} (or give the path of a .toml file)"
+            )));
         }
         let text = fs::read_to_string(path)
             .map_err(|e| Error::not_found(format!("cannot read the study {name}")).with_source(e))?;

@@ -16,7 +16,8 @@ use crate::host::process::Printed;
 use crate::study::{Workload, fill};
 
 /// Names that a study's workload may have as its tool.
-pub const TOOLS: &[&str] = &["fio", "dd", "sysbench", "iperf3", "pgbench", "command", "guest-fio", "crash-proof"];
+pub const TOOLS: &[&str] =
+    &["fio", "dd", "sysbench", "iperf3", "pgbench", "command", "guest-fio", "crash-proof"];
 
 /// What was read from what a tool printed.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -32,9 +32,9 @@ fn the_simulated_warm_tier_has_73_cells_and_its_ratios() {
     assert!(!outcome.partial);
     let ratio = |metric: &str, numerator: &str| {
         let all = run["comparisons"].as_array().unwrap();
-        let one = all.iter().find(|c| {
-            c["metric"] == metric && c["numerator"].as_str().unwrap().contains(numerator)
-        });
+        let one = all
+            .iter()
+            .find(|c| c["metric"] == metric && c["numerator"].as_str().unwrap().contains(numerator));
         one.unwrap()["ratio"].as_f64().unwrap()
     };
     assert_eq!(ratio("burst_limit_mib_per_s", "4x2TiB"), 4.0);
@@ -66,7 +66,9 @@ fn a_study_of_ones_own_runs_resumes_reports_and_compares() {
     assert_eq!(samples(), before);
     let raw: BTreeSet<String> = before
         .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["raw"].as_str().unwrap().to_owned())
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["raw"].as_str().unwrap().to_owned()
+        })
         .collect();
     assert!(raw.iter().all(|name| folder.path().join(format!("run/raw/{name}.out")).exists()));
 
@@ -98,7 +100,9 @@ fn what_cannot_be_is_said() {
     assert_eq!(error(&["report", "/nonexistent"]).kind(), ErrorKind::NotFound);
     assert_eq!(error(&["run", "--resume", "/nonexistent"]).kind(), ErrorKind::NotFound);
     assert!(error(&["volume", "st2:1TiB"]).what().contains("st1"));
-    assert!(error(&["plan", "warm-tier", "--quick", "--cells", "extt4"]).what().contains("did you mean `ext4`?"));
+    assert!(
+        error(&["plan", "warm-tier", "--quick", "--cells", "extt4"]).what().contains("did you mean `ext4`?")
+    );
 }
 
 #[test]

@@ -141,7 +141,9 @@ impl Guest {
                 Message::Done(answer) if answer.id < id => {}
                 Message::Done(answer) if answer.id == id => return Ok(output(answer)),
                 other => {
-                    return Err(Error::corrupt(format!("the guest's agent answers {other:?} to script {id}")));
+                    return Err(Error::corrupt(format!(
+                        "the guest's agent answers {other:?} to script {id}"
+                    )));
                 }
             }
         }

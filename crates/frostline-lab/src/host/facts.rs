@@ -96,9 +96,8 @@ impl DeviceBytes {
     pub fn of(device: &Path) -> Result<DeviceBytes> {
         let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path = Path::new("/sys/block").join(&name).join("stat");
-        let text = fs::read_to_string(&path).map_err(|e| {
-            Error::not_found(format!("no block device {}", device.display())).with_source(e)
-        })?;
+        let text = fs::read_to_string(&path)
+            .map_err(|e| Error::not_found(format!("no block device {}", device.display())).with_source(e))?;
         parse_device(&text).ok_or_else(|| Error::corrupt(format!("cannot read {}", path.display())))
     }
 
@@ -139,13 +138,21 @@ fn parse_device(stat: &str) -> Option<DeviceBytes> {
 pub fn queue_settings(device: &Path) -> BTreeMap<String, String> {
     let name = device.file_name().unwrap_or_default();
     let folder = Path::new("/sys/block").join(name).join("queue");
-    ["write_cache", "scheduler", "read_ahead_kb", "nr_requests", "logical_block_size", "rotational", "nomerges"]
-        .iter()
-        .filter_map(|file| {
-            let value = fs::read_to_string(folder.join(file)).ok()?;
-            Some(((*file).to_owned(), value.trim().to_owned()))
-        })
-        .collect()
+    [
+        "write_cache",
+        "scheduler",
+        "read_ahead_kb",
+        "nr_requests",
+        "logical_block_size",
+        "rotational",
+        "nomerges",
+    ]
+    .iter()
+    .filter_map(|file| {
+        let value = fs::read_to_string(folder.join(file)).ok()?;
+        Some(((*file).to_owned(), value.trim().to_owned()))
+    })
+    .collect()
 }
 
 /// The line of /proc/self/mounts of what is mounted on `at`: the options that the kernel really took.

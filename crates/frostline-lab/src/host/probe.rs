@@ -89,9 +89,13 @@ impl Host {
     /// Why `need` is not met here, or nothing if it is.
     pub fn lacks(&self, need: &Need) -> Option<String> {
         match need {
-            Need::Root if !self.is_root => Some("needs root (block devices and mounts): run it with sudo".into()),
+            Need::Root if !self.is_root => {
+                Some("needs root (block devices and mounts): run it with sudo".into())
+            }
             Need::Fuse if !self.has_fuse => Some("needs /dev/fuse (kernel option FUSE_FS)".into()),
-            Need::Loop if !self.has_loop => Some("needs /dev/loop-control (kernel option BLK_DEV_LOOP)".into()),
+            Need::Loop if !self.has_loop => {
+                Some("needs /dev/loop-control (kernel option BLK_DEV_LOOP)".into())
+            }
             Need::FileSystem(name) if !self.file_systems.contains(name) => {
                 Some(format!("the kernel has no {name}; `modprobe {name}` if it is a module"))
             }

@@ -104,9 +104,8 @@ pub fn run_tool(mut command: Command, stem: &Path, limit: Duration, stop: &Stop)
     stop.check()?;
     let program = command.get_program().to_string_lossy().into_owned();
     let (out, err) = (stem.with_extension("out"), stem.with_extension("err"));
-    let create = |path: &Path| {
-        File::create(path).map_err(|e| cannot(&format!("create {}", path.display()), e))
-    };
+    let create =
+        |path: &Path| File::create(path).map_err(|e| cannot(&format!("create {}", path.display()), e));
     command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&err)?).process_group(0);
     let mut child = command.spawn().map_err(|e| cannot(&format!("run {program}"), e))?;
     let status = wait(&mut child, limit, stop).map_err(|e| e.context(format!("{program} was ended")))?;
@@ -124,8 +123,7 @@ pub fn run_tool(mut command: Command, stem: &Path, limit: Duration, stop: &Stop)
 /// As [`run_tool`], without a limit.
 pub fn run_short(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output =
-        command.stdin(Stdio::null()).output().map_err(|e| cannot(&format!("run {program}"), e))?;
+    let output = command.stdin(Stdio::null()).output().map_err(|e| cannot(&format!("run {program}"), e))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

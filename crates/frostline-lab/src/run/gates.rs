@@ -39,7 +39,12 @@ pub fn judge(gates: &Gates, reading: &Reading) -> Vec<Gate> {
     let at_most = [
         ("cpu_pressure", "% of 10 s waiting for a CPU", reading.cpu_pressure, gates.cpu_pressure_max),
         ("steal", "% of CPU time stolen", Some(reading.steal_percent), gates.steal_percent_max),
-        ("host_disk", "% of requests held up by this host's disk", reading.overrun_percent, gates.overrun_percent_max),
+        (
+            "host_disk",
+            "% of requests held up by this host's disk",
+            reading.overrun_percent,
+            gates.overrun_percent_max,
+        ),
         ("direct_io", "of the data file in the page cache", reading.resident, gates.resident_max),
         ("arc", "% of reads served by ARC", reading.arc_hit_percent, gates.arc_hit_percent_max),
     ];
@@ -49,11 +54,13 @@ pub fn judge(gates: &Gates, reading: &Reading) -> Vec<Gate> {
         }
     }
     if let Some(direct) = reading.loop_direct {
-        let what = if direct { "loop devices do direct I/O" } else { "loop devices fell back to the page cache" };
+        let what =
+            if direct { "loop devices do direct I/O" } else { "loop devices fell back to the page cache" };
         judged.push(gate("loop_direct_io", direct, what.to_owned()));
     }
     if let Some((wanted, found)) = reading.balance {
-        let what = format!("buckets {:.0} % full at the start, wanted {:.0} %", found * 100.0, wanted * 100.0);
+        let what =
+            format!("buckets {:.0} % full at the start, wanted {:.0} %", found * 100.0, wanted * 100.0);
         judged.push(gate("bucket", (wanted - found).abs() <= 0.01, what));
     }
     judged

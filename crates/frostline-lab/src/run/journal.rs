@@ -111,8 +111,8 @@ impl Journal {
     pub fn write_run(&self, run: &Run) -> Result<()> {
         let path = self.folder.join(RUN);
         let next = self.folder.join("run.json.next");
-        let text =
-            serde_json::to_vec_pretty(run).map_err(|e| Error::internal("cannot encode a run").with_source(e))?;
+        let text = serde_json::to_vec_pretty(run)
+            .map_err(|e| Error::internal("cannot encode a run").with_source(e))?;
         fs::write(&next, text).map_err(|e| io(e, "cannot write", &next))?;
         fs::rename(&next, &path).map_err(|e| io(e, "cannot write", &path))
     }

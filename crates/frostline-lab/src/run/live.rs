@@ -209,9 +209,8 @@ impl<'a> Live<'a> {
             Some(model.credits / model.bucket)
         });
         // The volume that is farthest from what was wanted.
-        reading.balance = parts.map(|part| (wanted, part)).max_by(|a, b| {
-            (a.1 - a.0).abs().total_cmp(&(b.1 - b.0).abs())
-        });
+        reading.balance =
+            parts.map(|part| (wanted, part)).max_by(|a, b| (a.1 - a.0).abs().total_cmp(&(b.1 - b.0).abs()));
         reading.loop_direct = Some(accounts.iter().all(|account| account.direct_io));
         Ok(json!({"spec": spec, "bucket": word, "time_scale": time_scale, "accounts": accounts}))
     }
@@ -284,10 +283,8 @@ impl<'a> Live<'a> {
         let mounted = rig::mount(&mut self.ledger, setup, &device, &directory, &options);
         let taken = mounted.and_then(|()| self.measure(cell, key, block, stem));
         // In this order: the file system goes before the cache's word changes.
-        let undone = self
-            .ledger
-            .undo_from(&Thing::Mount(directory))
-            .and_then(|()| self.ledger.undo_from(&setting));
+        let undone =
+            self.ledger.undo_from(&Thing::Mount(directory)).and_then(|()| self.ledger.undo_from(&setting));
         let taken = taken?;
         undone.map(|()| taken)
     }
@@ -313,8 +310,7 @@ impl Live<'_> {
         let memory = Path::new("/dev/shm");
         // States are made by the hundred; in memory they wear no disk.
         let folder = if memory.is_dir() { memory.to_path_buf() } else { self.folder.clone() };
-        let proof =
-            crash::prove(&mut self.ledger, &folder, &Daemon::this_program()?, &trial, &mut |_| {})?;
+        let proof = crash::prove(&mut self.ledger, &folder, &Daemon::this_program()?, &trial, &mut |_| {})?;
         let path = stem.with_extension("json");
         let text = serde_json::to_vec_pretty(&proof)
             .map_err(|e| Error::internal("cannot encode a proof").with_source(e))?;
@@ -375,7 +371,13 @@ pub fn live_folder(data: &Path) -> PathBuf {
 }
 
 /// Runs in the directory, so that a tool's stray files go with the run.
-fn run_in(mut command: Command, directory: &Path, stem: &Path, limit: Duration, stop: &Stop) -> Result<Printed> {
+fn run_in(
+    mut command: Command,
+    directory: &Path,
+    stem: &Path,
+    limit: Duration,
+    stop: &Stop,
+) -> Result<Printed> {
     command.current_dir(directory);
     run_tool(command, stem, limit, stop)
 }

@@ -56,9 +56,8 @@ impl<'a> Summarised<'a> {
 
     /// Whether the cell needs no more samples by `rule`.
     pub fn is_settled(&self, cell: &PlannedCell, rule: &StoppingRule) -> bool {
-        let of = |asked: &&Asked| {
-            asked.comparison.numerator == cell.id || asked.comparison.denominator == cell.id
-        };
+        let of =
+            |asked: &&Asked| asked.comparison.numerator == cell.id || asked.comparison.denominator == cell.id;
         let mut ratios = self.comparisons.iter().filter(of).peekable();
         if ratios.peek().is_none() {
             return self.is_known_well(cell, rule);
@@ -176,7 +175,8 @@ impl<'a> Summarised<'a> {
 }
 
 /// What a cell is first asked for.
-const MAIN_METRICS: &[&str] = &["mib_per_s", "write_iops", "mb_per_s", "iops", "tps", "events_per_s", "gbit_per_s"];
+const MAIN_METRICS: &[&str] =
+    &["mib_per_s", "write_iops", "mb_per_s", "iops", "tps", "events_per_s", "gbit_per_s"];
 
 fn asked(study: &Study, plan: &Plan) -> Vec<Asked> {
     let has = |id: &str| plan.cells.iter().any(|cell| cell.id == id);
@@ -227,7 +227,9 @@ fn plain_id(id: &str) -> &str {
 fn voided_note(cells: &[Cell]) -> Option<String> {
     let voided: u32 = cells.iter().map(|cell| cell.voided).sum();
     let of = cells.iter().filter(|cell| cell.voided > 0).count();
-    (voided > 0).then(|| format!("VOIDED: {voided} samples in {of} cells; they are in no figure. Each cell says why."))
+    (voided > 0).then(|| {
+        format!("VOIDED: {voided} samples in {of} cells; they are in no figure. Each cell says why.")
+    })
 }
 
 /// How well the model holds, over every throughput that was both measured and modelled.

@@ -151,7 +151,11 @@ fn samples_that_a_tool_failed_are_voided_loudly_and_in_no_figure() {
     let cell = run.cells.iter().find(|cell| cell.id == "kind=b,size=1").unwrap();
     assert!(cell.measured.is_empty() && cell.voided == 12, "{cell:?}");
     assert_eq!(cell.notes, ["voided by tool: the tool failed"]);
-    assert!(run.notes.iter().any(|note| note.starts_with("VOIDED: 12 samples in 1 cells")), "{:?}", run.notes);
+    assert!(
+        run.notes.iter().any(|note| note.starts_with("VOIDED: 12 samples in 1 cells")),
+        "{:?}",
+        run.notes
+    );
     assert!(!run.comparisons.iter().any(|c| c.name == "b over a, size=1"));
     assert!(run.comparisons.iter().any(|c| c.name == "b over a, size=2"));
 }
@@ -162,11 +166,16 @@ fn raw_names_are_unique_and_safe() {
     let names: BTreeSet<String> =
         plan.cells.iter().enumerate().map(|(at, cell)| raw_name(cell, 3, at as u32)).collect();
     assert_eq!(names.len(), plan.cells.len());
-    assert!(names.iter().all(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')));
+    assert!(
+        names.iter().all(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'))
+    );
 }
 
 #[test]
 fn times_are_rfc_3339() {
     assert_eq!(rfc3339(0).unwrap(), "1970-01-01T00:00:00Z");
-    assert_eq!(default_folder(Path::new("/d"), "x", "2026-01-02T03:04:05Z"), Path::new("/d/lab/runs/x-20260102T030405"));
+    assert_eq!(
+        default_folder(Path::new("/d"), "x", "2026-01-02T03:04:05Z"),
+        Path::new("/d/lab/runs/x-20260102T030405")
+    );
 }

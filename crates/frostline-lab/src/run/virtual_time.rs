@@ -82,7 +82,9 @@ fn file_system(model: &Model, text: &dyn Fn(&str) -> Result<String>) -> Result<F
             let record = model.record.as_deref().unwrap_or("128k");
             Ok(FileSystem::zfs(bytes(&text(record)?)?, model.compress))
         }
-        _ => Err(Error::invalid(format!("the model has no file system `{name}`; it has ext4, xfs, btrfs, openzfs"))),
+        _ => Err(Error::invalid(format!(
+            "the model has no file system `{name}`; it has ext4, xfs, btrfs, openzfs"
+        ))),
     }
 }
 

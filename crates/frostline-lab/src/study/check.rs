@@ -136,14 +136,15 @@ impl Factors {
 
     /// Placeholders of every template, each with a value that is only looked for, not read.
     fn placeholders(&self) -> BTreeMap<String, String> {
-        self.names().chain(PLACEHOLDERS.iter().copied()).map(|name| (name.to_owned(), String::new())).collect()
+        self.names()
+            .chain(PLACEHOLDERS.iter().copied())
+            .map(|name| (name.to_owned(), String::new()))
+            .collect()
     }
 
     fn id(&self, levels: &BTreeMap<String, String>) -> String {
-        let parts: Vec<_> = self
-            .names()
-            .filter_map(|name| levels.get(name).map(|level| format!("{name}={level}")))
-            .collect();
+        let parts: Vec<_> =
+            self.names().filter_map(|name| levels.get(name).map(|level| format!("{name}={level}"))).collect();
         parts.join(",")
     }
 }
@@ -179,7 +180,9 @@ fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Set
         return Err(source.error(span, "a setup with devices says their size as `device_mib`"));
     }
     if setup.place == Place::Volumes && (setup.volumes.is_none() || setup.class.is_none()) {
-        return Err(source.error(span, "a setup on volumes says which: class = \"st1\", volumes = \"4x2TiB\""));
+        return Err(
+            source.error(span, "a setup on volumes says which: class = \"st1\", volumes = \"4x2TiB\"")
+        );
     }
     if (setup.place == Place::Guest) != setup.guest.is_some() {
         return Err(source.error(span, "a setup in a guest, and only such, has a table `guest`"));
@@ -199,7 +202,8 @@ fn check_workload(source: &Source<'_>, factors: &Factors, workload: &Spanned<fil
     }
     for pattern in workload.read.values() {
         if let Err(error) = regex::Regex::new(pattern) {
-            let at = source.text[span.clone()].find(pattern.as_str()).map_or(span.start, |at| span.start + at);
+            let at =
+                source.text[span.clone()].find(pattern.as_str()).map_or(span.start, |at| span.start + at);
             return Err(source.error(at..at, format!("not a regular expression: {error}")));
         }
     }
@@ -210,7 +214,12 @@ fn check_tool(source: &Source<'_>, tool: &Word) -> Result<Need> {
     Need::parse(&format!("tool:{}", tool.get_ref())).map_err(|e| source.error(tool.span(), e.what()))
 }
 
-fn expand(source: &Source<'_>, factors: &Factors, group: &Spanned<file::Group>, at: usize) -> Result<Vec<Cell>> {
+fn expand(
+    source: &Source<'_>,
+    factors: &Factors,
+    group: &Spanned<file::Group>,
+    at: usize,
+) -> Result<Vec<Cell>> {
     let mut combinations: Vec<BTreeMap<String, String>> = vec![BTreeMap::new()];
     let levels = &group.get_ref().levels;
     let mut count = 1_usize;
@@ -245,7 +254,12 @@ fn expand(source: &Source<'_>, factors: &Factors, group: &Spanned<file::Group>, 
         .collect())
 }
 
-fn resolve(source: &Source<'_>, factors: &Factors, file: &File, group: &Spanned<file::Group>) -> Result<Group> {
+fn resolve(
+    source: &Source<'_>,
+    factors: &Factors,
+    file: &File,
+    group: &Spanned<file::Group>,
+) -> Result<Group> {
     let (span, group) = (group.span(), group.get_ref());
     let setup = lookup(source, "setup", &group.setup, &file.setups)?.get_ref();
     let workload = lookup(source, "workload", &group.workload, &file.workloads)?.get_ref();
@@ -259,7 +273,12 @@ fn resolve(source: &Source<'_>, factors: &Factors, file: &File, group: &Spanned<
         for tool in &setup.tools {
             needs.insert(check_tool(source, tool)?);
         }
-        needs.extend(Some(workload.tool.get_ref()).filter(|t| crate::host::tools::is_known(t)).cloned().map(Need::Tool));
+        needs.extend(
+            Some(workload.tool.get_ref())
+                .filter(|t| crate::host::tools::is_known(t))
+                .cloned()
+                .map(Need::Tool),
+        );
     }
     if let Some(model) = &group.model {
         let optional = [&model.bucket, &model.stripe, &model.record];
@@ -305,7 +324,12 @@ fn merged(all: &Gates, own: Option<&Gates>) -> Gates {
     }
 }
 
-fn lookup<'f, T>(source: &Source<'_>, kind: &str, word: &Word, known: &'f BTreeMap<String, T>) -> Result<&'f T> {
+fn lookup<'f, T>(
+    source: &Source<'_>,
+    kind: &str,
+    word: &Word,
+    known: &'f BTreeMap<String, T>,
+) -> Result<&'f T> {
     known.get(word.get_ref()).ok_or_else(|| {
         let near = suggestion(word.get_ref(), known.keys().map(String::as_str));
         source.error(word.span(), format!("unknown {kind} `{}`{near}", word.get_ref()))
@@ -341,7 +365,12 @@ fn publish(source: &Source<'_>, factors: &Factors, file: &File, cells: &mut [Cel
     Ok(())
 }
 
-fn comparisons(source: &Source<'_>, factors: &Factors, file: &File, cells: &[Cell]) -> Result<Vec<Comparison>> {
+fn comparisons(
+    source: &Source<'_>,
+    factors: &Factors,
+    file: &File,
+    cells: &[Cell],
+) -> Result<Vec<Comparison>> {
     let mut all = Vec::new();
     for comparison in &file.comparisons {
         let (span, comparison) = (comparison.span(), comparison.get_ref());

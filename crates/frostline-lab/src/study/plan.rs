@@ -243,7 +243,13 @@ fn without(cell: &Cell, group: &super::Group, why: &str) -> (How, String) {
     }
 }
 
-fn control(study: &Study, mode: Mode, host: &Host, cells: &[PlannedCell], blocks_max: u32) -> Option<PlannedCell> {
+fn control(
+    study: &Study,
+    mode: Mode,
+    host: &Host,
+    cells: &[PlannedCell],
+    blocks_max: u32,
+) -> Option<PlannedCell> {
     let id = study.control.as_ref().filter(|_| mode != Mode::Simulate)?;
     let original = cells.iter().find(|cell| cell.id == *id).filter(|cell| cell.is_run())?;
     let copy = check::control_of(study.cell(id)?);
@@ -314,7 +320,8 @@ fn changes(study: &Study, cells: &[PlannedCell]) -> Vec<String> {
     let mut changes = Vec::new();
     let setups: Vec<_> = setups(study, cells).into_iter().map(|name| &study.setups[name]).collect();
     if setups.iter().any(|setup| setup.place == Place::File && setup.write_cache.is_some()) {
-        changes.push("queue/write_cache of the loop devices that the run makes, put back after each".to_owned());
+        changes
+            .push("queue/write_cache of the loop devices that the run makes, put back after each".to_owned());
     }
     let run: BTreeSet<usize> = cells.iter().filter(|c| c.is_run()).map(|c| c.group_index).collect();
     if run.iter().any(|at| study.workloads[&study.groups[*at].workload].drop_caches) {
@@ -359,8 +366,13 @@ pub fn text(plan: &Plan) -> String {
         }
         let (least, most) = (plan.seconds.0 / 60.0, plan.seconds.1 / 60.0);
         let (fewest, blocks) = plan.blocks;
-        let _ = writeln!(out, "{fewest} to {blocks} blocks of {} s a sample: {least:.0} to {most:.0} minutes", plan.sample_seconds);
-        let _ = writeln!(out, "{} MiB of disk at most; tools: {}", plan.disk_bytes >> 20, plan.tools.join(", "));
+        let _ = writeln!(
+            out,
+            "{fewest} to {blocks} blocks of {} s a sample: {least:.0} to {most:.0} minutes",
+            plan.sample_seconds
+        );
+        let _ =
+            writeln!(out, "{} MiB of disk at most; tools: {}", plan.disk_bytes >> 20, plan.tools.join(", "));
     }
     for change in &plan.changes {
         let _ = writeln!(out, "changes: {change}");

@@ -90,7 +90,11 @@ fn mistakes_are_answered_with_position_and_nearest_name() {
     );
     check_error("levels = { size = [\"2\"] }", "levels = { size = [\"3\"] }", "no level `3`");
     check_error("title =", "titel =", "small.toml:3:1: unknown field `titel`; did you mean `title`?");
-    check_error("tool = \"command\"", "tool = \"comand\"", ":20:8: unknown tool `comand`; did you mean `command`?");
+    check_error(
+        "tool = \"command\"",
+        "tool = \"comand\"",
+        ":20:8: unknown tool `comand`; did you mean `command`?",
+    );
     check_error("{seed}", "{sed}", "nothing is called {sed}; did you mean `seed`?");
     check_error("{seed}", "{seed", "a brace without its other half");
     check_error("setup = \"here\"", "setup = \"her\"", "unknown setup `her`; did you mean `here`?");

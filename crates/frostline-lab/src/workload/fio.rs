@@ -117,9 +117,11 @@ fn put_latencies<'a>(
     latencies: impl Iterator<Item = &'a Latency> + Clone,
 ) -> Result<()> {
     for (theirs, ours) in PERCENTILES {
-        let slowest = latencies.clone().filter_map(|l| l.percentile.get(*theirs)).copied().fold(None, |max, ns| {
-            Some(f64::max(max.unwrap_or(0.0), ns))
-        });
+        let slowest = latencies
+            .clone()
+            .filter_map(|l| l.percentile.get(*theirs))
+            .copied()
+            .fold(None, |max, ns| Some(f64::max(max.unwrap_or(0.0), ns)));
         if let Some(ns) = slowest {
             measured.put(&format!("{name}_{ours}_ms"), ns / NS_PER_MS)?;
         }

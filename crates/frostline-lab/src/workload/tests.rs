@@ -87,9 +87,12 @@ fn arguments_are_filled_after_they_are_split() {
 
 #[test]
 fn units_follow_from_names() {
-    for (metric, expected) in
-        [("drained_mib_per_s", "MiB/s"), ("sync_p99_ms", "ms"), ("write_iops", "IOPS"), ("events_per_s", "1/s")]
-    {
+    for (metric, expected) in [
+        ("drained_mib_per_s", "MiB/s"),
+        ("sync_p99_ms", "ms"),
+        ("write_iops", "IOPS"),
+        ("events_per_s", "1/s"),
+    ] {
         assert_eq!(unit(metric), expected);
     }
 }

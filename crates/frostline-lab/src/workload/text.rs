@@ -107,7 +107,8 @@ pub(super) fn command(text: &str, patterns: &BTreeMap<String, String>, seconds: 
 
 fn captures(pattern: &str, text: &str) -> Result<Vec<String>> {
     let regex = Regex::new(pattern).map_err(|e| Error::invalid("not a regular expression").with_source(e))?;
-    let found = regex.captures(text).ok_or_else(|| Error::corrupt(format!("nothing in it matches `{pattern}`")))?;
+    let found =
+        regex.captures(text).ok_or_else(|| Error::corrupt(format!("nothing in it matches `{pattern}`")))?;
     Ok(found.iter().skip(1).map(|group| group.map_or("", |g| g.as_str()).to_owned()).collect())
 }
 

@@ -2,7 +2,8 @@ use super::*;
 
 #[test]
 fn pressure_is_the_some_line() {
-    let text = "some avg10=12.34 avg60=5.00 avg300=1.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+    let text =
+        "some avg10=12.34 avg60=5.00 avg300=1.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
     assert_eq!(parse_pressure(text), Some(12.34));
     assert_eq!(parse_pressure(""), None);
     assert_eq!(parse_pressure("some avg10=x"), None);

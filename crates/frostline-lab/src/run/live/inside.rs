@@ -51,10 +51,14 @@ impl Live<'_> {
                 }
             };
             let accel = Accel::probe(&self.ledger, &image)?;
-            let mut guest = Guest::boot(&mut self.ledger, &image, cells::machine(accel, &self.folder.join("guest")))?;
+            let mut guest =
+                Guest::boot(&mut self.ledger, &image, cells::machine(accel, &self.folder.join("guest")))?;
             let facts = guest.facts()?;
             let zfs = facts.zfs.as_deref().unwrap_or("none");
-            say(&format!("guest: Linux {}, OpenZFS {zfs}, {}, up in {:.0} s", facts.kernel, facts.accel, facts.boot_s));
+            say(&format!(
+                "guest: Linux {}, OpenZFS {zfs}, {}, up in {:.0} s",
+                facts.kernel, facts.accel, facts.boot_s
+            ));
             self.guest = Some(guest);
         }
         self.guest.as_mut().ok_or_else(|| Error::internal("the guest was just booted"))

@@ -49,7 +49,9 @@ impl Rig {
 
     pub(super) fn directory(&self) -> &Path {
         match self {
-            Rig::Folder(directory) | Rig::File { directory, .. } | Rig::Volumes { directory, .. } => directory,
+            Rig::Folder(directory) | Rig::File { directory, .. } | Rig::Volumes { directory, .. } => {
+                directory
+            }
         }
     }
 
@@ -95,7 +97,13 @@ impl Live<'_> {
         Ok(Rig::File { device: [device], directory })
     }
 
-    fn volumes(&mut self, cell: &PlannedCell, setup: &Setup, folder: &Path, directory: PathBuf) -> Result<Rig> {
+    fn volumes(
+        &mut self,
+        cell: &PlannedCell,
+        setup: &Setup,
+        folder: &Path,
+        directory: PathBuf,
+    ) -> Result<Rig> {
         let class = fill(setup.class.as_deref().unwrap_or_default(), &cell.levels)?;
         let text = fill(setup.volumes.as_deref().unwrap_or_default(), &cell.levels)?;
         let (count, _) = volumes(&class, &text)?;
@@ -108,11 +116,7 @@ impl Live<'_> {
             }
             None => vec![options; count as usize],
         };
-        let setup = emulate::Setup {
-            volumes,
-            machine: None,
-            daemon: Daemon::this_program()?,
-        };
+        let setup = emulate::Setup { volumes, machine: None, daemon: Daemon::this_program()? };
         let emulated = Emulated::attach_all(&mut self.ledger, folder, &setup)?;
         Ok(Rig::Volumes { emulated, directory })
     }
@@ -150,7 +154,8 @@ impl Live<'_> {
         let stem = raw.with_file_name(format!("{}-layout", file_name(raw)));
         run_tool(command, &stem, PREPARE_MAX, self.stop)?;
         // What is still in memory would be written into the first sample's time.
-        let directory = fs::File::open(rig.directory()).map_err(|e| emulate::io(e, "cannot open", rig.directory()))?;
+        let directory =
+            fs::File::open(rig.directory()).map_err(|e| emulate::io(e, "cannot open", rig.directory()))?;
         rustix::fs::syncfs(&directory).map_err(|e| emulate::io(e.into(), "cannot sync", rig.directory()))
     }
 }
