@@ -10,13 +10,18 @@
 //! The lab links no engine crate: it measures the built binary, like everything else, from outside.
 
 pub mod catalogue;
+pub mod cli;
 pub mod crash;
 pub mod decide;
 pub mod emulate;
 pub mod guest;
 pub mod host;
 pub mod model;
+mod names;
 pub mod record;
 pub mod report;
+pub mod run;
 pub mod simulate;
 pub mod stats;
+pub mod study;
+pub mod workload;

@@ -1,0 +1,484 @@
+//! `frostline lab …`: what can be typed, and what is printed for it.
+//!
+//! The document that was asked for goes to standard output, once; progress and what a person must know go to
+//! standard error. Nothing here measures.
+
+mod progress;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use frostline_base::{Clock, Error, Result, SystemClock};
+use serde_json::json;
+
+use self::progress::Bar;
+use crate::catalogue::Catalogue;
+use crate::emulate::{self, Daemon, Emulated};
+use crate::host::ledger::{self, Ledger};
+use crate::host::process::Stop;
+use crate::host::{facts, probe::Host, tools};
+use crate::model::{Balance, VolumeSpec};
+use crate::record::{FORMAT, Mode, Run};
+use crate::report::Language;
+use crate::run::journal::Journal;
+use crate::run::live::{Live, live_folder};
+use crate::run::{self, Progress, Running, Unwatched, virtual_time};
+use crate::study::plan::{self, Plan};
+use crate::study::{Study, mode_name};
+
+/// Measure storage: volumes, file systems, mount options, and what they cost.
+#[derive(Debug, Subcommand)]
+pub enum Lab {
+    /// List the studies that come with the lab
+    Studies,
+    /// Say for every cell of a study how it would be measured here and why, the order, the time and the disk
+    Plan(PlanArgs),
+    /// Run a study
+    Run(RunArgs),
+    /// Write the report of a run
+    Report(ReportArgs),
+    /// Compare two runs of the same study
+    Compare {
+        /// Folder of the one run
+        a: PathBuf,
+        /// Folder of the other
+        b: PathBuf,
+    },
+    /// Rank the volumes that meet a need, by dollars a month, with burst hours and odds of loss
+    Decide(crate::decide::args::DecideArgs),
+    /// Cut the power under a file system, hundreds of times, and count what fsync had promised and is lost
+    CrashProof(crate::crash::CrashArgs),
+    /// Build, list and remove the images that guests boot
+    Image(crate::guest::cli::ImageArgs),
+    /// Attach one emulated volume and keep it until Ctrl-C
+    Volume(VolumeArgs),
+    /// Undo what runs that were killed left on this host
+    Clean,
+    /// The process that serves emulated volumes
+    #[command(hide = true)]
+    ServeVolume {
+        /// Its configuration
+        config: PathBuf,
+    },
+}
+
+/// What to do of which study.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Name of a study, or the path of a .toml file
+    study: String,
+    /// By the volume model in virtual time only
+    #[arg(long, conflicts_with = "quick")]
+    simulate: bool,
+    /// Few cells and short samples
+    #[arg(long)]
+    quick: bool,
+    /// Seed of every choice of order and data
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only these groups of cells, instead of those of the mode
+    #[arg(long, value_delimiter = ',', value_name = "GROUP")]
+    cells: Vec<String>,
+}
+
+impl PlanArgs {
+    fn mode(&self) -> Mode {
+        match (self.simulate, self.quick) {
+            (true, _) => Mode::Simulate,
+            (_, true) => Mode::Quick,
+            _ => Mode::Full,
+        }
+    }
+}
+
+/// Which run.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Name of a study, or the path of a .toml file; with --resume, the run's own
+    #[arg(required_unless_present = "resume")]
+    study: Option<String>,
+    /// By the volume model in virtual time only: the whole matrix in seconds
+    #[arg(long, conflicts_with = "quick")]
+    simulate: bool,
+    /// Few cells and short samples: minutes
+    #[arg(long)]
+    quick: bool,
+    /// Seed of every choice of order and data
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only these groups of cells, instead of those of the mode
+    #[arg(long, value_delimiter = ',', value_name = "GROUP")]
+    cells: Vec<String>,
+    /// Folder of the run; by default a new one below the data folder
+    #[arg(long, conflicts_with = "resume")]
+    out: Option<PathBuf>,
+    /// Go on with the run in this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["study", "simulate", "quick", "seed", "cells"])]
+    resume: Option<PathBuf>,
+    /// Judge samples by this pressure on the CPUs (percent of 10 s) instead of the study's; it is noted
+    #[arg(long, value_name = "PERCENT")]
+    cpu_pressure_max: Option<f64>,
+}
+
+/// Which report.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Folder of the run
+    run: PathBuf,
+    /// Write one self-contained page here
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write Markdown here; without any file, Markdown goes to standard output
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Open the page in Korean; both languages are in it
+    #[arg(long, requires = "html")]
+    korean: bool,
+}
+
+/// Which volume.
+#[derive(Debug, Args)]
+pub struct VolumeArgs {
+    /// Class and size, such as st1:2TiB or gp3:500GiB,iops=6000,mbps=500
+    spec: String,
+    /// MiB of the device; the buckets are those of the volume's size all the same
+    #[arg(long, default_value_t = 4096, value_name = "MIB")]
+    device_mib: u64,
+    /// Begin with an empty burst bucket
+    #[arg(long)]
+    drained: bool,
+    /// Divide the burst bucket by this
+    #[arg(long, default_value_t = 1.0, value_name = "K")]
+    time_scale: f64,
+}
+
+/// Where files are, and how to answer.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Folder below which the lab keeps runs, images and ledgers, in `lab/`.
+    pub data: PathBuf,
+    /// Whether to answer with one JSON document.
+    pub json: bool,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What goes to standard output.
+    pub stdout: String,
+    /// Whether a part of what was asked for is missing, such as cells that could not be run.
+    pub partial: bool,
+}
+
+/// Does what was typed.
+///
+/// # Errors
+/// Each says what to do next. What was made on the host is undone before an error is returned.
+pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
+    // Mounts and loop devices are named by whole paths, whatever the folder this was typed in.
+    let data = std::path::absolute(&context.data)
+        .map_err(|e| Error::invalid(format!("no folder {}", context.data.display())).with_source(e))?;
+    let context = &Context { data, json: context.json };
+    match command {
+        Lab::Studies => studies(context),
+        Lab::Plan(args) => plan_of(&args, context),
+        Lab::Run(args) => run_study(&args, context),
+        Lab::Report(args) => report(&args, context),
+        Lab::Compare { a, b } => compare(&a, &b, context),
+        Lab::Decide(args) => crate::decide::args::run(&args, context.json).map(|()| Outcome::default()),
+        Lab::CrashProof(args) => crash_proof(&args, context),
+        Lab::Image(args) => image(&args, context),
+        Lab::Volume(args) => volume(&args, context),
+        Lab::Clean => clean(context),
+        Lab::ServeVolume { config } => emulate::serve(&config).map(|()| Outcome::default()),
+    }
+}
+
+fn printed(stdout: String) -> Result<Outcome> {
+    Ok(Outcome { stdout, partial: false })
+}
+
+fn document(value: &impl serde::Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(value);
+    text.map(|text| text + "\n").map_err(|e| Error::internal("cannot encode the answer").with_source(e))
+}
+
+fn studies(context: &Context) -> Result<Outcome> {
+    let studies = Study::embedded()?;
+    if context.json {
+        let list: Vec<_> = studies
+            .iter()
+            .map(|s| json!({"name": s.name, "title": s.title, "cells": s.cells.len()}))
+            .collect();
+        return printed(document(&json!({ "studies": list }))?);
+    }
+    printed(studies.iter().map(|s| format!("{}: {} ({} cells)\n", s.name, s.title, s.cells.len())).collect())
+}
+
+fn plan_of(args: &PlanArgs, context: &Context) -> Result<Outcome> {
+    let study = Study::find(&args.study)?;
+    let host = Host::probe(&context.data);
+    let plan = plan::plan(&study, args.mode(), args.seed, &args.cells, &host)?;
+    // What would stop a run is part of the plan, and does not keep the plan from being shown.
+    let stops = plan.check(&study, &host).err().map(|error| error.what().to_owned());
+    if context.json {
+        let mut value = serde_json::to_value(&plan)
+            .map_err(|e| Error::internal("cannot encode the plan").with_source(e))?;
+        value["stops"] = json!(stops);
+        return printed(document(&value)?);
+    }
+    let warning = stops.map(|why| format!("cannot run: {why}\n")).unwrap_or_default();
+    printed(plan::text(&plan) + &warning)
+}
+
+/// A run that is about to begin or to go on.
+struct Prepared {
+    study: Study,
+    plan: Plan,
+    header: Run,
+    journal: Journal,
+}
+
+fn run_study(args: &RunArgs, context: &Context) -> Result<Outcome> {
+    let prepared = match &args.resume {
+        Some(folder) => resumed(folder, args, context)?,
+        None => begun(args, context)?,
+    };
+    let folder = prepared.journal.folder().to_path_buf();
+    let run = if prepared.plan.cells.iter().any(plan::PlannedCell::is_run) {
+        on_this_host(prepared, context)?
+    } else {
+        in_virtual_time(prepared)?
+    };
+    eprintln!("the run is in {}", folder.display());
+    let partial = run.cells.iter().any(|cell| cell.how == crate::record::How::Skip) || !run.complete;
+    let stdout = if context.json { document(&run)? } else { crate::report::markdown(&run) };
+    Ok(Outcome { stdout, partial })
+}
+
+fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
+    let name = args.study.as_deref().unwrap_or_default();
+    let mut study = Study::find(name)?;
+    let mode = PlanArgs {
+        study: String::new(),
+        simulate: args.simulate,
+        quick: args.quick,
+        seed: args.seed,
+        cells: Vec::new(),
+    }
+    .mode();
+    let mut notes = study.notes.clone();
+    notes.extend(pressure(&mut study, args.cpu_pressure_max));
+    let host = Host::probe(&context.data);
+    let plan = plan::plan(&study, mode, args.seed, &args.cells, &host)?;
+    plan.check(&study, &host)?;
+    let tools = tools::need(plan.tools.iter().map(String::as_str))?;
+    let started = run::rfc3339(SystemClock.now_us())?;
+    let folder = match &args.out {
+        Some(out) => out.clone(),
+        None => run::default_folder(&context.data, &study.name, &started),
+    };
+    notes.extend(virtual_time::notes(&study, &plan));
+    notes.extend(plan.changes.iter().map(|change| format!("Changed on the host: {change}.")));
+    let header = Run {
+        format: FORMAT,
+        study: study.name.clone(),
+        title: study.title.clone(),
+        command: command_line(name, mode, args),
+        started,
+        seed: args.seed,
+        mode,
+        time_scale: study.variant(mode)?.time_scale,
+        machine: facts::machine(),
+        tools,
+        cells: Vec::new(),
+        comparisons: Vec::new(),
+        notes,
+        complete: false,
+    };
+    let journal = Journal::create(&folder, &study.text)?;
+    journal.write_run(&header)?;
+    Ok(Prepared { study, plan, header, journal })
+}
+
+/// The study, mode, seed and groups are those of the run.
+fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared> {
+    let (journal, text, was) = Journal::resume(folder)?;
+    let mut study = Study::parse(&text, &folder.join("study.toml").display().to_string())?;
+    pressure(&mut study, args.cpu_pressure_max);
+    let words: Vec<&str> = was.command.split(' ').collect();
+    let cells = words.iter().position(|word| *word == "--cells").and_then(|at| words.get(at + 1));
+    let cells: Vec<String> =
+        cells.map(|list| list.split(',').map(str::to_owned).collect()).unwrap_or_default();
+    let host = Host::probe(&context.data);
+    let plan = plan::plan(&study, was.mode, was.seed, &cells, &host)?;
+    plan.check(&study, &host)?;
+    let known = |id: &str| plan.cells.iter().any(|cell| cell.id == id);
+    if let Some(sample) = journal.samples().iter().find(|sample| !known(&sample.cell)) {
+        return Err(Error::conflict(format!(
+            "the run has samples of {}, which this host's plan lacks",
+            sample.cell
+        )));
+    }
+    // What the summaries add is added anew.
+    let mut notes = study.notes.clone();
+    notes.extend(virtual_time::notes(&study, &plan));
+    notes.push(format!("Resumed after {} samples.", journal.samples().len()));
+    Ok(Prepared { study, plan, header: Run { notes, ..was }, journal })
+}
+
+/// Another limit for the whole study, and a note that says so.
+fn pressure(study: &mut Study, limit: Option<f64>) -> Option<String> {
+    let limit = limit?;
+    for group in &mut study.groups {
+        if group.gates.cpu_pressure_max.is_some() {
+            group.gates.cpu_pressure_max = Some(limit);
+        }
+    }
+    Some(format!(
+        "Samples were judged by a CPU pressure of at most {limit} % instead of the study's, by request."
+    ))
+}
+
+fn command_line(name: &str, mode: Mode, args: &RunArgs) -> String {
+    let mut line = format!("frostline lab run {name}");
+    if mode != Mode::Full {
+        line += &format!(" --{}", mode_name(mode));
+    }
+    line += &format!(" --seed {}", args.seed);
+    if !args.cells.is_empty() {
+        line += &format!(" --cells {}", args.cells.join(","));
+    }
+    if let Some(limit) = args.cpu_pressure_max {
+        line += &format!(" --cpu-pressure-max {limit}");
+    }
+    line
+}
+
+fn in_virtual_time(prepared: Prepared) -> Result<Run> {
+    let Prepared { study, plan, header, mut journal } = prepared;
+    let modelled = virtual_time::modelled(&study, &plan, plan.seed)?;
+    let stop = Stop::new();
+    let running =
+        Running { study: &study, plan: &plan, clock: &SystemClock, stop: &stop, modelled: &modelled };
+    running.run(header, &mut journal, &mut Nothing, &mut Unwatched)
+}
+
+/// The executor of a plan that runs nothing.
+struct Nothing;
+
+impl run::Executor for Nothing {
+    fn sample(&mut self, cell: &plan::PlannedCell, _: u32, _: &Path) -> Result<run::Taken> {
+        Err(Error::internal(format!("{} was not to be run", cell.id)))
+    }
+}
+
+fn on_this_host(prepared: Prepared, context: &Context) -> Result<Run> {
+    let Prepared { study, plan, header, mut journal } = prepared;
+    let stop = Stop::on_signals()?;
+    let modelled = virtual_time::modelled(&study, &plan, plan.seed)?;
+    let mut bar = Bar::new();
+    let teller = bar.teller();
+    let raw = journal.raw("x").parent().map(Path::to_path_buf).unwrap_or_default();
+    let say = Box::new(move |what: &str| teller.say(what));
+    let mut live = Live::new(&study, &plan, &SystemClock, &stop, &context.data, &raw, say)?;
+    let running =
+        Running { study: &study, plan: &plan, clock: &SystemClock, stop: &stop, modelled: &modelled };
+    for change in &plan.changes {
+        bar.say(&format!("changes: {change}"));
+    }
+    let run = running.run(header, &mut journal, &mut live, &mut bar);
+    bar.finish();
+    // Undone also after an error; the first error is the one to tell.
+    let closed = live.close();
+    let run = run?;
+    closed.map(|()| run)
+}
+
+fn report(args: &ReportArgs, context: &Context) -> Result<Outcome> {
+    let run = crate::report::read_run(&args.run)?;
+    if let Some(path) = &args.html {
+        // A run in virtual time has no samples; its page has no chart of them.
+        let samples = crate::report::read_samples(&args.run).unwrap_or_default();
+        let language = if args.korean { Language::Korean } else { Language::English };
+        write(path, &crate::report::html(&run, &samples, language))?;
+    }
+    if let Some(path) = &args.markdown {
+        write(path, &crate::report::markdown(&run))?;
+    }
+    let stdout = match (context.json, args.html.is_some() || args.markdown.is_some()) {
+        (true, _) => document(&run)?,
+        (false, true) => String::new(),
+        (false, false) => crate::report::markdown(&run),
+    };
+    printed(stdout)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|e| emulate::io(e, "cannot write", path))?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
+}
+
+fn compare(a: &Path, b: &Path, context: &Context) -> Result<Outcome> {
+    let compared = crate::report::compare(&crate::report::read_run(a)?, &crate::report::read_run(b)?)?;
+    printed(if context.json { document(&compared)? } else { compared.text() })
+}
+
+fn crash_proof(args: &crate::crash::CrashArgs, context: &Context) -> Result<Outcome> {
+    let mut ledger = Ledger::open(&live_folder(&context.data))?;
+    let proofs = crate::crash::run(args, &mut ledger, &Daemon::this_program()?, context.json);
+    let closed = ledger.close();
+    proofs.and_then(|_| closed).map(|()| Outcome::default())
+}
+
+fn image(args: &crate::guest::cli::ImageArgs, context: &Context) -> Result<Outcome> {
+    let mut out = Vec::new();
+    crate::guest::cli::image(args, &context.data, context.json, &mut out, &mut |what| eprintln!("{what}"))?;
+    printed(String::from_utf8_lossy(&out).into_owned())
+}
+
+fn volume(args: &VolumeArgs, context: &Context) -> Result<Outcome> {
+    let catalogue = Catalogue::latest();
+    let spec = VolumeSpec::parse(&catalogue, &args.spec)?;
+    let start = if args.drained { Balance::Empty } else { Balance::Full };
+    let model =
+        emulate::Model { start, time_scale: args.time_scale, ..emulate::Model::new(&catalogue, &spec)? };
+    let options = emulate::Options { model: Some(model), ..emulate::Options::new(args.device_mib << 20) };
+    let stop = Stop::on_signals()?;
+    let mut ledger = Ledger::open(&live_folder(&context.data))?;
+    let emulated = Emulated::attach(&mut ledger, &context.data.join("lab/work"), &options)?;
+    let device = emulated.device.display().to_string();
+    let line = if context.json { json!({"device": device, "spec": args.spec}).to_string() } else { device };
+    // Now, since a script waits for it; not at the end.
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}")
+        .and_then(|()| stdout.flush())
+        .map_err(|e| Error::unavailable("cannot print").with_source(e))?;
+    eprintln!("{} with time scale {}; Ctrl-C detaches it", args.spec, args.time_scale);
+    stop.wait()?;
+    let account = emulated.account()?;
+    emulated.detach(&mut ledger)?;
+    ledger.close()?;
+    eprintln!("{}", document(&account)?.trim_end());
+    Ok(Outcome::default())
+}
+
+fn clean(context: &Context) -> Result<Outcome> {
+    let (undone, stuck) = ledger::clean(&live_folder(&context.data))?;
+    let partial = !stuck.is_empty();
+    if context.json {
+        let stdout = document(&json!({"undone": undone, "stuck": stuck}))?;
+        return Ok(Outcome { stdout, partial });
+    }
+    let mut stdout: String = undone.iter().map(|thing| format!("undone: {thing}\n")).collect();
+    stdout.extend(stuck.iter().map(|thing| format!("not undone: {thing}\n")));
+    if stdout.is_empty() {
+        stdout.push_str("nothing was left\n");
+    }
+    Ok(Outcome { stdout, partial })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! A bar with the time that is left, on standard error.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::record::Sample;
+use crate::run::Progress;
+
+/// The bar of a run. Where standard error is no terminal, only what must be known is printed.
+pub(super) struct Bar(ProgressBar);
+
+/// Says things between redraws of the bar.
+pub(super) struct Teller(ProgressBar);
+
+impl Teller {
+    pub(super) fn say(&self, what: &str) {
+        self.0.suspend(|| eprintln!("{what}"));
+    }
+}
+
+impl Bar {
+    pub(super) fn new() -> Bar {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} samples, {eta} left  {msg}");
+        bar.set_style(style.expect("the template is ours"));
+        bar.enable_steady_tick(Duration::from_millis(500));
+        Bar(bar)
+    }
+
+    pub(super) fn teller(&self) -> Teller {
+        Teller(self.0.clone())
+    }
+
+    pub(super) fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&mut self, done: u64, total: u64) {
+        self.0.set_length(total);
+        self.0.set_position(done);
+        self.0.reset_eta();
+    }
+
+    fn taking(&mut self, cell: &str) {
+        self.0.set_message(cell.to_owned());
+    }
+
+    fn taken(&mut self, sample: &Sample, left: u64) {
+        self.0.inc(1);
+        self.0.set_length(self.0.position() + left);
+        for gate in sample.gates.iter().filter(|gate| !gate.passed) {
+            self.say(&format!("VOID {} block {}: {}: {}", sample.cell, sample.block, gate.name, gate.what));
+        }
+    }
+
+    fn say(&mut self, what: &str) {
+        self.0.suspend(|| eprintln!("{what}"));
+    }
+}

@@ -1,0 +1,112 @@
+use std::collections::BTreeSet;
+use std::fs;
+
+use clap::Parser;
+use frostline_base::ErrorKind;
+
+use super::*;
+use crate::study::tests::SMALL;
+
+#[derive(Parser)]
+struct Typed {
+    #[command(subcommand)]
+    lab: Lab,
+}
+
+/// Runs what was typed with a data folder of its own.
+fn typed(words: &[&str], data: &Path, json: bool) -> Result<Outcome> {
+    let lab = Typed::try_parse_from(std::iter::once("lab").chain(words.iter().copied())).unwrap().lab;
+    run(lab, &Context { data: data.to_path_buf(), json })
+}
+
+fn value(outcome: &Outcome) -> serde_json::Value {
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+#[test]
+fn the_simulated_warm_tier_has_73_cells_and_its_ratios() {
+    let data = tempfile::tempdir().unwrap();
+    let outcome = typed(&["run", "warm-tier", "--simulate"], data.path(), true).unwrap();
+    let run = value(&outcome);
+    assert_eq!(run["cells"].as_array().unwrap().len(), 73);
+    assert!(!outcome.partial);
+    let ratio = |metric: &str, numerator: &str| {
+        let all = run["comparisons"].as_array().unwrap();
+        let one = all
+            .iter()
+            .find(|c| c["metric"] == metric && c["numerator"].as_str().unwrap().contains(numerator));
+        one.unwrap()["ratio"].as_f64().unwrap()
+    };
+    assert_eq!(ratio("burst_limit_mib_per_s", "4x2TiB"), 4.0);
+    assert_eq!(ratio("base_limit_mib_per_s", "4x2TiB"), 1.0);
+    assert!(run["notes"].to_string().contains("8 TiB of sc1: 3 volumes"));
+}
+
+#[test]
+fn a_study_of_ones_own_runs_resumes_reports_and_compares() {
+    let folder = tempfile::tempdir().unwrap();
+    let study = folder.path().join("small.toml");
+    // Nothing random in it: every ratio is exact, so that six blocks are enough.
+    fs::write(&study, SMALL).unwrap();
+    let out = folder.path().join("run");
+    let (study, out) = (study.to_str().unwrap(), out.to_str().unwrap());
+    let outcome = typed(&["run", study, "--quick", "--out", out], folder.path(), true).unwrap();
+    let run = value(&outcome);
+    assert_eq!(run["complete"], true);
+    assert_eq!(run["cells"].as_array().unwrap().len(), 5);
+    assert_eq!(run["comparisons"][0]["ratio"], 1.0);
+    assert_eq!(run["cells"][1]["measured"]["rate_per_s"]["median"], 2.0);
+
+    // A second run into the folder is refused; resuming a complete one takes nothing more.
+    let again = typed(&["run", study, "--quick", "--out", out], folder.path(), true).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Conflict);
+    let samples = || fs::read_to_string(folder.path().join("run/samples.ndjson")).unwrap();
+    let before = samples();
+    typed(&["run", "--resume", out], folder.path(), true).unwrap();
+    assert_eq!(samples(), before);
+    let raw: BTreeSet<String> = before
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["raw"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert!(raw.iter().all(|name| folder.path().join(format!("run/raw/{name}.out")).exists()));
+
+    let page = folder.path().join("page.html");
+    typed(&["report", out, "--html", page.to_str().unwrap()], folder.path(), false).unwrap();
+    assert!(fs::read_to_string(page).unwrap().contains("A small study"));
+    let compared = typed(&["compare", out, out], folder.path(), true).unwrap();
+    assert_eq!(value(&compared)["study"], "small");
+    assert!(fs::read_dir(folder.path().join("lab/live")).unwrap().next().is_none(), "a ledger is left");
+    assert!(fs::read_dir(folder.path().join("lab/work")).unwrap().next().is_none(), "files are left");
+}
+
+#[test]
+fn a_plan_says_how_and_why_for_every_cell() {
+    let data = tempfile::tempdir().unwrap();
+    let plan = value(&typed(&["plan", "warm-tier", "--quick"], data.path(), true).unwrap());
+    let cells = plan["cells"].as_array().unwrap();
+    assert!(cells.len() > 10);
+    assert!(cells.iter().all(|cell| !cell["why"].as_str().unwrap().is_empty()));
+    let text = typed(&["plan", "mount-options", "--simulate"], data.path(), false);
+    assert_eq!(text.unwrap_err().what(), "the study mount-options has no section [simulate]");
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let data = tempfile::tempdir().unwrap();
+    let error = |words: &[&str]| typed(words, data.path(), false).unwrap_err();
+    assert!(error(&["run", "warm-teir"]).what().contains("did you mean `warm-tier`?"));
+    assert_eq!(error(&["report", "/nonexistent"]).kind(), ErrorKind::NotFound);
+    assert_eq!(error(&["run", "--resume", "/nonexistent"]).kind(), ErrorKind::NotFound);
+    assert!(error(&["volume", "st2:1TiB"]).what().contains("st1"));
+    assert!(
+        error(&["plan", "warm-tier", "--quick", "--cells", "extt4"]).what().contains("did you mean `ext4`?")
+    );
+}
+
+#[test]
+fn clean_with_nothing_left_says_so() {
+    let data = tempfile::tempdir().unwrap();
+    assert_eq!(typed(&["clean"], data.path(), false).unwrap().stdout, "nothing was left\n");
+}

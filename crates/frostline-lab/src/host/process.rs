@@ -1,0 +1,195 @@
+//! Running a tool: its output goes to files, and it ends when it is done, at its time limit, or when the
+//! person presses Ctrl-C ([`Stop`]).
+//!
+//! A tool runs in a process group of its own, so that Ctrl-C reaches this process first, which then ends
+//! the tool and undoes what was made in order.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use frostline_base::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+/// Longest message of a tool that goes into an error, in bytes.
+const SAID_BYTES_MAX: usize = 600;
+
+/// Whether the run shall stop. Clones are the same flag.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    asked: Arc<AtomicBool>,
+    /// Readable once asked, so that a wait for something else ends too.
+    wake: Option<Arc<UnixStream>>,
+}
+
+impl Stop {
+    /// A flag that only [`Stop::ask`] sets.
+    pub fn new() -> Stop {
+        Stop { asked: Arc::default(), wake: None }
+    }
+
+    /// A flag that SIGINT and SIGTERM set. The second SIGINT ends the process as if there were no flag;
+    /// `lab clean` then undoes what it left.
+    pub fn on_signals() -> Result<Stop> {
+        let asked = Arc::new(AtomicBool::new(false));
+        let (read, write) = UnixStream::pair().map_err(|e| cannot("listen for signals", e))?;
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // In this order: the first signal finds the flag unset.
+            signal_hook::flag::register_conditional_shutdown(signal, 130, asked.clone())
+                .map_err(|e| cannot("listen for signals", e))?;
+            signal_hook::flag::register(signal, asked.clone())
+                .map_err(|e| cannot("listen for signals", e))?;
+            let write = write.try_clone().map_err(|e| cannot("listen for signals", e))?;
+            signal_hook::low_level::pipe::register(signal, write)
+                .map_err(|e| cannot("listen for signals", e))?;
+        }
+        Ok(Stop { asked, wake: Some(Arc::new(read)) })
+    }
+
+    /// Asks to stop.
+    pub fn ask(&self) {
+        self.asked.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it was asked.
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// An error once it was asked.
+    pub fn check(&self) -> Result<()> {
+        if self.is_asked() { Err(Error::conflict("stopped; `--resume` continues this run")) } else { Ok(()) }
+    }
+
+    /// Waits until it is asked.
+    pub fn wait(&self) -> Result<()> {
+        let Some(wake) = &self.wake else { return Ok(()) };
+        while !self.is_asked() {
+            let mut wanted = [PollFd::new(wake, PollFlags::IN)];
+            poll_again(&mut wanted, None)?;
+        }
+        Ok(())
+    }
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Stop::new()
+    }
+}
+
+/// What a tool printed, and how it ended.
+#[derive(Debug)]
+pub struct Printed {
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// Runs `command` to its end with its output in `<stem>.out` and `<stem>.err`, which stay.
+///
+/// # Errors
+/// Unavailable if it cannot be started, fails (with what it said) or outlives `limit`; Conflict if `stop`
+/// was asked. In every case the process and its group are gone when this returns.
+pub fn run_tool(mut command: Command, stem: &Path, limit: Duration, stop: &Stop) -> Result<Printed> {
+    stop.check()?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let (out, err) = (stem.with_extension("out"), stem.with_extension("err"));
+    let create =
+        |path: &Path| File::create(path).map_err(|e| cannot(&format!("create {}", path.display()), e));
+    command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&err)?).process_group(0);
+    let mut child = command.spawn().map_err(|e| cannot(&format!("run {program}"), e))?;
+    let status = wait(&mut child, limit, stop).map_err(|e| e.context(format!("{program} was ended")))?;
+    let printed = Printed { stdout: read(&out)?, stderr: read(&err)? };
+    if status.success() {
+        return Ok(printed);
+    }
+    let said = if printed.stderr.trim().is_empty() { &printed.stdout } else { &printed.stderr };
+    Err(Error::unavailable(format!("{program} failed ({status}): {}", shortened(said))))
+}
+
+/// Runs a short command that prints little; its standard output.
+///
+/// # Errors
+/// As [`run_tool`], without a limit.
+pub fn run_short(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|e| cannot(&format!("run {program}"), e))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let arguments: Vec<_> = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(Error::unavailable(format!("{program} {}: {}", arguments.join(" "), shortened(&said))))
+}
+
+fn wait(child: &mut Child, limit: Duration, stop: &Stop) -> Result<ExitStatus> {
+    let pid = Pid::from_child(child);
+    let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| cannot("watch a process", e.into()))?;
+    let mut wanted = vec![PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN)];
+    if let Some(wake) = &stop.wake {
+        wanted.push(PollFd::new(wake, PollFlags::IN));
+    }
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+    let ready = poll_again(&mut wanted, Some(&limit));
+    let is_done = wanted[0].revents().contains(PollFlags::IN);
+    if !is_done {
+        // Its children too; it is ours and was not reaped, so the id is still its own.
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+    let status = child.wait().map_err(|e| cannot("wait for a process", e))?;
+    match ready? {
+        _ if is_done => Ok(status),
+        0 => Err(Error::unavailable(format!("it did not end within {} s", limit.tv_sec))),
+        _ => Err(Error::conflict("stopped; `--resume` continues this run")),
+    }
+}
+
+/// Polls again after a signal that was handled: the flag's own pipe says whether it was a wish to stop.
+fn poll_again(wanted: &mut [PollFd<'_>], limit: Option<&Timespec>) -> Result<usize> {
+    loop {
+        match poll(wanted, limit) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return other.map_err(|e| cannot("wait for a process", e.into())),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|mut file| file.read_to_end(&mut bytes))
+        .map_err(|e| cannot(&format!("read {}", path.display()), e))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn shortened(said: &str) -> String {
+    let said = said.trim();
+    match said.char_indices().find(|(at, _)| *at >= SAID_BYTES_MAX) {
+        Some((at, _)) => format!("{}…", &said[..at]),
+        None => said.to_owned(),
+    }
+}
+
+fn cannot(what: &str, error: std::io::Error) -> Error {
+    let what = format!("cannot {what}");
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::not_found(what),
+        std::io::ErrorKind::PermissionDenied => Error::denied(what),
+        std::io::ErrorKind::StorageFull => Error::exhausted(what),
+        _ => Error::unavailable(what),
+    }
+    .with_source(error)
+}
+
+#[cfg(test)]
+mod tests;

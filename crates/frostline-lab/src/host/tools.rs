@@ -1,0 +1,123 @@
+//! The tools of others that studies run: which Debian package has them, and which version is here.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use frostline_base::{Error, Result};
+
+use crate::names::suggestion;
+
+/// Version line by tool.
+pub type Versions = BTreeMap<String, String>;
+
+struct Tool {
+    name: &'static str,
+    /// The Debian 12 package.
+    package: &'static str,
+    /// What makes it print its version; some print it on standard error.
+    version: &'static [&'static str],
+}
+
+const fn tool(name: &'static str, package: &'static str, version: &'static [&'static str]) -> Tool {
+    Tool { name, package, version }
+}
+
+const KNOWN: &[Tool] = &[
+    tool("blockdev", "util-linux", &["--version"]),
+    tool("btrfs", "btrfs-progs", &["--version"]),
+    tool("dd", "coreutils", &["--version"]),
+    tool("dumpe2fs", "e2fsprogs", &["-V"]),
+    tool("e2fsck", "e2fsprogs", &["-V"]),
+    tool("ethtool", "ethtool", &["--version"]),
+    tool("fincore", "util-linux-extra", &["--version"]),
+    tool("fio", "fio", &["--version"]),
+    tool("ip", "iproute2", &["-V"]),
+    tool("iperf3", "iperf3", &["--version"]),
+    tool("losetup", "mount", &["--version"]),
+    tool("mkfs.btrfs", "btrfs-progs", &["--version"]),
+    tool("mkfs.ext4", "e2fsprogs", &["-V"]),
+    tool("mkfs.xfs", "xfsprogs", &["-V"]),
+    tool("mmdebstrap", "mmdebstrap", &["--version"]),
+    tool("mount", "mount", &["--version"]),
+    tool("pgbench", "postgresql-contrib", &["--version"]),
+    tool("psql", "postgresql-client", &["--version"]),
+    tool("qemu-system-x86_64", "qemu-system-x86", &["--version"]),
+    tool("sysbench", "sysbench", &["--version"]),
+    tool("taskset", "util-linux", &["--version"]),
+    tool("xfs_repair", "xfsprogs", &["-V"]),
+];
+
+/// The version lines of all of `names`.
+///
+/// # Errors
+/// NotFound if any is missing, with the one command that installs all that are; Invalid for a tool that
+/// the lab does not know, with the nearest one that it does.
+pub fn need<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Versions> {
+    let (mut versions, mut missing) = (Versions::new(), Vec::new());
+    for name in names {
+        let tool = known(name)?;
+        match find(name) {
+            Some(path) => drop(versions.insert(name.to_owned(), version(tool, &path))),
+            None => missing.push(tool),
+        }
+    }
+    if missing.is_empty() { Ok(versions) } else { Err(Error::not_found(explain(&missing))) }
+}
+
+/// The install command of `name` if it is missing here.
+///
+/// # Errors
+/// Invalid for a tool that the lab does not know.
+pub fn missing(name: &str) -> Result<Option<String>> {
+    let tool = known(name)?;
+    Ok(find(name).is_none().then(|| explain(&[tool])))
+}
+
+/// Whether the lab knows the tool.
+pub fn is_known(name: &str) -> bool {
+    known(name).is_ok()
+}
+
+/// The names of all tools that the lab knows.
+pub fn names() -> impl Iterator<Item = &'static str> + Clone {
+    KNOWN.iter().map(|tool| tool.name)
+}
+
+fn explain(missing: &[&Tool]) -> String {
+    let mut names: Vec<_> = missing.iter().map(|tool| tool.name).collect();
+    let mut packages: Vec<_> = missing.iter().map(|tool| tool.package).collect();
+    for list in [&mut names, &mut packages] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    let (are, names) = (if names.len() == 1 { "is" } else { "are" }, names.join(", "));
+    format!("{names} {are} missing: apt-get install -y --no-install-recommends {}", packages.join(" "))
+}
+
+fn known(name: &str) -> Result<&'static Tool> {
+    KNOWN
+        .iter()
+        .find(|tool| tool.name == name)
+        .ok_or_else(|| Error::invalid(format!("no tool `{name}`{}", suggestion(name, names()))))
+}
+
+/// Where the program is. The folders of the system's programs are looked in even if `PATH` lacks them, as
+/// it does for a user who is not root.
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+}
+
+fn version(tool: &Tool, path: &PathBuf) -> String {
+    let output = Command::new(path).args(tool.version).stdin(Stdio::null()).output();
+    let printed = output.map_or_else(|_| Vec::new(), |o| [o.stdout, o.stderr].concat());
+    let text = String::from_utf8_lossy(&printed);
+    text.lines().find(|line| !line.trim().is_empty()).unwrap_or("version not printed").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! The folder of a run: what was taken is on disk before the next sample begins.
+//!
+//! `samples.ndjson` is appended and synced and is the truth; `run.json` is written anew and put in place at
+//! once; `study.toml` is the study as it was. A last line that was cut short is taken away on resume.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use frostline_base::{Error, Result};
+
+use crate::record::{Run, Sample};
+use crate::report;
+
+const SAMPLES: &str = "samples.ndjson";
+const RUN: &str = "run.json";
+const STUDY: &str = "study.toml";
+const RAW: &str = "raw";
+
+/// A run's folder, open for more samples.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    file: File,
+    samples: Vec<Sample>,
+    taken: BTreeSet<(String, u32)>,
+}
+
+impl Journal {
+    /// A new run in `folder`.
+    ///
+    /// # Errors
+    /// Conflict if a run is there already; otherwise as the system.
+    pub fn create(folder: &Path, study: &str) -> Result<Journal> {
+        if folder.join(SAMPLES).exists() || folder.join(RUN).exists() {
+            return Err(Error::conflict(format!(
+                "{} holds a run; continue it with --resume, or choose another --out",
+                folder.display()
+            )));
+        }
+        let raw = folder.join(RAW);
+        fs::create_dir_all(&raw).map_err(|e| io(e, "cannot make", &raw))?;
+        let text = folder.join(STUDY);
+        fs::write(&text, study).map_err(|e| io(e, "cannot write", &text))?;
+        Journal::open(folder)
+    }
+
+    /// The run in `folder` as far as it came, its study's text and its header.
+    ///
+    /// # Errors
+    /// NotFound if there is none, Corrupt if it cannot be read, Invalid if a newer version wrote it.
+    pub fn resume(folder: &Path) -> Result<(Journal, String, Run)> {
+        let run = report::read_run(folder)?;
+        let text = folder.join(STUDY);
+        let study = fs::read_to_string(&text).map_err(|e| io(e, "cannot read", &text))?;
+        Ok((Journal::open(folder)?, study, run))
+    }
+
+    fn open(folder: &Path) -> Result<Journal> {
+        let path = folder.join(SAMPLES);
+        let samples = read_samples(&path)?;
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|e| io(e, "cannot open", &path))?;
+        let taken = samples.iter().map(|sample| (sample.cell.clone(), sample.block)).collect();
+        Ok(Journal { folder: folder.to_path_buf(), file, samples, taken })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// All samples so far.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// Whether the cell has its sample of the block.
+    pub fn has(&self, cell: &str, block: u32) -> bool {
+        self.taken.contains(&(cell.to_owned(), block))
+    }
+
+    /// The path below `raw/` of a sample's files, without their extensions.
+    pub fn raw(&self, name: &str) -> PathBuf {
+        self.folder.join(RAW).join(name)
+    }
+
+    /// Adds a sample. It is on disk when this returns.
+    ///
+    /// # Errors
+    /// As the system.
+    pub fn append(&mut self, sample: Sample) -> Result<()> {
+        let mut line = serde_json::to_vec(&sample)
+            .map_err(|e| Error::internal("cannot encode a sample").with_source(e))?;
+        line.push(b'\n');
+        let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
+        written.map_err(|e| io(e, "cannot write", &self.folder.join(SAMPLES)))?;
+        self.taken.insert((sample.cell.clone(), sample.block));
+        self.samples.push(sample);
+        Ok(())
+    }
+
+    /// Puts `run` in place of the one that is there.
+    ///
+    /// # Errors
+    /// As the system.
+    pub fn write_run(&self, run: &Run) -> Result<()> {
+        let path = self.folder.join(RUN);
+        let next = self.folder.join("run.json.next");
+        let text = serde_json::to_vec_pretty(run)
+            .map_err(|e| Error::internal("cannot encode a run").with_source(e))?;
+        fs::write(&next, text).map_err(|e| io(e, "cannot write", &next))?;
+        fs::rename(&next, &path).map_err(|e| io(e, "cannot write", &path))
+    }
+}
+
+/// All samples of the file; a last line without its end is removed from it.
+fn read_samples(path: &Path) -> Result<Vec<Sample>> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(io(e, "cannot read", path)),
+    };
+    let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+    if whole < bytes.len() {
+        let file = OpenOptions::new().write(true).open(path).map_err(|e| io(e, "cannot open", path))?;
+        file.set_len(whole as u64).map_err(|e| io(e, "cannot cut", path))?;
+    }
+    let lines = bytes[..whole].split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    lines
+        .enumerate()
+        .map(|(at, line)| {
+            serde_json::from_slice(line).map_err(|e| {
+                Error::corrupt(format!("{}, line {}, is not a sample", path.display(), at + 1)).with_source(e)
+            })
+        })
+        .collect()
+}
+
+fn io(error: std::io::Error, what: &str, path: &Path) -> Error {
+    let what = format!("{what} {}", path.display());
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::not_found(what),
+        std::io::ErrorKind::PermissionDenied => Error::denied(what),
+        std::io::ErrorKind::StorageFull => Error::exhausted(what),
+        _ => Error::unavailable(what),
+    }
+    .with_source(error)
+}
+
+#[cfg(test)]
+mod tests;

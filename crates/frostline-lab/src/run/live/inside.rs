@@ -1,0 +1,104 @@
+//! Samples inside a guest: one machine for all cells, booted when the first of them comes.
+
+use std::fs;
+use std::path::Path;
+
+use frostline_base::{Error, Result};
+
+use super::Live;
+use crate::emulate;
+use crate::guest::cells::{self, CellSpec, FOUR, ONE};
+use crate::guest::{Accel, Guest, Image, Recipe, cli, storage};
+use crate::run::Taken;
+use crate::run::virtual_time::bytes;
+use crate::study::plan::PlannedCell;
+use crate::study::{GuestStack, fill};
+
+/// The image that cells run in: Linux 6.1 and OpenZFS 2.1, where direct I/O is taken and ignored, as in the
+/// published study.
+const RECIPE: &str = "bookworm";
+
+impl Live<'_> {
+    pub(super) fn in_guest(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken> {
+        let Some(stack) = &self.setup(cell).guest else {
+            return Err(Error::internal("a setup in a guest has its stack"));
+        };
+        let mut spec = spec(stack, cell)?;
+        spec.job.seed = self.plan.seed.wrapping_mul(1000).wrapping_add(u64::from(block));
+        let seconds = self.plan.sample_seconds.ceil() as u64;
+        let measured = cells::run_cell(self.guest()?, &spec, seconds)?;
+        let path = stem.with_extension("json");
+        let text = serde_json::to_vec_pretty(&measured.raw)
+            .map_err(|e| Error::internal("cannot encode what the guest printed").with_source(e))?;
+        fs::write(&path, text).map_err(|e| emulate::io(e, "cannot write", &path))?;
+        for note in &measured.notes {
+            (self.say)(&format!("{}: {note}", cell.id));
+        }
+        Ok(Taken { values: measured.values, gates: measured.gates })
+    }
+
+    /// The guest, booted; its image is built first if there is none.
+    fn guest(&mut self) -> Result<&mut Guest> {
+        if self.guest.is_none() {
+            let say = &mut self.say;
+            let images = cli::images_folder(&self.data);
+            let recipe = Recipe::named(RECIPE)?;
+            let image = match Image::open(&images, &recipe) {
+                Ok(image) => image,
+                Err(_) => {
+                    say("building the guest's image from Debian packages: about 5 minutes on 2 CPUs, once");
+                    Image::build(&mut self.ledger, &images, &recipe, &mut |what| say(what))?
+                }
+            };
+            let accel = Accel::probe(&self.ledger, &image)?;
+            let mut guest =
+                Guest::boot(&mut self.ledger, &image, cells::machine(accel, &self.folder.join("guest")))?;
+            let facts = guest.facts()?;
+            let zfs = facts.zfs.as_deref().unwrap_or("none");
+            say(&format!(
+                "guest: Linux {}, OpenZFS {zfs}, {}, up in {:.0} s",
+                facts.kernel, facts.accel, facts.boot_s
+            ));
+            self.guest = Some(guest);
+        }
+        self.guest.as_mut().ok_or_else(|| Error::internal("the guest was just booted"))
+    }
+}
+
+fn spec(stack: &GuestStack, cell: &PlannedCell) -> Result<CellSpec> {
+    let text = |template: &str| fill(template, &cell.levels);
+    let kind: storage::Stack = text(&stack.stack)?.parse()?;
+    let disks: &[&str] = match text(&stack.disks)?.as_str() {
+        "four" => &FOUR,
+        "one" => &[ONE],
+        "one-of-four" => &FOUR[..1],
+        other => return Err(Error::invalid(format!("disks are four, one or one-of-four, not `{other}`"))),
+    };
+    let percent = match text(&stack.data)?.as_str() {
+        "random" => 0,
+        "half" => 50,
+        other => return Err(Error::invalid(format!("data is random or half, not `{other}`"))),
+    };
+    let mut spec = CellSpec::new(kind, disks, percent);
+    spec.job.block_kib = kib(&text(&stack.block)?)?;
+    if let Some(record) = &stack.record {
+        spec.layout.record_kib = kib(&text(record)?)?;
+    }
+    if let Some(compression) = &stack.compression {
+        spec.layout.compression = text(compression)?;
+    }
+    match stack.arc.as_deref().map(text).transpose()?.as_deref() {
+        None | Some("pinned") => {}
+        Some("free") => spec.layout.arc = storage::Arc::Free,
+        Some(other) => return Err(Error::invalid(format!("arc is pinned or free, not `{other}`"))),
+    }
+    spec.layout.check()?;
+    Ok(spec)
+}
+
+fn kib(text: &str) -> Result<u32> {
+    u32::try_from(bytes(text)? / 1024).map_err(|_| Error::invalid(format!("`{text}` is too large")))
+}
+
+#[cfg(test)]
+mod tests;

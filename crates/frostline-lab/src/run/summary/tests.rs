@@ -1,0 +1,69 @@
+use super::*;
+use crate::record::{Gate, How};
+use crate::study::plan::plan;
+use crate::study::tests::{rich, small};
+
+fn sample(cell: &str, block: u32, rate: f64, passed: bool) -> Sample {
+    Sample {
+        cell: cell.into(),
+        block,
+        position: 0,
+        at_s: 0.0,
+        seconds: 1.0,
+        values: BTreeMap::from([("rate_per_s".to_owned(), rate)]),
+        gates: vec![Gate { name: "errors".into(), what: "2 errors".into(), passed }],
+        raw: String::new(),
+    }
+}
+
+fn run_of(samples: &[Sample], modelled: &BTreeMap<String, MetricValues>) -> Run {
+    let study = small();
+    let plan = plan(&study, Mode::Quick, 1, &[], &rich()).unwrap();
+    let header = Run {
+        format: 1,
+        study: study.name.clone(),
+        title: String::new(),
+        command: String::new(),
+        started: String::new(),
+        seed: 1,
+        mode: Mode::Quick,
+        time_scale: 1.0,
+        machine: Default::default(),
+        tools: BTreeMap::new(),
+        cells: vec![],
+        comparisons: vec![],
+        notes: vec![],
+        complete: false,
+    };
+    Summarised::new(&study, &plan, modelled, samples).into_run(header, true)
+}
+
+#[test]
+fn only_blocks_in_which_both_cells_are_valid_are_pairs() {
+    let samples = [
+        sample("kind=a,size=1", 0, 10.0, true),
+        sample("kind=b,size=1", 0, 30.0, true),
+        sample("kind=a,size=1", 1, 10.0, false),
+        sample("kind=b,size=1", 1, 99.0, true),
+        sample("kind=b,size=1", 2, 99.0, true),
+    ];
+    let run = run_of(&samples, &BTreeMap::new());
+    assert_eq!(run.comparisons.len(), 1);
+    assert!((run.comparisons[0].ratio - 3.0).abs() < 1e-9);
+    assert_eq!(run.comparisons[0].pairs, 1);
+    assert!(run.comparisons[0].smallest_difference.is_nan());
+    let a = &run.cells[0];
+    assert_eq!((a.how, a.voided, a.measured["rate_per_s"].values.as_slice()), (How::Run, 1, &[10.0][..]));
+    assert_eq!(a.notes, ["voided by errors: 2 errors"]);
+}
+
+#[test]
+fn without_a_sample_the_model_answers() {
+    let value = |rate: f64| BTreeMap::from([("rate_per_s".to_owned(), rate)]);
+    let modelled =
+        BTreeMap::from([("kind=a,size=1".to_owned(), value(2.0)), ("kind=b,size=1".to_owned(), value(8.0))]);
+    let run = run_of(&[], &modelled);
+    assert_eq!((run.comparisons[0].ratio, run.comparisons[0].pairs), (4.0, 0));
+    assert_eq!(run.comparisons[0].modelled, Some(4.0));
+    assert_eq!(run.comparisons[0].p_holm, None);
+}

@@ -1,0 +1,222 @@
+use std::collections::BTreeSet;
+
+use frostline_base::ErrorKind;
+
+use super::plan::plan;
+use super::*;
+use crate::host::probe::Host;
+use crate::record::How;
+
+/// A small study; tests change a line of it.
+pub(crate) const SMALL: &str = r#"
+name = "small"
+title = "A small study"
+control = { kind = "a", size = "1" }
+
+[[factors]]
+name = "kind"
+means = "kind"
+levels = ["a", "b"]
+
+[[factors]]
+name = "size"
+means = "size"
+levels = ["1", "2"]
+
+[setups.here]
+place = "folder"
+
+[workloads.echo]
+tool = "command"
+arguments = "echo rate={size} {seed}"
+read = { rate_per_s = "rate=([0-9]+)" }
+
+[[cells]]
+name = "all"
+levels = { kind = ["a", "b"], size = ["1", "2"] }
+setup = "here"
+workload = "echo"
+
+[[comparisons]]
+name = "b over a"
+numerator = { kind = "b" }
+denominator = { kind = "a" }
+each = ["size"]
+metric = "rate_per_s"
+
+[quick]
+cells = ["all"]
+seconds = 1
+blocks = [2, 12]
+
+[full]
+cells = ["all"]
+levels = { size = ["2"] }
+seconds = 1
+"#;
+
+pub(crate) fn small() -> Study {
+    Study::parse(SMALL, "small.toml").unwrap()
+}
+
+/// A host that has everything.
+pub(crate) fn rich() -> Host {
+    Host {
+        is_root: true,
+        has_fuse: true,
+        has_loop: true,
+        file_systems: ["ext4", "xfs", "btrfs"].map(str::to_owned).to_vec(),
+        missing_tools: BTreeMap::new(),
+        free_bytes: 1 << 40,
+    }
+}
+
+/// The error of the small study with `from` replaced by `to`.
+#[track_caller]
+fn check_error(from: &str, to: &str, expected: &str) {
+    assert_eq!(SMALL.matches(from).count(), 1, "`{from}` is there once");
+    let error = Study::parse(&SMALL.replace(from, to), "small.toml").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.what().contains(expected), "{}", error.what());
+    assert!(error.what().starts_with("small.toml:"), "{}", error.what());
+}
+
+#[test]
+fn mistakes_are_answered_with_position_and_nearest_name() {
+    check_error(
+        "levels = { kind = [\"a\", \"b\"], size",
+        "levels = { kindd = [\"a\", \"b\"], size",
+        "small.toml:26:12: unknown factor `kindd`; did you mean `kind`?",
+    );
+    check_error("levels = { size = [\"2\"] }", "levels = { size = [\"3\"] }", "no level `3`");
+    check_error("title =", "titel =", "small.toml:3:1: unknown field `titel`; did you mean `title`?");
+    check_error(
+        "tool = \"command\"",
+        "tool = \"comand\"",
+        ":20:8: unknown tool `comand`; did you mean `command`?",
+    );
+    check_error("{seed}", "{sed}", "nothing is called {sed}; did you mean `seed`?");
+    check_error("{seed}", "{seed", "a brace without its other half");
+    check_error("setup = \"here\"", "setup = \"her\"", "unknown setup `her`; did you mean `here`?");
+    check_error("rate=([0-9]+)", "rate=([0-9+", "not a regular expression");
+    check_error("blocks = [2, 12]", "blocks = [3, 2]", "[quick]: `blocks`");
+    check_error("numerator = { kind = \"b\" }", "numerator = { kind = \"c\" }", "has no level `c`");
+    check_error("metric = \"rate_per_s\"", "metric = 1", "invalid type");
+    check_error("[quick]\ncells = [\"all\"]", "[quick]\ncells = [\"al\"]", "did you mean `all`?");
+}
+
+#[test]
+fn a_selector_selects_one_cell() {
+    check_error("each = [\"size\"]", "each = []", "2 cells have these levels");
+}
+
+#[test]
+fn cells_are_all_combinations_in_the_order_of_factors() {
+    let ids: Vec<String> = small().cells.into_iter().map(|cell| cell.id).collect();
+    assert_eq!(ids, ["kind=a,size=1", "kind=a,size=2", "kind=b,size=1", "kind=b,size=2"]);
+    let names: Vec<String> = small().comparisons.into_iter().map(|c| c.name).collect();
+    assert_eq!(names, ["b over a, size=1", "b over a, size=2"]);
+}
+
+#[test]
+fn too_many_cells_are_refused_before_they_are_made() {
+    let levels: Vec<String> = (0..200).map(|n| format!("\"{n}\"")).collect();
+    let many = SMALL
+        .replace("levels = [\"a\", \"b\"]", &format!("levels = [{}]", levels.join(",")))
+        .replace("levels = [\"1\", \"2\"]", &format!("levels = [{}]", levels.join(",")))
+        .replace(
+            "levels = { kind = [\"a\", \"b\"], size = [\"1\", \"2\"] }",
+            &format!("levels = {{ kind = [{0}], size = [{0}] }}", levels.join(",")),
+        );
+    assert!(Study::parse(&many, "x").unwrap_err().what().contains("more than 10000 cells"));
+}
+
+#[test]
+fn templates_are_filled_and_braces_can_be_had() {
+    let values = BTreeMap::from([("a".to_owned(), "1".to_owned())]);
+    assert_eq!(fill("{a}-{{x}}-{a}", &values).unwrap(), "1-{x}-1");
+    assert!(fill("{b}", &values).unwrap_err().what().contains("did you mean `a`?"));
+}
+
+#[test]
+fn the_embedded_studies_are_right() {
+    let studies = Study::embedded().unwrap();
+    assert_eq!(studies.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["mount-options", "warm-tier"]);
+    for study in &studies {
+        for mode in [Mode::Quick, Mode::Full] {
+            let plan = plan(study, mode, 1, &[], &rich()).unwrap();
+            plan.check(study, &rich()).unwrap();
+            assert!(plan.cells.iter().any(|cell| cell.control_of.is_some()), "{}: no control", study.name);
+        }
+        let quick = plan(study, Mode::Quick, 1, &[], &rich()).unwrap();
+        assert!(quick.seconds.1 <= 600.0, "{} --quick takes {} s", study.name, quick.seconds.1);
+    }
+    assert!(Study::find("warmtier").unwrap_err().what().contains("did you mean `warm-tier`?"));
+}
+
+#[test]
+fn every_published_layout_is_there() {
+    let study = Study::find("warm-tier").unwrap();
+    let plan = plan(&study, Mode::Simulate, 1, &[], &Host::default()).unwrap();
+    assert_eq!(plan.cells.len(), 73);
+    assert!(plan.cells.iter().all(|cell| cell.how == How::Simulate));
+}
+
+#[test]
+fn each_block_has_an_order_of_its_own_that_the_seed_decides() {
+    let plan_of = |seed| plan(&small(), Mode::Quick, seed, &[], &rich()).unwrap();
+    let (one, again, other) = (plan_of(1), plan_of(1), plan_of(2));
+    let orders = |plan: &plan::Plan| (0..12).map(|b| plan.block(b)).collect::<Vec<_>>();
+    assert_eq!(orders(&one), orders(&again));
+    assert_ne!(orders(&one), orders(&other));
+    let distinct: BTreeSet<_> = orders(&one).into_iter().collect();
+    assert!(distinct.len() > 4, "{distinct:?}");
+    for mut order in orders(&one) {
+        order.sort_unstable();
+        // Four cells and the control's copy.
+        assert_eq!(order, [0, 1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn what_the_host_lacks_is_a_reason_never_a_silent_downgrade() {
+    let study = Study::find("warm-tier").unwrap();
+    let poor = Host { is_root: false, ..rich() };
+    let quick = plan(&study, Mode::Quick, 1, &[], &poor).unwrap();
+    for cell in &quick.cells {
+        assert_eq!(cell.how, How::Simulate, "{}", cell.id);
+        assert!(cell.why.contains("needs root"), "{}", cell.why);
+    }
+    let error = quick.check(&study, &poor).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    assert!(error.what().contains("--simulate") && error.what().contains("sudo"), "{}", error.what());
+    let mount = Study::find("mount-options").unwrap();
+    let skipped = plan(&mount, Mode::Quick, 1, &["fsync".to_owned()], &poor).unwrap();
+    assert!(skipped.cells.iter().all(|cell| cell.how == How::Skip && cell.why.contains("needs root")));
+}
+
+#[test]
+fn missing_tools_are_named_before_anything_runs() {
+    let study = Study::find("mount-options").unwrap();
+    let mut host = rich();
+    host.missing_tools.insert("fio".into(), "fio is missing: apt-get install -y fio".into());
+    let plan = plan(&study, Mode::Quick, 1, &[], &host).unwrap();
+    let error = plan.check(&study, &host).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.what().contains("apt-get install"), "{}", error.what());
+}
+
+#[test]
+fn no_space_is_refused_before_it_starts() {
+    let study = Study::find("mount-options").unwrap();
+    let host = Host { free_bytes: 1 << 20, ..rich() };
+    let plan = plan(&study, Mode::Quick, 1, &[], &host).unwrap();
+    assert_eq!(plan.check(&study, &host).unwrap_err().kind(), ErrorKind::Exhausted);
+}
+
+#[test]
+fn an_unknown_group_is_answered_with_the_nearest() {
+    let study = Study::find("mount-options").unwrap();
+    let error = plan(&study, Mode::Quick, 1, &["fsnyc".to_owned()], &rich()).unwrap_err();
+    assert!(error.what().contains("did you mean `fsync`?"), "{}", error.what());
+}
