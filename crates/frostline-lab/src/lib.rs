@@ -10,4 +10,5 @@
 //! The lab links no engine crate: it measures the built binary, like everything else, from outside.
 
 pub mod host;
+pub mod place;
 pub mod record;
