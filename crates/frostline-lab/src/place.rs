@@ -10,6 +10,7 @@
 //! The topology is hwloc's ([`topology`]). Nothing here touches the host: the plan is text.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use frostline_base::{Error, Result};
@@ -102,16 +103,37 @@ impl PlaceArgs {
     }
 }
 
-/// `lab place`. Prints the plan, or what was asked to be emitted; `json` prints one document with both.
-///
-/// A machine that does not fit is part of the answer, not an error.
+/// What `lab place` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// For standard output.
+    pub text: String,
+    /// Whether every machine that was asked for is placed.
+    pub complete: bool,
+}
+
+/// `lab place`, printed. A machine that does not fit is part of the answer, not an error.
 pub fn run(args: &PlaceArgs, json: bool) -> Result<()> {
+    let text = answer(args, json)?.text;
+    let mut out = std::io::stdout().lock();
+    // A reader that has gone away (`| head`) is an error whose cause says so, for the caller to ignore.
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|e| Error::unavailable("cannot write to standard output").with_source(e))
+}
+
+/// The plan in words, or what was asked to be emitted; with `json` one document that has both. Writes the
+/// files of `--output`.
+///
+/// # Errors
+/// `NotFound` without `lstopo` or the file; `Invalid` for what cannot be read or followed.
+pub fn answer(args: &PlaceArgs, json: bool) -> Result<Answer> {
     let topology = match &args.host {
         Some(path) => topology::Topology::read(path)?,
         None => topology::Topology::of_this_machine()?,
     };
     if args.export_topology {
-        return print_json(&topology);
+        return Ok(Answer { text: document(&topology)?, complete: true });
     }
     let wanted = args.vms.as_ref().ok_or_else(|| Error::invalid("--vms is missing"))?;
     let plan = Plan::make(&topology, wanted, &args.policy())?;
@@ -120,26 +142,23 @@ pub fn run(args: &PlaceArgs, json: bool) -> Result<()> {
     if let (Some(folder), Some(files)) = (&args.output, &emitted) {
         write_files(folder, files)?;
     }
-    if json {
-        return print_json(&Answer {
-            plan: &plan,
-            complete: plan.is_complete(),
-            emitted: emitted.as_deref(),
-        });
-    }
-    match (&emitted, &args.output) {
-        (Some(files), Some(folder)) => {
-            files.iter().for_each(|file| println!("{}", folder.join(&file.name).display()));
+    let complete = plan.is_complete();
+    let text = match (json, &emitted, &args.output) {
+        (true, ..) => document(&Document { plan: &plan, complete, emitted: emitted.as_deref() })?,
+        (false, Some(files), Some(folder)) => {
+            files.iter().map(|file| format!("{}\n", folder.join(&file.name).display())).collect()
         }
-        (Some(files), None) => files.iter().for_each(|file| println!("# {}\n{}", file.name, file.text)),
-        (None, _) => print!("{}", text::explain(&plan)),
-    }
-    Ok(())
+        (false, Some(files), None) => {
+            files.iter().map(|file| format!("# {}\n{}\n", file.name, file.text)).collect()
+        }
+        (false, None, _) => text::explain(&plan),
+    };
+    Ok(Answer { text, complete })
 }
 
-/// The document of `--json`.
+/// What `--json` prints.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct Document<'a> {
     #[serde(flatten)]
     plan: &'a Plan,
     complete: bool,
@@ -147,11 +166,10 @@ struct Answer<'a> {
     emitted: Option<&'a [EmittedFile]>,
 }
 
-fn print_json(value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|e| Error::internal("the plan cannot be written as JSON").with_source(e))?;
-    println!("{text}");
-    Ok(())
+fn document(value: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(value);
+    text.map(|text| text + "\n")
+        .map_err(|e| Error::internal("the plan cannot be written as JSON").with_source(e))
 }
 
 fn write_files(folder: &Path, files: &[EmittedFile]) -> Result<()> {

@@ -45,7 +45,14 @@ fn what_is_emitted_can_go_to_files() {
     std::fs::write(&host, exported).expect("a file");
     let output = folder.path().join("out");
     let line = format!("--vms 18x2 --emit libvirt --host {} --output {}", host.display(), output.display());
-    run(&parse(&line).expect("good"), false).expect("it plans");
+    let answer = answer(&parse(&line).expect("good"), false).expect("it plans");
+    assert!(answer.complete);
+    assert!(
+        answer
+            .text
+            .lines()
+            .eq(["host.sh", "vm18-1.xml", "vm18-2.xml"].map(|name| output.join(name).display().to_string()))
+    );
     let mut names: Vec<_> = std::fs::read_dir(&output)
         .expect("made")
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
@@ -71,4 +78,26 @@ fn the_explanation_has_the_table_the_reason_and_the_sources() {
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
+}
+
+#[test]
+fn the_document_has_the_plan_whether_it_is_complete_and_what_was_emitted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let host = folder.path().join("host.xml");
+    std::fs::write(&host, topology::tests::TWO_SOCKETS).expect("a file");
+    let document = |line: &str| {
+        let args = parse(&format!("{line} --host {}", host.display())).expect("good");
+        let answer = answer(&args, true).expect("it plans");
+        let document: serde_json::Value = serde_json::from_str(&answer.text).expect("one document");
+        assert_eq!(document["complete"], answer.complete);
+        document
+    };
+    let part = document("--vms 20x3");
+    assert_eq!(part["complete"], false);
+    assert_eq!(part["machines"].as_array().expect("machines").len(), 2);
+    assert_eq!(part["unplaced"][0]["missing"], 1);
+    assert!(part.get("emitted").is_none());
+    let whole = document("--vms 20x2 --emit openstack");
+    assert_eq!(whole["complete"], true);
+    assert_eq!(whole["emitted"][1]["name"], "flavors.sh");
 }
