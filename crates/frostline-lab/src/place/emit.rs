@@ -72,6 +72,13 @@ pub fn emit(plan: &Plan, target: Target, around: &Surroundings) -> Result<Vec<Em
             "a machine of more than {VCPUS_MAX} vCPUs needs a virtual IOMMU, which is not described"
         )));
     }
+    if let Some(other) = plan.host.architecture.as_deref().filter(|known| *known != "x86_64")
+        && target != Target::Openstack
+    {
+        return Err(Error::invalid(format!(
+            "only machines of x86_64 hosts are described, and this is {other}"
+        )));
+    }
     let mut files = match target {
         Target::Openstack => openstack::files(plan),
         Target::Libvirt => plan

@@ -65,6 +65,8 @@ pub struct Host {
     pub distances: Option<Vec<Vec<u32>>>,
     /// The processor's maker, if known.
     pub cpu_vendor: Option<String>,
+    /// Its instruction set, if known.
+    pub architecture: Option<String>,
 }
 
 /// CPUs and memory of a node.
@@ -692,6 +694,7 @@ fn host(topology: &Topology) -> Host {
         memory_mib: topology.nodes.iter().map(|node| node.memory_mib).sum(),
         distances: topology.distances.clone(),
         cpu_vendor: topology.cpu_vendor.clone(),
+        architecture: topology.architecture.clone(),
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Topology {
     pub kernel: Option<String>,
     /// The processor's maker as CPUID says it, such as `AuthenticAMD`.
     pub cpu_vendor: Option<String>,
+    /// The instruction set as `uname -m` says it, such as `x86_64`.
+    pub architecture: Option<String>,
     /// Nodes that have CPUs, by ascending id.
     pub nodes: Vec<Node>,
     /// Network cards and disks.
@@ -174,8 +176,8 @@ impl Topology {
             );
         }
         let names = self.devices.iter().map(|device| &device.name);
-        let mut texts =
-            names.chain(&self.notes).chain([&self.source]).chain(&self.kernel).chain(&self.cpu_vendor);
+        let about = [&self.kernel, &self.cpu_vendor, &self.architecture].into_iter().flatten();
+        let mut texts = names.chain(&self.notes).chain([&self.source]).chain(about);
         if texts.any(|text| text.chars().any(char::is_control)) {
             return Err(Error::invalid("a text of the topology has control characters"));
         }

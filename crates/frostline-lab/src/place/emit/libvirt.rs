@@ -53,9 +53,8 @@ fn basics(xml: &mut Xml, machine: &Machine) -> Written {
                 empty(xml, "page", &[("size", &machine.page_kib.to_string()), ("unit", "KiB")])
             })?;
         }
-        // Neither merged with other machines' pages nor swapped nor filled at the first touch.
+        // Neither merged with other machines' pages nor filled at the first touch.
         empty(xml, "nosharepages", &[])?;
-        empty(xml, "locked", &[])?;
         empty(xml, "allocation", &[("mode", "immediate")])
     })?;
     leaf(xml, "vcpu", &[("placement", "static")], &machine.vcpus.to_string())?;

@@ -126,6 +126,10 @@ fn what_cannot_be_described_is_refused() {
         let around = Surroundings { bridge: bridge.into(), ..around() };
         assert!(emit(&plan(&host), Target::Libvirt, &around).is_err(), "{bridge:?} was accepted");
     }
+    host.architecture = Some("aarch64".into());
+    assert!(emit(&plan(&host), Target::Qemu, &around()).is_err());
+    assert!(emit(&plan(&host), Target::Openstack, &around()).is_ok());
+    host.architecture = None;
     host.nodes.iter_mut().for_each(|node| node.memory_mib = 0);
     assert!(emit(&plan(&host), Target::Libvirt, &around()).is_err());
 }

@@ -95,6 +95,14 @@ fn only_a_machine_larger_than_a_node_spans_nodes() {
 }
 
 #[test]
+fn a_machine_can_be_larger_than_a_node_by_its_memory_alone() {
+    let plan = plan(TWO_SOCKETS, "4x1@301GiB");
+    let cells: Vec<_> = plan.machines[0].cells.iter().map(|c| (c.node, c.pins.len(), c.memory_mib)).collect();
+    assert_eq!(cells, [(0, 2, 301 * 512), (1, 2, 301 * 512)]);
+    assert_eq!(plan.machines[0].page_kib, 2048);
+}
+
+#[test]
 fn one_vcpu_per_core_leaves_siblings_idle() {
     let policy = Policy { threads: Threads::OnePerCore, ..Policy::default() };
     let plan = plan_with(TWO_SOCKETS, "8x2", &policy);
@@ -184,6 +192,7 @@ fn host_of(nodes: &[u32], threads: u32, gib: u64) -> Topology {
         source: "a test".into(),
         kernel: None,
         cpu_vendor: None,
+        architecture: None,
         nodes: out,
         devices: Vec::new(),
         distances: None,

@@ -207,7 +207,8 @@ impl Tree {
     /// Keeps what describes the machine as a whole; hwloc 3 moved it from the Machine to the root.
     fn info(&mut self, tag: &BytesStart<'_>) -> Result<()> {
         let name = required(tag, "name")?;
-        let wanted = ["OSName", "OSRelease", "hwlocVersion", "CPUVendor", "SyntheticDescription"];
+        let wanted =
+            ["OSName", "OSRelease", "hwlocVersion", "CPUVendor", "Architecture", "SyntheticDescription"];
         if wanted.contains(&name.as_str()) {
             let value: String =
                 required(tag, "value")?.chars().filter(|c| !c.is_control()).take(128).collect();
@@ -286,6 +287,7 @@ impl Tree {
             source: self.source(),
             kernel: self.infos.get("OSRelease").cloned(),
             cpu_vendor: self.infos.get("CPUVendor").cloned(),
+            architecture: self.infos.get("Architecture").cloned(),
             devices: devices.collect(),
             nodes,
             distances,

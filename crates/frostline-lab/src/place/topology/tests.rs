@@ -36,6 +36,7 @@ fn a_real_machine_is_read() {
     assert_eq!((host.nodes.len(), host.cores(), host.threads()), (1, 2, 1));
     assert_eq!(host.kernel.as_deref(), Some("6.18.44"));
     assert_eq!(host.cpu_vendor.as_deref(), Some("GenuineIntel"));
+    assert_eq!(host.architecture.as_deref(), Some("x86_64"));
     assert_eq!(host.nodes[0].memory_mib, 12442611712 >> 20);
     // The only node is near everything.
     let devices: Vec<_> = host.devices.iter().map(|d| (d.name.as_str(), d.node)).collect();
