@@ -18,8 +18,11 @@ fi
 
 for target in "${targets[@]}"; do
   features=()
-  # Only the catalog's targets link the Delta kernel.
-  case $target in catalog_*) features=(--features catalog) ;; esac
+  # Only the catalog's targets link the Delta kernel, and only the lab's a FUSE library.
+  case $target in
+    catalog_*) features=(--features catalog) ;;
+    topology) features=(--features lab) ;;
+  esac
   echo "== $target"
   mkdir -p "fuzz/corpus/$target"
   # Packed input may ask for a window of 2 GiB, which is documented and allowed.

@@ -18,6 +18,7 @@ pub mod guest;
 pub mod host;
 pub mod model;
 mod names;
+pub mod place;
 pub mod record;
 pub mod report;
 pub mod run;

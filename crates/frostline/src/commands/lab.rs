@@ -1,0 +1,16 @@
+//! `frostline lab`: the lab is a library with a command line of its own, which blocks and needs no runtime.
+
+use std::io::Write;
+
+use anyhow::Result;
+use frostline_lab::cli::{self, Context, Lab};
+
+use crate::Outcome;
+use crate::config::Config;
+
+pub(crate) fn run(config: &Config, given: Lab) -> Result<Outcome> {
+    let context = Context { data: config.data.clone(), json: config.json };
+    let ended = tokio::task::block_in_place(|| cli::run(given, &context))?;
+    std::io::stdout().write_all(ended.stdout.as_bytes())?;
+    Ok(if ended.partial { Outcome::Partial } else { Outcome::Done })
+}
