@@ -142,9 +142,25 @@ pub fn prove(
     trial: &Trial,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Proof> {
+    let mut go_on = |cuts| {
+        progress(cuts);
+        Ok(())
+    };
+    prove_while(ledger, folder, daemon, trial, &mut go_on)
+}
+
+/// The same, unless `go_on`, which is told how many cuts were looked at, is an error: then that is the
+/// answer, after all is undone.
+pub fn prove_while(
+    ledger: &mut Ledger,
+    folder: &Path,
+    daemon: &Daemon,
+    trial: &Trial,
+    go_on: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<Proof> {
     emulate::check_host()?;
     let place = Place::make(ledger, folder)?;
-    let proof = place.prove(ledger, daemon, trial, progress);
+    let proof = place.prove(ledger, daemon, trial, go_on);
     let undone = ledger.undo_from(&Thing::Directory(place.folder));
     proof.and_then(|proof| undone.map(|()| proof))
 }
@@ -179,7 +195,7 @@ impl Place {
         ledger: &mut Ledger,
         daemon: &Daemon,
         trial: &Trial,
-        progress: &mut dyn FnMut(usize),
+        go_on: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Proof> {
         let mut proof = Proof::of(trial);
         let (log, mounted) = match self.record(ledger, daemon, trial)? {
@@ -194,7 +210,7 @@ impl Place {
             &log,
             &log.cuts(begin, trial.cuts, trial.seed, trial.sector),
             &mut proof,
-            progress,
+            go_on,
         )?;
         Ok(proof)
     }
@@ -244,6 +260,7 @@ impl Place {
         workload::run(&self.mount, trial.steps, mark)
             .map_err(|e| emulate::io(e, "the workload failed on", &self.mount))?;
         on.mark(END)?;
+        file_system::unmount(&self.mount)?;
         ledger.undo_from(&mounted)?;
         Ok(Ok(options))
     }
@@ -254,7 +271,7 @@ impl Place {
         log: &WriteLog,
         cuts: &[Cut],
         proof: &mut Proof,
-        progress: &mut dyn FnMut(usize),
+        go_on: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
         let image = self.folder.join("state.img");
         let cannot = |e| emulate::io(e, "cannot write", &image);
@@ -270,7 +287,7 @@ impl Place {
             replay.state(cut).store(&file).map_err(cannot)?;
             let state = self.judge(&device, &image, Promised::of(log.marks(cut)), proof.trial.file_system)?;
             proof.add(cut, state);
-            progress(nth + 1);
+            go_on(nth + 1)?;
         }
         proof.trial.file_system.forget(&device)?;
         ledger.undo_from(&attached)
@@ -419,6 +436,17 @@ impl CrashArgs {
 
 /// Runs `lab crash-proof` with `daemon` serving the volumes; prints a table, or with `json` one document.
 pub fn run(arguments: &CrashArgs, ledger: &mut Ledger, daemon: &Daemon, json: bool) -> Result<Vec<Proof>> {
+    run_while(arguments, ledger, daemon, json, &mut || Ok(()))
+}
+
+/// The same as long as `go_on`, which is asked after each cut, is no error.
+pub fn run_while(
+    arguments: &CrashArgs,
+    ledger: &mut Ledger,
+    daemon: &Daemon,
+    json: bool,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<Vec<Proof>> {
     let memory = Path::new("/dev/shm");
     let folder = match &arguments.folder {
         Some(folder) => folder.clone(),
@@ -435,7 +463,11 @@ pub fn run(arguments: &CrashArgs, ledger: &mut Ledger, daemon: &Daemon, json: bo
         if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} cuts, {eta} left") {
             bar.set_style(style);
         }
-        let proof = prove(ledger, &folder, daemon, &trial, &mut |cuts| bar.set_position(cuts as u64));
+        let mut after_cut = |cuts| {
+            bar.set_position(cuts as u64);
+            go_on()
+        };
+        let proof = prove_while(ledger, &folder, daemon, &trial, &mut after_cut);
         bar.finish_and_clear();
         let proof = proof?;
         if !json {

@@ -139,10 +139,18 @@ impl FileSystem {
     }
 }
 
-/// Unmounts what is mounted at `at`.
+/// Unmounts what is mounted at `at`. A child that another thread of this process starts has our files open until
+/// it runs its program; that is waited for.
 pub(super) fn unmount(at: &Path) -> Result<()> {
-    rustix::mount::unmount(at, UnmountFlags::empty())
-        .map_err(|e| Error::unavailable(format!("cannot unmount {}", at.display())).with_source(e))
+    let mut unmounted = Ok(());
+    for _ in 0..1000 {
+        unmounted = rustix::mount::unmount(at, UnmountFlags::empty());
+        if unmounted != Err(rustix::io::Errno::BUSY) {
+            break;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
+    }
+    unmounted.map_err(|e| Error::unavailable(format!("cannot unmount {}", at.display())).with_source(e))
 }
 
 impl FileSystem {
