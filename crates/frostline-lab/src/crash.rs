@@ -25,7 +25,7 @@ use frostline_base::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
-use self::log::{Cut, Replay, WriteLog};
+use self::log::{Cut, Image, Replay, WriteLog};
 use self::workload::{Findings, Promised};
 use crate::emulate::{self, Daemon, Emulated, Options, Setup, WriteCache};
 use crate::host::ledger::{Ledger, Thing};
@@ -247,6 +247,7 @@ impl Place {
             .map_err(|e| Error::unavailable(format!("cannot mount {}", trial.file_system)).with_source(e))?;
         fill().map_err(|e| emulate::io(e, "cannot fill", &self.mount))?;
         file_system::unmount(&self.mount)?;
+        file_system::wait_until_free(&on.device)?;
 
         let options = match trial.file_system.mount_with(&on.device, &self.mount, &trial.options)? {
             Ok(options) => options,
@@ -273,24 +274,41 @@ impl Place {
         proof: &mut Proof,
         go_on: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
-        let image = self.folder.join("state.img");
-        let cannot = |e| emulate::io(e, "cannot write", &image);
-        let file = File::create_new(&image).map_err(cannot)?;
-        file.set_len(log.bytes).map_err(cannot)?;
-        // One loop device for all states: nobody has it open, and so nothing of it is cached, while the
-        // file behind it changes.
-        let attached = Thing::Loop(image.clone());
-        let (device, _) = emulate::attach_loop(ledger, &image)?;
-        ledger.note(Thing::Mount(self.mount.clone()))?;
         let mut replay = Replay::new(log);
         for (nth, cut) in cuts.iter().enumerate() {
-            replay.state(cut).store(&file).map_err(cannot)?;
-            let state = self.judge(&device, &image, Promised::of(log.marks(cut)), proof.trial.file_system)?;
+            let state = self.judge_cut(
+                ledger,
+                nth,
+                &replay.state(cut),
+                Promised::of(log.marks(cut)),
+                proof.trial.file_system,
+            )?;
             proof.add(cut, state);
             go_on(nth + 1)?;
         }
-        proof.trial.file_system.forget(&device)?;
-        ledger.undo_from(&attached)
+        Ok(())
+    }
+
+    /// Each state has a file and a loop device of its own. Whoever else has the device of the state before
+    /// open, or has its mount in another mount namespace, would keep what the kernel cached of it.
+    fn judge_cut(
+        &self,
+        ledger: &mut Ledger,
+        nth: usize,
+        state: &Image,
+        promised: Promised,
+        kind: FileSystem,
+    ) -> Result<State> {
+        let image = self.folder.join(format!("state-{nth}.img"));
+        let cannot = |e| emulate::io(e, "cannot write", &image);
+        File::create_new(&image).and_then(|file| state.store(&file)).map_err(cannot)?;
+        let attached = Thing::Loop(image.clone());
+        let (device, _) = emulate::attach_loop(ledger, &image)?;
+        ledger.note(Thing::Mount(self.mount.clone()))?;
+        let state = self.judge(&device, &image, promised, kind);
+        ledger.undo_from(&attached)?;
+        fs::remove_file(&image).map_err(|e| emulate::io(e, "cannot remove", &image))?;
+        state
     }
 
     fn judge(&self, device: &Path, image: &Path, promised: Promised, kind: FileSystem) -> Result<State> {

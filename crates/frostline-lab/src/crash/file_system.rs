@@ -153,6 +153,22 @@ pub(super) fn unmount(at: &Path) -> Result<()> {
     unmounted.map_err(|e| Error::unavailable(format!("cannot unmount {}", at.display())).with_source(e))
 }
 
+/// Waits until nothing has `device` mounted. A mount namespace that somebody made in the meantime has the mount,
+/// too, and mounting again would then give the same file system with its old options.
+pub(super) fn wait_until_free(device: &Path) -> Result<()> {
+    for _ in 0..1000 {
+        let exclusive = rustix::fs::OFlags::EXCL | rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+        match rustix::fs::open(device, exclusive, rustix::fs::Mode::empty()) {
+            Err(rustix::io::Errno::BUSY) => {
+                std::thread::park_timeout(std::time::Duration::from_millis(5));
+            }
+            _ => return Ok(()),
+        }
+    }
+    Err(Error::unavailable("another mount namespace keeps the file system mounted")
+        .with("device", device.display()))
+}
+
 impl FileSystem {
     /// What the kernel itself has against one of `options`; mount(8) only says "wrong fs type, bad option, bad
     /// superblock". Options that are not the file system's, such as `noatime`, are refused here, too, so this
