@@ -34,8 +34,9 @@ pub use file_system::FileSystem;
 
 /// Examples of each kind that a [`Proof`] keeps.
 const EXAMPLES: usize = 3;
-/// Bytes that are deleted before the workload begins, so that free blocks are not all zeroes.
-const STALE_BYTES: usize = 24 << 20;
+/// Bytes that are deleted before the workload begins, so that free blocks are not zeroes: all of an ext4, and of
+/// the larger ones enough for the blocks that the workload gets.
+const STALE_BYTES: usize = 44 << 20;
 /// The marks around the workload.
 const BEGIN: &str = "begin";
 const END: &str = "end";
@@ -108,7 +109,8 @@ pub fn table(cuts: usize, seed: u64) -> Vec<Trial> {
         (FileSystem::Ext4, "nobarrier"),
         (FileSystem::Ext4, all_four),
         (FileSystem::Ext4, "journal_async_commit,data=writeback"),
-        (FileSystem::Ext4, "nodioread_nolock,data=writeback"),
+        (FileSystem::Ext4, "nodelalloc"),
+        (FileSystem::Ext4, "nodelalloc,data=writeback"),
         (FileSystem::Ext4, "data=journal"),
         (FileSystem::Xfs, ""),
         (FileSystem::Xfs, "nobarrier"),

@@ -17,6 +17,7 @@ mod daemon;
 mod disk;
 mod stripe;
 mod timer;
+mod workers;
 
 use std::ffi::OsString;
 use std::fs;
@@ -49,8 +50,7 @@ pub struct Options {
     pub write_cache: WriteCache,
     /// Milliseconds that a FLUSH takes. Cloud volumes have no volatile cache and answer at once (0).
     pub flush_ms: f64,
-    /// Whether every write, discard and flush is kept in order for [`crate::crash`]. The daemon then works
-    /// on one request at a time.
+    /// Whether every write, discard and flush is kept in order for [`crate::crash`].
     pub record: bool,
 }
 

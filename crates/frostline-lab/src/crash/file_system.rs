@@ -8,11 +8,14 @@ use std::process::{Command, Output};
 
 use clap::ValueEnum;
 use frostline_base::{Error, Result};
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::{FsOpenFlags, MountFlags, UnmountFlags};
 use serde::{Deserialize, Serialize};
 
 /// Nothing of mkfs.ext4 is left to be done by the kernel later.
 const EAGER: &str = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+
+/// Options that mount(8) turns into flags before the file system sees them.
+const GENERIC: [&str; 7] = ["defaults", "ro", "rw", "noatime", "nodiratime", "relatime", "lazytime"];
 
 /// A file system of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -126,7 +129,7 @@ impl FileSystem {
             .output()
             .map_err(|e| Error::not_found("cannot run mount: apt-get install mount").with_source(e))?;
         if !output.status.success() {
-            return Ok(Err(said("mount", &output)));
+            return Ok(Err(self.refusal(options).unwrap_or_else(|| said("mount", &output))));
         }
         let mounts = fs::read_to_string("/proc/self/mounts")
             .map_err(|e| Error::unavailable("cannot read /proc/self/mounts").with_source(e))?;
@@ -142,6 +145,26 @@ pub(super) fn unmount(at: &Path) -> Result<()> {
         .map_err(|e| Error::unavailable(format!("cannot unmount {}", at.display())).with_source(e))
 }
 
+impl FileSystem {
+    /// What the kernel itself has against one of `options`; mount(8) only says "wrong fs type, bad option, bad
+    /// superblock". Options that are not the file system's, such as `noatime`, are refused here, too, so this
+    /// is asked only about what mount(8) refused.
+    fn refusal(self, options: &str) -> Option<String> {
+        let context = rustix::mount::fsopen(self.name(), FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
+        let options = options.split(',').filter(|option| !GENERIC.contains(option));
+        let refused = options.map(|option| match option.split_once('=') {
+            Some((key, value)) => rustix::mount::fsconfig_set_string(&context, key, value),
+            None => rustix::mount::fsconfig_set_flag(&context, option),
+        });
+        refused.filter_map(|set| set.err()).next()?;
+        let mut message = [0; 1024];
+        let length = rustix::io::read(&context, &mut message).ok()?;
+        // "e " marks an error.
+        let message = String::from_utf8_lossy(&message[..length]);
+        Some(message.trim().trim_start_matches("e ").to_owned())
+    }
+}
+
 impl fmt::Display for FileSystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -152,6 +175,13 @@ impl fmt::Display for FileSystem {
 fn said(program: &str, output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(4).collect();
+    // e2fsck and xfs_repair name what they do next before they say what is wrong.
+    let is_progress = |line: &str| {
+        ["Pass ", "Phase ", "- ", "e2fsck 1", "Opening filesystem"]
+            .iter()
+            .any(|start| line.starts_with(start))
+    };
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !is_progress(line));
+    let lines: Vec<&str> = lines.take(3).collect();
     format!("{program}: {}", lines.join(" | "))
 }

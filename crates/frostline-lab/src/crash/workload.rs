@@ -60,13 +60,17 @@ impl Promised {
     }
 }
 
-/// Writes `bytes` of stale lines, and deletes them, so that free blocks are not all zeroes.
+/// Writes up to `bytes` of stale lines, as many as there is room for, and deletes them, so that free blocks
+/// are not zeroes.
 pub(super) fn leave_stale_blocks(at: &Path, bytes: usize) -> io::Result<()> {
     let path = at.join("filler");
     let mut file = File::create(&path)?;
     let part = lines(STALE, 0, 1 << 20);
     for _ in 0..bytes >> 20 {
-        file.write_all(&part)?;
+        match file.write_all(&part) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => break,
+            written => written?,
+        }
     }
     file.sync_all()?;
     fs::remove_file(&path)?;

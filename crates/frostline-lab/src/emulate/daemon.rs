@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disk::Disk;
 use super::timer::Timer;
+use super::workers::Workers;
 use super::{Machine, Model, Options};
 use crate::model::Io;
 
@@ -40,8 +41,8 @@ const FOR_EVER: Duration = Duration::from_secs(86_400);
 /// Requests that the kernel may have sent and not have answered; its default of 16 would be the queue
 /// depth of all volumes together.
 const OUTSTANDING_MAX: u16 = 4096;
-/// Requests that wait for the backing file do not stop others from being read.
-const READERS: usize = 4;
+/// Reads that wait for the host's disk do not stop others.
+const WORKERS: usize = 4;
 
 /// What the daemon is told.
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,22 +70,22 @@ pub fn serve(config: &Path) -> Result<()> {
     let config: Config = serde_json::from_str(&text)
         .map_err(|e| Error::invalid("the volume daemon's configuration does not parse").with_source(e))?;
     detach_this_process();
-    let records = config.volumes.iter().any(|served| served.log.is_some());
     let started = Instant::now();
     let instance = config.machine.as_ref().map(Machine::instance).transpose()?;
     let instance = instance.map(|instance| Arc::new(Mutex::new(instance)));
     let open = |served| Disk::open(served, started, instance.clone()).map(Arc::new);
     let volumes = Volumes {
         disks: config.volumes.iter().map(open).collect::<Result<_>>()?,
-        timer: Timer::start().map_err(|e| Error::unavailable("cannot start a thread").with_source(e))?,
+        timer: Arc::new(Timer::start().map_err(no_thread)?),
+        workers: Workers::start(WORKERS).map_err(no_thread)?,
         accounts: Mutex::default(),
         handles: AtomicU64::new(1),
     };
     let mut options = fuser::Config::default();
     options.mount_options = vec![MountOption::FSName("frostline-lab".into()), MountOption::NoAtime];
-    // The order of a log is the order in which one reader saw the requests.
-    options.n_threads = Some(if records { 1 } else { READERS });
-    options.clone_fd = !records;
+    // One reader: several would admit sequential requests in another order, which the model would charge as
+    // random ones, and log writes in another order than they were sent.
+    options.n_threads = Some(1);
     let session = fuser::Session::new(volumes, &config.mount, &options)
         .map_err(|e| super::io(e, "cannot mount a FUSE file system on", &config.mount))?;
     end_with_standard_input()?;
@@ -114,16 +115,17 @@ fn end_with_standard_input() -> Result<()> {
         let _ = io::stdin().lock().read_to_end(&mut Vec::new());
         std::process::exit(0);
     };
-    std::thread::Builder::new()
-        .name("leash".into())
-        .spawn(wait)
-        .map(drop)
-        .map_err(|e| Error::unavailable("cannot start a thread").with_source(e))
+    std::thread::Builder::new().name("leash".into()).spawn(wait).map(drop).map_err(no_thread)
+}
+
+fn no_thread(error: io::Error) -> Error {
+    Error::unavailable("cannot start a thread").with_source(error)
 }
 
 struct Volumes {
     disks: Vec<Arc<Disk>>,
-    timer: Timer,
+    timer: Arc<Timer>,
+    workers: Workers,
     /// What `account.json` said when it was opened, by handle.
     accounts: Mutex<HashMap<u64, Vec<u8>>>,
     handles: AtomicU64,
@@ -132,20 +134,6 @@ struct Volumes {
 impl Volumes {
     fn disk(&self, inode: INodeNo) -> Option<&Arc<Disk>> {
         self.disks.get(inode.0.checked_sub(FIRST_VOLUME_INODE)? as usize)
-    }
-
-    /// Gives an answer when it is due, and counts how late that was.
-    fn answer(&self, disk: &Arc<Disk>, due: Option<Instant>, answer: impl FnOnce() + Send + 'static) {
-        let Some(due) = due else { return answer() };
-        if due <= Instant::now() {
-            disk.count_overrun();
-        }
-        let disk = Arc::clone(disk);
-        let answer = move || {
-            answer();
-            disk.count_late(due.elapsed());
-        };
-        self.timer.at(due, Box::new(answer));
     }
 
     fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {
@@ -205,6 +193,44 @@ impl Volumes {
         let text = serde_json::to_vec_pretty(&accounts).expect("an account is plain data");
         self.accounts().insert(handle, text);
         handle
+    }
+}
+
+/// Gives an answer when it is due, and counts how late that was.
+fn answer(timer: &Timer, disk: &Arc<Disk>, due: Option<Instant>, answer: impl FnOnce() + Send + 'static) {
+    let Some(due) = due else { return answer() };
+    if due <= Instant::now() {
+        disk.count_overrun();
+    }
+    let disk = Arc::clone(disk);
+    let answer = move || {
+        answer();
+        disk.count_late(due.elapsed());
+    };
+    timer.at(due, Box::new(answer));
+}
+
+/// Answers a read with the bytes that were read, or were not.
+fn answer_read(
+    timer: &Timer,
+    disk: &Arc<Disk>,
+    due: Option<Instant>,
+    read: io::Result<Vec<u8>>,
+    reply: ReplyData,
+) {
+    match read {
+        Ok(data) => {
+            let of_answer = Arc::clone(disk);
+            let send = move || {
+                reply.data(&data);
+                of_answer.spare(data);
+            };
+            answer(timer, disk, due, send);
+        }
+        Err(error) => {
+            disk.count_error();
+            reply.error(error.into());
+        }
     }
 }
 
@@ -285,20 +311,14 @@ impl Filesystem for Volumes {
             };
         };
         let due = disk.admit(Io { write: false, offset, bytes: u64::from(size) });
-        match disk.read(offset, size) {
-            Ok(data) => {
-                let of_answer = Arc::clone(disk);
-                let answer = move || {
-                    reply.data(&data);
-                    of_answer.spare(data);
-                };
-                self.answer(disk, due, answer);
-            }
-            Err(error) => {
-                disk.count_error();
-                reply.error(error.into());
-            }
+        if let Some(data) = disk.read_if_near(offset, size) {
+            return answer_read(&self.timer, disk, due, Ok(data), reply);
         }
+        let (timer, disk) = (Arc::clone(&self.timer), Arc::clone(disk));
+        self.workers.run(Box::new(move || {
+            let read = disk.read(offset, size);
+            answer_read(&timer, &disk, due, read, reply);
+        }));
     }
 
     fn write(
@@ -329,7 +349,7 @@ impl Filesystem for Volumes {
         };
         let due = disk.admit(Io { write: true, offset, bytes: u64::from(bytes) });
         match disk.write(offset, data) {
-            Ok(()) => self.answer(disk, due, move || reply.written(bytes)),
+            Ok(()) => answer(&self.timer, disk, due, move || reply.written(bytes)),
             Err(error) => {
                 disk.count_error();
                 reply.error(error.into());
@@ -360,7 +380,7 @@ impl Filesystem for Volumes {
     fn fsync(&self, _: &Header, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let Some(disk) = self.disk(inode) else { return reply.ok() };
         match disk.flush() {
-            Ok(due) => self.answer(disk, due, move || reply.ok()),
+            Ok(due) => answer(&self.timer, disk, due, move || reply.ok()),
             Err(error) => reply.error(error.into()),
         }
     }

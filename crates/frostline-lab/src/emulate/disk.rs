@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use frostline_base::{Error, Result};
 use rustix::fs::FallocateFlags;
+use rustix::io::ReadWriteFlags;
 
 use super::daemon::Served;
 use super::stripe::Members;
@@ -100,11 +101,29 @@ impl Disk {
 
     /// The bytes at `offset`, fewer at the end of the device. Give the buffer back with [`Disk::spare`].
     pub(super) fn read(&self, offset: u64, size: u32) -> io::Result<Vec<u8>> {
+        let mut buffer = self.buffer(offset, size);
+        self.file.read_exact_at(&mut buffer, offset)?;
+        Ok(buffer)
+    }
+
+    /// The same if the host has all of it in memory.
+    pub(super) fn read_if_near(&self, offset: u64, size: u32) -> Option<Vec<u8>> {
+        let mut buffer = self.buffer(offset, size);
+        let nowait = ReadWriteFlags::NOWAIT;
+        match rustix::io::preadv2(&self.file, &mut [io::IoSliceMut::new(&mut buffer)], offset, nowait) {
+            Ok(read) if read == buffer.len() => Some(buffer),
+            _ => {
+                self.spare(buffer);
+                None
+            }
+        }
+    }
+
+    fn buffer(&self, offset: u64, size: u32) -> Vec<u8> {
         let size = u64::from(size).min(self.bytes.saturating_sub(offset));
         let mut buffer = self.spare.lock().expect("nothing panics under the lock").pop().unwrap_or_default();
         buffer.resize(size as usize, 0);
-        self.file.read_exact_at(&mut buffer, offset)?;
-        Ok(buffer)
+        buffer
     }
 
     /// Takes back a buffer whose bytes have left.
