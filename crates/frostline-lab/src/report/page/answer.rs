@@ -1,0 +1,239 @@
+//! The answer of a run: a card for each ratio, with what was expected, published and modelled beside it.
+
+use std::fmt::Write;
+
+use super::super::chart::{Scale, Strip};
+use super::super::text::{both, escape, p_value, percent, ratio, round};
+use super::charts::key_marks;
+use super::plural;
+use crate::record::{Comparison, Run};
+use crate::stats;
+
+/// Comparisons that get a card; the rest are in a table.
+const CARDS_MAX: usize = 60;
+
+fn is_measured(comparison: &Comparison) -> bool {
+    comparison.pairs > 0 && comparison.ratio.is_finite()
+}
+
+fn covers_one(comparison: &Comparison) -> bool {
+    comparison.low <= 1.0 && 1.0 <= comparison.high
+}
+
+pub(super) fn write_answer(page: &mut String, run: &Run) -> std::fmt::Result {
+    writeln!(page, "<h2>{}</h2>", both("The answer", "결과"))?;
+    if run.comparisons.is_empty() {
+        return writeln!(
+            page,
+            "<p>{}</p>",
+            both("The study asks for no ratio.", "이 연구는 비율을 묻지 않습니다.")
+        );
+    }
+    writeln!(
+        page,
+        "<p class=key>{}</p>{}",
+        key_text(),
+        key_marks([run.comparisons.iter().any(is_measured), true, true, true])
+    )?;
+    let scale = Scale::of_ratios(run.comparisons.iter().flat_map(values_of));
+    page.push_str("<div class=cards>\n");
+    // Null controls last: they are about the run, not about the question.
+    let (controls, asked): (Vec<_>, Vec<_>) = run.comparisons.iter().partition(|c| c.null_control);
+    let ordered: Vec<&Comparison> = asked.into_iter().chain(controls).collect();
+    for comparison in ordered.iter().take(CARDS_MAX) {
+        write_card(page, comparison, &scale)?;
+    }
+    writeln!(page, "</div>")?;
+    if ordered.len() > CARDS_MAX {
+        write_more_comparisons(page, &ordered[CARDS_MAX..])?;
+    }
+    Ok(())
+}
+
+fn values_of(comparison: &Comparison) -> impl Iterator<Item = f64> {
+    let measured = is_measured(comparison).then_some([comparison.ratio, comparison.low, comparison.high]);
+    let expected = comparison.expected.map(|(low, high)| [low, high]);
+    measured
+        .into_iter()
+        .flatten()
+        .chain(expected.into_iter().flatten().filter(|end| (1e-3..=1e3).contains(end)))
+        .chain(comparison.modelled)
+        .chain(comparison.published)
+}
+
+fn write_card(page: &mut String, comparison: &Comparison, scale: &Scale) -> std::fmt::Result {
+    let (class, verdict) = badge(comparison);
+    writeln!(
+        page,
+        "<article><p class=name><b>{}</b> <span class=\"badge {class}\">{verdict}</span></p>",
+        escape(&comparison.name)
+    )?;
+    writeln!(page, "<p class=ratio>{}</p>", headline(comparison))?;
+    let mut strip = Strip::new(scale);
+    if let Some((low, high)) = comparison.expected {
+        strip.band(low, high);
+    }
+    strip.vertical("one", 1.0);
+    if is_measured(comparison) {
+        strip.interval(comparison.low, comparison.high);
+    }
+    comparison.published.into_iter().for_each(|value| strip.published(value));
+    comparison.modelled.into_iter().for_each(|value| strip.model(value));
+    if is_measured(comparison) {
+        strip.dot("median", comparison.ratio, 5);
+    }
+    writeln!(page, "{}{}", strip.end(), scale.axis())?;
+    let times = |value: f64| format!("{}×", round(value));
+    let side = [
+        comparison.expected.map(|range| (both("expected", "기대 범위"), expected(range))),
+        comparison
+            .modelled
+            .filter(|_| is_measured(comparison))
+            .map(|value| (both("model", "모델"), times(value))),
+        comparison.published.map(|value| (both("published", "발표값"), times(value))),
+    ];
+    page.push_str("<p class=side>");
+    for (name, value) in side.into_iter().flatten() {
+        write!(page, "<span>{name} <b>{value}</b></span> ")?;
+    }
+    writeln!(page, "</p><p class=quiet>{}</p>", sentence(comparison))?;
+    writeln!(
+        page,
+        "<p class=quiet><code>{}</code> / <code>{}</code>, {}</p></article>",
+        escape(&comparison.numerator),
+        escape(&comparison.denominator),
+        escape(&comparison.metric)
+    )
+}
+
+fn headline(comparison: &Comparison) -> String {
+    if !is_measured(comparison) {
+        return match comparison.modelled {
+            Some(value) => format!("<b>{}×</b> {}", ratio(value), both("by the model", "모델 계산")),
+            None => format!("<b>–</b> {}", both("not measured", "측정하지 않음")),
+        };
+    }
+    format!(
+        "<b>{}×</b> [{} – {}], {}",
+        ratio(comparison.ratio),
+        ratio(comparison.low),
+        ratio(comparison.high),
+        both(&plural(comparison.pairs as usize, "pair"), &format!("{}쌍", comparison.pairs))
+    )
+}
+
+pub(in crate::report) fn expected((low, high): (f64, f64)) -> String {
+    match (low <= 0.0, high >= 1e6) {
+        (true, true) => "–".to_owned(),
+        (true, false) => format!("≤ {}", round(high)),
+        (false, true) => format!("≥ {}", round(low)),
+        (false, false) if low == high => round(low),
+        (false, false) => format!("{} – {}", round(low), round(high)),
+    }
+}
+
+/// Whether the same cell under two labels seems to differ. Below [`stats::PAIRS_MIN`] pairs that is chance: the
+/// range of three misses the truth in one run of four.
+pub(in crate::report) fn is_failed_control(comparison: &Comparison) -> bool {
+    comparison.null_control
+        && is_measured(comparison)
+        && comparison.pairs as usize >= stats::PAIRS_MIN
+        && !covers_one(comparison)
+}
+
+/// Class and text of a comparison's mark.
+fn badge(comparison: &Comparison) -> (&'static str, String) {
+    if comparison.null_control {
+        return if is_failed_control(comparison) {
+            ("bad", both("null control: a difference that cannot be", "대조군: 있을 수 없는 차이"))
+        } else if !is_measured(comparison) {
+            ("plain", both("null control: not measured", "대조군: 측정하지 않음"))
+        } else if covers_one(comparison) {
+            ("good", both("null control: no difference, as it must be", "대조군: 차이 없음(정상)"))
+        } else {
+            ("plain", both("null control: too few pairs", "대조군: 쌍이 부족함"))
+        };
+    }
+    match comparison.met {
+        Some(true) => ("good", both("as expected", "기대와 일치")),
+        Some(false) => ("bad", both("not as expected", "기대와 다름")),
+        None => ("plain", both("no expectation", "기대값 없음")),
+    }
+}
+
+/// What the run says about a difference, and what it could have said.
+fn sentence(comparison: &Comparison) -> String {
+    if !is_measured(comparison) {
+        return String::new();
+    }
+    if (comparison.pairs as usize) < stats::PAIRS_MIN {
+        let (pairs, least) = (comparison.pairs, stats::PAIRS_MIN);
+        return both(
+            &format!(
+                "{pairs} pairs are too few for a test ({least} are needed); the interval is their range."
+            ),
+            &format!("{pairs}쌍으로는 검정할 수 없습니다(최소 {least}쌍 필요). 구간은 값의 범위입니다."),
+        );
+    }
+    let p = comparison.p_holm.filter(|p| p.is_finite());
+    let test = p.map_or_else(String::new, |p| format!(" ({})", escape(&p_value(p))));
+    let seen = comparison.smallest_difference;
+    let seen = if seen.is_finite() {
+        both(
+            &format!("This run would have seen a difference of {} or more.", percent(seen)),
+            &format!("이번 실행으로 알아낼 수 있는 가장 작은 차이는 {}입니다.", percent(seen)),
+        )
+    } else {
+        String::new()
+    };
+    let verdict = match (covers_one(comparison), p.is_some_and(|p| p < stats::ALPHA)) {
+        (true, _) => {
+            both(&format!("No difference was shown{test}."), &format!("차이가 확인되지 않았습니다{test}."))
+        }
+        (false, true) => {
+            both(&format!("The two differ{test}."), &format!("두 셀 사이에 차이가 있습니다{test}."))
+        }
+        (false, false) => both(
+            &format!("The interval excludes 1, but the test over all comparisons does not confirm it{test}."),
+            &format!("구간은 1을 벗어나지만, 전체 비교를 함께 본 검정으로는 확인되지 않습니다{test}."),
+        ),
+    };
+    format!("{verdict} {seen}")
+}
+
+fn write_more_comparisons(page: &mut String, more: &[&Comparison]) -> std::fmt::Result {
+    writeln!(
+        page,
+        "<details><summary>{}</summary><div class=scroll><table><thead><tr><th>{}<th>{}<th>95 %<th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
+        both(&format!("{} more comparisons", more.len()), &format!("나머지 비교 {}건", more.len())),
+        both("comparison", "비교"),
+        both("ratio", "비율"),
+        both("pairs", "쌍"),
+        both("expected", "기대 범위"),
+        both("model", "모델"),
+        both("published", "발표값")
+    )?;
+    let dash = |value: Option<f64>| value.map_or("–".to_owned(), ratio);
+    for comparison in more {
+        writeln!(
+            page,
+            "<tr><td>{}<td><b>{}</b><td>{} – {}<td>{}<td>{}<td>{}<td>{}</tr>",
+            escape(&comparison.name),
+            ratio(comparison.ratio),
+            ratio(comparison.low),
+            ratio(comparison.high),
+            comparison.pairs,
+            comparison.expected.map_or("–".to_owned(), expected),
+            dash(comparison.modelled),
+            dash(comparison.published)
+        )?;
+    }
+    writeln!(page, "</tbody></table></div></details>")
+}
+
+fn key_text() -> String {
+    both(
+        "Ratios are medians over pairs of the same block, with 95 % intervals.",
+        "비율은 같은 블록에서 잰 쌍의 중앙값이며, 괄호는 95 % 신뢰구간입니다.",
+    )
+}

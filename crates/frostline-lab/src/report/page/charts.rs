@@ -1,0 +1,229 @@
+//! Small multiples of every metric: one chart for each combination of factors, a row for each level of one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use super::super::chart::{MODEL, PUBLISHED, Scale, Strip};
+use super::super::text::{both, escape, number};
+use super::plural;
+use crate::record::{Cell, How, Run};
+
+/// Charts of one metric; the rest of the cells are in the table.
+const PANELS_MAX: usize = 48;
+/// Rows of one chart.
+const ROWS_MAX: usize = 24;
+/// Single values drawn in a row.
+const DOTS_MAX: usize = 30;
+
+/// What the marks mean, of those `with` says are there: measured, modelled, published, expected.
+pub(super) fn key_marks(with: [bool; 4]) -> String {
+    let marks = [
+        (MEASURED, both("measured, 95 % interval", "측정값과 95 % 신뢰구간")),
+        (MODEL, both("model", "모델")),
+        (PUBLISHED, both("published", "발표값")),
+        (EXPECTED, both("expected", "기대 범위")),
+    ];
+    let mut key = String::from("<p class=marks>");
+    for ((svg, text), _) in marks.into_iter().zip(with).filter(|(_, with)| *with) {
+        let _ = write!(
+            key,
+            "<span><svg width=22 height=22 aria-hidden=true><svg x=11 overflow=visible>{svg}</svg></svg>{text}</span> "
+        );
+    }
+    key.push_str("</p>");
+    key
+}
+
+/// A median with its interval around x = 0.
+const MEASURED: &str =
+    "<line class=interval x1=-10 x2=10 y1=11 y2=11 /><circle class=median cx=0 cy=11 r=5 />";
+/// A range around x = 0.
+const EXPECTED: &str = "<rect class=band x=-10 width=20 y=0 height=22 />";
+
+/// Charts of what the study asks about or published; all else folded.
+pub(super) fn write_charts(page: &mut String, run: &Run) -> std::fmt::Result {
+    let mut metrics: BTreeSet<&String> = run
+        .cells
+        .iter()
+        .flat_map(|cell| cell.measured.keys().chain(cell.modelled.keys()).chain(cell.published.keys()))
+        .collect();
+    let asked = run.comparisons.iter().map(|comparison| &comparison.metric);
+    let published = run.cells.iter().flat_map(|cell| cell.published.keys());
+    let mut open: Vec<&String> = asked.chain(published).filter(|metric| metrics.remove(metric)).collect();
+    if open.is_empty() {
+        open.extend(metrics.pop_first());
+    }
+    let write = |page: &mut String, metric: &String| {
+        let cells: Vec<&Cell> = run.cells.iter().filter(|cell| has(cell, metric)).collect();
+        write_metric(page, metric, &cells)
+    };
+    open.into_iter().try_for_each(|metric| write(page, metric))?;
+    if metrics.is_empty() {
+        return Ok(());
+    }
+    let summary = both(&plural(metrics.len(), "other metric"), &format!("다른 지표 {}개", metrics.len()));
+    writeln!(page, "<details><summary>{summary}</summary>")?;
+    metrics.into_iter().try_for_each(|metric| write(page, metric))?;
+    writeln!(page, "</details>")
+}
+
+fn has(cell: &Cell, metric: &str) -> bool {
+    cell.measured.contains_key(metric)
+        || cell.modelled.contains_key(metric)
+        || cell.published.contains_key(metric)
+}
+
+fn marks_of(cell: &Cell, metric: &str) -> impl Iterator<Item = f64> {
+    let summary = cell.measured.get(metric);
+    let values = summary
+        .into_iter()
+        .flat_map(|s| s.values.iter().copied().take(DOTS_MAX).chain([s.median, s.low, s.high]));
+    values.chain(cell.modelled.get(metric).copied()).chain(cell.published.get(metric).copied())
+}
+
+/// Small multiples: one chart for each combination of the other factors, a row for each level of the factor
+/// that has the most.
+fn write_metric(page: &mut String, metric: &str, cells: &[&Cell]) -> std::fmt::Result {
+    let unit = cells.iter().find_map(|cell| Some(cell.measured.get(metric)?.unit.as_str())).unwrap_or("");
+    let unit = if unit.is_empty() { String::new() } else { format!(" <small>{}</small>", escape(unit)) };
+    let name = escape(metric);
+    writeln!(page, "<h2>{}{unit}</h2>", format_args!("<code>{name}</code>"))?;
+    if let Some(value) = only_value(cells, metric) {
+        let value = number(value);
+        let all = cells.len();
+        let (english, korean) =
+            (format!("The same in all {all} cells: {value}"), format!("셀 {all}개 모두 같음: {value}"));
+        return writeln!(page, "<p>{}</p>", both(&english, &korean));
+    }
+    let is_marked = |marks: fn(&Cell) -> &BTreeMap<String, f64>| {
+        cells.iter().any(|cell| marks(cell).contains_key(metric))
+    };
+    let is_measured = cells.iter().any(|cell| cell.measured.contains_key(metric));
+    let with = [is_measured, is_marked(|cell| &cell.modelled), is_marked(|cell| &cell.published), false];
+    writeln!(page, "{}", key_marks(with))?;
+    let factors = varying_factors(cells);
+    let across = factors.iter().max_by_key(|factor| levels(cells, factor).iter().flatten().count()).copied();
+    let scale = Scale::of_sizes(cells.iter().flat_map(|cell| marks_of(cell, metric)));
+    let panels = panels(cells, &factors, across);
+    page.push_str("<div class=panels>\n");
+    for (title, rows) in panels.iter().take(PANELS_MAX) {
+        write_panel(page, metric, title, across, rows, &scale)?;
+    }
+    writeln!(page, "</div>")?;
+    let hidden = panels.iter().skip(PANELS_MAX).map(|(_, rows)| rows.len()).sum::<usize>()
+        + panels.iter().take(PANELS_MAX).map(|(_, rows)| rows.len().saturating_sub(ROWS_MAX)).sum::<usize>();
+    if hidden > 0 {
+        let (english, korean) = (
+            format!("{hidden} more cells are not drawn; they are in the table below."),
+            format!("셀 {hidden}개는 그리지 않았습니다. 아래 표에 있습니다."),
+        );
+        writeln!(page, "<p class=key>{}</p>", both(&english, &korean))?;
+    }
+    Ok(())
+}
+
+/// The value that several cells share in everything that is known of them.
+fn only_value(cells: &[&Cell], metric: &str) -> Option<f64> {
+    let mut marks = cells.iter().flat_map(|cell| marks_of(cell, metric));
+    let first = marks.next()?;
+    (cells.len() > 1 && marks.all(|mark| mark == first)).then_some(first)
+}
+
+/// Factors with more than one level (to have none counts as one), in the study's order, which the cells' ids have.
+fn varying_factors<'a>(cells: &[&'a Cell]) -> Vec<&'a str> {
+    let names: BTreeSet<&str> =
+        cells.iter().flat_map(|cell| cell.levels.keys()).map(String::as_str).collect();
+    let mut names: Vec<&str> = names.into_iter().filter(|name| levels(cells, name).len() > 1).collect();
+    let id = cells.first().map_or("", |cell| cell.id.as_str());
+    let place = |name: &str| {
+        id.split(',').position(|part| part.split_once('=').is_some_and(|(factor, _)| factor == name))
+    };
+    names.sort_by_key(|name| place(name).unwrap_or(usize::MAX));
+    names
+}
+
+fn levels<'a>(cells: &[&'a Cell], factor: &str) -> BTreeSet<Option<&'a str>> {
+    cells.iter().map(|cell| cell.levels.get(factor).map(String::as_str)).collect()
+}
+
+/// Titles and rows, in the order of cells.
+fn panels<'a>(cells: &[&'a Cell], factors: &[&str], across: Option<&str>) -> Vec<(String, Vec<&'a Cell>)> {
+    let mut panels: Vec<(String, Vec<&Cell>)> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for cell in cells {
+        let others = factors.iter().filter(|factor| Some(**factor) != across);
+        let title: Vec<String> =
+            others.filter_map(|factor| Some(format!("{factor} {}", cell.levels.get(*factor)?))).collect();
+        let title = title.join(" · ");
+        let at = *places.entry(title.clone()).or_insert_with(|| {
+            panels.push((title, Vec::new()));
+            panels.len() - 1
+        });
+        panels[at].1.push(cell);
+    }
+    panels
+}
+
+fn write_panel(
+    page: &mut String,
+    metric: &str,
+    title: &str,
+    across: Option<&str>,
+    rows: &[&Cell],
+    scale: &Scale,
+) -> std::fmt::Result {
+    page.push_str("<section class=panel>");
+    if !title.is_empty() {
+        write!(page, "<h3>{}</h3>", escape(title))?;
+    }
+    if let Some(across) = across {
+        write!(page, "<p class=key>{}</p>", escape(across))?;
+    }
+    page.push('\n');
+    for cell in rows.iter().take(ROWS_MAX) {
+        let level = across.and_then(|factor| cell.levels.get(factor)).unwrap_or(&cell.id);
+        writeln!(page, "<div class=row><p><b>{}</b> {}</p>", escape(level), row_text(cell, metric))?;
+        let mut strip = Strip::new(scale);
+        if let Some(summary) = cell.measured.get(metric) {
+            strip.interval(summary.low, summary.high);
+            summary.values.iter().take(DOTS_MAX).for_each(|value| strip.dot("value", *value, 3));
+        }
+        cell.published.get(metric).into_iter().for_each(|value| strip.published(*value));
+        cell.modelled.get(metric).into_iter().for_each(|value| strip.model(*value));
+        if let Some(summary) = cell.measured.get(metric) {
+            strip.dot("median", summary.median, 5);
+        }
+        writeln!(page, "{}</div>", strip.end())?;
+    }
+    writeln!(page, "{}</section>", scale.axis())
+}
+
+fn row_text(cell: &Cell, metric: &str) -> String {
+    let mut text = String::new();
+    if let Some(summary) = cell.measured.get(metric) {
+        let (median, low, high) = (number(summary.median), number(summary.low), number(summary.high));
+        let _ = match summary.values.len() {
+            1 => write!(text, "<span>{median}</span> <i>{}</i> ", both("one value", "값 1개")),
+            _ => write!(text, "<span>{median} [{low} – {high}]</span> "),
+        };
+    }
+    for (name, value) in [
+        (both("model", "모델"), cell.modelled.get(metric)),
+        (both("published", "발표값"), cell.published.get(metric)),
+    ] {
+        if let Some(value) = value {
+            let _ = write!(text, "<i>{name} {}</i> ", number(*value));
+        }
+    }
+    if cell.how == How::Skip {
+        let _ = write!(text, "<em>{}</em>", both("left out", "제외"));
+    }
+    if cell.voided > 0 {
+        let _ = write!(
+            text,
+            "<em>{}</em>",
+            both(&format!("{} voided", cell.voided), &format!("무효 {}개", cell.voided))
+        );
+    }
+    text
+}
