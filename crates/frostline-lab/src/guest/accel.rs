@@ -6,6 +6,7 @@
 //! ratios between guests mean anything there, and throttled disks far below what the emulation can move.
 
 use std::io::Read as _;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ impl Accel {
         Accel { kvm: false, why: why.into() }
     }
 
-    /// Tries KVM with the kernel of `image`, for at most twenty seconds.
+    /// Tries KVM with the kernel of `image`, for at most twenty seconds; once in each boot of the host.
     ///
     /// # Errors
     ///
@@ -46,14 +47,24 @@ impl Accel {
         if let Err(error) = std::fs::File::options().read(true).write(true).open("/dev/kvm") {
             return Ok(Accel::emulated(format!("/dev/kvm cannot be opened: {error}")));
         }
+        let known = known_file(image);
+        let answer = known.as_ref().and_then(|file| std::fs::read(file).ok());
+        if let Some(accel) = answer.and_then(|text| serde_json::from_slice(&text).ok()) {
+            return Ok(accel);
+        }
         let kvm = Accel {
             kvm: true,
             why: format!("the kernel of image `{}` ran under KVM", image.manifest().recipe.name),
         };
-        Ok(match boots(ledger, image, &kvm)? {
+        let accel = match boots(ledger, image, &kvm)? {
             Ok(()) => kvm,
             Err(why) => Accel::emulated(format!("/dev/kvm is there but a stock kernel does not run: {why}")),
-        })
+        };
+        if let Some((file, text)) = known.zip(serde_json::to_vec(&accel).ok()) {
+            // An answer that is not kept is found again.
+            let _ = std::fs::write(file, text);
+        }
+        Ok(accel)
     }
 
     /// The arguments that choose it. An emulated CPU is without `cx16`, with which Linux 6.12 does not
@@ -71,6 +82,12 @@ impl Accel {
     pub fn name(&self) -> &'static str {
         if self.kvm { "KVM" } else { "TCG" }
     }
+}
+
+/// Where the answer is kept until the host boots again, or gets another image.
+fn known_file(image: &Image) -> Option<PathBuf> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(image.folder().join(format!("accel-{}.json", boot.trim())))
 }
 
 /// Whether the image's kernel reaches its first program, or what it did instead.

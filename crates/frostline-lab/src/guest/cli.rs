@@ -50,6 +50,9 @@ pub struct CellsArgs {
     /// Seconds that each sample measures
     #[arg(long, default_value_t = 20)]
     seconds: u64,
+    /// MB/s of the one large disk (10^6 bytes); each of the four has a quarter
+    #[arg(long, default_value_t = cells::ONE_BPS / 1_000_000)]
+    mb_per_s: u64,
     /// Seed of the orders and of fio's offsets
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -140,8 +143,13 @@ pub fn cells(
         .and_then(|image| {
             let accel = Accel::probe(&ledger, &image)?;
             progress(&format!("{}: {}", accel.name(), accel.why));
-            let plan =
-                Plan { blocks: args.blocks, seconds: args.seconds, seed: args.seed, only: args.only.clone() };
+            let plan = Plan {
+                blocks: args.blocks,
+                seconds: args.seconds,
+                one_bps: args.mb_per_s * 1_000_000,
+                seed: args.seed,
+                only: args.only.clone(),
+            };
             cells::run(&mut ledger, &image, accel, &plan, &args.out, progress)
         });
     ledger.close()?;

@@ -220,7 +220,7 @@ impl Layout {
         };
         format!(
             "[ ! -e {MOUNT}/. ] || mountpoint -q {MOUNT} && umount {MOUNT}\n{stack}\n\
-             for disk in {}; do wipefs -qa $disk; blkdiscard -f $disk; done 2>/dev/null\ntrue\n",
+             for disk in {}; do wipefs -qa $disk; done 2>/dev/null\ntrue\n",
             disks.join(" ")
         )
     }
