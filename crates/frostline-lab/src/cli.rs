@@ -430,7 +430,7 @@ fn crash_proof(args: &crate::crash::CrashArgs, context: &Context) -> Result<Outc
     let mut ledger = Ledger::open(&live_folder(&context.data))?;
     let proofs = crate::crash::run(args, &mut ledger, &Daemon::this_program()?, context.json);
     let closed = ledger.close();
-    proofs.and_then(|_| closed).map(|()| Outcome::default())
+    proofs.and(closed).map(|()| Outcome::default())
 }
 
 fn image(args: &crate::guest::cli::ImageArgs, context: &Context) -> Result<Outcome> {
