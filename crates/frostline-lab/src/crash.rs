@@ -25,7 +25,7 @@ use frostline_base::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
-use self::log::{Cut, Replay, WriteLog};
+use self::log::{Cut, Image, Replay, WriteLog};
 use self::workload::{Findings, Promised};
 use crate::emulate::{self, Daemon, Emulated, Options, Setup, WriteCache};
 use crate::host::ledger::{Ledger, Thing};
@@ -142,9 +142,25 @@ pub fn prove(
     trial: &Trial,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Proof> {
+    let mut go_on = |cuts| {
+        progress(cuts);
+        Ok(())
+    };
+    prove_while(ledger, folder, daemon, trial, &mut go_on)
+}
+
+/// The same, unless `go_on`, which is told how many cuts were looked at, is an error: then that is the
+/// answer, after all is undone.
+pub fn prove_while(
+    ledger: &mut Ledger,
+    folder: &Path,
+    daemon: &Daemon,
+    trial: &Trial,
+    go_on: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<Proof> {
     emulate::check_host()?;
     let place = Place::make(ledger, folder)?;
-    let proof = place.prove(ledger, daemon, trial, progress);
+    let proof = place.prove(ledger, daemon, trial, go_on);
     let undone = ledger.undo_from(&Thing::Directory(place.folder));
     proof.and_then(|proof| undone.map(|()| proof))
 }
@@ -179,7 +195,7 @@ impl Place {
         ledger: &mut Ledger,
         daemon: &Daemon,
         trial: &Trial,
-        progress: &mut dyn FnMut(usize),
+        go_on: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Proof> {
         let mut proof = Proof::of(trial);
         let (log, mounted) = match self.record(ledger, daemon, trial)? {
@@ -194,7 +210,7 @@ impl Place {
             &log,
             &log.cuts(begin, trial.cuts, trial.seed, trial.sector),
             &mut proof,
-            progress,
+            go_on,
         )?;
         Ok(proof)
     }
@@ -231,6 +247,7 @@ impl Place {
             .map_err(|e| Error::unavailable(format!("cannot mount {}", trial.file_system)).with_source(e))?;
         fill().map_err(|e| emulate::io(e, "cannot fill", &self.mount))?;
         file_system::unmount(&self.mount)?;
+        file_system::wait_until_free(&on.device)?;
 
         let options = match trial.file_system.mount_with(&on.device, &self.mount, &trial.options)? {
             Ok(options) => options,
@@ -244,6 +261,7 @@ impl Place {
         workload::run(&self.mount, trial.steps, mark)
             .map_err(|e| emulate::io(e, "the workload failed on", &self.mount))?;
         on.mark(END)?;
+        file_system::unmount(&self.mount)?;
         ledger.undo_from(&mounted)?;
         Ok(Ok(options))
     }
@@ -254,26 +272,43 @@ impl Place {
         log: &WriteLog,
         cuts: &[Cut],
         proof: &mut Proof,
-        progress: &mut dyn FnMut(usize),
+        go_on: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
-        let image = self.folder.join("state.img");
+        let mut replay = Replay::new(log);
+        for (nth, cut) in cuts.iter().enumerate() {
+            let state = self.judge_cut(
+                ledger,
+                nth,
+                &replay.state(cut),
+                Promised::of(log.marks(cut)),
+                proof.trial.file_system,
+            )?;
+            proof.add(cut, state);
+            go_on(nth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Each state has a file and a loop device of its own. Whoever else has the device of the state before
+    /// open, or has its mount in another mount namespace, would keep what the kernel cached of it.
+    fn judge_cut(
+        &self,
+        ledger: &mut Ledger,
+        nth: usize,
+        state: &Image,
+        promised: Promised,
+        kind: FileSystem,
+    ) -> Result<State> {
+        let image = self.folder.join(format!("state-{nth}.img"));
         let cannot = |e| emulate::io(e, "cannot write", &image);
-        let file = File::create_new(&image).map_err(cannot)?;
-        file.set_len(log.bytes).map_err(cannot)?;
-        // One loop device for all states: nobody has it open, and so nothing of it is cached, while the
-        // file behind it changes.
+        File::create_new(&image).and_then(|file| state.store(&file)).map_err(cannot)?;
         let attached = Thing::Loop(image.clone());
         let (device, _) = emulate::attach_loop(ledger, &image)?;
         ledger.note(Thing::Mount(self.mount.clone()))?;
-        let mut replay = Replay::new(log);
-        for (nth, cut) in cuts.iter().enumerate() {
-            replay.state(cut).store(&file).map_err(cannot)?;
-            let state = self.judge(&device, &image, Promised::of(log.marks(cut)), proof.trial.file_system)?;
-            proof.add(cut, state);
-            progress(nth + 1);
-        }
-        proof.trial.file_system.forget(&device)?;
-        ledger.undo_from(&attached)
+        let state = self.judge(&device, &image, promised, kind);
+        ledger.undo_from(&attached)?;
+        fs::remove_file(&image).map_err(|e| emulate::io(e, "cannot remove", &image))?;
+        state
     }
 
     fn judge(&self, device: &Path, image: &Path, promised: Promised, kind: FileSystem) -> Result<State> {
@@ -419,6 +454,17 @@ impl CrashArgs {
 
 /// Runs `lab crash-proof` with `daemon` serving the volumes; prints a table, or with `json` one document.
 pub fn run(arguments: &CrashArgs, ledger: &mut Ledger, daemon: &Daemon, json: bool) -> Result<Vec<Proof>> {
+    run_while(arguments, ledger, daemon, json, &mut || Ok(()))
+}
+
+/// The same as long as `go_on`, which is asked after each cut, is no error.
+pub fn run_while(
+    arguments: &CrashArgs,
+    ledger: &mut Ledger,
+    daemon: &Daemon,
+    json: bool,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<Vec<Proof>> {
     let memory = Path::new("/dev/shm");
     let folder = match &arguments.folder {
         Some(folder) => folder.clone(),
@@ -435,7 +481,11 @@ pub fn run(arguments: &CrashArgs, ledger: &mut Ledger, daemon: &Daemon, json: bo
         if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} cuts, {eta} left") {
             bar.set_style(style);
         }
-        let proof = prove(ledger, &folder, daemon, &trial, &mut |cuts| bar.set_position(cuts as u64));
+        let mut after_cut = |cuts| {
+            bar.set_position(cuts as u64);
+            go_on()
+        };
+        let proof = prove_while(ledger, &folder, daemon, &trial, &mut after_cut);
         bar.finish_and_clear();
         let proof = proof?;
         if !json {

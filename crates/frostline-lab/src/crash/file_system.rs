@@ -139,10 +139,34 @@ impl FileSystem {
     }
 }
 
-/// Unmounts what is mounted at `at`.
+/// Unmounts what is mounted at `at`. A child that another thread of this process starts has our files open until
+/// it runs its program; that is waited for.
 pub(super) fn unmount(at: &Path) -> Result<()> {
-    rustix::mount::unmount(at, UnmountFlags::empty())
-        .map_err(|e| Error::unavailable(format!("cannot unmount {}", at.display())).with_source(e))
+    let mut unmounted = Ok(());
+    for _ in 0..1000 {
+        unmounted = rustix::mount::unmount(at, UnmountFlags::empty());
+        if unmounted != Err(rustix::io::Errno::BUSY) {
+            break;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
+    }
+    unmounted.map_err(|e| Error::unavailable(format!("cannot unmount {}", at.display())).with_source(e))
+}
+
+/// Waits until nothing has `device` mounted. A mount namespace that somebody made in the meantime has the mount,
+/// too, and mounting again would then give the same file system with its old options.
+pub(super) fn wait_until_free(device: &Path) -> Result<()> {
+    for _ in 0..1000 {
+        let exclusive = rustix::fs::OFlags::EXCL | rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+        match rustix::fs::open(device, exclusive, rustix::fs::Mode::empty()) {
+            Err(rustix::io::Errno::BUSY) => {
+                std::thread::park_timeout(std::time::Duration::from_millis(5));
+            }
+            _ => return Ok(()),
+        }
+    }
+    Err(Error::unavailable("another mount namespace keeps the file system mounted")
+        .with("device", device.display()))
 }
 
 impl FileSystem {

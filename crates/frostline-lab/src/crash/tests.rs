@@ -66,3 +66,17 @@ fn options_that_the_kernel_refuses_are_an_answer() {
     let said = proof.refused.unwrap_or_default();
     assert!(said.contains("no_such_option"), "{said}");
 }
+
+#[test]
+fn a_proof_that_is_stopped_leaves_nothing() {
+    if !volumes::can_emulate("a_proof_that_is_stopped_leaves_nothing") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut ledger = Ledger::open(&folder.path().join("live")).expect("open");
+    let mut go_on = |cuts| if cuts < 3 { Ok(()) } else { Err(Error::unavailable("stopped")) };
+    let stopped = prove_while(&mut ledger, folder.path(), &volumes::daemon(), &trial(""), &mut go_on);
+    assert_eq!(stopped.expect_err("stopped").what(), "stopped");
+    assert_eq!(volumes::left_on_host(folder.path()), Vec::<String>::new());
+    assert_eq!(fs::read_dir(folder.path()).expect("list").count(), 1);
+}
