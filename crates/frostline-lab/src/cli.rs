@@ -428,9 +428,11 @@ fn compare(a: &Path, b: &Path, context: &Context) -> Result<Outcome> {
 
 fn crash_proof(args: &crate::crash::CrashArgs, context: &Context) -> Result<Outcome> {
     let mut ledger = Ledger::open(&live_folder(&context.data))?;
-    let proofs = crate::crash::run(args, &mut ledger, &Daemon::this_program()?, context.json);
+    let stop = Stop::on_signals()?;
+    let daemon = Daemon::this_program()?;
+    let proofs = crate::crash::run_while(args, &mut ledger, &daemon, context.json, &mut || stop.check());
     let closed = ledger.close();
-    proofs.and_then(|_| closed).map(|()| Outcome::default())
+    proofs.and(closed).map(|()| Outcome::default())
 }
 
 fn image(args: &crate::guest::cli::ImageArgs, context: &Context) -> Result<Outcome> {

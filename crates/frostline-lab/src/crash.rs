@@ -313,6 +313,7 @@ impl Place {
 
     fn judge(&self, device: &Path, image: &Path, promised: Promised, kind: FileSystem) -> Result<State> {
         let mut state = State { anything_promised: promised != Promised::default(), ..State::default() };
+        kind.forget_pages(device)?;
         match kind.mount(device, &self.mount) {
             Ok(()) => {
                 state.findings = workload::judge(&self.mount, promised);

@@ -96,6 +96,16 @@ impl FileSystem {
         Ok(())
     }
 
+    /// Lets the kernel forget what it read from `device`. It forgets by itself only when nobody has the device
+    /// open, and programs that look for file systems open every device for a moment.
+    pub(super) fn forget_pages(self, device: &Path) -> Result<()> {
+        let output = self.run("blockdev", &["--flushbufs"], device)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(Error::unavailable(format!("blockdev --flushbufs: {}", said("blockdev", &output))))
+    }
+
     fn run(self, program: &str, arguments: &[&str], on: &Path) -> Result<Output> {
         Command::new(program).args(arguments).arg(on).output().map_err(|e| {
             Error::not_found(format!("cannot run {program}: apt-get install {}", self.package()))

@@ -279,7 +279,7 @@ impl Guest {
     fn message(&mut self, deadline: Instant) -> Result<Message> {
         let mut piece = [0; 64 << 10];
         loop {
-            if let Some(message) = self.decoder.next()? {
+            if let Some(message) = self.decoder.message()? {
                 return Ok(message);
             }
             if !readable(&self.command, deadline)? {

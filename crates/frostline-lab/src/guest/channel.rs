@@ -60,7 +60,7 @@ impl Decoder {
     /// # Errors
     ///
     /// `Corrupt` if the bytes are not the agent's; nothing can be read after that.
-    pub fn next(&mut self) -> Result<Option<Message>> {
+    pub fn message(&mut self) -> Result<Option<Message>> {
         let Some(end) = self.bytes.iter().take(LINE_BYTES_MAX).position(|byte| *byte == b'\n') else {
             return if self.bytes.len() < LINE_BYTES_MAX { Ok(None) } else { Err(self.foreign()) };
         };

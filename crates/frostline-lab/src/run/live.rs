@@ -310,7 +310,8 @@ impl Live<'_> {
         let memory = Path::new("/dev/shm");
         // States are made by the hundred; in memory they wear no disk.
         let folder = if memory.is_dir() { memory.to_path_buf() } else { self.folder.clone() };
-        let proof = crash::prove(&mut self.ledger, &folder, &Daemon::this_program()?, &trial, &mut |_| {})?;
+        let (stop, daemon) = (self.stop, Daemon::this_program()?);
+        let proof = crash::prove_while(&mut self.ledger, &folder, &daemon, &trial, &mut |_| stop.check())?;
         let path = stem.with_extension("json");
         let text = serde_json::to_vec_pretty(&proof)
             .map_err(|e| Error::internal("cannot encode a proof").with_source(e))?;

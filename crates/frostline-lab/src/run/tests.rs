@@ -24,10 +24,10 @@ impl Executor for Synthetic<'_> {
         self.clock.advance_us(1_000_000);
         let mut taken = self.taken.lock().unwrap();
         taken.push((cell.id.clone(), block));
-        if let Some((stop, after)) = self.stop {
-            if taken.len() == after {
-                stop.ask();
-            }
+        if let Some((stop, after)) = self.stop
+            && taken.len() == after
+        {
+            stop.ask();
         }
         if self.fails.is_some_and(|id| cell.id == id) {
             return Err(Error::unavailable("the tool failed"));

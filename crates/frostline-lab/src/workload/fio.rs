@@ -32,6 +32,9 @@ struct Job {
     sync: Sync,
 }
 
+/// One of a job's directions.
+type Side = fn(&Job) -> &Direction;
+
 #[derive(Deserialize)]
 struct Direction {
     io_bytes: u64,
@@ -75,7 +78,7 @@ pub(super) fn read(text: &str) -> Result<Measured> {
         return Err(Error::unavailable(format!("a job ended with error {}", job.error)));
     }
     let mut measured = Measured::default();
-    let sides: [(&str, fn(&Job) -> &Direction); 2] = [("read", |j| &j.read), ("write", |j| &j.write)];
+    let sides: [(&str, Side); 2] = [("read", |job| &job.read), ("write", |job| &job.write)];
     let (mut bytes_per_s, mut iops, mut moved) = (0.0, 0.0, [0_u64; 2]);
     for (at, (name, side)) in sides.into_iter().enumerate() {
         let all: Vec<&Direction> = output.jobs.iter().map(side).collect();

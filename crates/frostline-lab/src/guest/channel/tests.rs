@@ -19,7 +19,7 @@ fn decode(decoder: &mut Decoder, bytes: &[u8], piece: usize) -> Result<Vec<Messa
     let mut messages = Vec::new();
     for piece in bytes.chunks(piece) {
         decoder.push(piece);
-        while let Some(message) = decoder.next()? {
+        while let Some(message) = decoder.message()? {
             messages.push(message);
         }
     }
@@ -57,7 +57,7 @@ proptest! {
         let whole = words.len() == 4 && words.iter().all(|word| word.parse::<u32>().is_ok());
         let mut decoder = Decoder::default();
         decoder.push(format!("DONE {}\n", words.join(" ")).as_bytes());
-        prop_assert!(whole || decoder.next().is_err());
+        prop_assert!(whole || decoder.message().is_err());
     }
 }
 
@@ -65,7 +65,7 @@ proptest! {
 fn too_much_output_is_refused_before_it_is_read() {
     let mut decoder = Decoder::default();
     decoder.push(b"DONE 1 0 99999999999 0\n");
-    assert_eq!(decoder.next().unwrap_err().kind(), frostline_base::ErrorKind::Exhausted);
+    assert_eq!(decoder.message().unwrap_err().kind(), frostline_base::ErrorKind::Exhausted);
 }
 
 /// The loop of the real agent, from its file, over pipes: what it reads and prints is what is decoded here.

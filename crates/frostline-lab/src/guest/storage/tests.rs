@@ -145,6 +145,34 @@ fn fio_is_told_how_to_fill_its_buffers() {
     );
 }
 
+/// What fio 3.33 printed in a guest, on a pool of four disks of 2 MB/s with data that halves (shortened).
+#[test]
+fn what_fio_prints_is_read() {
+    // It may complain first.
+    let text = concat!("fio: a remark\n", include_str!("fixtures/fio.json"));
+    let result = parse_fio(text).unwrap();
+    let FioResult { read, write, seconds } = result;
+    assert_eq!((read.bytes, write.bytes, seconds), (87_949_312, 30_670_848, 12.098));
+    assert_eq!((read.bytes_per_s, write.bytes_per_s), (7_269_739.0, 2_535_199.0));
+    assert_eq!((read.p50_ms, read.p99_ms, write.p999_ms), (675.282944, 1652.555776, 1769.996288));
+}
+
+/// What the counters of that guest stood at before and after.
+#[test]
+fn counters_of_a_guest_are_read_and_subtracted() {
+    let before = Counters::parse(include_str!("fixtures/counters-before.txt")).unwrap();
+    let after = Counters::parse(include_str!("fixtures/counters-after.txt")).unwrap();
+    let names: Vec<&str> = after.disks.keys().map(String::as_str).collect();
+    assert_eq!(names, ["four-a", "four-b", "four-c", "four-d", "frostline-root", "one"], "no partitions");
+    let four = ["four-a", "four-b", "four-c", "four-d"].map(str::to_owned);
+    let since = after.disks_since(&before, &four);
+    // 91,640 and 36,848 sectors.
+    assert_eq!((since.read_bytes, since.written_bytes), (46_919_680, 18_866_176));
+    assert_eq!(after.disks_since(&before, &["one".to_owned()]), DiskCounters::default());
+    assert_eq!(after.arc_hit_rate_since(&before), Some(0.0), "671 misses and no hit");
+    assert_eq!(after.arc_hit_rate_since(&after), None);
+}
+
 #[test]
 fn fio_that_failed_is_no_result() {
     let error = parse_fio("fio: pid=1, err=28/file:x, No space left on device\n").unwrap_err();

@@ -152,9 +152,9 @@ fn victim() {
     let setup = live.setup(cell);
     rig::mount(&mut live.ledger, setup, &device, &directory, "defaults").unwrap();
     let mut sleeper = live.ledger.command("sleep");
-    sleeper.arg("1000").process_group(0).spawn().unwrap();
+    let mut sleeper = sleeper.arg("1000").process_group(0).spawn().unwrap();
     println!("mounted");
-    std::thread::park();
+    sleeper.wait().unwrap();
 }
 
 #[test]
