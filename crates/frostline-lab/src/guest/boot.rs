@@ -186,9 +186,9 @@ impl Guest {
 
     /// What it is, asked inside.
     pub fn facts(&mut self) -> Result<Facts> {
-        let script = "uname -r; cat /sys/module/zfs/version 2>/dev/null || modprobe zfs 2>/dev/null && \
-                      cat /sys/module/zfs/version 2>/dev/null || echo -; fio --version 2>/dev/null || echo -; \
-                      nproc; sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo";
+        let script = "uname -r; modprobe -q zfs; cat /sys/module/zfs/version 2>/dev/null || echo -; \
+                      fio --version 2>/dev/null || echo -; nproc; \
+                      sed -n 's/^MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo";
         let text = self.run(script, Duration::from_secs(60))?.stdout;
         let lines: Vec<&str> = text.lines().collect();
         let [kernel, zfs, fio, cpus, memory] = lines.as_slice() else {

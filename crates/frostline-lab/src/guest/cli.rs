@@ -22,7 +22,7 @@ pub struct ImageArgs {
 enum ImageCommand {
     /// Build an image from Debian packages, unless it is there already
     Build {
-        /// The recipe: `bookworm` (Linux 6.1, OpenZFS 2.1) or `bookworm-backports` (both newer)
+        /// The recipe: `bookworm` (Linux 6.1, OpenZFS 2.1), `bookworm-backports` (both newer) or `bookworm-plain` (no OpenZFS)
         #[arg(default_value = "bookworm")]
         recipe: String,
     },

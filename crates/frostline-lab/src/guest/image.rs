@@ -71,18 +71,23 @@ const STUDY_PACKAGES: &[&str] = &[
 ];
 
 impl Recipe {
-    /// The recipes that come with the lab: Linux 6.1 with OpenZFS 2.1, and the backports of both (at the
-    /// time of writing Linux 6.12 with OpenZFS 2.3, where direct I/O goes to the disks).
+    /// The recipes that come with the lab: Linux 6.1 with OpenZFS 2.1; the backports of both (at the time of
+    /// writing Linux 6.12 with OpenZFS 2.3, where direct I/O goes to the disks); and the first without
+    /// OpenZFS, which has nothing to compile.
     pub fn known() -> Vec<Recipe> {
-        let recipe = |name: &str, backports| Recipe {
+        let recipe = |name: &str, backports, zfs| Recipe {
             name: name.to_owned(),
             suite: "bookworm".to_owned(),
             backports,
             kernel: "cloud-amd64".to_owned(),
-            zfs: true,
+            zfs,
             packages: STUDY_PACKAGES.iter().map(|name| (*name).to_owned()).collect(),
         };
-        vec![recipe("bookworm", false), recipe("bookworm-backports", true)]
+        vec![
+            recipe("bookworm", false, true),
+            recipe("bookworm-backports", true, true),
+            recipe("bookworm-plain", false, false),
+        ]
     }
 
     /// The recipe called `name`.

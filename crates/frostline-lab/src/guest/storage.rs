@@ -219,7 +219,7 @@ impl Layout {
             Stack::Ext4 | Stack::Xfs | Stack::Btrfs => "true".to_owned(),
         };
         format!(
-            "[ ! -e {MOUNT}/. ] || mountpoint -q {MOUNT} && umount {MOUNT}\n{stack}\n\
+            "! mountpoint -q {MOUNT} || umount {MOUNT}\n{stack}\n\
              for disk in {}; do wipefs -qa $disk; done 2>/dev/null\ntrue\n",
             disks.join(" ")
         )

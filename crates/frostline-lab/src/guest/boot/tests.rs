@@ -54,7 +54,8 @@ fn a_guest_boots_answers_is_throttled_and_leaves_nothing() {
 
     let facts = guest.facts().unwrap();
     assert_eq!(facts.kernel, image.manifest().kernel);
-    assert!(facts.zfs.is_some_and(|version| version.starts_with("2.")));
+    assert!(facts.zfs.as_ref().is_some_and(|version| version.starts_with("2.")));
+    assert_eq!(guest.facts().unwrap(), facts, "also when the module is loaded");
     let output = guest.run("echo out; echo complaint >&2; exit 7", MINUTE).unwrap();
     assert_eq!((output.status, output.stdout.as_str(), output.stderr.as_str()), (7, "out\n", "complaint\n"));
     assert_eq!(guest.run("sleep 1000", Duration::from_secs(1)).unwrap().status, 124, "out of time");
