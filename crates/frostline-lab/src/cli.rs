@@ -49,6 +49,8 @@ pub enum Lab {
     Decide(crate::decide::args::DecideArgs),
     /// Cut the power under a file system, hundreds of times, and count what fsync had promised and is lost
     CrashProof(crate::crash::CrashArgs),
+    /// Plan virtual machines on a host so that none shares a core or uses another node's memory
+    Place(crate::place::PlaceArgs),
     /// Build, list and remove the images that guests boot
     Image(crate::guest::cli::ImageArgs),
     /// Attach one emulated volume and keep it until Ctrl-C
@@ -188,6 +190,8 @@ pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
         Lab::Compare { a, b } => compare(&a, &b, context),
         Lab::Decide(args) => crate::decide::args::run(&args, context.json).map(|()| Outcome::default()),
         Lab::CrashProof(args) => crash_proof(&args, context),
+        Lab::Place(args) => crate::place::answer(&args, context.json)
+            .map(|answer| Outcome { stdout: answer.text, partial: !answer.complete }),
         Lab::Image(args) => image(&args, context),
         Lab::Volume(args) => volume(&args, context),
         Lab::Clean => clean(context),

@@ -10,7 +10,6 @@
 //! The topology is hwloc's ([`topology`]). Nothing here touches the host: the plan is text.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use frostline_base::{Error, Result};
@@ -110,16 +109,6 @@ pub struct Answer {
     pub text: String,
     /// Whether every machine that was asked for is placed.
     pub complete: bool,
-}
-
-/// `lab place`, printed. A machine that does not fit is part of the answer, not an error.
-pub fn run(args: &PlaceArgs, json: bool) -> Result<()> {
-    let text = answer(args, json)?.text;
-    let mut out = std::io::stdout().lock();
-    // A reader that has gone away (`| head`) is an error whose cause says so, for the caller to ignore.
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|e| Error::unavailable("cannot write to standard output").with_source(e))
 }
 
 /// The plan in words, or what was asked to be emitted; with `json` one document that has both. Writes the

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use frostline_lab::cli::Lab;
 
 /// Search logs that live only in object storage.
 #[derive(Debug, Parser)]
@@ -65,6 +66,9 @@ pub(crate) enum Command {
     /// Measurements
     #[command(subcommand)]
     Bench(Bench),
+    /// Choose volumes, file systems and mount options by measurement and price
+    #[command(subcommand)]
+    Lab(Lab),
     /// Print a shell's completions
     Completions {
         /// The shell

@@ -5,6 +5,7 @@ mod cache;
 mod demo;
 mod index;
 mod ingest;
+mod lab;
 mod mount;
 mod page;
 mod report;
@@ -35,6 +36,7 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         Command::Vacuum(given) => vacuum::run(&config, given).await,
         Command::Demo(given) => demo::run(&config, given).await,
         Command::Bench(Bench::Tiers(given)) => bench::tiers(&config, given).await,
+        Command::Lab(given) => lab::run(&config, given),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "frostline", &mut std::io::stdout());
             Ok(Outcome::Done)
