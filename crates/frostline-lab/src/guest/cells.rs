@@ -1,7 +1,8 @@
 //! Cells of the warm-tier study that need a guest: one stack on throttled disks, one job of fio.
 //!
 //! [`run_cell`] makes the stack, writes the files with the disks' limits lifted (a disk of 25 MB/s would take
-//! longer to fill than to measure), empties every cache, measures, and takes the stack away. [`run`] measures
+//! longer to fill than to measure), empties every cache (and fills that of OpenZFS where it is free), measures, and
+//! takes the stack away. [`run`] measures
 //! all [`cells`] in interleaved blocks and keeps what every tool printed.
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::machine::{Aio, Backing};
-use super::storage::{Arc, COUNTERS, Counters, FioResult, Job, Layout, Stack, parse_fio};
+use super::storage::{Arc, COUNTERS, Counters, FioResult, Job, Layout, MOUNT, Stack, parse_fio};
 use super::{Accel, Disk, Facts, Guest, Image, Limits, Machine, io};
 use crate::host::ledger::Ledger;
 use crate::record::{Gate, Sample};
@@ -212,6 +213,10 @@ fn measure(
     step(guest, "making the stack", &layout.make())?;
     step(guest, "filling the files", &job.fill().command())?;
     step(guest, "emptying the caches", &layout.cool())?;
+    if layout.stack == Stack::Zfs && layout.arc == Arc::Free {
+        // A cache that is studied is as full as after a while of work, not as after an import.
+        step(guest, "filling the cache", &format!("cat {MOUNT}/f.* >/dev/null"))?;
+    }
     let described = step(guest, "describing the stack", &layout.describe())?;
     for (serial, was) in limits {
         guest.set_limits(serial, *was)?;
