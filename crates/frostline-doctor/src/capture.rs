@@ -144,7 +144,8 @@ pub fn open(root: &Path, interval: Duration, said: Said) -> Result<Host> {
         return Ok(Host::once(tree, said));
     }
     let header = tree.text("capture.json").ok().and_then(|text| serde_json::from_str::<Header>(&text).ok());
-    let seconds = header.filter(|h| h.format == FORMAT && h.seconds.is_finite() && h.seconds > 0.0).map(|h| h.seconds);
+    let seconds =
+        header.filter(|h| h.format == FORMAT && h.seconds.is_finite() && h.seconds > 0.0).map(|h| h.seconds);
     let first = || sample(root, "sample0");
     match (seconds, tree.has("sample1")) {
         (Some(seconds), true) => Ok(Host::twice(first()?, first()?, sample(root, "sample1")?, seconds, said)),
@@ -157,7 +158,10 @@ fn sample(root: &Path, name: &str) -> Result<Tree> {
     let path = root.join(name);
     let linked = fs::symlink_metadata(&path).is_ok_and(|meta| meta.file_type().is_symlink());
     if linked {
-        return Err(Error::invalid(format!("{} is a symbolic link, not a part of a capture", path.display())));
+        return Err(Error::invalid(format!(
+            "{} is a symbolic link, not a part of a capture",
+            path.display()
+        )));
     }
     Tree::open(&path)
 }
@@ -168,7 +172,12 @@ pub fn capture(root: &Path, out: &Path, interval: Duration) -> Result<usize> {
     let tree = Tree::open(root)?;
     fs::create_dir(out).map_err(|e| {
         let what = format!("cannot make the folder {}", out.display());
-        if e.kind() == std::io::ErrorKind::AlreadyExists { Error::conflict(what) } else { Error::invalid(what) }.with_source(e)
+        if e.kind() == std::io::ErrorKind::AlreadyExists {
+            Error::conflict(what)
+        } else {
+            Error::invalid(what)
+        }
+        .with_source(e)
     })?;
     let started = Instant::now();
     let counters = live::snapshot(&tree, COUNTERS);
@@ -188,16 +197,17 @@ pub fn capture(root: &Path, out: &Path, interval: Duration) -> Result<usize> {
             write(&out.join(sample).join(&path), text.as_bytes())?;
         }
     }
-    let header = serde_json::to_string(&Header { format: FORMAT, seconds }).map_err(|e| Error::internal("cannot write a header").with_source(e))?;
+    let header = serde_json::to_string(&Header { format: FORMAT, seconds })
+        .map_err(|e| Error::internal("cannot write a header").with_source(e))?;
     write(&out.join("capture.json"), header.as_bytes())?;
     Ok(count)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder).and_then(|()| fs::write(path, bytes)).map_err(|e| {
-        Error::invalid(format!("cannot write {}", path.display())).with_source(e)
-    })
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(path, bytes))
+        .map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))
 }
 
 /// What is no counter: files, links, and the kept parts of what services say.
@@ -224,7 +234,9 @@ fn facts(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
     };
     keep(POSTGRES_FILES, &|text| kept(&config::postgres(text), POSTGRES_KEPT, " = "));
     keep(SEARCH_FILES, &|text| kept(&config::yaml(text), SEARCH_KEPT, ": "));
-    keep(JVM_FILES, &|text| text.lines().filter(|line| line.contains("-Xm")).map(|line| format!("{line}\n")).collect());
+    keep(JVM_FILES, &|text| {
+        text.lines().filter(|line| line.contains("-Xm")).map(|line| format!("{line}\n")).collect()
+    });
     keep(FROSTLINE_FILES, &|text| {
         let settings = config::frostline(text);
         let data = settings.data.map(|data| format!("data = {data:?}\n")).unwrap_or_default();
@@ -283,8 +295,11 @@ fn processes(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
         let folder = format!("proc/{}", process.pid);
         let wanted = process.is_qemu() || process.is_search();
         let main = |argument: &&String| {
-            ["-Xm", "org.elasticsearch.", "org.opensearch.", "tap,"].iter().any(|kept| argument.starts_with(kept))
-                || (process.is_qemu() && ["mem-path", "hugetlb=on"].iter().any(|kept| argument.contains(kept)))
+            ["-Xm", "org.elasticsearch.", "org.opensearch.", "tap,"]
+                .iter()
+                .any(|kept| argument.starts_with(kept))
+                || (process.is_qemu()
+                    && ["mem-path", "hugetlb=on"].iter().any(|kept| argument.contains(kept)))
         };
         let mut line = vec![process.name.clone()];
         if wanted {
@@ -294,9 +309,12 @@ fn processes(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
             line.extend(process.arguments.windows(2).filter(|pair| pair[0] == "-D").flatten().cloned());
         }
         files.insert(format!("{folder}/cmdline"), line.join("\0").into_bytes());
-        let server = ["postgres", "mysqld", "mongod", "redis-server", "frostline"].iter().any(|name| process.name.starts_with(name));
+        let server = ["postgres", "mysqld", "mongod", "redis-server", "frostline"]
+            .iter()
+            .any(|name| process.name.starts_with(name));
         if wanted || server {
-            let names: &[&str] = if process.is_qemu() { &["status", "limits", "smaps_rollup"] } else { &["status", "limits"] };
+            let names: &[&str] =
+                if process.is_qemu() { &["status", "limits", "smaps_rollup"] } else { &["status", "limits"] };
             for name in names {
                 if let Ok(text) = tree.text(&format!("{folder}/{name}")) {
                     files.insert(format!("{folder}/{name}"), text.into_bytes());
@@ -336,8 +354,11 @@ impl Redactor {
         add(r"(?i)(serial(?:=|>))[^<,\s\x00]+", "${1}REDACTED");
         add(r"(?i)\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b", "MAC");
         add(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", "IP");
-        add(r"(?i)\b(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}\b|\b(?:[0-9a-f]{1,4}:){2,6}:(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*)?|\b[0-9a-f]{2,4}::[0-9a-f:]*", "IP");
-        add(r"(?m)^[A-Za-z0-9_.-]+:/", "HOST:/");
+        add(
+            r"(?i)\b(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}\b|\b(?:[0-9a-f]{1,4}:){2,6}:(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*)?|\b[0-9a-f]{2,4}::[0-9a-f:]*",
+            "IP",
+        );
+        add(r"(?m)^[A-Za-z0-9_.-]+:/([^/])", "HOST:/${1}");
         add(r"/home/[^/\s\x00]+", "/home/USER");
         Redactor { rules }
     }

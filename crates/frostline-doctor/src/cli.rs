@@ -164,21 +164,27 @@ pub fn run(doctor: &Doctor, json: bool, out: &mut dyn Write) -> Result<u8> {
         Some(Command::Capture { out: folder, root, interval }) => {
             let files = capture::capture(root, folder, Duration::from_millis(*interval))?;
             let what = serde_json::json!({"folder": folder, "files": files});
-            let text = if json { format!("{what}\n") } else { format!("{files} files in {}\n", folder.display()) };
+            let text =
+                if json { format!("{what}\n") } else { format!("{files} files in {}\n", folder.display()) };
             print(out, &text).map(|()| 0)
         }
         Some(Command::Explain { rule }) => {
-            let found = rules::find(rule).ok_or_else(|| Error::not_found(format!("there is no rule {rule}: see doctor rules")))?;
+            let found = rules::find(rule)
+                .ok_or_else(|| Error::not_found(format!("there is no rule {rule}: see doctor rules")))?;
             print(out, &report::explain(found)).map(|()| 0)
         }
         Some(Command::Rules { markdown }) => print(out, &list(*markdown, json)).map(|()| 0),
-        Some(Command::Fix { rules, dry_run: _, apply, undo, from }) => run_fix(rules, apply, undo, from, json, out),
+        Some(Command::Fix { rules, dry_run: _, apply, undo, from }) => {
+            run_fix(rules, apply, undo, from, json, out)
+        }
         Some(Command::Vm { file, show }) => show.print(&machine(file)?, json, out),
     }
 }
 
 fn print(out: &mut dyn Write, text: &str) -> Result<()> {
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Error::unavailable("cannot print").with_source(e))
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|e| Error::unavailable("cannot print").with_source(e))
 }
 
 fn list(markdown: bool, json: bool) -> String {
@@ -211,12 +217,17 @@ impl Examine {
         loop {
             let report = examine(&self.from.host()?);
             self.export(&report)?;
-            let key = |finding: &report::Finding| format!("{:?} {} {}: {}", finding.severity, finding.rule, finding.object, finding.title);
+            let key = |finding: &report::Finding| {
+                format!("{:?} {} {}: {}", finding.severity, finding.rule, finding.object, finding.title)
+            };
             let now: Vec<String> = report.findings.iter().map(key).collect();
             let came = now.iter().filter(|line| !known.contains(line)).map(|line| ("+", line));
             let went = known.iter().filter(|line| !now.contains(line)).map(|line| ("-", line));
             let lines = came.chain(went).map(|(sign, line)| match json {
-                true => format!("{}\n", serde_json::json!({"change": if sign == "+" { "new" } else { "gone" }, "finding": line})),
+                true => format!(
+                    "{}\n",
+                    serde_json::json!({"change": if sign == "+" { "new" } else { "gone" }, "finding": line})
+                ),
                 false => format!("{sign} {line}\n"),
             });
             print(out, &lines.collect::<String>())?;
@@ -233,12 +244,20 @@ impl Examine {
         let Some(path) = &self.prometheus else { return Ok(()) };
         let mut partial = path.clone().into_os_string();
         partial.push(".partial");
-        let written = std::fs::write(&partial, report.prometheus()).and_then(|()| std::fs::rename(&partial, path));
+        let written =
+            std::fs::write(&partial, report.prometheus()).and_then(|()| std::fs::rename(&partial, path));
         written.map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))
     }
 }
 
-fn run_fix(names: &[String], apply: &[String], undo: &Path, from: &From, json: bool, out: &mut dyn Write) -> Result<u8> {
+fn run_fix(
+    names: &[String],
+    apply: &[String],
+    undo: &Path,
+    from: &From,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
     if let Some(name) = names.iter().chain(apply).find(|name| rules::find(name).is_none()) {
         return Err(Error::not_found(format!("there is no rule {name}: see doctor rules")));
     }
@@ -262,14 +281,22 @@ fn run_fix(names: &[String], apply: &[String], undo: &Path, from: &From, json: b
 /// The report of the rules of virtual machines on one definition.
 fn machine(file: &Path) -> Result<Report> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = file.file_name().and_then(|name| name.to_str()).ok_or_else(|| Error::invalid("want the path of a file"))?;
+    let name = file
+        .file_name()
+        .and_then(|name| name.to_str())
+        .ok_or_else(|| Error::invalid("want the path of a file"))?;
     let text = Tree::open(folder)?.text(name).map_err(|absent| refused(file, &absent))?;
-    let path = if text.trim_start().starts_with('<') { "etc/libvirt/qemu/given.xml" } else { "openstack/given.json" };
+    let path = if text.trim_start().starts_with('<') {
+        "etc/libvirt/qemu/given.xml"
+    } else {
+        "openstack/given.json"
+    };
     let host = Host::once(Tree::from_files([(path.to_owned(), text.into_bytes())]), Said::default());
     if let Some(absent) = host.machines().err().or_else(|| host.offers().err()) {
         return Err(refused(file, &absent));
     }
-    let of_machines = rules::all().filter(|rule| rule.id.starts_with('V') && !matches!(rule.id, "V09" | "V10"));
+    let of_machines =
+        rules::all().filter(|rule| rule.id.starts_with('V') && !matches!(rule.id, "V09" | "V10"));
     let mut report = Report::new(&host, of_machines);
     report.subject = crate::clean(&file.display().to_string());
     Ok(report)

@@ -41,7 +41,9 @@ pub(crate) fn cpu_mask(text: &str) -> Vec<u32> {
 /// The mask of these CPUs as the kernel writes it: groups of 32 bits, most significant first.
 pub(crate) fn mask_of(cpus: &[u32]) -> String {
     let groups = cpus.iter().max().map_or(1, |max| max / 32 + 1);
-    let word = |group: u32| cpus.iter().filter(|cpu| *cpu / 32 == group).fold(0u32, |word, cpu| word | 1 << (cpu % 32));
+    let word = |group: u32| {
+        cpus.iter().filter(|cpu| *cpu / 32 == group).fold(0u32, |word, cpu| word | 1 << (cpu % 32))
+    };
     let words: Vec<String> = (0..groups).rev().map(|group| format!("{:08x}", word(group))).collect();
     words.join(",")
 }
@@ -73,7 +75,10 @@ pub(crate) fn paired_lines(text: &str) -> BTreeMap<String, f64> {
     let mut values = BTreeMap::new();
     let lines: Vec<&str> = text.lines().collect();
     for pair in lines.windows(2) {
-        let (Some((a, names)), Some((b, numbers))) = (pair[0].split_once(':'), pair[1].split_once(':')) else { continue };
+        let (Some((a, names)), Some((b, numbers))) = (pair[0].split_once(':'), pair[1].split_once(':'))
+        else {
+            continue;
+        };
         if a == b {
             for (name, number) in names.split_whitespace().zip(numbers.split_whitespace()) {
                 if let Ok(number) = number.parse() {
@@ -159,7 +164,12 @@ pub(crate) fn mounts(text: &str) -> Vec<Mount> {
         let mut words = line.split_whitespace();
         if let (Some(device), Some(point), Some(kind)) = (words.next(), words.next(), words.next()) {
             let options = words.next().unwrap_or("").split(',').map(str::to_owned).collect();
-            mounts.push(Mount { device: unescape(device), point: unescape(point), kind: kind.to_owned(), options });
+            mounts.push(Mount {
+                device: unescape(device),
+                point: unescape(point),
+                kind: kind.to_owned(),
+                options,
+            });
         }
     }
     mounts
@@ -232,7 +242,8 @@ pub(crate) fn mdstat(text: &str) -> Vec<Array> {
     for line in text.lines() {
         if let Some((name, rest)) = line.split_once(" : ").filter(|(name, _)| name.trim().starts_with("md")) {
             let words: Vec<&str> = rest.split_whitespace().collect();
-            let level = words.iter().find(|w| w.starts_with("raid") || **w == "linear").copied().unwrap_or("");
+            let level =
+                words.iter().find(|w| w.starts_with("raid") || **w == "linear").copied().unwrap_or("");
             let member = |word: &&str| word.split_once('[').map(|(name, _)| name.to_owned());
             let members = words.iter().filter_map(member).collect();
             let degraded = rest.contains("(F)") || rest.starts_with("inactive");
@@ -253,7 +264,8 @@ pub(crate) fn ebs_exceeded(text: &str) -> Option<(f64, f64)> {
     let mut section = None;
     for line in text.lines() {
         let lower = line.to_ascii_lowercase();
-        let number = line.rsplit([':', ' ']).find_map(|word| word.trim_matches([' ', ',', '"']).parse::<f64>().ok());
+        let number =
+            line.rsplit([':', ' ']).find_map(|word| word.trim_matches([' ', ',', '"']).parse::<f64>().ok());
         if lower.contains("exceeded") {
             section = Some(usize::from(lower.contains("instance")));
         } else if !lower.contains("iops") && !lower.contains("throughput") {

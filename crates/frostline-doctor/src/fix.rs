@@ -43,7 +43,10 @@ pub(crate) fn script(report: &Report, names: &[String]) -> String {
 }
 
 fn fix_lines(finding: &Finding) -> String {
-    let mut out = format!("\n    # {} {}: {}\n    # {}\n", finding.rule, finding.object, finding.title, finding.observed);
+    let mut out = format!(
+        "\n    # {} {}: {}\n    # {}\n",
+        finding.rule, finding.object, finding.title, finding.observed
+    );
     let mut alternatives = Vec::new();
     for fix in &finding.fixes {
         let _ = writeln!(out, "    # {}: {}", fix.side.label(), fix.what);
@@ -75,19 +78,29 @@ pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<V
     if let Some(name) = names.iter().find(|name| rules::find(name).is_none()) {
         return Err(Error::invalid(format!("there is no rule {name}: see doctor rules")));
     }
-    let findings: Vec<&Finding> = chosen(report, names).filter(|finding| finding.fixes.iter().any(Remedy::is_applicable)).collect();
+    let findings: Vec<&Finding> =
+        chosen(report, names).filter(|finding| finding.fixes.iter().any(Remedy::is_applicable)).collect();
     if names.is_empty() || findings.is_empty() {
-        return Err(Error::invalid("nothing to apply: these rules found nothing that can be fixed and undone here"));
+        return Err(Error::invalid(
+            "nothing to apply: these rules found nothing that can be fixed and undone here",
+        ));
     }
     let file = OpenOptions::new().write(true).create_new(true).open(saved);
     file.and_then(|mut file| file.write_all(script(report, names).as_bytes()).and_then(|()| file.sync_all()))
-        .map_err(|e| Error::conflict(format!("cannot write the undo to {}", saved.display())).with_source(e))?;
+        .map_err(|e| {
+            Error::conflict(format!("cannot write the undo to {}", saved.display())).with_source(e)
+        })?;
     let mut ran = Vec::new();
     for finding in findings {
         let applicable = finding.fixes.iter().filter(|fix| fix.is_applicable());
         let worked = applicable.into_iter().find(|fix| fix.run.iter().all(|command| shell(command)));
         let Some(fix) = worked else {
-            return Err(Error::invalid(format!("no fix of {} {} worked; sh {} undo", finding.rule, finding.object, saved.display())));
+            return Err(Error::invalid(format!(
+                "no fix of {} {} worked; sh {} undo",
+                finding.rule,
+                finding.object,
+                saved.display()
+            )));
         };
         ran.extend(fix.run.iter().cloned());
     }

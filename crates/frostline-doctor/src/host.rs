@@ -119,7 +119,8 @@ impl Host {
     fn read(tree: Tree, first: Option<Tree>, second: Option<Tree>, seconds: f64, said: Said) -> Host {
         let table = |tree: &Tree| -> Fact<Interrupts> {
             let text = tree.text_up_to("proc/interrupts", TABLE_BYTES_MAX)?;
-            Interrupts::parse(&text).ok_or_else(|| Absent::damaged("proc/interrupts", "has no header of CPUs"))
+            Interrupts::parse(&text)
+                .ok_or_else(|| Absent::damaged("proc/interrupts", "has no header of CPUs"))
         };
         let interrupts = table(first.as_ref().unwrap_or(&tree));
         let later_interrupts = second.as_ref().filter(|_| seconds > 0.0).and_then(|tree| table(tree).ok());
@@ -129,7 +130,20 @@ impl Host {
         let machines = machines(&tree);
         let second = second.filter(|_| seconds > 0.0);
         let inferred = inferred(&tree, &processes);
-        Host { tree, first, second, seconds, said, inferred, interrupts, later_interrupts, mounts, processes, cpus, machines }
+        Host {
+            tree,
+            first,
+            second,
+            seconds,
+            said,
+            inferred,
+            interrupts,
+            later_interrupts,
+            mounts,
+            processes,
+            cpus,
+            machines,
+        }
     }
 
     /// The tree of everything that is no counter.
@@ -229,7 +243,11 @@ impl Host {
 
     /// The processes of these names.
     pub(crate) fn running(&self, names: &[&str]) -> Fact<Vec<&Process>> {
-        Ok(self.processes()?.iter().filter(|process| names.iter().any(|name| process.name.starts_with(name))).collect())
+        Ok(self
+            .processes()?
+            .iter()
+            .filter(|process| names.iter().any(|name| process.name.starts_with(name)))
+            .collect())
     }
 
     /// A field of `/proc/PID/status`, such as `VmRSS` (kB).
@@ -276,7 +294,8 @@ impl Host {
     /// Whether this is a virtual machine, by what the CPU says and who made the board.
     pub(crate) fn is_guest(&self) -> Fact<bool> {
         let flags = self.tree.text_up_to("proc/cpuinfo", 64 << 10);
-        let by_cpu = flags.as_ref().is_ok_and(|text| text.split_whitespace().any(|word| word == "hypervisor"));
+        let by_cpu =
+            flags.as_ref().is_ok_and(|text| text.split_whitespace().any(|word| word == "hypervisor"));
         if by_cpu || self.cloud().is_some() || self.tree.has("proc/device-tree/hypervisor") {
             return Ok(true);
         }
@@ -322,7 +341,8 @@ impl Host {
             let Ok(device) = self.tree.link(&format!("{net}/device")) else { continue };
             let bus = device.rsplit('/').next().unwrap_or("").to_owned();
             let driver = self.tree.link(&format!("{net}/device/driver")).ok();
-            let driver = driver.and_then(|link| link.rsplit('/').next().map(str::to_owned)).unwrap_or_default();
+            let driver =
+                driver.and_then(|link| link.rsplit('/').next().map(str::to_owned)).unwrap_or_default();
             let queues = self.tree.list(&format!("{net}/queues"))?;
             let count = |kind: &str| queues.iter().filter(|queue| queue.starts_with(kind)).count();
             let (rx_queues, tx_queues) = (count("rx-"), count("tx-"));
@@ -343,7 +363,11 @@ impl Host {
             let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             if bus.strip_prefix("virtio").is_some_and(is_number) && is_number(queue) {
                 let driver = "virtio_net".to_owned();
-                let nic = nics.entry(bus.to_owned()).or_insert_with(|| Nic { bus: bus.to_owned(), driver, ..Nic::default() });
+                let nic = nics.entry(bus.to_owned()).or_insert_with(|| Nic {
+                    bus: bus.to_owned(),
+                    driver,
+                    ..Nic::default()
+                });
                 nic.rx_queues += 1;
                 nic.tx_queues += 1;
                 nic.vectors += 1;
@@ -392,19 +416,25 @@ impl Host {
                 busy_ms: d(now.busy_ms, was.busy_ms),
             }
         };
-        Ok(after.into_iter().filter_map(|(name, now)| before.get(&name).map(|was| (name, since(now, was)))).collect())
+        Ok(after
+            .into_iter()
+            .filter_map(|(name, now)| before.get(&name).map(|was| (name, since(now, was))))
+            .collect())
     }
 
     /// The whole disks below what a file system is mounted from: `/dev/md0` is its members, `/dev/sda1` is
     /// `sda`.
     pub(crate) fn disks_below(&self, device: &str) -> Vec<String> {
         let Some(name) = device.strip_prefix("/dev/") else { return Vec::new() };
-        let name = self.tree.link(device.trim_start_matches('/')).map_or(name.to_owned(), |link| {
-            link.rsplit('/').next().unwrap_or(name).to_owned()
-        });
+        let name = self
+            .tree
+            .link(device.trim_start_matches('/'))
+            .map_or(name.to_owned(), |link| link.rsplit('/').next().unwrap_or(name).to_owned());
         let whole = self.tree.list("sys/block").unwrap_or_default();
         // The longest name that begins it: sda1 is of sda, nvme0n1p1 of nvme0n1.
-        let Some(disk) = whole.iter().filter(|disk| name.starts_with(disk.as_str())).max_by_key(|disk| disk.len()) else {
+        let Some(disk) =
+            whole.iter().filter(|disk| name.starts_with(disk.as_str())).max_by_key(|disk| disk.len())
+        else {
             return Vec::new();
         };
         match self.tree.list(&format!("sys/block/{disk}/slaves")) {
@@ -417,9 +447,14 @@ impl Host {
     /// serves a log and a cache is judged as a log.
     pub(crate) fn role_of(&self, mount: &Mount) -> Option<Role> {
         let mounts = self.mounts().ok()?;
-        let holds = |path: &str| mounts.iter().filter(|m| is_below(path, &m.point)).max_by_key(|m| m.point.len());
+        let holds =
+            |path: &str| mounts.iter().filter(|m| is_below(path, &m.point)).max_by_key(|m| m.point.len());
         let on_it = |roles: &'_ [(String, Role)]| {
-            roles.iter().filter(|(path, _)| holds(path).is_some_and(|m| m.point == mount.point)).cloned().collect::<Vec<_>>()
+            roles
+                .iter()
+                .filter(|(path, _)| holds(path).is_some_and(|m| m.point == mount.point))
+                .cloned()
+                .collect::<Vec<_>>()
         };
         let strictest = |roles: &mut dyn Iterator<Item = Role>| roles.max_by_key(|role| role.strictness());
         let said = strictest(&mut on_it(&self.said.roles).into_iter().map(|(_, role)| role));
@@ -486,8 +521,11 @@ impl Host {
 }
 
 /// Where PostgreSQL's settings are.
-pub(crate) const POSTGRES_FILES: &[&str] =
-    &["etc/postgresql/*/*/postgresql.conf", "var/lib/pgsql/data/postgresql.conf", "var/lib/pgsql/*/data/postgresql.conf"];
+pub(crate) const POSTGRES_FILES: &[&str] = &[
+    "etc/postgresql/*/*/postgresql.conf",
+    "var/lib/pgsql/data/postgresql.conf",
+    "var/lib/pgsql/*/data/postgresql.conf",
+];
 /// Where the JVM options of search nodes are.
 pub(crate) const JVM_FILES: &[&str] = &[
     "etc/elasticsearch/jvm.options",
@@ -496,10 +534,14 @@ pub(crate) const JVM_FILES: &[&str] = &[
     "etc/opensearch/jvm.options.d/*.options",
 ];
 /// Where the settings of search nodes are.
-pub(crate) const SEARCH_FILES: &[&str] = &["etc/elasticsearch/elasticsearch.yml", "etc/opensearch/opensearch.yml"];
+pub(crate) const SEARCH_FILES: &[&str] =
+    &["etc/elasticsearch/elasticsearch.yml", "etc/opensearch/opensearch.yml"];
 /// Where Frostline's own settings are.
-pub(crate) const FROSTLINE_FILES: &[&str] =
-    &["etc/frostline/config.toml", "root/.config/frostline/config.toml", "home/*/.config/frostline/config.toml"];
+pub(crate) const FROSTLINE_FILES: &[&str] = &[
+    "etc/frostline/config.toml",
+    "root/.config/frostline/config.toml",
+    "home/*/.config/frostline/config.toml",
+];
 /// Where libvirt keeps its machines: defined, and running.
 pub(crate) const LIBVIRT_FILES: &[&str] = &["etc/libvirt/qemu/*.xml", "run/libvirt/qemu/*.xml"];
 
@@ -566,7 +608,9 @@ impl Block {
 impl Process {
     /// Whether it is an Elasticsearch or OpenSearch node.
     pub(crate) fn is_search(&self) -> bool {
-        let main = |argument: &String| argument.starts_with("org.elasticsearch.") || argument.starts_with("org.opensearch.");
+        let main = |argument: &String| {
+            argument.starts_with("org.elasticsearch.") || argument.starts_with("org.opensearch.")
+        };
         self.name == "java" && self.arguments.iter().any(main)
     }
 
@@ -600,12 +644,14 @@ pub(crate) fn processes(tree: &Tree) -> Fact<Vec<Process>> {
 
 fn process(tree: &Tree, pid: u32) -> Option<Process> {
     let line = tree.text_up_to(&format!("proc/{pid}/cmdline"), 64 << 10).ok()?;
-    let arguments: Vec<String> = line.split(['\0', '\n']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    let arguments: Vec<String> =
+        line.split(['\0', '\n']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
     let program = arguments.first().map(|program| program.rsplit('/').next().unwrap_or("").to_owned());
     // Some servers replace their command line by a title: "postgres: checkpointer".
     let title = program.map(|program| program.split([':', ' ']).next().unwrap_or("").to_owned());
     let name = title.filter(|title| !title.is_empty());
-    let name = name.or_else(|| tree.text(&format!("proc/{pid}/comm")).ok().map(|comm| comm.trim().to_owned()))?;
+    let name =
+        name.or_else(|| tree.text(&format!("proc/{pid}/comm")).ok().map(|comm| comm.trim().to_owned()))?;
     Some(Process { pid, name, arguments })
 }
 

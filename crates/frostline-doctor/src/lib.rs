@@ -7,8 +7,8 @@
 //! Guarantees: examining changes nothing on the host; nothing outside the tree is read; no bytes of a tree
 //! make it panic; no text of a tree reaches a terminal, a page or a shell as it was.
 
-pub mod cli;
 mod capture;
+pub mod cli;
 mod facts;
 mod fix;
 mod host;

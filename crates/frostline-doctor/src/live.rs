@@ -84,7 +84,8 @@ pub(crate) fn commands(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
     }
     let disks = tree.list("sys/block").unwrap_or_default();
     let is_ebs = |disk: &&String| {
-        tree.text(&format!("sys/block/{disk}/device/model")).is_ok_and(|model| model.starts_with("Amazon Elastic Block Store"))
+        tree.text(&format!("sys/block/{disk}/device/model"))
+            .is_ok_and(|model| model.starts_with("Amazon Elastic Block Store"))
     };
     for disk in disks.iter().filter(is_ebs).take(DEVICES_MAX) {
         let device = format!("/dev/{disk}");
@@ -94,7 +95,10 @@ pub(crate) fn commands(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
     let mounts = tree.text("proc/mounts").map(|text| crate::facts::mounts(&text)).unwrap_or_default();
     if mounts.iter().any(|mount| mount.kind == "zfs") {
         let properties = "recordsize,atime,relatime,compression,primarycache";
-        keep("zfs-get".to_owned(), &["zfs", "get", "-Hp", "-o", "name,property,value", "-t", "filesystem", properties]);
+        keep(
+            "zfs-get".to_owned(),
+            &["zfs", "get", "-Hp", "-o", "name,property,value", "-t", "filesystem", properties],
+        );
         keep("zpool-ashift".to_owned(), &["zpool", "get", "-Hp", "ashift"]);
     }
     files.insert("commands/df".to_owned(), room(&mounts).into_bytes());
@@ -109,7 +113,12 @@ fn room(mounts: &[crate::facts::Mount]) -> String {
         let Ok(room) = rustix::fs::statvfs(mount.point.as_str()) else { continue };
         let used = room.f_blocks.saturating_sub(room.f_bfree);
         let total = (used + room.f_bavail).saturating_mul(room.f_frsize);
-        lines.push(format!("{} {} {total} {}\n", mount.point, mount.kind, room.f_bavail.saturating_mul(room.f_frsize)));
+        lines.push(format!(
+            "{} {} {total} {}\n",
+            mount.point,
+            mount.kind,
+            room.f_bavail.saturating_mul(room.f_frsize)
+        ));
     }
     lines.concat()
 }
@@ -117,7 +126,9 @@ fn room(mounts: &[crate::facts::Mount]) -> String {
 /// What a program prints, if it is installed, succeeds and is quick.
 fn output(tree: &Tree, arguments: &[&str]) -> Option<Vec<u8>> {
     let (program, rest) = arguments.split_first()?;
-    let folder = ["usr/sbin", "usr/bin", "sbin", "bin"].iter().find(|folder| tree.has(&format!("{folder}/{program}")))?;
+    let folder = ["usr/sbin", "usr/bin", "sbin", "bin"]
+        .iter()
+        .find(|folder| tree.has(&format!("{folder}/{program}")))?;
     let mut child = Command::new(format!("/{folder}/{program}"))
         .args(rest)
         .env_clear()

@@ -117,7 +117,9 @@ impl Report {
         for rule in rules {
             match (rule.check)(host) {
                 Ok(found) if found.is_empty() => report.quiet.push(rule.id),
-                Ok(found) => report.findings.extend(found.into_iter().take(FINDINGS_MAX).map(|one| Finding::new(rule, one))),
+                Ok(found) => report
+                    .findings
+                    .extend(found.into_iter().take(FINDINGS_MAX).map(|one| Finding::new(rule, one))),
                 Err(absent) => {
                     let reason = line(&absent.to_string(), 300);
                     report.unknown.push(Unknown { rule: rule.id, name: rule.name, reason });
@@ -184,7 +186,9 @@ impl Finding {
     fn new(rule: &'static Rule, found: Found) -> Finding {
         let remedy = |fix: &crate::rule::Fix| {
             let shell = fix.side == Side::Here;
-            let filled = |lines: &[&str]| lines.iter().map(|text| line(&fill(text, &found.values, shell), 4096)).collect();
+            let filled = |lines: &[&str]| {
+                lines.iter().map(|text| line(&fill(text, &found.values, shell), 4096)).collect()
+            };
             let complete = fix.run.iter().chain(fix.undo).all(|text| is_complete(text, &found.values));
             Remedy { side: fix.side, what: fix.what, run: filled(fix.run), undo: filled(fix.undo), complete }
         };
@@ -207,7 +211,10 @@ impl Finding {
     /// The finding for a terminal: what, where, and the fixes.
     fn text(&self) -> String {
         let severity = format!("{:?}", self.severity).to_lowercase();
-        let mut out = format!("{severity:<8} {} {}: {}\n         {}\n", self.rule, self.object, self.title, self.observed);
+        let mut out = format!(
+            "{severity:<8} {} {}: {}\n         {}\n",
+            self.rule, self.object, self.title, self.observed
+        );
         for fix in &self.fixes {
             let _ = writeln!(out, "         {}: {}", fix.side.label(), fix.what);
             for command in &fix.run {

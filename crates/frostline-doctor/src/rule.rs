@@ -186,11 +186,14 @@ pub(crate) fn fill(template: &str, values: &BTreeMap<&'static str, String>, shel
 /// Whether every `{name}` of a template has a value: a command that still asks the reader is not run.
 pub(crate) fn is_complete(template: &str, values: &BTreeMap<&'static str, String>) -> bool {
     let names = template.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
-    names.filter(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')).all(|name| values.contains_key(name))
+    names
+        .filter(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'))
+        .all(|name| values.contains_key(name))
 }
 
 /// Exactly `$(ls /sys/bus/virtio/devices/virtio<digits>/net)`.
 fn is_bus_lookup(value: &str) -> bool {
-    let digits = value.strip_prefix("$(ls /sys/bus/virtio/devices/virtio").and_then(|rest| rest.strip_suffix("/net)"));
+    let digits =
+        value.strip_prefix("$(ls /sys/bus/virtio/devices/virtio").and_then(|rest| rest.strip_suffix("/net)"));
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -13,9 +13,18 @@ mod virtual_machine;
 
 /// Every rule, in the order of their ids' letters and numbers.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
-    [network::RULES, cpu::RULES, memory::RULES, disk::RULES, filesystem::RULES, virtual_machine::RULES, database::RULES, search::RULES]
-        .into_iter()
-        .flatten()
+    [
+        network::RULES,
+        cpu::RULES,
+        memory::RULES,
+        disk::RULES,
+        filesystem::RULES,
+        virtual_machine::RULES,
+        database::RULES,
+        search::RULES,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The rule of this id or name, whatever the case.

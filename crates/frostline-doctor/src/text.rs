@@ -25,7 +25,8 @@ fn is_format(c: char) -> bool {
 
 /// [`clean`], on one line and of at most `chars` characters.
 pub(crate) fn line(text: &str, chars: usize) -> String {
-    let one: String = text.chars().map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c }).take(chars).collect();
+    let one: String =
+        text.chars().map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c }).take(chars).collect();
     clean(&one)
 }
 

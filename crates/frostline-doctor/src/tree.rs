@@ -73,7 +73,10 @@ impl fmt::Display for Absent {
             Why::Missing => write!(f, "{slash}{path} is not there"),
             Why::Denied => write!(f, "{slash}{path} needs root: run the doctor as root"),
             Why::Damaged(what) => write!(f, "{slash}{path}: {what}"),
-            Why::Once => write!(f, "{slash}{path} is a counter and was read once: sample twice (--interval, or a capture)"),
+            Why::Once => write!(
+                f,
+                "{slash}{path} is a counter and was read once: sample twice (--interval, or a capture)"
+            ),
             Why::Unsaid(what) => write!(f, "{path}: {what}"),
         }
     }
@@ -193,10 +196,12 @@ impl Tree {
                 return Ok(target.to_string_lossy().into_owned());
             }
         }
-        self.text_up_to(&format!("{path}.link"), 4096).map(|target| target.trim().to_owned()).map_err(|mut e| {
-            e.path = path.to_owned();
-            e
-        })
+        self.text_up_to(&format!("{path}.link"), 4096).map(|target| target.trim().to_owned()).map_err(
+            |mut e| {
+                e.path = path.to_owned();
+                e
+            },
+        )
     }
 
     /// Whether something is at `path` and may be looked at.
@@ -216,12 +221,15 @@ impl Tree {
             let last = at + 1 == components.len();
             let mut next = Vec::new();
             for folder in &found {
-                let join = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+                let join =
+                    |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
                 match component.split_once('*') {
                     None if last && !self.has(&join(component)) => {}
                     None => next.push(join(component)),
                     Some((before, after)) => match self.list(folder) {
-                        Ok(names) => next.extend(names.iter().filter(|n| matches(n, before, after)).map(|n| join(n))),
+                        Ok(names) => {
+                            next.extend(names.iter().filter(|n| matches(n, before, after)).map(|n| join(n)))
+                        }
                         Err(e) if e.why == Why::Denied => return Err(e),
                         Err(_) => {}
                     },
@@ -240,7 +248,8 @@ fn matches(name: &str, before: &str, after: &str) -> bool {
 
 fn memory_names(files: &BTreeMap<String, Vec<u8>>, path: &str) -> Vec<String> {
     let folder = if path.is_empty() { String::new() } else { format!("{path}/") };
-    let below = files.range(folder.clone()..).map(|(path, _)| path).take_while(|path| path.starts_with(&folder));
+    let below =
+        files.range(folder.clone()..).map(|(path, _)| path).take_while(|path| path.starts_with(&folder));
     let mut names: Vec<String> = below
         .filter_map(|path| path[folder.len()..].split('/').next())
         .map(|name| name.strip_suffix(".link").unwrap_or(name).to_owned())
@@ -280,7 +289,9 @@ fn open_file(root: BorrowedFd<'_>, path: &str, by_hand: bool) -> rustix::io::Res
     let what = open(root, path, OFlags::PATH, by_hand)?;
     let mode = rustix::fs::fstat(&what)?.st_mode;
     match FileType::from_raw_mode(mode as RawMode) {
-        FileType::RegularFile => open(root, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, by_hand),
+        FileType::RegularFile => {
+            open(root, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, by_hand)
+        }
         FileType::Directory => Err(Errno::ISDIR),
         _ => Err(Errno::INVAL),
     }

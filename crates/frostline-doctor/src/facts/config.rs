@@ -46,7 +46,10 @@ pub(crate) fn yaml(text: &str) -> BTreeMap<String, String> {
     let mut path: Vec<(usize, String)> = Vec::new();
     for line in text.lines() {
         let trimmed = line.trim_start();
-        let Some((name, value)) = trimmed.split_once(':').filter(|_| !trimmed.starts_with(['#', '-', '{'])) else { continue };
+        let Some((name, value)) = trimmed.split_once(':').filter(|_| !trimmed.starts_with(['#', '-', '{']))
+        else {
+            continue;
+        };
         let indent = line.len() - trimmed.len();
         path.retain(|(depth, _)| *depth < indent);
         let name = name.trim().trim_matches(['"', '\'']);
@@ -78,7 +81,8 @@ pub(crate) fn heap<'a>(options: impl Iterator<Item = &'a str>) -> Heap {
     for option in options {
         let option = option.trim();
         // A prefix such as `11-:` limits an option to versions of Java.
-        let of_versions = |(versions, _): &(&str, &str)| versions.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+        let of_versions =
+            |(versions, _): &(&str, &str)| versions.bytes().all(|b| b.is_ascii_digit() || b == b'-');
         let option = option.split_once(':').filter(of_versions).map_or(option, |(_, option)| option);
         if let Some(value) = option.strip_prefix("-Xms") {
             heap.initial = jvm_bytes(value).or(heap.initial);

@@ -46,7 +46,8 @@ impl Interrupts {
     /// (a driver was loaded again) counts from 0.
     pub(crate) fn since(&self, before: &Interrupts) -> Interrupts {
         let known: HashMap<&str, &Row> = before.rows.iter().map(|row| (row.id.as_str(), row)).collect();
-        let columns: HashMap<u32, usize> = before.cpus.iter().enumerate().map(|(at, cpu)| (*cpu, at)).collect();
+        let columns: HashMap<u32, usize> =
+            before.cpus.iter().enumerate().map(|(at, cpu)| (*cpu, at)).collect();
         let mut rows = self.rows.clone();
         for row in &mut rows {
             let Some(was) = known.get(row.id.as_str()).filter(|was| was.what == row.what) else { continue };

@@ -23,7 +23,8 @@ fn concentration_is_the_inverse_of_the_sum_of_squares() {
 
 #[test]
 fn interrupts_with_an_offline_cpu_and_a_reset_counter() {
-    let before = Interrupts::parse("   CPU0 CPU2\n 9: 10 50 GIC eth0-rx-0\nNMI: 1 2 Non-maskable\nERR: 0\n").unwrap();
+    let before =
+        Interrupts::parse("   CPU0 CPU2\n 9: 10 50 GIC eth0-rx-0\nNMI: 1 2 Non-maskable\nERR: 0\n").unwrap();
     let after = Interrupts::parse("   CPU0 CPU1 CPU2\n 9: 5 1 70 GIC eth0-rx-0\n").unwrap();
     assert_eq!(before.cpus, [0, 2]);
     assert_eq!(before.rows[1].what, "Non-maskable");
@@ -52,13 +53,15 @@ fn raid_arrays() {
 
 #[test]
 fn services() {
-    let settings = config::postgres("shared_buffers = 4GB # big\nfsync off\n#x=1\nlog_line_prefix = '%m # '\n");
+    let settings =
+        config::postgres("shared_buffers = 4GB # big\nfsync off\n#x=1\nlog_line_prefix = '%m # '\n");
     assert_eq!(settings["shared_buffers"], "4GB");
     assert_eq!(settings["fsync"], "off");
     assert_eq!(settings["log_line_prefix"], "%m # ");
     assert_eq!(config::postgres_bytes("16384", 8192.0), Some(134_217_728.0));
     assert_eq!(config::postgres_bytes("1 XB", 1.0), None);
-    let yaml = config::yaml("bootstrap:\n  memory_lock: true # yes\nnode.roles: [ data ]\npath:\n  data: \"/x\"\n");
+    let yaml =
+        config::yaml("bootstrap:\n  memory_lock: true # yes\nnode.roles: [ data ]\npath:\n  data: \"/x\"\n");
     assert_eq!(yaml["bootstrap.memory_lock"], "true");
     assert_eq!(yaml["path.data"], "/x");
     let heap = config::heap("-Xms1g\n#-Xmx9g\n11-:-Xmx2048m\n".lines());
@@ -70,7 +73,8 @@ fn ebs_counters_as_text_and_json() {
     let text = "EBS Volume Performance Exceeded (us)\n  IOPS: 0\n  Throughput: 7\n\
                 EC2 Instance EBS Performance Exceeded (us)\n  IOPS: 5\n  Throughput: 6\nQueue Length: 3\n";
     assert_eq!(ebs_exceeded(text), Some((7.0, 11.0)));
-    let json = "\"ebs_volume_performance_exceeded_iops\": 1,\n\"ec2_instance_ebs_performance_exceeded_iops\": 2,";
+    let json =
+        "\"ebs_volume_performance_exceeded_iops\": 1,\n\"ec2_instance_ebs_performance_exceeded_iops\": 2,";
     assert_eq!(ebs_exceeded(json), Some((1.0, 2.0)));
     assert_eq!(ebs_exceeded("nothing"), None);
 }
@@ -95,7 +99,9 @@ fn machines() {
     for bad in ["", "<domain", "<domain><name>", "<x/>", "<domain></x>"] {
         assert!(vm::libvirt(bad).is_err(), "{bad}");
     }
-    let flavor = vm::openstack(r#"{"name":"f","vcpus":8,"ram":1024,"properties":"hw:cpu_policy='dedicated', a='b'"}"#).unwrap();
+    let flavor =
+        vm::openstack(r#"{"name":"f","vcpus":8,"ram":1024,"properties":"hw:cpu_policy='dedicated', a='b'"}"#)
+            .unwrap();
     assert_eq!(flavor.get("hw:cpu_policy"), Some("dedicated"));
     assert!(vm::openstack(r#"{"name":"i","disk_format":"raw","hw_disk_bus":"ide"}"#).unwrap().is_image);
     assert!(vm::openstack("[]").is_err() && vm::openstack("{}").is_err());

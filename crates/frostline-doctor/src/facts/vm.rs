@@ -171,7 +171,9 @@ pub(crate) struct Offer {
 impl Offer {
     pub(crate) fn is_true(&self, names: &[&str]) -> bool {
         names.iter().any(|name| {
-            self.properties.get(*name).is_some_and(|v| matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "1"))
+            self.properties
+                .get(*name)
+                .is_some_and(|v| matches!(v.to_ascii_lowercase().as_str(), "true" | "yes" | "1"))
         })
     }
 
@@ -198,17 +200,21 @@ pub(crate) fn openstack(text: &str) -> Result<Offer, String> {
             }
             // Older clients print "a='b', c='d'".
             Some(serde_json::Value::String(pairs)) => {
-                let pair = |p: &str| p.split_once('=').map(|(n, v)| (n.trim().to_owned(), v.trim_matches('\'').to_owned()));
+                let pair = |p: &str| {
+                    p.split_once('=').map(|(n, v)| (n.trim().to_owned(), v.trim_matches('\'').to_owned()))
+                };
                 properties.extend(pairs.split(", ").filter_map(pair));
             }
             _ => {}
         }
     }
     // The image API puts properties beside its own fields.
-    for (name, value) in object.iter().filter(|(name, _)| name.starts_with("hw_") || name.starts_with("os_")) {
+    for (name, value) in object.iter().filter(|(name, _)| name.starts_with("hw_") || name.starts_with("os_"))
+    {
         properties.insert(name.clone(), text_of(value));
     }
-    let is_image = object.contains_key("disk_format") || properties.keys().any(|name| name.starts_with("hw_"));
+    let is_image =
+        object.contains_key("disk_format") || properties.keys().any(|name| name.starts_with("hw_"));
     if !is_image && !object.contains_key("vcpus") {
         return Err("is neither a flavor (vcpus) nor an image (disk_format)".to_owned());
     }

@@ -25,7 +25,8 @@ pub(super) fn page(report: &Report) -> String {
     if !report.unknown.is_empty() {
         out += "<h2>Not known</h2>\n<ul>\n";
         for unknown in &report.unknown {
-            let _ = writeln!(out, "<li><b>{} {}</b>: {}</li>", unknown.rule, unknown.name, html(&unknown.reason));
+            let _ =
+                writeln!(out, "<li><b>{} {}</b>: {}</li>", unknown.rule, unknown.name, html(&unknown.reason));
         }
         out += "</ul>\n";
     }
@@ -45,17 +46,28 @@ fn article(finding: &Finding) -> String {
         html(finding.explanation)
     );
     for fix in &finding.fixes {
-        let _ = write!(out, "<p>{}: {}</p>\n<pre>{}</pre>\n", fix.side.label(), html(fix.what), html(&fix.run.join("\n")));
+        let _ = write!(
+            out,
+            "<p>{}: {}</p>\n<pre>{}</pre>\n",
+            fix.side.label(),
+            html(fix.what),
+            html(&fix.run.join("\n"))
+        );
         if !fix.undo.is_empty() {
-            let _ = write!(out, "<small>Undo:</small><pre>{}</pre>\n", html(&fix.undo.join("\n")));
+            let _ = writeln!(out, "<small>Undo:</small><pre>{}</pre>", html(&fix.undo.join("\n")));
         }
     }
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<p><small>{severity}, confidence {confidence}. Expect: {}. Verify: {}. {}</small></p></article>\n",
+        "<p><small>{severity}, confidence {confidence}. Expect: {}. Verify: {}. {}</small></p></article>",
         html(finding.gain),
         html(&finding.verify),
-        finding.sources.iter().map(|source| format!("<a href=\"{0}\">{0}</a>", html(source))).collect::<Vec<_>>().join(" ")
+        finding
+            .sources
+            .iter()
+            .map(|source| format!("<a href=\"{0}\">{0}</a>", html(source)))
+            .collect::<Vec<_>>()
+            .join(" ")
     );
     out
 }

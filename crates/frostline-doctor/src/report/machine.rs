@@ -73,21 +73,28 @@ fn level(severity: Severity) -> &'static str {
 
 /// The text format of Prometheus, version 0.0.4.
 pub(super) fn prometheus(report: &Report) -> String {
-    let mut out = String::from("# HELP frostline_doctor_finding A finding of the doctor.\n# TYPE frostline_doctor_finding gauge\n");
+    let mut out = String::from(
+        "# HELP frostline_doctor_finding A finding of the doctor.\n# TYPE frostline_doctor_finding gauge\n",
+    );
     let mut seen = std::collections::BTreeSet::new();
     for finding in &report.findings {
         // A series may appear once.
         if seen.insert((finding.rule, &finding.object)) {
             let severity = format!("{:?}", finding.severity).to_lowercase();
             let (rule, name, object) = (finding.rule, finding.name, label(&finding.object));
-            let _ = writeln!(out, "frostline_doctor_finding{{rule=\"{rule}\",name=\"{name}\",object=\"{object}\",severity=\"{severity}\"}} 1");
+            let _ = writeln!(
+                out,
+                "frostline_doctor_finding{{rule=\"{rule}\",name=\"{name}\",object=\"{object}\",severity=\"{severity}\"}} 1"
+            );
         }
     }
     out += "# HELP frostline_doctor_rules Rules by what came of them.\n# TYPE frostline_doctor_rules gauge\n";
     let mut fired: Vec<_> = report.findings.iter().map(|finding| finding.rule).collect();
     fired.sort_unstable();
     fired.dedup();
-    for (outcome, count) in [("finding", fired.len()), ("quiet", report.quiet.len()), ("unknown", report.unknown.len())] {
+    for (outcome, count) in
+        [("finding", fired.len()), ("quiet", report.quiet.len()), ("unknown", report.unknown.len())]
+    {
         let _ = writeln!(out, "frostline_doctor_rules{{outcome=\"{outcome}\"}} {count}");
     }
     out

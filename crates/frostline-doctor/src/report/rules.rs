@@ -35,7 +35,11 @@ pub fn markdown() -> String {
         let _ = writeln!(out, "- Reads: {}. Needs: {}.", rule.reads.join(", "), rule.needs);
         let severity = format!("{:?}", rule.severity).to_lowercase();
         let confidence = format!("{:?}", rule.confidence).to_lowercase();
-        let _ = writeln!(out, "- Severity {severity}, confidence {confidence}. Expect: {}. Verify: {}.", rule.gain, rule.verify);
+        let _ = writeln!(
+            out,
+            "- Severity {severity}, confidence {confidence}. Expect: {}. Verify: {}.",
+            rule.gain, rule.verify
+        );
         for fix in rule.fixes {
             let _ = writeln!(out, "- Fix ({}): {}.", fix.side.label(), fix.what);
             if !fix.run.is_empty() {
@@ -45,7 +49,11 @@ pub fn markdown() -> String {
                 let _ = writeln!(out, "  Undo: `{}`.", fix.undo.join("`, `"));
             }
         }
-        let _ = writeln!(out, "- Sources: {}\n", rule.sources.iter().map(|s| format!("<{s}>")).collect::<Vec<_>>().join(", "));
+        let _ = writeln!(
+            out,
+            "- Sources: {}\n",
+            rule.sources.iter().map(|s| format!("<{s}>")).collect::<Vec<_>>().join(", ")
+        );
     }
     out
 }

@@ -20,9 +20,24 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "Stolen time is when a virtual CPU was ready and did not run: more virtual CPUs are active than the host has. A lock held by a CPU that is not running makes all others wait, so that a few percent cost much more.",
         fixes: &[
-            Fix { side: Side::Host, what: "No more virtual CPUs than physical ones on the host; whole cores for machines that need them", run: &["virsh vcpupin {machine} {vcpu} {cpu}"], undo: &["virsh vcpupin {machine} {vcpu} 0-{last}"] },
-            Fix { side: Side::OpenStack, what: "CPUs of its own for this flavor", run: &["openstack flavor set --property hw:cpu_policy=dedicated {flavor}"], undo: &["openstack flavor unset --property hw:cpu_policy {flavor}"] },
-            Fix { side: Side::Cloud, what: "An instance without CPU credits (not t2, t3, e2-micro)", run: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"], undo: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"] },
+            Fix {
+                side: Side::Host,
+                what: "No more virtual CPUs than physical ones on the host; whole cores for machines that need them",
+                run: &["virsh vcpupin {machine} {vcpu} {cpu}"],
+                undo: &["virsh vcpupin {machine} {vcpu} 0-{last}"],
+            },
+            Fix {
+                side: Side::OpenStack,
+                what: "CPUs of its own for this flavor",
+                run: &["openstack flavor set --property hw:cpu_policy=dedicated {flavor}"],
+                undo: &["openstack flavor unset --property hw:cpu_policy {flavor}"],
+            },
+            Fix {
+                side: Side::Cloud,
+                what: "An instance without CPU credits (not t2, t3, e2-micro)",
+                run: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"],
+                undo: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"],
+            },
         ],
         gain: "At least the stolen part; latencies improve more",
         verify: "column st of `vmstat 1` is 0",
@@ -39,7 +54,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "Powersave and ondemand raise the frequency only after load was seen, which adds latency to short requests. With intel_pstate in active mode, powersave is a dynamic policy and costs less than its name says.",
-        fixes: &[Fix { side: Side::Here, what: "Govern for performance", run: &["cpupower frequency-set -g performance"], undo: &["cpupower frequency-set -g {was}"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Govern for performance",
+            run: &["cpupower frequency-set -g performance"],
+            undo: &["cpupower frequency-set -g {was}"],
+        }],
         gain: "A few percent of throughput, more of latency at low load",
         verify: "`grep . /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`",
         sources: &["https://docs.kernel.org/admin-guide/pm/cpufreq.html"],
@@ -56,8 +76,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: TWO,
         explanation: "A quota is spent in periods of 100 ms: eight busy threads with a quota of two CPUs run for 25 ms and then all stand still for 75 ms. The mean looks harmless, p99 does not.",
         fixes: &[
-            Fix { side: Side::Here, what: "A larger quota for the unit", run: &["systemctl set-property {unit} CPUQuota={quota}"], undo: &["systemctl revert {unit}"] },
-            Fix { side: Side::Service, what: "Fewer threads: GOMAXPROCS, -XX:ActiveProcessorCount, --threads to the quota; or a cpuset instead of a quota", run: &[], undo: &[] },
+            Fix {
+                side: Side::Here,
+                what: "A larger quota for the unit",
+                run: &["systemctl set-property {unit} CPUQuota={quota}"],
+                undo: &["systemctl revert {unit}"],
+            },
+            Fix {
+                side: Side::Service,
+                what: "Fewer threads: GOMAXPROCS, -XX:ActiveProcessorCount, --threads to the quota; or a cpuset instead of a quota",
+                run: &[],
+                undo: &[],
+            },
         ],
         gain: "p99 falls by up to the length of the stop",
         verify: "nr_throttled of cpu.stat stands still",
@@ -74,7 +104,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "For this part of the last ten seconds at least one process was ready and had no CPU.",
-        fixes: &[Fix { side: Side::Here, what: "See who: the busiest, then their groups", run: &["ps -eo pcpu,pid,comm --sort=-pcpu | head", "systemd-cgtop -n 1"], undo: &[] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "See who: the busiest, then their groups",
+            run: &["ps -eo pcpu,pid,comm --sort=-pcpu | head", "systemd-cgtop -n 1"],
+            undo: &[],
+        }],
         gain: "Depends on who it is",
         verify: "avg10 of /proc/pressure/cpu",
         sources: &[PSI],
@@ -90,7 +125,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "Processes wait for pages to be freed, read back or swapped in: the working set does not fit.",
-        fixes: &[Fix { side: Side::Here, what: "See who holds it", run: &["ps -eo rss,pid,comm --sort=-rss | head", "systemd-cgtop -m -n 1"], undo: &[] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "See who holds it",
+            run: &["ps -eo rss,pid,comm --sort=-rss | head", "systemd-cgtop -m -n 1"],
+            undo: &[],
+        }],
         gain: "Large: such a host does little else",
         verify: "avg10 of /proc/pressure/memory",
         sources: &[PSI],
@@ -106,7 +146,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "For this part of the last ten seconds every process that had something to do waited for I/O.",
-        fixes: &[Fix { side: Side::Here, what: "See which disk and who; then the rules of that disk (B01-B18)", run: &["iostat -xz 1 3", "pidstat -d 1 3"], undo: &[] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "See which disk and who; then the rules of that disk (B01-B18)",
+            run: &["iostat -xz 1 3", "pidstat -d 1 3"],
+            undo: &[],
+        }],
         gain: "Depends on the disk's rule",
         verify: "avg10 of /proc/pressure/io",
         sources: &[PSI],
@@ -122,23 +167,39 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "With hpet, acpi_pm, xen or jiffies each reading of the clock leaves user space, and databases read it for every row they time. The kernel leaves tsc when it sees it drift: look at dmesg before forcing it.",
-        fixes: &[Fix { side: Side::Here, what: "Choose the fast clock, if it is available", run: &["echo {fast} > /sys/devices/system/clocksource/clocksource0/current_clocksource"], undo: &["echo {was} > /sys/devices/system/clocksource/clocksource0/current_clocksource"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Choose the fast clock, if it is available",
+            run: &["echo {fast} > /sys/devices/system/clocksource/clocksource0/current_clocksource"],
+            undo: &["echo {was} > /sys/devices/system/clocksource/clocksource0/current_clocksource"],
+        }],
         gain: "A reading costs 20-50 ns instead of a microsecond",
         verify: "`pg_test_timing`, or `perf trace -s` without clock_gettime",
-        sources: &["https://docs.kernel.org/timers/timekeeping.html", "https://repost.aws/knowledge-center/manage-ec2-linux-clock-source"],
+        sources: &[
+            "https://docs.kernel.org/timers/timekeeping.html",
+            "https://repost.aws/knowledge-center/manage-ec2-linux-clock-source",
+        ],
         check: clock,
     },
     Rule {
         id: "C08",
         name: "deep-sleep",
         title: "CPUs may sleep so deeply that waking takes long",
-        reads: &["/sys/devices/system/cpu/cpu0/cpuidle/state*/latency", "/sys/devices/system/cpu/cpu0/cpuidle/state*/disable"],
+        reads: &[
+            "/sys/devices/system/cpu/cpu0/cpuidle/state*/latency",
+            "/sys/devices/system/cpu/cpu0/cpuidle/state*/disable",
+        ],
         threshold: "an enabled idle state with an exit latency over 100 us",
         severity: Severity::Low,
         confidence: Confidence::Low,
         needs: NOTHING,
         explanation: "A request that finds its CPU asleep waits for it to wake. That matters for single requests at low load, not for throughput, and costs power.",
-        fixes: &[Fix { side: Side::Here, what: "No states above 10 us of latency", run: &["cpupower idle-set -D 10"], undo: &["cpupower idle-set -E"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "No states above 10 us of latency",
+            run: &["cpupower idle-set -D 10"],
+            undo: &["cpupower idle-set -E"],
+        }],
         gain: "Tens of microseconds a wake-up",
         verify: "`cpupower idle-info`; p50 of single requests",
         sources: &["https://docs.kernel.org/admin-guide/pm/cpuidle.html"],
@@ -154,7 +215,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: TWO,
         explanation: "The hardware lowers the frequency when a core is too hot: fans, dust, paste, a power limit.",
-        fixes: &[Fix { side: Side::Host, what: "Cooling: look at sensors and fans", run: &["ipmitool sdr type Temperature", "ipmitool sdr type Fan"], undo: &[] }],
+        fixes: &[Fix {
+            side: Side::Host,
+            what: "Cooling: look at sensors and fans",
+            run: &["ipmitool sdr type Temperature", "ipmitool sdr type Fan"],
+            undo: &[],
+        }],
         gain: "The nominal frequency",
         verify: "the counter stands still under load",
         sources: &["https://docs.kernel.org/admin-guide/abi-testing.html"],
@@ -170,7 +236,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "Memory of the other socket is slower and the link between them is shared. A process that fits one node is faster there; one that does not fit is better interleaved than left to chance.",
-        fixes: &[Fix { side: Side::Service, what: "In the unit: CPUs and memory of one node", run: &["[Service]", "CPUAffinity=numa", "NUMAPolicy=bind", "NUMAMask={node}"], undo: &["remove the lines"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In the unit: CPUs and memory of one node",
+            run: &["[Service]", "CPUAffinity=numa", "NUMAPolicy=bind", "NUMAMask={node}"],
+            undo: &["remove the lines"],
+        }],
         gain: "In the published case 1.5-1.75 times the memory writes at 4-16 threads, against an unpinned host",
         verify: "`numastat -p PID`",
         sources: &["https://docs.kernel.org/admin-guide/mm/numa_memory_policy.html"],
@@ -181,15 +252,23 @@ pub(super) const RULES: &[Rule] = &[
 fn steal(host: &Host) -> Checked {
     let parse = |text: &str| facts::rows(text).remove("cpu").unwrap_or_default();
     let spent = match host.twice_parsed("proc/stat", parse) {
-        Ok((before, after)) => after.iter().zip(&before).map(|(after, before)| (after - before).max(0.0)).collect(),
+        Ok((before, after)) => {
+            after.iter().zip(&before).map(|(after, before)| (after - before).max(0.0)).collect()
+        }
         Err(_) => parse(&host.counted("proc/stat")?),
     };
     // user nice system idle iowait irq softirq steal; guest time is in user.
-    let [.., steal] = spent.get(..8).ok_or_else(|| Absent::damaged("proc/stat", "has no row cpu with eight columns"))? else {
+    let [.., steal] =
+        spent.get(..8).ok_or_else(|| Absent::damaged("proc/stat", "has no row cpu with eight columns"))?
+    else {
         return Ok(Vec::new());
     };
     let share = 100.0 * steal / spent[..8].iter().sum::<f64>().max(1.0);
-    Ok(if share > 2.0 { vec![Found::new("CPUs", format!("{share:.1} % of CPU time is stolen"))] } else { Vec::new() })
+    Ok(if share > 2.0 {
+        vec![Found::new("CPUs", format!("{share:.1} % of CPU time is stolen"))]
+    } else {
+        Vec::new()
+    })
 }
 
 fn governor(host: &Host) -> Checked {
@@ -197,8 +276,10 @@ fn governor(host: &Host) -> Checked {
     for path in host.tree().glob("sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")? {
         let was = host.word(&path)?;
         if was != "performance" && found.is_empty() {
-            let severity = if was == "powersave" || was == "conservative" { Severity::Medium } else { Severity::Low };
-            found.push(Found::new("CPUs", format!("the governor is {was}")).severe(severity).with("was", was));
+            let severity =
+                if was == "powersave" || was == "conservative" { Severity::Medium } else { Severity::Low };
+            found
+                .push(Found::new("CPUs", format!("the governor is {was}")).severe(severity).with("was", was));
         }
     }
     Ok(found)
@@ -206,7 +287,8 @@ fn governor(host: &Host) -> Checked {
 
 fn throttled(host: &Host) -> Checked {
     let mut paths = Vec::new();
-    for pattern in ["sys/fs/cgroup/*/cpu.stat", "sys/fs/cgroup/*/*/cpu.stat", "sys/fs/cgroup/*/*/*/cpu.stat"] {
+    for pattern in ["sys/fs/cgroup/*/cpu.stat", "sys/fs/cgroup/*/*/cpu.stat", "sys/fs/cgroup/*/*/*/cpu.stat"]
+    {
         paths.extend(host.tree().glob(pattern)?);
     }
     let mut found = Vec::new();
@@ -232,14 +314,16 @@ fn throttled(host: &Host) -> Checked {
 fn pressure(host: &Host, of: &str, kind: &str) -> Checked {
     let path = format!("proc/pressure/{of}");
     let text = host.counted(&path)?;
-    let share = facts::pressure(&text, kind).ok_or_else(|| Absent::damaged(&path, &format!("lacks {kind} avg10")))?;
+    let share =
+        facts::pressure(&text, kind).ok_or_else(|| Absent::damaged(&path, &format!("lacks {kind} avg10")))?;
     let who = if kind == "full" { "everything waited" } else { "something waited" };
     let says = format!("{who} for {share:.0} % of the last ten seconds");
     Ok(if share > 10.0 { vec![Found::new(of, says)] } else { Vec::new() })
 }
 
 fn clock(host: &Host) -> Checked {
-    const FAST: [&str; 5] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "timebase"];
+    const FAST: [&str; 5] =
+        ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "timebase"];
     let at = "sys/devices/system/clocksource/clocksource0";
     let was = host.word(&format!("{at}/current_clocksource"))?;
     if FAST.contains(&was.as_str()) {
@@ -265,7 +349,9 @@ fn idle(host: &Host) -> Checked {
             worst = Some((latency, name));
         }
     }
-    let one = |(latency, name): (f64, String)| Found::new("CPUs", format!("idle state {name} takes {latency:.0} us to leave"));
+    let one = |(latency, name): (f64, String)| {
+        Found::new("CPUs", format!("idle state {name} takes {latency:.0} us to leave"))
+    };
     Ok(worst.map(one).into_iter().collect())
 }
 
@@ -276,7 +362,11 @@ fn thermal(host: &Host) -> Checked {
             hot.extend(path.split('/').nth(4).map(str::to_owned));
         }
     }
-    Ok(if hot.is_empty() { Vec::new() } else { vec![Found::new(hot.join(", "), "slowed down by heat between the samples")] })
+    Ok(if hot.is_empty() {
+        Vec::new()
+    } else {
+        vec![Found::new(hot.join(", "), "slowed down by heat between the samples")]
+    })
 }
 
 /// The part of memory that was taken from another node: since the first sample if that is enough to judge.
@@ -306,15 +396,33 @@ fn spread_process(host: &Host) -> Checked {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    for process in host.running(&["postgres", "mysqld", "mongod", "redis-server", "java", "qemu-system", "qemu-kvm", "frostline"])? {
+    for process in host.running(&[
+        "postgres",
+        "mysqld",
+        "mongod",
+        "redis-server",
+        "java",
+        "qemu-system",
+        "qemu-kvm",
+        "frostline",
+    ])? {
         let rss = host.status(process.pid, "VmRSS").unwrap_or_default();
         let kib: f64 = rss.split_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0.0);
         let Ok(allowed) = host.status(process.pid, "Cpus_allowed_list") else { continue };
         let allowed = facts::cpu_list(&allowed);
-        let on: Vec<u32> = nodes.iter().filter(|(_, cpus)| cpus.iter().any(|c| allowed.binary_search(c).is_ok())).map(|(n, _)| *n).collect();
+        let on: Vec<u32> = nodes
+            .iter()
+            .filter(|(_, cpus)| cpus.iter().any(|c| allowed.binary_search(c).is_ok()))
+            .map(|(n, _)| *n)
+            .collect();
         if kib > 4.0 * 1024.0 * 1024.0 && on.len() > 1 {
             let gib = kib / 1024.0 / 1024.0;
-            let says = format!("{} ({gib:.1} GiB) may run on {} nodes; {:.0} % of memory is remote", process.name, on.len(), 100.0 * remote);
+            let says = format!(
+                "{} ({gib:.1} GiB) may run on {} nodes; {:.0} % of memory is remote",
+                process.name,
+                on.len(),
+                100.0 * remote
+            );
             found.push(Found::new(format!("process {}", process.pid), says).with("node", on[0]));
         }
     }

@@ -10,7 +10,11 @@ use crate::tree::Fact;
 
 const RESOURCES: &str = "https://www.postgresql.org/docs/current/runtime-config-resource.html";
 const WAL: &str = "https://www.postgresql.org/docs/current/runtime-config-wal.html";
-const FILES: &[&str] = &["/etc/postgresql/*/*/postgresql.conf", "/var/lib/pgsql/data/postgresql.conf", "/var/lib/pgsql/*/data/postgresql.conf"];
+const FILES: &[&str] = &[
+    "/etc/postgresql/*/*/postgresql.conf",
+    "/var/lib/pgsql/data/postgresql.conf",
+    "/var/lib/pgsql/*/data/postgresql.conf",
+];
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 pub(super) const RULES: &[Rule] = &[
@@ -24,10 +28,18 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Low,
         needs: ROOT,
         explanation: "After each checkpoint the first change of a page logs all 8 KiB of it, against torn writes. A copy-on-write file system with records of 8 KiB or more cannot tear a page. On disks with atomic writes of 16 KiB (EBS torn write prevention) the same holds, if file system and settings keep it: prove it before.",
-        fixes: &[Fix { side: Side::Service, what: "In postgresql.conf, then reload; only with the proof", run: &["full_page_writes = off"], undo: &["full_page_writes = on"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In postgresql.conf, then reload; only with the proof",
+            run: &["full_page_writes = off"],
+            undo: &["full_page_writes = on"],
+        }],
         gain: "Up to several times less log after checkpoints",
         verify: "wal_fpi of pg_stat_wal",
-        sources: &[WAL, "https://openzfs.github.io/openzfs-docs/Performance%20and%20Tuning/Workload%20Tuning.html"],
+        sources: &[
+            WAL,
+            "https://openzfs.github.io/openzfs-docs/Performance%20and%20Tuning/Workload%20Tuning.html",
+        ],
         check: full_pages,
     },
     Rule {
@@ -40,7 +52,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "A quarter of memory is the documented starting point for a server of its own.",
-        fixes: &[Fix { side: Side::Service, what: "In postgresql.conf, then restart", run: &["shared_buffers = {quarter}"], undo: &["shared_buffers = {was}"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In postgresql.conf, then restart",
+            run: &["shared_buffers = {quarter}"],
+            undo: &["shared_buffers = {was}"],
+        }],
         gain: "Fewer reads of the page cache and writes by backends",
         verify: "the hit ratio of pg_stat_database; writes by backends in pg_stat_io",
         sources: &[RESOURCES],
@@ -56,7 +73,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: ROOT,
         explanation: "Without fsync a power cut leaves a database that does not start. Without full pages it may hold torn ones. With synchronous_commit off it loses the last acknowledged transactions but stays consistent.",
-        fixes: &[Fix { side: Side::Service, what: "In postgresql.conf, then reload", run: &["{setting} = on"], undo: &["{setting} = off"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In postgresql.conf, then reload",
+            run: &["{setting} = on"],
+            undo: &["{setting} = off"],
+        }],
         gain: "What was acknowledged is there",
         verify: "`SHOW fsync`",
         sources: &[WAL],
@@ -73,8 +95,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "Each backend has page tables of its own for the buffers: 2 MiB for each GiB, times the connections. huge_pages=try silently falls back.",
         fixes: &[
-            Fix { side: Side::Here, what: "Reserve them, best at boot", run: &["sysctl -w vm.nr_hugepages={pages}"], undo: &["sysctl -w vm.nr_hugepages={was}"] },
-            Fix { side: Side::Service, what: "Then insist on them, and restart", run: &["huge_pages = on"], undo: &["huge_pages = try"] },
+            Fix {
+                side: Side::Here,
+                what: "Reserve them, best at boot",
+                run: &["sysctl -w vm.nr_hugepages={pages}"],
+                undo: &["sysctl -w vm.nr_hugepages={was}"],
+            },
+            Fix {
+                side: Side::Service,
+                what: "Then insist on them, and restart",
+                run: &["huge_pages = on"],
+                undo: &["huge_pages = try"],
+            },
         ],
         gain: "5-10 % of throughput, gigabytes of page tables with many connections",
         verify: "`SHOW huge_pages_status` (17); PageTables of /proc/meminfo",
@@ -91,7 +123,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "Each checkpoint writes all changed pages and makes the next changes log whole pages. Under load 1 GiB of log lasts seconds. Recovery after a crash takes longer with more.",
-        fixes: &[Fix { side: Side::Service, what: "In postgresql.conf, then reload", run: &["max_wal_size = 16GB", "checkpoint_timeout = 15min"], undo: &["max_wal_size = {was}", "checkpoint_timeout = 5min"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In postgresql.conf, then reload",
+            run: &["max_wal_size = 16GB", "checkpoint_timeout = 15min"],
+            undo: &["max_wal_size = {was}", "checkpoint_timeout = 5min"],
+        }],
         gain: "Less log and fewer stalls: often tens of percent of writes",
         verify: "checkpoints by time, not by request, in pg_stat_checkpointer",
         sources: &[WAL],
@@ -107,7 +144,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "The default of 4 suits one spinning disk; on SSD and network volumes it makes the planner prefer sequential scans to indexes.",
-        fixes: &[Fix { side: Side::Service, what: "In postgresql.conf, then reload; look at plans of important queries", run: &["random_page_cost = 1.1", "effective_io_concurrency = 64"], undo: &["random_page_cost = {was}", "effective_io_concurrency = 16"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In postgresql.conf, then reload; look at plans of important queries",
+            run: &["random_page_cost = 1.1", "effective_io_concurrency = 64"],
+            undo: &["random_page_cost = {was}", "effective_io_concurrency = 16"],
+        }],
         gain: "Index scans where they are faster",
         verify: "EXPLAIN (ANALYZE, BUFFERS) of important queries",
         sources: &["https://www.postgresql.org/docs/current/runtime-config-query.html"],
@@ -136,7 +178,10 @@ fn is_off(settings: &Settings, name: &str) -> bool {
 }
 
 fn buffers(settings: &Settings) -> f64 {
-    settings.get("shared_buffers").and_then(|value| postgres_bytes(value, 8192.0)).unwrap_or(128.0 * 1024.0 * 1024.0)
+    settings
+        .get("shared_buffers")
+        .and_then(|value| postgres_bytes(value, 8192.0))
+        .unwrap_or(128.0 * 1024.0 * 1024.0)
 }
 
 /// The kinds of file systems that hold databases.
@@ -148,7 +193,8 @@ fn database_kinds(host: &Host) -> Fact<Vec<(String, bool)>> {
 fn full_pages(host: &Host) -> Checked {
     each(host, |settings| {
         let whole = database_kinds(host)?.iter().any(|(kind, _)| kind == "zfs");
-        Ok((whole && !is_off(settings, "full_page_writes")).then(|| Found::new("", "logs whole pages on ZFS, which cannot tear them")))
+        Ok((whole && !is_off(settings, "full_page_writes"))
+            .then(|| Found::new("", "logs whole pages on ZFS, which cannot tear them")))
     })
 }
 
@@ -159,17 +205,22 @@ fn shared_buffers(host: &Host) -> Checked {
         let quarter = format!("{:.0}GB", (memory / 4.0 / GIB).max(1.0).floor());
         let was = settings.get("shared_buffers").cloned().unwrap_or_else(|| "128MB".to_owned());
         let says = format!("shared_buffers is {was} of {:.0} GiB of memory", memory / GIB);
-        Ok((now < GIB && memory >= 8.0 * GIB).then(|| Found::new("", says).with("quarter", quarter).with("was", was)))
+        Ok((now < GIB && memory >= 8.0 * GIB)
+            .then(|| Found::new("", says).with("quarter", quarter).with("was", was)))
     })
 }
 
 fn not_safe(host: &Host) -> Checked {
     each(host, |settings| {
         if is_off(settings, "fsync") {
-            return Ok(Some(Found::new("", "fsync is off: a power cut destroys the database").with("setting", "fsync")));
+            return Ok(Some(
+                Found::new("", "fsync is off: a power cut destroys the database").with("setting", "fsync"),
+            ));
         }
         if is_off(settings, "full_page_writes") {
-            let torn = database_kinds(host)?.iter().any(|(kind, nodatacow)| matches!(kind.as_str(), "ext4" | "xfs") || *nodatacow);
+            let torn = database_kinds(host)?
+                .iter()
+                .any(|(kind, nodatacow)| matches!(kind.as_str(), "ext4" | "xfs") || *nodatacow);
             if torn {
                 let says = "full_page_writes is off on a file system that can tear pages";
                 return Ok(Some(Found::new("", says).with("setting", "full_page_writes")));
@@ -191,7 +242,11 @@ fn huge_pages(host: &Host) -> Checked {
         let off = is_off(settings, "huge_pages");
         // A twentieth more for what PostgreSQL shares beside its buffers.
         let pages = (size * 1.05 / 2097152.0).ceil();
-        let says = format!("{:.0} GiB of buffers, {reserved} huge pages reserved{}", size / GIB, if off { ", huge_pages is off" } else { "" });
+        let says = format!(
+            "{:.0} GiB of buffers, {reserved} huge pages reserved{}",
+            size / GIB,
+            if off { ", huge_pages is off" } else { "" }
+        );
         Ok((off || reserved == 0.0).then(|| Found::new("", says).with("pages", pages).with("was", reserved)))
     })
 }
@@ -200,7 +255,8 @@ fn wal_size(host: &Host) -> Checked {
     each(host, |settings| {
         let was = settings.get("max_wal_size").cloned().unwrap_or_else(|| "1GB".to_owned());
         let small = postgres_bytes(&was, 1024.0 * 1024.0).is_some_and(|size| size <= GIB);
-        Ok((small && host.memory()? >= 16.0 * GIB).then(|| Found::new("", format!("max_wal_size is {was}")).with("was", was)))
+        Ok((small && host.memory()? >= 16.0 * GIB)
+            .then(|| Found::new("", format!("max_wal_size is {was}")).with("was", was)))
     })
 }
 
@@ -211,7 +267,8 @@ fn random_cost(host: &Host) -> Checked {
         let blocks = host.blocks()?;
         let turns = |name: &str| host.queue(name, "rotational").is_none_or(|hint| hint == "1");
         let still = !blocks.is_empty() && blocks.iter().all(|block| !turns(&block.name));
-        Ok((dear && still).then(|| Found::new("", format!("random_page_cost is {was}, and no disk rotates")).with("was", was)))
+        Ok((dear && still).then(|| {
+            Found::new("", format!("random_page_cost is {was}, and no disk rotates")).with("was", was)
+        }))
     })
 }
-

@@ -9,7 +9,8 @@ use crate::tree::{Absent, Why};
 const SCALING: &str = "https://docs.kernel.org/networking/scaling.html";
 const ETHTOOL: &str = "https://man7.org/linux/man-pages/man8/ethtool.8.html";
 const NET_SYSCTL: &str = "https://docs.kernel.org/admin-guide/sysctl/net.html";
-const NOVA_MULTIQUEUE: &str = "https://specs.openstack.org/openstack/nova-specs/specs/liberty/implemented/libvirt-virtiomq.html";
+const NOVA_MULTIQUEUE: &str =
+    "https://specs.openstack.org/openstack/nova-specs/specs/liberty/implemented/libvirt-virtiomq.html";
 const LIBVIRT_DOMAIN: &str = "https://libvirt.org/formatdomain.html#network-interfaces";
 
 /// CPUs from which one queue is too few.
@@ -29,8 +30,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "Each receive queue interrupts one CPU. When few CPUs take nearly all interrupts of a device with many queues, they saturate while the others idle. Few flows (one client, one tunnel) look the same: queues are chosen by a hash of addresses and ports.",
         fixes: &[
-            Fix { side: Side::Here, what: "Let irqbalance spread the interrupts", run: &["systemctl start irqbalance"], undo: &["systemctl stop irqbalance"] },
-            Fix { side: Side::Here, what: "Look at which flows there are before anything else", run: &["ss -tn state established | wc -l"], undo: &[] },
+            Fix {
+                side: Side::Here,
+                what: "Let irqbalance spread the interrupts",
+                run: &["systemctl start irqbalance"],
+                undo: &["systemctl stop irqbalance"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "Look at which flows there are before anything else",
+                run: &["ss -tn state established | wc -l"],
+                undo: &[],
+            },
         ],
         gain: "Up to the number of queues times the throughput, if softirq time is what limits",
         verify: "the doctor's effective CPUs of the device; `mpstat -I SCPU -P ALL 1`",
@@ -48,10 +59,32 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "libvirt and OpenStack give a machine one pair of queues unless told otherwise, so that one virtual CPU handles every packet that arrives: the machine stops at what one CPU can do (2 Gb/s where the host does 25) while the others idle. It is high when that CPU is already busy with it.",
         fixes: &[
-            Fix { side: Side::OpenStack, what: "Give machines of this flavor as many queues as CPUs (or hw_vif_multiqueue_enabled on the image), then stop and start the server", run: &["openstack flavor set --property hw:vif_multiqueue_enabled=true {flavor}"], undo: &["openstack flavor unset --property hw:vif_multiqueue_enabled {flavor}"] },
-            Fix { side: Side::Libvirt, what: "Several queues on the host (virsh edit, then stop and start)", run: &["<interface type='bridge'> ... <model type='virtio'/> <driver name='vhost' queues='{queues}'/> </interface>"], undo: &["<driver name='vhost'/>"] },
-            Fix { side: Side::Here, what: "Then use them in the guest; new drivers do so by themselves", run: &["ethtool -L {dev} combined {queues}"], undo: &["ethtool -L {dev} combined 1"] },
-            Fix { side: Side::Here, what: "Where the host cannot be changed: spread packets in software (RPS)", run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"], undo: &["echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_cpus"] },
+            Fix {
+                side: Side::OpenStack,
+                what: "Give machines of this flavor as many queues as CPUs (or hw_vif_multiqueue_enabled on the image), then stop and start the server",
+                run: &["openstack flavor set --property hw:vif_multiqueue_enabled=true {flavor}"],
+                undo: &["openstack flavor unset --property hw:vif_multiqueue_enabled {flavor}"],
+            },
+            Fix {
+                side: Side::Libvirt,
+                what: "Several queues on the host (virsh edit, then stop and start)",
+                run: &[
+                    "<interface type='bridge'> ... <model type='virtio'/> <driver name='vhost' queues='{queues}'/> </interface>",
+                ],
+                undo: &["<driver name='vhost'/>"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "Then use them in the guest; new drivers do so by themselves",
+                run: &["ethtool -L {dev} combined {queues}"],
+                undo: &["ethtool -L {dev} combined 1"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "Where the host cannot be changed: spread packets in software (RPS)",
+                run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+                undo: &["echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+            },
         ],
         gain: "In the published case 2.0-2.2 Gb/s became 10-12 Gb/s per machine on 25 GbE",
         verify: "`ls -d /sys/class/net/DEV/queues/rx-*` lists several; `iperf3 -c HOST -P 12` before and after",
@@ -68,7 +101,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "The device offers more queues than the driver uses. Drivers of old guests start with one, whatever the host offers.",
-        fixes: &[Fix { side: Side::Here, what: "Use them (packets in flight may be lost for a moment)", run: &["ethtool -L {dev} combined {queues}"], undo: &["ethtool -L {dev} combined {was}"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Use them (packets in flight may be lost for a moment)",
+            run: &["ethtool -L {dev} combined {queues}"],
+            undo: &["ethtool -L {dev} combined {was}"],
+        }],
         gain: "Up to the ratio of queues, if softirq time is what limits",
         verify: "`ethtool -l DEV`; the effective CPUs of N01",
         sources: &[ETHTOOL, NOVA_MULTIQUEUE],
@@ -85,8 +123,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "Queues only help if they interrupt different CPUs. After a manual pinning, a restore of a machine or CPUs that came later, all may sit on one.",
         fixes: &[
-            Fix { side: Side::Here, what: "Spread them", run: &["systemctl start irqbalance"], undo: &["systemctl stop irqbalance"] },
-            Fix { side: Side::Here, what: "Or by hand, one CPU each", run: &["echo {cpu} > /proc/irq/{irq}/smp_affinity_list"], undo: &["echo {was} > /proc/irq/{irq}/smp_affinity_list"] },
+            Fix {
+                side: Side::Here,
+                what: "Spread them",
+                run: &["systemctl start irqbalance"],
+                undo: &["systemctl stop irqbalance"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "Or by hand, one CPU each",
+                run: &["echo {cpu} > /proc/irq/{irq}/smp_affinity_list"],
+                undo: &["echo {was} > /proc/irq/{irq}/smp_affinity_list"],
+            },
         ],
         gain: "Up to the number of queues, if softirq time is what limits",
         verify: "`grep . /proc/irq/*/effective_affinity_list`",
@@ -104,8 +152,24 @@ pub(super) const RULES: &[Rule] = &[
         needs: TWO,
         explanation: "Receive packet steering (RPS) hands packets of a queue to other CPUs by their flow. It is off by default; a device that has one queue and cannot have more is what it is for. This includes veth pairs of containers.",
         fixes: &[
-            Fix { side: Side::Here, what: "Spread packets over the CPUs", run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"], undo: &["echo {was} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"] },
-            Fix { side: Side::Here, what: "And to the CPU where the reader runs (RFS)", run: &["sysctl -w net.core.rps_sock_flow_entries=32768", "echo 32768 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt"], undo: &["echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt", "sysctl -w net.core.rps_sock_flow_entries=0"] },
+            Fix {
+                side: Side::Here,
+                what: "Spread packets over the CPUs",
+                run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+                undo: &["echo {was} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "And to the CPU where the reader runs (RFS)",
+                run: &[
+                    "sysctl -w net.core.rps_sock_flow_entries=32768",
+                    "echo 32768 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
+                ],
+                undo: &[
+                    "echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
+                    "sysctl -w net.core.rps_sock_flow_entries=0",
+                ],
+            },
         ],
         gain: "Several times the packets, until the interrupted CPU or memory limits",
         verify: "the NET_RX rows of /proc/softirqs grow on all CPUs",
@@ -123,8 +187,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: TWO,
         explanation: "Packets are handled in softirq. When one CPU does it for all and has no time left, throughput stops there and processes on that CPU wait. `top` shows an idle machine with one busy CPU.",
         fixes: &[
-            Fix { side: Side::Here, what: "Several queues: rules N02, N03, N04", run: &["ethtool -L {dev} combined {cpus}"], undo: &[] },
-            Fix { side: Side::Here, what: "Else packet steering: rule N05", run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"], undo: &["echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_cpus"] },
+            Fix {
+                side: Side::Here,
+                what: "Several queues: rules N02, N03, N04",
+                run: &["ethtool -L {dev} combined {cpus}"],
+                undo: &[],
+            },
+            Fix {
+                side: Side::Here,
+                what: "Else packet steering: rule N05",
+                run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+                undo: &["echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+            },
         ],
         gain: "Up to the number of CPUs",
         verify: "`mpstat -P ALL 1`: %soft is even",
@@ -141,7 +215,20 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: TWO,
         explanation: "Each CPU has a queue of packets to handle and a budget for one round. Drops mean that the queue was full; an exhausted budget means that packets waited for another round.",
-        fixes: &[Fix { side: Side::Here, what: "A longer queue and a larger budget", run: &["sysctl -w net.core.netdev_max_backlog={backlog}", "sysctl -w net.core.netdev_budget=600", "sysctl -w net.core.netdev_budget_usecs=8000"], undo: &["sysctl -w net.core.netdev_max_backlog={was_backlog}", "sysctl -w net.core.netdev_budget={was_budget}", "sysctl -w net.core.netdev_budget_usecs={was_usecs}"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "A longer queue and a larger budget",
+            run: &[
+                "sysctl -w net.core.netdev_max_backlog={backlog}",
+                "sysctl -w net.core.netdev_budget=600",
+                "sysctl -w net.core.netdev_budget_usecs=8000",
+            ],
+            undo: &[
+                "sysctl -w net.core.netdev_max_backlog={was_backlog}",
+                "sysctl -w net.core.netdev_budget={was_budget}",
+                "sysctl -w net.core.netdev_budget_usecs={was_usecs}",
+            ],
+        }],
         gain: "No retransmissions of what was dropped here; if one CPU is saturated, see N06 first",
         verify: "columns 2 and 3 of /proc/net/softnet_stat stand still",
         sources: &[NET_SYSCTL],
@@ -151,13 +238,22 @@ pub(super) const RULES: &[Rule] = &[
         id: "N08",
         name: "ring-overrun",
         title: "A network device drops packets because its ring is full",
-        reads: &["/sys/class/net/*/statistics/rx_missed_errors", "/sys/class/net/*/statistics/rx_fifo_errors", "ethtool -g"],
+        reads: &[
+            "/sys/class/net/*/statistics/rx_missed_errors",
+            "/sys/class/net/*/statistics/rx_fifo_errors",
+            "ethtool -g",
+        ],
         threshold: "rx_missed_errors or rx_fifo_errors grow",
         severity: Severity::Medium,
         confidence: Confidence::High,
         needs: TWO,
         explanation: "The device had no free buffer when packets arrived: the CPU that empties the ring is late, or the ring is smaller than it may be.",
-        fixes: &[Fix { side: Side::Here, what: "The largest ring that the device has (see ethtool -g)", run: &["ethtool -G {dev} rx {ring}"], undo: &["ethtool -G {dev} rx {was}"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "The largest ring that the device has (see ethtool -g)",
+            run: &["ethtool -G {dev} rx {ring}"],
+            undo: &["ethtool -G {dev} rx {was}"],
+        }],
         gain: "Absorbs bursts; latency grows a little",
         verify: "`ethtool -S DEV | grep -i -e miss -e drop` stands still",
         sources: &[ETHTOOL],
@@ -167,16 +263,30 @@ pub(super) const RULES: &[Rule] = &[
         id: "N09",
         name: "irqbalance-against-pins",
         title: "irqbalance moves interrupts on a host with pinned CPUs",
-        reads: &["/proc/*/cmdline", "/proc/cmdline", "/etc/libvirt/qemu/*.xml", "/etc/default/irqbalance", "/etc/sysconfig/irqbalance"],
+        reads: &[
+            "/proc/*/cmdline",
+            "/proc/cmdline",
+            "/etc/libvirt/qemu/*.xml",
+            "/etc/default/irqbalance",
+            "/etc/sysconfig/irqbalance",
+        ],
         threshold: "irqbalance runs without banned CPUs, and isolcpus, nohz_full or pinned virtual machines are there",
         severity: Severity::Low,
         confidence: Confidence::Medium,
         needs: ROOT_FOR_XML,
         explanation: "irqbalance moves interrupts to CPUs that were set aside for machines or threads, and undoes affinities that were set by hand.",
-        fixes: &[Fix { side: Side::Service, what: "Keep it off those CPUs: in /etc/default/irqbalance or /etc/sysconfig/irqbalance", run: &["IRQBALANCE_BANNED_CPULIST={pinned}"], undo: &["remove the line"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "Keep it off those CPUs: in /etc/default/irqbalance or /etc/sysconfig/irqbalance",
+            run: &["IRQBALANCE_BANNED_CPULIST={pinned}"],
+            undo: &["remove the line"],
+        }],
         gain: "Steady latency on the pinned CPUs",
         verify: "their columns in /proc/interrupts stand still",
-        sources: &["https://github.com/Irqbalance/irqbalance/issues/252", "https://manpages.debian.org/stable/irqbalance/irqbalance.1.en.html"],
+        sources: &[
+            "https://github.com/Irqbalance/irqbalance/issues/252",
+            "https://manpages.debian.org/stable/irqbalance/irqbalance.1.en.html",
+        ],
         check: irqbalance,
     },
     Rule {
@@ -189,7 +299,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "Without offloads the stack handles 1,500-byte packets one by one instead of 64 KiB at once. They are sometimes turned off against a bug that is long fixed.",
-        fixes: &[Fix { side: Side::Here, what: "Turn them on", run: &["ethtool -K {dev} {feature} on"], undo: &["ethtool -K {dev} {feature} off"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Turn them on",
+            run: &["ethtool -K {dev} {feature} on"],
+            undo: &["ethtool -K {dev} {feature} off"],
+        }],
         gain: "Less CPU for each byte: often several times",
         verify: "`ethtool -k DEV`; CPU time at the same throughput",
         sources: &["https://docs.kernel.org/networking/segmentation-offloads.html"],
@@ -205,7 +320,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "Frames that are larger than the smallest device on the way are dropped in a bridge without a message: connections open and then hang.",
-        fixes: &[Fix { side: Side::Here, what: "The same size on all of them", run: &["ip link set {dev} mtu {mtu}"], undo: &["ip link set {dev} mtu {was}"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "The same size on all of them",
+            run: &["ip link set {dev} mtu {mtu}"],
+            undo: &["ip link set {dev} mtu {was}"],
+        }],
         gain: "No hanging connections",
         verify: "`ping -M do -s SIZE HOST` with the size less 28 bytes",
         sources: &["https://man7.org/linux/man-pages/man8/ip-link.8.html"],
@@ -221,7 +341,18 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "RPS alone spreads flows by a hash. Receive flow steering (RFS) sends them to the CPU where the process reads, which keeps data in its cache.",
-        fixes: &[Fix { side: Side::Here, what: "Turn RFS on", run: &["sysctl -w net.core.rps_sock_flow_entries=32768", "echo 32768 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt"], undo: &["echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt", "sysctl -w net.core.rps_sock_flow_entries=0"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Turn RFS on",
+            run: &[
+                "sysctl -w net.core.rps_sock_flow_entries=32768",
+                "echo 32768 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
+            ],
+            undo: &[
+                "echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
+                "sysctl -w net.core.rps_sock_flow_entries=0",
+            ],
+        }],
         gain: "Lower latency for request and response traffic; measure it",
         verify: "p99 latency of the service",
         sources: &[SCALING],
@@ -237,7 +368,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Low,
         needs: NOTHING,
         explanation: "Transmit packet steering (XPS) gives each CPU a send queue of its own, so that CPUs do not wait for one another's lock and completions come back to the CPU that sent.",
-        fixes: &[Fix { side: Side::Here, what: "One set of CPUs for each queue", run: &["echo {mask} > /sys/class/net/{dev}/queues/tx-0/xps_cpus"], undo: &["echo 0 > /sys/class/net/{dev}/queues/tx-0/xps_cpus"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "One set of CPUs for each queue",
+            run: &["echo {mask} > /sys/class/net/{dev}/queues/tx-0/xps_cpus"],
+            undo: &["echo 0 > /sys/class/net/{dev}/queues/tx-0/xps_cpus"],
+        }],
         gain: "A few percent of CPU at high packet rates",
         verify: "`perf top`: less time in the queue's lock",
         sources: &[SCALING],
@@ -253,7 +389,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: TWO,
         explanation: "A service takes connections more slowly than they come; the kernel drops the handshakes and clients wait a second or more before they try again.",
-        fixes: &[Fix { side: Side::Here, what: "Allow longer queues; the service must ask for them, too, and be restarted", run: &["sysctl -w net.core.somaxconn=8192"], undo: &["sysctl -w net.core.somaxconn={was}"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Allow longer queues; the service must ask for them, too, and be restarted",
+            run: &["sysctl -w net.core.somaxconn=8192"],
+            undo: &["sysctl -w net.core.somaxconn={was}"],
+        }],
         gain: "No one-second waits at bursts of connections",
         verify: "`nstat -z TcpExtListenOverflows` stands still; `ss -ltn`: Recv-Q below Send-Q",
         sources: &["https://docs.kernel.org/networking/snmp_counter.html"],
@@ -269,7 +410,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: TWO,
         explanation: "Segments are lost on the way: a full buffer, a bad cable, a policy that drops above a rate (clouds do), a frame size that does not fit.",
-        fixes: &[Fix { side: Side::Here, what: "Find where they are lost", run: &["ss -ti | grep -B1 retrans", "nstat -z TcpRetransSegs TcpExtTCPTimeouts"], undo: &[] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Find where they are lost",
+            run: &["ss -ti | grep -B1 retrans", "nstat -z TcpRetransSegs TcpExtTCPTimeouts"],
+            undo: &[],
+        }],
         gain: "Throughput of one stream falls with the square root of the loss",
         verify: "the ratio falls below 0.1 %",
         sources: &["https://docs.kernel.org/networking/snmp_counter.html"],
@@ -285,7 +431,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "When the table is full, packets of new connections are dropped: 'nf_conntrack: table full, dropping packet'.",
-        fixes: &[Fix { side: Side::Here, what: "A larger table (about 320 bytes an entry)", run: &["sysctl -w net.netfilter.nf_conntrack_max={twice}"], undo: &["sysctl -w net.netfilter.nf_conntrack_max={was}"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "A larger table (about 320 bytes an entry)",
+            run: &["sysctl -w net.netfilter.nf_conntrack_max={twice}"],
+            undo: &["sysctl -w net.netfilter.nf_conntrack_max={was}"],
+        }],
         gain: "No refused connections",
         verify: "`cat /proc/sys/net/netfilter/nf_conntrack_count`",
         sources: &["https://docs.kernel.org/networking/nf_conntrack-sysctl.html"],
@@ -301,10 +452,17 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "The instance's network shapes or drops what is above its allowance. No setting inside the machine helps.",
-        fixes: &[Fix { side: Side::Cloud, what: "A larger instance, or one optimised for network (name ends in n)", run: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"], undo: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"] }],
+        fixes: &[Fix {
+            side: Side::Cloud,
+            what: "A larger instance, or one optimised for network (name ends in n)",
+            run: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"],
+            undo: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"],
+        }],
         gain: "The larger instance's allowance",
         verify: "the counters of `ethtool -S DEV` stand still",
-        sources: &["https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-network-performance-ena.html"],
+        sources: &[
+            "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-network-performance-ena.html",
+        ],
         check: allowance,
     },
     Rule {
@@ -318,8 +476,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "Every packet of an emulated device is an exit to the host for each register that the driver touches. virtio is made for this.",
         fixes: &[
-            Fix { side: Side::OpenStack, what: "virtio for machines of this image", run: &["openstack image set --property hw_vif_model=virtio {image}"], undo: &["openstack image unset --property hw_vif_model {image}"] },
-            Fix { side: Side::Libvirt, what: "virtio", run: &["<model type='virtio'/>"], undo: &["<model type='{driver}'/>"] },
+            Fix {
+                side: Side::OpenStack,
+                what: "virtio for machines of this image",
+                run: &["openstack image set --property hw_vif_model=virtio {image}"],
+                undo: &["openstack image unset --property hw_vif_model {image}"],
+            },
+            Fix {
+                side: Side::Libvirt,
+                what: "virtio",
+                run: &["<model type='virtio'/>"],
+                undo: &["<model type='{driver}'/>"],
+            },
         ],
         gain: "About ten times the throughput",
         verify: "`ethtool -i DEV`: virtio_net",
@@ -333,7 +501,8 @@ const ROOT_FOR_XML: &str = "root, where there are libvirt machines";
 /// The CPUs with the largest shares, in words: `CPU15 89.95 %, CPU16 9.82 %`.
 fn shares(cpus: &[u32], counts: &[f64]) -> String {
     let total: f64 = counts.iter().sum();
-    let mut shares: Vec<(u32, f64)> = cpus.iter().zip(counts).map(|(cpu, count)| (*cpu, 100.0 * count / total)).collect();
+    let mut shares: Vec<(u32, f64)> =
+        cpus.iter().zip(counts).map(|(cpu, count)| (*cpu, 100.0 * count / total)).collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     let top = shares.iter().take(2).filter(|(_, share)| *share >= 0.005);
     top.map(|(cpu, share)| format!("CPU{cpu} {share:.2} %")).collect::<Vec<_>>().join(", ")
@@ -391,7 +560,12 @@ fn single_queue(host: &Host) -> Checked {
             }
         }
         let found_one = Found::new(nic.label(), says).severe(severity);
-        found.push(found_one.with("dev", nic.shell_name()).with("queues", cpus.len()).with("mask", facts::mask_of(cpus)));
+        found.push(
+            found_one
+                .with("dev", nic.shell_name())
+                .with("queues", cpus.len())
+                .with("mask", facts::mask_of(cpus)),
+        );
     }
     Ok(found)
 }
@@ -402,12 +576,18 @@ fn queues_not_enabled(host: &Host) -> Checked {
     for nic in host.nics()? {
         let said = host.text(&format!("commands/ethtool-l.{}", nic.label())).ok();
         let said = said.and_then(|text| facts::ethtool_pair(&text, "Combined"));
-        let virtio = (nic.driver == "virtio_net" && nic.name.is_some()).then_some((nic.vectors as u32, nic.rx_queues as u32));
+        let virtio = (nic.driver == "virtio_net" && nic.name.is_some())
+            .then_some((nic.vectors as u32, nic.rx_queues as u32));
         let Some((most, now)) = said.or(virtio) else { continue };
         let could = most.min(cpus as u32);
         if now < could {
             let says = format!("{now} of {most} queues are used, on {cpus} CPUs");
-            found.push(Found::new(nic.label(), says).with("dev", nic.shell_name()).with("queues", could).with("was", now));
+            found.push(
+                Found::new(nic.label(), says)
+                    .with("dev", nic.shell_name())
+                    .with("queues", could)
+                    .with("was", now),
+            );
         }
     }
     Ok(found)
@@ -421,14 +601,22 @@ fn stacked(host: &Host) -> Checked {
         let mut places = Vec::new();
         for row in table.rows.iter().filter(|row| nic.is_receive(row)) {
             let irq = format!("proc/irq/{}", row.id);
-            let place = host.word(&format!("{irq}/effective_affinity_list")).or_else(|_| host.word(&format!("{irq}/smp_affinity_list")));
+            let place = host
+                .word(&format!("{irq}/effective_affinity_list"))
+                .or_else(|_| host.word(&format!("{irq}/smp_affinity_list")));
             places.push((row.id.clone(), facts::cpu_list(&place?)));
         }
         let Some((irq, first)) = places.last() else { continue };
-        if places.len() > 1 && cpus.len() > 1 && first.len() == 1 && places.iter().all(|(_, place)| place == first) {
+        if places.len() > 1
+            && cpus.len() > 1
+            && first.len() == 1
+            && places.iter().all(|(_, place)| place == first)
+        {
             let other = cpus.iter().find(|cpu| **cpu != first[0]).copied().unwrap_or(0);
             let says = format!("all {} receive queues interrupt CPU{}", places.len(), first[0]);
-            found.push(Found::new(nic.label(), says).with("irq", irq).with("cpu", other).with("was", first[0]));
+            found.push(
+                Found::new(nic.label(), says).with("irq", irq).with("cpu", other).with("was", first[0]),
+            );
         }
     }
     Ok(found)
@@ -443,7 +631,9 @@ fn receive_work(host: &Host) -> Result<Option<(f64, u32, f64)>, Absent> {
     }
     let counts = after.since(&before).sum(|row| row.id == "NET_RX");
     let total: f64 = counts.iter().sum();
-    let Some((at, most)) = counts.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)) else { return Ok(None) };
+    let Some((at, most)) = counts.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)) else {
+        return Ok(None);
+    };
     // Too few packets to judge by.
     if total / host.seconds < 1000.0 {
         return Ok(None);
@@ -454,7 +644,8 @@ fn receive_work(host: &Host) -> Result<Option<(f64, u32, f64)>, Absent> {
     let (Some(before), Some(after)) = (before.get(&row), after.get(&row)) else {
         return Err(Absent::damaged("proc/stat", "lacks a CPU"));
     };
-    let spent: Vec<f64> = after.iter().zip(before).take(8).map(|(after, before)| (after - before).max(0.0)).collect();
+    let spent: Vec<f64> =
+        after.iter().zip(before).take(8).map(|(after, before)| (after - before).max(0.0)).collect();
     let all: f64 = spent.iter().sum();
     let softirq = spent.get(6).copied().unwrap_or(0.0);
     Ok(Some((most / total, cpu, if all > 0.0 { softirq / all } else { 0.0 })))
@@ -504,7 +695,8 @@ fn saturation(host: &Host) -> Checked {
     }
     let (share, softirq) = (100.0 * share, 100.0 * softirq);
     let says = format!("does {share:.0} % of all receive work and is {softirq:.0} % in softirq");
-    let found = Found::new(format!("CPU{cpu}"), says).with("cpus", cpus.len()).with("mask", facts::mask_of(cpus));
+    let found =
+        Found::new(format!("CPU{cpu}"), says).with("cpus", cpus.len()).with("mask", facts::mask_of(cpus));
     let device = host.nics().ok().and_then(|nics| nics.into_iter().next());
     Ok(vec![match device {
         Some(nic) => found.with("dev", nic.shell_name()),
@@ -519,15 +711,23 @@ fn backlog(host: &Host) -> Checked {
         return Err(Absent::damaged(path, "has no rows"));
     }
     let grown = |column: usize| -> f64 {
-        after.iter().zip(&before).map(|(after, before)| (after[column] - before[column]).max(0.0)).sum::<f64>() / host.seconds
+        after
+            .iter()
+            .zip(&before)
+            .map(|(after, before)| (after[column] - before[column]).max(0.0))
+            .sum::<f64>()
+            / host.seconds
     };
     let (dropped, squeezed) = (grown(1), grown(2));
     if dropped <= 0.0 && squeezed <= 100.0 {
         return Ok(Vec::new());
     }
-    let setting = |name: &str, otherwise: f64| host.number_or(&format!("proc/sys/net/core/{name}"), otherwise);
+    let setting =
+        |name: &str, otherwise: f64| host.number_or(&format!("proc/sys/net/core/{name}"), otherwise);
     let was = setting("netdev_max_backlog", 1000.0)?;
-    let says = format!("{dropped:.0} packets a second are dropped, the budget runs out {squeezed:.0} times a second");
+    let says = format!(
+        "{dropped:.0} packets a second are dropped, the budget runs out {squeezed:.0} times a second"
+    );
     let found = Found::new("softnet", says).with("backlog", (was * 4.0).max(4000.0)).with("was_backlog", was);
     let found = found.with("was_budget", setting("netdev_budget", 300.0)?);
     Ok(vec![found.with("was_usecs", setting("netdev_budget_usecs", 8000.0)?)])
@@ -564,7 +764,9 @@ fn irqbalance(host: &Host) -> Checked {
         }
     }
     let line = host.text("proc/cmdline")?;
-    let isolated = line.split_whitespace().find_map(|word| word.strip_prefix("isolcpus=").or(word.strip_prefix("nohz_full=")));
+    let isolated = line
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("isolcpus=").or(word.strip_prefix("nohz_full=")));
     let pinned = host.machines()?.iter().filter(|(_, machine)| machine.pinned_vcpus > 0).count();
     let says = match (isolated, pinned) {
         (None, 0) => return Ok(Vec::new()),
@@ -586,7 +788,10 @@ fn said_by_ethtool(host: &Host, option: &str) -> Result<Vec<(Nic, String)>, Abse
             Ok(text) => said.push((nic, text)),
             Err(_) => {
                 let path = format!("ethtool -{option} {}", nic.label());
-                return Err(Absent::new(&path, Why::Unsaid("ethtool is not installed, or the capture lacks its output")));
+                return Err(Absent::new(
+                    &path,
+                    Why::Unsaid("ethtool is not installed, or the capture lacks its output"),
+                ));
             }
         }
     }
@@ -599,7 +804,11 @@ fn offloads(host: &Host) -> Checked {
         for feature in ["tcp-segmentation-offload", "generic-receive-offload"] {
             let off = format!("{feature}: off");
             if text.lines().any(|line| line.trim() == off) {
-                found.push(Found::new(nic.label(), format!("{feature} is off")).with("dev", nic.label()).with("feature", feature));
+                found.push(
+                    Found::new(nic.label(), format!("{feature} is off"))
+                        .with("dev", nic.label())
+                        .with("feature", feature),
+                );
             }
         }
     }
@@ -615,7 +824,8 @@ fn mtu(host: &Host) -> Checked {
         let bridge = host.number(&format!("sys/class/net/{master}/mtu"))?;
         if mine != bridge {
             let says = format!("takes frames of {mine} bytes, its {master} of {bridge}");
-            found.push(Found::new(name.clone(), says).with("dev", name).with("mtu", bridge).with("was", mine));
+            found
+                .push(Found::new(name.clone(), says).with("dev", name).with("mtu", bridge).with("was", mine));
         }
     }
     Ok(found)
@@ -632,7 +842,9 @@ fn no_flow_table(host: &Host) -> Checked {
     if steered.is_empty() || host.number_or("proc/sys/net/core/rps_sock_flow_entries", 0.0)? > 0.0 {
         return Ok(Vec::new());
     }
-    let one = |name: String| Found::new(name.clone(), "packets are steered by hash, not to their reader").with("dev", name);
+    let one = |name: String| {
+        Found::new(name.clone(), "packets are steered by hash, not to their reader").with("dev", name)
+    };
     Ok(steered.into_iter().map(one).collect())
 }
 
@@ -641,11 +853,16 @@ fn transmit_steering(host: &Host) -> Checked {
     let mut found = Vec::new();
     for nic in host.nics()?.iter().filter(|nic| nic.tx_queues > 1 && nic.tx_queues <= cpus.len()) {
         let masks = host.tree().glob(&format!("sys/class/net/{}/queues/tx-*/xps_cpus", nic.label()))?;
-        let set = masks.iter().filter(|path| host.word(path).is_ok_and(|mask| !facts::cpu_mask(&mask).is_empty())).count();
+        let set = masks
+            .iter()
+            .filter(|path| host.word(path).is_ok_and(|mask| !facts::cpu_mask(&mask).is_empty()))
+            .count();
         if !masks.is_empty() && set == 0 {
             let says = format!("{} send queues, none assigned to CPUs", nic.tx_queues);
             let mine: Vec<u32> = cpus.iter().step_by(nic.tx_queues).copied().collect();
-            found.push(Found::new(nic.label(), says).with("dev", nic.label()).with("mask", facts::mask_of(&mine)));
+            found.push(
+                Found::new(nic.label(), says).with("dev", nic.label()).with("mask", facts::mask_of(&mine)),
+            );
         }
     }
     Ok(found)
@@ -676,7 +893,10 @@ fn retransmissions(host: &Host) -> Checked {
     if sent < 100.0 || again <= 0.01 * sent {
         return Ok(Vec::new());
     }
-    Ok(vec![Found::new("TCP", format!("{:.1} % of {sent:.0} segments a second are sent again", 100.0 * again / sent))])
+    Ok(vec![Found::new(
+        "TCP",
+        format!("{:.1} % of {sent:.0} segments a second are sent again", 100.0 * again / sent),
+    )])
 }
 
 fn conntrack(host: &Host) -> Checked {
@@ -715,6 +935,8 @@ fn emulated(host: &Host) -> Checked {
     if emulated.peek().is_none() || !host.is_guest()? {
         return Ok(Vec::new());
     }
-    let one = |nic: &Nic| Found::new(nic.label(), format!("is an emulated {}", nic.driver)).with("driver", &nic.driver);
+    let one = |nic: &Nic| {
+        Found::new(nic.label(), format!("is an emulated {}", nic.driver)).with("driver", &nic.driver)
+    };
     Ok(emulated.map(one).collect())
 }

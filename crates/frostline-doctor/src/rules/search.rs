@@ -5,9 +5,16 @@ use crate::host::{Host, JVM_FILES};
 use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
 use crate::tree::Absent;
 
-const HEAP: &str = "https://www.elastic.co/guide/en/elasticsearch/reference/current/advanced-configuration.html";
-const BOOTSTRAP: &str = "https://www.elastic.co/guide/en/elasticsearch/reference/current/bootstrap-checks.html";
-const JVM: &[&str] = &["/etc/elasticsearch/jvm.options", "/etc/elasticsearch/jvm.options.d/*.options", "/etc/opensearch/jvm.options", "/proc/*/cmdline"];
+const HEAP: &str =
+    "https://www.elastic.co/guide/en/elasticsearch/reference/current/advanced-configuration.html";
+const BOOTSTRAP: &str =
+    "https://www.elastic.co/guide/en/elasticsearch/reference/current/bootstrap-checks.html";
+const JVM: &[&str] = &[
+    "/etc/elasticsearch/jvm.options",
+    "/etc/elasticsearch/jvm.options.d/*.options",
+    "/etc/opensearch/jvm.options",
+    "/proc/*/cmdline",
+];
 const YML: &[&str] = &["/etc/elasticsearch/elasticsearch.yml", "/etc/opensearch/opensearch.yml"];
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
@@ -22,7 +29,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: ROOT,
         explanation: "Segments are read through the page cache: what the heap takes, searches miss. Above about 31 GiB object pointers double in size, so that 40 GiB hold less than 31.",
-        fixes: &[Fix { side: Side::Service, what: "In jvm.options.d/heap.options, then restart the node", run: &["-Xms{right}g", "-Xmx{right}g"], undo: &["-Xmx{was}g"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In jvm.options.d/heap.options, then restart the node",
+            run: &["-Xms{right}g", "-Xmx{right}g"],
+            undo: &["-Xmx{was}g"],
+        }],
         gain: "More searches from memory, shorter stops of the collector",
         verify: "`GET _nodes/stats/jvm,os`; compressed ordinary object pointers true in the log",
         sources: &[HEAP],
@@ -38,7 +50,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: ROOT,
         explanation: "Growing stops the node, and the bootstrap check refuses it in production. Memory that is touched later may no longer be there.",
-        fixes: &[Fix { side: Side::Service, what: "The same for both, then restart the node", run: &["-Xms{most}g", "-Xmx{most}g"], undo: &["-Xms{was}g"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "The same for both, then restart the node",
+            run: &["-Xms{most}g", "-Xmx{most}g"],
+            undo: &["-Xms{was}g"],
+        }],
         gain: "No stops to grow",
         verify: "`GET _nodes/stats/jvm`: heap_committed equals heap_max",
         sources: &[BOOTSTRAP],
@@ -55,7 +72,12 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "The collector touches the whole heap; when parts are on disk a stop of milliseconds becomes minutes, and the node leaves the cluster.",
         fixes: &[
-            Fix { side: Side::Service, what: "Lock it: in the yml, with LimitMEMLOCK=infinity in the unit", run: &["bootstrap.memory_lock: true"], undo: &["remove the line"] },
+            Fix {
+                side: Side::Service,
+                what: "Lock it: in the yml, with LimitMEMLOCK=infinity in the unit",
+                run: &["bootstrap.memory_lock: true"],
+                undo: &["remove the line"],
+            },
             Fix { side: Side::Here, what: "Or no swap", run: &["swapoff -a"], undo: &["swapon -a"] },
         ],
         gain: "No stops of minutes",
@@ -73,7 +95,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "Each segment file is mapped. At the limit mapping fails with 'Map failed', and in production the node does not start.",
-        fixes: &[Fix { side: Side::Here, what: "As documented (and in /etc/sysctl.d)", run: &["sysctl -w vm.max_map_count=1048576"], undo: &["sysctl -w vm.max_map_count={was}"] }],
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "As documented (and in /etc/sysctl.d)",
+            run: &["sysctl -w vm.max_map_count=1048576"],
+            undo: &["sysctl -w vm.max_map_count={was}"],
+        }],
         gain: "The node starts and stays up",
         verify: "`sysctl vm.max_map_count`",
         sources: &[BOOTSTRAP],
@@ -89,10 +116,17 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: ROOT,
         explanation: "Up to five seconds of acknowledged documents are lost in a crash. Often chosen for speed on a disk whose fsync is slow: mend the disk, or choose it knowingly for logs that can be sent again.",
-        fixes: &[Fix { side: Side::Service, what: "In the yml or the index template", run: &["index.translog.durability: request"], undo: &["index.translog.durability: async"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In the yml or the index template",
+            run: &["index.translog.durability: request"],
+            undo: &["index.translog.durability: async"],
+        }],
         gain: "What was acknowledged is there",
         verify: "`GET INDEX/_settings`",
-        sources: &["https://www.elastic.co/guide/en/elasticsearch/reference/current/index-modules-translog.html"],
+        sources: &[
+            "https://www.elastic.co/guide/en/elasticsearch/reference/current/index-modules-translog.html",
+        ],
         check: translog,
     },
     Rule {
@@ -105,10 +139,18 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "A cache of 1-10 % of the data decides between seconds and minutes: published, a dashboard over 4 TB took 11 s from a cache of 5 % and 224 s from one of 0.5 %.",
-        fixes: &[Fix { side: Side::Service, what: "In elasticsearch.yml or opensearch.yml, then restart: 5 % of the data", run: &["xpack.searchable.snapshot.shared_cache.size: 200GB", "node.search.cache.size: 200gb"], undo: &["remove the line"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In elasticsearch.yml or opensearch.yml, then restart: 5 % of the data",
+            run: &["xpack.searchable.snapshot.shared_cache.size: 200GB", "node.search.cache.size: 200gb"],
+            undo: &["remove the line"],
+        }],
         gain: "Up to 20 times for repeated dashboards",
         verify: "`GET _searchable_snapshots/cache/stats`",
-        sources: &["https://www.elastic.co/guide/en/elasticsearch/reference/current/searchable-snapshots.html", "https://docs.opensearch.org/latest/tuning-your-cluster/availability-and-recovery/snapshots/searchable_snapshot/"],
+        sources: &[
+            "https://www.elastic.co/guide/en/elasticsearch/reference/current/searchable-snapshots.html",
+            "https://docs.opensearch.org/latest/tuning-your-cluster/availability-and-recovery/snapshots/searchable_snapshot/",
+        ],
         check: snapshot_cache,
     },
     Rule {
@@ -121,7 +163,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "At the limit opening a segment or taking a connection fails, usually at the busiest time.",
-        fixes: &[Fix { side: Side::Service, what: "In the unit, then restart", run: &["[Service]", "LimitNOFILE=65535"], undo: &["remove the line"] }],
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In the unit, then restart",
+            run: &["[Service]", "LimitNOFILE=65535"],
+            undo: &["remove the line"],
+        }],
         gain: "No 'Too many open files'",
         verify: "`grep 'open files' /proc/PID/limits`",
         sources: &[BOOTSTRAP],
@@ -150,7 +197,9 @@ fn heap_grows(host: &Host) -> Checked {
             && initial != most
         {
             let says = format!("starts with {:.1} and may grow to {:.1} GiB", initial / GIB, most / GIB);
-            found.push(Found::new(who, says).with("most", (most / GIB).round()).with("was", (initial / GIB).round()));
+            found.push(
+                Found::new(who, says).with("most", (most / GIB).round()).with("was", (initial / GIB).round()),
+            );
         }
     }
     Ok(found)
@@ -176,7 +225,11 @@ fn maps(host: &Host) -> Checked {
         _ => {}
     }
     let was = host.number("proc/sys/vm/max_map_count")?;
-    Ok(if was < 262_144.0 { vec![Found::new("vm.max_map_count", format!("is {was}")).with("was", was)] } else { Vec::new() })
+    Ok(if was < 262_144.0 {
+        vec![Found::new("vm.max_map_count", format!("is {was}")).with("was", was)]
+    } else {
+        Vec::new()
+    })
 }
 
 fn translog(host: &Host) -> Checked {
@@ -192,10 +245,17 @@ fn snapshot_cache(host: &Host) -> Checked {
     let mut found = Vec::new();
     for (path, settings) in host.search_nodes()? {
         let roles = settings.get("node.roles").map_or("", String::as_str);
-        let frozen = roles.split(['[', ']', ',', ' ', '"']).any(|role| matches!(role, "data_frozen" | "search" | "warm"));
-        let sized = ["xpack.searchable.snapshot.shared_cache.size", "node.search.cache.size"].iter().any(|name| settings.contains_key(*name));
+        let frozen = roles
+            .split(['[', ']', ',', ' ', '"'])
+            .any(|role| matches!(role, "data_frozen" | "search" | "warm"));
+        let sized = ["xpack.searchable.snapshot.shared_cache.size", "node.search.cache.size"]
+            .iter()
+            .any(|name| settings.contains_key(*name));
         if frozen && !sized {
-            found.push(Found::new(format!("/{path}"), format!("node.roles {roles} without a size of its cache")));
+            found.push(Found::new(
+                format!("/{path}"),
+                format!("node.roles {roles} without a size of its cache"),
+            ));
         }
     }
     Ok(found)
@@ -216,7 +276,9 @@ fn open_files(host: &Host) -> Checked {
             text => text?,
         };
         let line = text.lines().find_map(|line| line.strip_prefix("Max open files"));
-        let soft = line.and_then(|line| line.split_whitespace().next()).ok_or_else(|| Absent::damaged(&path, "lacks Max open files"))?;
+        let soft = line
+            .and_then(|line| line.split_whitespace().next())
+            .ok_or_else(|| Absent::damaged(&path, "lacks Max open files"))?;
         let few = soft.parse::<f64>().is_ok_and(|soft| soft < least);
         if few && !found.iter().any(|one| one.object == process.name) {
             found.push(Found::new(&process.name, format!("process {} may open {soft} files", process.pid)));

@@ -24,8 +24,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "The host's side of rule N02: one virtual CPU will take all packets.",
         fixes: &[
-            Fix { side: Side::OpenStack, what: "For all machines of the flavor (an image has hw_vif_multiqueue_enabled)", run: &["openstack flavor set --property hw:vif_multiqueue_enabled=true {flavor}"], undo: &["openstack flavor unset --property hw:vif_multiqueue_enabled {flavor}"] },
-            Fix { side: Side::Libvirt, what: "As many queues as virtual CPUs", run: &["<driver name='vhost' queues='{queues}'/>"], undo: &["<driver name='vhost'/>"] },
+            Fix {
+                side: Side::OpenStack,
+                what: "For all machines of the flavor (an image has hw_vif_multiqueue_enabled)",
+                run: &["openstack flavor set --property hw:vif_multiqueue_enabled=true {flavor}"],
+                undo: &["openstack flavor unset --property hw:vif_multiqueue_enabled {flavor}"],
+            },
+            Fix {
+                side: Side::Libvirt,
+                what: "As many queues as virtual CPUs",
+                run: &["<driver name='vhost' queues='{queues}'/>"],
+                undo: &["<driver name='vhost'/>"],
+            },
         ],
         gain: "In the published case 2.0-2.2 Gb/s became 10-12 Gb/s",
         verify: "in the guest `ethtool -l DEV`",
@@ -43,8 +53,23 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "The scheduler moves its CPUs between sockets while its memory stays, and other machines share its cores. In the published study pinning to nodes made two machines reach 70-90 % of their host each.",
         fixes: &[
-            Fix { side: Side::OpenStack, what: "CPUs of its own within one node", run: &["openstack flavor set --property hw:cpu_policy=dedicated --property hw:numa_nodes=1 {flavor}"], undo: &["openstack flavor unset --property hw:cpu_policy --property hw:numa_nodes {flavor}"] },
-            Fix { side: Side::Libvirt, what: "One host CPU for each virtual one, memory of the same node", run: &["<cputune><vcpupin vcpu='0' cpuset='{cpu}'/> ... </cputune>", "<numatune><memory mode='strict' nodeset='{node}'/></numatune>"], undo: &["remove both elements"] },
+            Fix {
+                side: Side::OpenStack,
+                what: "CPUs of its own within one node",
+                run: &[
+                    "openstack flavor set --property hw:cpu_policy=dedicated --property hw:numa_nodes=1 {flavor}",
+                ],
+                undo: &["openstack flavor unset --property hw:cpu_policy --property hw:numa_nodes {flavor}"],
+            },
+            Fix {
+                side: Side::Libvirt,
+                what: "One host CPU for each virtual one, memory of the same node",
+                run: &[
+                    "<cputune><vcpupin vcpu='0' cpuset='{cpu}'/> ... </cputune>",
+                    "<numatune><memory mode='strict' nodeset='{node}'/></numatune>",
+                ],
+                undo: &["remove both elements"],
+            },
         ],
         gain: "Memory writes 1.5-1.75 times at 4-16 threads against an unpinned host; steadier latency",
         verify: "`virsh vcpuinfo {machine}`; `numastat -p PID`",
@@ -62,8 +87,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "I/O and display of the machine run in threads that then take time from its virtual CPUs at random.",
         fixes: &[
-            Fix { side: Side::OpenStack, what: "CPUs for the emulator", run: &["openstack flavor set --property hw:emulator_threads_policy=share {flavor}"], undo: &["openstack flavor unset --property hw:emulator_threads_policy {flavor}"] },
-            Fix { side: Side::Libvirt, what: "A CPU beside the machine's", run: &["<emulatorpin cpuset='{cpu}'/>"], undo: &["remove the element"] },
+            Fix {
+                side: Side::OpenStack,
+                what: "CPUs for the emulator",
+                run: &["openstack flavor set --property hw:emulator_threads_policy=share {flavor}"],
+                undo: &["openstack flavor unset --property hw:emulator_threads_policy {flavor}"],
+            },
+            Fix {
+                side: Side::Libvirt,
+                what: "A CPU beside the machine's",
+                run: &["<emulatorpin cpuset='{cpu}'/>"],
+                undo: &["remove the element"],
+            },
         ],
         gain: "Fewer latency spikes under I/O",
         verify: "`virsh emulatorpin {machine}`",
@@ -80,7 +115,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: ROOT,
         explanation: "unsafe ignores the guest's flushes: a crash of the host loses acknowledged data and file systems. writethrough makes each write wait. none with native or io_uring sends requests past the host's page cache and honours flushes.",
-        fixes: &[Fix { side: Side::Libvirt, what: "No host cache, asynchronous requests", run: &["<driver name='qemu' cache='none' io='native'/>"], undo: &["<driver name='qemu' cache='{was_cache}' io='{was_io}'/>"] }],
+        fixes: &[Fix {
+            side: Side::Libvirt,
+            what: "No host cache, asynchronous requests",
+            run: &["<driver name='qemu' cache='none' io='native'/>"],
+            undo: &["<driver name='qemu' cache='{was_cache}' io='{was_io}'/>"],
+        }],
         gain: "unsafe: data survives; writethrough: writes as fast as the disk",
         verify: "`virsh dumpxml {machine} | grep cache=`",
         sources: &[LIBVIRT, "https://www.qemu.org/docs/master/system/qemu-block-drivers.html"],
@@ -96,7 +136,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "One thread serves all disks, the console and the monitor. A thread for each disk, or several with iothread-vq-mapping since QEMU 9.0, lets disks go on at once.",
-        fixes: &[Fix { side: Side::Libvirt, what: "A thread for each disk", run: &["<iothreads>1</iothreads>", "<driver name='qemu' iothread='1' queues='{queues}'/>"], undo: &["remove iothreads and iothread="] }],
+        fixes: &[Fix {
+            side: Side::Libvirt,
+            what: "A thread for each disk",
+            run: &["<iothreads>1</iothreads>", "<driver name='qemu' iothread='1' queues='{queues}'/>"],
+            undo: &["remove iothreads and iothread="],
+        }],
         gain: "Tens of percent of IOPS with several busy disks",
         verify: "`virsh iothreadinfo {machine}`",
         sources: &[LIBVIRT],
@@ -113,8 +158,20 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "Every access to an emulated device stops the virtual CPU; virtio shares a ring in memory instead.",
         fixes: &[
-            Fix { side: Side::OpenStack, what: "virtio for machines of the image", run: &["openstack image set --property hw_disk_bus=virtio --property hw_vif_model=virtio {image}"], undo: &["openstack image unset --property hw_disk_bus --property hw_vif_model {image}"] },
-            Fix { side: Side::Libvirt, what: "virtio", run: &["<target dev='vda' bus='virtio'/>", "<model type='virtio'/>"], undo: &["the former bus and model"] },
+            Fix {
+                side: Side::OpenStack,
+                what: "virtio for machines of the image",
+                run: &[
+                    "openstack image set --property hw_disk_bus=virtio --property hw_vif_model=virtio {image}",
+                ],
+                undo: &["openstack image unset --property hw_disk_bus --property hw_vif_model {image}"],
+            },
+            Fix {
+                side: Side::Libvirt,
+                what: "virtio",
+                run: &["<target dev='vda' bus='virtio'/>", "<model type='virtio'/>"],
+                undo: &["the former bus and model"],
+            },
         ],
         gain: "Several times the throughput",
         verify: "`lsblk -o NAME,TRAN`, `ethtool -i DEV` in the guest",
@@ -131,7 +188,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "A generic model lacks AVX, AES and CRC instructions that checksums, compression and TLS use. Live migration needs equal hosts then.",
-        fixes: &[Fix { side: Side::Libvirt, what: "The host's CPU", run: &["<cpu mode='host-passthrough'/>"], undo: &["<cpu mode='{was}'/>"] }],
+        fixes: &[Fix {
+            side: Side::Libvirt,
+            what: "The host's CPU",
+            run: &["<cpu mode='host-passthrough'/>"],
+            undo: &["<cpu mode='{was}'/>"],
+        }],
         gain: "Several times for AES and CRC32, little for other work",
         verify: "flags of /proc/cpuinfo in the guest: aes, avx2, pclmulqdq",
         sources: &[LIBVIRT],
@@ -148,8 +210,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "See M05, which looks at the running machine: transparent huge pages may already give most of it.",
         fixes: &[
-            Fix { side: Side::OpenStack, what: "Huge pages, which the hosts must have reserved", run: &["openstack flavor set --property hw:mem_page_size=large {flavor}"], undo: &["openstack flavor unset --property hw:mem_page_size {flavor}"] },
-            Fix { side: Side::Libvirt, what: "Huge pages", run: &["<memoryBacking><hugepages/></memoryBacking>"], undo: &["remove the element"] },
+            Fix {
+                side: Side::OpenStack,
+                what: "Huge pages, which the hosts must have reserved",
+                run: &["openstack flavor set --property hw:mem_page_size=large {flavor}"],
+                undo: &["openstack flavor unset --property hw:mem_page_size {flavor}"],
+            },
+            Fix {
+                side: Side::Libvirt,
+                what: "Huge pages",
+                run: &["<memoryBacking><hugepages/></memoryBacking>"],
+                undo: &["remove the element"],
+            },
         ],
         gain: "5-15 % for work with random memory accesses",
         verify: "HugePages_Free of the host falls when the machine starts",
@@ -166,7 +238,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "Fine while machines are idle; as soon as they are busy at once they steal from each other (C01 in the guests). The published policy: two machines of 20 CPUs on a host of 40, so that none shares a core.",
-        fixes: &[Fix { side: Side::Host, what: "Move machines away, or give the important ones cores of their own (V02)", run: &["virsh migrate --live {machine} qemu+ssh://{other}/system"], undo: &[] }],
+        fixes: &[Fix {
+            side: Side::Host,
+            what: "Move machines away, or give the important ones cores of their own (V02)",
+            run: &["virsh migrate --live {machine} qemu+ssh://{other}/system"],
+            undo: &[],
+        }],
         gain: "No stolen time",
         verify: "column st of `vmstat 1` in the guests",
         sources: &["https://docs.openstack.org/nova/latest/admin/cpu-topologies.html"],
@@ -183,8 +260,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "vhost moves packets between the tap device and the machine in a kernel thread, without waking QEMU for each batch.",
         fixes: &[
-            Fix { side: Side::Here, what: "Load the module; libvirt then uses it for machines that start", run: &["modprobe vhost_net"], undo: &["modprobe -r vhost_net"] },
-            Fix { side: Side::Host, what: "On QEMU's command line", run: &["-netdev tap,vhost=on,..."], undo: &["vhost=off"] },
+            Fix {
+                side: Side::Here,
+                what: "Load the module; libvirt then uses it for machines that start",
+                run: &["modprobe vhost_net"],
+                undo: &["modprobe -r vhost_net"],
+            },
+            Fix {
+                side: Side::Host,
+                what: "On QEMU's command line",
+                run: &["-netdev tap,vhost=on,..."],
+                undo: &["vhost=off"],
+            },
         ],
         gain: "About twice the packets, half the latency",
         verify: "threads vhost-PID in `ps -eL`",
@@ -201,7 +288,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "Each access to an emulated HPET leaves the virtual CPU; guests use it only if nothing better is there, but some poll it.",
-        fixes: &[Fix { side: Side::Libvirt, what: "None", run: &["<clock offset='utc'><timer name='hpet' present='no'/></clock>"], undo: &["<timer name='hpet' present='yes'/>"] }],
+        fixes: &[Fix {
+            side: Side::Libvirt,
+            what: "None",
+            run: &["<clock offset='utc'><timer name='hpet' present='no'/></clock>"],
+            undo: &["<timer name='hpet' present='yes'/>"],
+        }],
         gain: "A percent of host CPU for each idle machine",
         verify: "C07 in the guest",
         sources: &[LIBVIRT],
@@ -211,13 +303,21 @@ pub(super) const RULES: &[Rule] = &[
 
 /// Findings of every machine for which `says` says something.
 fn each(host: &Host, says: impl Fn(&Machine) -> Option<Found>) -> Fact<Vec<Found>> {
-    Ok(host.machines()?.iter().filter_map(|(_, machine)| Some(says(machine)?.with("machine", &machine.name))).collect())
+    Ok(host
+        .machines()?
+        .iter()
+        .filter_map(|(_, machine)| Some(says(machine)?.with("machine", &machine.name)))
+        .collect())
 }
 
 /// The same for flavors.
 fn each_flavor(host: &Host, says: impl Fn(&Offer) -> Option<Found>) -> Fact<Vec<Found>> {
     let flavors = host.offers()?;
-    Ok(flavors.iter().filter(|o| !o.is_image).filter_map(|o| Some(says(o)?.with("flavor", &o.name))).collect())
+    Ok(flavors
+        .iter()
+        .filter(|o| !o.is_image)
+        .filter_map(|o| Some(says(o)?.with("flavor", &o.name)))
+        .collect())
 }
 
 fn network_queues(host: &Host) -> Checked {
@@ -225,7 +325,8 @@ fn network_queues(host: &Host) -> Checked {
     let mut found = each(host, |machine| {
         let single = machine.interfaces.iter().filter(single).count();
         let says = format!("{single} interfaces with one queue for {} virtual CPUs", machine.vcpus);
-        (single > 0 && machine.vcpus >= 4).then(|| Found::new(&machine.name, says).with("queues", machine.vcpus))
+        (single > 0 && machine.vcpus >= 4)
+            .then(|| Found::new(&machine.name, says).with("queues", machine.vcpus))
     })?;
     found.extend(each_flavor(host, |flavor| {
         let on = flavor.is_true(&["hw:vif_multiqueue_enabled"]);
@@ -243,7 +344,8 @@ fn unpinned(host: &Host) -> Checked {
     })?;
     found.extend(each_flavor(host, |flavor| {
         let dedicated = flavor.get("hw:cpu_policy").is_some_and(|policy| policy == "dedicated");
-        (!dedicated && flavor.vcpus >= 8).then(|| Found::new(&flavor.name, format!("{} virtual CPUs share cores", flavor.vcpus)))
+        (!dedicated && flavor.vcpus >= 8)
+            .then(|| Found::new(&flavor.name, format!("{} virtual CPUs share cores", flavor.vcpus)))
     })?);
     Ok(found)
 }
@@ -262,7 +364,10 @@ fn emulator(host: &Host) -> Checked {
 }
 
 /// Findings of every disk that is no CD for which `says` says something.
-fn each_disk(host: &Host, says: impl Fn(&Machine, &DiskDevice) -> Option<(Severity, String)>) -> Fact<Vec<Found>> {
+fn each_disk(
+    host: &Host,
+    says: impl Fn(&Machine, &DiskDevice) -> Option<(Severity, String)>,
+) -> Fact<Vec<Found>> {
     let mut found = Vec::new();
     for (_, machine) in host.machines()? {
         for disk in machine.disks.iter().filter(|disk| !disk.is_cdrom) {
@@ -279,7 +384,9 @@ fn each_disk(host: &Host, says: impl Fn(&Machine, &DiskDevice) -> Option<(Severi
 fn cache_mode(host: &Host) -> Checked {
     each_disk(host, |_, disk| match (disk.cache.as_str(), disk.io.as_str()) {
         ("unsafe", _) => Some((Severity::High, "cache=unsafe ignores the guest's flushes".to_owned())),
-        (mode @ ("writethrough" | "directsync"), _) => Some((Severity::Medium, format!("cache={mode} waits for each write"))),
+        (mode @ ("writethrough" | "directsync"), _) => {
+            Some((Severity::Medium, format!("cache={mode} waits for each write")))
+        }
         ("none", "threads") => Some((Severity::Low, "cache=none with a pool of threads".to_owned())),
         _ => None,
     })
@@ -297,7 +404,9 @@ fn emulated(host: &Host) -> Checked {
         matches!(disk.bus.as_str(), "ide" | "sata").then(|| (Severity::High, format!("is on {}", disk.bus)))
     })?;
     found.extend(each(host, |machine| {
-        let slow = |i: &&Interface| !i.passed_through && matches!(i.model.as_str(), "" | "e1000" | "e1000e" | "rtl8139" | "ne2k_pci");
+        let slow = |i: &&Interface| {
+            !i.passed_through && matches!(i.model.as_str(), "" | "e1000" | "e1000e" | "rtl8139" | "ne2k_pci")
+        };
         let first = machine.interfaces.iter().find(slow)?;
         let model = if first.model.is_empty() { "rtl8139, since none is said" } else { &first.model };
         Some(Found::new(&machine.name, format!("has a network device of model {model}")))
@@ -324,11 +433,14 @@ fn huge_pages(host: &Host) -> Checked {
     const LARGE_MIB: f64 = 16.0 * 1024.0;
     let mut found = each(host, |machine| {
         let small_pages = machine.memory_mib >= LARGE_MIB && !machine.huge_pages;
-        small_pages.then(|| Found::new(&machine.name, format!("{:.0} GiB in small pages", machine.memory_mib / 1024.0)))
+        small_pages.then(|| {
+            Found::new(&machine.name, format!("{:.0} GiB in small pages", machine.memory_mib / 1024.0))
+        })
     })?;
     found.extend(each_flavor(host, |flavor| {
         let small_pages = flavor.ram_mib >= LARGE_MIB && flavor.get("hw:mem_page_size").is_none();
-        small_pages.then(|| Found::new(&flavor.name, format!("{:.0} GiB in small pages", flavor.ram_mib / 1024.0)))
+        small_pages
+            .then(|| Found::new(&flavor.name, format!("{:.0} GiB in small pages", flavor.ram_mib / 1024.0)))
     })?);
     Ok(found)
 }
@@ -356,10 +468,17 @@ fn no_vhost(host: &Host) -> Checked {
     let mut found = Vec::new();
     for process in host.processes()?.iter().filter(|process| process.is_qemu()) {
         let tap = |argument: &&String| argument.starts_with("tap,") || argument.contains("\"type\":\"tap\"");
-        let slow = |argument: &&String| !argument.contains("vhost=on") && !argument.contains("vhostfd") && !argument.contains("\"vhost\":true");
+        let slow = |argument: &&String| {
+            !argument.contains("vhost=on")
+                && !argument.contains("vhostfd")
+                && !argument.contains("\"vhost\":true")
+        };
         let count = process.arguments.iter().filter(tap).filter(slow).count();
         if count > 0 {
-            found.push(Found::new(format!("process {}", process.pid), format!("{count} tap devices without vhost")));
+            found.push(Found::new(
+                format!("process {}", process.pid),
+                format!("{count} tap devices without vhost"),
+            ));
         }
     }
     Ok(found)

@@ -61,7 +61,11 @@ fn a_huge_file_is_cut_at_its_last_line() {
 #[test]
 fn memory_and_folder_answer_alike() {
     let folder = tempfile::tempdir().unwrap();
-    let files = [("sys/block/vda/size", "8"), ("sys/block/sda/size", "9"), ("sys/class/net/eth0/device.link", "../x")];
+    let files = [
+        ("sys/block/vda/size", "8"),
+        ("sys/block/sda/size", "9"),
+        ("sys/class/net/eth0/device.link", "../x"),
+    ];
     for (path, text) in files {
         let path = folder.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
