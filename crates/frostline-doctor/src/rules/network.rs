@@ -146,7 +146,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "no-packet-steering",
         title: "A single-queue device has no packet steering",
         reads: &["/sys/class/net/*/queues/rx-0/rps_cpus"],
-        threshold: "one receive queue, rps_cpus 0, 2 or more CPUs, over 60 % of NET_RX on one CPU and that CPU over 25 % in softirq, or over 5,000 interrupts a second",
+        threshold: "one receive queue, rps_cpus 0, 2 or more CPUs, over 5,000 interrupts a second, or over 10,000 packets a second while one CPU has over 60 % of NET_RX and is over 10 % in softirq; low below 25 %",
         severity: Severity::Medium,
         confidence: Confidence::High,
         needs: TWO,
@@ -660,7 +660,7 @@ fn receivers(host: &Host) -> Result<Vec<String>, Absent> {
 fn no_steering(host: &Host) -> Checked {
     let cpus = host.cpus()?;
     let work = receive_work(host)?;
-    let one_busy = work.is_some_and(|(share, _, softirq)| share > 0.6 && softirq > 0.25);
+    let one_busy = work.is_some_and(|(share, _, softirq)| share > 0.6 && softirq > 0.1);
     let nics = host.nics()?;
     let mut found = Vec::new();
     for name in receivers(host)? {
@@ -670,18 +670,25 @@ fn no_steering(host: &Host) -> Checked {
         if !single || cpus.len() < 2 || !facts::cpu_mask(&was).is_empty() {
             continue;
         }
-        let received = host.rate_of(&format!("sys/class/net/{name}/statistics/rx_packets"))?;
+        let received = match host.rate_of(&format!("sys/class/net/{name}/statistics/rx_packets")) {
+            // Devices of containers come and go between the samples.
+            Err(e) if e.is_missing() => continue,
+            received => received?,
+        };
         let nic = nics.iter().find(|nic| nic.name.as_deref() == Some(&name));
         let rate = nic.and_then(|nic| host.interrupts_of(|row| nic.is_receive(row)).ok()?.1);
         let interrupts = rate.is_some_and(|rate| rate > BUSY_PER_SECOND);
-        if interrupts || (one_busy && received > 1000.0) {
+        if interrupts || (one_busy && received > 10_000.0) {
             let place = work.map_or(String::new(), |(share, cpu, softirq)| {
                 let (share, softirq) = (100.0 * share, 100.0 * softirq);
                 format!("; CPU{cpu} does {share:.0} % of all receive work and is {softirq:.0} % in softirq")
             });
             let says = format!("one queue, no steering, {received:.0} packets a second{place}");
             let mask = facts::mask_of(cpus);
-            found.push(Found::new(name.clone(), says).with("dev", name).with("mask", mask).with("was", was));
+            let hot = interrupts || work.is_some_and(|(_, _, softirq)| softirq > 0.25);
+            let severity = if hot { Severity::Medium } else { Severity::Low };
+            let found_one = Found::new(name.clone(), says).severe(severity).with("dev", name);
+            found.push(found_one.with("mask", mask).with("was", was));
         }
     }
     Ok(found)

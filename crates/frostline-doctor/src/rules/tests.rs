@@ -281,6 +281,30 @@ fn forms_are_what_they_say() {
     assert!(report.render(Format::Html).starts_with("<!doctype html>"));
 }
 
+/// The seeds of the fuzz target: every fixture that fires, one file for each letter of rules.
+#[test]
+fn seeds_of_the_fuzzer_are_read() {
+    let mut seeds: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for ((rule, _), fixture) in fixtures().iter().filter(|((_, kind), _)| kind == "fires") {
+        let seed = seeds.entry(rule[..1].to_lowercase()).or_default();
+        for (prefix, files) in ["", "1/"].iter().zip(&fixture.files) {
+            for (path, text) in files {
+                // NUL ends a text there; command lines are read with line feeds, too.
+                let text = String::from_utf8_lossy(text).replace('\0', "\n");
+                seed.extend_from_slice(format!("{prefix}{path}\0{text}\0").as_bytes());
+            }
+        }
+    }
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/doctor");
+    for (letter, seed) in seeds {
+        crate::fuzzing::examine_files(&seed);
+        if std::env::var_os("FROSTLINE_BLESS").is_some() {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(letter), seed).unwrap();
+        }
+    }
+}
+
 #[test]
 fn the_page_of_rules_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/doctor.md");
