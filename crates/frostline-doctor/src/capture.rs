@@ -190,17 +190,38 @@ pub fn capture(root: &Path, out: &Path, interval: Duration) -> Result<usize> {
     let later = live::snapshot(&tree, COUNTERS);
     let seconds = started.elapsed().as_secs_f64();
     let redactor = Redactor::new(&tree);
+    let mut machines = Vec::new();
     let count = files.len() + later.len();
-    for (sample, files) in [("sample0", files), ("sample1", later)] {
+    for (sample, files) in [("sample0", &files), ("sample1", &later)] {
         for (path, bytes) in files {
-            let text = redactor.redact(&String::from_utf8_lossy(&bytes));
-            write(&out.join(sample).join(&path), text.as_bytes())?;
+            // Counters hold numbers and devices; a host that is called "cpu" must not spoil them.
+            let counter = later.contains_key(path);
+            let text = String::from_utf8_lossy(bytes);
+            let text = if counter { text.into_owned() } else { redactor.redact(&text) };
+            let path = without_machine(&redactor.redact(&format!("/{path}")), &mut machines);
+            write(&out.join(sample).join(path.trim_start_matches('/')), text.as_bytes())?;
         }
     }
     let header = serde_json::to_string(&Header { format: FORMAT, seconds })
         .map_err(|e| Error::internal("cannot write a header").with_source(e))?;
     write(&out.join("capture.json"), header.as_bytes())?;
     Ok(count)
+}
+
+/// A path of control groups with numbers instead of the names of virtual machines and containers, which are
+/// in the names of their scopes.
+fn without_machine(path: &str, known: &mut Vec<String>) -> String {
+    let rename = |part: &str| -> String {
+        if !part.ends_with(".scope") || part.starts_with("session-") || part.starts_with("init.") {
+            return part.to_owned();
+        }
+        let at = known.iter().position(|name| name == part).unwrap_or_else(|| {
+            known.push(part.to_owned());
+            known.len() - 1
+        });
+        format!("scope-{at}.scope")
+    };
+    path.split('/').map(rename).collect::<Vec<_>>().join("/")
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -341,7 +362,7 @@ impl Redactor {
         for path in ["proc/sys/kernel/hostname", "etc/hostname"] {
             let name = tree.text(path).unwrap_or_default();
             let short = name.trim().split('.').next().unwrap_or("").to_owned();
-            if short.len() > 2 && short != "localhost" {
+            if short.len() > 1 && short != "localhost" {
                 add(&format!(r"(?i)\b{}(?:\.[a-z0-9-]+)*\b", regex::escape(&short)), "HOST");
             }
         }

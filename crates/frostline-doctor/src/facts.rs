@@ -90,14 +90,26 @@ pub(crate) fn paired_lines(text: &str) -> BTreeMap<String, f64> {
     values
 }
 
-/// One CPU's `softnet_stat`: packets, dropped, times out of budget.
-pub(crate) fn softnet(text: &str) -> Vec<[f64; 3]> {
-    let hex = |word: Option<&str>| word.and_then(|w| u32::from_str_radix(w, 16).ok()).map(f64::from);
-    let row = |line: &str| {
-        let mut words = line.split_whitespace();
-        Some([hex(words.next())?, hex(words.next())?, hex(words.next())?])
+/// A CPU's row of `/proc/net/softnet_stat`. Its counters have 32 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Softnet {
+    pub(crate) cpu: u32,
+    pub(crate) packets: u32,
+    pub(crate) dropped: u32,
+    /// Times that the budget of a round was used up.
+    pub(crate) squeezed: u32,
+}
+
+/// `/proc/net/softnet_stat`: a row for each online CPU, whose number is in column 13 since Linux 5.10.
+pub(crate) fn softnet(text: &str) -> Vec<Softnet> {
+    let row = |(at, line): (usize, &str)| {
+        let words: Vec<u32> =
+            line.split_whitespace().map_while(|w| u32::from_str_radix(w, 16).ok()).collect();
+        let [packets, dropped, squeezed, ..] = words[..] else { return None };
+        let cpu = words.get(12).copied().unwrap_or(at as u32);
+        Some(Softnet { cpu, packets, dropped, squeezed })
     };
-    text.lines().filter_map(row).collect()
+    text.lines().take(CPUS_MAX as usize).enumerate().filter_map(row).collect()
 }
 
 /// `some avg10=…` of a pressure file, in percent.

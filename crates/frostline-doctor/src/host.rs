@@ -237,6 +237,18 @@ impl Host {
         self.mounts.as_deref().map_err(Clone::clone)
     }
 
+    /// The mounts with each device once, where it was mounted first: not its bind mounts.
+    pub(crate) fn file_systems(&self) -> Fact<Vec<&Mount>> {
+        let mut known = std::collections::BTreeSet::new();
+        let mut mounts = Vec::new();
+        for mount in self.mounts()? {
+            if !mount.device.starts_with("/dev/") || known.insert(&mount.device) {
+                mounts.push(mount);
+            }
+        }
+        Ok(mounts)
+    }
+
     pub(crate) fn processes(&self) -> Fact<&[Process]> {
         self.processes.as_deref().map_err(Clone::clone)
     }

@@ -109,7 +109,11 @@ pub(crate) fn commands(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
 /// answer would hold the doctor.
 fn room(mounts: &[crate::facts::Mount]) -> String {
     let mut lines: Vec<String> = Vec::new();
+    let mut known = std::collections::BTreeSet::new();
     for mount in mounts.iter().filter(|mount| mount.device.starts_with("/dev/") || mount.kind == "zfs") {
+        if !known.insert(&mount.device) {
+            continue;
+        }
         let Ok(room) = rustix::fs::statvfs(mount.point.as_str()) else { continue };
         let used = room.f_blocks.saturating_sub(room.f_bfree);
         let total = (used + room.f_bavail).saturating_mul(room.f_frsize);

@@ -44,6 +44,12 @@ fn host(root: &Path) {
                <disk><serial>WD-1234567</serial><target dev='vda' bus='virtio'/></disk></devices></domain>";
     put(root, "etc/libvirt/qemu/payments-db7.xml", xml);
     put(root, "sys/devices/system/cpu/online", "0-3\n");
+    put(
+        root,
+        "sys/fs/cgroup/machine.slice/machine-qemu-1-payments.scope/cpu.stat",
+        "nr_periods 0\nnr_throttled 0\n",
+    );
+    put(root, "home/alice/.config/frostline/config.toml", "data = \"/home/alice/x\"\n");
     put(root, "etc/shadow", "root:hunter2\n");
 }
 

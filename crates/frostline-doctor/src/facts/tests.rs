@@ -42,6 +42,15 @@ fn mount_tables_are_unescaped() {
 }
 
 #[test]
+fn softnet_rows_name_their_cpu() {
+    let old = softnet("0000000a 1 2 0\nzz\n0000000b 0 0\n");
+    assert_eq!(old.iter().map(|row| (row.cpu, row.packets)).collect::<Vec<_>>(), [(0, 10), (2, 11)]);
+    assert_eq!((old[0].dropped, old[0].squeezed), (1, 2));
+    let new = softnet("0000000a 0 0 0 0 0 0 0 0 0 0 0 00000007 0 0\n");
+    assert_eq!(new[0].cpu, 7);
+}
+
+#[test]
 fn raid_arrays() {
     let text = "Personalities : [raid0] [raid5]\nmd0 : active raid5 sdc[2] sdb[1](F) sda[0]\n      1 blocks level 5 [3/2] [U_U]\n\
                 md1 : active raid0 sdd[0] sde[1]\n      2 blocks 512k chunks\n\nunused devices: <none>\n";

@@ -6,7 +6,7 @@ use crate::host::{Block, Cloud, Host};
 use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
 use crate::tree::{Absent, Fact, Why};
 
-const SYSFS_BLOCK: &str = "https://docs.kernel.org/block/queue-sysfs.html";
+const SYSFS_BLOCK: &str = "https://docs.kernel.org/admin-guide/abi-stable.html";
 const IOSTATS: &str = "https://docs.kernel.org/admin-guide/iostats.html";
 const HDD_VOLUMES: &str = "https://docs.aws.amazon.com/ebs/latest/userguide/hdd-vols.html";
 const EBS_STATS: &str =
@@ -281,7 +281,7 @@ pub(super) const RULES: &[Rule] = &[
         verify: "`ls /sys/block/DEV/mq`; fio randread bs=4k numjobs=CPUs",
         sources: &[
             "https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms",
-            "https://www.qemu.org/docs/master/about/deprecated.html",
+            "https://wiki.qemu.org/ChangeLog/9.0",
         ],
         check: single_queue,
     },

@@ -404,10 +404,12 @@ fn will_not_mount(host: &Host) -> Checked {
 
 fn discard(host: &Host) -> Checked {
     let eager = |mount: &&Mount| matches!(mount.kind.as_str(), "ext4" | "xfs") && mount.has("discard");
-    let disks = host.mounts()?.iter().filter(eager).filter(|mount| !mount.device.starts_with("/dev/loop"));
-    Ok(disks
-        .map(|mount| Found::new(&mount.point, "discards when files are deleted").with("point", &mount.point))
-        .collect())
+    let mounts = host.file_systems()?;
+    let disks = mounts.into_iter().filter(eager).filter(|mount| !mount.device.starts_with("/dev/loop"));
+    let one = |mount: &Mount| {
+        Found::new(&mount.point, "discards when files are deleted").with("point", &mount.point)
+    };
+    Ok(disks.map(one).collect())
 }
 
 fn full(host: &Host) -> Checked {
@@ -475,8 +477,8 @@ fn atime(host: &Host) -> Checked {
         kind && mount.has("rw") && !["relatime", "noatime", "lazytime"].iter().any(|option| mount.has(option))
     };
     let mut found: Vec<Found> = host
-        .mounts()?
-        .iter()
+        .file_systems()?
+        .into_iter()
         .filter(strict)
         .map(|mount| {
             Found::new(&mount.point, "writes the access time at every read").with("point", &mount.point)

@@ -145,8 +145,14 @@ pub(super) const RULES: &[Rule] = &[
         id: "N05",
         name: "no-packet-steering",
         title: "A single-queue device has no packet steering",
-        reads: &["/sys/class/net/*/queues/rx-0/rps_cpus"],
-        threshold: "one receive queue, rps_cpus 0, 2 or more CPUs, over 5,000 interrupts a second, or over 10,000 packets a second while one CPU has over 60 % of NET_RX and is over 10 % in softirq; low below 25 %",
+        reads: &[
+            "/sys/class/net/*/queues/rx-0/rps_cpus",
+            "/sys/class/net/*/statistics/rx_packets",
+            "/proc/net/softnet_stat",
+            "/proc/softirqs",
+            "/proc/stat",
+        ],
+        threshold: "one receive queue, rps_cpus 0, 2 or more CPUs, over 5,000 interrupts a second, or over 10,000 packets a second while one CPU has over 60 % of all received packets and is over 10 % in softirq; low below 25 %",
         severity: Severity::Medium,
         confidence: Confidence::High,
         needs: TWO,
@@ -180,8 +186,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "N06",
         name: "softirq-saturation",
         title: "One CPU is saturated by received packets",
-        reads: &["/proc/softirqs", "/proc/stat"],
-        threshold: "one CPU has over 60 % of NET_RX and spends over 80 % of its time in softirq, with 2 or more CPUs",
+        reads: &["/proc/net/softnet_stat", "/proc/softirqs", "/proc/stat"],
+        threshold: "one CPU has over 60 % of received packets (of NET_RX where they are not counted) and spends over 80 % of its time in softirq, with 2 or more CPUs",
         severity: Severity::High,
         confidence: Confidence::High,
         needs: TWO,
@@ -622,23 +628,35 @@ fn stacked(host: &Host) -> Checked {
     Ok(found)
 }
 
-/// The share of NET_RX on its busiest CPU, that CPU, and the softirq part of its time.
-fn receive_work(host: &Host) -> Result<Option<(f64, u32, f64)>, Absent> {
+/// What each CPU received between the samples: packets, or rounds of NET_RX where packets are not counted.
+fn received(host: &Host) -> Result<Vec<(u32, f64)>, Absent> {
+    if let Ok((before, after)) = host.twice_parsed("proc/net/softnet_stat", facts::softnet)
+        && !after.is_empty()
+        && after.len() == before.len()
+    {
+        let since = |(now, was): (&facts::Softnet, &facts::Softnet)| {
+            (now.cpu, f64::from(now.packets.wrapping_sub(was.packets)))
+        };
+        return Ok(after.iter().zip(&before).map(since).collect());
+    }
     let table = |text: &str| facts::interrupts::Interrupts::parse(text).unwrap_or_default();
     let (before, after) = host.twice_parsed("proc/softirqs", table)?;
     if after.cpus.is_empty() {
         return Err(Absent::damaged("proc/softirqs", "has no header of CPUs"));
     }
     let counts = after.since(&before).sum(|row| row.id == "NET_RX");
-    let total: f64 = counts.iter().sum();
-    let Some((at, most)) = counts.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)) else {
-        return Ok(None);
-    };
+    Ok(after.cpus.into_iter().zip(counts).collect())
+}
+
+/// The share of received packets on their busiest CPU, that CPU, and the softirq part of its time.
+fn receive_work(host: &Host) -> Result<Option<(f64, u32, f64)>, Absent> {
+    let received = received(host)?;
+    let total: f64 = received.iter().map(|(_, count)| count).sum();
+    let Some((cpu, most)) = received.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(None) };
     // Too few packets to judge by.
     if total / host.seconds < 1000.0 {
         return Ok(None);
     }
-    let cpu = after.cpus[at];
     let (before, after) = host.twice_parsed("proc/stat", facts::rows)?;
     let row = format!("cpu{cpu}");
     let (Some(before), Some(after)) = (before.get(&row), after.get(&row)) else {
@@ -681,7 +699,7 @@ fn no_steering(host: &Host) -> Checked {
         if interrupts || (one_busy && received > 10_000.0) {
             let place = work.map_or(String::new(), |(share, cpu, softirq)| {
                 let (share, softirq) = (100.0 * share, 100.0 * softirq);
-                format!("; CPU{cpu} does {share:.0} % of all receive work and is {softirq:.0} % in softirq")
+                format!("; CPU{cpu} receives {share:.0} % of all packets and is {softirq:.0} % in softirq")
             });
             let says = format!("one queue, no steering, {received:.0} packets a second{place}");
             let mask = facts::mask_of(cpus);
@@ -701,7 +719,7 @@ fn saturation(host: &Host) -> Checked {
         return Ok(Vec::new());
     }
     let (share, softirq) = (100.0 * share, 100.0 * softirq);
-    let says = format!("does {share:.0} % of all receive work and is {softirq:.0} % in softirq");
+    let says = format!("receives {share:.0} % of all packets and is {softirq:.0} % in softirq");
     let found =
         Found::new(format!("CPU{cpu}"), says).with("cpus", cpus.len()).with("mask", facts::mask_of(cpus));
     let device = host.nics().ok().and_then(|nics| nics.into_iter().next());
@@ -717,15 +735,11 @@ fn backlog(host: &Host) -> Checked {
     if after.is_empty() {
         return Err(Absent::damaged(path, "has no rows"));
     }
-    let grown = |column: usize| -> f64 {
-        after
-            .iter()
-            .zip(&before)
-            .map(|(after, before)| (after[column] - before[column]).max(0.0))
-            .sum::<f64>()
-            / host.seconds
+    let grown = |of: fn(&facts::Softnet) -> u32| -> f64 {
+        let rows = after.iter().zip(&before);
+        rows.map(|(now, was)| f64::from(of(now).wrapping_sub(of(was)))).sum::<f64>() / host.seconds
     };
-    let (dropped, squeezed) = (grown(1), grown(2));
+    let (dropped, squeezed) = (grown(|row| row.dropped), grown(|row| row.squeezed));
     if dropped <= 0.0 && squeezed <= 100.0 {
         return Ok(Vec::new());
     }

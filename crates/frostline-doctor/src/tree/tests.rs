@@ -82,3 +82,13 @@ fn memory_and_folder_answer_alike() {
         assert_eq!(tree.list("sys/nothing").unwrap_err().why, Why::Missing);
     }
 }
+
+#[test]
+fn a_reason_says_what_to_do() {
+    let says = |why| Absent::new("proc/1/smaps_rollup", why).to_string();
+    assert_eq!(says(Why::Denied), "/proc/1/smaps_rollup needs root: run the doctor as root");
+    assert_eq!(says(Why::Missing), "/proc/1/smaps_rollup is not there");
+    assert!(says(Why::Once).contains("sample twice"));
+    let denied = std::io::Error::from(Errno::ACCESS);
+    assert_eq!(why_io(&denied), Why::Denied);
+}
