@@ -198,8 +198,8 @@ pub fn capture(root: &Path, out: &Path, interval: Duration) -> Result<usize> {
             let counter = later.contains_key(path);
             let text = String::from_utf8_lossy(bytes);
             let text = if counter { text.into_owned() } else { redactor.redact(&text) };
-            let path = without_machine(&redactor.redact(&format!("/{path}")), &mut machines);
-            write(&out.join(sample).join(path.trim_start_matches('/')), text.as_bytes())?;
+            let path = redactor.path(path, &mut machines);
+            write(&out.join(sample).join(path), text.as_bytes())?;
         }
     }
     let header = serde_json::to_string(&Header { format: FORMAT, seconds })
@@ -382,6 +382,17 @@ impl Redactor {
         add(r"(?m)^[A-Za-z0-9_.-]+:/([^/])", "HOST:/${1}");
         add(r"/home/[^/\s\x00]+", "/home/USER");
         Redactor { rules }
+    }
+
+    /// A path without what names somebody. The kernel's own names stay, even on a host that is called "vm".
+    fn path(&self, path: &str, machines: &mut Vec<String>) -> String {
+        if path.starts_with("sys/fs/cgroup/") {
+            return format!("sys/fs/cgroup/{}", without_machine(&self.redact(&path[14..]), machines));
+        }
+        match path.strip_prefix("home/").and_then(|rest| rest.split_once('/')) {
+            Some((_, rest)) => format!("home/USER/{rest}"),
+            None => path.to_owned(),
+        }
     }
 
     fn redact(&self, text: &str) -> String {

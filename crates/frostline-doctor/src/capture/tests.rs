@@ -114,6 +114,13 @@ fn what_is_no_name_stays() {
     ] {
         assert_eq!(redactor.redact(text), text);
     }
+    let named = Redactor::new(&Tree::from_files([("etc/hostname".to_owned(), b"vm\n".to_vec())]));
+    assert_eq!(named.path("proc/sys/vm/swappiness", &mut Vec::new()), "proc/sys/vm/swappiness");
+    assert_eq!(
+        named.path("sys/fs/cgroup/a/vm.service/cpu.stat", &mut Vec::new()),
+        "sys/fs/cgroup/a/HOST/cpu.stat"
+    );
+    assert_eq!(named.path("home/alice/.config/x", &mut Vec::new()), "home/USER/.config/x");
     assert_eq!(redactor.redact("fe80::1 and 2001:db8::7"), "IP and IP");
     assert_eq!(redactor.redact("https://bob:pw@host/"), "https://REDACTED@host/");
 }
