@@ -1,0 +1,407 @@
+//! Captures: what the rules read of a host, as a folder to send to a colleague.
+//!
+//! A capture holds `sample0/` (everything), `sample1/` (the counters, some seconds later) and
+//! `capture.json`. What names the host or its users is taken out: configuration files and command lines keep
+//! only what a rule reads, and what is left loses host names, addresses, serial numbers and secrets.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use frostline_base::{Error, Result};
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+use crate::facts::config;
+use crate::host::{FROSTLINE_FILES, Host, JVM_FILES, LIBVIRT_FILES, POSTGRES_FILES, SEARCH_FILES, Said};
+use crate::live::{self, COUNTERS};
+use crate::tree::Tree;
+
+const FORMAT: u32 = 1;
+
+/// Files, beside the counters and those of services.
+const FILES: &[&str] = &[
+    "proc/cmdline",
+    "proc/cpuinfo",
+    "proc/meminfo",
+    "proc/mounts",
+    "proc/mdstat",
+    "proc/swaps",
+    "proc/version",
+    "proc/irq/*/effective_affinity_list",
+    "proc/irq/*/smp_affinity_list",
+    "proc/sys/kernel/osrelease",
+    "proc/sys/net/core/*",
+    "proc/sys/net/netfilter/nf_conntrack_count",
+    "proc/sys/net/netfilter/nf_conntrack_max",
+    "proc/sys/vm/*",
+    "etc/fstab",
+    "etc/default/irqbalance",
+    "etc/sysconfig/irqbalance",
+    "sys/block/*/size",
+    "sys/block/*/device/model",
+    "sys/block/*/device/vendor",
+    "sys/block/*/device/numa_node",
+    "sys/block/*/device/device/numa_node",
+    "sys/block/*/loop/dio",
+    "sys/block/*/mq/*/cpu_list",
+    "sys/block/*/queue/physical_block_size",
+    "sys/block/*/queue/read_ahead_kb",
+    "sys/block/*/queue/rotational",
+    "sys/block/*/queue/scheduler",
+    "sys/block/*/queue/write_cache",
+    "sys/bus/pci/devices/*/class",
+    "sys/bus/pci/devices/*/current_link_speed",
+    "sys/bus/pci/devices/*/current_link_width",
+    "sys/bus/pci/devices/*/max_link_speed",
+    "sys/bus/pci/devices/*/max_link_width",
+    "sys/class/dmi/id/product_name",
+    "sys/class/dmi/id/sys_vendor",
+    "sys/class/net/*/device/numa_node",
+    "sys/class/net/*/mtu",
+    "sys/class/net/*/queues/rx-*/rps_cpus",
+    "sys/class/net/*/queues/tx-*/tx_maxrate",
+    "sys/class/net/*/queues/tx-*/xps_cpus",
+    "sys/class/net/*/speed",
+    "sys/devices/system/clocksource/clocksource0/available_clocksource",
+    "sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+    "sys/devices/system/cpu/cpu0/cpuidle/state*/disable",
+    "sys/devices/system/cpu/cpu0/cpuidle/state*/latency",
+    "sys/devices/system/cpu/cpu0/cpuidle/state*/name",
+    "sys/devices/system/cpu/online",
+    "sys/devices/system/edac/mc/mc*/ce_count",
+    "sys/devices/system/edac/mc/mc*/ue_count",
+    "sys/devices/system/node/node*/cpulist",
+    "sys/fs/ext4/*/errors_count",
+    "sys/kernel/mm/ksm/*",
+    "sys/kernel/mm/transparent_hugepage/enabled",
+    "sys/module/nvme_core/parameters/io_timeout",
+    "sys/module/zfs/parameters/zfs_arc_max",
+];
+
+/// Symbolic links, kept as files that hold their target.
+const LINKS: &[&str] = &[
+    "dev/mapper/*",
+    "sys/block/*/slaves/*",
+    "sys/class/net/*/device",
+    "sys/class/net/*/device/driver",
+    "sys/class/net/*/master",
+];
+
+/// Settings of PostgreSQL that a rule reads.
+const POSTGRES_KEPT: &[&str] = &[
+    "fsync",
+    "full_page_writes",
+    "huge_pages",
+    "max_wal_size",
+    "random_page_cost",
+    "shared_buffers",
+    "synchronous_commit",
+];
+
+/// Settings of search nodes that a rule reads.
+const SEARCH_KEPT: &[&str] = &[
+    "bootstrap.memory_lock",
+    "index.translog.durability",
+    "node.roles",
+    "node.search.cache.size",
+    "path.data",
+    "xpack.searchable.snapshot.shared_cache.size",
+];
+
+/// Words of the kernel's command line that a rule reads, or a reader of the capture wants.
+const KERNEL_KEPT: &[&str] = &[
+    "isolcpus=",
+    "nohz_full=",
+    "init_on_alloc=",
+    "init_on_free=",
+    "hugepages",
+    "default_hugepagesz=",
+    "transparent_hugepage=",
+    "nvme_core.",
+    "mitigations=",
+    "intel_idle.",
+    "processor.",
+    "numa_balancing=",
+];
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    format: u32,
+    seconds: f64,
+}
+
+/// The host whose files are below `root`: this one for `/`, sampled `interval` apart; a capture; or any other
+/// copy of a host's files, of which nothing was counted twice.
+pub fn open(root: &Path, interval: Duration, said: Said) -> Result<Host> {
+    if root == Path::new("/") {
+        return live::host(Tree::open(root)?, interval, said);
+    }
+    let tree = Tree::open(root)?;
+    if !tree.has("sample0") {
+        return Ok(Host::once(tree, said));
+    }
+    let header = tree.text("capture.json").ok().and_then(|text| serde_json::from_str::<Header>(&text).ok());
+    let seconds =
+        header.filter(|h| h.format == FORMAT && h.seconds.is_finite() && h.seconds > 0.0).map(|h| h.seconds);
+    let first = || sample(root, "sample0");
+    match (seconds, tree.has("sample1")) {
+        (Some(seconds), true) => Ok(Host::twice(first()?, first()?, sample(root, "sample1")?, seconds, said)),
+        _ => Ok(Host::once(first()?, said)),
+    }
+}
+
+/// One sample of a capture. A link in its place would lead out of the capture.
+fn sample(root: &Path, name: &str) -> Result<Tree> {
+    let path = root.join(name);
+    let linked = fs::symlink_metadata(&path).is_ok_and(|meta| meta.file_type().is_symlink());
+    if linked {
+        return Err(Error::invalid(format!(
+            "{} is a symbolic link, not a part of a capture",
+            path.display()
+        )));
+    }
+    Tree::open(&path)
+}
+
+/// Writes a capture of the host whose `/` is `root` to the new folder `out`, and returns how many files it
+/// holds. Conflict if `out` is there.
+pub fn capture(root: &Path, out: &Path, interval: Duration) -> Result<usize> {
+    let tree = Tree::open(root)?;
+    fs::create_dir(out).map_err(|e| {
+        let what = format!("cannot make the folder {}", out.display());
+        if e.kind() == std::io::ErrorKind::AlreadyExists {
+            Error::conflict(what)
+        } else {
+            Error::invalid(what)
+        }
+        .with_source(e)
+    })?;
+    let started = Instant::now();
+    let counters = live::snapshot(&tree, COUNTERS);
+    let mut files = facts(&tree);
+    if root == Path::new("/") {
+        files.extend(live::commands(&tree));
+    }
+    files.extend(counters);
+    live::wait(interval.saturating_sub(started.elapsed()));
+    let later = live::snapshot(&tree, COUNTERS);
+    let seconds = started.elapsed().as_secs_f64();
+    let redactor = Redactor::new(&tree);
+    let mut machines = Vec::new();
+    let count = files.len() + later.len();
+    for (sample, files) in [("sample0", &files), ("sample1", &later)] {
+        for (path, bytes) in files {
+            // Counters hold numbers and devices; a host that is called "cpu" must not spoil them.
+            let counter = later.contains_key(path);
+            let text = String::from_utf8_lossy(bytes);
+            let text = if counter { text.into_owned() } else { redactor.redact(&text) };
+            let path = redactor.path(path, &mut machines);
+            write(&out.join(sample).join(path), text.as_bytes())?;
+        }
+    }
+    let header = serde_json::to_string(&Header { format: FORMAT, seconds })
+        .map_err(|e| Error::internal("cannot write a header").with_source(e))?;
+    write(&out.join("capture.json"), header.as_bytes())?;
+    Ok(count)
+}
+
+/// A path of control groups with numbers instead of the names of virtual machines and containers, which are
+/// in the names of their scopes.
+fn without_machine(path: &str, known: &mut Vec<String>) -> String {
+    let rename = |part: &str| -> String {
+        if !part.ends_with(".scope") || part.starts_with("session-") || part.starts_with("init.") {
+            return part.to_owned();
+        }
+        let at = known.iter().position(|name| name == part).unwrap_or_else(|| {
+            known.push(part.to_owned());
+            known.len() - 1
+        });
+        format!("scope-{at}.scope")
+    };
+    path.split('/').map(rename).collect::<Vec<_>>().join("/")
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(path, bytes))
+        .map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))
+}
+
+/// What is no counter: files, links, and the kept parts of what services say.
+fn facts(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
+    let mut files = live::snapshot(tree, FILES);
+    for path in LINKS.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
+        if let Ok(target) = tree.link(&path) {
+            files.insert(format!("{path}.link"), target.into_bytes());
+        }
+    }
+    if let Some(line) = files.get_mut("proc/cmdline") {
+        *line = kept_words(&String::from_utf8_lossy(line)).into_bytes();
+    }
+    // Flags of the first CPU say that this is a virtual machine; the rest is of no use.
+    if let Some(info) = files.get_mut("proc/cpuinfo") {
+        info.truncate(8192);
+    }
+    let mut keep = |patterns: &[&str], part: &dyn Fn(&str) -> String| {
+        for path in patterns.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
+            if let Ok(text) = tree.text(&path) {
+                files.insert(path, part(&text).into_bytes());
+            }
+        }
+    };
+    keep(POSTGRES_FILES, &|text| kept(&config::postgres(text), POSTGRES_KEPT, " = "));
+    keep(SEARCH_FILES, &|text| kept(&config::yaml(text), SEARCH_KEPT, ": "));
+    keep(JVM_FILES, &|text| {
+        text.lines().filter(|line| line.contains("-Xm")).map(|line| format!("{line}\n")).collect()
+    });
+    keep(FROSTLINE_FILES, &|text| {
+        let settings = config::frostline(text);
+        let data = settings.data.map(|data| format!("data = {data:?}\n")).unwrap_or_default();
+        format!("{data}volumes = {:?}\n", settings.volumes)
+    });
+    files.extend(machines(tree));
+    files.extend(processes(tree));
+    files
+}
+
+fn kept(settings: &BTreeMap<String, String>, names: &[&str], separator: &str) -> String {
+    let line = |name: &&str| settings.get(*name).map(|value| format!("{name}{separator}{value}\n"));
+    names.iter().filter_map(line).collect()
+}
+
+fn kept_words(line: &str) -> String {
+    let words = line.split_whitespace().filter(|word| KERNEL_KEPT.iter().any(|kept| word.starts_with(kept)));
+    words.collect::<Vec<_>>().join(" ") + "\n"
+}
+
+/// Definitions of virtual machines under numbers instead of names.
+fn machines(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut numbers: Vec<String> = Vec::new();
+    for path in LIBVIRT_FILES.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
+        let Some((folder, name)) = path.rsplit_once('/') else { continue };
+        let Ok(text) = tree.text(&path) else { continue };
+        let number = numbers.iter().position(|known| known == name).unwrap_or_else(|| {
+            numbers.push(name.to_owned());
+            numbers.len() - 1
+        });
+        let text = with_one_name(&text, &format!("machine-{number}"));
+        files.insert(format!("{folder}/machine-{number}.xml"), text.into_bytes());
+    }
+    files
+}
+
+/// An XML text with the content of its first `<name>` replaced, and without free text and the image's paths.
+fn with_one_name(text: &str, name: &str) -> String {
+    let mut text = text.to_owned();
+    for element in ["name", "title", "description", "metadata"] {
+        if let Some((start, rest)) = text.split_once(&format!("<{element}>"))
+            && let Some((_, end)) = rest.split_once(&format!("</{element}>"))
+        {
+            let value = if element == "name" { name } else { "" };
+            text = format!("{start}<{element}>{value}</{element}>{end}");
+        }
+    }
+    text
+}
+
+/// Command lines with only what a rule reads, and the status of processes that a rule looks at.
+fn processes(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for process in crate::host::processes(tree).unwrap_or_default() {
+        let folder = format!("proc/{}", process.pid);
+        let wanted = process.is_qemu() || process.is_search();
+        let main = |argument: &&String| {
+            ["-Xm", "org.elasticsearch.", "org.opensearch.", "tap,"]
+                .iter()
+                .any(|kept| argument.starts_with(kept))
+                || (process.is_qemu()
+                    && ["mem-path", "hugetlb=on"].iter().any(|kept| argument.contains(kept)))
+        };
+        let mut line = vec![process.name.clone()];
+        if wanted {
+            line.extend(process.arguments.iter().filter(main).cloned());
+        }
+        if process.name.starts_with("postgres") {
+            line.extend(process.arguments.windows(2).filter(|pair| pair[0] == "-D").flatten().cloned());
+        }
+        files.insert(format!("{folder}/cmdline"), line.join("\0").into_bytes());
+        let server = ["postgres", "mysqld", "mongod", "redis-server", "frostline"]
+            .iter()
+            .any(|name| process.name.starts_with(name));
+        if wanted || server {
+            let names: &[&str] =
+                if process.is_qemu() { &["status", "limits", "smaps_rollup"] } else { &["status", "limits"] };
+            for name in names {
+                if let Ok(text) = tree.text(&format!("{folder}/{name}")) {
+                    files.insert(format!("{folder}/{name}"), text.into_bytes());
+                }
+            }
+        }
+    }
+    files
+}
+
+/// Takes out of a text what names a host, its users and its secrets.
+struct Redactor {
+    rules: Vec<(Regex, &'static str)>,
+}
+
+impl Redactor {
+    fn new(tree: &Tree) -> Redactor {
+        let mut rules = Vec::new();
+        let mut add = |pattern: &str, with: &'static str| {
+            if let Ok(pattern) = Regex::new(pattern) {
+                rules.push((pattern, with));
+            }
+        };
+        for path in ["proc/sys/kernel/hostname", "etc/hostname"] {
+            let name = tree.text(path).unwrap_or_default();
+            let short = name.trim().split('.').next().unwrap_or("").to_owned();
+            if short.len() > 1 && short != "localhost" {
+                add(&format!(r"(?i)\b{}(?:\.[a-z0-9-]+)*\b", regex::escape(&short)), "HOST");
+            }
+        }
+        add(
+            r#"(?i)(pass(?:word|wd|phrase)?|secret|token|credentials?|(?:api|access|private|auth)[-_]?key)([\w.-]*["']?[=:\s\x00]+)('[^']*'|"[^"]*"|[^\s\x00'"<>,]+)"#,
+            "${1}${2}REDACTED",
+        );
+        add(r"://[^/@\s\x00]+@", "://REDACTED@");
+        add(r"(?i)\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", "UUID");
+        add(r"(?i)(serial(?:=|>))[^<,\s\x00]+", "${1}REDACTED");
+        add(r"(?i)\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b", "MAC");
+        add(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", "IP");
+        add(
+            r"(?i)\b(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}\b|\b(?:[0-9a-f]{1,4}:){2,6}:(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*)?|\b[0-9a-f]{2,4}::[0-9a-f:]*",
+            "IP",
+        );
+        add(r"(?m)^[A-Za-z0-9_.-]+:/([^/])", "HOST:/${1}");
+        add(r"/home/[^/\s\x00]+", "/home/USER");
+        Redactor { rules }
+    }
+
+    /// A path without what names somebody. The kernel's own names stay, even on a host that is called "vm".
+    fn path(&self, path: &str, machines: &mut Vec<String>) -> String {
+        if path.starts_with("sys/fs/cgroup/") {
+            return format!("sys/fs/cgroup/{}", without_machine(&self.redact(&path[14..]), machines));
+        }
+        match path.strip_prefix("home/").and_then(|rest| rest.split_once('/')) {
+            Some((_, rest)) => format!("home/USER/{rest}"),
+            None => path.to_owned(),
+        }
+    }
+
+    fn redact(&self, text: &str) -> String {
+        self.rules.iter().fold(text.to_owned(), |text, (pattern, with)| match pattern.is_match(&text) {
+            true => pattern.replace_all(&text, *with).into_owned(),
+            false => text,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::*;
+use crate::report::Format;
+
+fn put(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A host that is full of what must not leave it.
+fn host(root: &Path) {
+    put(root, "proc/sys/kernel/hostname", "payments-db7\n");
+    put(root, "proc/sys/kernel/osrelease", "6.1.0\n");
+    put(root, "proc/cmdline", "quiet isolcpus=2-3 auth_token=hunter2 ip=10.1.2.3\n");
+    put(root, "proc/interrupts", "  CPU0 CPU1 CPU2 CPU3\n 30: 5 0 0 0 PCI-MSI virtio0-input.0\n");
+    put(
+        root,
+        "proc/mounts",
+        "nas.example.com:/export /home/alice/x nfs rw,addr=10.9.8.7 0 0\n/dev/vda1 / ext4 rw,nobarrier 0 0\n",
+    );
+    put(root, "etc/fstab", "UUID=5f3a2b1c-1111-2222-3333-444455556666 / ext4 noatime,password=hunter2 0 0\n");
+    put(root, "proc/7/cmdline", "/usr/sbin/vault\0--token\0hunter2\0-H\0payments-db7\0");
+    put(
+        root,
+        "proc/8/cmdline",
+        "/usr/lib/postgresql/16/bin/postgres\0-D\0/pg\0-c\0primary_conninfo=password=hunter2\0",
+    );
+    put(root, "proc/8/status", "Name:\tpostgres\n");
+    put(
+        root,
+        "etc/postgresql/16/main/postgresql.conf",
+        "fsync = off\nprimary_conninfo = 'host=10.0.0.5 password=hunter2'\n",
+    );
+    put(
+        root,
+        "etc/opensearch/opensearch.yml",
+        "cluster.name: payments-db7\nplugins.security.ssl.key: hunter2\nnode.roles: [data]\n",
+    );
+    let xml = "<domain><name>payments-db7</name><uuid>5f3a2b1c-1111-2222-3333-444455556666</uuid><vcpu>8</vcpu><devices>\
+               <graphics passwd='hunter2'/><interface><mac address='52:54:00:ab:cd:ef'/><model type='virtio'/></interface>\
+               <disk><serial>WD-1234567</serial><target dev='vda' bus='virtio'/></disk></devices></domain>";
+    put(root, "etc/libvirt/qemu/payments-db7.xml", xml);
+    put(root, "sys/devices/system/cpu/online", "0-3\n");
+    put(
+        root,
+        "sys/fs/cgroup/machine.slice/machine-qemu-1-payments.scope/cpu.stat",
+        "nr_periods 0\nnr_throttled 0\n",
+    );
+    put(root, "home/alice/.config/frostline/config.toml", "data = \"/home/alice/x\"\n");
+    put(root, "etc/shadow", "root:hunter2\n");
+}
+
+fn files(folder: &Path, found: &mut BTreeSet<String>, all: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, found, all);
+        } else {
+            found.insert(path.display().to_string());
+            *all += &fs::read_to_string(&path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_capture_answers_like_its_host_and_names_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, out) = (folder.path().join("root"), folder.path().join("out"));
+    host(&root);
+    let count = capture(&root, &out, Duration::ZERO).unwrap();
+    let (mut names, mut all) = (BTreeSet::new(), String::new());
+    files(&out, &mut names, &mut all);
+    assert_eq!(names.len(), count + 1);
+    all += &names.into_iter().collect::<String>().replace(&folder.path().display().to_string(), "");
+    let secrets = [
+        "hunter2",
+        "payments",
+        "alice",
+        "nas.example",
+        "10.1.2.3",
+        "10.9.8.7",
+        "10.0.0.5",
+        "52:54:00",
+        "WD-1234567",
+        "5f3a2b1c",
+        "shadow",
+    ];
+    for secret in secrets {
+        assert!(!all.contains(secret), "{secret} is in the capture");
+    }
+    let there = crate::examine(&open(&out, Duration::ZERO, Said::default()).unwrap());
+    let here = crate::examine(&Host::once(Tree::open(&root).unwrap(), Said::default()));
+    let rules = |report: &crate::Report| report.findings.iter().map(|f| f.rule).collect::<BTreeSet<_>>();
+    assert_eq!(rules(&there), rules(&here));
+    assert!(rules(&there).is_superset(&BTreeSet::from(["F01", "P03", "V01", "V05"])), "{:?}", rules(&there));
+    let error = capture(&root, &out, Duration::ZERO).unwrap_err();
+    assert_eq!(error.kind(), frostline_base::ErrorKind::Conflict);
+}
+
+#[test]
+fn what_is_no_name_stays() {
+    let redactor = Redactor::new(&Tree::from_files([]));
+    for text in [
+        "0::/system.slice\n",
+        " 31: 5 0 PCI-MSIX-0000:00:02.0 1-edge virtio1-req.0\n",
+        "cpu  239467 0 21564 46357 949 0 308 375 0 0\n",
+        "/dev/vda / ext4 rw,relatime,discard 0 0\n",
+        "6.18.44-fc-v669\n",
+        "shared_buffers = 4GB\n",
+        "../../devices/pci0000:00/0000:00:03.0/virtio2\n",
+    ] {
+        assert_eq!(redactor.redact(text), text);
+    }
+    let named = Redactor::new(&Tree::from_files([("etc/hostname".to_owned(), b"vm\n".to_vec())]));
+    assert_eq!(named.path("proc/sys/vm/swappiness", &mut Vec::new()), "proc/sys/vm/swappiness");
+    assert_eq!(
+        named.path("sys/fs/cgroup/a/vm.service/cpu.stat", &mut Vec::new()),
+        "sys/fs/cgroup/a/HOST/cpu.stat"
+    );
+    assert_eq!(named.path("home/alice/.config/x", &mut Vec::new()), "home/USER/.config/x");
+    assert_eq!(redactor.redact("fe80::1 and 2001:db8::7"), "IP and IP");
+    assert_eq!(redactor.redact("https://bob:pw@host/"), "https://REDACTED@host/");
+}
+
+#[test]
+fn a_capture_cannot_lead_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    fs::create_dir_all(&root).unwrap();
+    std::os::unix::fs::symlink("/", root.join("sample0")).unwrap();
+    assert!(open(&root, Duration::ZERO, Said::default()).is_err());
+    fs::remove_file(root.join("sample0")).unwrap();
+    put(&root, "sample0/proc/mounts", "/dev/vda / ext4 rw,relatime,discard 0 0\n");
+    put(&root, "sample1/proc/stat", "cpu 1\n");
+    for header in [
+        "",
+        "{}",
+        "{\"format\":9,\"seconds\":1}",
+        "{\"format\":1,\"seconds\":-1}",
+        "{\"format\":1,\"seconds\":1e999}",
+    ] {
+        put(&root, "capture.json", header);
+        let host = open(&root, Duration::ZERO, Said::default()).unwrap();
+        assert_eq!(host.seconds, 0.0, "{header}");
+        assert!(crate::examine(&host).render(Format::Json).contains("\"F03\""));
+    }
+    assert!(open(&folder.path().join("nothing"), Duration::ZERO, Said::default()).is_err());
+}

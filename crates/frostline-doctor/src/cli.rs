@@ -1,0 +1,316 @@
+//! `doctor`: the command line, for the binary to nest.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use frostline_base::{Error, ErrorKind, Result};
+
+use crate::host::{Host, Role, Said};
+use crate::report::{self, Format, Report};
+use crate::rule::Severity;
+use crate::tree::{Absent, Tree, Why};
+use crate::{capture, examine, fix, rules};
+
+/// Find what slows this host down, or endangers its data, and say what to type.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Doctor {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    examine: Examine,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Write what the rules read to a new folder, without what names the host: to examine elsewhere.
+    Capture {
+        /// The folder to make.
+        #[arg(value_name = "OUT")]
+        out: PathBuf,
+        /// The host's files.
+        #[arg(long, default_value = "/", value_name = "DIR")]
+        root: PathBuf,
+        /// Milliseconds between the two samples of counters.
+        #[arg(long, default_value_t = 1000, value_name = "MS")]
+        interval: u64,
+    },
+    /// Explain a rule: what it reads, when it fires, what to do.
+    Explain {
+        /// An id or name, such as N02 or single-queue-nic.
+        rule: String,
+    },
+    /// List the rules.
+    Rules {
+        /// As the section of a page.
+        #[arg(long)]
+        markdown: bool,
+    },
+    /// Print the fixes as a script with its undo; with --apply, run those of the rules named.
+    Fix {
+        /// Rules to fix; all when none is named.
+        rules: Vec<String>,
+        /// Only print, which is what happens without --apply, too.
+        #[arg(long, conflicts_with = "apply")]
+        dry_run: bool,
+        /// Run the fixes of this rule; may be repeated.
+        #[arg(long, value_name = "RULE", conflicts_with = "rules")]
+        apply: Vec<String>,
+        /// Where the script with the undo is saved before anything is run.
+        #[arg(long, default_value = "doctor-undo.sh", value_name = "FILE")]
+        undo: PathBuf,
+        #[command(flatten)]
+        from: From,
+    },
+    /// Judge a definition of a virtual machine: libvirt XML, or the JSON of an OpenStack flavor or image.
+    Vm {
+        /// The file.
+        file: PathBuf,
+        #[command(flatten)]
+        show: Show,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Examine {
+    #[command(flatten)]
+    from: From,
+    #[command(flatten)]
+    show: Show,
+    /// Examine again and again, and print what comes and goes.
+    #[arg(long)]
+    watch: bool,
+    /// Stop watching after so many times.
+    #[arg(long, hide = true, requires = "watch")]
+    passes: Option<u64>,
+    /// Also write the findings as metrics, for node_exporter's textfile collector.
+    #[arg(long, value_name = "FILE")]
+    prometheus: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct From {
+    /// Where the host's files are: / for this host, or a capture, or any copy.
+    #[arg(long, default_value = "/", value_name = "DIR")]
+    root: PathBuf,
+    /// What a directory is for: log, cache or database; may be repeated.
+    #[arg(long, value_name = "PATH=ROLE", value_parser = role)]
+    role: Vec<(String, Role)>,
+    /// Class of a cloud volume, which cannot be read from inside; may be repeated.
+    #[arg(long, value_name = "DEV=CLASS", value_parser = volume)]
+    volume: Vec<(String, String)>,
+    /// Milliseconds between the two samples of counters.
+    #[arg(long, default_value_t = 200, value_name = "MS")]
+    interval: u64,
+}
+
+#[derive(Debug, Args)]
+struct Show {
+    /// How the report is printed.
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Fail (status 1) when something this bad or worse is found.
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    fail_on: Option<Severity>,
+}
+
+/// `PATH=ROLE`.
+fn role(text: &str) -> std::result::Result<(String, Role), String> {
+    let (path, role) = text.rsplit_once('=').ok_or("want PATH=log, PATH=cache or PATH=database")?;
+    let role = <Role as clap::ValueEnum>::from_str(role, true)?;
+    let path = path.trim_end_matches('/');
+    Ok((if path.is_empty() { "/".to_owned() } else { path.to_owned() }, role))
+}
+
+/// `DEV=CLASS`.
+fn volume(text: &str) -> std::result::Result<(String, String), String> {
+    const CLASSES: [&str; 7] = ["gp2", "gp3", "io1", "io2", "st1", "sc1", "standard"];
+    let (device, class) = text.rsplit_once('=').ok_or("want DEV=CLASS, such as nvme1n1=st1")?;
+    if !CLASSES.contains(&class) {
+        return Err(format!("there is no class {class}: want one of {}", CLASSES.join(", ")));
+    }
+    Ok((device.trim_start_matches("/dev/").to_owned(), class.to_owned()))
+}
+
+impl From {
+    fn host(&self) -> Result<Host> {
+        let said = Said { roles: self.role.clone(), volumes: self.volume.clone() };
+        capture::open(&self.root, Duration::from_millis(self.interval), said)
+    }
+}
+
+impl Show {
+    fn print(&self, report: &Report, json: bool, out: &mut dyn Write) -> Result<u8> {
+        let format = self.format.unwrap_or(if json { Format::Json } else { Format::Text });
+        print(out, &report.render(format))?;
+        Ok(self.status(report))
+    }
+
+    fn status(&self, report: &Report) -> u8 {
+        u8::from(self.fail_on.is_some_and(|least| report.worst().is_some_and(|worst| worst >= least)))
+    }
+}
+
+/// Runs the command; `json` asks for one JSON document. The exit status: 0 done, 1 something was found that
+/// `--fail-on` names.
+///
+/// # Errors
+/// NotFound and Invalid for what the user named, Conflict for a file or folder that is already there.
+pub fn run(doctor: &Doctor, json: bool, out: &mut dyn Write) -> Result<u8> {
+    match &doctor.command {
+        None => doctor.examine.run(json, out),
+        Some(Command::Capture { out: folder, root, interval }) => {
+            let files = capture::capture(root, folder, Duration::from_millis(*interval))?;
+            let what = serde_json::json!({"folder": folder, "files": files});
+            let text =
+                if json { format!("{what}\n") } else { format!("{files} files in {}\n", folder.display()) };
+            print(out, &text).map(|()| 0)
+        }
+        Some(Command::Explain { rule }) => {
+            let found = rules::find(rule)
+                .ok_or_else(|| Error::not_found(format!("there is no rule {rule}: see doctor rules")))?;
+            print(out, &report::explain(found)).map(|()| 0)
+        }
+        Some(Command::Rules { markdown }) => print(out, &list(*markdown, json)).map(|()| 0),
+        Some(Command::Fix { rules, dry_run: _, apply, undo, from }) => {
+            run_fix(rules, apply, undo, from, json, out)
+        }
+        Some(Command::Vm { file, show }) => show.print(&machine(file)?, json, out),
+    }
+}
+
+fn print(out: &mut dyn Write, text: &str) -> Result<()> {
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|e| Error::unavailable("cannot print").with_source(e))
+}
+
+fn list(markdown: bool, json: bool) -> String {
+    if markdown {
+        return report::markdown();
+    }
+    if json {
+        let rules: Vec<_> = rules::all()
+            .map(|rule| serde_json::json!({"id": rule.id, "name": rule.name, "title": rule.title, "severity": rule.severity, "confidence": rule.confidence, "threshold": rule.threshold}))
+            .collect();
+        return format!("{:#}\n", serde_json::json!({ "rules": rules }));
+    }
+    rules::all().map(|rule| format!("{} {:<34} {}\n", rule.id, rule.name, rule.title)).collect()
+}
+
+impl Examine {
+    fn run(&self, json: bool, out: &mut dyn Write) -> Result<u8> {
+        if self.watch {
+            return self.watch(json, out);
+        }
+        let report = examine(&self.from.host()?);
+        self.export(&report)?;
+        self.show.print(&report, json, out)
+    }
+
+    /// Prints what is new and what is gone, one line each, until it is stopped.
+    fn watch(&self, json: bool, out: &mut dyn Write) -> Result<u8> {
+        let mut known: Vec<String> = Vec::new();
+        let mut pass = 0;
+        loop {
+            let report = examine(&self.from.host()?);
+            self.export(&report)?;
+            let key = |finding: &report::Finding| {
+                format!("{:?} {} {}: {}", finding.severity, finding.rule, finding.object, finding.title)
+            };
+            let now: Vec<String> = report.findings.iter().map(key).collect();
+            let came = now.iter().filter(|line| !known.contains(line)).map(|line| ("+", line));
+            let went = known.iter().filter(|line| !now.contains(line)).map(|line| ("-", line));
+            let lines = came.chain(went).map(|(sign, line)| match json {
+                true => format!(
+                    "{}\n",
+                    serde_json::json!({"change": if sign == "+" { "new" } else { "gone" }, "finding": line})
+                ),
+                false => format!("{sign} {line}\n"),
+            });
+            print(out, &lines.collect::<String>())?;
+            known = now;
+            pass += 1;
+            if self.passes.is_some_and(|passes| pass >= passes) {
+                return Ok(self.show.status(&report));
+            }
+        }
+    }
+
+    /// Writes the metrics whole or not at all: a collector may read them at any time.
+    fn export(&self, report: &Report) -> Result<()> {
+        let Some(path) = &self.prometheus else { return Ok(()) };
+        let mut partial = path.clone().into_os_string();
+        partial.push(".partial");
+        let written =
+            std::fs::write(&partial, report.prometheus()).and_then(|()| std::fs::rename(&partial, path));
+        written.map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))
+    }
+}
+
+fn run_fix(
+    names: &[String],
+    apply: &[String],
+    undo: &Path,
+    from: &From,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<u8> {
+    if let Some(name) = names.iter().chain(apply).find(|name| rules::find(name).is_none()) {
+        return Err(Error::not_found(format!("there is no rule {name}: see doctor rules")));
+    }
+    if !apply.is_empty() && from.root != Path::new("/") {
+        return Err(Error::invalid("fixes are applied to this host only, not to a capture"));
+    }
+    let report = examine(&from.host()?);
+    if apply.is_empty() {
+        let script = fix::script(&report, names);
+        let text = if json { format!("{}\n", serde_json::json!({ "script": script })) } else { script };
+        return print(out, &text).map(|()| 0);
+    }
+    let ran = fix::apply(&report, apply, undo)?;
+    let text = match json {
+        true => format!("{}\n", serde_json::json!({"ran": ran, "undo": undo})),
+        false => format!("{}\nto undo: sh {} undo\n", ran.join("\n"), undo.display()),
+    };
+    print(out, &text).map(|()| 0)
+}
+
+/// The report of the rules of virtual machines on one definition.
+fn machine(file: &Path) -> Result<Report> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = file
+        .file_name()
+        .and_then(|name| name.to_str())
+        .ok_or_else(|| Error::invalid("want the path of a file"))?;
+    let text = Tree::open(folder)?.text(name).map_err(|absent| refused(file, &absent))?;
+    let path = if text.trim_start().starts_with('<') {
+        "etc/libvirt/qemu/given.xml"
+    } else {
+        "openstack/given.json"
+    };
+    let host = Host::once(Tree::from_files([(path.to_owned(), text.into_bytes())]), Said::default());
+    if let Some(absent) = host.machines().err().or_else(|| host.offers().err()) {
+        return Err(refused(file, &absent));
+    }
+    let of_machines =
+        rules::all().filter(|rule| rule.id.starts_with('V') && !matches!(rule.id, "V09" | "V10"));
+    let mut report = Report::new(&host, of_machines);
+    report.subject = crate::clean(&file.display().to_string());
+    Ok(report)
+}
+
+fn refused(file: &Path, absent: &Absent) -> Error {
+    let (kind, why) = match &absent.why {
+        Why::Missing => (ErrorKind::NotFound, "is not there".to_owned()),
+        Why::Denied => (ErrorKind::Denied, "may not be read".to_owned()),
+        Why::Damaged(why) => (ErrorKind::Invalid, crate::clean(why)),
+        Why::Once | Why::Unsaid(_) => (ErrorKind::Internal, absent.to_string()),
+    };
+    Error::new(kind, format!("{} {why}", file.display()))
+}
+
+#[cfg(test)]
+mod tests;

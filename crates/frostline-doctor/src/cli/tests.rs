@@ -1,0 +1,135 @@
+use std::fs;
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    doctor: Doctor,
+}
+
+/// A tree in which F03 (low) and nothing else fires, in a folder to write to.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("root/proc")).unwrap();
+    fs::write(folder.path().join("root/proc/mounts"), "/dev/vda / ext4 rw,relatime,discard 0 0\n").unwrap();
+    folder
+}
+
+fn run_in(folder: &Path, arguments: &str) -> Result<(u8, String)> {
+    let arguments = arguments.replace("DIR", &folder.display().to_string());
+    let program =
+        Program::try_parse_from(std::iter::once("doctor").chain(arguments.split_whitespace())).unwrap();
+    let mut out = Vec::new();
+    let status = run(&program.doctor, program.json, &mut out)?;
+    Ok((status, String::from_utf8(out).unwrap()))
+}
+
+#[test]
+fn a_tree_is_examined_in_every_form() {
+    let folder = folder();
+    let (status, text) = run_in(folder.path(), "--root DIR/root").unwrap();
+    assert_eq!(status, 0);
+    assert!(text.contains("low      F03 /: ") && text.contains("unknown  N02"), "{text}");
+    for arguments in ["--root DIR/root --json", "--root DIR/root --format json"] {
+        let (_, text) = run_in(folder.path(), arguments).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["findings"].as_array().unwrap().len(), 1);
+    }
+    assert!(
+        run_in(folder.path(), "--root DIR/root --format html").unwrap().1.contains("<article class=\"low\">")
+    );
+    let error = run_in(folder.path(), "--root DIR/nothing").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_check_fails_by_severity() {
+    let folder = folder();
+    assert_eq!(run_in(folder.path(), "--root DIR/root --fail-on medium").unwrap().0, 0);
+    assert_eq!(run_in(folder.path(), "--root DIR/root --fail-on low").unwrap().0, 1);
+}
+
+#[test]
+fn watching_prints_what_comes_and_goes() {
+    let folder = folder();
+    let (_, text) = run_in(folder.path(), "--root DIR/root --watch --passes 2").unwrap();
+    assert_eq!(text, "+ Low F03 /: Every deletion waits for the disk to discard\n");
+}
+
+#[test]
+fn metrics_are_written_whole() {
+    let folder = folder();
+    run_in(folder.path(), "--root DIR/root --prometheus DIR/doctor.prom").unwrap();
+    let text = fs::read_to_string(folder.path().join("doctor.prom")).unwrap();
+    assert!(text.contains("frostline_doctor_rules{outcome=\"finding\"} 1\n"));
+    assert!(!folder.path().join("doctor.prom.partial").exists());
+    assert!(run_in(folder.path(), "--root DIR/root --prometheus DIR/no/doctor.prom").is_err());
+}
+
+#[test]
+fn rules_are_explained() {
+    let folder = folder();
+    let (_, text) = run_in(folder.path(), "explain single-queue-nic").unwrap();
+    assert!(text.starts_with("N02 single-queue-nic: ") && text.contains("hw:vif_multiqueue_enabled=true"));
+    assert_eq!(run_in(folder.path(), "explain N99").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(run_in(folder.path(), "rules").unwrap().1.lines().count(), rules::all().count());
+    let json: serde_json::Value =
+        serde_json::from_str(&run_in(folder.path(), "rules --json").unwrap().1).unwrap();
+    assert_eq!(json["rules"].as_array().unwrap().len(), rules::all().count());
+}
+
+#[test]
+fn fixes_are_shown_and_never_applied_to_a_capture() {
+    let folder = folder();
+    let (_, text) = run_in(folder.path(), "fix --dry-run F03 --root DIR/root").unwrap();
+    assert!(
+        text.contains("mount -o remount,nodiscard /") && text.contains("mount -o remount,discard /"),
+        "{text}"
+    );
+    let error = run_in(folder.path(), "fix --apply F03 --root DIR/root").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(run_in(folder.path(), "fix N99 --root DIR/root").is_err());
+}
+
+#[test]
+fn definitions_of_machines() {
+    let folder = folder();
+    let xml = "<domain><name>a</name><vcpu>8</vcpu><devices><disk device='disk'><driver cache='unsafe'/><target dev='hda' bus='ide'/></disk></devices></domain>";
+    fs::write(folder.path().join("a.xml"), xml).unwrap();
+    let (status, text) = run_in(folder.path(), "vm DIR/a.xml --fail-on high").unwrap();
+    assert_eq!(status, 1);
+    for rule in ["V02 a", "V04 a hda", "V06 a hda"] {
+        assert!(text.contains(rule), "{text}");
+    }
+    fs::write(folder.path().join("f.json"), r#"{"name":"m8","vcpus":8,"ram":1024,"properties":{}}"#).unwrap();
+    assert!(run_in(folder.path(), "vm DIR/f.json").unwrap().1.contains("V01 m8"));
+    fs::write(folder.path().join("bad"), "neither").unwrap();
+    assert_eq!(run_in(folder.path(), "vm DIR/bad").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(run_in(folder.path(), "vm DIR/none").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn what_the_user_says_is_checked() {
+    let parse = |arguments: &str| {
+        Program::try_parse_from(std::iter::once("doctor").chain(arguments.split_whitespace()))
+    };
+    assert_eq!(role("/a/b/=log").unwrap(), ("/a/b".to_owned(), Role::Log));
+    assert_eq!(volume("/dev/nvme1n1=st1").unwrap(), ("nvme1n1".to_owned(), "st1".to_owned()));
+    for wrong in [
+        "--role /a",
+        "--role /a=fast",
+        "--volume sda=ssd",
+        "--volume sda",
+        "--fail-on bad",
+        "--format xml",
+        "fix --dry-run --apply N05",
+        "--passes 1",
+    ] {
+        assert!(parse(wrong).is_err(), "{wrong}");
+    }
+}

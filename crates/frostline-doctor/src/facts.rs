@@ -1,0 +1,294 @@
+//! Parsers of what a host says about itself. All are total: any text gives a value, with what could not be
+//! read left out, and no text costs more memory than a small multiple of itself.
+
+use std::collections::BTreeMap;
+
+pub(crate) mod config;
+pub(crate) mod interrupts;
+pub(crate) mod vm;
+
+/// CPUs that any list or mask may name.
+pub(crate) const CPUS_MAX: u32 = 8192;
+
+/// The CPUs of a kernel list such as `0-3,8` (also `0-31:2/4`, read as `0-31`).
+pub(crate) fn cpu_list(text: &str) -> Vec<u32> {
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let part = part.split(':').next().unwrap_or("").trim().trim_start_matches('^');
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(from), Ok(to)) = (from.parse::<u32>(), to.parse::<u32>()) {
+            cpus.extend(from..to.saturating_add(1).min(CPUS_MAX));
+        }
+        if cpus.len() > CPUS_MAX as usize {
+            break;
+        }
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus
+}
+
+/// The CPUs of a kernel mask such as `00000000,0000ffff`.
+pub(crate) fn cpu_mask(text: &str) -> Vec<u32> {
+    let mut cpus = Vec::new();
+    for (group, word) in text.trim().rsplit(',').take((CPUS_MAX / 32) as usize).enumerate() {
+        let word = u32::from_str_radix(word.trim(), 16).unwrap_or(0);
+        cpus.extend((0..32).filter(|bit| word >> bit & 1 == 1).map(|bit| group as u32 * 32 + bit));
+    }
+    cpus
+}
+
+/// The mask of these CPUs as the kernel writes it: groups of 32 bits, most significant first.
+pub(crate) fn mask_of(cpus: &[u32]) -> String {
+    let groups = cpus.iter().max().map_or(1, |max| max / 32 + 1);
+    let word = |group: u32| {
+        cpus.iter().filter(|cpu| *cpu / 32 == group).fold(0u32, |word, cpu| word | 1 << (cpu % 32))
+    };
+    let words: Vec<String> = (0..groups).rev().map(|group| format!("{:08x}", word(group))).collect();
+    words.join(",")
+}
+
+/// `1 / sum(p^2)`: how many CPUs would share the work equally for the same concentration (the inverse
+/// Herfindahl index). 0 without work.
+pub(crate) fn effective(counts: &[f64]) -> f64 {
+    let total: f64 = counts.iter().sum();
+    if total <= 0.0 {
+        return 0.0;
+    }
+    1.0 / counts.iter().map(|count| (count / total).powi(2)).sum::<f64>()
+}
+
+/// Rows of a name and numbers: `cpu0 1 2 3`, `node_hit 7`, `NET_RX: 1 2`, `MemTotal: 8 kB`.
+pub(crate) fn rows(text: &str) -> BTreeMap<String, Vec<f64>> {
+    let mut rows = BTreeMap::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let Some(name) = words.next() else { continue };
+        let numbers = words.map_while(|word| word.parse().ok()).collect();
+        rows.insert(name.trim_end_matches(':').to_owned(), numbers);
+    }
+    rows
+}
+
+/// `/proc/net/snmp` and `netstat`: a line of names, then a line of values, each after the same prefix.
+pub(crate) fn paired_lines(text: &str) -> BTreeMap<String, f64> {
+    let mut values = BTreeMap::new();
+    let lines: Vec<&str> = text.lines().collect();
+    for pair in lines.windows(2) {
+        let (Some((a, names)), Some((b, numbers))) = (pair[0].split_once(':'), pair[1].split_once(':'))
+        else {
+            continue;
+        };
+        if a == b {
+            for (name, number) in names.split_whitespace().zip(numbers.split_whitespace()) {
+                if let Ok(number) = number.parse() {
+                    values.entry(format!("{a}.{name}")).or_insert(number);
+                }
+            }
+        }
+    }
+    values
+}
+
+/// A CPU's row of `/proc/net/softnet_stat`. Its counters have 32 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Softnet {
+    pub(crate) cpu: u32,
+    pub(crate) packets: u32,
+    pub(crate) dropped: u32,
+    /// Times that the budget of a round was used up.
+    pub(crate) squeezed: u32,
+}
+
+/// `/proc/net/softnet_stat`: a row for each online CPU, whose number is in column 13 since Linux 5.10.
+pub(crate) fn softnet(text: &str) -> Vec<Softnet> {
+    let row = |(at, line): (usize, &str)| {
+        let words: Vec<u32> =
+            line.split_whitespace().map_while(|w| u32::from_str_radix(w, 16).ok()).collect();
+        let [packets, dropped, squeezed, ..] = words[..] else { return None };
+        let cpu = words.get(12).copied().unwrap_or(at as u32);
+        Some(Softnet { cpu, packets, dropped, squeezed })
+    };
+    text.lines().take(CPUS_MAX as usize).enumerate().filter_map(row).collect()
+}
+
+/// `some avg10=…` of a pressure file, in percent.
+pub(crate) fn pressure(text: &str, kind: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.split_whitespace().next() == Some(kind))?;
+    line.split_whitespace().find_map(|word| word.strip_prefix("avg10="))?.parse().ok()
+}
+
+/// A line of `/proc/diskstats`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Disk {
+    pub(crate) reads: f64,
+    pub(crate) read_sectors: f64,
+    pub(crate) read_ms: f64,
+    pub(crate) writes: f64,
+    pub(crate) write_sectors: f64,
+    pub(crate) write_ms: f64,
+    pub(crate) busy_ms: f64,
+}
+
+/// `/proc/diskstats` by device name (Documentation/admin-guide/iostats.rst).
+pub(crate) fn diskstats(text: &str) -> BTreeMap<String, Disk> {
+    let mut disks = BTreeMap::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().take(13).collect();
+        let [_, _, name, numbers @ ..] = words.as_slice() else { continue };
+        let n: Vec<f64> = numbers.iter().map_while(|word| word.parse().ok()).collect();
+        if let [reads, _, read_sectors, read_ms, writes, _, write_sectors, write_ms, _, busy_ms, ..] = n[..] {
+            let disk = Disk { reads, read_sectors, read_ms, writes, write_sectors, write_ms, busy_ms };
+            disks.insert((*name).to_owned(), disk);
+        }
+    }
+    disks
+}
+
+/// A mounted file system, or a line of fstab.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    pub(crate) device: String,
+    pub(crate) point: String,
+    pub(crate) kind: String,
+    pub(crate) options: Vec<String>,
+}
+
+impl Mount {
+    pub(crate) fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|o| o == option)
+    }
+
+    pub(crate) fn value(&self, option: &str) -> Option<&str> {
+        self.options.iter().find_map(|o| o.strip_prefix(option)?.strip_prefix('='))
+    }
+
+    /// Whether device flushes are left out.
+    pub(crate) fn is_nobarrier(&self) -> bool {
+        self.has("nobarrier") || self.has("barrier=0")
+    }
+}
+
+/// `/proc/mounts` or `/etc/fstab`.
+pub(crate) fn mounts(text: &str) -> Vec<Mount> {
+    let mut mounts = Vec::new();
+    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        let mut words = line.split_whitespace();
+        if let (Some(device), Some(point), Some(kind)) = (words.next(), words.next(), words.next()) {
+            let options = words.next().unwrap_or("").split(',').map(str::to_owned).collect();
+            mounts.push(Mount {
+                device: unescape(device),
+                point: unescape(point),
+                kind: kind.to_owned(),
+                options,
+            });
+        }
+    }
+    mounts
+}
+
+/// The octal escapes of mount tables (`\040` is a space).
+fn unescape(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.as_bytes();
+    while let Some((first, rest)) = bytes.split_first() {
+        let octal = rest.get(..3).filter(|_| *first == b'\\').and_then(|d| std::str::from_utf8(d).ok());
+        if let Some(byte) = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            out.push(byte);
+            bytes = &rest[3..];
+        } else {
+            out.push(*first);
+            bytes = rest;
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The word in brackets: the chosen one of `none [mq-deadline] kyber`, or the only one.
+pub(crate) fn chosen(text: &str) -> Option<&str> {
+    let text = text.trim();
+    match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
+        Some((chosen, _)) => Some(chosen),
+        None if !text.is_empty() && !text.contains(' ') => Some(text),
+        None => None,
+    }
+}
+
+/// The first two numbers of a kernel release: `6.18.44-fc` is (6, 18).
+pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.trim().split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// A column of `ethtool -l` or `-g`: (largest, current) of `name`.
+pub(crate) fn ethtool_pair(text: &str, name: &str) -> Option<(u32, u32)> {
+    let (most, now) = text.split_once("Current hardware settings")?;
+    let value = |part: &str| {
+        let line = part.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'))?;
+        line.trim().parse().ok()
+    };
+    Some((value(most)?, value(now)?))
+}
+
+/// `name: number` lines, as of `ethtool -S`.
+pub(crate) fn counters(text: &str) -> BTreeMap<String, f64> {
+    let pair = |line: &str| {
+        let (name, value) = line.trim().rsplit_once(':')?;
+        Some((name.trim().to_owned(), value.trim().parse().ok()?))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+/// A raid array of `/proc/mdstat`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Array {
+    pub(crate) name: String,
+    pub(crate) level: String,
+    pub(crate) members: Vec<String>,
+    pub(crate) degraded: bool,
+}
+
+/// `/proc/mdstat`.
+pub(crate) fn mdstat(text: &str) -> Vec<Array> {
+    let mut arrays: Vec<Array> = Vec::new();
+    for line in text.lines() {
+        if let Some((name, rest)) = line.split_once(" : ").filter(|(name, _)| name.trim().starts_with("md")) {
+            let words: Vec<&str> = rest.split_whitespace().collect();
+            let level =
+                words.iter().find(|w| w.starts_with("raid") || **w == "linear").copied().unwrap_or("");
+            let member = |word: &&str| word.split_once('[').map(|(name, _)| name.to_owned());
+            let members = words.iter().filter_map(member).collect();
+            let degraded = rest.contains("(F)") || rest.starts_with("inactive");
+            arrays.push(Array { name: name.trim().to_owned(), level: level.to_owned(), members, degraded });
+        } else if let (Some(array), Some((_, state))) = (arrays.last_mut(), line.rsplit_once('[')) {
+            // The last column of the second line: [UU_U], an underscore for each missing member.
+            let state = state.trim_end_matches(']');
+            array.degraded |= state.contains('_') && state.chars().all(|c| c == 'U' || c == '_');
+        }
+    }
+    arrays
+}
+
+/// Exceeded-performance counters of EBS in microseconds: (volume, instance), from `ebsnvme stats` or
+/// `nvme amzn stats`, as text or JSON.
+pub(crate) fn ebs_exceeded(text: &str) -> Option<(f64, f64)> {
+    let mut sums: [Option<f64>; 2] = [None, None];
+    let mut section = None;
+    for line in text.lines() {
+        let lower = line.to_ascii_lowercase();
+        let number =
+            line.rsplit([':', ' ']).find_map(|word| word.trim_matches([' ', ',', '"']).parse::<f64>().ok());
+        if lower.contains("exceeded") {
+            section = Some(usize::from(lower.contains("instance")));
+        } else if !lower.contains("iops") && !lower.contains("throughput") {
+            section = None;
+        }
+        if let (Some(which), Some(number)) = (section, number) {
+            sums[which] = Some(sums[which].unwrap_or(0.0) + number);
+        }
+    }
+    Some((sums[0]?, sums[1]?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Configuration files of services: PostgreSQL, Elasticsearch and OpenSearch, the JVM.
+
+use std::collections::BTreeMap;
+
+/// `postgresql.conf`: names in lower case, values without quotes and comments; the last one wins.
+pub(crate) fn postgres(text: &str) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    for line in text.lines() {
+        let line = line.trim();
+        let end = line.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).unwrap_or(line.len());
+        let (name, rest) = line.split_at(end);
+        if name.is_empty() {
+            continue;
+        }
+        let rest = rest.trim_start().trim_start_matches('=').trim_start();
+        let value = match rest.strip_prefix('\'') {
+            Some(quoted) => quoted.split('\'').next().unwrap_or(""),
+            None => rest.split(['#', ' ', '\t']).next().unwrap_or(""),
+        };
+        settings.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    settings
+}
+
+/// A PostgreSQL amount of memory in bytes; `unit` is that of a bare number (8,192 for buffers).
+pub(crate) fn postgres_bytes(value: &str, unit: f64) -> Option<f64> {
+    let end = value.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(value.len());
+    let number: f64 = value[..end].parse().ok()?;
+    let scale = match value[end..].trim() {
+        "" => unit,
+        "B" => 1.0,
+        "kB" => 1024.0,
+        "MB" => 1024.0 * 1024.0,
+        "GB" => 1024.0 * 1024.0 * 1024.0,
+        "TB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some(number * scale)
+}
+
+/// The part of YAML that node settings use: `a.b: value` and nested mappings, as dotted names. Lists,
+/// anchors and multi-line text are left out.
+pub(crate) fn yaml(text: &str) -> BTreeMap<String, String> {
+    const DEPTH_MAX: usize = 32;
+    let mut settings = BTreeMap::new();
+    let mut path: Vec<(usize, String)> = Vec::new();
+    for line in text.lines() {
+        let trimmed = line.trim_start();
+        let Some((name, value)) = trimmed.split_once(':').filter(|_| !trimmed.starts_with(['#', '-', '{']))
+        else {
+            continue;
+        };
+        let indent = line.len() - trimmed.len();
+        path.retain(|(depth, _)| *depth < indent);
+        let name = name.trim().trim_matches(['"', '\'']);
+        let value = value.split(" #").next().unwrap_or("").trim().trim_matches(['"', '\'']);
+        if value.is_empty() && path.len() < DEPTH_MAX {
+            path.push((indent, name.to_owned()));
+        } else {
+            let mut full: Vec<&str> = path.iter().map(|(_, name)| name.as_str()).collect();
+            full.push(name);
+            settings.insert(full.join("."), value.to_owned());
+        }
+    }
+    settings
+}
+
+/// What the options of a JVM say about its heap, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Heap {
+    /// `-Xms`
+    pub(crate) initial: Option<f64>,
+    /// `-Xmx`
+    pub(crate) most: Option<f64>,
+}
+
+/// The heap of JVM options, one a word, as in `jvm.options` (`#` comments, `8-13:` version prefixes) or on
+/// a command line. The last one wins, as in the JVM.
+pub(crate) fn heap<'a>(options: impl Iterator<Item = &'a str>) -> Heap {
+    let mut heap = Heap::default();
+    for option in options {
+        let option = option.trim();
+        // A prefix such as `11-:` limits an option to versions of Java.
+        let of_versions =
+            |(versions, _): &(&str, &str)| versions.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+        let option = option.split_once(':').filter(of_versions).map_or(option, |(_, option)| option);
+        if let Some(value) = option.strip_prefix("-Xms") {
+            heap.initial = jvm_bytes(value).or(heap.initial);
+        } else if let Some(value) = option.strip_prefix("-Xmx") {
+            heap.most = jvm_bytes(value).or(heap.most);
+        }
+    }
+    heap
+}
+
+fn jvm_bytes(value: &str) -> Option<f64> {
+    let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let number: f64 = value[..end].parse().ok()?;
+    let power = match value[end..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return None,
+    };
+    Some(number * 1024f64.powi(power))
+}
+
+/// What Frostline's configuration says of folders.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Frostline {
+    /// Where the write-ahead log lives, with everything else that is not on a volume.
+    pub(crate) data: Option<String>,
+    /// Where regions are cached.
+    pub(crate) volumes: Vec<String>,
+}
+
+/// Frostline's `config.toml`; nothing where it is no TOML.
+pub(crate) fn frostline(text: &str) -> Frostline {
+    let Ok(table) = text.parse::<toml::Table>() else { return Frostline::default() };
+    let data = table.get("data").and_then(toml::Value::as_str).map(str::to_owned);
+    let volumes = table.get("volumes").and_then(toml::Value::as_array).into_iter().flatten();
+    Frostline { data, volumes: volumes.filter_map(|volume| volume.as_str().map(str::to_owned)).collect() }
+}

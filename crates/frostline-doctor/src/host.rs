@@ -1,0 +1,699 @@
+//! What the rules look at: one host, read from a tree, with its counters read once or twice.
+
+use std::collections::BTreeMap;
+
+use crate::facts::config::{self, Heap};
+use crate::facts::interrupts::{Interrupts, Row};
+use crate::facts::vm::{self, Machine, Offer};
+use crate::facts::{self, Disk, Mount};
+use crate::tree::{Absent, Fact, TABLE_BYTES_MAX, Tree, Why};
+
+/// Processes looked at, of the lowest numbers.
+const PROCESSES_MAX: usize = 8192;
+
+/// What a directory is for, which decides what its mount options may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Role {
+    /// A write-ahead or transaction log: what was acknowledged must be there after a power cut.
+    Log,
+    /// A copy of what is safe elsewhere: may lose everything.
+    Cache,
+    /// Files of a database: must be consistent after a power cut.
+    Database,
+}
+
+impl Role {
+    fn strictness(self) -> u8 {
+        match self {
+            Role::Cache => 0,
+            Role::Database => 1,
+            Role::Log => 2,
+        }
+    }
+}
+
+/// What only the user knows.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// Directories and what they are for; the longest prefix counts.
+    pub roles: Vec<(String, Role)>,
+    /// Devices and their class of cloud volume, such as `nvme1n1` and `st1`.
+    pub volumes: Vec<(String, String)>,
+}
+
+/// A network device.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nic {
+    /// `eth0`; unknown when only `/proc/interrupts` is there.
+    pub(crate) name: Option<String>,
+    /// `virtio0` or a PCI address.
+    pub(crate) bus: String,
+    pub(crate) driver: String,
+    pub(crate) rx_queues: usize,
+    pub(crate) tx_queues: usize,
+    /// The interrupt vectors that the driver has for receive queues, if interrupts are known.
+    pub(crate) vectors: usize,
+}
+
+/// A block device that is not a loop device, RAM or a partition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Block {
+    pub(crate) name: String,
+    pub(crate) bytes: f64,
+    pub(crate) queues: usize,
+    pub(crate) model: String,
+    /// `st1`, `gp3`, as the user said.
+    pub(crate) class: Option<String>,
+}
+
+/// A process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    /// The last part of the program's path, else what the kernel calls it.
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<String>,
+}
+
+/// Where a virtual machine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cloud {
+    Amazon,
+    Google,
+    Azure,
+    OpenStack,
+    Other,
+}
+
+/// One host. What was expensive to parse is parsed once; the rest is read when asked for.
+#[derive(Debug)]
+pub struct Host {
+    tree: Tree,
+    first: Option<Tree>,
+    second: Option<Tree>,
+    /// Seconds between the samples.
+    pub(crate) seconds: f64,
+    pub(crate) said: Said,
+    /// What services keep where, by their arguments and settings.
+    inferred: Vec<(String, Role)>,
+    interrupts: Fact<Interrupts>,
+    later_interrupts: Option<Interrupts>,
+    mounts: Fact<Vec<Mount>>,
+    processes: Fact<Vec<Process>>,
+    cpus: Fact<Vec<u32>>,
+    machines: Fact<Vec<(String, Machine)>>,
+}
+
+impl Host {
+    /// A host of which nothing was counted twice: rules that need rates are unknown.
+    pub fn once(tree: Tree, said: Said) -> Host {
+        Host::read(tree, None, None, 0.0, said)
+    }
+
+    /// A host whose counters were read from `first` and, `seconds` later, from `second`; everything else is
+    /// in `tree`.
+    pub fn twice(tree: Tree, first: Tree, second: Tree, seconds: f64, said: Said) -> Host {
+        Host::read(tree, Some(first), Some(second), seconds, said)
+    }
+
+    fn read(tree: Tree, first: Option<Tree>, second: Option<Tree>, seconds: f64, said: Said) -> Host {
+        let table = |tree: &Tree| -> Fact<Interrupts> {
+            let text = tree.text_up_to("proc/interrupts", TABLE_BYTES_MAX)?;
+            Interrupts::parse(&text)
+                .ok_or_else(|| Absent::damaged("proc/interrupts", "has no header of CPUs"))
+        };
+        let interrupts = table(first.as_ref().unwrap_or(&tree));
+        let later_interrupts = second.as_ref().filter(|_| seconds > 0.0).and_then(|tree| table(tree).ok());
+        let mounts = tree.text("proc/mounts").map(|text| facts::mounts(&text));
+        let cpus = cpus(&tree, &interrupts);
+        let processes = processes(&tree);
+        let machines = machines(&tree);
+        let second = second.filter(|_| seconds > 0.0);
+        let inferred = inferred(&tree, &processes);
+        Host {
+            tree,
+            first,
+            second,
+            seconds,
+            said,
+            inferred,
+            interrupts,
+            later_interrupts,
+            mounts,
+            processes,
+            cpus,
+            machines,
+        }
+    }
+
+    /// The tree of everything that is no counter.
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    pub(crate) fn text(&self, path: &str) -> Fact<String> {
+        self.tree.text(path)
+    }
+
+    /// A file of one word.
+    pub(crate) fn word(&self, path: &str) -> Fact<String> {
+        let text = self.tree.text(path)?;
+        let word = text.lines().next().unwrap_or("").trim().to_owned();
+        if word.is_empty() { Err(Absent::damaged(path, "is empty")) } else { Ok(word) }
+    }
+
+    /// A file of one number.
+    pub(crate) fn number(&self, path: &str) -> Fact<f64> {
+        let word = self.word(path)?;
+        let number = word.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+        number.filter(|n| n.is_finite()).ok_or_else(|| Absent::damaged(path, "is not a number"))
+    }
+
+    /// A number, or `otherwise` where the kernel has no such file.
+    pub(crate) fn number_or(&self, path: &str, otherwise: f64) -> Fact<f64> {
+        match self.number(path) {
+            Err(e) if e.is_missing() => Ok(otherwise),
+            other => other,
+        }
+    }
+
+    /// A counter file, parsed: what it held first, and later.
+    pub(crate) fn twice_parsed<T>(&self, path: &str, parse: impl Fn(&str) -> T) -> Fact<(T, T)> {
+        let second = self.second.as_ref().ok_or_else(|| Absent::new(path, Why::Once));
+        let first = self.first.as_ref().unwrap_or(&self.tree).text(path)?;
+        let second = second?.text(path)?;
+        Ok((parse(&first), parse(&second)))
+    }
+
+    /// A counter file that has been read at least once: since boot.
+    pub(crate) fn counted(&self, path: &str) -> Fact<String> {
+        self.first.as_ref().unwrap_or(&self.tree).text(path)
+    }
+
+    /// The rate, per second, of each name of a file of rows with a name and numbers: the first number.
+    pub(crate) fn rates(&self, path: &str) -> Fact<BTreeMap<String, f64>> {
+        let (before, after) = self.twice_parsed(path, facts::rows)?;
+        if after.is_empty() {
+            return Err(Absent::damaged(path, "has no rows"));
+        }
+        let rate = |(name, now): (String, Vec<f64>)| {
+            let was = before.get(&name)?.first()?;
+            Some((name, (now.first()? - was).max(0.0) / self.seconds))
+        };
+        Ok(after.into_iter().filter_map(rate).collect())
+    }
+
+    /// The rate of a file of one number.
+    pub(crate) fn rate_of(&self, path: &str) -> Fact<f64> {
+        let number = |text: &str| text.trim().parse::<f64>().ok();
+        let (before, after) = self.twice_parsed(path, number)?;
+        let rate = before.zip(after).map(|(before, after)| (after - before).max(0.0) / self.seconds);
+        rate.ok_or_else(|| Absent::damaged(path, "is not a number"))
+    }
+
+    /// The numbers of CPUs that are online.
+    pub(crate) fn cpus(&self) -> Fact<&[u32]> {
+        self.cpus.as_deref().map_err(Clone::clone)
+    }
+
+    /// The interrupts to judge: those between the samples if there were enough to judge by, else since
+    /// boot. With them, their rate per second if it is known.
+    pub(crate) fn interrupts(&self) -> Fact<&Interrupts> {
+        self.interrupts.as_ref().map_err(Clone::clone)
+    }
+
+    /// Interrupts of the rows that `which` takes, by column, and their rate per second if known. Those
+    /// between the samples are judged if there were 1,000 of them, else all since boot.
+    pub(crate) fn interrupts_of(&self, which: impl Fn(&Row) -> bool) -> Fact<(Vec<f64>, Option<f64>)> {
+        let first = self.interrupts()?;
+        let Some(later) = &self.later_interrupts else { return Ok((first.sum(which), None)) };
+        let between = later.since(first).sum(&which);
+        let total: f64 = between.iter().sum();
+        let judged = if total >= 1000.0 { between } else { later.sum(which) };
+        Ok((judged, Some(total / self.seconds)))
+    }
+
+    pub(crate) fn mounts(&self) -> Fact<&[Mount]> {
+        self.mounts.as_deref().map_err(Clone::clone)
+    }
+
+    /// The mounts with each device once, where it was mounted first: not its bind mounts.
+    pub(crate) fn file_systems(&self) -> Fact<Vec<&Mount>> {
+        let mut known = std::collections::BTreeSet::new();
+        let mut mounts = Vec::new();
+        for mount in self.mounts()? {
+            if !mount.device.starts_with("/dev/") || known.insert(&mount.device) {
+                mounts.push(mount);
+            }
+        }
+        Ok(mounts)
+    }
+
+    pub(crate) fn processes(&self) -> Fact<&[Process]> {
+        self.processes.as_deref().map_err(Clone::clone)
+    }
+
+    /// The processes of these names.
+    pub(crate) fn running(&self, names: &[&str]) -> Fact<Vec<&Process>> {
+        Ok(self
+            .processes()?
+            .iter()
+            .filter(|process| names.iter().any(|name| process.name.starts_with(name)))
+            .collect())
+    }
+
+    /// A field of `/proc/PID/status`, such as `VmRSS` (kB).
+    pub(crate) fn status(&self, pid: u32, field: &str) -> Fact<String> {
+        let path = format!("proc/{pid}/status");
+        let text = self.text(&path)?;
+        let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.map(|value| value.trim().to_owned()).ok_or_else(|| Absent::damaged(&path, "lacks a field"))
+    }
+
+    /// The definitions of virtual machines on this host, by file.
+    pub(crate) fn machines(&self) -> Fact<&[(String, Machine)]> {
+        self.machines.as_deref().map_err(Clone::clone)
+    }
+
+    /// OpenStack flavors and images that were given as files.
+    pub(crate) fn offers(&self) -> Fact<Vec<Offer>> {
+        let mut offers = Vec::new();
+        for path in self.tree.glob("openstack/*.json")? {
+            offers.push(vm::openstack(&self.text(&path)?).map_err(|why| Absent::damaged(&path, &why))?);
+        }
+        Ok(offers)
+    }
+
+    /// Bytes of memory of the host.
+    pub(crate) fn memory(&self) -> Fact<f64> {
+        self.meminfo("MemTotal")
+    }
+
+    /// A line of `/proc/meminfo` in bytes (or a count, for `HugePages_…`).
+    pub(crate) fn meminfo(&self, name: &str) -> Fact<f64> {
+        let rows = facts::rows(&self.text("proc/meminfo")?);
+        let scale = if name.starts_with("HugePages_") { 1.0 } else { 1024.0 };
+        let value = rows.get(name).and_then(|row| row.first()).map(|kib| kib * scale);
+        value.ok_or_else(|| Absent::damaged("proc/meminfo", &format!("lacks {name}")))
+    }
+
+    /// The first two numbers of the kernel's version.
+    pub(crate) fn kernel(&self) -> Fact<(u32, u32)> {
+        let path = "proc/sys/kernel/osrelease";
+        facts::version(&self.word(path)?).ok_or_else(|| Absent::damaged(path, "is not a version"))
+    }
+
+    /// Whether this is a virtual machine, by what the CPU says and who made the board.
+    pub(crate) fn is_guest(&self) -> Fact<bool> {
+        let flags = self.tree.text_up_to("proc/cpuinfo", 64 << 10);
+        let by_cpu =
+            flags.as_ref().is_ok_and(|text| text.split_whitespace().any(|word| word == "hypervisor"));
+        if by_cpu || self.cloud().is_some() || self.tree.has("proc/device-tree/hypervisor") {
+            return Ok(true);
+        }
+        flags.map(|_| false)
+    }
+
+    /// Whose virtual machine this is, if its board says.
+    pub(crate) fn cloud(&self) -> Option<Cloud> {
+        let vendor = self.word("sys/class/dmi/id/sys_vendor").ok()?;
+        let product = self.word("sys/class/dmi/id/product_name").unwrap_or_default();
+        match vendor.as_str() {
+            "Amazon EC2" if product.contains("metal") => None,
+            "Amazon EC2" => Some(Cloud::Amazon),
+            "Google" => Some(Cloud::Google),
+            "Microsoft Corporation" if product.contains("Virtual") => Some(Cloud::Azure),
+            "OpenStack Foundation" => Some(Cloud::OpenStack),
+            "QEMU" | "KVM" | "Xen" | "VMware, Inc." => Some(Cloud::Other),
+            _ => None,
+        }
+    }
+
+    /// The CPUs of each NUMA node.
+    pub(crate) fn nodes(&self) -> Fact<BTreeMap<u32, Vec<u32>>> {
+        let mut nodes = BTreeMap::new();
+        for path in self.tree.glob("sys/devices/system/node/node*/cpulist")? {
+            let number = path.split('/').find_map(|part| part.strip_prefix("node")?.parse().ok());
+            if let Some(number) = number {
+                nodes.insert(number, facts::cpu_list(&self.text(&path)?));
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// Network devices that have hardware or a hypervisor behind them.
+    pub(crate) fn nics(&self) -> Fact<Vec<Nic>> {
+        let names = match self.tree.list("sys/class/net") {
+            Err(e) if e.is_missing() => return self.nics_by_interrupts(),
+            names => names?,
+        };
+        let mut nics = Vec::new();
+        for name in names {
+            let net = format!("sys/class/net/{name}");
+            let Ok(device) = self.tree.link(&format!("{net}/device")) else { continue };
+            let bus = device.rsplit('/').next().unwrap_or("").to_owned();
+            let driver = self.tree.link(&format!("{net}/device/driver")).ok();
+            let driver =
+                driver.and_then(|link| link.rsplit('/').next().map(str::to_owned)).unwrap_or_default();
+            let queues = self.tree.list(&format!("{net}/queues"))?;
+            let count = |kind: &str| queues.iter().filter(|queue| queue.starts_with(kind)).count();
+            let (rx_queues, tx_queues) = (count("rx-"), count("tx-"));
+            let mut nic = Nic { name: Some(name), bus, driver, rx_queues, tx_queues, vectors: 0 };
+            if let Ok(interrupts) = self.interrupts() {
+                nic.vectors = interrupts.rows.iter().filter(|row| nic.is_receive(row)).count();
+            }
+            nics.push(nic);
+        }
+        Ok(nics)
+    }
+
+    /// Without /sys: the virtio network devices that `/proc/interrupts` names by their receive queues.
+    fn nics_by_interrupts(&self) -> Fact<Vec<Nic>> {
+        let mut nics: BTreeMap<String, Nic> = BTreeMap::new();
+        for row in &self.interrupts()?.rows {
+            let Some((bus, queue)) = row.action().split_once("-input.") else { continue };
+            let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            if bus.strip_prefix("virtio").is_some_and(is_number) && is_number(queue) {
+                let driver = "virtio_net".to_owned();
+                let nic = nics.entry(bus.to_owned()).or_insert_with(|| Nic {
+                    bus: bus.to_owned(),
+                    driver,
+                    ..Nic::default()
+                });
+                nic.rx_queues += 1;
+                nic.tx_queues += 1;
+                nic.vectors += 1;
+            }
+        }
+        Ok(nics.into_values().collect())
+    }
+
+    /// Block devices that are neither partitions nor made of memory or files.
+    pub(crate) fn blocks(&self) -> Fact<Vec<Block>> {
+        let mut blocks = Vec::new();
+        for name in self.tree.list("sys/block")? {
+            if ["loop", "ram", "zram", "sr", "fd"].iter().any(|made| name.starts_with(made)) {
+                continue;
+            }
+            let at = format!("sys/block/{name}");
+            let bytes = self.number(&format!("{at}/size")).unwrap_or(0.0) * 512.0;
+            let queues = self.tree.list(&format!("{at}/mq")).map_or(0, |queues| queues.len());
+            let model = self.word(&format!("{at}/device/model")).unwrap_or_default();
+            let said = self.said.volumes.iter().find(|(device, _)| *device == name);
+            blocks.push(Block { bytes, queues, model, class: said.map(|(_, class)| class.clone()), name });
+        }
+        Ok(blocks)
+    }
+
+    /// What `/sys/block/DEVICE/queue/NAME` says, if it does.
+    pub(crate) fn queue(&self, device: &str, name: &str) -> Option<String> {
+        self.word(&format!("sys/block/{device}/queue/{name}")).ok()
+    }
+
+    /// What each disk did between the samples.
+    pub(crate) fn disks(&self) -> Fact<BTreeMap<String, Disk>> {
+        let (before, after) = self.twice_parsed("proc/diskstats", facts::diskstats)?;
+        if after.is_empty() {
+            return Err(Absent::damaged("proc/diskstats", "has no devices"));
+        }
+        let since = |now: Disk, was: &Disk| {
+            let d = |now: f64, was: f64| (now - was).max(0.0);
+            Disk {
+                reads: d(now.reads, was.reads),
+                read_sectors: d(now.read_sectors, was.read_sectors),
+                read_ms: d(now.read_ms, was.read_ms),
+                writes: d(now.writes, was.writes),
+                write_sectors: d(now.write_sectors, was.write_sectors),
+                write_ms: d(now.write_ms, was.write_ms),
+                busy_ms: d(now.busy_ms, was.busy_ms),
+            }
+        };
+        Ok(after
+            .into_iter()
+            .filter_map(|(name, now)| before.get(&name).map(|was| (name, since(now, was))))
+            .collect())
+    }
+
+    /// The whole disks below what a file system is mounted from: `/dev/md0` is its members, `/dev/sda1` is
+    /// `sda`.
+    pub(crate) fn disks_below(&self, device: &str) -> Vec<String> {
+        let Some(name) = device.strip_prefix("/dev/") else { return Vec::new() };
+        let name = self
+            .tree
+            .link(device.trim_start_matches('/'))
+            .map_or(name.to_owned(), |link| link.rsplit('/').next().unwrap_or(name).to_owned());
+        let whole = self.tree.list("sys/block").unwrap_or_default();
+        // The longest name that begins it: sda1 is of sda, nvme0n1p1 of nvme0n1.
+        let Some(disk) =
+            whole.iter().filter(|disk| name.starts_with(disk.as_str())).max_by_key(|disk| disk.len())
+        else {
+            return Vec::new();
+        };
+        match self.tree.list(&format!("sys/block/{disk}/slaves")) {
+            Ok(members) if !members.is_empty() => members,
+            _ => vec![disk.clone()],
+        }
+    }
+
+    /// What a mount is for: what the user said of paths on it, else what services keep there. A mount that
+    /// serves a log and a cache is judged as a log.
+    pub(crate) fn role_of(&self, mount: &Mount) -> Option<Role> {
+        let mounts = self.mounts().ok()?;
+        let holds =
+            |path: &str| mounts.iter().filter(|m| is_below(path, &m.point)).max_by_key(|m| m.point.len());
+        let on_it = |roles: &'_ [(String, Role)]| {
+            roles
+                .iter()
+                .filter(|(path, _)| holds(path).is_some_and(|m| m.point == mount.point))
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        let strictest = |roles: &mut dyn Iterator<Item = Role>| roles.max_by_key(|role| role.strictness());
+        let said = strictest(&mut on_it(&self.said.roles).into_iter().map(|(_, role)| role));
+        said.or_else(|| strictest(&mut on_it(&self.inferred).into_iter().map(|(_, role)| role)))
+    }
+
+    /// The mount that holds `path`.
+    pub(crate) fn mount_of(&self, path: &str) -> Fact<Option<&Mount>> {
+        // The last of equal ones covers the others.
+        Ok(self.mounts()?.iter().filter(|m| is_below(path, &m.point)).max_by_key(|m| m.point.len()))
+    }
+
+    /// PostgreSQL's settings, by configuration file.
+    pub(crate) fn postgres(&self) -> Fact<Vec<(String, BTreeMap<String, String>)>> {
+        let mut found = Vec::new();
+        for pattern in POSTGRES_FILES {
+            for path in self.tree.glob(pattern)? {
+                found.push((path.clone(), config::postgres(&self.text(&path)?)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Frostline's own settings, by file.
+    pub(crate) fn frostline(&self) -> Fact<Vec<(String, config::Frostline)>> {
+        let mut found = Vec::new();
+        for pattern in FROSTLINE_FILES {
+            for path in self.tree.glob(pattern)? {
+                found.push((path.clone(), config::frostline(&self.text(&path)?)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The heaps of Elasticsearch and OpenSearch nodes: by command line if they run, else by file.
+    pub(crate) fn search_heaps(&self) -> Fact<Vec<(String, Heap)>> {
+        let mut found = Vec::new();
+        for process in self.processes.iter().flatten().filter(|process| process.is_search()) {
+            let heap = config::heap(process.arguments.iter().map(String::as_str));
+            found.push((format!("process {}", process.pid), heap));
+        }
+        if found.is_empty() {
+            for pattern in JVM_FILES {
+                for path in self.tree.glob(pattern)? {
+                    found.push((path.clone(), config::heap(self.text(&path)?.lines())));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The settings of Elasticsearch and OpenSearch nodes, by file.
+    pub(crate) fn search_nodes(&self) -> Fact<Vec<(String, BTreeMap<String, String>)>> {
+        let mut found = Vec::new();
+        for path in SEARCH_FILES {
+            match self.text(path) {
+                Ok(text) => found.push((path.to_string(), config::yaml(&text))),
+                Err(e) if e.is_missing() => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Where PostgreSQL's settings are.
+pub(crate) const POSTGRES_FILES: &[&str] = &[
+    "etc/postgresql/*/*/postgresql.conf",
+    "var/lib/pgsql/data/postgresql.conf",
+    "var/lib/pgsql/*/data/postgresql.conf",
+];
+/// Where the JVM options of search nodes are.
+pub(crate) const JVM_FILES: &[&str] = &[
+    "etc/elasticsearch/jvm.options",
+    "etc/elasticsearch/jvm.options.d/*.options",
+    "etc/opensearch/jvm.options",
+    "etc/opensearch/jvm.options.d/*.options",
+];
+/// Where the settings of search nodes are.
+pub(crate) const SEARCH_FILES: &[&str] =
+    &["etc/elasticsearch/elasticsearch.yml", "etc/opensearch/opensearch.yml"];
+/// Where Frostline's own settings are.
+pub(crate) const FROSTLINE_FILES: &[&str] = &[
+    "etc/frostline/config.toml",
+    "root/.config/frostline/config.toml",
+    "home/*/.config/frostline/config.toml",
+];
+/// Where libvirt keeps its machines: defined, and running.
+pub(crate) const LIBVIRT_FILES: &[&str] = &["etc/libvirt/qemu/*.xml", "run/libvirt/qemu/*.xml"];
+
+impl Nic {
+    /// How it is called: `eth0`, else `virtio0`.
+    pub(crate) fn label(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.bus)
+    }
+
+    /// A word for a shell that gives the name even where only the bus is known.
+    pub(crate) fn shell_name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("$(ls /sys/bus/virtio/devices/{}/net)", self.bus))
+    }
+
+    /// Whether an interrupt is of this device, whatever for.
+    pub(crate) fn is_mine(&self, row: &Row) -> bool {
+        let action = row.action();
+        let virtio = action.strip_prefix(self.bus.as_str()).is_some_and(|rest| rest.starts_with('-'));
+        let by_name = self.name.as_deref().is_some_and(|name| {
+            action.split([':', '@', '/']).next().unwrap_or("").split('-').any(|part| part == name)
+        });
+        let by_bus = !self.bus.is_empty() && !self.bus.starts_with("virtio") && row.what.contains(&self.bus);
+        row.is_device() && (virtio || by_name || by_bus)
+    }
+
+    /// Whether an interrupt is of one of this device's receive queues.
+    pub(crate) fn is_receive(&self, row: &Row) -> bool {
+        let action = row.action();
+        let sends = action.contains("-output.") || action.to_ascii_lowercase().contains("-tx-");
+        let other = action.ends_with("-config") || action.contains("async") || action.contains("mgmnt");
+        self.is_mine(row) && !sends && !other
+    }
+}
+
+impl Block {
+    /// Whether it is an EBS volume.
+    pub(crate) fn is_ebs(&self) -> bool {
+        self.model.starts_with("Amazon Elastic Block Store")
+    }
+
+    pub(crate) fn is_virtio(&self) -> bool {
+        self.name.starts_with("vd")
+    }
+
+    pub(crate) fn is_nvme(&self) -> bool {
+        self.name.starts_with("nvme")
+    }
+
+    /// Whether it is made of other devices.
+    pub(crate) fn is_stacked(&self) -> bool {
+        ["md", "dm-", "bcache", "drbd"].iter().any(|kind| self.name.starts_with(kind))
+    }
+
+    /// Whether the user said that it is st1 or sc1: (MiB/s a TiB at its base, most base, most IOPS).
+    pub(crate) fn throughput_class(&self) -> Option<(f64, f64, f64)> {
+        match self.class.as_deref()? {
+            "st1" => Some((40.0, 500.0, 500.0)),
+            "sc1" => Some((12.0, 192.0, 250.0)),
+            _ => None,
+        }
+    }
+}
+
+impl Process {
+    /// Whether it is an Elasticsearch or OpenSearch node.
+    pub(crate) fn is_search(&self) -> bool {
+        let main = |argument: &String| {
+            argument.starts_with("org.elasticsearch.") || argument.starts_with("org.opensearch.")
+        };
+        self.name == "java" && self.arguments.iter().any(main)
+    }
+
+    /// Whether it is a virtual machine.
+    pub(crate) fn is_qemu(&self) -> bool {
+        self.name.starts_with("qemu-system") || self.name == "qemu-kvm"
+    }
+}
+
+fn is_below(path: &str, point: &str) -> bool {
+    point == "/" || path.strip_prefix(point).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn cpus(tree: &Tree, interrupts: &Fact<Interrupts>) -> Fact<Vec<u32>> {
+    let listed = tree.text("sys/devices/system/cpu/online").map(|text| facts::cpu_list(&text));
+    match (listed, interrupts) {
+        (Ok(cpus), _) if !cpus.is_empty() => Ok(cpus),
+        (_, Ok(interrupts)) => Ok(interrupts.cpus.clone()),
+        (Err(e), _) => Err(e),
+        (Ok(_), Err(e)) => Err(e.clone()),
+    }
+}
+
+pub(crate) fn processes(tree: &Tree) -> Fact<Vec<Process>> {
+    let mut pids: Vec<u32> = tree.list("proc")?.iter().filter_map(|name| name.parse().ok()).collect();
+    pids.sort_unstable();
+    pids.truncate(PROCESSES_MAX);
+    // Processes end while they are listed.
+    Ok(pids.into_iter().filter_map(|pid| process(tree, pid)).collect())
+}
+
+fn process(tree: &Tree, pid: u32) -> Option<Process> {
+    let line = tree.text_up_to(&format!("proc/{pid}/cmdline"), 64 << 10).ok()?;
+    let arguments: Vec<String> =
+        line.split(['\0', '\n']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    let program = arguments.first().map(|program| program.rsplit('/').next().unwrap_or("").to_owned());
+    // Some servers replace their command line by a title: "postgres: checkpointer".
+    let title = program.map(|program| program.split([':', ' ']).next().unwrap_or("").to_owned());
+    let name = title.filter(|title| !title.is_empty());
+    let name =
+        name.or_else(|| tree.text(&format!("proc/{pid}/comm")).ok().map(|comm| comm.trim().to_owned()))?;
+    Some(Process { pid, name, arguments })
+}
+
+fn machines(tree: &Tree) -> Fact<Vec<(String, Machine)>> {
+    let mut found: Vec<(String, Machine)> = Vec::new();
+    for pattern in LIBVIRT_FILES {
+        for path in tree.glob(pattern)? {
+            let machine = vm::libvirt(&tree.text(&path)?).map_err(|why| Absent::damaged(&path, &why))?;
+            if !found.iter().any(|(_, known)| known.name == machine.name) {
+                found.push((path, machine));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn inferred(tree: &Tree, processes: &Fact<Vec<Process>>) -> Vec<(String, Role)> {
+    let mut roles = Vec::new();
+    for process in processes.iter().flatten().filter(|process| process.name.starts_with("postgres")) {
+        let folder = process.arguments.windows(2).find(|pair| pair[0] == "-D").map(|pair| pair[1].clone());
+        roles.extend(folder.map(|folder| (folder, Role::Database)));
+    }
+    for path in SEARCH_FILES {
+        let settings = tree.text(path).map(|text| config::yaml(&text)).unwrap_or_default();
+        roles.extend(settings.get("path.data").map(|folder| (folder.clone(), Role::Database)));
+    }
+    for path in FROSTLINE_FILES.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
+        let settings = tree.text(&path).map(|text| config::frostline(&text)).unwrap_or_default();
+        roles.extend(settings.volumes.into_iter().map(|folder| (folder, Role::Cache)));
+        roles.extend(settings.data.map(|folder| (folder, Role::Log)));
+    }
+    roles
+}

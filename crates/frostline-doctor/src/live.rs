@@ -1,0 +1,160 @@
+//! A running host: its counters twice, some time apart, and what a few commands print that only read.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use frostline_base::Result;
+
+use crate::host::{Host, Said};
+use crate::tree::{TABLE_BYTES_MAX, Tree};
+
+/// What grows, as patterns below the root. Read twice, and kept in memory.
+pub(crate) const COUNTERS: &[&str] = &[
+    "proc/interrupts",
+    "proc/softirqs",
+    "proc/net/softnet_stat",
+    "proc/net/snmp",
+    "proc/net/netstat",
+    "proc/stat",
+    "proc/diskstats",
+    "proc/vmstat",
+    "proc/pressure/*",
+    "proc/spl/kstat/zfs/arcstats",
+    "sys/class/net/*/statistics/rx_packets",
+    "sys/class/net/*/statistics/rx_missed_errors",
+    "sys/class/net/*/statistics/rx_fifo_errors",
+    "sys/devices/system/node/node*/numastat",
+    "sys/devices/system/cpu/cpu*/thermal_throttle/core_throttle_count",
+    "sys/fs/cgroup/*/cpu.stat",
+    "sys/fs/cgroup/*/*/cpu.stat",
+    "sys/fs/cgroup/*/*/*/cpu.stat",
+];
+
+/// How long a command may take, and what is kept of what it prints.
+const COMMAND_MAX: Duration = Duration::from_secs(2);
+const OUTPUT_BYTES_MAX: u64 = 1 << 20;
+const DEVICES_MAX: usize = 16;
+
+/// The files of `tree` that match `patterns`, each up to its limit.
+pub(crate) fn snapshot(tree: &Tree, patterns: &[&str]) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for path in patterns.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
+        if let Ok(text) = tree.text_up_to(&path, TABLE_BYTES_MAX) {
+            files.insert(path, text.into_bytes());
+        }
+    }
+    files
+}
+
+/// The host whose `/` is `tree`, with counters taken `interval` apart.
+pub(crate) fn host(tree: Tree, interval: Duration, said: Said) -> Result<Host> {
+    let started = Instant::now();
+    let first = snapshot(&tree, COUNTERS);
+    let printed = commands(&tree);
+    wait(interval.saturating_sub(started.elapsed()));
+    let second = snapshot(&tree, COUNTERS);
+    let seconds = started.elapsed().as_secs_f64();
+    let tree = tree.with_files(printed);
+    Ok(Host::twice(tree, Tree::from_files(first), Tree::from_files(second), seconds, said))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the interval between the samples is what is measured")]
+pub(crate) fn wait(interval: Duration) {
+    std::thread::sleep(interval);
+}
+
+/// What the commands print, as the files that captures hold. A command that is not there leaves none.
+pub(crate) fn commands(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut keep = |name: String, arguments: &[&str]| {
+        if let Some(output) = output(tree, arguments) {
+            files.insert(format!("commands/{name}"), output);
+        }
+    };
+    let mut nics = tree.list("sys/class/net").unwrap_or_default();
+    // A name that a command would take for an option.
+    nics.retain(|nic| !nic.starts_with('-'));
+    for nic in nics.iter().filter(|nic| tree.has(&format!("sys/class/net/{nic}/device"))).take(DEVICES_MAX) {
+        for option in ["l", "g", "k", "S"] {
+            keep(format!("ethtool-{option}.{nic}"), &["ethtool", &format!("-{option}"), nic]);
+        }
+    }
+    let disks = tree.list("sys/block").unwrap_or_default();
+    let is_ebs = |disk: &&String| {
+        tree.text(&format!("sys/block/{disk}/device/model"))
+            .is_ok_and(|model| model.starts_with("Amazon Elastic Block Store"))
+    };
+    for disk in disks.iter().filter(is_ebs).take(DEVICES_MAX) {
+        let device = format!("/dev/{disk}");
+        keep(format!("ebs-stats.{disk}"), &["nvme", "amzn", "stats", &device]);
+        keep(format!("ebs-stats.{disk}"), &["ebsnvme", "stats", &device]);
+    }
+    let mounts = tree.text("proc/mounts").map(|text| crate::facts::mounts(&text)).unwrap_or_default();
+    if mounts.iter().any(|mount| mount.kind == "zfs") {
+        let properties = "recordsize,atime,relatime,compression,primarycache";
+        keep(
+            "zfs-get".to_owned(),
+            &["zfs", "get", "-Hp", "-o", "name,property,value", "-t", "filesystem", properties],
+        );
+        keep("zpool-ashift".to_owned(), &["zpool", "get", "-Hp", "ashift"]);
+    }
+    files.insert("commands/df".to_owned(), room(&mounts).into_bytes());
+    files
+}
+
+/// `POINT KIND TOTAL FREE` in bytes of each local file system. Others are left out: a server that does not
+/// answer would hold the doctor.
+fn room(mounts: &[crate::facts::Mount]) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut known = std::collections::BTreeSet::new();
+    for mount in mounts.iter().filter(|mount| mount.device.starts_with("/dev/") || mount.kind == "zfs") {
+        if !known.insert(&mount.device) {
+            continue;
+        }
+        let Ok(room) = rustix::fs::statvfs(mount.point.as_str()) else { continue };
+        let used = room.f_blocks.saturating_sub(room.f_bfree);
+        let total = (used + room.f_bavail).saturating_mul(room.f_frsize);
+        lines.push(format!(
+            "{} {} {total} {}\n",
+            mount.point,
+            mount.kind,
+            room.f_bavail.saturating_mul(room.f_frsize)
+        ));
+    }
+    lines.concat()
+}
+
+/// What a program prints, if it is installed, succeeds and is quick.
+fn output(tree: &Tree, arguments: &[&str]) -> Option<Vec<u8>> {
+    let (program, rest) = arguments.split_first()?;
+    let folder = ["usr/sbin", "usr/bin", "sbin", "bin"]
+        .iter()
+        .find(|folder| tree.has(&format!("{folder}/{program}")))?;
+    let mut child = Command::new(format!("/{folder}/{program}"))
+        .args(rest)
+        .env_clear()
+        .env("LC_ALL", "C")
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let stdout = child.stdout.take()?;
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
+        // Nobody listens after the time is up.
+        let _ = send.send(bytes);
+    });
+    let bytes = receive.recv_timeout(COMMAND_MAX).ok();
+    if bytes.is_none() {
+        let _ = child.kill();
+    }
+    let status = child.wait().ok()?;
+    bytes.filter(|_| status.success())
+}

@@ -1,0 +1,242 @@
+//! What the rules found on a host, and its forms: text, JSON, HTML, SARIF, Prometheus, Markdown.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::host::Host;
+use crate::rule::{Confidence, Found, Outcome, Rule, Severity, Side, fill, is_complete};
+use crate::text::{clean, line};
+
+mod html;
+mod machine;
+mod rules;
+
+pub use rules::{explain, markdown};
+
+/// Findings kept of one rule.
+const FINDINGS_MAX: usize = 64;
+
+/// What the rules found. All text in it is safe to print.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was examined, in a line.
+    pub subject: String,
+    /// Seconds between the two samples of counters; 0 when there was one.
+    pub seconds: f64,
+    /// The worst first.
+    pub findings: Vec<Finding>,
+    /// Rules that could not run, and why.
+    pub unknown: Vec<Unknown>,
+    /// Rules that looked and found nothing.
+    pub quiet: Vec<&'static str>,
+}
+
+/// One thing that a rule found, with what to do.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// `N02`
+    pub rule: &'static str,
+    /// `single-queue-nic`
+    pub name: &'static str,
+    /// How bad.
+    pub severity: Severity,
+    /// How sure.
+    pub confidence: Confidence,
+    /// What is wrong, in general.
+    pub title: &'static str,
+    /// On what: a device, a mount, a file.
+    pub object: String,
+    /// What was seen there.
+    pub observed: String,
+    /// Why it matters.
+    pub explanation: &'static str,
+    /// The right ones first.
+    pub fixes: Vec<Remedy>,
+    /// What to expect.
+    pub gain: &'static str,
+    /// How to see that it worked.
+    pub verify: String,
+    /// Where this is written.
+    pub sources: &'static [&'static str],
+}
+
+/// A fix with the names of this host filled in.
+#[derive(Clone, Debug, Serialize)]
+pub struct Remedy {
+    /// Where it is typed.
+    pub side: Side,
+    /// What it does.
+    pub what: &'static str,
+    /// Commands or lines.
+    pub run: Vec<String>,
+    /// What brings back what was there.
+    pub undo: Vec<String>,
+    /// Whether nothing is left to be filled in (names in capitals).
+    pub complete: bool,
+}
+
+/// A rule that could not run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unknown {
+    /// `N02`
+    pub rule: &'static str,
+    /// `single-queue-nic`
+    pub name: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+/// A form of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For a terminal.
+    Text,
+    /// One JSON document with `findings`.
+    Json,
+    /// One page with everything in it.
+    Html,
+    /// SARIF 2.1.0, for code review tools.
+    Sarif,
+}
+
+impl Format {
+    /// Every form.
+    pub const ALL: [Format; 4] = [Format::Text, Format::Json, Format::Html, Format::Sarif];
+}
+
+impl Report {
+    pub(crate) fn new(host: &Host, rules: impl Iterator<Item = &'static Rule>) -> Report {
+        let mut report = Report {
+            subject: subject(host),
+            seconds: host.seconds,
+            findings: Vec::new(),
+            unknown: Vec::new(),
+            quiet: Vec::new(),
+        };
+        for rule in rules {
+            match (rule.check)(host) {
+                Ok(found) if found.is_empty() => report.quiet.push(rule.id),
+                Ok(found) => report
+                    .findings
+                    .extend(found.into_iter().take(FINDINGS_MAX).map(|one| Finding::new(rule, one))),
+                Err(absent) => {
+                    let reason = line(&absent.to_string(), 300);
+                    report.unknown.push(Unknown { rule: rule.id, name: rule.name, reason });
+                }
+            }
+        }
+        // Stable: within a severity and confidence the order is that of the table.
+        report.findings.sort_by_key(|finding| std::cmp::Reverse((finding.severity, finding.confidence)));
+        report
+    }
+
+    /// What came of a rule.
+    pub fn outcome(&self, rule: &str) -> Outcome {
+        if let Some(unknown) = self.unknown.iter().find(|unknown| unknown.rule == rule) {
+            return Outcome::Unknown(unknown.reason.clone());
+        }
+        match self.findings.iter().filter(|finding| finding.rule == rule).count() {
+            0 => Outcome::Quiet,
+            count => Outcome::Finding(count),
+        }
+    }
+
+    /// The worst that was found.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(|finding| finding.severity).max()
+    }
+
+    /// The report in a form.
+    pub fn render(&self, format: Format) -> String {
+        match format {
+            Format::Text => self.text(),
+            Format::Json => machine::json(self),
+            Format::Html => html::page(self),
+            Format::Sarif => machine::sarif(self),
+        }
+    }
+
+    /// The findings as metrics, for the textfile collector of node_exporter.
+    pub fn prometheus(&self) -> String {
+        machine::prometheus(self)
+    }
+
+    fn text(&self) -> String {
+        let mut out = String::new();
+        for finding in &self.findings {
+            out += &finding.text();
+        }
+        for unknown in &self.unknown {
+            let _ = writeln!(out, "unknown  {} {}: {}", unknown.rule, unknown.name, unknown.reason);
+        }
+        let _ = writeln!(
+            out,
+            "{}: {} findings, {} rules quiet, {} unknown",
+            self.subject,
+            self.findings.len(),
+            self.quiet.len(),
+            self.unknown.len()
+        );
+        out
+    }
+}
+
+impl Finding {
+    fn new(rule: &'static Rule, found: Found) -> Finding {
+        let remedy = |fix: &crate::rule::Fix| {
+            let shell = fix.side == Side::Here;
+            let filled = |lines: &[&str]| {
+                lines.iter().map(|text| line(&fill(text, &found.values, shell), 4096)).collect()
+            };
+            let complete = fix.run.iter().chain(fix.undo).all(|text| is_complete(text, &found.values));
+            Remedy { side: fix.side, what: fix.what, run: filled(fix.run), undo: filled(fix.undo), complete }
+        };
+        Finding {
+            rule: rule.id,
+            name: rule.name,
+            severity: found.severity.unwrap_or(rule.severity),
+            confidence: rule.confidence,
+            title: rule.title,
+            object: line(&found.object, 200),
+            observed: line(&found.observed, 500),
+            explanation: rule.explanation,
+            fixes: rule.fixes.iter().map(remedy).collect(),
+            gain: rule.gain,
+            verify: line(&fill(rule.verify, &found.values, true), 4096),
+            sources: rule.sources,
+        }
+    }
+
+    /// The finding for a terminal: what, where, and the fixes.
+    fn text(&self) -> String {
+        let severity = format!("{:?}", self.severity).to_lowercase();
+        let mut out = format!(
+            "{severity:<8} {} {}: {}\n         {}\n",
+            self.rule, self.object, self.title, self.observed
+        );
+        for fix in &self.fixes {
+            let _ = writeln!(out, "         {}: {}", fix.side.label(), fix.what);
+            for command in &fix.run {
+                let _ = writeln!(out, "             {command}");
+            }
+        }
+        let _ = writeln!(out, "         expect: {}\n", self.gain);
+        out
+    }
+}
+
+/// `Linux 6.18, 2 CPUs, 23.5 GiB`, of what is known.
+fn subject(host: &Host) -> String {
+    let mut parts = Vec::new();
+    if let Ok(release) = host.word("proc/sys/kernel/osrelease") {
+        parts.push(format!("Linux {}", line(&release, 80)));
+    }
+    if let Ok(cpus) = host.cpus() {
+        parts.push(format!("{} CPUs", cpus.len()));
+    }
+    if let Ok(memory) = host.memory() {
+        parts.push(format!("{:.1} GiB", memory / 1073741824.0));
+    }
+    if parts.is_empty() { "this tree".to_owned() } else { clean(&parts.join(", ")) }
+}

@@ -1,0 +1,848 @@
+//! Block devices: queues and hints, and what cloud volumes do at their limits.
+
+use super::{NOTHING, TWO};
+use crate::facts::{self, Disk};
+use crate::host::{Block, Cloud, Host};
+use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
+use crate::tree::{Absent, Fact, Why};
+
+const SYSFS_BLOCK: &str = "https://docs.kernel.org/admin-guide/abi-stable.html";
+const IOSTATS: &str = "https://docs.kernel.org/admin-guide/iostats.html";
+const HDD_VOLUMES: &str = "https://docs.aws.amazon.com/ebs/latest/userguide/hdd-vols.html";
+const EBS_STATS: &str =
+    "https://docs.aws.amazon.com/ebs/latest/userguide/nvme-detailed-performance-stats.html";
+const MIB: f64 = 1024.0 * 1024.0;
+const TIB: f64 = MIB * MIB;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "B01",
+        name: "scheduler",
+        title: "Requests of a fast or virtual disk are sorted before they are sent",
+        reads: &["/sys/block/*/queue/scheduler"],
+        threshold: "mq-deadline, bfq or kyber on NVMe or virtio",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "A scheduler takes a lock and time for each request. NVMe devices and hosts order requests themselves. bfq is worth its price where processes must share one slow disk fairly.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "None (to keep it: a udev rule with ATTR{queue/scheduler}=\"none\")",
+            run: &["echo none > /sys/block/{dev}/queue/scheduler"],
+            undo: &["echo {was} > /sys/block/{dev}/queue/scheduler"],
+        }],
+        gain: "A few percent of IOPS with mq-deadline, up to half with bfq",
+        verify: "`cat /sys/block/DEV/queue/scheduler`; fio randread with iodepth 32",
+        sources: &["https://docs.kernel.org/block/switching-sched.html"],
+        check: scheduler,
+    },
+    Rule {
+        id: "B02",
+        name: "rotational-hint",
+        title: "A disk says wrongly whether it rotates",
+        reads: &["/sys/block/*/queue/rotational", "/sys/block/*/device/model"],
+        threshold: "rotational 1 on NVMe, or on a virtual disk that the user has not called st1 or sc1; rotational 0 on st1 or sc1 (--volume)",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "File systems, schedulers and databases choose by this hint: btrfs its ssd mode, the kernel whether requests are merged for seeks, search nodes how many merges run at once. Virtual disks say 1 because nobody set it.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Say what it is (to keep it: a udev rule with ATTR{queue/rotational})",
+            run: &["echo {right} > /sys/block/{dev}/queue/rotational"],
+            undo: &["echo {was} > /sys/block/{dev}/queue/rotational"],
+        }],
+        gain: "Better choices of those who ask; measure yours",
+        verify: "`lsblk -o NAME,ROTA`",
+        sources: &[SYSFS_BLOCK],
+        check: rotational,
+    },
+    Rule {
+        id: "B03",
+        name: "small-read-ahead",
+        title: "Read-ahead of a throughput volume is too small",
+        reads: &["/sys/block/*/queue/read_ahead_kb"],
+        threshold: "st1 or sc1 (--volume DEV=st1) with read_ahead_kb below 1,024",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: "the class of the volume, said by --volume",
+        explanation: "st1 and sc1 charge 1 MiB for each request up to 1 MiB. Read-ahead of 128 KiB turns one sequential read into eight charges unless they are merged.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Read 1 MiB ahead; on random reads it wastes, then undo it",
+            run: &["blockdev --setra 2048 /dev/{dev}"],
+            undo: &["echo {was} > /sys/block/{dev}/queue/read_ahead_kb"],
+        }],
+        gain: "Up to 8 times the sequential throughput",
+        verify: "mean read size (rareq-sz) of `iostat -x 1` near 1,024",
+        sources: &[HDD_VOLUMES, "https://docs.aws.amazon.com/ebs/latest/userguide/ebs-performance.html"],
+        check: read_ahead,
+    },
+    Rule {
+        id: "B04",
+        name: "small-reads-on-throughput-volume",
+        title: "A throughput volume is read in small pieces",
+        reads: &["/proc/diskstats"],
+        threshold: "st1 or sc1 (--volume), over 20 reads a second of under 64 KiB on average",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: "two samples, and the class of the volume",
+        explanation: "Every read is charged as 1 MiB: at 16 KiB an st1 volume of 8 TiB gives 5-8 MiB/s. Compression does not help, larger requests and caches do.",
+        fixes: &[
+            Fix {
+                side: Side::Service,
+                what: "Larger records or regions: ZFS recordsize 128K-1M, Frostline's 16 MiB regions, page size of the database",
+                run: &[],
+                undo: &[],
+            },
+            Fix {
+                side: Side::Cloud,
+                what: "gp3, which charges by 256 KiB and allows 3,000 and more a second",
+                run: &["aws ec2 modify-volume --volume-id {volume} --volume-type gp3"],
+                undo: &["aws ec2 modify-volume --volume-id {volume} --volume-type {class}"],
+            },
+        ],
+        gain: "Throughput grows with the size of requests up to 1 MiB",
+        verify: "rareq-sz of `iostat -x 1`",
+        sources: &[HDD_VOLUMES],
+        check: small_reads,
+    },
+    Rule {
+        id: "B05",
+        name: "volume-iops-cap",
+        title: "A volume runs at its limit of requests",
+        reads: &["/proc/diskstats"],
+        threshold: "st1 at 475-525 or sc1 at 237-263 requests a second, busy over 90 % of the time",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: "two samples, and the class of the volume",
+        explanation: "500 (st1) or 250 (sc1) requests of up to 1 MiB a second is all that a volume takes, however large.",
+        fixes: &[Fix {
+            side: Side::Cloud,
+            what: "Several volumes in a stripe (up to 2 TiB each for st1: four of 2 TiB instead of one of 8), or gp3",
+            run: &["aws ec2 create-volume --volume-type st1 --size 2048 --availability-zone {zone}"],
+            undo: &["aws ec2 delete-volume --volume-id {volume}"],
+        }],
+        gain: "As many times as there are volumes, up to the instance's limit (B07)",
+        verify: "r/s + w/s of `iostat -x 1`",
+        sources: &[HDD_VOLUMES],
+        check: iops_cap,
+    },
+    Rule {
+        id: "B06",
+        name: "drained-bucket",
+        title: "A volume runs at its base rate: its burst credits are used up",
+        reads: &["/proc/diskstats", "/sys/block/*/size"],
+        threshold: "st1 or sc1, busy over 90 %, throughput within 10 % of 40 (st1) or 12 (sc1) MiB/s for each TiB",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: "two samples, and the class of the volume",
+        explanation: "A full bucket of a 2 TiB st1 volume lasts 83 minutes at 500 MiB/s, then it does 80. Ten-minute benchmarks never see that.",
+        fixes: &[
+            Fix {
+                side: Side::Cloud,
+                what: "An alarm before it happens",
+                run: &[
+                    "aws cloudwatch put-metric-alarm --alarm-name {dev}-burst --namespace AWS/EBS --metric-name BurstBalance --dimensions Name=VolumeId,Value={volume} --statistic Minimum --period 300 --evaluation-periods 1 --threshold 20 --comparison-operator LessThanThreshold",
+                ],
+                undo: &["aws cloudwatch delete-alarms --alarm-names {dev}-burst"],
+            },
+            Fix {
+                side: Side::Cloud,
+                what: "gp3, which has no bucket for throughput",
+                run: &["aws ec2 modify-volume --volume-id {volume} --volume-type gp3 --throughput {mib}"],
+                undo: &["aws ec2 modify-volume --volume-id {volume} --volume-type {class}"],
+            },
+        ],
+        gain: "From base to what gp3 is paid for",
+        verify: "metric BurstBalance; throughput over hours",
+        sources: &[HDD_VOLUMES],
+        check: drained,
+    },
+    Rule {
+        id: "B07",
+        name: "instance-disk-limit",
+        title: "The instance, not the volume, limits disk throughput",
+        reads: &["nvme amzn stats"],
+        threshold: "EBS statistics: instance exceeded above 0 while volume exceeded is 0 (volume alone: larger volume settings)",
+        severity: Severity::High,
+        confidence: Confidence::High,
+        needs: "root and amazon-ec2-utils' ebsnvme or nvme-cli's amzn plugin, on EC2",
+        explanation: "An instance has a limit of its own over all its volumes (156 MB/s for an r7g.xlarge); small ones may exceed it for 30 minutes a day. More volumes add nothing.",
+        fixes: &[
+            Fix {
+                side: Side::Cloud,
+                what: "A larger instance if the instance is the limit",
+                run: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"],
+                undo: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"],
+            },
+            Fix {
+                side: Side::Cloud,
+                what: "More IOPS or throughput if the volume is",
+                run: &["aws ec2 modify-volume --volume-id {volume} --iops {iops} --throughput {mib}"],
+                undo: &[
+                    "aws ec2 modify-volume --volume-id {volume} --iops {was_iops} --throughput {was_mib}",
+                ],
+            },
+        ],
+        gain: "The larger limit",
+        verify: "the counters stand still under load",
+        sources: &[
+            EBS_STATS,
+            "https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-type-specifications.html",
+        ],
+        check: instance_limit,
+    },
+    Rule {
+        id: "B08",
+        name: "lazy-volume",
+        title: "A volume answers as one that is still loaded from its snapshot",
+        reads: &["/proc/diskstats", "/sys/block/*/device/model"],
+        threshold: "an EBS volume not called st1 or sc1, at 5-500 reads a second that take over 15 ms on average",
+        severity: Severity::Medium,
+        confidence: Confidence::Low,
+        needs: TWO,
+        explanation: "Blocks of a volume made from a snapshot come from the object store when they are first touched, at tens of milliseconds each; 500 GiB took over five hours. A volume at its limits looks alike: see B05 and B07 first.",
+        fixes: &[
+            Fix {
+                side: Side::Here,
+                what: "Read all of it now",
+                run: &[
+                    "fio --name=init --filename=/dev/{dev} --rw=read --bs=1M --iodepth=32 --ioengine=libaio --direct=1 --readonly",
+                ],
+                undo: &[],
+            },
+            Fix {
+                side: Side::Cloud,
+                what: "Next time: a volume with an initialization rate, or Fast Snapshot Restore on the snapshot",
+                run: &[
+                    "aws ec2 create-volume --snapshot-id {snapshot} --volume-initialization-rate 300 --availability-zone {zone}",
+                    "aws ec2 enable-fast-snapshot-restores --availability-zones {zone} --source-snapshot-ids {snapshot}",
+                ],
+                undo: &[
+                    "aws ec2 disable-fast-snapshot-restores --availability-zones {zone} --source-snapshot-ids {snapshot}",
+                ],
+            },
+        ],
+        gain: "From tens of milliseconds to below one",
+        verify: "r_await of `iostat -x 1` on blocks that were read before",
+        sources: &[
+            "https://docs.aws.amazon.com/ebs/latest/userguide/initalize-volume.html",
+            "https://docs.aws.amazon.com/ebs/latest/userguide/ebs-fast-snapshot-restore.html",
+        ],
+        check: lazy,
+    },
+    Rule {
+        id: "B09",
+        name: "flushes-of-a-safe-disk",
+        title: "A cloud disk that keeps what it acknowledged is flushed all the same",
+        reads: &["/sys/block/*/queue/write_cache", "/sys/class/dmi/id/sys_vendor"],
+        threshold: "write_cache is write back on EBS, or on a virtual disk of Google or EC2",
+        severity: Severity::Low,
+        confidence: Confidence::Low,
+        needs: NOTHING,
+        explanation: "Network volumes of these clouds are documented to be durable when they acknowledge. If the kernel believes in a volatile cache, every fsync waits for a flush. Local SSDs and other hosts' virtual disks do have such caches: never assume it, and never apply this to a disk that you cannot name.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "Measure fsync first; if it helps and the provider documents the disk as durable (and only then)",
+            run: &["echo 'write through' > /sys/block/{dev}/queue/write_cache"],
+            undo: &["echo 'write back' > /sys/block/{dev}/queue/write_cache"],
+        }],
+        gain: "Many times the fsyncs a second where flushes are slow, nothing where the host ignores them",
+        verify: "fio --rw=write --bs=4k --fsync=1 before and after",
+        sources: &[SYSFS_BLOCK, "https://docs.kernel.org/block/writeback_cache_control.html"],
+        check: flushes,
+    },
+    Rule {
+        id: "B10",
+        name: "single-queue-disk",
+        title: "A virtual disk has one queue for many CPUs",
+        reads: &["/sys/block/*/mq", "/proc/interrupts"],
+        threshold: "a virtio disk with one queue and 4 or more CPUs",
+        severity: Severity::Low,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "All CPUs send through one queue and one CPU takes all completions. One virtual CPU completes some 100,000 requests a second; below that it does not show.",
+        fixes: &[
+            Fix {
+                side: Side::Libvirt,
+                what: "A queue for each CPU, and IO threads that serve them (QEMU 9.0, libvirt 10)",
+                run: &["<driver name='qemu' queues='{queues}' iothread='1'/>"],
+                undo: &["<driver name='qemu'/>"],
+            },
+            Fix {
+                side: Side::Host,
+                what: "On QEMU's command line",
+                run: &["-device virtio-blk-pci,num-queues={queues},..."],
+                undo: &["num-queues=1"],
+            },
+        ],
+        gain: "Up to several times the IOPS of small requests at high queue depth",
+        verify: "`ls /sys/block/DEV/mq`; fio randread bs=4k numjobs=CPUs",
+        sources: &[
+            "https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms",
+            "https://wiki.qemu.org/ChangeLog/9.0",
+        ],
+        check: single_queue,
+    },
+    Rule {
+        id: "B11",
+        name: "saturated-disk",
+        title: "A disk is busy all the time and requests wait",
+        reads: &["/proc/diskstats"],
+        threshold: "busy over 95 % of the time, over 10 requests a second, over 20 ms each (50 ms where it rotates)",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: TWO,
+        explanation: "Requests queue up. Busy alone says little of disks that serve many at once; together with the waiting it says that this one is at its limit.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "See who",
+            run: &["iostat -xz 1 3", "pidstat -d 1 3"],
+            undo: &[],
+        }],
+        gain: "Depends on who it is",
+        verify: "r_await and w_await of `iostat -x 1`",
+        sources: &[IOSTATS],
+        check: saturated,
+    },
+    Rule {
+        id: "B12",
+        name: "slow-link",
+        title: "A PCIe device runs below its speed or width",
+        reads: &[
+            "/sys/bus/pci/devices/*/current_link_speed",
+            "/sys/bus/pci/devices/*/max_link_speed",
+            "/sys/bus/pci/devices/*/current_link_width",
+            "/sys/bus/pci/devices/*/max_link_width",
+        ],
+        threshold: "a network or storage device (class 01, 02) with a link narrower or slower than its maximum",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "A badly seated card, a riser, a slot with fewer lanes, a setting of the firmware. Some devices lower their speed when idle, and a slot may offer less than the card could do: look under load.",
+        fixes: &[Fix {
+            side: Side::Host,
+            what: "Compare with the slot, then reseat it or change the slot",
+            run: &["lspci -s {slot} -vv | grep -i lnk"],
+            undo: &[],
+        }],
+        gain: "The ratio of the links",
+        verify: "`lspci -vv`: LnkSta equals LnkCap under load",
+        sources: &["https://docs.kernel.org/admin-guide/abi-testing.html"],
+        check: link,
+    },
+    Rule {
+        id: "B13",
+        name: "nvme-timeout",
+        title: "Requests to EBS volumes end in errors when the volume stalls",
+        reads: &["/sys/module/nvme_core/parameters/io_timeout", "/sys/block/*/device/model"],
+        threshold: "an EBS NVMe volume and io_timeout below 4,294,967,295",
+        severity: Severity::Low,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "A network volume may stall for longer than the 30 seconds that suit a local disk; then the file system goes read-only.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "On the kernel's command line (at runtime it holds for devices attached later)",
+            run: &["nvme_core.io_timeout=4294967295"],
+            undo: &["remove the word"],
+        }],
+        gain: "A stall stays a stall",
+        verify: "`cat /sys/module/nvme_core/parameters/io_timeout`",
+        sources: &["https://docs.aws.amazon.com/ebs/latest/userguide/timeout-nvme-ebs-volumes.html"],
+        check: nvme_timeout,
+    },
+    Rule {
+        id: "B14",
+        name: "unequal-members",
+        title: "Members of an array or stripe differ",
+        reads: &["/proc/mdstat", "/sys/block/*/slaves", "/sys/block/*/size", "/sys/block/*/queue/rotational"],
+        threshold: "members of md or device mapper with several members differ in size by over 5 %, in kind, or in their said class",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "A stripe goes as fast as its slowest member, and in clouds size decides the speed.",
+        fixes: &[Fix {
+            side: Side::Cloud,
+            what: "Equal volumes: grow the smaller ones, or replace the odd one",
+            run: &["aws ec2 modify-volume --volume-id {volume} --size {gib}"],
+            undo: &[],
+        }],
+        gain: "Up to the ratio between the members",
+        verify: "`lsblk -o NAME,SIZE,ROTA`",
+        sources: &["https://docs.aws.amazon.com/ebs/latest/userguide/raid-config.html"],
+        check: members,
+    },
+    Rule {
+        id: "B15",
+        name: "degraded-array",
+        title: "An array has lost a member",
+        reads: &["/proc/mdstat"],
+        threshold: "a failed or missing member",
+        severity: Severity::High,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Reads are reconstructed from the others, and the next failure loses data.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Replace it",
+            run: &["mdadm --detail /dev/{array}", "mdadm /dev/{array} --add {device}"],
+            undo: &[],
+        }],
+        gain: "Redundancy, and full speed",
+        verify: "`cat /proc/mdstat`: no underscore",
+        sources: &["https://man7.org/linux/man-pages/man8/mdadm.8.html"],
+        check: degraded,
+    },
+    Rule {
+        id: "B16",
+        name: "parity-on-cloud-volumes",
+        title: "A parity array is built of cloud volumes",
+        reads: &["/proc/mdstat", "/sys/class/dmi/id/sys_vendor"],
+        threshold: "raid4, raid5 or raid6 of md on EC2 or Google",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "Parity writes use 20-30 % of the IOPS that are paid for, to protect against what the volumes' own copies already cover.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "A stripe without parity, with snapshots and replicas for safety (needs a copy of the data)",
+            run: &["mdadm --create /dev/{array} --level=0 --raid-devices={n} --chunk=128 {devices}"],
+            undo: &[],
+        }],
+        gain: "The parity's share of writes and space",
+        verify: "write amplification in `iostat -x 1`",
+        sources: &["https://docs.aws.amazon.com/ebs/latest/userguide/raid-config.html"],
+        check: parity,
+    },
+    Rule {
+        id: "B17",
+        name: "loop-through-cache",
+        title: "A loop device copies its file through the page cache",
+        reads: &["/sys/block/loop*/loop/dio", "/sys/block/loop*/loop/backing_file"],
+        threshold: "a bound loop device with dio 0, mounted and writable",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "Every block is cached twice, once for the file system on the device and once for the file below.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Direct I/O to the file (needs aligned blocks)",
+            run: &["losetup --direct-io=on /dev/{dev}"],
+            undo: &["losetup --direct-io=off /dev/{dev}"],
+        }],
+        gain: "Half the page cache; steadier writes",
+        verify: "`losetup -l`: DIO 1",
+        sources: &["https://man7.org/linux/man-pages/man8/losetup.8.html"],
+        check: loops,
+    },
+    Rule {
+        id: "B18",
+        name: "emulated-disk",
+        title: "A virtual machine has an emulated disk",
+        reads: &["/sys/block/*/device/model", "/sys/block/*/device/vendor"],
+        threshold: "a disk of model QEMU HARDDISK with vendor ATA",
+        severity: Severity::High,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "IDE and SATA are emulated register by register, with one request (IDE) or 32 at a time.",
+        fixes: &[
+            Fix {
+                side: Side::OpenStack,
+                what: "virtio for machines of this image",
+                run: &["openstack image set --property hw_disk_bus=virtio {image}"],
+                undo: &["openstack image unset --property hw_disk_bus {image}"],
+            },
+            Fix {
+                side: Side::Libvirt,
+                what: "virtio (the guest's fstab must name file systems by UUID)",
+                run: &["<target dev='vda' bus='virtio'/>"],
+                undo: &["<target dev='{dev}' bus='sata'/>"],
+            },
+        ],
+        gain: "Several times the IOPS",
+        verify: "`lsblk -o NAME,TRAN,MODEL`",
+        sources: &["https://libvirt.org/formatdomain.html#hard-drives-floppy-disks-cdroms"],
+        check: emulated,
+    },
+];
+
+fn scheduler(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for block in host.blocks()?.iter().filter(|block| block.is_nvme() || block.is_virtio()) {
+        let path = format!("sys/block/{}/queue/scheduler", block.name);
+        let text = host.text(&path)?;
+        let was = facts::chosen(&text).ok_or_else(|| Absent::damaged(&path, "names no choice"))?;
+        if was != "none" {
+            found.push(
+                Found::new(&block.name, format!("the scheduler is {was}"))
+                    .with("dev", &block.name)
+                    .with("was", was),
+            );
+        }
+    }
+    Ok(found)
+}
+
+fn rotational(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for block in host.blocks()?.iter().filter(|block| !block.is_stacked()) {
+        let was = host.number(&format!("sys/block/{}/queue/rotational", block.name))?;
+        let rotates = block.throughput_class().is_some();
+        let wrong = match was as u8 {
+            0 => rotates,
+            _ => !rotates && (block.is_nvme() || block.is_virtio()),
+        };
+        if wrong {
+            let right = u8::from(rotates);
+            let confidence =
+                if block.class.is_some() || block.is_nvme() { "" } else { "; a virtual disk seldom does" };
+            let says = format!("says rotational {was}{confidence}");
+            found.push(
+                Found::new(&block.name, says).with("dev", &block.name).with("right", right).with("was", was),
+            );
+        }
+    }
+    Ok(found)
+}
+
+/// The volumes that the user called st1 or sc1. On EC2, volumes of which nothing was said make it unknown.
+fn throughput_volumes(host: &Host) -> Fact<Vec<Block>> {
+    let blocks = host.blocks()?;
+    if let Some(unsaid) = blocks.iter().find(|block| block.is_ebs() && block.class.is_none()) {
+        let why =
+            Why::Unsaid("the class of an EBS volume cannot be read from inside: say it, as --volume DEV=st1");
+        return Err(Absent::new(&unsaid.name, why));
+    }
+    Ok(blocks.into_iter().filter(|block| block.throughput_class().is_some()).collect())
+}
+
+fn read_ahead(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for block in throughput_volumes(host)? {
+        let was = host.number(&format!("sys/block/{}/queue/read_ahead_kb", block.name))?;
+        if was < 1024.0 {
+            found.push(
+                Found::new(&block.name, format!("reads {was} KiB ahead"))
+                    .with("dev", &block.name)
+                    .with("was", was),
+            );
+        }
+    }
+    Ok(found)
+}
+
+/// What the throughput volumes did between the samples, per second.
+fn throughput_work(host: &Host) -> Fact<Vec<(Block, Disk)>> {
+    let volumes = throughput_volumes(host)?;
+    if volumes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let disks = host.disks()?;
+    Ok(volumes
+        .into_iter()
+        .filter_map(|block| disks.get(&block.name).map(|disk| (block.clone(), *disk)))
+        .collect())
+}
+
+fn small_reads(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for (block, disk) in throughput_work(host)? {
+        let rate = disk.reads / host.seconds;
+        let kib = disk.read_sectors / 2.0 / disk.reads.max(1.0);
+        if rate > 20.0 && kib < 64.0 {
+            let says = format!("{rate:.0} reads a second of {kib:.0} KiB, charged as 1 MiB each");
+            found.push(Found::new(&block.name, says).with("class", block.class.unwrap_or_default()));
+        }
+    }
+    Ok(found)
+}
+
+fn busy(host: &Host, disk: &Disk) -> f64 {
+    disk.busy_ms / (host.seconds * 1000.0)
+}
+
+fn iops_cap(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for (block, disk) in throughput_work(host)? {
+        let cap = block.throughput_class().map_or(f64::MAX, |(.., cap)| cap);
+        let rate = (disk.reads + disk.writes) / host.seconds;
+        if busy(host, &disk) > 0.9 && (rate - cap).abs() <= 0.05 * cap {
+            found.push(Found::new(&block.name, format!("{rate:.0} requests a second; its limit is {cap}")));
+        }
+    }
+    Ok(found)
+}
+
+fn drained(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for (block, disk) in throughput_work(host)? {
+        let Some((per_tib, most, _)) = block.throughput_class() else { continue };
+        let base = (per_tib * block.bytes / TIB).min(most);
+        let rate = (disk.read_sectors + disk.write_sectors) * 512.0 / MIB / host.seconds;
+        if base > 0.0 && busy(host, &disk) > 0.9 && (rate - base).abs() <= 0.1 * base {
+            let says = format!("{rate:.0} MiB/s; its base rate is {base:.0}");
+            let found_one = Found::new(&block.name, says)
+                .with("dev", &block.name)
+                .with("class", block.class.unwrap_or_default());
+            found.push(found_one.with("mib", (base * 4.0).clamp(125.0, 1000.0).round()));
+        }
+    }
+    Ok(found)
+}
+
+fn instance_limit(host: &Host) -> Checked {
+    let volumes: Vec<Block> = host.blocks()?.into_iter().filter(Block::is_ebs).collect();
+    let mut found = Vec::new();
+    for block in volumes {
+        let path = format!("commands/ebs-stats.{}", block.name);
+        let text = host.text(&path).map_err(|_| {
+            Absent::new(
+                &format!("EBS statistics of {}", block.name),
+                Why::Unsaid("need root and ebsnvme or nvme amzn stats"),
+            )
+        })?;
+        let (volume, instance) =
+            facts::ebs_exceeded(&text).ok_or_else(|| Absent::damaged(&path, "lacks the counters"))?;
+        let says = match (volume > 0.0, instance > 0.0) {
+            (false, false) => continue,
+            (false, true) => {
+                format!("the instance's limit was exceeded for {:.1} s, the volume's never", instance / 1e6)
+            }
+            (true, false) => {
+                format!("the volume's limit was exceeded for {:.1} s, the instance's never", volume / 1e6)
+            }
+            (true, true) => format!(
+                "the volume's limit was exceeded for {:.1} s, the instance's for {:.1} s",
+                volume / 1e6,
+                instance / 1e6
+            ),
+        };
+        let severity = if instance > 0.0 { Severity::High } else { Severity::Medium };
+        found.push(Found::new(block.name, says).severe(severity));
+    }
+    Ok(found)
+}
+
+fn lazy(host: &Host) -> Checked {
+    let volumes: Vec<Block> =
+        host.blocks()?.into_iter().filter(|b| b.is_ebs() && b.throughput_class().is_none()).collect();
+    if volumes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let disks = host.disks()?;
+    let mut found = Vec::new();
+    for block in volumes {
+        let Some(disk) = disks.get(&block.name) else { continue };
+        let (rate, wait) = (disk.reads / host.seconds, disk.read_ms / disk.reads.max(1.0));
+        if (5.0..500.0).contains(&rate) && wait > 15.0 {
+            let says = format!("{rate:.0} reads a second take {wait:.0} ms each");
+            found.push(Found::new(&block.name, says).with("dev", &block.name));
+        }
+    }
+    Ok(found)
+}
+
+fn flushes(host: &Host) -> Checked {
+    let durable_cloud = matches!(host.cloud(), Some(Cloud::Amazon | Cloud::Google));
+    let mut found = Vec::new();
+    for block in host.blocks()? {
+        let local = block.model.contains("Instance Storage") || block.model.contains("nvme_card");
+        let durable = block.is_ebs() || (durable_cloud && !local && !block.is_stacked());
+        let path = format!("sys/block/{}/queue/write_cache", block.name);
+        if durable && host.word(&path)? == "write back" {
+            found.push(
+                Found::new(
+                    &block.name,
+                    "the kernel flushes a cache that this disk is documented not to lose",
+                )
+                .with("dev", &block.name),
+            );
+        }
+    }
+    Ok(found)
+}
+
+fn single_queue(host: &Host) -> Checked {
+    let cpus = host.cpus()?.len();
+    let mut found = Vec::new();
+    let one = |name: &str, more: String| {
+        Found::new(name, format!("one queue for {cpus} CPUs{more}")).with("queues", cpus)
+    };
+    match host.blocks() {
+        Ok(blocks) => {
+            for block in blocks.iter().filter(|block| block.is_virtio() && block.queues == 1 && cpus >= 4) {
+                found.push(one(&block.name, String::new()));
+            }
+        }
+        // Without /sys the interrupts still name the queues: virtio1-req.0 without a virtio1-req.1.
+        Err(e) if e.is_missing() => {
+            let table = host.interrupts()?;
+            for row in &table.rows {
+                let Some(bus) = row.action().strip_suffix("-req.0") else { continue };
+                let second = format!("{bus}-req.1");
+                if cpus >= 4
+                    && bus.starts_with("virtio")
+                    && !table.rows.iter().any(|row| row.action() == second)
+                {
+                    let counts = table.sum(|other| other.id == row.id);
+                    let total: f64 = counts.iter().sum();
+                    let most = counts.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+                    let more = most.filter(|_| total > 0.0).map_or(String::new(), |(at, most)| {
+                        format!(
+                            "; CPU{} takes {:.1} % of its completions",
+                            table.cpus[at],
+                            100.0 * most / total
+                        )
+                    });
+                    found.push(one(bus, more));
+                }
+            }
+        }
+        Err(e) => return Err(e),
+    }
+    Ok(found)
+}
+
+fn saturated(host: &Host) -> Checked {
+    let disks = host.disks()?;
+    let mut found = Vec::new();
+    for block in host.blocks()? {
+        let Some(disk) = disks.get(&block.name) else { continue };
+        let requests = disk.reads + disk.writes;
+        let (rate, wait) = (requests / host.seconds, (disk.read_ms + disk.write_ms) / requests.max(1.0));
+        let rotates =
+            host.queue(&block.name, "rotational").is_some_and(|hint| hint == "1") && !block.is_virtio();
+        if busy(host, disk) > 0.95 && rate > 10.0 && wait > if rotates { 50.0 } else { 20.0 } {
+            let says = format!(
+                "busy {:.0} % of the time; {rate:.0} requests a second take {wait:.0} ms each",
+                100.0 * busy(host, disk)
+            );
+            found.push(Found::new(block.name, says));
+        }
+    }
+    Ok(found)
+}
+
+fn link(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    let gts = |path: String| {
+        host.word(&path).ok().and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok())
+    };
+    for path in host.tree().glob("sys/bus/pci/devices/*/class")? {
+        let class = host.word(&path)?;
+        let device = path.trim_end_matches("/class").to_owned();
+        if !class.starts_with("0x01") && !class.starts_with("0x02") {
+            continue;
+        }
+        let pair = |what: &str| {
+            Some((gts(format!("{device}/current_link_{what}"))?, gts(format!("{device}/max_link_{what}"))?))
+        };
+        let (Some(speed), Some(width)) = (pair("speed"), pair("width")) else { continue };
+        // 255 lanes and 0 are what virtual devices say.
+        if width.1 <= 32.0 && width.0 >= 1.0 && (speed.0 < speed.1 || width.0 < width.1) {
+            let slot = device.rsplit('/').next().unwrap_or("").to_owned();
+            let says = format!("{} GT/s x{} of {} GT/s x{}", speed.0, width.0, speed.1, width.1);
+            found.push(Found::new(slot.clone(), says).with("slot", slot));
+        }
+    }
+    Ok(found)
+}
+
+fn nvme_timeout(host: &Host) -> Checked {
+    let volumes: Vec<Block> =
+        host.blocks()?.into_iter().filter(|block| block.is_ebs() && block.is_nvme()).collect();
+    let Some(first) = volumes.first() else { return Ok(Vec::new()) };
+    let seconds = host.number("sys/module/nvme_core/parameters/io_timeout")?;
+    Ok(if seconds < 4_294_967_295.0 {
+        vec![Found::new(&first.name, format!("requests end in an error after {seconds} s"))]
+    } else {
+        Vec::new()
+    })
+}
+
+fn members(host: &Host) -> Checked {
+    let blocks = host.blocks()?;
+    let mut found = Vec::new();
+    for block in blocks.iter().filter(|block| block.is_stacked()) {
+        let members = host.tree().list(&format!("sys/block/{}/slaves", block.name)).unwrap_or_default();
+        let of: Vec<&Block> =
+            members.iter().filter_map(|name| blocks.iter().find(|block| block.name == *name)).collect();
+        let sizes = || of.iter().map(|block| block.bytes);
+        let (least, most) = (sizes().fold(f64::MAX, f64::min), sizes().fold(0.0, f64::max));
+        let kinds = |of: &dyn Fn(&Block) -> String| {
+            let mut kinds: Vec<String> =
+                members.iter().filter_map(|name| blocks.iter().find(|b| b.name == *name)).map(of).collect();
+            kinds.sort();
+            kinds.dedup();
+            kinds
+        };
+        let spins = kinds(&|block| host.queue(&block.name, "rotational").unwrap_or_default());
+        let classes = kinds(&|block| block.class.clone().unwrap_or_default());
+        let gib = |bytes: f64| bytes / (1024.0 * MIB);
+        if of.len() > 1 && least < 0.95 * most {
+            let says = format!("members of {:.0} and {:.0} GiB", gib(least), gib(most));
+            found.push(Found::new(&block.name, says).with("gib", gib(most).ceil()));
+        } else if spins.len() > 1 || classes.len() > 1 {
+            found.push(Found::new(&block.name, "members of different kinds"));
+        }
+    }
+    Ok(found)
+}
+
+/// The arrays of `/proc/mdstat`; none where md is not there.
+fn arrays(host: &Host) -> Fact<Vec<facts::Array>> {
+    match host.text("proc/mdstat") {
+        Ok(text) => Ok(facts::mdstat(&text)),
+        // A kernel without md has no such file; a tree without any of /proc says nothing.
+        Err(e) if e.is_missing() && host.tree().has("proc/mounts") => Ok(Vec::new()),
+        Err(e) => Err(e),
+    }
+}
+
+fn degraded(host: &Host) -> Checked {
+    let one = |array: facts::Array| {
+        Found::new(&array.name, format!("{} has lost a member", array.level)).with("array", array.name)
+    };
+    Ok(arrays(host)?.into_iter().filter(|array| array.degraded).map(one).collect())
+}
+
+fn parity(host: &Host) -> Checked {
+    let arrays = arrays(host)?;
+    let parity =
+        arrays.into_iter().filter(|array| matches!(array.level.as_str(), "raid4" | "raid5" | "raid6"));
+    if !matches!(host.cloud(), Some(Cloud::Amazon | Cloud::Google)) {
+        return Ok(Vec::new());
+    }
+    let one = |array: facts::Array| {
+        let n = array.members.len();
+        Found::new(&array.name, format!("{} over {n} volumes", array.level))
+            .with("array", array.name)
+            .with("n", n)
+    };
+    Ok(parity.map(one).collect())
+}
+
+fn loops(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for path in host.tree().glob("sys/block/loop*/loop/dio")? {
+        let name = path.split('/').nth(2).unwrap_or("").to_owned();
+        let device = format!("/dev/{name}");
+        let written = host.mounts()?.iter().any(|mount| mount.device == device && mount.has("rw"));
+        if written && host.number(&path)? == 0.0 {
+            found.push(Found::new(name.clone(), "its file is cached a second time").with("dev", name));
+        }
+    }
+    Ok(found)
+}
+
+fn emulated(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for block in host.blocks()?.iter().filter(|block| block.model == "QEMU HARDDISK") {
+        if host.word(&format!("sys/block/{}/device/vendor", block.name))? == "ATA" {
+            found.push(Found::new(&block.name, "is an emulated IDE or SATA disk").with("dev", &block.name));
+        }
+    }
+    Ok(found)
+}

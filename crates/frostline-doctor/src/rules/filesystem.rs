@@ -1,0 +1,676 @@
+//! File systems: options by what a mount is for, room, and ZFS, btrfs, XFS, FUSE in particular.
+
+use super::{NOTHING, TWO};
+use crate::facts::{self, Mount};
+use crate::host::{Host, Role};
+use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
+use crate::tree::{Absent, Why};
+
+const EXT4: &str = "https://docs.kernel.org/admin-guide/ext4.html";
+const ZFS_TUNING: &str =
+    "https://openzfs.github.io/openzfs-docs/Performance%20and%20Tuning/Workload%20Tuning.html";
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "F01",
+        name: "no-barrier",
+        title: "A file system does not flush the disk's cache",
+        reads: &["/proc/mounts", "/sys/block/*/queue/write_cache"],
+        threshold: "ext4 or btrfs with nobarrier on a device that is write back; high for a log or database, low for a cache (--role PATH=cache)",
+        severity: Severity::High,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "fsync returns before the data is safe: after a power cut acknowledged writes and the order of the journal are gone. All of the speed of such options comes from this. For data that has another copy (a cache) that is a fair trade; for a log it loses what was promised.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Flush again (and in fstab)",
+            run: &["mount -o remount,barrier {point}"],
+            undo: &["mount -o remount,nobarrier {point}"],
+        }],
+        gain: "Data survives a power cut; fsyncs become as slow as the disk's flush",
+        verify: "`grep POINT /proc/mounts` without nobarrier; the crash test of the lab",
+        sources: &[EXT4, "https://docs.kernel.org/block/writeback_cache_control.html"],
+        check: nobarrier,
+    },
+    Rule {
+        id: "F02",
+        name: "fstab-will-not-mount",
+        title: "A line of fstab has options that this kernel refuses",
+        reads: &["/etc/fstab", "/proc/sys/kernel/osrelease"],
+        threshold: "xfs with barrier or nobarrier on Linux 4.19 or later; ext4 journal_async_commit with data=ordered (or its default)",
+        severity: Severity::High,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "The mount fails at the next boot, and with it the boot, unless nofail is there. XFS lost its barrier options in 4.19.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "Remove the option from /etc/fstab",
+            run: &["findmnt --verify"],
+            undo: &[],
+        }],
+        gain: "A host that boots",
+        verify: "`findmnt --verify`; `mount -fv -a`",
+        sources: &["https://docs.kernel.org/admin-guide/xfs.html#removed-mount-options", EXT4],
+        check: will_not_mount,
+    },
+    Rule {
+        id: "F03",
+        name: "discard-at-once",
+        title: "Every deletion waits for the disk to discard",
+        reads: &["/proc/mounts"],
+        threshold: "ext4 or xfs with discard on a device that is no loop device",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "With the mount option, blocks are discarded when they are freed; large deletions make the disk busy at the worst time. A weekly fstrim does the same in quiet. Thin volumes of a host that gives freed space back at once may want the option.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Discard weekly instead (and remove it from fstab)",
+            run: &["mount -o remount,nodiscard {point}", "systemctl enable --now fstrim.timer"],
+            undo: &["systemctl disable --now fstrim.timer", "mount -o remount,discard {point}"],
+        }],
+        gain: "No stalls at deletions",
+        verify: "d_await of `iostat -x 1` while deleting",
+        sources: &["https://man7.org/linux/man-pages/man8/fstrim.8.html"],
+        check: discard,
+    },
+    Rule {
+        id: "F04",
+        name: "nearly-full",
+        title: "A file system is nearly full",
+        reads: &["statvfs of the mounts", "zpool list"],
+        threshold: "over 95 % used (btrfs and xfs over 92 %, a ZFS pool over 90 %)",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Allocation becomes slow and fragments files before it fails; ZFS changes its method near the end. Search nodes stop taking data at 95 %.",
+        fixes: &[Fix {
+            side: Side::Cloud,
+            what: "Grow the volume, then the file system",
+            run: &[
+                "aws ec2 modify-volume --volume-id {volume} --size {gib}",
+                "resize2fs {device} || xfs_growfs {point}",
+            ],
+            undo: &[],
+        }],
+        gain: "Writes at their usual speed",
+        verify: "`df {point}`",
+        sources: &[ZFS_TUNING],
+        check: full,
+    },
+    Rule {
+        id: "F05",
+        name: "stale-data-after-crash",
+        title: "Data may be written long after its metadata",
+        reads: &["/proc/mounts"],
+        threshold: "ext4 with data=writeback on a mount for a log or a database",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: "the role of the mount, said by --role or read from the services",
+        explanation: "After a crash a file may have its new length and old blocks in it. It brings nothing by itself: measured, all of the speed of the published options came from nobarrier.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "data=ordered in fstab and for the next mount (it cannot be remounted)",
+            run: &["tune2fs -o ^journal_data_writeback {device}"],
+            undo: &["tune2fs -o journal_data_writeback {device}"],
+        }],
+        gain: "Files hold what was written to them",
+        verify: "`grep POINT /proc/mounts` without data=writeback",
+        sources: &[EXT4],
+        check: writeback,
+    },
+    Rule {
+        id: "F06",
+        name: "access-times",
+        title: "Every read of a file writes its access time",
+        reads: &["/proc/mounts", "zfs get atime"],
+        threshold: "strictatime on ext4, xfs or btrfs; atime=on without relatime on ZFS",
+        severity: Severity::Low,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Reads become writes. relatime, the default since 2.6.30, writes once a day; noatime gains next to nothing over it.",
+        fixes: &[
+            Fix {
+                side: Side::Here,
+                what: "relatime",
+                run: &["mount -o remount,relatime {point}"],
+                undo: &["mount -o remount,strictatime {point}"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "On ZFS",
+                run: &["zfs set relatime=on {dataset}"],
+                undo: &["zfs set relatime=off {dataset}"],
+            },
+        ],
+        gain: "No writes for reads",
+        verify: "writes of `iostat -x 1` while only reading",
+        sources: &["https://man7.org/linux/man-pages/man8/mount.8.html", ZFS_TUNING],
+        check: atime,
+    },
+    Rule {
+        id: "F07",
+        name: "file-system-errors",
+        title: "A file system has recorded errors",
+        reads: &["/sys/fs/ext4/*/errors_count"],
+        threshold: "errors_count above 0",
+        severity: Severity::High,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "ext4 found its own structures damaged: a disk, memory, or a crash without flushes.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "Copy what matters, unmount, check",
+            run: &["umount {point}", "e2fsck -f /dev/{dev}"],
+            undo: &[],
+        }],
+        gain: "Data that stays readable",
+        verify: "errors_count is 0",
+        sources: &["https://docs.kernel.org/admin-guide/abi-testing.html"],
+        check: errors,
+    },
+    Rule {
+        id: "F08",
+        name: "fstab-not-in-effect",
+        title: "A mount has other options than fstab says",
+        reads: &["/etc/fstab", "/proc/mounts"],
+        threshold: "noatime, nobarrier, data= or compress= of a line of fstab that the mount does not have",
+        severity: Severity::Low,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Somebody changed fstab and did not mount again, or the kernel ignores the option: what is measured is not what is configured.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Mount again with the options of fstab",
+            run: &["mount -o remount {point}"],
+            undo: &[],
+        }],
+        gain: "What is written is what holds",
+        verify: "`findmnt {point}`",
+        sources: &["https://man7.org/linux/man-pages/man5/fstab.5.html"],
+        check: not_in_effect,
+    },
+    Rule {
+        id: "F09",
+        name: "zfs-ashift",
+        title: "A ZFS pool writes in sectors smaller than the disk's",
+        reads: &["zpool get ashift", "/sys/block/*/queue/physical_block_size"],
+        threshold: "ashift below 12 while a disk has physical blocks of 4,096 bytes, or on EC2",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Each write of 512 bytes makes the disk read 4 KiB, change and write them. ashift cannot be changed later; EBS says 512.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "Make the pool again and send the data over",
+            run: &[
+                "zpool create -o ashift=12 {pool}new {devices}",
+                "zfs send -R {pool}@all | zfs receive -F {pool}new",
+            ],
+            undo: &[],
+        }],
+        gain: "Up to several times the small writes",
+        verify: "`zpool get ashift POOL`",
+        sources: &["https://openzfs.github.io/openzfs-docs/Performance%20and%20Tuning/Hardware.html"],
+        check: ashift,
+    },
+    Rule {
+        id: "F10",
+        name: "zfs-recordsize",
+        title: "ZFS records do not fit the requests",
+        reads: &["zfs get recordsize", "/etc/postgresql/*/*/postgresql.conf"],
+        threshold: "a data set for a database (by --role or PostgreSQL's data directory) with recordsize over 64K",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: "the output of zfs get",
+        explanation: "A change of 8 KiB in a record of 128 KiB reads, compresses and writes 128 KiB. For a warm tier of large reads 128K and more is right.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Smaller records for files written from now on",
+            run: &["zfs set recordsize=32K {dataset}"],
+            undo: &["zfs set recordsize={was} {dataset}"],
+        }],
+        gain: "Up to the ratio of the sizes, for random writes; compresses less",
+        verify: "mean write size of `zpool iostat -r`",
+        sources: &[ZFS_TUNING],
+        check: recordsize,
+    },
+    Rule {
+        id: "F11",
+        name: "zfs-hits-memory",
+        title: "Nearly every read of ZFS comes from memory",
+        reads: &["/proc/spl/kstat/zfs/arcstats"],
+        threshold: "over 98 % of demand data reads hit the ARC, with over 1,000 of them between the samples",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: TWO,
+        explanation: "Good for a service, fatal for a benchmark: before OpenZFS 2.3 direct=1 is silently answered from the ARC, so a disk test measures memory.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "For a test of the disks: a small ARC (or primarycache=metadata), and export and import the pool between runs",
+            run: &["echo 1073741824 > /sys/module/zfs/parameters/zfs_arc_max"],
+            undo: &["echo {was} > /sys/module/zfs/parameters/zfs_arc_max"],
+        }],
+        gain: "Figures that mean disks",
+        verify: "demand_data_hits against demand_data_misses of arcstats",
+        sources: &["https://openzfs.github.io/openzfs-docs/man/master/7/zfsprops.7.html"],
+        check: arc,
+    },
+    Rule {
+        id: "F12",
+        name: "direct-through-cache",
+        title: "Direct I/O on btrfs goes through the page cache",
+        reads: &["/proc/mounts", "/proc/sys/kernel/osrelease"],
+        threshold: "btrfs with checksums (no nodatasum, no nodatacow), Linux 6.15 or later, on a mount for a database or log",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: "the role of the mount, said by --role or read from the services",
+        explanation: "Direct writes to files with checksums fall back to buffered ones, since the buffer could change while it is checksummed. Services that count on O_DIRECT get the page cache, and so do benchmarks.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "For a database's folder: no copy-on-write and no checksums for new files",
+            run: &["chattr +C {point}"],
+            undo: &["chattr -C {point}"],
+        }],
+        gain: "Direct writes; gives up checksums and compression of those files",
+        verify: "Cached of /proc/meminfo does not grow while writing",
+        sources: &["https://btrfs.readthedocs.io/en/latest/ch-checksumming.html"],
+        check: btrfs_direct,
+    },
+    Rule {
+        id: "F13",
+        name: "fuse-copies",
+        title: "A FUSE file system copies every read through a daemon",
+        reads: &["/proc/mounts", "/proc/sys/kernel/osrelease", "/proc/*/status"],
+        threshold: "a fuse mount (not of a desktop or container runtime) on Linux 6.9 or later",
+        severity: Severity::Low,
+        confidence: Confidence::Low,
+        needs: NOTHING,
+        explanation: "Measured: plain FUSE gives 12 % of cached sequential reads and 3 % of cached random ones; with passthrough (Linux 6.9, root) the kernel reads the backing file itself, within 5 % of native.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "Run the daemon as root with passthrough, if it can",
+            run: &[],
+            undo: &[],
+        }],
+        gain: "Up to 8 times sequential, 30 times random reads of what is near",
+        verify: "CPU time of the daemon while files are read",
+        sources: &["https://docs.kernel.org/filesystems/fuse/fuse-passthrough.html"],
+        check: fuse,
+    },
+    Rule {
+        id: "F14",
+        name: "log-in-memory-or-network",
+        title: "A log or database lies where it does not survive",
+        reads: &["/proc/mounts", "/etc/frostline/config.toml"],
+        threshold: "a role log or database (said, or read from the configuration of Frostline, PostgreSQL or a search node) on tmpfs, ramfs or overlay",
+        severity: Severity::High,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "What was acknowledged is gone with the next reboot or container.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "A folder on a disk: --data for Frostline, data_directory for PostgreSQL, path.data for a search node",
+            run: &[],
+            undo: &[],
+        }],
+        gain: "Acknowledged writes survive",
+        verify: "`df FOLDER`",
+        sources: &["https://docs.kernel.org/filesystems/tmpfs.html"],
+        check: volatile,
+    },
+    Rule {
+        id: "F15",
+        name: "cache-beside-log",
+        title: "Frostline's cache and its write-ahead log share a disk",
+        reads: &["/etc/frostline/config.toml", "/proc/mounts"],
+        threshold: "a volume of Frostline's configuration and its data folder on the same mount",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "Filling the cache competes with the log's fsyncs, and the fast mount options that suit a cache do not suit a log.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "The log on a small fast volume of its own, in Frostline's config.toml",
+            run: &["data = \"/var/lib/frostline\"", "volumes = [\"/mnt/cache\"]"],
+            undo: &[],
+        }],
+        gain: "Steady ingest while searches fill the cache",
+        verify: "p99 of acknowledged writes during a dashboard",
+        sources: &["https://docs.kernel.org/admin-guide/ext4.html"],
+        check: shared_disk,
+    },
+];
+
+/// The longest name first, so that the message names the right disk of several.
+fn flushable(host: &Host, mount: &Mount) -> Option<String> {
+    let disks = host.disks_below(&mount.device);
+    disks.into_iter().find(|disk| host.queue(disk, "write_cache").is_some_and(|cache| cache == "write back"))
+}
+
+fn nobarrier(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for mount in host.mounts()?.iter().filter(|mount| mount.is_nobarrier()) {
+        let role = host.role_of(mount);
+        let known =
+            host.disks_below(&mount.device).iter().any(|disk| host.queue(disk, "write_cache").is_some());
+        let cached = flushable(host, mount);
+        if known && cached.is_none() {
+            continue;
+        }
+        let (severity, who) = match role {
+            Some(Role::Cache) => (Severity::Low, "a cache, which may lose everything"),
+            Some(Role::Log) => (Severity::High, "a log: acknowledged writes are lost in a power cut"),
+            Some(Role::Database) => {
+                (Severity::High, "a database: it may not be consistent after a power cut")
+            }
+            None => (
+                Severity::High,
+                "data is lost in a power cut, unless it has another copy (then say --role PATH=cache)",
+            ),
+        };
+        let disk = cached.map_or_else(
+            || "a disk of unknown cache".to_owned(),
+            |disk| format!("{disk} with a volatile cache"),
+        );
+        let says = format!("{} without flushes on {disk}: {who}", mount.kind);
+        found.push(Found::new(&mount.point, says).severe(severity).with("point", &mount.point));
+    }
+    Ok(found)
+}
+
+fn will_not_mount(host: &Host) -> Checked {
+    let text = match host.text("etc/fstab") {
+        Err(e) if e.is_missing() && host.tree().has("etc") => return Ok(Vec::new()),
+        text => text?,
+    };
+    let kernel = host.kernel()?;
+    let mut found = Vec::new();
+    for line in facts::mounts(&text) {
+        if line.kind == "xfs" && kernel >= (4, 19) && (line.has("nobarrier") || line.has("barrier")) {
+            let says =
+                format!("xfs has no barrier options since Linux 4.19; this is {}.{}", kernel.0, kernel.1);
+            found.push(Found::new(line.point.clone(), says));
+        }
+        if line.kind == "ext4"
+            && line.has("journal_async_commit")
+            && line.value("data").is_none_or(|data| data == "ordered")
+        {
+            found.push(Found::new(line.point, "ext4 refuses journal_async_commit with data=ordered"));
+        }
+    }
+    Ok(found)
+}
+
+fn discard(host: &Host) -> Checked {
+    let eager = |mount: &&Mount| matches!(mount.kind.as_str(), "ext4" | "xfs") && mount.has("discard");
+    let mounts = host.file_systems()?;
+    let disks = mounts.into_iter().filter(eager).filter(|mount| !mount.device.starts_with("/dev/loop"));
+    let one = |mount: &Mount| {
+        Found::new(&mount.point, "discards when files are deleted").with("point", &mount.point)
+    };
+    Ok(disks.map(one).collect())
+}
+
+fn full(host: &Host) -> Checked {
+    let text = host.text("commands/df").map_err(|mut e| {
+        e.why = if e.is_missing() {
+            Why::Unsaid("room can only be asked of a live host; the capture lacks it")
+        } else {
+            e.why
+        };
+        e
+    })?;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut words = line.rsplitn(4, ' ');
+        let (Some(free), Some(total), Some(kind), Some(point)) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let (Ok(free), Ok(total)) = (free.parse::<f64>(), total.parse::<f64>()) else { continue };
+        let limit = match kind {
+            "zfs" => 0.90,
+            "btrfs" | "xfs" => 0.92,
+            _ => 0.95,
+        };
+        if total > 0.0 && 1.0 - free / total > limit {
+            let severity = if free / total < 0.02 { Severity::High } else { Severity::Medium };
+            let says =
+                format!("{:.1} % of {:.1} GiB are used", 100.0 * (1.0 - free / total), total / 1073741824.0);
+            found.push(Found::new(point, says).severe(severity).with("point", point));
+        }
+    }
+    Ok(found)
+}
+
+fn writeback(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for mount in host.mounts()?.iter().filter(|m| m.kind == "ext4" && m.value("data") == Some("writeback")) {
+        if matches!(host.role_of(mount), Some(Role::Log | Role::Database)) {
+            let says = "files of a log or database may hold old blocks after a crash";
+            found.push(Found::new(&mount.point, says).with("device", &mount.device));
+        }
+    }
+    Ok(found)
+}
+
+/// The output of `zfs get -Hp -o name,property,value`: (data set, property, value).
+fn zfs_properties(host: &Host) -> Result<Vec<[String; 3]>, Absent> {
+    if !host.mounts()?.iter().any(|mount| mount.kind == "zfs") {
+        return Ok(Vec::new());
+    }
+    let text = host.text("commands/zfs-get").map_err(|_| {
+        Absent::new("zfs get", Why::Unsaid("zfs is not installed, or the capture lacks its output"))
+    })?;
+    let row = |line: &str| {
+        let mut words = line.split('\t').map(str::to_owned);
+        Some([words.next()?, words.next()?, words.next()?])
+    };
+    Ok(text.lines().filter_map(row).collect())
+}
+
+fn atime(host: &Host) -> Checked {
+    let strict = |mount: &&Mount| {
+        let kind = matches!(mount.kind.as_str(), "ext4" | "xfs" | "btrfs");
+        kind && mount.has("rw") && !["relatime", "noatime", "lazytime"].iter().any(|option| mount.has(option))
+    };
+    let mut found: Vec<Found> = host
+        .file_systems()?
+        .into_iter()
+        .filter(strict)
+        .map(|mount| {
+            Found::new(&mount.point, "writes the access time at every read").with("point", &mount.point)
+        })
+        .collect();
+    let properties = zfs_properties(host)?;
+    let on = |dataset: &str, name: &str| {
+        properties.iter().any(|[of, property, value]| of == dataset && property == name && value == "on")
+    };
+    for [dataset, property, value] in &properties {
+        if property == "atime" && value == "on" && !on(dataset, "relatime") {
+            found.push(Found::new(dataset, "writes the access time at every read").with("dataset", dataset));
+        }
+    }
+    Ok(found)
+}
+
+fn errors(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for path in host.tree().glob("sys/fs/ext4/*/errors_count")? {
+        let errors = host.number(&path)?;
+        if errors > 0.0 {
+            let device = path.split('/').nth(3).unwrap_or("").to_owned();
+            found.push(
+                Found::new(device.clone(), format!("{errors} errors since the last check"))
+                    .with("dev", device),
+            );
+        }
+    }
+    Ok(found)
+}
+
+fn not_in_effect(host: &Host) -> Checked {
+    let text = match host.text("etc/fstab") {
+        Err(e) if e.is_missing() && host.tree().has("etc") => return Ok(Vec::new()),
+        text => text?,
+    };
+    let mounts = host.mounts()?;
+    let mut found = Vec::new();
+    for line in facts::mounts(&text) {
+        let Some(mount) = mounts.iter().rfind(|mount| mount.point == line.point && mount.kind == line.kind)
+        else {
+            continue;
+        };
+        let lacks = |option: &&String| match option.split_once('=') {
+            // The kernel leaves the default out.
+            Some(("data", value)) => mount.value("data").unwrap_or("ordered") != value,
+            Some(("compress" | "compress-force", value)) => !mount
+                .value("compress")
+                .or(mount.value("compress-force"))
+                .is_some_and(|now| now.starts_with(value.split(':').next().unwrap_or(""))),
+            None if option.as_str() == "nobarrier" => !mount.is_nobarrier(),
+            None if option.as_str() == "noatime" => !mount.has("noatime"),
+            _ => false,
+        };
+        if let Some(option) = line.options.iter().find(lacks) {
+            found.push(
+                Found::new(&mount.point, format!("fstab says {option}, the mount does not"))
+                    .with("point", &mount.point),
+            );
+        }
+    }
+    Ok(found)
+}
+
+fn ashift(host: &Host) -> Checked {
+    if !host.mounts()?.iter().any(|mount| mount.kind == "zfs") {
+        return Ok(Vec::new());
+    }
+    let text = host.text("commands/zpool-ashift").map_err(|_| {
+        Absent::new(
+            "zpool get ashift",
+            Why::Unsaid("zpool is not installed, or the capture lacks its output"),
+        )
+    })?;
+    let large = host.blocks()?.iter().any(|block| {
+        block.is_ebs()
+            || host
+                .queue(&block.name, "physical_block_size")
+                .and_then(|size| size.parse::<u32>().ok())
+                .is_some_and(|size| size >= 4096)
+    });
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut words = line.split('\t');
+        let (Some(pool), Some("ashift"), Some(value)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        // 0 means that each disk was asked.
+        if large && value.parse::<u32>().is_ok_and(|ashift| (1..12).contains(&ashift)) {
+            found.push(Found::new(pool, format!("ashift is {value}")).with("pool", pool));
+        }
+    }
+    Ok(found)
+}
+
+fn recordsize(host: &Host) -> Checked {
+    let properties = zfs_properties(host)?;
+    let mut found = Vec::new();
+    for mount in host
+        .mounts()?
+        .iter()
+        .filter(|mount| mount.kind == "zfs" && host.role_of(mount) == Some(Role::Database))
+    {
+        let size = properties
+            .iter()
+            .find(|[dataset, property, _]| *dataset == mount.device && property == "recordsize");
+        let bytes = size.and_then(|[.., value]| value.parse::<f64>().ok());
+        if let Some(bytes) = bytes.filter(|bytes| *bytes > 65536.0) {
+            let says = format!("records of {:.0} KiB for a database", bytes / 1024.0);
+            found.push(Found::new(&mount.device, says).with("dataset", &mount.device).with("was", bytes));
+        }
+    }
+    Ok(found)
+}
+
+fn arc(host: &Host) -> Checked {
+    if !host.mounts()?.iter().any(|mount| mount.kind == "zfs") {
+        return Ok(Vec::new());
+    }
+    // Rows of a name, a type and a value.
+    let parse = |text: &str| {
+        let get = |name: &str| {
+            let line = text.lines().find(|line| line.split_whitespace().next() == Some(name))?;
+            line.split_whitespace().nth(2)?.parse::<f64>().ok()
+        };
+        Some((get("demand_data_hits")?, get("demand_data_misses")?))
+    };
+    let path = "proc/spl/kstat/zfs/arcstats";
+    let (Some(before), Some(after)) = host.twice_parsed(path, parse)? else {
+        return Err(Absent::damaged(path, "lacks demand_data_hits"));
+    };
+    let (hits, misses) = ((after.0 - before.0).max(0.0), (after.1 - before.1).max(0.0));
+    let share = hits / (hits + misses).max(1.0);
+    if hits + misses < 1000.0 || share <= 0.98 {
+        return Ok(Vec::new());
+    }
+    let was = host.number_or("sys/module/zfs/parameters/zfs_arc_max", 0.0)?;
+    Ok(vec![Found::new("ARC", format!("{:.1} % of reads came from memory", 100.0 * share)).with("was", was)])
+}
+
+fn btrfs_direct(host: &Host) -> Checked {
+    let checksummed =
+        |mount: &&Mount| mount.kind == "btrfs" && !mount.has("nodatasum") && !mount.has("nodatacow");
+    let mut mounts = host.mounts()?.iter().filter(checksummed).peekable();
+    if mounts.peek().is_none() || host.kernel()? < (6, 15) {
+        return Ok(Vec::new());
+    }
+    let wanted = mounts.filter(|mount| matches!(host.role_of(mount), Some(Role::Log | Role::Database)));
+    Ok(wanted
+        .map(|mount| Found::new(&mount.point, "direct writes are buffered").with("point", &mount.point))
+        .collect())
+}
+
+fn fuse(host: &Host) -> Checked {
+    const OTHERS: [&str; 6] = ["gvfsd", "portal", "lxcfs", "fuse-overlayfs", "rclone", "sshfs"];
+    let ours = |mount: &&Mount| {
+        let fuse = mount.kind == "fuse" || mount.kind.starts_with("fuse.");
+        fuse && !OTHERS.iter().any(|other| mount.kind.contains(other) || mount.device.contains(other))
+    };
+    let mut mounts = host.mounts()?.iter().filter(ours).peekable();
+    if mounts.peek().is_none() || host.kernel()? < (6, 9) {
+        return Ok(Vec::new());
+    }
+    Ok(mounts.map(|mount| Found::new(&mount.point, format!("{} may copy every read", mount.kind))).collect())
+}
+
+fn volatile(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for mount in host.mounts()?.iter().filter(|m| matches!(m.kind.as_str(), "tmpfs" | "ramfs" | "overlay")) {
+        if let Some(role @ (Role::Log | Role::Database)) = host.role_of(mount) {
+            let what = if role == Role::Log { "a log" } else { "a database" };
+            found.push(Found::new(&mount.point, format!("{what} is on {}", mount.kind)));
+        }
+    }
+    Ok(found)
+}
+
+fn shared_disk(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for (path, settings) in host.frostline()? {
+        let Some(data) = &settings.data else { continue };
+        let log = host.mount_of(data)?.map(|mount| mount.point.clone());
+        for volume in &settings.volumes {
+            let cache = host.mount_of(volume)?.map(|mount| mount.point.clone());
+            if log.is_some() && cache == log {
+                found.push(Found::new(
+                    volume,
+                    format!("is on the same file system as the log in {data} ({path})"),
+                ));
+            }
+        }
+    }
+    Ok(found)
+}

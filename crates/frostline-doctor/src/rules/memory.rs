@@ -1,0 +1,554 @@
+//! Memory: where it is, how it is mapped, and what is done when it is short.
+
+use super::cpu::remote_share;
+use super::{NOTHING, TWO};
+use crate::facts;
+use crate::host::Host;
+use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
+use crate::tree::Absent;
+
+const VM_SYSCTL: &str = "https://docs.kernel.org/admin-guide/sysctl/vm.html";
+const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "M01",
+        name: "remote-memory",
+        title: "Much memory is taken from another NUMA node",
+        reads: &["/sys/devices/system/node/node*/numastat"],
+        threshold: "2 or more nodes; other_node over 10 % of all allocations of a node, of at least 100,000",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "A node gives memory to processes that run on another. Remote memory has 1.5 to 2 times the latency and shares the link between sockets.",
+        fixes: &[
+            Fix {
+                side: Side::Libvirt,
+                what: "A machine within one node",
+                run: &[
+                    "<numatune><memory mode='strict' nodeset='{node}'/></numatune>",
+                    "<cputune><vcpupin vcpu='0' cpuset='{cpus}'/> ... </cputune>",
+                ],
+                undo: &["remove both elements"],
+            },
+            Fix {
+                side: Side::OpenStack,
+                what: "The same for all machines of a flavor",
+                run: &[
+                    "openstack flavor set --property hw:numa_nodes=1 --property hw:cpu_policy=dedicated {flavor}",
+                ],
+                undo: &["openstack flavor unset --property hw:numa_nodes --property hw:cpu_policy {flavor}"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "A process within one node",
+                run: &["numactl --cpunodebind={node} --membind={node} {command}"],
+                undo: &[],
+            },
+        ],
+        gain: "In the published case 1.5-1.75 times the memory writes at 4-16 threads, against an unpinned host",
+        verify: "`numastat` and `numastat -p PID`: other_node stands still",
+        sources: &[
+            "https://docs.kernel.org/admin-guide/numastat.html",
+            "https://libvirt.org/formatdomain.html#numa-node-tuning",
+        ],
+        check: remote_memory,
+    },
+    Rule {
+        id: "M02",
+        name: "remote-device",
+        title: "A process is bound to a node and its device is on another",
+        reads: &[
+            "/sys/class/net/*/device/numa_node",
+            "/sys/block/*/device/numa_node",
+            "/sys/block/*/device/device/numa_node",
+            "/proc/*/status",
+        ],
+        threshold: "2 or more nodes; a database, search node or virtual machine may run on one node only, and a network or NVMe device is on another",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "Interrupts and DMA of a device on the other socket cross the link between them for every packet or block.",
+        fixes: &[
+            Fix {
+                side: Side::OpenStack,
+                what: "Place machines near their passed-through device",
+                run: &["openstack flavor set --property hw:pci_numa_affinity_policy=required {flavor}"],
+                undo: &["openstack flavor unset --property hw:pci_numa_affinity_policy {flavor}"],
+            },
+            Fix {
+                side: Side::Service,
+                what: "Bind the process to the device's node",
+                run: &["NUMAPolicy=bind", "NUMAMask={node}"],
+                undo: &["remove the lines"],
+            },
+        ],
+        gain: "A few microseconds a request; up to a third of a fast NIC's throughput",
+        verify: "`lstopo` shows the device beside the process's CPUs",
+        sources: &["https://docs.openstack.org/nova/latest/admin/networking.html"],
+        check: remote_device,
+    },
+    Rule {
+        id: "M03",
+        name: "huge-pages-always",
+        title: "Transparent huge pages are forced on a database or JVM",
+        reads: &[
+            "/sys/kernel/mm/transparent_hugepage/enabled",
+            "/sys/kernel/mm/transparent_hugepage/defrag",
+            "/proc/*/cmdline",
+        ],
+        threshold: "enabled is always while PostgreSQL, MongoDB, Redis, Oracle or a JVM with a search node runs",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "Allocations may stop to compact memory, memory of forked and sparse processes grows, and khugepaged moves pages below running queries. Those who gain ask for them (madvise).",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Only for those who ask (add transparent_hugepage=madvise to the kernel's command line to keep it)",
+            run: &["echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"],
+            undo: &["echo {was} > /sys/kernel/mm/transparent_hugepage/enabled"],
+        }],
+        gain: "Fewer latency spikes; measure it",
+        verify: "compact_stall of /proc/vmstat stands still",
+        sources: &[
+            "https://docs.kernel.org/admin-guide/mm/transhuge.html",
+            "https://www.postgresql.org/docs/current/kernel-resources.html#LINUX-HUGE-PAGES",
+        ],
+        check: thp,
+    },
+    Rule {
+        id: "M04",
+        name: "swapping",
+        title: "The host swaps",
+        reads: &["/proc/vmstat", "/proc/sys/vm/swappiness"],
+        threshold: "pswpin and pswpout together over 10 pages a second",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: TWO,
+        explanation: "Memory of processes goes to disk and comes back. A JVM that collects its garbage touches all of it.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Prefer to drop file pages",
+            run: &["sysctl -w vm.swappiness=1"],
+            undo: &["sysctl -w vm.swappiness={was}"],
+        }],
+        gain: "Seconds of stops become none; but find out who took the memory",
+        verify: "columns si and so of `vmstat 1` are 0",
+        sources: &[VM_SYSCTL],
+        check: swapping,
+    },
+    Rule {
+        id: "M05",
+        name: "guest-without-huge-pages",
+        title: "A large virtual machine has no huge pages",
+        reads: &["/proc/*/cmdline", "/proc/*/status", "/proc/*/smaps_rollup", "/proc/meminfo"],
+        threshold: "a QEMU process of over 16 GiB resident, without mem-path or hugetlb, and under half of it in transparent huge pages",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: super::ROOT,
+        explanation: "Every miss of the translation cache walks two page tables in a virtual machine. With 2 MiB pages there are 512 times fewer entries.",
+        fixes: &[
+            Fix {
+                side: Side::OpenStack,
+                what: "Huge pages for machines of this flavor",
+                run: &["openstack flavor set --property hw:mem_page_size=large {flavor}"],
+                undo: &["openstack flavor unset --property hw:mem_page_size {flavor}"],
+            },
+            Fix {
+                side: Side::Libvirt,
+                what: "Huge pages for this machine",
+                run: &["<memoryBacking><hugepages/></memoryBacking>"],
+                undo: &["remove the element"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "Reserve them on the host, best at boot (hugepages=N)",
+                run: &["sysctl -w vm.nr_hugepages={pages}"],
+                undo: &["sysctl -w vm.nr_hugepages={was}"],
+            },
+        ],
+        gain: "5-15 % for work with random memory accesses",
+        verify: "HugePages_Free of /proc/meminfo falls when the machine starts",
+        sources: &[
+            "https://docs.openstack.org/nova/latest/admin/huge-pages.html",
+            "https://docs.kernel.org/admin-guide/mm/hugetlbpage.html",
+        ],
+        check: guest_pages,
+    },
+    Rule {
+        id: "M06",
+        name: "init-on-alloc-with-zfs",
+        title: "Pages are zeroed for ZFS for nothing",
+        reads: &["/proc/cmdline", "/proc/mounts", "/proc/spl/kstat/zfs/arcstats"],
+        threshold: "ZFS is mounted, its kernel is Debian's, Ubuntu's or Fedora's, and init_on_alloc=0 is not on the kernel's command line",
+        severity: Severity::Low,
+        confidence: Confidence::Low,
+        needs: NOTHING,
+        explanation: "Distributions zero every page when it is allocated, against leaks. ZFS overwrites its buffers anyway; the zeroing costs throughput of the ARC. Turning it off gives up a protection.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In /etc/default/grub, then update-grub and reboot; weigh the protection",
+            run: &["GRUB_CMDLINE_LINUX_DEFAULT=\"... init_on_alloc=0\""],
+            undo: &["remove the word"],
+        }],
+        gain: "Reported: up to several tens of percent of ARC reads on some hosts; measure it",
+        verify: "`grep init_on_alloc /proc/cmdline`; reads from the ARC before and after",
+        sources: &["https://github.com/openzfs/zfs/issues/9910"],
+        check: init_on_alloc,
+    },
+    Rule {
+        id: "M07",
+        name: "zone-reclaim",
+        title: "A node frees its own pages rather than use another's",
+        reads: &["/proc/sys/vm/zone_reclaim_mode"],
+        threshold: "zone_reclaim_mode not 0, with 2 or more nodes",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Page cache of files is thrown away while the other node has free memory; servers of files and databases stall in reclaim.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Use the other node first",
+            run: &["sysctl -w vm.zone_reclaim_mode=0"],
+            undo: &["sysctl -w vm.zone_reclaim_mode={was}"],
+        }],
+        gain: "All memory serves as page cache",
+        verify: "pgscan_direct of /proc/vmstat stands still while memory is free",
+        sources: &[VM_SYSCTL],
+        check: zone_reclaim,
+    },
+    Rule {
+        id: "M08",
+        name: "killed-for-memory",
+        title: "The kernel has killed processes for want of memory",
+        reads: &["/proc/vmstat"],
+        threshold: "oom_kill above 0 since boot",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "A process asked for memory and the kernel ended one to give it. A limit of a control group counts, too.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "See who and why",
+            run: &["journalctl -k -g 'out of memory|oom-kill' | tail"],
+            undo: &[],
+        }],
+        gain: "Services that stay up",
+        verify: "oom_kill of /proc/vmstat stands still",
+        sources: &["https://docs.kernel.org/admin-guide/mm/concepts.html"],
+        check: killed,
+    },
+    Rule {
+        id: "M09",
+        name: "idle-huge-pages",
+        title: "Memory is reserved as huge pages that nobody uses",
+        reads: &["/proc/meminfo"],
+        threshold: "free and unreserved huge pages hold over 5 % of memory",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Huge pages are taken from memory when they are configured; nothing else can use them.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Keep those in use",
+            run: &["sysctl -w vm.nr_hugepages={used}"],
+            undo: &["sysctl -w vm.nr_hugepages={was}"],
+        }],
+        gain: "The memory comes back",
+        verify: "HugePages_Free of /proc/meminfo",
+        sources: &["https://docs.kernel.org/admin-guide/mm/hugetlbpage.html"],
+        check: idle_pages,
+    },
+    Rule {
+        id: "M10",
+        name: "merging-across-nodes",
+        title: "Same-page merging joins memory of different NUMA nodes",
+        reads: &["/sys/kernel/mm/ksm/run", "/sys/kernel/mm/ksm/merge_across_nodes"],
+        threshold: "KSM runs, merges across nodes, with 2 or more nodes",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "A page that machines on two sockets share is remote for one of them, and ksmd reads all of memory to find it.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Split what is merged and stop",
+            run: &["echo 2 > /sys/kernel/mm/ksm/run"],
+            undo: &["echo 1 > /sys/kernel/mm/ksm/run"],
+        }],
+        gain: "Local memory for pinned machines; costs the memory that was saved",
+        verify: "pages_sharing of /sys/kernel/mm/ksm is 0",
+        sources: &["https://docs.kernel.org/admin-guide/mm/ksm.html"],
+        check: ksm,
+    },
+    Rule {
+        id: "M11",
+        name: "memory-errors",
+        title: "Memory modules report errors",
+        reads: &["/sys/devices/system/edac/mc/mc*/ce_count", "/sys/devices/system/edac/mc/mc*/ue_count"],
+        threshold: "uncorrected errors above 0, or corrected ones above 100",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Corrected errors cost an interrupt each and announce uncorrected ones, which end processes or the host.",
+        fixes: &[Fix {
+            side: Side::Host,
+            what: "Find and replace the module",
+            run: &["ras-mc-ctl --error-count"],
+            undo: &[],
+        }],
+        gain: "A host that stays up",
+        verify: "the counters stand still",
+        sources: &["https://docs.kernel.org/admin-guide/RAS/main.html"],
+        check: errors,
+    },
+    Rule {
+        id: "M12",
+        name: "writeback-storms",
+        title: "Gigabytes of unwritten data may gather before they are written",
+        reads: &[
+            "/proc/sys/vm/dirty_ratio",
+            "/proc/sys/vm/dirty_background_ratio",
+            "/proc/sys/vm/dirty_background_bytes",
+            "/proc/meminfo",
+        ],
+        threshold: "dirty_background_ratio of memory over 1 GiB and dirty_background_bytes 0, with a database or search node running",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "Ratios are of all memory: 10 % of 256 GiB are 25 GiB, which an fsync then waits for.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Begin at 64 MiB, stop writers at 512 MiB (tuned's profile for PostgreSQL)",
+            run: &["sysctl -w vm.dirty_background_bytes=67108864", "sysctl -w vm.dirty_bytes=536870912"],
+            undo: &[
+                "sysctl -w vm.dirty_background_ratio={was_background}",
+                "sysctl -w vm.dirty_ratio={was_ratio}",
+            ],
+        }],
+        gain: "Checkpoints without stalls of seconds; rewritten pages are written more often",
+        verify: "Dirty of /proc/meminfo stays low; p99 of commits during checkpoints",
+        sources: &[
+            VM_SYSCTL,
+            "https://github.com/redhat-performance/tuned/blob/master/profiles/postgresql/tuned.conf",
+        ],
+        check: writeback,
+    },
+];
+
+fn remote_memory(host: &Host) -> Checked {
+    let nodes = host.nodes()?;
+    let mut found = Vec::new();
+    for (node, cpus) in nodes.iter().filter(|_| nodes.len() > 1) {
+        let (share, pages) = remote_share(host, *node)?;
+        if share > 0.1 && pages >= 100_000.0 {
+            let says = format!("{:.0} % of its allocations were for processes on other nodes", 100.0 * share);
+            let cpus = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+            found.push(Found::new(format!("node {node}"), says).with("node", node).with("cpus", cpus));
+        }
+    }
+    Ok(found)
+}
+
+fn remote_device(host: &Host) -> Checked {
+    let nodes = host.nodes()?;
+    if nodes.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let mut devices = Vec::new();
+    for pattern in [
+        "sys/class/net/*/device/numa_node",
+        "sys/block/nvme*/device/numa_node",
+        "sys/block/nvme*/device/device/numa_node",
+    ] {
+        for path in host.tree().glob(pattern)? {
+            let node = host.number(&path)?;
+            if node >= 0.0 {
+                devices.push((
+                    path.split('/')
+                        .nth(if path.starts_with("sys/block") { 2 } else { 3 })
+                        .unwrap_or("")
+                        .to_owned(),
+                    node as u32,
+                ));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for process in
+        host.running(&["postgres", "mysqld", "mongod", "java", "qemu-system", "qemu-kvm", "frostline"])?
+    {
+        let Ok(allowed) = host.status(process.pid, "Cpus_allowed_list") else { continue };
+        let allowed = facts::cpu_list(&allowed);
+        let on: Vec<u32> = nodes
+            .iter()
+            .filter(|(_, cpus)| cpus.iter().any(|c| allowed.binary_search(c).is_ok()))
+            .map(|(n, _)| *n)
+            .collect();
+        let [node] = on[..] else { continue };
+        for (device, at) in devices.iter().filter(|(_, at)| *at != node) {
+            let says = format!("{} runs on node {node}, {device} is on node {at}", process.name);
+            found.push(Found::new(format!("process {}", process.pid), says).with("node", at));
+        }
+    }
+    found.truncate(16);
+    Ok(found)
+}
+
+fn thp(host: &Host) -> Checked {
+    let path = "sys/kernel/mm/transparent_hugepage/enabled";
+    let text = host.text(path)?;
+    let now = facts::chosen(&text).ok_or_else(|| Absent::damaged(path, "names no choice"))?;
+    if now != "always" {
+        return Ok(Vec::new());
+    }
+    let mut who: Vec<&str> = host
+        .running(&["postgres", "mongod", "redis-server", "oracle"])?
+        .iter()
+        .map(|p| p.name.as_str())
+        .collect();
+    who.extend(host.processes()?.iter().filter(|p| p.is_search()).map(|_| "a search node"));
+    who.dedup();
+    who.truncate(3);
+    Ok(if who.is_empty() {
+        Vec::new()
+    } else {
+        vec![Found::new(who.join(", "), "runs with transparent huge pages forced").with("was", now)]
+    })
+}
+
+fn swapping(host: &Host) -> Checked {
+    let rates = host.rates("proc/vmstat")?;
+    let (Some(read), Some(written)) = (rates.get("pswpin"), rates.get("pswpout")) else {
+        return Err(Absent::damaged("proc/vmstat", "lacks pswpin and pswpout"));
+    };
+    if read + written <= 10.0 {
+        return Ok(Vec::new());
+    }
+    let was = host.number_or("proc/sys/vm/swappiness", 60.0)?;
+    Ok(vec![
+        Found::new("memory", format!("{read:.0} pages a second come back from swap, {written:.0} go there"))
+            .with("was", was),
+    ])
+}
+
+fn guest_pages(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for process in host.processes()?.iter().filter(|process| process.is_qemu()) {
+        let path = format!("proc/{}/smaps_rollup", process.pid);
+        if process
+            .arguments
+            .iter()
+            .any(|argument| argument.contains("mem-path") || argument.contains("hugetlb=on"))
+        {
+            continue;
+        }
+        let rss = host.status(process.pid, "VmRSS")?;
+        let rss =
+            rss.split_whitespace().next().and_then(|kib| kib.parse::<f64>().ok()).unwrap_or(0.0) * 1024.0;
+        if rss <= 16.0 * GIB {
+            continue;
+        }
+        let huge = facts::rows(&host.text(&path)?)
+            .remove("AnonHugePages")
+            .and_then(|row| row.first().copied())
+            .unwrap_or(0.0)
+            * 1024.0;
+        if huge < rss / 2.0 {
+            let says =
+                format!("{:.0} GiB resident, {:.0} % of it in huge pages", rss / GIB, 100.0 * huge / rss);
+            let was = host.meminfo("HugePages_Total").unwrap_or(0.0);
+            let pages = was + (rss / 2097152.0).ceil();
+            found.push(
+                Found::new(format!("process {}", process.pid), says).with("pages", pages).with("was", was),
+            );
+        }
+    }
+    Ok(found)
+}
+
+fn init_on_alloc(host: &Host) -> Checked {
+    if !host.mounts()?.iter().any(|mount| mount.kind == "zfs") {
+        return Ok(Vec::new());
+    }
+    let line = host.text("proc/cmdline")?;
+    let version = host.text("proc/version")?;
+    let by_default = ["Debian", "Ubuntu", "Fedora", "Red Hat"].iter().any(|who| version.contains(who));
+    if line.contains("init_on_alloc=0") || !(by_default || line.contains("init_on_alloc=1")) {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Found::new("kernel", "zeroes each page that ZFS allocates")])
+}
+
+fn zone_reclaim(host: &Host) -> Checked {
+    let was = host.number_or("proc/sys/vm/zone_reclaim_mode", 0.0)?;
+    if was == 0.0 || host.nodes()?.len() < 2 {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Found::new("memory", format!("zone_reclaim_mode is {was}")).with("was", was)])
+}
+
+fn killed(host: &Host) -> Checked {
+    let rows = facts::rows(&host.counted("proc/vmstat")?);
+    let killed = rows.get("oom_kill").and_then(|row| row.first());
+    let killed =
+        killed.ok_or_else(|| Absent::damaged("proc/vmstat", "lacks oom_kill (kernels before 4.13 do)"))?;
+    Ok(if *killed > 0.0 {
+        vec![Found::new("memory", format!("{killed} processes were killed since boot"))]
+    } else {
+        Vec::new()
+    })
+}
+
+fn idle_pages(host: &Host) -> Checked {
+    let (total, free) = (host.meminfo("HugePages_Total")?, host.meminfo("HugePages_Free")?);
+    let idle = (free - host.meminfo("HugePages_Rsvd").unwrap_or(0.0)).max(0.0);
+    let bytes = idle * host.meminfo("Hugepagesize")?;
+    if bytes <= 0.05 * host.memory()? {
+        return Ok(Vec::new());
+    }
+    let says = format!("{idle} of {total} huge pages are free: {:.1} GiB", bytes / GIB);
+    Ok(vec![Found::new("memory", says).with("used", total - idle).with("was", total)])
+}
+
+fn ksm(host: &Host) -> Checked {
+    let runs = host.number_or("sys/kernel/mm/ksm/run", 0.0)? == 1.0;
+    if !runs || host.number_or("sys/kernel/mm/ksm/merge_across_nodes", 1.0)? == 0.0 || host.nodes()?.len() < 2
+    {
+        return Ok(Vec::new());
+    }
+    let shared = host.number_or("sys/kernel/mm/ksm/pages_sharing", 0.0)?;
+    Ok(vec![Found::new("memory", format!("{shared} pages are shared, across nodes, too"))])
+}
+
+fn errors(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for path in host.tree().glob("sys/devices/system/edac/mc/mc*/ce_count")? {
+        let (corrected, lost) =
+            (host.number(&path)?, host.number_or(&path.replace("ce_count", "ue_count"), 0.0)?);
+        if lost > 0.0 || corrected > 100.0 {
+            let severity = if lost > 0.0 { Severity::High } else { Severity::Medium };
+            let controller = path.split('/').nth(5).unwrap_or("").to_owned();
+            found.push(
+                Found::new(controller, format!("{corrected} corrected and {lost} uncorrected errors"))
+                    .severe(severity),
+            );
+        }
+    }
+    Ok(found)
+}
+
+fn writeback(host: &Host) -> Checked {
+    let bytes = host.number_or("proc/sys/vm/dirty_background_bytes", 0.0)?;
+    let ratio = host.number("proc/sys/vm/dirty_background_ratio")?;
+    let gathered = ratio / 100.0 * host.memory()?;
+    if bytes > 0.0 || gathered <= GIB {
+        return Ok(Vec::new());
+    }
+    let databases = !host.running(&["postgres", "mysqld", "mongod", "frostline"])?.is_empty();
+    if !databases && !host.processes()?.iter().any(|process| process.is_search()) {
+        return Ok(Vec::new());
+    }
+    let was = host.number_or("proc/sys/vm/dirty_ratio", 20.0)?;
+    let says = format!("{:.1} GiB may gather before writing begins ({ratio} % of memory)", gathered / GIB);
+    Ok(vec![Found::new("memory", says).with("was_background", ratio).with("was_ratio", was)])
+}

@@ -1,0 +1,963 @@
+//! Interrupts, queues and the way of a packet through the kernel.
+
+use super::{NOTHING, TWO};
+use crate::facts::{self, effective};
+use crate::host::{Cloud, Host, Nic};
+use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
+use crate::tree::{Absent, Why};
+
+const SCALING: &str = "https://docs.kernel.org/networking/scaling.html";
+const ETHTOOL: &str = "https://man7.org/linux/man-pages/man8/ethtool.8.html";
+const NET_SYSCTL: &str = "https://docs.kernel.org/admin-guide/sysctl/net.html";
+const NOVA_MULTIQUEUE: &str =
+    "https://specs.openstack.org/openstack/nova-specs/specs/liberty/implemented/libvirt-virtiomq.html";
+const LIBVIRT_DOMAIN: &str = "https://libvirt.org/formatdomain.html#network-interfaces";
+
+/// CPUs from which one queue is too few.
+const MANY_CPUS: usize = 4;
+/// Interrupts a second from which their place matters.
+const BUSY_PER_SECOND: f64 = 5000.0;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "N01",
+        name: "interrupt-imbalance",
+        title: "One device interrupts few of the CPUs that it could",
+        reads: &["/proc/interrupts", "/sys/class/net/*"],
+        threshold: "effective CPUs 1/sum(p^2) of a device with several receive queues below a quarter of its queues (at most the CPUs), at over 5,000 interrupts a second, or a million since boot where there is one sample",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "Each receive queue interrupts one CPU. When few CPUs take nearly all interrupts of a device with many queues, they saturate while the others idle. Few flows (one client, one tunnel) look the same: queues are chosen by a hash of addresses and ports.",
+        fixes: &[
+            Fix {
+                side: Side::Here,
+                what: "Let irqbalance spread the interrupts",
+                run: &["systemctl start irqbalance"],
+                undo: &["systemctl stop irqbalance"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "Look at which flows there are before anything else",
+                run: &["ss -tn state established | wc -l"],
+                undo: &[],
+            },
+        ],
+        gain: "Up to the number of queues times the throughput, if softirq time is what limits",
+        verify: "the doctor's effective CPUs of the device; `mpstat -I SCPU -P ALL 1`",
+        sources: &[SCALING],
+        check: imbalance,
+    },
+    Rule {
+        id: "N02",
+        name: "single-queue-nic",
+        title: "A virtual network device has one queue for many CPUs",
+        reads: &["/proc/interrupts", "/sys/class/net/*/queues"],
+        threshold: "one receive queue, a virtio_net device, 4 or more CPUs",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "libvirt and OpenStack give a machine one pair of queues unless told otherwise, so that one virtual CPU handles every packet that arrives: the machine stops at what one CPU can do (2 Gb/s where the host does 25) while the others idle. It is high when that CPU is already busy with it.",
+        fixes: &[
+            Fix {
+                side: Side::OpenStack,
+                what: "Give machines of this flavor as many queues as CPUs (or hw_vif_multiqueue_enabled on the image), then stop and start the server",
+                run: &["openstack flavor set --property hw:vif_multiqueue_enabled=true {flavor}"],
+                undo: &["openstack flavor unset --property hw:vif_multiqueue_enabled {flavor}"],
+            },
+            Fix {
+                side: Side::Libvirt,
+                what: "Several queues on the host (virsh edit, then stop and start)",
+                run: &[
+                    "<interface type='bridge'> ... <model type='virtio'/> <driver name='vhost' queues='{queues}'/> </interface>",
+                ],
+                undo: &["<driver name='vhost'/>"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "Then use them in the guest; new drivers do so by themselves",
+                run: &["ethtool -L {dev} combined {queues}"],
+                undo: &["ethtool -L {dev} combined 1"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "Where the host cannot be changed: spread packets in software (RPS)",
+                run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+                undo: &["echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+            },
+        ],
+        gain: "In the published case 2.0-2.2 Gb/s became 10-12 Gb/s per machine on 25 GbE",
+        verify: "`ls -d /sys/class/net/DEV/queues/rx-*` lists several; `iperf3 -c HOST -P 12` before and after",
+        sources: &[NOVA_MULTIQUEUE, LIBVIRT_DOMAIN, SCALING],
+        check: single_queue,
+    },
+    Rule {
+        id: "N03",
+        name: "queues-not-enabled",
+        title: "A network device has more queues than are in use",
+        reads: &["ethtool -l", "/proc/interrupts", "/sys/class/net/*/queues"],
+        threshold: "queues in use fewer than the device's maximum and than the CPUs",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "The device offers more queues than the driver uses. Drivers of old guests start with one, whatever the host offers.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Use them (packets in flight may be lost for a moment)",
+            run: &["ethtool -L {dev} combined {queues}"],
+            undo: &["ethtool -L {dev} combined {was}"],
+        }],
+        gain: "Up to the ratio of queues, if softirq time is what limits",
+        verify: "`ethtool -l DEV`; the effective CPUs of N01",
+        sources: &[ETHTOOL, NOVA_MULTIQUEUE],
+        check: queues_not_enabled,
+    },
+    Rule {
+        id: "N04",
+        name: "stacked-interrupts",
+        title: "Several queues of one device interrupt the same CPU",
+        reads: &["/proc/interrupts", "/proc/irq/*/effective_affinity_list", "/proc/irq/*/smp_affinity_list"],
+        threshold: "2 or more receive queues allowed on exactly one CPU, the same for all, while there are others",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Queues only help if they interrupt different CPUs. After a manual pinning, a restore of a machine or CPUs that came later, all may sit on one.",
+        fixes: &[
+            Fix {
+                side: Side::Here,
+                what: "Spread them",
+                run: &["systemctl start irqbalance"],
+                undo: &["systemctl stop irqbalance"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "Or by hand, one CPU each",
+                run: &["echo {cpu} > /proc/irq/{irq}/smp_affinity_list"],
+                undo: &["echo {was} > /proc/irq/{irq}/smp_affinity_list"],
+            },
+        ],
+        gain: "Up to the number of queues, if softirq time is what limits",
+        verify: "`grep . /proc/irq/*/effective_affinity_list`",
+        sources: &["https://docs.kernel.org/core-api/irq/irq-affinity.html"],
+        check: stacked,
+    },
+    Rule {
+        id: "N05",
+        name: "no-packet-steering",
+        title: "A single-queue device has no packet steering",
+        reads: &[
+            "/sys/class/net/*/queues/rx-0/rps_cpus",
+            "/sys/class/net/*/statistics/rx_packets",
+            "/proc/net/softnet_stat",
+            "/proc/softirqs",
+            "/proc/stat",
+        ],
+        threshold: "one receive queue, rps_cpus 0, 2 or more CPUs, over 5,000 interrupts a second, or over 10,000 packets a second while one CPU has over 60 % of all received packets and is over 10 % in softirq; low below 25 %",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: TWO,
+        explanation: "Receive packet steering (RPS) hands packets of a queue to other CPUs by their flow. It is off by default; a device that has one queue and cannot have more is what it is for. This includes veth pairs of containers.",
+        fixes: &[
+            Fix {
+                side: Side::Here,
+                what: "Spread packets over the CPUs",
+                run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+                undo: &["echo {was} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+            },
+            Fix {
+                side: Side::Here,
+                what: "And to the CPU where the reader runs (RFS)",
+                run: &[
+                    "sysctl -w net.core.rps_sock_flow_entries=32768",
+                    "echo 32768 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
+                ],
+                undo: &[
+                    "echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
+                    "sysctl -w net.core.rps_sock_flow_entries=0",
+                ],
+            },
+        ],
+        gain: "Several times the packets, until the interrupted CPU or memory limits",
+        verify: "the NET_RX rows of /proc/softirqs grow on all CPUs",
+        sources: &[SCALING],
+        check: no_steering,
+    },
+    Rule {
+        id: "N06",
+        name: "softirq-saturation",
+        title: "One CPU is saturated by received packets",
+        reads: &["/proc/net/softnet_stat", "/proc/softirqs", "/proc/stat"],
+        threshold: "one CPU has over 60 % of received packets (of NET_RX where they are not counted) and spends over 80 % of its time in softirq, with 2 or more CPUs",
+        severity: Severity::High,
+        confidence: Confidence::High,
+        needs: TWO,
+        explanation: "Packets are handled in softirq. When one CPU does it for all and has no time left, throughput stops there and processes on that CPU wait. `top` shows an idle machine with one busy CPU.",
+        fixes: &[
+            Fix {
+                side: Side::Here,
+                what: "Several queues: rules N02, N03, N04",
+                run: &["ethtool -L {dev} combined {cpus}"],
+                undo: &[],
+            },
+            Fix {
+                side: Side::Here,
+                what: "Else packet steering: rule N05",
+                run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+                undo: &["echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
+            },
+        ],
+        gain: "Up to the number of CPUs",
+        verify: "`mpstat -P ALL 1`: %soft is even",
+        sources: &[SCALING],
+        check: saturation,
+    },
+    Rule {
+        id: "N07",
+        name: "backlog-drops",
+        title: "Packets are dropped or left over before the stack sees them",
+        reads: &["/proc/net/softnet_stat"],
+        threshold: "drops (column 2) grow, or the budget runs out (column 3) over 100 times a second",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: TWO,
+        explanation: "Each CPU has a queue of packets to handle and a budget for one round. Drops mean that the queue was full; an exhausted budget means that packets waited for another round.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "A longer queue and a larger budget",
+            run: &[
+                "sysctl -w net.core.netdev_max_backlog={backlog}",
+                "sysctl -w net.core.netdev_budget=600",
+                "sysctl -w net.core.netdev_budget_usecs=8000",
+            ],
+            undo: &[
+                "sysctl -w net.core.netdev_max_backlog={was_backlog}",
+                "sysctl -w net.core.netdev_budget={was_budget}",
+                "sysctl -w net.core.netdev_budget_usecs={was_usecs}",
+            ],
+        }],
+        gain: "No retransmissions of what was dropped here; if one CPU is saturated, see N06 first",
+        verify: "columns 2 and 3 of /proc/net/softnet_stat stand still",
+        sources: &[NET_SYSCTL],
+        check: backlog,
+    },
+    Rule {
+        id: "N08",
+        name: "ring-overrun",
+        title: "A network device drops packets because its ring is full",
+        reads: &[
+            "/sys/class/net/*/statistics/rx_missed_errors",
+            "/sys/class/net/*/statistics/rx_fifo_errors",
+            "ethtool -g",
+        ],
+        threshold: "rx_missed_errors or rx_fifo_errors grow",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: TWO,
+        explanation: "The device had no free buffer when packets arrived: the CPU that empties the ring is late, or the ring is smaller than it may be.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "The largest ring that the device has (see ethtool -g)",
+            run: &["ethtool -G {dev} rx {ring}"],
+            undo: &["ethtool -G {dev} rx {was}"],
+        }],
+        gain: "Absorbs bursts; latency grows a little",
+        verify: "`ethtool -S DEV | grep -i -e miss -e drop` stands still",
+        sources: &[ETHTOOL],
+        check: ring,
+    },
+    Rule {
+        id: "N09",
+        name: "irqbalance-against-pins",
+        title: "irqbalance moves interrupts on a host with pinned CPUs",
+        reads: &[
+            "/proc/*/cmdline",
+            "/proc/cmdline",
+            "/etc/libvirt/qemu/*.xml",
+            "/etc/default/irqbalance",
+            "/etc/sysconfig/irqbalance",
+        ],
+        threshold: "irqbalance runs without banned CPUs, and isolcpus, nohz_full or pinned virtual machines are there",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: ROOT_FOR_XML,
+        explanation: "irqbalance moves interrupts to CPUs that were set aside for machines or threads, and undoes affinities that were set by hand.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "Keep it off those CPUs: in /etc/default/irqbalance or /etc/sysconfig/irqbalance",
+            run: &["IRQBALANCE_BANNED_CPULIST={pinned}"],
+            undo: &["remove the line"],
+        }],
+        gain: "Steady latency on the pinned CPUs",
+        verify: "their columns in /proc/interrupts stand still",
+        sources: &[
+            "https://github.com/Irqbalance/irqbalance/issues/252",
+            "https://manpages.debian.org/stable/irqbalance/irqbalance.1.en.html",
+        ],
+        check: irqbalance,
+    },
+    Rule {
+        id: "N10",
+        name: "offloads-off",
+        title: "Segmentation or receive offload of a network device is off",
+        reads: &["ethtool -k"],
+        threshold: "tcp-segmentation-offload or generic-receive-offload is off and not fixed",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "Without offloads the stack handles 1,500-byte packets one by one instead of 64 KiB at once. They are sometimes turned off against a bug that is long fixed.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Turn them on",
+            run: &["ethtool -K {dev} {feature} on"],
+            undo: &["ethtool -K {dev} {feature} off"],
+        }],
+        gain: "Less CPU for each byte: often several times",
+        verify: "`ethtool -k DEV`; CPU time at the same throughput",
+        sources: &["https://docs.kernel.org/networking/segmentation-offloads.html"],
+        check: offloads,
+    },
+    Rule {
+        id: "N11",
+        name: "mtu-mismatch",
+        title: "A bridge and its ports, or a fast link, have different frame sizes",
+        reads: &["/sys/class/net/*/mtu", "/sys/class/net/*/master", "/sys/class/net/*/speed"],
+        threshold: "a port's MTU differs from its bridge's or bond's",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Frames that are larger than the smallest device on the way are dropped in a bridge without a message: connections open and then hang.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "The same size on all of them",
+            run: &["ip link set {dev} mtu {mtu}"],
+            undo: &["ip link set {dev} mtu {was}"],
+        }],
+        gain: "No hanging connections",
+        verify: "`ping -M do -s SIZE HOST` with the size less 28 bytes",
+        sources: &["https://man7.org/linux/man-pages/man8/ip-link.8.html"],
+        check: mtu,
+    },
+    Rule {
+        id: "N12",
+        name: "flow-steering-without-table",
+        title: "Packet steering is on but flows are not steered to their readers",
+        reads: &["/sys/class/net/*/queues/rx-0/rps_cpus", "/proc/sys/net/core/rps_sock_flow_entries"],
+        threshold: "rps_cpus set and rps_sock_flow_entries 0",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "RPS alone spreads flows by a hash. Receive flow steering (RFS) sends them to the CPU where the process reads, which keeps data in its cache.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Turn RFS on",
+            run: &[
+                "sysctl -w net.core.rps_sock_flow_entries=32768",
+                "echo 32768 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
+            ],
+            undo: &[
+                "echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
+                "sysctl -w net.core.rps_sock_flow_entries=0",
+            ],
+        }],
+        gain: "Lower latency for request and response traffic; measure it",
+        verify: "p99 latency of the service",
+        sources: &[SCALING],
+        check: no_flow_table,
+    },
+    Rule {
+        id: "N13",
+        name: "transmit-steering",
+        title: "Several send queues are all used from every CPU",
+        reads: &["/sys/class/net/*/queues/tx-*/xps_cpus"],
+        threshold: "2 or more send queues, at most one a CPU, all xps_cpus 0",
+        severity: Severity::Low,
+        confidence: Confidence::Low,
+        needs: NOTHING,
+        explanation: "Transmit packet steering (XPS) gives each CPU a send queue of its own, so that CPUs do not wait for one another's lock and completions come back to the CPU that sent.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "One set of CPUs for each queue",
+            run: &["echo {mask} > /sys/class/net/{dev}/queues/tx-0/xps_cpus"],
+            undo: &["echo 0 > /sys/class/net/{dev}/queues/tx-0/xps_cpus"],
+        }],
+        gain: "A few percent of CPU at high packet rates",
+        verify: "`perf top`: less time in the queue's lock",
+        sources: &[SCALING],
+        check: transmit_steering,
+    },
+    Rule {
+        id: "N14",
+        name: "listen-overflow",
+        title: "Connections are refused because a listen queue is full",
+        reads: &["/proc/net/netstat"],
+        threshold: "TcpExt ListenOverflows grows",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: TWO,
+        explanation: "A service takes connections more slowly than they come; the kernel drops the handshakes and clients wait a second or more before they try again.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Allow longer queues; the service must ask for them, too, and be restarted",
+            run: &["sysctl -w net.core.somaxconn=8192"],
+            undo: &["sysctl -w net.core.somaxconn={was}"],
+        }],
+        gain: "No one-second waits at bursts of connections",
+        verify: "`nstat -z TcpExtListenOverflows` stands still; `ss -ltn`: Recv-Q below Send-Q",
+        sources: &["https://docs.kernel.org/networking/snmp_counter.html"],
+        check: listen_overflow,
+    },
+    Rule {
+        id: "N15",
+        name: "retransmissions",
+        title: "A noticeable part of TCP segments is sent again",
+        reads: &["/proc/net/snmp"],
+        threshold: "RetransSegs over 1 % of OutSegs between the samples, at 100 segments a second or more",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: TWO,
+        explanation: "Segments are lost on the way: a full buffer, a bad cable, a policy that drops above a rate (clouds do), a frame size that does not fit.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "Find where they are lost",
+            run: &["ss -ti | grep -B1 retrans", "nstat -z TcpRetransSegs TcpExtTCPTimeouts"],
+            undo: &[],
+        }],
+        gain: "Throughput of one stream falls with the square root of the loss",
+        verify: "the ratio falls below 0.1 %",
+        sources: &["https://docs.kernel.org/networking/snmp_counter.html"],
+        check: retransmissions,
+    },
+    Rule {
+        id: "N16",
+        name: "connection-table-full",
+        title: "The table of tracked connections is nearly full",
+        reads: &["/proc/sys/net/netfilter/nf_conntrack_count", "/proc/sys/net/netfilter/nf_conntrack_max"],
+        threshold: "over 80 % in use",
+        severity: Severity::High,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "When the table is full, packets of new connections are dropped: 'nf_conntrack: table full, dropping packet'.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "A larger table (about 320 bytes an entry)",
+            run: &["sysctl -w net.netfilter.nf_conntrack_max={twice}"],
+            undo: &["sysctl -w net.netfilter.nf_conntrack_max={was}"],
+        }],
+        gain: "No refused connections",
+        verify: "`cat /proc/sys/net/netfilter/nf_conntrack_count`",
+        sources: &["https://docs.kernel.org/networking/nf_conntrack-sysctl.html"],
+        check: conntrack,
+    },
+    Rule {
+        id: "N17",
+        name: "instance-network-limit",
+        title: "The cloud instance's network allowance is exceeded",
+        reads: &["ethtool -S"],
+        threshold: "bw_in_, bw_out_, pps_, conntrack_ or linklocal_allowance_exceeded above 0",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "The instance's network shapes or drops what is above its allowance. No setting inside the machine helps.",
+        fixes: &[Fix {
+            side: Side::Cloud,
+            what: "A larger instance, or one optimised for network (name ends in n)",
+            run: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"],
+            undo: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"],
+        }],
+        gain: "The larger instance's allowance",
+        verify: "the counters of `ethtool -S DEV` stand still",
+        sources: &[
+            "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-network-performance-ena.html",
+        ],
+        check: allowance,
+    },
+    Rule {
+        id: "N18",
+        name: "emulated-nic",
+        title: "A virtual machine has an emulated network device",
+        reads: &["/sys/class/net/*/device/driver"],
+        threshold: "driver e1000, e1000e, 8139cp, 8139too, ne2k_pci or pcnet32 in a virtual machine",
+        severity: Severity::High,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Every packet of an emulated device is an exit to the host for each register that the driver touches. virtio is made for this.",
+        fixes: &[
+            Fix {
+                side: Side::OpenStack,
+                what: "virtio for machines of this image",
+                run: &["openstack image set --property hw_vif_model=virtio {image}"],
+                undo: &["openstack image unset --property hw_vif_model {image}"],
+            },
+            Fix {
+                side: Side::Libvirt,
+                what: "virtio",
+                run: &["<model type='virtio'/>"],
+                undo: &["<model type='{driver}'/>"],
+            },
+        ],
+        gain: "About ten times the throughput",
+        verify: "`ethtool -i DEV`: virtio_net",
+        sources: &["https://libvirt.org/formatdomain.html#network-interfaces"],
+        check: emulated,
+    },
+];
+
+const ROOT_FOR_XML: &str = "root, where there are libvirt machines";
+
+/// The CPUs with the largest shares, in words: `CPU15 89.95 %, CPU16 9.82 %`.
+fn shares(cpus: &[u32], counts: &[f64]) -> String {
+    let total: f64 = counts.iter().sum();
+    let mut shares: Vec<(u32, f64)> =
+        cpus.iter().zip(counts).map(|(cpu, count)| (*cpu, 100.0 * count / total)).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let top = shares.iter().take(2).filter(|(_, share)| *share >= 0.005);
+    top.map(|(cpu, share)| format!("CPU{cpu} {share:.2} %")).collect::<Vec<_>>().join(", ")
+}
+
+fn rate_in_words(rate: Option<f64>, total: f64) -> String {
+    rate.map_or_else(|| format!("{total:.0} since boot"), |rate| format!("{rate:.0} a second"))
+}
+
+fn imbalance(host: &Host) -> Checked {
+    let columns = &host.interrupts()?.cpus;
+    let mut found = Vec::new();
+    for nic in host.nics()?.iter().filter(|nic| nic.vectors > 1) {
+        let (counts, rate) = host.interrupts_of(|row| nic.is_receive(row))?;
+        let total: f64 = counts.iter().sum();
+        let busy = rate.map_or(total >= 1e6, |rate| rate > BUSY_PER_SECOND);
+        let could = nic.vectors.min(columns.len());
+        let cpus = effective(&counts);
+        if busy && could >= MANY_CPUS && cpus < 0.25 * could as f64 {
+            let says = format!(
+                "{} take its interrupts: {cpus:.2} effective CPUs of {could} possible ({})",
+                shares(columns, &counts),
+                rate_in_words(rate, total)
+            );
+            found.push(Found::new(nic.label(), says));
+        }
+    }
+    Ok(found)
+}
+
+fn single_queue(host: &Host) -> Checked {
+    let cpus = host.cpus()?;
+    let mut found = Vec::new();
+    for nic in host.nics()?.iter().filter(|nic| nic.rx_queues == 1 && nic.driver == "virtio_net") {
+        // Vectors without queues are the case of N03.
+        if cpus.len() < MANY_CPUS || nic.vectors > 1 {
+            continue;
+        }
+        let mut says = format!("one queue pair for {} CPUs", cpus.len());
+        let mut severity = Severity::Medium;
+        if let Ok((counts, rate)) = host.interrupts_of(|row| nic.is_receive(row)) {
+            let total: f64 = counts.iter().sum();
+            if total > 0.0 {
+                let columns = &host.interrupts()?.cpus;
+                let effective = effective(&counts);
+                says += &format!(
+                    ": {} of receive interrupts, {effective:.2} effective CPUs of {} ({})",
+                    shares(columns, &counts),
+                    columns.len(),
+                    rate_in_words(rate, total)
+                );
+            }
+            if rate.map_or(total >= 1e8, |rate| rate > BUSY_PER_SECOND) {
+                severity = Severity::High;
+            }
+        }
+        let found_one = Found::new(nic.label(), says).severe(severity);
+        found.push(
+            found_one
+                .with("dev", nic.shell_name())
+                .with("queues", cpus.len())
+                .with("mask", facts::mask_of(cpus)),
+        );
+    }
+    Ok(found)
+}
+
+fn queues_not_enabled(host: &Host) -> Checked {
+    let cpus = host.cpus()?.len();
+    let mut found = Vec::new();
+    for nic in host.nics()? {
+        let said = host.text(&format!("commands/ethtool-l.{}", nic.label())).ok();
+        let said = said.and_then(|text| facts::ethtool_pair(&text, "Combined"));
+        let virtio = (nic.driver == "virtio_net" && nic.name.is_some())
+            .then_some((nic.vectors as u32, nic.rx_queues as u32));
+        let Some((most, now)) = said.or(virtio) else { continue };
+        let could = most.min(cpus as u32);
+        if now < could {
+            let says = format!("{now} of {most} queues are used, on {cpus} CPUs");
+            found.push(
+                Found::new(nic.label(), says)
+                    .with("dev", nic.shell_name())
+                    .with("queues", could)
+                    .with("was", now),
+            );
+        }
+    }
+    Ok(found)
+}
+
+fn stacked(host: &Host) -> Checked {
+    let cpus = host.cpus()?;
+    let table = host.interrupts()?;
+    let mut found = Vec::new();
+    for nic in host.nics()? {
+        let mut places = Vec::new();
+        for row in table.rows.iter().filter(|row| nic.is_receive(row)) {
+            let irq = format!("proc/irq/{}", row.id);
+            let place = host
+                .word(&format!("{irq}/effective_affinity_list"))
+                .or_else(|_| host.word(&format!("{irq}/smp_affinity_list")));
+            places.push((row.id.clone(), facts::cpu_list(&place?)));
+        }
+        let Some((irq, first)) = places.last() else { continue };
+        if places.len() > 1
+            && cpus.len() > 1
+            && first.len() == 1
+            && places.iter().all(|(_, place)| place == first)
+        {
+            let other = cpus.iter().find(|cpu| **cpu != first[0]).copied().unwrap_or(0);
+            let says = format!("all {} receive queues interrupt CPU{}", places.len(), first[0]);
+            found.push(
+                Found::new(nic.label(), says).with("irq", irq).with("cpu", other).with("was", first[0]),
+            );
+        }
+    }
+    Ok(found)
+}
+
+/// What each CPU received between the samples: packets, or rounds of NET_RX where packets are not counted.
+fn received(host: &Host) -> Result<Vec<(u32, f64)>, Absent> {
+    if let Ok((before, after)) = host.twice_parsed("proc/net/softnet_stat", facts::softnet)
+        && !after.is_empty()
+        && after.len() == before.len()
+    {
+        let since = |(now, was): (&facts::Softnet, &facts::Softnet)| {
+            (now.cpu, f64::from(now.packets.wrapping_sub(was.packets)))
+        };
+        return Ok(after.iter().zip(&before).map(since).collect());
+    }
+    let table = |text: &str| facts::interrupts::Interrupts::parse(text).unwrap_or_default();
+    let (before, after) = host.twice_parsed("proc/softirqs", table)?;
+    if after.cpus.is_empty() {
+        return Err(Absent::damaged("proc/softirqs", "has no header of CPUs"));
+    }
+    let counts = after.since(&before).sum(|row| row.id == "NET_RX");
+    Ok(after.cpus.into_iter().zip(counts).collect())
+}
+
+/// The share of received packets on their busiest CPU, that CPU, and the softirq part of its time.
+fn receive_work(host: &Host) -> Result<Option<(f64, u32, f64)>, Absent> {
+    let received = received(host)?;
+    let total: f64 = received.iter().map(|(_, count)| count).sum();
+    let Some((cpu, most)) = received.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(None) };
+    // Too few packets to judge by.
+    if total / host.seconds < 1000.0 {
+        return Ok(None);
+    }
+    let (before, after) = host.twice_parsed("proc/stat", facts::rows)?;
+    let row = format!("cpu{cpu}");
+    let (Some(before), Some(after)) = (before.get(&row), after.get(&row)) else {
+        return Err(Absent::damaged("proc/stat", "lacks a CPU"));
+    };
+    let spent: Vec<f64> =
+        after.iter().zip(before).take(8).map(|(after, before)| (after - before).max(0.0)).collect();
+    let all: f64 = spent.iter().sum();
+    let softirq = spent.get(6).copied().unwrap_or(0.0);
+    Ok(Some((most / total, cpu, if all > 0.0 { softirq / all } else { 0.0 })))
+}
+
+/// The devices that packets come in by: with hardware, and virtual pairs.
+fn receivers(host: &Host) -> Result<Vec<String>, Absent> {
+    let names = host.tree().list("sys/class/net")?;
+    Ok(names.into_iter().filter(|name| name != "lo").collect())
+}
+
+fn no_steering(host: &Host) -> Checked {
+    let cpus = host.cpus()?;
+    let work = receive_work(host)?;
+    let one_busy = work.is_some_and(|(share, _, softirq)| share > 0.6 && softirq > 0.1);
+    let nics = host.nics()?;
+    let mut found = Vec::new();
+    for name in receivers(host)? {
+        let queues = host.tree().list(&format!("sys/class/net/{name}/queues")).unwrap_or_default();
+        let single = queues.iter().filter(|queue| queue.starts_with("rx-")).count() == 1;
+        let Ok(was) = host.word(&format!("sys/class/net/{name}/queues/rx-0/rps_cpus")) else { continue };
+        if !single || cpus.len() < 2 || !facts::cpu_mask(&was).is_empty() {
+            continue;
+        }
+        let received = match host.rate_of(&format!("sys/class/net/{name}/statistics/rx_packets")) {
+            // Devices of containers come and go between the samples.
+            Err(e) if e.is_missing() => continue,
+            received => received?,
+        };
+        let nic = nics.iter().find(|nic| nic.name.as_deref() == Some(&name));
+        let rate = nic.and_then(|nic| host.interrupts_of(|row| nic.is_receive(row)).ok()?.1);
+        let interrupts = rate.is_some_and(|rate| rate > BUSY_PER_SECOND);
+        if interrupts || (one_busy && received > 10_000.0) {
+            let place = work.map_or(String::new(), |(share, cpu, softirq)| {
+                let (share, softirq) = (100.0 * share, 100.0 * softirq);
+                format!("; CPU{cpu} receives {share:.0} % of all packets and is {softirq:.0} % in softirq")
+            });
+            let says = format!("one queue, no steering, {received:.0} packets a second{place}");
+            let mask = facts::mask_of(cpus);
+            let hot = interrupts || work.is_some_and(|(_, _, softirq)| softirq > 0.25);
+            let severity = if hot { Severity::Medium } else { Severity::Low };
+            let found_one = Found::new(name.clone(), says).severe(severity).with("dev", name);
+            found.push(found_one.with("mask", mask).with("was", was));
+        }
+    }
+    Ok(found)
+}
+
+fn saturation(host: &Host) -> Checked {
+    let cpus = host.cpus()?;
+    let Some((share, cpu, softirq)) = receive_work(host)? else { return Ok(Vec::new()) };
+    if cpus.len() < 2 || share <= 0.6 || softirq <= 0.8 {
+        return Ok(Vec::new());
+    }
+    let (share, softirq) = (100.0 * share, 100.0 * softirq);
+    let says = format!("receives {share:.0} % of all packets and is {softirq:.0} % in softirq");
+    let found =
+        Found::new(format!("CPU{cpu}"), says).with("cpus", cpus.len()).with("mask", facts::mask_of(cpus));
+    let device = host.nics().ok().and_then(|nics| nics.into_iter().next());
+    Ok(vec![match device {
+        Some(nic) => found.with("dev", nic.shell_name()),
+        None => found,
+    }])
+}
+
+fn backlog(host: &Host) -> Checked {
+    let path = "proc/net/softnet_stat";
+    let (before, after) = host.twice_parsed(path, facts::softnet)?;
+    if after.is_empty() {
+        return Err(Absent::damaged(path, "has no rows"));
+    }
+    let grown = |of: fn(&facts::Softnet) -> u32| -> f64 {
+        let rows = after.iter().zip(&before);
+        rows.map(|(now, was)| f64::from(of(now).wrapping_sub(of(was)))).sum::<f64>() / host.seconds
+    };
+    let (dropped, squeezed) = (grown(|row| row.dropped), grown(|row| row.squeezed));
+    if dropped <= 0.0 && squeezed <= 100.0 {
+        return Ok(Vec::new());
+    }
+    let setting =
+        |name: &str, otherwise: f64| host.number_or(&format!("proc/sys/net/core/{name}"), otherwise);
+    let was = setting("netdev_max_backlog", 1000.0)?;
+    let says = format!(
+        "{dropped:.0} packets a second are dropped, the budget runs out {squeezed:.0} times a second"
+    );
+    let found = Found::new("softnet", says).with("backlog", (was * 4.0).max(4000.0)).with("was_backlog", was);
+    let found = found.with("was_budget", setting("netdev_budget", 300.0)?);
+    Ok(vec![found.with("was_usecs", setting("netdev_budget_usecs", 8000.0)?)])
+}
+
+fn ring(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for nic in host.nics()?.iter().filter(|nic| nic.name.is_some()) {
+        let statistics = format!("sys/class/net/{}/statistics", nic.label());
+        let missed = host.rate_of(&format!("{statistics}/rx_missed_errors"))?;
+        let lost = missed + host.rate_of(&format!("{statistics}/rx_fifo_errors"))?;
+        if lost > 0.0 {
+            let says = format!("{lost:.0} packets a second are lost for want of a buffer");
+            let one = Found::new(nic.label(), says).with("dev", nic.shell_name());
+            let sizes = host.text(&format!("commands/ethtool-g.{}", nic.label())).ok();
+            let sizes = sizes.and_then(|text| facts::ethtool_pair(&text, "RX"));
+            found.push(match sizes {
+                Some((most, now)) => one.with("ring", most).with("was", now),
+                None => one,
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn irqbalance(host: &Host) -> Checked {
+    if host.running(&["irqbalance"])?.is_empty() {
+        return Ok(Vec::new());
+    }
+    for file in ["etc/default/irqbalance", "etc/sysconfig/irqbalance"] {
+        let settings = host.text(file).unwrap_or_default();
+        if settings.lines().any(|line| line.trim_start().starts_with("IRQBALANCE_BANNED_CPU")) {
+            return Ok(Vec::new());
+        }
+    }
+    let line = host.text("proc/cmdline")?;
+    let isolated = line
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("isolcpus=").or(word.strip_prefix("nohz_full=")));
+    let pinned = host.machines()?.iter().filter(|(_, machine)| machine.pinned_vcpus > 0).count();
+    let says = match (isolated, pinned) {
+        (None, 0) => return Ok(Vec::new()),
+        (Some(cpus), _) => format!("runs, and CPUs {cpus} are isolated"),
+        (None, pinned) => format!("runs beside {pinned} machines with pinned CPUs"),
+    };
+    let found = Found::new("irqbalance", says);
+    Ok(vec![match isolated {
+        Some(cpus) => found.with("pinned", cpus),
+        None => found,
+    }])
+}
+
+/// The files that live commands left for network devices, by device.
+fn said_by_ethtool(host: &Host, option: &str) -> Result<Vec<(Nic, String)>, Absent> {
+    let mut said = Vec::new();
+    for nic in host.nics()?.into_iter().filter(|nic| nic.name.is_some()) {
+        match host.text(&format!("commands/ethtool-{option}.{}", nic.label())) {
+            Ok(text) => said.push((nic, text)),
+            Err(_) => {
+                let path = format!("ethtool -{option} {}", nic.label());
+                return Err(Absent::new(
+                    &path,
+                    Why::Unsaid("ethtool is not installed, or the capture lacks its output"),
+                ));
+            }
+        }
+    }
+    Ok(said)
+}
+
+fn offloads(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for (nic, text) in said_by_ethtool(host, "k")? {
+        for feature in ["tcp-segmentation-offload", "generic-receive-offload"] {
+            let off = format!("{feature}: off");
+            if text.lines().any(|line| line.trim() == off) {
+                found.push(
+                    Found::new(nic.label(), format!("{feature} is off"))
+                        .with("dev", nic.label())
+                        .with("feature", feature),
+                );
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn mtu(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for name in host.tree().list("sys/class/net")? {
+        let Ok(master) = host.tree().link(&format!("sys/class/net/{name}/master")) else { continue };
+        let master = master.rsplit('/').next().unwrap_or("").to_owned();
+        let mine = host.number(&format!("sys/class/net/{name}/mtu"))?;
+        let bridge = host.number(&format!("sys/class/net/{master}/mtu"))?;
+        if mine != bridge {
+            let says = format!("takes frames of {mine} bytes, its {master} of {bridge}");
+            found
+                .push(Found::new(name.clone(), says).with("dev", name).with("mtu", bridge).with("was", mine));
+        }
+    }
+    Ok(found)
+}
+
+fn no_flow_table(host: &Host) -> Checked {
+    let steered: Vec<String> = receivers(host)?
+        .into_iter()
+        .filter(|name| {
+            let mask = host.word(&format!("sys/class/net/{name}/queues/rx-0/rps_cpus"));
+            mask.is_ok_and(|mask| !facts::cpu_mask(&mask).is_empty())
+        })
+        .collect();
+    if steered.is_empty() || host.number_or("proc/sys/net/core/rps_sock_flow_entries", 0.0)? > 0.0 {
+        return Ok(Vec::new());
+    }
+    let one = |name: String| {
+        Found::new(name.clone(), "packets are steered by hash, not to their reader").with("dev", name)
+    };
+    Ok(steered.into_iter().map(one).collect())
+}
+
+fn transmit_steering(host: &Host) -> Checked {
+    let cpus = host.cpus()?;
+    let mut found = Vec::new();
+    for nic in host.nics()?.iter().filter(|nic| nic.tx_queues > 1 && nic.tx_queues <= cpus.len()) {
+        let masks = host.tree().glob(&format!("sys/class/net/{}/queues/tx-*/xps_cpus", nic.label()))?;
+        let set = masks
+            .iter()
+            .filter(|path| host.word(path).is_ok_and(|mask| !facts::cpu_mask(&mask).is_empty()))
+            .count();
+        if !masks.is_empty() && set == 0 {
+            let says = format!("{} send queues, none assigned to CPUs", nic.tx_queues);
+            let mine: Vec<u32> = cpus.iter().step_by(nic.tx_queues).copied().collect();
+            found.push(
+                Found::new(nic.label(), says).with("dev", nic.label()).with("mask", facts::mask_of(&mine)),
+            );
+        }
+    }
+    Ok(found)
+}
+
+/// The growth of a counter of `/proc/net/snmp` or `netstat`, per second.
+fn protocol_rate(host: &Host, path: &str, name: &str) -> Result<f64, Absent> {
+    let (before, after) = host.twice_parsed(path, facts::paired_lines)?;
+    match (before.get(name), after.get(name)) {
+        (Some(before), Some(after)) => Ok((after - before).max(0.0) / host.seconds),
+        _ => Err(Absent::damaged(path, &format!("lacks {name}"))),
+    }
+}
+
+fn listen_overflow(host: &Host) -> Checked {
+    let rate = protocol_rate(host, "proc/net/netstat", "TcpExt.ListenOverflows")?;
+    if rate <= 0.0 {
+        return Ok(Vec::new());
+    }
+    let was = host.number_or("proc/sys/net/core/somaxconn", 4096.0)?;
+    let says = format!("{rate:.0} handshakes a second are dropped at full listen queues");
+    Ok(vec![Found::new("TCP", says).with("was", was)])
+}
+
+fn retransmissions(host: &Host) -> Checked {
+    let sent = protocol_rate(host, "proc/net/snmp", "Tcp.OutSegs")?;
+    let again = protocol_rate(host, "proc/net/snmp", "Tcp.RetransSegs")?;
+    if sent < 100.0 || again <= 0.01 * sent {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Found::new(
+        "TCP",
+        format!("{:.1} % of {sent:.0} segments a second are sent again", 100.0 * again / sent),
+    )])
+}
+
+fn conntrack(host: &Host) -> Checked {
+    let at = "proc/sys/net/netfilter/nf_conntrack";
+    let most = host.number_or(&format!("{at}_max"), 0.0)?;
+    let now = host.number_or(&format!("{at}_count"), 0.0)?;
+    if most <= 0.0 || now <= 0.8 * most {
+        return Ok(Vec::new());
+    }
+    let says = format!("{now} of {most} entries are in use");
+    Ok(vec![Found::new("nf_conntrack", says).with("twice", most * 2.0).with("was", most)])
+}
+
+fn allowance(host: &Host) -> Checked {
+    if host.cloud() != Some(Cloud::Amazon) {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for (nic, text) in said_by_ethtool(host, "S")? {
+        let exceeded: Vec<String> = facts::counters(&text)
+            .into_iter()
+            .filter(|(name, count)| name.ends_with("_allowance_exceeded") && *count > 0.0)
+            .map(|(name, count)| format!("{name} {count:.0}"))
+            .collect();
+        if !exceeded.is_empty() {
+            found.push(Found::new(nic.label(), exceeded.join(", ")));
+        }
+    }
+    Ok(found)
+}
+
+fn emulated(host: &Host) -> Checked {
+    const EMULATED: [&str; 6] = ["e1000", "e1000e", "8139cp", "8139too", "ne2k_pci", "pcnet32"];
+    let nics = host.nics()?;
+    let mut emulated = nics.iter().filter(|nic| EMULATED.contains(&nic.driver.as_str())).peekable();
+    if emulated.peek().is_none() || !host.is_guest()? {
+        return Ok(Vec::new());
+    }
+    let one = |nic: &Nic| {
+        Found::new(nic.label(), format!("is an emulated {}", nic.driver)).with("driver", &nic.driver)
+    };
+    Ok(emulated.map(one).collect())
+}

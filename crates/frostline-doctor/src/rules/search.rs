@@ -1,0 +1,288 @@
+//! Elasticsearch and OpenSearch nodes, and limits of every server.
+
+use super::{NOTHING, ROOT};
+use crate::host::{Host, JVM_FILES};
+use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
+use crate::tree::Absent;
+
+const HEAP: &str =
+    "https://www.elastic.co/guide/en/elasticsearch/reference/current/advanced-configuration.html";
+const BOOTSTRAP: &str =
+    "https://www.elastic.co/guide/en/elasticsearch/reference/current/bootstrap-checks.html";
+const JVM: &[&str] = &[
+    "/etc/elasticsearch/jvm.options",
+    "/etc/elasticsearch/jvm.options.d/*.options",
+    "/etc/opensearch/jvm.options",
+    "/proc/*/cmdline",
+];
+const YML: &[&str] = &["/etc/elasticsearch/elasticsearch.yml", "/etc/opensearch/opensearch.yml"];
+const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "E01",
+        name: "heap-too-large",
+        title: "A search node's heap takes what the page cache needs",
+        reads: JVM,
+        threshold: "-Xmx over half of memory, or over 31 GiB",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: ROOT,
+        explanation: "Segments are read through the page cache: what the heap takes, searches miss. Above about 31 GiB object pointers double in size, so that 40 GiB hold less than 31.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In jvm.options.d/heap.options, then restart the node",
+            run: &["-Xms{right}g", "-Xmx{right}g"],
+            undo: &["-Xmx{was}g"],
+        }],
+        gain: "More searches from memory, shorter stops of the collector",
+        verify: "`GET _nodes/stats/jvm,os`; compressed ordinary object pointers true in the log",
+        sources: &[HEAP],
+        check: heap_size,
+    },
+    Rule {
+        id: "E02",
+        name: "heap-grows",
+        title: "A search node's heap starts smaller than it may become",
+        reads: JVM,
+        threshold: "-Xms differs from -Xmx",
+        severity: Severity::Low,
+        confidence: Confidence::High,
+        needs: ROOT,
+        explanation: "Growing stops the node, and the bootstrap check refuses it in production. Memory that is touched later may no longer be there.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "The same for both, then restart the node",
+            run: &["-Xms{most}g", "-Xmx{most}g"],
+            undo: &["-Xms{was}g"],
+        }],
+        gain: "No stops to grow",
+        verify: "`GET _nodes/stats/jvm`: heap_committed equals heap_max",
+        sources: &[BOOTSTRAP],
+        check: heap_grows,
+    },
+    Rule {
+        id: "E03",
+        name: "heap-may-be-swapped",
+        title: "A search node's heap may be swapped out",
+        reads: &["/etc/elasticsearch/elasticsearch.yml", "/etc/opensearch/opensearch.yml", "/proc/swaps"],
+        threshold: "swap is on and bootstrap.memory_lock is not true",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: ROOT,
+        explanation: "The collector touches the whole heap; when parts are on disk a stop of milliseconds becomes minutes, and the node leaves the cluster.",
+        fixes: &[
+            Fix {
+                side: Side::Service,
+                what: "Lock it: in the yml, with LimitMEMLOCK=infinity in the unit",
+                run: &["bootstrap.memory_lock: true"],
+                undo: &["remove the line"],
+            },
+            Fix { side: Side::Here, what: "Or no swap", run: &["swapoff -a"], undo: &["swapon -a"] },
+        ],
+        gain: "No stops of minutes",
+        verify: "`GET _nodes?filter_path=**.mlockall`: true",
+        sources: &[BOOTSTRAP],
+        check: swapped,
+    },
+    Rule {
+        id: "E04",
+        name: "too-few-maps",
+        title: "A search node may map too few files",
+        reads: &["/proc/sys/vm/max_map_count", "/proc/*/cmdline", "/etc/elasticsearch/elasticsearch.yml"],
+        threshold: "vm.max_map_count below 262,144 where a search node runs or is configured",
+        severity: Severity::High,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "Each segment file is mapped. At the limit mapping fails with 'Map failed', and in production the node does not start.",
+        fixes: &[Fix {
+            side: Side::Here,
+            what: "As documented (and in /etc/sysctl.d)",
+            run: &["sysctl -w vm.max_map_count=1048576"],
+            undo: &["sysctl -w vm.max_map_count={was}"],
+        }],
+        gain: "The node starts and stays up",
+        verify: "`sysctl vm.max_map_count`",
+        sources: &[BOOTSTRAP],
+        check: maps,
+    },
+    Rule {
+        id: "E05",
+        name: "async-translog",
+        title: "A search node acknowledges before its log is written",
+        reads: YML,
+        threshold: "index.translog.durability async",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: ROOT,
+        explanation: "Up to five seconds of acknowledged documents are lost in a crash. Often chosen for speed on a disk whose fsync is slow: mend the disk, or choose it knowingly for logs that can be sent again.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In the yml or the index template",
+            run: &["index.translog.durability: request"],
+            undo: &["index.translog.durability: async"],
+        }],
+        gain: "What was acknowledged is there",
+        verify: "`GET INDEX/_settings`",
+        sources: &[
+            "https://www.elastic.co/guide/en/elasticsearch/reference/current/index-modules-translog.html",
+        ],
+        check: translog,
+    },
+    Rule {
+        id: "E06",
+        name: "no-snapshot-cache",
+        title: "A node for searchable snapshots has no cache of its own size",
+        reads: YML,
+        threshold: "a role data_frozen, search or warm without xpack.searchable.snapshot.shared_cache.size, node.search.cache.size",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: ROOT,
+        explanation: "A cache of 1-10 % of the data decides between seconds and minutes: published, a dashboard over 4 TB took 11 s from a cache of 5 % and 224 s from one of 0.5 %.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In elasticsearch.yml or opensearch.yml, then restart: 5 % of the data",
+            run: &["xpack.searchable.snapshot.shared_cache.size: 200GB", "node.search.cache.size: 200gb"],
+            undo: &["remove the line"],
+        }],
+        gain: "Up to 20 times for repeated dashboards",
+        verify: "`GET _searchable_snapshots/cache/stats`",
+        sources: &[
+            "https://www.elastic.co/guide/en/elasticsearch/reference/current/searchable-snapshots.html",
+            "https://docs.opensearch.org/latest/tuning-your-cluster/availability-and-recovery/snapshots/searchable_snapshot/",
+        ],
+        check: snapshot_cache,
+    },
+    Rule {
+        id: "E07",
+        name: "few-open-files",
+        title: "A server may open few files",
+        reads: &["/proc/*/limits"],
+        threshold: "a search node, PostgreSQL, MongoDB, Redis or Frostline with a soft limit below 65,535 (PostgreSQL and Redis 4,096)",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "At the limit opening a segment or taking a connection fails, usually at the busiest time.",
+        fixes: &[Fix {
+            side: Side::Service,
+            what: "In the unit, then restart",
+            run: &["[Service]", "LimitNOFILE=65535"],
+            undo: &["remove the line"],
+        }],
+        gain: "No 'Too many open files'",
+        verify: "`grep 'open files' /proc/PID/limits`",
+        sources: &[BOOTSTRAP],
+        check: open_files,
+    },
+];
+
+fn heap_size(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for (who, heap) in host.search_heaps()? {
+        let Some(most) = heap.most else { continue };
+        let memory = host.memory()?;
+        if most > 31.0 * GIB || most > 0.5 * memory {
+            let right = (memory / 2.0 / GIB).min(30.0).floor().max(1.0);
+            let says = format!("a heap of {:.1} GiB of {:.1} GiB of memory", most / GIB, memory / GIB);
+            found.push(Found::new(who, says).with("right", right).with("was", (most / GIB).round()));
+        }
+    }
+    Ok(found)
+}
+
+fn heap_grows(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for (who, heap) in host.search_heaps()? {
+        if let (Some(initial), Some(most)) = (heap.initial, heap.most)
+            && initial != most
+        {
+            let says = format!("starts with {:.1} and may grow to {:.1} GiB", initial / GIB, most / GIB);
+            found.push(
+                Found::new(who, says).with("most", (most / GIB).round()).with("was", (initial / GIB).round()),
+            );
+        }
+    }
+    Ok(found)
+}
+
+fn swapped(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for (path, settings) in host.search_nodes()? {
+        let locked = settings.get("bootstrap.memory_lock").is_some_and(|value| value == "true");
+        if !locked && host.text("proc/swaps")?.lines().count() > 1 {
+            found.push(Found::new(format!("/{path}"), "swap is on and the heap is not locked"));
+        }
+    }
+    Ok(found)
+}
+
+fn maps(host: &Host) -> Checked {
+    let runs = host.processes().map(|all| all.iter().any(|process| process.is_search()));
+    let configured = !host.search_nodes()?.is_empty() || JVM_FILES.iter().any(|path| host.tree().has(path));
+    match runs {
+        Ok(false) if !configured => return Ok(Vec::new()),
+        Err(e) if !configured => return Err(e),
+        _ => {}
+    }
+    let was = host.number("proc/sys/vm/max_map_count")?;
+    Ok(if was < 262_144.0 {
+        vec![Found::new("vm.max_map_count", format!("is {was}")).with("was", was)]
+    } else {
+        Vec::new()
+    })
+}
+
+fn translog(host: &Host) -> Checked {
+    let is_async = |settings: &std::collections::BTreeMap<String, String>| {
+        settings.get("index.translog.durability").is_some_and(|value| value.eq_ignore_ascii_case("async"))
+    };
+    let nodes = host.search_nodes()?;
+    let lossy = nodes.iter().filter(|(_, settings)| is_async(settings));
+    Ok(lossy.map(|(path, _)| Found::new(format!("/{path}"), "index.translog.durability is async")).collect())
+}
+
+fn snapshot_cache(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for (path, settings) in host.search_nodes()? {
+        let roles = settings.get("node.roles").map_or("", String::as_str);
+        let frozen = roles
+            .split(['[', ']', ',', ' ', '"'])
+            .any(|role| matches!(role, "data_frozen" | "search" | "warm"));
+        let sized = ["xpack.searchable.snapshot.shared_cache.size", "node.search.cache.size"]
+            .iter()
+            .any(|name| settings.contains_key(*name));
+        if frozen && !sized {
+            found.push(Found::new(
+                format!("/{path}"),
+                format!("node.roles {roles} without a size of its cache"),
+            ));
+        }
+    }
+    Ok(found)
+}
+
+fn open_files(host: &Host) -> Checked {
+    let mut found: Vec<Found> = Vec::new();
+    for process in host.processes()? {
+        let least = match process.name.as_str() {
+            "java" if process.is_search() => 65_535.0,
+            "mongod" | "frostline" => 65_535.0,
+            "postgres" | "redis-server" => 4096.0,
+            _ => continue,
+        };
+        let path = format!("proc/{}/limits", process.pid);
+        let text = match host.text(&path) {
+            Err(e) if e.is_missing() && host.tree().has("proc/1/limits") => continue,
+            text => text?,
+        };
+        let line = text.lines().find_map(|line| line.strip_prefix("Max open files"));
+        let soft = line
+            .and_then(|line| line.split_whitespace().next())
+            .ok_or_else(|| Absent::damaged(&path, "lacks Max open files"))?;
+        let few = soft.parse::<f64>().is_ok_and(|soft| soft < least);
+        if few && !found.iter().any(|one| one.object == process.name) {
+            found.push(Found::new(&process.name, format!("process {} may open {soft} files", process.pid)));
+        }
+    }
+    Ok(found)
+}
