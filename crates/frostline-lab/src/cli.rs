@@ -19,7 +19,7 @@ use crate::host::ledger::{self, Ledger};
 use crate::host::process::Stop;
 use crate::host::{facts, probe::Host, tools};
 use crate::model::{Balance, VolumeSpec};
-use crate::record::{FORMAT, Mode, Run};
+use crate::record::{Cell, FORMAT, How, Mode, Run};
 use crate::report::Language;
 use crate::run::journal::Journal;
 use crate::run::live::{Live, live_folder};
@@ -60,8 +60,8 @@ pub enum Lab {
     /// The process that serves emulated volumes
     #[command(hide = true)]
     ServeVolume {
-        /// Its configuration
-        config: PathBuf,
+        /// What to serve
+        setup: PathBuf,
     },
 }
 
@@ -195,7 +195,7 @@ pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
         Lab::Image(args) => image(&args, context),
         Lab::Volume(args) => volume(&args, context),
         Lab::Clean => clean(context),
-        Lab::ServeVolume { config } => emulate::serve(&config).map(|()| Outcome::default()),
+        Lab::ServeVolume { setup } => emulate::serve(&setup).map(|()| Outcome::default()),
     }
 }
 
@@ -256,7 +256,8 @@ fn run_study(args: &RunArgs, context: &Context) -> Result<Outcome> {
         in_virtual_time(prepared)?
     };
     eprintln!("the run is in {}", folder.display());
-    let partial = run.cells.iter().any(|cell| cell.how == crate::record::How::Skip) || !run.complete;
+    let lacking = |cell: &Cell| cell.how == How::Skip || (cell.measured.is_empty() && cell.voided > 0);
+    let partial = run.cells.iter().any(lacking) || !run.complete;
     let stdout = if context.json { document(&run)? } else { crate::report::markdown(&run) };
     Ok(Outcome { stdout, partial })
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use frostline_doctor::cli::Doctor;
 use frostline_lab::cli::Lab;
 
 /// Search logs that live only in object storage.
@@ -69,6 +70,8 @@ pub(crate) enum Command {
     /// Choose volumes, file systems and mount options by measurement and price
     #[command(subcommand)]
     Lab(Lab),
+    /// Find what slows this host down, or endangers its data, and say what to type
+    Doctor(Doctor),
     /// Print a shell's completions
     Completions {
         /// The shell

@@ -3,6 +3,7 @@
 mod bench;
 mod cache;
 mod demo;
+mod doctor;
 mod index;
 mod ingest;
 mod lab;
@@ -36,6 +37,7 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         Command::Vacuum(given) => vacuum::run(&config, given).await,
         Command::Demo(given) => demo::run(&config, given).await,
         Command::Bench(Bench::Tiers(given)) => bench::tiers(&config, given).await,
+        Command::Doctor(given) => doctor::run(&config, &given),
         Command::Lab(given) => lab::run(&config, given),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "frostline", &mut std::io::stdout());

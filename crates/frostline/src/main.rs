@@ -21,6 +21,8 @@ pub(crate) enum Outcome {
     Done,
     /// An answer, but a part of the data could not be read.
     Partial,
+    /// The doctor found what it was told to fail on.
+    Found,
 }
 
 fn main() -> ExitCode {
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     match run(arguments) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Partial) => ExitCode::from(3),
+        Ok(Outcome::Found) => ExitCode::FAILURE,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("frostline: {error:#}");

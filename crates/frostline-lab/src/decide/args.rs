@@ -1,6 +1,7 @@
 //! `lab decide`: its arguments, and what it prints.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use clap::Args;
 use frostline_base::{Error, Result};
@@ -16,8 +17,9 @@ pub struct DecideArgs {
     #[arg(long)]
     pub need: String,
     /// Data to hold, such as 8TiB
-    #[arg(long)]
-    pub data: String,
+    // A path, as the binary's own `--data` is one, in whose place this one stands.
+    #[arg(long, value_name = "SIZE")]
+    pub data: PathBuf,
     /// Region whose prices count
     #[arg(long, default_value = "us-east-1")]
     pub region: String,
@@ -29,7 +31,7 @@ pub struct DecideArgs {
     pub hours_per_day: Option<f64>,
     /// Most volumes in a stripe
     #[arg(long, default_value_t = 16, value_name = "N")]
-    pub volumes: u32,
+    pub volumes_max: u32,
     /// A catalogue that is built in, or a file of your own
     #[arg(long, value_name = "NAME|FILE")]
     pub catalogue: Option<String>,
@@ -45,12 +47,12 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
     let catalogue = args.catalogue.as_deref().map_or_else(|| Ok(Catalogue::latest()), Catalogue::named)?;
     let question = Question {
         need: args.need.parse::<Need>()?,
-        data_gib: parse_gib(&args.data)
-            .map_err(|what| Error::invalid(format!("--data {}: {what}", args.data)))?,
+        data_gib: parse_gib(&args.data.to_string_lossy())
+            .map_err(|what| Error::invalid(format!("--data {}: {what}", args.data.display())))?,
         region: args.region.clone(),
         instance: args.instance.clone(),
         hours_per_day: args.hours_per_day,
-        count_max: args.volumes,
+        count_max: args.volumes_max,
     };
     let decision = decide(&catalogue, &question)?;
     let printed = match json {
