@@ -386,8 +386,8 @@ impl Redactor {
 
     /// A path without what names somebody. The kernel's own names stay, even on a host that is called "vm".
     fn path(&self, path: &str, machines: &mut Vec<String>) -> String {
-        if path.starts_with("sys/fs/cgroup/") {
-            return format!("sys/fs/cgroup/{}", without_machine(&self.redact(&path[14..]), machines));
+        if let Some(group) = path.strip_prefix("sys/fs/cgroup/") {
+            return format!("sys/fs/cgroup/{}", without_machine(&self.redact(group), machines));
         }
         match path.strip_prefix("home/").and_then(|rest| rest.split_once('/')) {
             Some((_, rest)) => format!("home/USER/{rest}"),

@@ -32,7 +32,7 @@ pub fn markdown() -> String {
         let _ = writeln!(out, "### {} {}\n", rule.id, rule.name);
         let _ = writeln!(out, "{}. {}\n", rule.title, rule.explanation);
         let _ = writeln!(out, "- Fires: {}.", rule.threshold);
-        let _ = writeln!(out, "- Reads: {}. Needs: {}.", rule.reads.join(", "), rule.needs);
+        let _ = writeln!(out, "- Reads: `{}`. Needs: {}.", rule.reads.join("`, `"), rule.needs);
         let severity = format!("{:?}", rule.severity).to_lowercase();
         let confidence = format!("{:?}", rule.confidence).to_lowercase();
         let _ = writeln!(
