@@ -151,3 +151,49 @@ fn completions_and_the_manual_are_printed() {
     assert!(String::from_utf8_lossy(&place.run(&["completions", "bash"]).stdout).contains("frostline"));
     assert!(String::from_utf8_lossy(&place.run(&["man"]).stdout).contains(".TH frostline"));
 }
+
+#[test]
+fn the_lab_decides_and_simulates_beside_the_engine() {
+    let place = Place::new();
+    // Its `--data` is a size, in the place of the binary's own, which is a directory.
+    let decided = place.json(&["lab", "decide", "--need", "randread bs=128k 60MiB/s", "--data", "8TiB"]);
+    assert!(!decided["meets"].as_array().unwrap().is_empty());
+    let typo = place.run(&["lab", "decide", "--need", "randred bs=128k 60MiB/s", "--data", "8TiB"]);
+    assert!(String::from_utf8_lossy(&typo.stderr).contains("randread"), "the nearest word is named");
+    let run = place.json(&["lab", "run", "warm-tier", "--simulate"]);
+    assert_eq!(run["cells"].as_array().unwrap().len(), 73);
+    let met = |comparison: &Value| comparison["met"] != json!(false);
+    assert!(run["comparisons"].as_array().unwrap().iter().all(met));
+}
+
+#[test]
+fn the_doctor_says_what_it_found_and_what_it_could_not_read() {
+    let place = Place::new();
+    let report = place.json(&["doctor", "--root", &place.path("nothing"), "--interval", "1"]);
+    assert_eq!(report["findings"], json!([]));
+    let here = place.json(&["doctor", "--interval", "1"]);
+    assert!(here["findings"].is_array());
+}
+
+/// The daemon that serves volumes is this binary again, so its own options must not get in the way.
+#[test]
+fn a_power_cut_loses_nothing_with_the_defaults() {
+    let place = Place::new();
+    let output = Command::new(env!("CARGO_BIN_EXE_frostline"))
+        .args(["--json", "lab", "crash-proof", "--fs", "ext4", "--cuts", "6", "--steps", "10"])
+        .env("FROSTLINE_DATA", place.path("data"))
+        .env_remove("FROSTLINE_REPO")
+        .output()
+        .unwrap();
+    if !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() || !is_root() {
+        assert!(!output.status.success() && !output.stderr.is_empty(), "what is missing is said");
+        return;
+    }
+    let proofs: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&proofs[0]["cuts"], &proofs[0]["lost_acknowledged"]), (&json!(6), &json!(0)));
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
