@@ -54,7 +54,11 @@ fn write_warnings(text: &mut String, run: &Run) -> std::fmt::Result {
         writeln!(text, "> **The null control “{name}” shows a difference where there is none.**\n")?;
     }
     if run.time_scale != 1.0 {
-        writeln!(text, "> Burst buckets were {} times smaller than real ones.\n", round(run.time_scale))?;
+        writeln!(
+            text,
+            "> Where a cell says that its bucket is scaled, it was {} times smaller than a real one.\n",
+            round(run.time_scale)
+        )?;
     }
     Ok(())
 }
@@ -114,18 +118,33 @@ fn write_cells(text: &mut String, run: &Run) -> std::fmt::Result {
         "## Every cell\n\n| cell | metric | how | median | 95 % | n | model | published | voided |"
     )?;
     writeln!(text, "|---|---|---|--:|--:|--:|--:|--:|--:|")?;
-    run.cells.iter().try_for_each(|cell| write_cell(text, cell))
+    let asked: BTreeSet<&String> = run.comparisons.iter().map(|comparison| &comparison.metric).collect();
+    let mut left_out = 0;
+    for cell in &run.cells {
+        left_out += write_cell(text, cell, &asked)?;
+    }
+    match left_out {
+        0 => Ok(()),
+        more => writeln!(text, "\n{more} figures of other metrics are in `run.json` and on the page of `--html`."),
+    }
 }
 
-fn write_cell(text: &mut String, cell: &Cell) -> std::fmt::Result {
-    let metrics: BTreeSet<&String> =
+/// Writes the metrics that the study asks for, or all if the cell has none of these; returns how many it left out.
+fn write_cell(
+    text: &mut String,
+    cell: &Cell,
+    asked: &BTreeSet<&String>,
+) -> std::result::Result<usize, std::fmt::Error> {
+    let all: BTreeSet<&String> =
         cell.measured.keys().chain(cell.modelled.keys()).chain(cell.published.keys()).collect();
+    let some: BTreeSet<&String> = all.intersection(asked).copied().collect();
+    let metrics = if some.is_empty() { &all } else { &some };
     let (id, way) = (escape(&cell.id), how(cell.how).0);
     if metrics.is_empty() {
-        return writeln!(text, "| {id} | – | {way} | – | – | 0 | – | – | {} |", cell.voided);
+        writeln!(text, "| {id} | – | {way} | – | – | 0 | – | – | {} |", cell.voided)?;
     }
     let dash = |value: Option<&f64>| value.map_or("–".to_owned(), |value| number(*value));
-    for metric in metrics {
+    for metric in metrics.iter().copied() {
         let (median, interval, n) = cell.measured.get(metric).map_or_else(
             || ("–".to_owned(), "–".to_owned(), 0),
             |s| {
@@ -142,7 +161,7 @@ fn write_cell(text: &mut String, cell: &Cell) -> std::fmt::Result {
             cell.voided
         )?;
     }
-    Ok(())
+    Ok(all.len() - metrics.len())
 }
 
 fn write_provenance(text: &mut String, run: &Run) -> std::fmt::Result {

@@ -149,10 +149,10 @@ fn warnings(run: &Run) -> Vec<(String, String)> {
         let scale = round(run.time_scale);
         warn(
             format!(
-                "Burst buckets were <b>{scale} times smaller</b> than real ones (time scale): rates hold, durations do not."
+                "Where a cell says that its bucket is scaled, it was <b>{scale} times smaller</b> than a real one: rates hold, durations do not."
             ),
             format!(
-                "버스트 버킷을 실제보다 <b>{scale}배 작게</b> 만들었습니다(시간 축척). 속도는 유효하지만 지속 시간은 그대로 읽으면 안 됩니다."
+                "축척이 적용된 셀에서는 버스트 버킷을 실제보다 <b>{scale}배 작게</b> 만들었습니다. 속도는 유효하지만 지속 시간은 그대로 읽으면 안 됩니다."
             ),
         );
     }
