@@ -36,6 +36,20 @@ cargo --version >/dev/null # lets rustup install the pinned toolchain
 
 [ "$what" = test ] || exit 0
 
+# What the lab's tests on real devices use. Without these the tests say that they are skipped.
+useful=()
+for tool in fio:fio mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lstopo:hwloc-nox; do
+  command -v "${tool%%:*}" >/dev/null 2>&1 || useful+=("${tool##*:}")
+done
+if [ ${#useful[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && apt-get update -qq &&
+    apt-get install -y -qq --no-install-recommends "${useful[@]}" >/dev/null; then
+    echo "installed for the lab's tests: ${useful[*]}"
+  else
+    echo "not here, so some of the lab's tests are skipped: ${useful[*]}. On Debian or Ubuntu: sudo apt-get install ${useful[*]}" >&2
+  fi
+fi
+
 python="$cache/venv"
 wanted=$(cat tests/requirements.txt)
 if [ "$(cat "$python/installed" 2>/dev/null)" != "$wanted" ]; then

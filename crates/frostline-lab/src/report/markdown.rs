@@ -125,7 +125,9 @@ fn write_cells(text: &mut String, run: &Run) -> std::fmt::Result {
     }
     match left_out {
         0 => Ok(()),
-        more => writeln!(text, "\n{more} figures of other metrics are in `run.json` and on the page of `--html`."),
+        more => {
+            writeln!(text, "\n{more} figures of other metrics are in `run.json` and on the page of `--html`.")
+        }
     }
 }
 
