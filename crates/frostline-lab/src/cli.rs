@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use frostline_base::{Clock, Error, Result, SystemClock};
+use frostline_base::{Clock, Error, ErrorKind, Result, SystemClock};
 use serde_json::json;
 
 use self::progress::Bar;
@@ -127,7 +127,11 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// Folder of the run
-    run: PathBuf,
+    #[arg(required_unless_present = "schema")]
+    run: Option<PathBuf>,
+    /// Print the JSON schema of run.json and of a line of samples.ndjson instead
+    #[arg(long, conflicts_with_all = ["run", "html", "markdown"])]
+    schema: bool,
     /// Write one self-contained page here
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -402,10 +406,14 @@ fn on_this_host(prepared: Prepared, context: &Context) -> Result<Run> {
 }
 
 fn report(args: &ReportArgs, context: &Context) -> Result<Outcome> {
-    let run = crate::report::read_run(&args.run)?;
+    let Some(folder) = &args.run else { return printed(document(&crate::report::schema())?) };
+    let run = crate::report::read_run(folder)?;
     if let Some(path) = &args.html {
-        // A run in virtual time has no samples; its page has no chart of them.
-        let samples = crate::report::read_samples(&args.run).unwrap_or_default();
+        let samples = match crate::report::read_samples(folder) {
+            // A run in virtual time has none.
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            samples => samples?,
+        };
         let language = if args.korean { Language::Korean } else { Language::English };
         write(path, &crate::report::html(&run, &samples, language))?;
     }

@@ -158,6 +158,10 @@ fn the_lab_decides_and_simulates_beside_the_engine() {
     // Its `--data` is a size, in the place of the binary's own, which is a directory.
     let decided = place.json(&["lab", "decide", "--need", "randread bs=128k 60MiB/s", "--data", "8TiB"]);
     assert!(!decided["meets"].as_array().unwrap().is_empty());
+    let page = place.path("front.html");
+    place.json(&["lab", "decide", "--need", "randread bs=128k 60MiB/s", "--data", "8TiB", "--html", &page]);
+    assert!(std::fs::read_to_string(&page).unwrap().contains("st1"));
+    assert!(place.json(&["lab", "report", "--schema"])["$defs"]["run"].is_object());
     let typo = place.run(&["lab", "decide", "--need", "randred bs=128k 60MiB/s", "--data", "8TiB"]);
     assert!(String::from_utf8_lossy(&typo.stderr).contains("randread"), "the nearest word is named");
     let run = place.json(&["lab", "run", "warm-tier", "--simulate"]);
@@ -169,7 +173,10 @@ fn the_lab_decides_and_simulates_beside_the_engine() {
 #[test]
 fn the_doctor_says_what_it_found_and_what_it_could_not_read() {
     let place = Place::new();
-    let report = place.json(&["doctor", "--root", &place.path("nothing"), "--interval", "1"]);
+    let empty = place.path("empty");
+    assert!(!place.run(&["doctor", "--root", &empty]).status.success(), "there is no such folder");
+    std::fs::create_dir(&empty).unwrap();
+    let report = place.json(&["doctor", "--root", &empty, "--interval", "1"]);
     assert_eq!(report["findings"], json!([]));
     let here = place.json(&["doctor", "--interval", "1"]);
     assert!(here["findings"].is_array());

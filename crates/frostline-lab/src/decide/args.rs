@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use frostline_base::{Error, Result};
 
-use super::{Need, Question, decide, text};
+use super::{Choice, Decision, Need, Question, decide, text};
 use crate::catalogue::Catalogue;
 use crate::model::parse_gib;
+use crate::report::{Language, Point, pareto_page};
 
 /// Which volumes meet a need, by dollars a month, with burst hours, machine limits and yearly failure odds.
 #[derive(Args, Clone, Debug)]
@@ -35,6 +36,9 @@ pub struct DecideArgs {
     /// A catalogue that is built in, or a file of your own
     #[arg(long, value_name = "NAME|FILE")]
     pub catalogue: Option<String>,
+    /// Write a page with dollars against MiB/s here: the choices, and the front that none beats
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Decides and prints to standard output: lines for people, or with `json` one document.
@@ -55,6 +59,13 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
         count_max: args.volumes_max,
     };
     let decision = decide(&catalogue, &question)?;
+    if let Some(path) = &args.html {
+        let title = format!("{} over {} in {}", args.need, args.data.display(), args.region);
+        let page = pareto_page(&title, &points(&decision), Language::English);
+        std::fs::write(path, page)
+            .map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))?;
+        eprintln!("wrote {}", path.display());
+    }
     let printed = match json {
         true => serde_json::to_string_pretty(&decision)
             .map_err(|error| Error::internal("a decision cannot be written as JSON").with_source(error))?,
@@ -62,4 +73,22 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
     };
     writeln!(std::io::stdout().lock(), "{printed}")
         .map_err(|error| Error::unavailable("standard output cannot be written").with_source(error))
+}
+
+/// The front, and what meets the need beside it.
+fn points(decision: &Decision) -> Vec<Point> {
+    let front = decision.front.iter().map(|point| Point {
+        dollars: point.usd_per_month,
+        mib_per_s: point.sustained_mib_per_s,
+        label: point.what.clone(),
+        on_front: true,
+    });
+    let name = |choice: &Choice| format!("{} x {}", choice.count, choice.spec);
+    let choices = decision.meets.iter().chain(&decision.while_credits_last);
+    let beside = choices.filter(|choice| decision.front.iter().all(|point| point.what != name(choice)));
+    let beside = beside.filter_map(|choice| {
+        let (mib_per_s, label) = (choice.sustained_mib_per_s, name(choice));
+        Some(Point { dollars: choice.usd_per_month?, mib_per_s, label, on_front: false })
+    });
+    front.chain(beside).collect()
 }
