@@ -15,6 +15,7 @@ use serde_json::json;
 use self::progress::Bar;
 use crate::catalogue::Catalogue;
 use crate::emulate::{self, Daemon, Emulated};
+use crate::host::io;
 use crate::host::ledger::{self, Ledger};
 use crate::host::process::Stop;
 use crate::host::{facts, probe::Host, tools};
@@ -65,41 +66,9 @@ pub enum Lab {
     },
 }
 
-/// What to do of which study.
+/// How much of a study, and in which order.
 #[derive(Debug, Args)]
-pub struct PlanArgs {
-    /// Name of a study, or the path of a .toml file
-    study: String,
-    /// By the volume model in virtual time only
-    #[arg(long, conflicts_with = "quick")]
-    simulate: bool,
-    /// Few cells and short samples
-    #[arg(long)]
-    quick: bool,
-    /// Seed of every choice of order and data
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Only these groups of cells, instead of those of the mode
-    #[arg(long, value_delimiter = ',', value_name = "GROUP")]
-    cells: Vec<String>,
-}
-
-impl PlanArgs {
-    fn mode(&self) -> Mode {
-        match (self.simulate, self.quick) {
-            (true, _) => Mode::Simulate,
-            (_, true) => Mode::Quick,
-            _ => Mode::Full,
-        }
-    }
-}
-
-/// Which run.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// Name of a study, or the path of a .toml file; with --resume, the run's own
-    #[arg(required_unless_present = "resume")]
-    study: Option<String>,
+pub struct Extent {
     /// By the volume model in virtual time only: the whole matrix in seconds
     #[arg(long, conflicts_with = "quick")]
     simulate: bool,
@@ -112,6 +81,35 @@ pub struct RunArgs {
     /// Only these groups of cells, instead of those of the mode
     #[arg(long, value_delimiter = ',', value_name = "GROUP")]
     cells: Vec<String>,
+}
+
+impl Extent {
+    fn mode(&self) -> Mode {
+        match (self.simulate, self.quick) {
+            (true, _) => Mode::Simulate,
+            (_, true) => Mode::Quick,
+            _ => Mode::Full,
+        }
+    }
+}
+
+/// What to do of which study.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Name of a study, or the path of a .toml file
+    study: String,
+    #[command(flatten)]
+    extent: Extent,
+}
+
+/// Which run.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Name of a study, or the path of a .toml file; with --resume, the run's own
+    #[arg(required_unless_present = "resume")]
+    study: Option<String>,
+    #[command(flatten)]
+    extent: Extent,
     /// Folder of the run; by default a new one below the data folder
     #[arg(long, conflicts_with = "resume")]
     out: Option<PathBuf>,
@@ -227,7 +225,7 @@ fn studies(context: &Context) -> Result<Outcome> {
 fn plan_of(args: &PlanArgs, context: &Context) -> Result<Outcome> {
     let study = Study::find(&args.study)?;
     let host = Host::probe(&context.data);
-    let plan = plan::plan(&study, args.mode(), args.seed, &args.cells, &host)?;
+    let plan = plan::plan(&study, args.extent.mode(), args.extent.seed, &args.extent.cells, &host)?;
     // What would stop a run is part of the plan, and does not keep the plan from being shown.
     let stops = plan.check(&study, &host).err().map(|error| error.what().to_owned());
     if context.json {
@@ -269,18 +267,11 @@ fn run_study(args: &RunArgs, context: &Context) -> Result<Outcome> {
 fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
     let name = args.study.as_deref().unwrap_or_default();
     let mut study = Study::find(name)?;
-    let mode = PlanArgs {
-        study: String::new(),
-        simulate: args.simulate,
-        quick: args.quick,
-        seed: args.seed,
-        cells: Vec::new(),
-    }
-    .mode();
+    let (mode, seed) = (args.extent.mode(), args.extent.seed);
     let mut notes = study.notes.clone();
     notes.extend(pressure(&mut study, args.cpu_pressure_max));
     let host = Host::probe(&context.data);
-    let plan = plan::plan(&study, mode, args.seed, &args.cells, &host)?;
+    let plan = plan::plan(&study, mode, seed, &args.extent.cells, &host)?;
     plan.check(&study, &host)?;
     let tools = tools::need(plan.tools.iter().map(String::as_str))?;
     let started = run::rfc3339(SystemClock.now_us())?;
@@ -296,7 +287,7 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
         title: study.title.clone(),
         command: command_line(name, mode, args),
         started,
-        seed: args.seed,
+        seed,
         mode,
         time_scale: study.variant(mode)?.time_scale,
         machine: facts::machine(),
@@ -355,9 +346,9 @@ fn command_line(name: &str, mode: Mode, args: &RunArgs) -> String {
     if mode != Mode::Full {
         line += &format!(" --{}", mode_name(mode));
     }
-    line += &format!(" --seed {}", args.seed);
-    if !args.cells.is_empty() {
-        line += &format!(" --cells {}", args.cells.join(","));
+    line += &format!(" --seed {}", args.extent.seed);
+    if !args.extent.cells.is_empty() {
+        line += &format!(" --cells {}", args.extent.cells.join(","));
     }
     if let Some(limit) = args.cpu_pressure_max {
         line += &format!(" --cpu-pressure-max {limit}");
@@ -429,7 +420,7 @@ fn report(args: &ReportArgs, context: &Context) -> Result<Outcome> {
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|e| emulate::io(e, "cannot write", path))?;
+    std::fs::write(path, text).map_err(|e| io(e, "cannot write", path))?;
     eprintln!("wrote {}", path.display());
     Ok(())
 }

@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use self::log::{Cut, Image, Replay, WriteLog};
 use self::workload::{Findings, Promised};
 use crate::emulate::{self, Daemon, Emulated, Options, Setup, WriteCache};
+use crate::host::io;
 use crate::host::ledger::{Ledger, Thing};
 
 pub use file_system::FileSystem;
@@ -180,13 +181,13 @@ enum Recording {
 impl Place {
     fn make(ledger: &mut Ledger, parent: &Path) -> Result<Place> {
         static MADE: AtomicU32 = AtomicU32::new(0);
-        fs::create_dir_all(parent).map_err(|e| emulate::io(e, "cannot make", parent))?;
-        let parent = parent.canonicalize().map_err(|e| emulate::io(e, "cannot resolve", parent))?;
+        fs::create_dir_all(parent).map_err(|e| io(e, "cannot make", parent))?;
+        let parent = parent.canonicalize().map_err(|e| io(e, "cannot resolve", parent))?;
         let name = format!("crash-{}-{}", ledger.token(), MADE.fetch_add(1, Ordering::Relaxed));
         let folder = parent.join(name);
         ledger.note(Thing::Directory(folder.clone()))?;
         let mount = folder.join("mounted");
-        fs::create_dir_all(&mount).map_err(|e| emulate::io(e, "cannot make", &mount))?;
+        fs::create_dir_all(&mount).map_err(|e| io(e, "cannot make", &mount))?;
         Ok(Place { folder, mount })
     }
 
@@ -245,7 +246,7 @@ impl Place {
             .file_system
             .mount(&on.device, &self.mount)
             .map_err(|e| Error::unavailable(format!("cannot mount {}", trial.file_system)).with_source(e))?;
-        fill().map_err(|e| emulate::io(e, "cannot fill", &self.mount))?;
+        fill().map_err(|e| io(e, "cannot fill", &self.mount))?;
         file_system::unmount(&self.mount)?;
         file_system::wait_until_free(&on.device)?;
 
@@ -259,7 +260,7 @@ impl Place {
         on.mark(BEGIN)?;
         let mark = |text: &str| on.mark(text).map_err(std::io::Error::other);
         workload::run(&self.mount, trial.steps, mark)
-            .map_err(|e| emulate::io(e, "the workload failed on", &self.mount))?;
+            .map_err(|e| io(e, "the workload failed on", &self.mount))?;
         on.mark(END)?;
         file_system::unmount(&self.mount)?;
         ledger.undo_from(&mounted)?;
@@ -300,14 +301,14 @@ impl Place {
         kind: FileSystem,
     ) -> Result<State> {
         let image = self.folder.join(format!("state-{nth}.img"));
-        let cannot = |e| emulate::io(e, "cannot write", &image);
+        let cannot = |e| io(e, "cannot write", &image);
         File::create_new(&image).and_then(|file| state.store(&file)).map_err(cannot)?;
         let attached = Thing::Loop(image.clone());
         let (device, _) = emulate::attach_loop(ledger, &image)?;
         ledger.note(Thing::Mount(self.mount.clone()))?;
         let state = self.judge(&device, &image, promised, kind);
         ledger.undo_from(&attached)?;
-        fs::remove_file(&image).map_err(|e| emulate::io(e, "cannot remove", &image))?;
+        fs::remove_file(&image).map_err(|e| io(e, "cannot remove", &image))?;
         state
     }
 

@@ -30,6 +30,7 @@ use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Catalogue;
+use crate::host::io;
 use crate::host::ledger::{Ledger, Thing};
 use crate::model::{self, Balance, Limits, VolumeSpec};
 
@@ -507,17 +508,6 @@ pub(crate) fn set_write_cache(ledger: &mut Ledger, device: &Path, wanted: WriteC
             Err(Error::unavailable(format!("the device insists on \"{said}\"")).with("file", file.display()))
         }
     }
-}
-
-pub(crate) fn io(error: std::io::Error, what: &str, path: &Path) -> Error {
-    let what = format!("{what} {}", path.display());
-    match error.kind() {
-        std::io::ErrorKind::NotFound => Error::not_found(what),
-        std::io::ErrorKind::PermissionDenied => Error::denied(what),
-        std::io::ErrorKind::StorageFull => Error::exhausted(what),
-        _ => Error::unavailable(what),
-    }
-    .with_source(error)
 }
 
 #[cfg(test)]

@@ -25,9 +25,12 @@ pub use boot::{Facts, Guest, Output};
 pub use image::{Image, Recipe};
 pub use machine::{Disk, Limits, Machine, Net};
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use frostline_base::{Error, Result};
+
+use crate::host::io;
+use crate::host::tools::find;
 
 /// Debian's package of each tool that this module runs.
 const TOOLS: &[(&str, &str)] = &[
@@ -63,32 +66,11 @@ fn need(tools: &[&str]) -> Result<()> {
     )))
 }
 
-/// Where `tool` is: in `PATH`, or where Debian keeps the tools of root.
-fn find(tool: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
-        .map(|folder| folder.join(tool))
-        .find(|file| file.is_file())
-}
-
 fn need_root(what: &str) -> Result<()> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
     Err(Error::denied(format!("{what} needs root: run it with sudo")))
-}
-
-/// Turns an error of the system into one that names the path and says what to do next.
-fn io(error: std::io::Error, what: &str, path: &Path) -> Error {
-    let what = format!("{what} {}", path.display());
-    match error.kind() {
-        std::io::ErrorKind::NotFound => Error::not_found(what),
-        std::io::ErrorKind::PermissionDenied => Error::denied(what),
-        std::io::ErrorKind::StorageFull => Error::exhausted(what),
-        _ => Error::unavailable(what),
-    }
-    .with_source(error)
 }
 
 /// The last `count` lines of a file, for an error message; empty if it cannot be read.

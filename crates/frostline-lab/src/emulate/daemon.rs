@@ -24,6 +24,7 @@ use super::disk::Disk;
 use super::timer::Timer;
 use super::workers::Workers;
 use super::{Machine, Model, Options};
+use crate::host::io;
 use crate::model::Io;
 
 pub(super) const ACCOUNT: &str = "account.json";
@@ -66,7 +67,7 @@ pub(super) fn volume_name(index: usize) -> String {
 /// The daemon: serves the volumes of the configuration at `config` until they are unmounted, or standard
 /// input ends because the process that started it is gone.
 pub fn serve(config: &Path) -> Result<()> {
-    let text = fs::read_to_string(config).map_err(|e| super::io(e, "cannot read", config))?;
+    let text = fs::read_to_string(config).map_err(|e| io(e, "cannot read", config))?;
     let config: Config = serde_json::from_str(&text)
         .map_err(|e| Error::invalid("the volume daemon's configuration does not parse").with_source(e))?;
     detach_this_process();
@@ -87,7 +88,7 @@ pub fn serve(config: &Path) -> Result<()> {
     // random ones, and log writes in another order than they were sent.
     options.n_threads = Some(1);
     let session = fuser::Session::new(volumes, &config.mount, &options)
-        .map_err(|e| super::io(e, "cannot mount a FUSE file system on", &config.mount))?;
+        .map_err(|e| io(e, "cannot mount a FUSE file system on", &config.mount))?;
     end_with_standard_input()?;
     println!("{READY}");
     let _ = io::stdout().flush();

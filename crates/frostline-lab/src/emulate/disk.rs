@@ -15,6 +15,7 @@ use super::daemon::Served;
 use super::stripe::Members;
 use super::{Account, Lazy, Model, Stripe};
 use crate::crash::log::{Event, Writer};
+use crate::host::io;
 use crate::model::{Instance, Io};
 
 pub(super) struct Disk {
@@ -51,7 +52,7 @@ impl Disk {
             file.set_len(served.options.bytes)?;
             Ok(file)
         };
-        let file = make().map_err(|e| super::io(e, "cannot make the backing file", path))?;
+        let file = make().map_err(|e| io(e, "cannot make the backing file", path))?;
         let log = served.log.as_ref().map(|path| Writer::create(path, served.options.bytes)).transpose()?;
         let touched = served.options.lazy.map(|lazy| Touched::new(lazy, served.options.bytes)).transpose()?;
         let members = |model| Members::new(model, served.options.stripe, started.elapsed().as_secs_f64());

@@ -2,26 +2,21 @@
 //!
 //! [`run_cell`] makes the stack, writes the files with the disks' limits lifted (a disk of 25 MB/s would take
 //! longer to fill than to measure), empties every cache (and fills that of OpenZFS where it is free), measures, and
-//! takes the stack away. [`run`] measures
-//! all [`cells`] in interleaved blocks and keeps what every tool printed.
+//! takes the stack away. The lab's runner takes the samples, in interleaved blocks.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use frostline_base::{Error, Result};
-use rand::SeedableRng as _;
-use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::machine::{Aio, Backing};
 use super::storage::{Arc, COUNTERS, Counters, FioResult, Job, Layout, MOUNT, Stack, parse_fio};
-use super::{Accel, Disk, Facts, Guest, Image, Limits, Machine, io};
-use crate::host::ledger::Ledger;
-use crate::record::{Gate, Sample};
+use super::{Accel, Disk, Guest, Limits, Machine};
+use crate::record::Gate;
 
 /// A data cache that answers more than this part of reads voids a figure that is said to be the disks'.
 const HIT_RATE_MAX: f64 = 0.02;
@@ -29,8 +24,6 @@ const HIT_RATE_MAX: f64 = 0.02;
 const DEVICE_PART_MIN: f64 = 0.9;
 /// A throttled disk that moves more than this part of its limit was not throttled.
 const LIMIT_USE_MAX: f64 = 1.15;
-/// Below this part of the limits, something else than the disks was the bottleneck: the emulated CPU.
-const LIMIT_USE_LOW: f64 = 0.9;
 /// Above this part of time in which something waited for a CPU, a sample is marked as contended.
 const CONTENDED_PERCENT: f64 = 15.0;
 /// Of the pinned cache: room for metadata, and far below the files.
@@ -89,16 +82,6 @@ impl CellSpec {
         };
         CellSpec { layout, job }
     }
-
-    fn compressed(mut self, name: &str) -> CellSpec {
-        self.layout.compression = name.to_owned();
-        self
-    }
-
-    fn cached(mut self) -> CellSpec {
-        self.layout.arc = Arc::Free;
-        self
-    }
 }
 
 /// The serial numbers of the four small disks.
@@ -106,14 +89,9 @@ pub const FOUR: [&str; 4] = ["four-a", "four-b", "four-c", "four-d"];
 /// That of the disk which is as fast as those together.
 pub const ONE: &str = "one";
 
-/// The machine that [`cells`] run on: 512 MiB, of which OpenZFS before 2.3 takes half for its cache by itself,
+/// The machine that cells run on: 512 MiB, of which OpenZFS before 2.3 takes half for its cache by itself,
 /// which is half of the files; in the published runs it may have been two fifths.
 pub fn machine(accel: Accel, folder: &Path) -> Machine {
-    machine_of(accel, folder, ONE_BPS)
-}
-
-/// [`machine`] with another limit of the large disk, bytes a second.
-pub fn machine_of(accel: Accel, folder: &Path, one_bps: u64) -> Machine {
     let disk = |serial: &str, bytes, bps| Disk {
         serial: serial.to_owned(),
         backing: Backing::New(bytes),
@@ -126,47 +104,9 @@ pub fn machine_of(accel: Accel, folder: &Path, one_bps: u64) -> Machine {
     };
     let mut machine = Machine::new("cells", folder.to_owned(), accel);
     machine.memory_mib = 512;
-    let four = FOUR.iter().map(|serial| disk(serial, 2 << 30, one_bps / 4));
-    machine.disks = four.chain([disk(ONE, 8 << 30, one_bps)]).collect();
+    let four = FOUR.iter().map(|serial| disk(serial, 2 << 30, ONE_BPS / 4));
+    machine.disks = four.chain([disk(ONE, 8 << 30, ONE_BPS)]).collect();
     machine
-}
-
-/// The cells, by name. `ext4-one` is there twice: what differs between the two is noise.
-pub fn cells() -> Vec<(String, CellSpec)> {
-    let mut cells = Vec::new();
-    for (data, percent) in [("random", 0), ("half", 50)] {
-        let zfs = || CellSpec::new(Stack::Zfs, &FOUR, percent);
-        let mut add = |name: &str, cell| cells.push((format!("{name}/{data}"), cell));
-        add("zfs-lz4-four/pinned", zfs().compressed("lz4"));
-        add("zfs-lz4-four/free", zfs().compressed("lz4").cached());
-        add("ext4-one", CellSpec::new(Stack::Ext4, &[ONE], percent));
-        add("ext4-one-of-four", CellSpec::new(Stack::Ext4, &FOUR[..1], percent));
-    }
-    let mut add = |name: &str, cell| cells.push((name.to_owned(), cell));
-    add("ext4-one-again/random", CellSpec::new(Stack::Ext4, &[ONE], 0));
-    add("zfs-off-four/pinned/half", CellSpec::new(Stack::Zfs, &FOUR, 50));
-    add("zfs-lz4-one/pinned/half", CellSpec::new(Stack::Zfs, &[ONE], 50).compressed("lz4"));
-    add("md-ext4-four/random", CellSpec::new(Stack::MdExt4, &FOUR, 0));
-    add("lvm-ext4-four/random", CellSpec::new(Stack::LvmExt4, &FOUR, 0));
-    cells
-}
-
-/// Ratios worth stating, as names of two cells.
-pub fn comparisons() -> Vec<(&'static str, &'static str)> {
-    vec![
-        ("zfs-lz4-four/pinned/random", "ext4-one/random"),
-        ("zfs-lz4-four/pinned/half", "ext4-one/half"),
-        ("zfs-lz4-four/free/random", "ext4-one/random"),
-        ("zfs-lz4-four/free/half", "ext4-one/half"),
-        ("zfs-lz4-four/pinned/random", "ext4-one-of-four/random"),
-        ("zfs-lz4-four/pinned/half", "ext4-one-of-four/half"),
-        ("zfs-lz4-four/free/half", "ext4-one-of-four/half"),
-        ("zfs-off-four/pinned/half", "ext4-one/half"),
-        ("zfs-lz4-one/pinned/half", "ext4-one/half"),
-        ("md-ext4-four/random", "ext4-one/random"),
-        ("lvm-ext4-four/random", "ext4-one/random"),
-        ("ext4-one-again/random", "ext4-one/random"),
-    ]
 }
 
 /// Measures one cell for `seconds` in a guest that has its disks. The guest is left as it was found.
@@ -339,186 +279,6 @@ impl Readings {
             .map(|percent| format!("contended: something waited for a CPU in {percent:.0} % of the time"))
             .into_iter()
             .collect()
-    }
-}
-
-/// How [`run`] measures.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    /// Blocks: every cell runs once in each, in an order of its own.
-    pub blocks: u32,
-    /// Seconds that each sample measures.
-    pub seconds: u64,
-    /// Limit of the one large disk, bytes a second; see [`ONE_BPS`].
-    pub one_bps: u64,
-    /// Of the orders and of fio's offsets.
-    pub seed: u64,
-    /// Only the cells whose name begins with one of these; all, if there are none.
-    pub only: Vec<String>,
-}
-
-/// What [`run`] found; `results.json` in its folder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The guest.
-    pub guest: Facts,
-    /// Seconds that building the image took, when it was built.
-    pub image_seconds: f64,
-    /// How it was measured.
-    pub plan: Plan,
-    /// All samples, in the order in which they were taken.
-    pub samples: Vec<Sample>,
-    /// What must be known of single samples.
-    pub notes: Vec<String>,
-    /// Paired ratios of `mb_per_s`.
-    pub ratios: Vec<Ratio>,
-}
-
-/// A ratio of two cells, block by block.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ratio {
-    /// Above the line.
-    pub numerator: String,
-    /// Below the line.
-    pub denominator: String,
-    /// One of each block in which both are valid, in order.
-    pub values: Vec<f64>,
-}
-
-/// Boots a guest on `image` and measures [`cells`] in it. `folder` gets `raw/<block>-<cell>.json`, `samples.ndjson` as it goes,
-/// and `results.json` at the end. A cell that fails is reported and does not end the run.
-pub fn run(
-    ledger: &mut Ledger,
-    image: &Image,
-    accel: Accel,
-    plan: &Plan,
-    folder: &Path,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Results> {
-    let raw = folder.join("raw");
-    fs::create_dir_all(&raw).map_err(|e| io(e, "cannot make", &raw))?;
-    let lines = folder.join("samples.ndjson");
-    let mut lines = File::create(&lines).map_err(|e| io(e, "cannot write", &lines))?;
-    let machine = machine_of(accel, &folder.join("guest"), plan.one_bps);
-    let mut guest = Guest::boot(ledger, image, machine)?;
-    let facts = guest.facts()?;
-    progress(&format!(
-        "guest of Linux {}, OpenZFS {}, {} up in {:.1} s",
-        facts.kernel,
-        facts.zfs.as_deref().unwrap_or("none"),
-        facts.accel,
-        facts.boot_s
-    ));
-    let chosen: Vec<(String, CellSpec)> = cells()
-        .into_iter()
-        .filter(|(name, _)| plan.only.is_empty() || plan.only.iter().any(|only| name.starts_with(only)))
-        .collect();
-    let mut order = rand::rngs::SmallRng::seed_from_u64(plan.seed);
-    let begun = Instant::now();
-    let (mut samples, mut notes): (Vec<Sample>, Vec<String>) = (Vec::new(), Vec::new());
-    let mut results = None;
-    for block in 0..plan.blocks {
-        let mut chosen = chosen.clone();
-        chosen.shuffle(&mut order);
-        for (position, (name, mut cell)) in chosen.into_iter().enumerate() {
-            cell.job.seed = plan.seed * 1000 + u64::from(block);
-            let at_s = begun.elapsed().as_secs_f64();
-            let measured = match run_cell(&mut guest, &cell, plan.seconds) {
-                Ok(measured) => measured,
-                Err(error) => {
-                    progress(&format!("block {block}: {name}: {error}"));
-                    notes.push(format!("block {block}, {name}: {error}"));
-                    // A guest that is gone measures nothing more.
-                    guest.run("true", Duration::from_secs(30))?;
-                    continue;
-                }
-            };
-            let file = format!("{block}-{}.json", name.replace('/', "-"));
-            write(&raw.join(&file), &measured.raw)?;
-            notes.extend(measured.notes.iter().map(|note| format!("block {block}, {name}: {note}")));
-            let sample = Sample {
-                cell: name,
-                block,
-                position: position as u32,
-                at_s,
-                seconds: begun.elapsed().as_secs_f64() - at_s,
-                values: measured.values,
-                gates: measured.gates,
-                raw: file,
-            };
-            progress(&shown(&sample));
-            let line = serde_json::to_string(&sample)
-                .map_err(|e| Error::internal("cannot encode a sample").with_source(e))?;
-            writeln!(lines, "{line}").map_err(|e| io(e, "cannot write to", folder))?;
-            samples.push(sample);
-        }
-        // After each block, so that an interrupted run has its figures.
-        let now = Results {
-            guest: facts.clone(),
-            image_seconds: image.manifest().kernel_seconds + image.manifest().root_seconds,
-            plan: plan.clone(),
-            samples: samples.clone(),
-            notes: notes.clone(),
-            ratios: ratios(&samples),
-        };
-        write(&folder.join("results.json"), &now)?;
-        results = Some(now);
-    }
-    guest.shutdown()?;
-    results.ok_or_else(|| Error::invalid("a plan of no blocks measures nothing"))
-}
-
-/// One line of progress.
-fn shown(sample: &Sample) -> String {
-    let value = |name: &str| sample.values.get(name).copied().unwrap_or(0.0);
-    let voided: Vec<&str> =
-        sample.gates.iter().filter(|gate| !gate.passed).map(|gate| gate.name.as_str()).collect();
-    let voided = if voided.is_empty() { String::new() } else { format!(" VOID: {}", voided.join(", ")) };
-    let cpu_bound = if value("limit_use") < LIMIT_USE_LOW { " (not limited by the disks)" } else { "" };
-    format!(
-        "block {} {:28} {:6.1} MB/s, limit used {:.2}{cpu_bound}, CPU wait {:.0} %, {:.0} s{voided}",
-        sample.block,
-        sample.cell,
-        value("mb_per_s"),
-        value("limit_use"),
-        value("cpu_wait_percent"),
-        sample.seconds
-    )
-}
-
-fn ratios(samples: &[Sample]) -> Vec<Ratio> {
-    let value = |cell: &str, block: u32| {
-        let sample = samples.iter().find(|sample| sample.cell == cell && sample.block == block)?;
-        sample.values.get("mb_per_s").copied().filter(|_| sample.is_valid())
-    };
-    let blocks = samples.iter().map(|sample| sample.block + 1).max().unwrap_or(0);
-    let ratio = |(numerator, denominator): (&str, &str)| Ratio {
-        numerator: numerator.to_owned(),
-        denominator: denominator.to_owned(),
-        values: (0..blocks)
-            .filter_map(|block| {
-                Some(value(numerator, block)? / value(denominator, block).filter(|v| *v > 0.0)?)
-            })
-            .collect(),
-    };
-    comparisons().into_iter().map(ratio).filter(|ratio| !ratio.values.is_empty()).collect()
-}
-
-fn write(file: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec_pretty(value)
-        .map_err(|e| Error::internal("cannot encode a result").with_source(e))?;
-    fs::write(file, text).map_err(|e| io(e, "cannot write", file))
-}
-
-/// The middle of `values`; none of nothing.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        len if len % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
     }
 }
 

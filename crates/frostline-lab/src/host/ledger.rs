@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use super::io;
+
 /// The environment variable by which processes of a run are found. Every child inherits it.
 pub const TOKEN: &str = "FROSTLINE_LAB_RUN";
 
@@ -292,13 +294,24 @@ fn is_child(pid: i32, parent: i32) -> bool {
     stat_fields(pid).is_some_and(|fields| fields[0] != "Z" && fields[1] == parent.to_string())
 }
 
+/// Detached when this returns, unless somebody else has the device open for seconds: the kernel detaches at the
+/// last close, which whoever merely looked at the device makes soon.
 fn detach_loops(file: &Path) -> Result<bool> {
-    let mut found = false;
-    for device in loops_on(file) {
-        found = true;
-        run("losetup", &["--detach", &device])?;
+    let devices = loops_on(file);
+    for device in &devices {
+        let detached = run("losetup", &["--detach", device]);
+        // It may have gone by itself in between.
+        if loops_on(file).contains(device) {
+            detached?;
+        }
     }
-    Ok(found)
+    for _ in 0..1000 {
+        if loops_on(file).is_empty() {
+            break;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
+    }
+    Ok(!devices.is_empty())
 }
 
 /// The loop devices whose backing file is `file`, such as `/dev/loop3`.
@@ -386,17 +399,6 @@ fn stat_fields(pid: i32) -> Option<Vec<String>> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
     (fields.len() >= 2).then_some(fields)
-}
-
-fn io(error: std::io::Error, what: &str, path: &Path) -> Error {
-    let what = format!("{what} {}", path.display());
-    match error.kind() {
-        std::io::ErrorKind::NotFound => Error::not_found(what),
-        std::io::ErrorKind::PermissionDenied => Error::denied(what),
-        std::io::ErrorKind::StorageFull => Error::exhausted(what),
-        _ => Error::unavailable(what),
-    }
-    .with_source(error)
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ fn known(name: &str) -> Result<&'static Tool> {
 
 /// Where the program is. The folders of the system's programs are looked in even if `PATH` lacks them, as
 /// it does for a user who is not root.
-fn find(name: &str) -> Option<PathBuf> {
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use frostline_base::{Error, Result};
 
+use crate::host::io;
 use crate::record::{Run, Sample};
 use crate::report;
 
@@ -139,17 +140,6 @@ fn read_samples(path: &Path) -> Result<Vec<Sample>> {
             })
         })
         .collect()
-}
-
-fn io(error: std::io::Error, what: &str, path: &Path) -> Error {
-    let what = format!("{what} {}", path.display());
-    match error.kind() {
-        std::io::ErrorKind::NotFound => Error::not_found(what),
-        std::io::ErrorKind::PermissionDenied => Error::denied(what),
-        std::io::ErrorKind::StorageFull => Error::exhausted(what),
-        _ => Error::unavailable(what),
-    }
-    .with_source(error)
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use crate::crash::{self, FileSystem, Trial};
 use crate::emulate::{self, Daemon, WriteCache};
 use crate::guest::Guest;
 use crate::host::facts::{self, CpuTime, DeviceBytes};
+use crate::host::io;
 use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{Printed, Stop, run_short, run_tool};
 use crate::model::Balance;
@@ -74,12 +75,12 @@ impl<'a> Live<'a> {
     ) -> Result<Live<'a>> {
         let mut ledger = Ledger::open(&live_folder(data))?;
         let work = data.join("lab/work");
-        fs::create_dir_all(&work).map_err(|e| emulate::io(e, "cannot make", &work))?;
+        fs::create_dir_all(&work).map_err(|e| io(e, "cannot make", &work))?;
         // The kernel names mounts and backing files by their resolved paths.
-        let work = work.canonicalize().map_err(|e| emulate::io(e, "cannot resolve", &work))?;
+        let work = work.canonicalize().map_err(|e| io(e, "cannot resolve", &work))?;
         let folder = work.join(ledger.token());
         ledger.note(Thing::Directory(folder.clone()))?;
-        fs::create_dir(&folder).map_err(|e| emulate::io(e, "cannot make", &folder))?;
+        fs::create_dir(&folder).map_err(|e| io(e, "cannot make", &folder))?;
         Ok(Live {
             study,
             plan,
@@ -230,7 +231,7 @@ impl<'a> Live<'a> {
     fn resident(&self, workload: &Workload, key: &str) -> Result<Option<f64>> {
         let Some(file) = workload.data_file.as_ref().filter(|_| workload.direct) else { return Ok(None) };
         let path = self.rigs[key].directory().join(file);
-        let size = fs::metadata(&path).map_err(|e| emulate::io(e, "cannot look at", &path))?.len();
+        let size = fs::metadata(&path).map_err(|e| io(e, "cannot look at", &path))?.len();
         let mut command = self.ledger.command("fincore");
         command.args(["--bytes", "--noheadings", "--output", "RES"]).arg(&path);
         let resident: f64 = run_short(&mut command)?.trim().parse().unwrap_or(0.0);
@@ -262,7 +263,7 @@ impl<'a> Live<'a> {
         let path = stem.with_extension("context.json");
         let text = serde_json::to_vec_pretty(&context)
             .map_err(|e| Error::internal("cannot encode what was read").with_source(e))?;
-        fs::write(&path, text).map_err(|e| emulate::io(e, "cannot write", &path))
+        fs::write(&path, text).map_err(|e| io(e, "cannot write", &path))
     }
 
     /// On an unshaped device: the cell's own mount options and the cell's own word about the cache.
@@ -315,7 +316,7 @@ impl Live<'_> {
         let path = stem.with_extension("json");
         let text = serde_json::to_vec_pretty(&proof)
             .map_err(|e| Error::internal("cannot encode a proof").with_source(e))?;
-        fs::write(&path, text).map_err(|e| emulate::io(e, "cannot write", &path))?;
+        fs::write(&path, text).map_err(|e| io(e, "cannot write", &path))?;
         if let Some(refused) = proof.refused {
             return Err(Error::unavailable(format!("the kernel refused the options: {refused}")));
         }
@@ -408,7 +409,7 @@ fn drop_caches(said: &mut bool, say: &mut dyn FnMut(&str)) -> Result<()> {
     }
     rustix::fs::sync();
     let path = Path::new("/proc/sys/vm/drop_caches");
-    fs::write(path, "3").map_err(|e| emulate::io(e, "cannot drop caches by", path))
+    fs::write(path, "3").map_err(|e| io(e, "cannot drop caches by", path))
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::path::Path;
 use frostline_base::{Error, Result};
 
 use super::Live;
-use crate::emulate;
 use crate::guest::cells::{self, CellSpec, FOUR, ONE};
 use crate::guest::{Accel, Guest, Image, Recipe, cli, storage};
+use crate::host::io;
 use crate::run::Taken;
 use crate::run::virtual_time::bytes;
 use crate::study::plan::PlannedCell;
@@ -30,7 +30,7 @@ impl Live<'_> {
         let path = stem.with_extension("json");
         let text = serde_json::to_vec_pretty(&measured.raw)
             .map_err(|e| Error::internal("cannot encode what the guest printed").with_source(e))?;
-        fs::write(&path, text).map_err(|e| emulate::io(e, "cannot write", &path))?;
+        fs::write(&path, text).map_err(|e| io(e, "cannot write", &path))?;
         for note in &measured.notes {
             (self.say)(&format!("{}: {note}", cell.id));
         }

@@ -8,6 +8,7 @@ use frostline_base::{Error, Result};
 
 use super::Live;
 use crate::emulate::{self, Daemon, Emulated, Options, Stripe};
+use crate::host::io;
 use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{run_short, run_tool};
 use crate::run::virtual_time::{bytes, volumes};
@@ -64,7 +65,7 @@ impl Live<'_> {
     /// Makes the `at`-th rig in `folder`, which `cell` and others like it use.
     pub(super) fn prepare(&mut self, cell: &PlannedCell, at: usize, folder: &Path) -> Result<Rig> {
         let directory = folder.join("mount");
-        fs::create_dir_all(&directory).map_err(|e| emulate::io(e, "cannot make", &directory))?;
+        fs::create_dir_all(&directory).map_err(|e| io(e, "cannot make", &directory))?;
         let setup = self.setup(cell);
         let rig = match setup.place {
             Place::File => self.file(setup, folder, directory)?,
@@ -89,10 +90,10 @@ impl Live<'_> {
 
     fn file(&mut self, setup: &Setup, folder: &Path, directory: PathBuf) -> Result<Rig> {
         let image = folder.join("device.img");
-        let file = fs::File::create(&image).map_err(|e| emulate::io(e, "cannot make", &image))?;
+        let file = fs::File::create(&image).map_err(|e| io(e, "cannot make", &image))?;
         // Allocated, so that no sample pays for the host's file system finding blocks.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, setup.device_mib << 20)
-            .map_err(|e| emulate::io(e.into(), "cannot allocate", &image))?;
+            .map_err(|e| io(e.into(), "cannot allocate", &image))?;
         let (device, _) = emulate::attach_loop(&mut self.ledger, &image)?;
         Ok(Rig::File { device: [device], directory })
     }
@@ -142,7 +143,7 @@ impl Live<'_> {
             _ => return Ok(()),
         };
         let path = raw.with_file_name(format!("{}-features.txt", file_name(raw)));
-        fs::write(&path, features).map_err(|e| emulate::io(e, "cannot write", &path))
+        fs::write(&path, features).map_err(|e| io(e, "cannot write", &path))
     }
 
     fn lay_out(&self, cell: &PlannedCell, rig: &Rig, raw: &Path) -> Result<()> {
@@ -154,9 +155,8 @@ impl Live<'_> {
         let stem = raw.with_file_name(format!("{}-layout", file_name(raw)));
         run_tool(command, &stem, PREPARE_MAX, self.stop)?;
         // What is still in memory would be written into the first sample's time.
-        let directory =
-            fs::File::open(rig.directory()).map_err(|e| emulate::io(e, "cannot open", rig.directory()))?;
-        rustix::fs::syncfs(&directory).map_err(|e| emulate::io(e.into(), "cannot sync", rig.directory()))
+        let directory = fs::File::open(rig.directory()).map_err(|e| io(e, "cannot open", rig.directory()))?;
+        rustix::fs::syncfs(&directory).map_err(|e| io(e.into(), "cannot sync", rig.directory()))
     }
 }
 
