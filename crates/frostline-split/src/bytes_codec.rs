@@ -82,21 +82,20 @@ impl<'a> Cursor<'a> {
                 return Ok(value);
             }
         }
-        Err(Error::corrupt("a number in the split does not fit 64 bits"))
+        Err(Error::corrupt("a number does not fit 64 bits"))
     }
 
     pub(crate) fn varint_u32(&mut self) -> Result<u32> {
-        u32::try_from(self.varint()?)
-            .map_err(|_| Error::corrupt("a number in the split does not fit 32 bits"))
+        u32::try_from(self.varint()?).map_err(|_| Error::corrupt("a number does not fit 32 bits"))
     }
 
     pub(crate) fn varint_usize(&mut self) -> Result<usize> {
-        usize::try_from(self.varint()?).map_err(|_| Error::corrupt("a length in the split does not fit"))
+        usize::try_from(self.varint()?).map_err(|_| Error::corrupt("a length does not fit"))
     }
 }
 
 fn truncated() -> Error {
-    Error::corrupt("a structure of the split ends before its end")
+    Error::corrupt("a structure ends before its end")
 }
 
 #[cfg(test)]

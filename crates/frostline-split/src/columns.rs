@@ -3,7 +3,10 @@
 //! The pages are ordinary Parquet pages, but no Parquet footer is read: the hot footer says where each
 //! page is, and a metadata of only the wanted columns is made from that. [`ColumnRead::ranges`] are
 //! exactly the pages that hold a wanted row, and the dictionary page of each column chunk that has
-//! one; every page's checksum and the shape of its header are verified before it is decoded.
+//! one; every page's checksum, the shape of its header and the levels of a list are verified before it
+//! is decoded.
+
+mod levels;
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +32,7 @@ use parquet::schema::types::SchemaDescPtr;
 use roaring::RoaringBitmap;
 
 use crate::bytes_codec::checksum;
-use crate::footer::{Chunk, ColumnKind};
+use crate::footer::{Chunk, ColumnKind, Page};
 use crate::mapping::ValueType;
 use crate::page_header;
 
@@ -69,12 +72,21 @@ pub(crate) fn compression() -> Compression {
 #[derive(Clone, Debug)]
 pub struct ColumnRead {
     ranges: Vec<ByteRange>,
-    /// Each wanted page: the number of its range, its place in the file, its checksum.
-    pages: Vec<(usize, ByteRange, u32)>,
+    pages: Vec<WantedPage>,
     metadata: Option<ArrowReaderMetadata>,
     schema: SchemaRef,
     selection: Option<RowSelection>,
     rows: usize,
+}
+
+#[derive(Clone, Debug)]
+struct WantedPage {
+    /// The number of its range.
+    range: usize,
+    /// Its place in the file.
+    place: ByteRange,
+    checksum: u32,
+    is_list: bool,
 }
 
 impl ColumnRead {
@@ -146,16 +158,21 @@ impl ColumnRead {
         if bytes.len() != self.ranges.len() {
             return Err(Error::invalid(format!("{} ranges were read of {}", bytes.len(), self.ranges.len())));
         }
-        for (range, page, expected) in &self.pages {
-            let start = self.ranges.get(*range).map_or(0, |r| r.start);
+        for page in &self.pages {
+            let start = self.ranges.get(page.range).map_or(0, |r| r.start);
             let held = bytes
-                .get(*range)
-                .and_then(|b| b.get((page.start - start) as usize..(page.end - start) as usize));
-            let held = held.filter(|held| checksum(held) == *expected).ok_or_else(|| {
+                .get(page.range)
+                .and_then(|b| b.get((page.place.start - start) as usize..(page.place.end - start) as usize));
+            let held = held.filter(|held| checksum(held) == page.checksum).ok_or_else(|| {
                 let error = Error::corrupt("the checksum of a column page does not match");
-                error.with("range", format!("{page:?}"))
+                error.with("range", format!("{:?}", page.place))
             })?;
-            page_header::check(held).map_err(|e| e.with("range", format!("{page:?}")))?;
+            let located = |e: Error| e.with("range", format!("{:?}", page.place));
+            let header = page_header::of_split(held).map_err(located)?;
+            // Only a read that skips rows goes by the levels without end.
+            if page.is_list && self.selection.is_some() && !header.is_dictionary {
+                levels::check_repetition(&held[header.header_bytes..], header.values).map_err(located)?;
+            }
         }
         Ok(())
     }
@@ -174,38 +191,39 @@ fn empty_batches(schema: SchemaRef, rows: usize) -> Result<Vec<RecordBatch>> {
 }
 
 /// The pages of `chunks` that hold a wanted row, with the ranges that they join to.
-fn wanted_pages(
-    chunks: &[&Chunk],
-    wanted: Option<&RoaringBitmap>,
-) -> (Vec<ByteRange>, Vec<(usize, ByteRange, u32)>) {
-    let mut pages: Vec<(ByteRange, u32)> = chunks.iter().flat_map(|chunk| pages_of(chunk, wanted)).collect();
-    pages.sort_by_key(|(range, _)| range.start);
-    pages.dedup();
+fn wanted_pages(chunks: &[&Chunk], wanted: Option<&RoaringBitmap>) -> (Vec<ByteRange>, Vec<WantedPage>) {
+    let mut pages: Vec<WantedPage> = chunks.iter().flat_map(|chunk| pages_of(chunk, wanted)).collect();
+    pages.sort_by_key(|page| page.place.start);
+    pages.dedup_by(|a, b| (&a.place, a.checksum) == (&b.place, b.checksum));
     let mut ranges: Vec<ByteRange> = Vec::new();
-    let mut placed = Vec::with_capacity(pages.len());
-    for (page, sum) in pages {
+    for page in &mut pages {
         match ranges.last_mut() {
-            Some(last) if last.end == page.start => last.end = page.end,
-            _ => ranges.push(page.clone()),
+            Some(last) if last.end == page.place.start => last.end = page.place.end,
+            _ => ranges.push(page.place.clone()),
         }
-        placed.push((ranges.len() - 1, page, sum));
+        page.range = ranges.len() - 1;
     }
-    (ranges, placed)
+    (ranges, pages)
 }
 
-fn pages_of(chunk: &Chunk, wanted: Option<&RoaringBitmap>) -> Vec<(ByteRange, u32)> {
-    let mut pages = Vec::new();
+/// The pages of `chunk` that hold a wanted row, whose range is not known yet.
+fn pages_of(chunk: &Chunk, wanted: Option<&RoaringBitmap>) -> Vec<WantedPage> {
+    let is_list = chunk.kind.is_list();
+    let page = |at, page: &Page| WantedPage {
+        range: 0,
+        place: at..at + u64::from(page.bytes),
+        checksum: page.checksum,
+        is_list,
+    };
     let (mut at, mut row) = (chunk.offset, 0u32);
-    if let Some(page) = &chunk.dictionary {
-        pages.push((at..at + u64::from(page.bytes), page.checksum));
-        at += u64::from(page.bytes);
-    }
-    for page in &chunk.pages {
-        let (end, row_end) = (at + u64::from(page.bytes), row + page.rows);
+    let mut pages: Vec<WantedPage> = chunk.dictionary.iter().map(|dictionary| page(at, dictionary)).collect();
+    at += chunk.dictionary_bytes();
+    for stored in &chunk.pages {
+        let row_end = row + stored.rows;
         if wanted.is_none_or(|wanted| wanted.range_cardinality(row..row_end) > 0) {
-            pages.push((at..end, page.checksum));
+            pages.push(page(at, stored));
         }
-        (at, row) = (end, row_end);
+        (at, row) = (at + u64::from(stored.bytes), row_end);
     }
     pages
 }

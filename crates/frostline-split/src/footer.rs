@@ -38,6 +38,12 @@ pub(crate) enum ColumnKind {
     Field { field: u16, ty: ValueType, list: bool },
 }
 
+impl ColumnKind {
+    pub(crate) fn is_list(self) -> bool {
+        matches!(self, ColumnKind::Dynamic | ColumnKind::Field { list: true, .. })
+    }
+}
+
 /// A reading of a field, as one split has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitField {

@@ -90,10 +90,12 @@ pub fn digest(bytes: &[u8]) {
 /// dictionary page (two bytes, little-endian, zero for none), that page, a data page. Whether they are
 /// such a column.
 pub fn column_page(bytes: &[u8]) -> bool {
-    read_column(bytes).is_ok()
+    let _ = read_column(bytes, true);
+    read_column(bytes, false).is_ok()
 }
 
-fn read_column(bytes: &[u8]) -> Result<()> {
+/// Reads every row, or every third with dictionaries kept.
+fn read_column(bytes: &[u8], in_part: bool) -> Result<()> {
     let none = || Error::invalid("these bytes do not describe a column");
     let ([first, rows, low, high], pages) = bytes.split_first_chunk::<4>().ok_or_else(none)?;
     let dictionary = usize::from(u16::from_le_bytes([*low, *high]));
@@ -112,13 +114,9 @@ fn read_column(bytes: &[u8]) -> Result<()> {
         bounds: Vec::new(),
     };
     let thirds: RoaringBitmap = (0..rows).step_by(3).collect();
-    let read = |wanted: Option<&RoaringBitmap>, text_as| -> Result<()> {
-        let read = ColumnRead::new(&[&chunk], rows, wanted, text_as)?;
-        read.decode(vec![Bytes::copy_from_slice(pages)]).map(drop)
-    };
-    let whole = read(None, TextAs::Plain);
-    let _ = read(Some(&thirds), TextAs::Dictionary);
-    whole
+    let (wanted, text_as) = if in_part { (Some(&thirds), TextAs::Dictionary) } else { (None, TextAs::Plain) };
+    let read = ColumnRead::new(&[&chunk], rows, wanted, text_as)?;
+    read.decode(vec![Bytes::copy_from_slice(pages)]).map(drop)
 }
 
 fn column_kind(byte: u8) -> ColumnKind {

@@ -14,9 +14,12 @@ mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
 mod mapping;
-mod page_header;
+#[doc(hidden)]
+pub mod page_header;
 mod postings;
 mod reader;
+#[doc(hidden)]
+pub mod thrift;
 mod tokenizer;
 mod values;
 mod writer;

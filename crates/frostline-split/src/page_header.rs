@@ -1,58 +1,157 @@
-//! The Thrift header of a Parquet page, looked at before the Parquet reader reads it.
+//! The Thrift header of a Parquet page, looked at before the Parquet reader believes it.
 //!
-//! That reader skips what it does not know, a list of billions of nothing too, which takes it seconds
-//! for 71 bytes (apache/arrow-rs issue 9874). A page of a split needs no such thing: its header has the
-//! required fields of a version 1 data page or of a dictionary page, so any other field is `Corrupt`.
-//! The look takes time in proportion to the header, some twenty bytes.
+//! A page of a split has only the fields and encodings that our pages have, any other is `Corrupt`; one of
+//! another program may have more. The look takes time in proportion to the header, some twenty bytes. What
+//! passed claims no more values than the reader may make room for:
+//!
+//! - A dictionary has at most a value a byte; the reader makes room for all before it reads one.
+//! - The two encodings that say how many lengths they hold, for which the reader makes room unchecked, are
+//!   not among the encodings.
+//! - A page of a split has no more values than a document of 16 MiB, and as many levels as values.
 
 use frostline_base::{Error, Result};
 
-use crate::bytes_codec::Cursor;
+use crate::thrift::{Seen, Shape, Type, walk};
 
-/// Types of fields in Thrift's compact protocol.
-const STOP: u8 = 0;
-const TRUE: u8 = 1;
-const FALSE: u8 = 2;
-const I32: u8 = 5;
-const STRUCT: u8 = 12;
-
-/// Fields of `PageHeader`: type, uncompressed and compressed size, and the header of either kind of page.
-const PAGE: &[(u8, u8)] = &[(1, I32), (2, I32), (3, I32), (5, STRUCT), (7, STRUCT)];
-/// Fields of `DataPageHeader`: values, and the encodings of values, definition and repetition levels.
-const DATA_PAGE: &[(u8, u8)] = &[(1, I32), (2, I32), (3, I32), (4, I32)];
-/// Fields of `DictionaryPageHeader`: values, encoding, whether it is sorted.
-const DICTIONARY_PAGE: &[(u8, u8)] = &[(1, I32), (2, I32), (3, TRUE), (3, FALSE)];
-
-/// `Corrupt` unless `page` begins with a header of the fields that pages of a split have.
-pub(crate) fn check(page: &[u8]) -> Result<()> {
-    read_struct(&mut Cursor::new(page), PAGE)
+/// What a page is, and claims to hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageHeader {
+    /// How long the header is.
+    pub header_bytes: usize,
+    /// Whether it is a dictionary.
+    pub is_dictionary: bool,
+    /// How many bytes follow the header.
+    pub packed_bytes: u32,
+    /// How many these are when unpacked.
+    pub unpacked_bytes: u32,
+    /// Values, nulls and empty rows included.
+    pub values: u32,
 }
 
-fn read_struct(cursor: &mut Cursor<'_>, known: &[(u8, u8)]) -> Result<()> {
-    let mut number = 0u8;
-    loop {
-        // The high half is how much larger the field's number is than the last one's; zero says that the
-        // number itself follows, which numbers so close together never need.
-        let field = cursor.u8()?;
-        if field == STOP {
-            return Ok(());
-        }
-        let (step, ty) = (field >> 4, field & 0xf);
-        number = number.saturating_add(step);
-        if step == 0 || !known.contains(&(number, ty)) {
-            return Err(Error::corrupt("the header of a column page has a field that no page has")
-                .with("field", number)
-                .with("type", ty));
-        }
-        match (ty, number) {
-            (STRUCT, 5) => read_struct(cursor, DATA_PAGE)?,
-            (STRUCT, _) => read_struct(cursor, DICTIONARY_PAGE)?,
-            (I32, _) => drop(cursor.varint_u32()?),
-            // The type of a boolean is its value.
-            _ => {}
-        }
+/// The header that a page of a split begins with.
+pub(crate) fn of_split(page: &[u8]) -> Result<PageHeader> {
+    let (header, encodings) = read(page, &SPLIT_PAGE)?;
+    let known = match header.is_dictionary {
+        true => encodings == [PLAIN],
+        false => matches!(encodings[..], [PLAIN | DELTA_PACKED | DICTIONARY, RLE, RLE]),
+    };
+    if !known || header.values > SPLIT_VALUES_MAX {
+        return Err(Error::corrupt("the header of a column page is none that a split has"));
+    }
+    Ok(header)
+}
+
+/// The header that a page begins with which another program may have written.
+pub fn of_any(page: &[u8]) -> Result<PageHeader> {
+    let (header, encodings) = read(page, &ANY_PAGE)?;
+    const KNOWN: [u32; 6] = [PLAIN, PLAIN_DICTIONARY, RLE, DELTA_PACKED, DICTIONARY, BYTE_STREAM_SPLIT];
+    match encodings.first() {
+        Some(encoding) if KNOWN.contains(encoding) => Ok(header),
+        encoding => Err(Error::invalid("a page has an encoding that is not read here")
+            .with("encoding", encoding.copied().unwrap_or_default())),
     }
 }
+
+/// The header, and the encodings of values, definition and repetition levels as far as it names them.
+fn read(page: &[u8], shape: &'static Shape) -> Result<(PageHeader, Vec<u32>)> {
+    let mut ints = Vec::with_capacity(12);
+    let rest = walk(page, shape, &mut |seen| {
+        if let Seen::Int(structure, number, value) = seen {
+            ints.push((structure, number, value));
+        }
+        Ok(())
+    })?;
+    // Of a field that is there twice the reader takes the last; it cuts numbers to 32 bits.
+    let int = |structure, number| {
+        let found = ints.iter().rev().find(|(s, n, _)| (*s, *n) == (structure, number));
+        let value = found.and_then(|(_, _, value)| i32::try_from(*value).ok());
+        value.and_then(|value| u32::try_from(value).ok()).ok_or_else(|| {
+            Error::corrupt("the header of a page lacks a number, or it is out of range")
+                .with("structure", structure)
+                .with("field", number)
+        })
+    };
+    let (structure, encodings): (_, &[i16]) = match int("PageHeader", 1)? {
+        0 => ("DataPageHeader", &[2, 3, 4]),
+        2 => ("DictionaryPageHeader", &[2]),
+        3 => ("DataPageHeaderV2", &[4]),
+        kind => return Err(Error::corrupt("a page is of a kind that is not read here").with("kind", kind)),
+    };
+    let header = PageHeader {
+        header_bytes: page.len() - rest.len(),
+        is_dictionary: structure == "DictionaryPageHeader",
+        unpacked_bytes: int("PageHeader", 2)?,
+        packed_bytes: int("PageHeader", 3)?,
+        values: int(structure, 1)?,
+    };
+    if header.is_dictionary && header.values > header.unpacked_bytes {
+        return Err(Error::corrupt("a dictionary page claims more values than bytes"));
+    }
+    let encodings = encodings.iter().map(|number| int(structure, *number)).collect::<Result<_>>()?;
+    Ok((header, encodings))
+}
+
+/// A page ends with the row that fills it, and a document of 16 MiB has fewer values.
+const SPLIT_VALUES_MAX: u32 = 1 << 24;
+
+const PLAIN: u32 = 0;
+const PLAIN_DICTIONARY: u32 = 2;
+const RLE: u32 = 3;
+const DELTA_PACKED: u32 = 5;
+const DICTIONARY: u32 = 8;
+const BYTE_STREAM_SPLIT: u32 = 9;
+
+static SPLIT_PAGE: Shape = Shape {
+    name: "PageHeader",
+    fields: &[
+        (1, Type::Int),
+        (2, Type::Int),
+        (3, Type::Int),
+        (5, Type::Struct(&DATA_PAGE)),
+        (7, Type::Struct(&DICTIONARY_PAGE)),
+    ],
+    open: false,
+};
+static ANY_PAGE: Shape = Shape {
+    name: "PageHeader",
+    fields: &[
+        // Kind, unpacked and packed size, and a checksum that nobody looks at.
+        (1, Type::Int),
+        (2, Type::Int),
+        (3, Type::Int),
+        (4, Type::Int),
+        (5, Type::Struct(&Shape { open: true, ..DATA_PAGE })),
+        (7, Type::Struct(&Shape { open: true, ..DICTIONARY_PAGE })),
+        (8, Type::Struct(&DATA_PAGE_2)),
+    ],
+    open: true,
+};
+/// Values, and the encodings of values, definition and repetition levels.
+const DATA_PAGE: Shape = Shape {
+    name: "DataPageHeader",
+    fields: &[(1, Type::Int), (2, Type::Int), (3, Type::Int), (4, Type::Int)],
+    open: false,
+};
+/// Values, encoding, whether it is sorted.
+const DICTIONARY_PAGE: Shape = Shape {
+    name: "DictionaryPageHeader",
+    fields: &[(1, Type::Int), (2, Type::Int), (3, Type::Bool)],
+    open: false,
+};
+/// Values, nulls, rows, encoding, bytes of definition and repetition levels, whether it is packed.
+static DATA_PAGE_2: Shape = Shape {
+    name: "DataPageHeaderV2",
+    fields: &[
+        (1, Type::Int),
+        (2, Type::Int),
+        (3, Type::Int),
+        (4, Type::Int),
+        (5, Type::Int),
+        (6, Type::Int),
+        (7, Type::Bool),
+    ],
+    open: true,
+};
 
 #[cfg(test)]
 mod tests;

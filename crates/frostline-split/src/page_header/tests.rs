@@ -7,17 +7,17 @@ const DATA: [u8; 17] =
     [0x15, 0x00, 0x15, 0x28, 0x15, 0x2c, 0x2c, 0x15, 0x28, 0x15, 0x00, 0x15, 0x06, 0x15, 0x06, 0x00, 0x00];
 
 fn refused(page: &[u8]) {
-    assert_eq!(check(page).unwrap_err().kind(), ErrorKind::Corrupt, "{page:?}");
+    assert_eq!(of_split(page).unwrap_err().kind(), ErrorKind::Corrupt, "{page:?}");
 }
 
 #[test]
 fn headers_of_pages_pass_and_what_follows_is_not_looked_at() {
-    check(&DATA).unwrap();
-    check(&[&DATA[..], &[0xff; 40]].concat()).unwrap();
+    of_split(&DATA).unwrap();
+    of_split(&[&DATA[..], &[0xff; 40]].concat()).unwrap();
     // Kind 2, a dictionary of seven values that is sorted, and one that does not say so.
     for sorted in [&[0x11][..], &[0x12], &[]] {
         let front = [0x15, 0x04, 0x15, 0x28, 0x15, 0x2c, 0x4c, 0x15, 0x0e, 0x15, 0x00];
-        check(&[&front[..], sorted, &[0, 0]].concat()).unwrap();
+        of_split(&[&front[..], sorted, &[0, 0]].concat()).unwrap();
     }
 }
 
@@ -39,4 +39,59 @@ fn every_cut_and_every_other_field_is_refused() {
     refused(&[0x05, 0x02, 0x00, 0x00]);
     // A number of more than 32 bits.
     refused(&[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00]);
+}
+
+#[test]
+fn a_header_says_what_the_page_holds() {
+    let header = of_split(&DATA).unwrap();
+    let expected = PageHeader {
+        header_bytes: DATA.len(),
+        is_dictionary: false,
+        unpacked_bytes: 20,
+        packed_bytes: 22,
+        values: 20,
+    };
+    assert_eq!(header, expected);
+    assert_eq!(of_any(&DATA).unwrap(), expected);
+    // Version 2: 20 values, 1 null, 20 rows, plain, 2 bytes of levels, not packed; statistics and a checksum.
+    let second = [
+        &[0x15, 0x06, 0x15, 0x28, 0x15, 0x2c, 0x15, 0x07][..],
+        &[0x4c, 0x15, 0x28, 0x15, 0x02, 0x15, 0x28, 0x15, 0x00, 0x15, 0x04, 0x15, 0x00, 0x12],
+        &[0x1c, 0x18, 0x01, b'x', 0x00, 0x00, 0x00],
+    ];
+    let second = second.concat();
+    assert_eq!(of_any(&second).unwrap(), PageHeader { header_bytes: second.len(), ..expected });
+    refused(&second);
+}
+
+#[test]
+fn claims_beyond_reason_are_refused() {
+    let dictionary = |values: &[u8], encoding| {
+        [&[0x15, 0x04, 0x15, 0x28, 0x15, 0x2c, 0x4c, 0x15][..], values, &[0x15, encoding, 0, 0]].concat()
+    };
+    of_split(&dictionary(&[0x28], 0)).unwrap();
+    for page in
+        [dictionary(&[0x2a], 0), dictionary(&[0xfe, 0xff, 0xff, 0xff, 0x0f], 0), dictionary(&[0x27], 0)]
+    {
+        refused(&page);
+        assert_eq!(of_any(&page).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+    // An index page, a size of -1, and one of 2^32 + 20 that the reader would take for 20.
+    for front in [
+        &[0x15, 0x02, 0x15, 0x28][..],
+        &[0x15, 0x00, 0x15, 0x01],
+        &[0x15, 0x00, 0x15, 0xa8, 0x80, 0x80, 0x80, 0x20],
+    ] {
+        let page = [front, &DATA[4..]].concat();
+        refused(&page);
+        assert_eq!(of_any(&page).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+    // Lengths by differences: the reader makes room for as many as they say.
+    for encoding in [0x0c, 0x0e] {
+        let mut page = DATA;
+        page[10] = encoding;
+        refused(&page);
+        assert_eq!(of_any(&page).unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    refused(&dictionary(&[0x28], 0x10));
 }

@@ -189,7 +189,7 @@ impl ChunkEncoder {
         let (rows, numbers) =
             (&input.rows[cut.values.0..cut.values.1], &input.numbers[cut.values.0..cut.values.1]);
         self.body.clear();
-        let count = if is_list(input.kind) {
+        let count = if input.kind.is_list() {
             self.put_list_levels(rows, cut.rows)
         } else {
             self.put_scalar_levels(rows, cut.rows)
@@ -272,10 +272,6 @@ impl ChunkEncoder {
         self.body.extend_from_slice(&(self.levels.len() as u32).to_le_bytes());
         self.body.extend_from_slice(&self.levels);
     }
-}
-
-fn is_list(kind: ColumnKind) -> bool {
-    matches!(kind, ColumnKind::Dynamic | ColumnKind::Field { list: true, .. })
 }
 
 /// Whether a dictionary is worth its page.
