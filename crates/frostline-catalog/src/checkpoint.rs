@@ -2,7 +2,9 @@
 //!
 //! Written by the Delta kernel, which other tools use too; read here, because the kernel gives back neither
 //! tags nor anything else that makes a file a split, and loads statistics that Frostline does not need. Only
-//! the columns that make entries are decoded.
+//! the columns that make entries are decoded, and only from bytes whose claims were checked ([`claims`]).
+
+mod claims;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +27,9 @@ use crate::log::Log;
 use crate::split_entry::{LiveFile, live_file};
 use crate::state::Base;
 
-const ROWS_AT_ONCE: usize = 8_192;
+const ROWS_AT_ONCE_MAX: usize = 8_192;
+/// About what the texts of one column may take in a batch, were each as long as the longest page.
+const TEXT_AT_ONCE_BYTES: u64 = 512 << 20;
 const LIVE: [&str; 8] =
     ["add.path", "add.size", "add.tags", "add.deletionVector", "txn", "protocol", "metaData.id", "metaData"];
 const REMOVED: [&str; 2] = ["remove.path", "remove.deletionTimestamp"];
@@ -113,15 +117,32 @@ fn read_batches(
     let corrupt = |e: Box<dyn std::error::Error + Send + Sync>| {
         Error::corrupt("a checkpoint cannot be read").with("object", path).with_source(e)
     };
+    let refused = |e: Error| e.context("a checkpoint cannot be read").with("object", path);
+    claims::check_footer(bytes).map_err(refused)?;
     // The Arrow schema a writer embeds may ask for other string types than the ones read below.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes.clone(), options)
         .map_err(|e| corrupt(e.into()))?;
     let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
-    let reader =
-        builder.with_projection(mask).with_batch_size(ROWS_AT_ONCE).build().map_err(|e| corrupt(e.into()))?;
+    let mut pages = claims::Pages::of(bytes);
+    for group in builder.metadata().row_groups() {
+        let wanted = group.columns().iter().enumerate().filter(|(column, _)| mask.leaf_included(*column));
+        for (_, chunk) in wanted {
+            pages.add(chunk).map_err(|e| refused(e.with("column", chunk.column_path())))?;
+        }
+    }
+    let rows = usize::try_from(TEXT_AT_ONCE_BYTES / pages.largest.max(1)).unwrap_or(ROWS_AT_ONCE_MAX);
+    let reader = builder
+        .with_projection(mask)
+        .with_batch_size(rows.clamp(1, ROWS_AT_ONCE_MAX))
+        .build()
+        .map_err(|e| corrupt(e.into()))?;
+    let mut decoded = 0;
     for batch in reader {
-        visit(&batch.map_err(|e| corrupt(e.into()))?)?;
+        let batch = batch.map_err(|e| corrupt(e.into()))?;
+        decoded += batch.get_array_memory_size();
+        claims::check_decoded(bytes, decoded).map_err(refused)?;
+        visit(&batch)?;
     }
     Ok(())
 }

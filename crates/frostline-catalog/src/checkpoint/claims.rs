@@ -1,0 +1,302 @@
+//! What a checkpoint claims of itself, held against its bytes before the Parquet reader believes it.
+//!
+//! A checkpoint has no checksum of ours, for other programs write them, too. What passed is read in time
+//! and memory that its size bounds:
+//!
+//! - The footer has the shape that the reader takes it for, whatever else is in it is skipped within
+//!   bounds ([`frostline_split::thrift`]), and its columns are one tree that is not deep.
+//! - The chunks of columns lie in the file and are together no longer than it, so no page is read twice.
+//! - Every page begins with a header that is sound by itself ([`frostline_split::page_header`]), unpacks to
+//!   [`PAGE_BYTES_MAX`] at most, and all of them together to so many values and bytes a byte of the file.
+
+use frostline_base::{Error, Result};
+use frostline_split::page_header::{self, PageHeader};
+use frostline_split::thrift::{Seen, Shape, Type, walk};
+use parquet::basic::Compression;
+use parquet::file::metadata::ColumnChunkMetaData;
+
+const MAGIC: &[u8; 4] = b"PAR1";
+const SCHEMA_DEPTH_MAX: usize = 64;
+const PAGE_BYTES_MAX: u64 = 256 << 20;
+/// A row names a file or a writer, which takes some bytes even when packed; about thirty columns are read of it,
+/// and its tags are several values in two of them.
+const VALUES_PER_BYTE_MAX: u64 = 256;
+/// What a packed byte of text that repeats itself may unpack to.
+const UNPACKED_PER_BYTE_MAX: u64 = 1024;
+
+/// What any checkpoint may become.
+const DECODED_BYTES_MIN: u64 = 1 << 30;
+
+/// `Corrupt` unless `file` ends with a footer that the reader gets through.
+pub(super) fn check_footer(file: &[u8]) -> Result<()> {
+    let none = || Error::corrupt("there is no Parquet footer");
+    let (front, magic) = file.split_last_chunk::<4>().ok_or_else(none)?;
+    let (front, bytes) = front.split_last_chunk::<4>().ok_or_else(none)?;
+    let start = front.len().checked_sub(u32::from_le_bytes(*bytes) as usize);
+    let footer = start.filter(|_| magic == MAGIC).and_then(|start| front.get(start..)).ok_or_else(none)?;
+    let mut tree = Tree::default();
+    walk(footer, &FILE, &mut |seen| match seen {
+        Seen::Int("SchemaElement", 5, children) => tree.children(children),
+        Seen::End("SchemaElement") => tree.element(),
+        Seen::End("FileMetaData") => tree.end(),
+        _ => Ok(()),
+    })?;
+    Ok(())
+}
+
+/// `Corrupt` if what was decoded of `file` is more than what a checkpoint may become: a forged one may name one
+/// long text in every row.
+pub(super) fn check_decoded(file: &[u8], bytes: usize) -> Result<()> {
+    if bytes as u64 > DECODED_BYTES_MIN + UNPACKED_PER_BYTE_MAX * file.len() as u64 {
+        return Err(Error::corrupt("a checkpoint becomes too much when decoded").with("bytes", bytes));
+    }
+    Ok(())
+}
+
+/// The columns, each after the group that it is in. The reader follows them by recursion and makes room for as
+/// many children as a group says it has.
+#[derive(Default)]
+struct Tree {
+    elements: usize,
+    children: usize,
+    /// How many children each open group still lacks.
+    open: Vec<usize>,
+}
+
+impl Tree {
+    fn children(&mut self, count: i64) -> Result<()> {
+        self.children = usize::try_from(count).map_err(|_| no_tree())?;
+        Ok(())
+    }
+
+    fn element(&mut self) -> Result<()> {
+        match self.open.last_mut() {
+            Some(lacking) => *lacking -= 1,
+            None if self.elements > 0 => return Err(no_tree()),
+            None => {}
+        }
+        self.elements += 1;
+        self.open.push(std::mem::take(&mut self.children));
+        while self.open.pop_if(|lacking| *lacking == 0).is_some() {}
+        if self.open.len() > SCHEMA_DEPTH_MAX {
+            return Err(no_tree());
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if self.open.is_empty() { Ok(()) } else { Err(no_tree()) }
+    }
+}
+
+fn no_tree() -> Error {
+    Error::corrupt("the columns are no tree, or a very deep one")
+}
+
+/// The pages of some columns, counted.
+pub(super) struct Pages<'a> {
+    file: &'a [u8],
+    packed: u64,
+    unpacked: u64,
+    values: u64,
+    /// What the largest of them unpacks to.
+    pub(super) largest: u64,
+}
+
+impl<'a> Pages<'a> {
+    pub(super) fn of(file: &'a [u8]) -> Self {
+        Pages { file, packed: 0, unpacked: 0, values: 0, largest: 0 }
+    }
+
+    /// Counts the pages of one more chunk; `Corrupt` if they claim too much.
+    pub(super) fn add(&mut self, chunk: &ColumnChunkMetaData) -> Result<()> {
+        let codec = chunk.compression();
+        if matches!(codec, Compression::BROTLI(_) | Compression::LZO) {
+            // Brotli's reader unpacks whatever comes out.
+            return Err(
+                Error::invalid("a column is packed in a way that is not read here").with("codec", codec)
+            );
+        }
+        let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+        let within = usize::try_from(start).ok().zip(usize::try_from(chunk.compressed_size()).ok());
+        let held = within.and_then(|(start, bytes)| Some((start, start.checked_add(bytes)?)));
+        let (start, end) = held
+            .filter(|(_, end)| *end <= self.file.len())
+            .ok_or_else(|| Error::corrupt("a column lies outside of the file").with("start", start))?;
+        self.packed += (end - start) as u64;
+        self.check(self.packed, 1, "columns lie in each other")?;
+        let mut at = start;
+        while at < end {
+            let header = self.page(at, end, codec).map_err(|e| e.with("page", at))?;
+            at += header.header_bytes + header.packed_bytes as usize;
+        }
+        Ok(())
+    }
+
+    fn page(&mut self, at: usize, end: usize, codec: Compression) -> Result<PageHeader> {
+        let header = page_header::of_any(self.file.get(at..end).unwrap_or_default())?;
+        let left = end - at - header.header_bytes;
+        let unpacked = u64::from(header.unpacked_bytes);
+        let as_it_is = codec == Compression::UNCOMPRESSED;
+        if header.packed_bytes as usize > left || as_it_is && header.packed_bytes != header.unpacked_bytes {
+            return Err(Error::corrupt("a page is longer than its column"));
+        }
+        if unpacked > PAGE_BYTES_MAX {
+            return Err(Error::corrupt("a page claims to unpack to too much").with("bytes", unpacked));
+        }
+        self.largest = self.largest.max(unpacked);
+        self.unpacked += unpacked;
+        self.values += u64::from(header.values);
+        self.check(self.unpacked, UNPACKED_PER_BYTE_MAX, "pages claim to unpack to too much")?;
+        self.check(self.values, VALUES_PER_BYTE_MAX, "pages claim too many values")?;
+        Ok(header)
+    }
+
+    fn check(&self, count: u64, per_byte: u64, what: &str) -> Result<()> {
+        if count > per_byte * self.file.len() as u64 {
+            return Err(Error::corrupt(what).with("count", count).with("file_bytes", self.file.len()));
+        }
+        Ok(())
+    }
+}
+
+// What the reader knows of `parquet.thrift`. Fields of encryption are not read here, so it skips them.
+
+static FILE: Shape = open(
+    "FileMetaData",
+    &[
+        (1, Type::Int),
+        (2, Type::List(&Type::Struct(&SCHEMA_ELEMENT))),
+        (3, Type::Int),
+        (4, Type::List(&Type::Struct(&ROW_GROUP))),
+        (5, Type::List(&Type::Struct(&KEY_VALUE))),
+        (6, Type::Binary),
+        (7, Type::List(&Type::Struct(&UNION_OF_NOTHING))),
+    ],
+);
+static SCHEMA_ELEMENT: Shape = open(
+    "SchemaElement",
+    &[
+        (1, Type::Int),
+        (2, Type::Int),
+        (3, Type::Int),
+        (4, Type::Binary),
+        (5, Type::Int),
+        (6, Type::Int),
+        (7, Type::Int),
+        (8, Type::Int),
+        (9, Type::Int),
+        (10, Type::Struct(&LOGICAL_TYPE)),
+    ],
+);
+static LOGICAL_TYPE: Shape = open(
+    "LogicalType",
+    &[
+        (1, NOTHING),
+        (2, NOTHING),
+        (3, NOTHING),
+        (4, NOTHING),
+        (5, Type::Struct(&open("DecimalType", &[(1, Type::Int), (2, Type::Int)]))),
+        (6, NOTHING),
+        (7, Type::Struct(&TIME)),
+        (8, Type::Struct(&TIME)),
+        (10, Type::Struct(&open("IntType", &[(1, Type::Byte), (2, Type::Bool)]))),
+        (11, NOTHING),
+        (12, NOTHING),
+        (13, NOTHING),
+        (14, NOTHING),
+        (15, NOTHING),
+        (16, Type::Struct(&open("VariantType", &[(1, Type::Byte)]))),
+        (17, Type::Struct(&open("GeometryType", &[(1, Type::Binary)]))),
+        (18, Type::Struct(&open("GeographyType", &[(1, Type::Binary), (2, Type::Int)]))),
+    ],
+);
+const NOTHING: Type = Type::Struct(&Shape { name: "nothing", fields: &[], open: false });
+static TIME: Shape = open("TimeType", &[(1, Type::Bool), (2, Type::Struct(&UNION_OF_NOTHING))]);
+static UNION_OF_NOTHING: Shape = open("union", &[(1, NOTHING), (2, NOTHING), (3, NOTHING)]);
+static KEY_VALUE: Shape = open("KeyValue", &[(1, Type::Binary), (2, Type::Binary)]);
+static ROW_GROUP: Shape = open(
+    "RowGroup",
+    &[
+        (1, Type::List(&Type::Struct(&COLUMN_CHUNK))),
+        (2, Type::Int),
+        (3, Type::Int),
+        (4, Type::List(&Type::Struct(&SORTING_COLUMN))),
+        (5, Type::Int),
+        (6, Type::Int),
+        (7, Type::Int),
+    ],
+);
+static SORTING_COLUMN: Shape = open("SortingColumn", &[(1, Type::Int), (2, Type::Bool), (3, Type::Bool)]);
+static COLUMN_CHUNK: Shape = open(
+    "ColumnChunk",
+    &[
+        (1, Type::Binary),
+        (2, Type::Int),
+        (3, Type::Struct(&COLUMN)),
+        (4, Type::Int),
+        (5, Type::Int),
+        (6, Type::Int),
+        (7, Type::Int),
+    ],
+);
+static COLUMN: Shape = open(
+    "ColumnMetaData",
+    &[
+        (1, Type::Int),
+        (2, Type::List(&Type::Int)),
+        (3, Type::List(&Type::Binary)),
+        (4, Type::Int),
+        (5, Type::Int),
+        (6, Type::Int),
+        (7, Type::Int),
+        (8, Type::List(&Type::Struct(&KEY_VALUE))),
+        (9, Type::Int),
+        (10, Type::Int),
+        (11, Type::Int),
+        (12, Type::Struct(&STATISTICS)),
+        (13, Type::List(&Type::Struct(&ENCODING_STATS))),
+        (14, Type::Int),
+        (15, Type::Int),
+        (16, Type::Struct(&SIZE_STATISTICS)),
+        (17, Type::Struct(&GEOSPATIAL_STATISTICS)),
+    ],
+);
+static STATISTICS: Shape = open(
+    "Statistics",
+    &[
+        (1, Type::Binary),
+        (2, Type::Binary),
+        (3, Type::Int),
+        (4, Type::Int),
+        (5, Type::Binary),
+        (6, Type::Binary),
+        (7, Type::Bool),
+        (8, Type::Bool),
+    ],
+);
+static ENCODING_STATS: Shape = open("PageEncodingStats", &[(1, Type::Int), (2, Type::Int), (3, Type::Int)]);
+static SIZE_STATISTICS: Shape =
+    open("SizeStatistics", &[(1, Type::Int), (2, Type::List(&Type::Int)), (3, Type::List(&Type::Int))]);
+static GEOSPATIAL_STATISTICS: Shape =
+    open("GeospatialStatistics", &[(1, Type::Struct(&BOX)), (2, Type::List(&Type::Int))]);
+static BOX: Shape = open(
+    "BoundingBox",
+    &[
+        (1, Type::Double),
+        (2, Type::Double),
+        (3, Type::Double),
+        (4, Type::Double),
+        (5, Type::Double),
+        (6, Type::Double),
+        (7, Type::Double),
+        (8, Type::Double),
+    ],
+);
+
+const fn open(name: &'static str, fields: &'static [(i16, Type)]) -> Shape {
+    Shape { name, fields, open: true }
+}
+
+#[cfg(test)]
+mod tests;
