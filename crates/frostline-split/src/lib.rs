@@ -7,6 +7,8 @@
 
 mod bytes_codec;
 mod columns;
+#[doc(hidden)]
+pub mod delta_lengths;
 mod dictionary;
 mod digest;
 mod document;

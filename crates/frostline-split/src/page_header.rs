@@ -5,8 +5,8 @@
 //! passed claims no more values than the reader may make room for:
 //!
 //! - A dictionary has at most a value a byte; the reader makes room for all before it reads one.
-//! - The two encodings that say how many lengths they hold, for which the reader makes room unchecked, are
-//!   not among the encodings.
+//! - The two encodings that say how many lengths they hold are not among those of a split, since the reader
+//!   makes room for all of them; of another program's page the caller must look at them ([`PageHeader::has_lengths`]).
 //! - A page of a split has no more values than a document of 16 MiB, and as many levels as values.
 
 use frostline_base::{Error, Result};
@@ -26,6 +26,8 @@ pub struct PageHeader {
     pub unpacked_bytes: u32,
     /// Values, nulls and empty rows included.
     pub values: u32,
+    /// Whether its values begin with lists of lengths ([`crate::delta_lengths`]).
+    pub has_lengths: bool,
 }
 
 /// The header that a page of a split begins with.
@@ -43,13 +45,7 @@ pub(crate) fn of_split(page: &[u8]) -> Result<PageHeader> {
 
 /// The header that a page begins with which another program may have written.
 pub fn of_any(page: &[u8]) -> Result<PageHeader> {
-    let (header, encodings) = read(page, &ANY_PAGE)?;
-    const KNOWN: [u32; 6] = [PLAIN, PLAIN_DICTIONARY, RLE, DELTA_PACKED, DICTIONARY, BYTE_STREAM_SPLIT];
-    match encodings.first() {
-        Some(encoding) if KNOWN.contains(encoding) => Ok(header),
-        encoding => Err(Error::invalid("a page has an encoding that is not read here")
-            .with("encoding", encoding.copied().unwrap_or_default())),
-    }
+    read(page, &ANY_PAGE).map(|(header, _)| header)
 }
 
 /// The header, and the encodings of values, definition and repetition levels as far as it names them.
@@ -77,17 +73,20 @@ fn read(page: &[u8], shape: &'static Shape) -> Result<(PageHeader, Vec<u32>)> {
         3 => ("DataPageHeaderV2", &[4]),
         kind => return Err(Error::corrupt("a page is of a kind that is not read here").with("kind", kind)),
     };
+    let encodings = encodings.iter().map(|number| int(structure, *number)).collect::<Result<Vec<_>>>()?;
     let header = PageHeader {
         header_bytes: page.len() - rest.len(),
         is_dictionary: structure == "DictionaryPageHeader",
         unpacked_bytes: int("PageHeader", 2)?,
         packed_bytes: int("PageHeader", 3)?,
         values: int(structure, 1)?,
+        has_lengths: encodings
+            .first()
+            .is_some_and(|encoding| [DELTA_LENGTHS, DELTA_TEXTS].contains(encoding)),
     };
     if header.is_dictionary && header.values > header.unpacked_bytes {
         return Err(Error::corrupt("a dictionary page claims more values than bytes"));
     }
-    let encodings = encodings.iter().map(|number| int(structure, *number)).collect::<Result<_>>()?;
     Ok((header, encodings))
 }
 
@@ -95,11 +94,11 @@ fn read(page: &[u8], shape: &'static Shape) -> Result<(PageHeader, Vec<u32>)> {
 const SPLIT_VALUES_MAX: u32 = 1 << 24;
 
 const PLAIN: u32 = 0;
-const PLAIN_DICTIONARY: u32 = 2;
 const RLE: u32 = 3;
 const DELTA_PACKED: u32 = 5;
+const DELTA_LENGTHS: u32 = 6;
+const DELTA_TEXTS: u32 = 7;
 const DICTIONARY: u32 = 8;
-const BYTE_STREAM_SPLIT: u32 = 9;
 
 static SPLIT_PAGE: Shape = Shape {
     name: "PageHeader",

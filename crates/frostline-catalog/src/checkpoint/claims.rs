@@ -8,12 +8,22 @@
 //! - The chunks of columns lie in the file and are together no longer than it, so no page is read twice.
 //! - Every page begins with a header that is sound by itself ([`frostline_split::page_header`]), unpacks to
 //!   [`PAGE_BYTES_MAX`] at most, and all of them together to so many values and bytes a byte of the file.
+//! - Texts whose lengths are packed by their differences have no more lengths than values; such pages, which few
+//!   programs write, are unpacked for that.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use frostline_base::{Error, Result};
+use frostline_split::delta_lengths;
 use frostline_split::page_header::{self, PageHeader};
 use frostline_split::thrift::{Seen, Shape, Type, walk};
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Encoding};
+use parquet::column::page::Page;
+use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::schema::types::ColumnDescriptor;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 const SCHEMA_DEPTH_MAX: usize = 64;
@@ -95,7 +105,7 @@ fn no_tree() -> Error {
 
 /// The pages of some columns, counted.
 pub(super) struct Pages<'a> {
-    file: &'a [u8],
+    file: &'a Bytes,
     packed: u64,
     unpacked: u64,
     values: u64,
@@ -104,7 +114,7 @@ pub(super) struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    pub(super) fn of(file: &'a [u8]) -> Self {
+    pub(super) fn of(file: &'a Bytes) -> Self {
         Pages { file, packed: 0, unpacked: 0, values: 0, largest: 0 }
     }
 
@@ -125,12 +135,13 @@ impl<'a> Pages<'a> {
             .ok_or_else(|| Error::corrupt("a column lies outside of the file").with("start", start))?;
         self.packed += (end - start) as u64;
         self.check(self.packed, 1, "columns lie in each other")?;
-        let mut at = start;
+        let (mut at, mut has_lengths) = (start, false);
         while at < end {
             let header = self.page(at, end, codec).map_err(|e| e.with("page", at))?;
             at += header.header_bytes + header.packed_bytes as usize;
+            has_lengths |= header.has_lengths;
         }
-        Ok(())
+        if has_lengths { check_lengths(self.file, chunk) } else { Ok(()) }
     }
 
     fn page(&mut self, at: usize, end: usize, codec: Compression) -> Result<PageHeader> {
@@ -157,6 +168,49 @@ impl<'a> Pages<'a> {
             return Err(Error::corrupt(what).with("count", count).with("file_bytes", self.file.len()));
         }
         Ok(())
+    }
+}
+
+/// `Corrupt` if a page of the chunk, whose headers are sound, has more lengths of texts than values.
+fn check_lengths(file: &Bytes, chunk: &ColumnChunkMetaData) -> Result<()> {
+    let unreadable = |e: ParquetError| Error::corrupt("a page cannot be unpacked").with_source(e);
+    let pages = SerializedPageReader::new(Arc::new(file.clone()), chunk, 0, None).map_err(unreadable)?;
+    for page in pages {
+        let page = page.map_err(unreadable)?;
+        let lists = match page.encoding() {
+            Encoding::DELTA_LENGTH_BYTE_ARRAY => 1,
+            // What a text shares with the last one, and the rest.
+            Encoding::DELTA_BYTE_ARRAY => 2,
+            _ => continue,
+        };
+        let values = values_of(&page, chunk.column_descr())
+            .ok_or_else(|| Error::corrupt("the levels of a page are longer than it, or of another kind"))?;
+        delta_lengths::check(values, lists, page.num_values())?;
+    }
+    Ok(())
+}
+
+/// What follows the levels of a data page.
+fn values_of<'a>(page: &'a Page, column: &ColumnDescriptor) -> Option<&'a [u8]> {
+    let mut rest: &[u8] = page.buffer();
+    match page {
+        Page::DataPage { rep_level_encoding, def_level_encoding, .. } => {
+            let levels =
+                [(column.max_rep_level(), rep_level_encoding), (column.max_def_level(), def_level_encoding)];
+            for (_, encoding) in levels.into_iter().filter(|(max, _)| *max > 0) {
+                // Levels of another encoding, which nobody writes any more, do not say how long they are.
+                if *encoding != Encoding::RLE {
+                    return None;
+                }
+                let (bytes, after) = rest.split_first_chunk::<4>()?;
+                rest = after.get(u32::from_le_bytes(*bytes) as usize..)?;
+            }
+            Some(rest)
+        }
+        Page::DataPageV2 { def_levels_byte_len, rep_levels_byte_len, .. } => {
+            rest.get(def_levels_byte_len.checked_add(*rep_levels_byte_len)? as usize..)
+        }
+        Page::DictionaryPage { .. } => Some(rest),
     }
 }
 

@@ -71,7 +71,7 @@ fn chunks_and_pages_claim_no_more_than_the_file_bears() {
     check_footer(&sound).unwrap();
     let metadata = parquet::file::metadata::ParquetMetaDataReader::new().parse_and_finish(&sound).unwrap();
     let chunks: Vec<_> = metadata.row_groups().iter().flat_map(|group| group.columns()).collect();
-    let mut pages = Pages::of(SOUND);
+    let mut pages = Pages::of(&sound);
     chunks.iter().try_for_each(|chunk| pages.add(chunk)).unwrap();
     assert!(pages.largest > 0 && pages.values > 0);
 
@@ -79,7 +79,7 @@ fn chunks_and_pages_claim_no_more_than_the_file_bears() {
         parquet::file::metadata::ColumnChunkMetaDataBuilder,
     ) -> parquet::file::metadata::ColumnChunkMetaDataBuilder| {
         let chunk = change(chunks[0].clone().into_builder()).build().unwrap();
-        let refused = Pages::of(SOUND).add(&chunk).unwrap_err();
+        let refused = Pages::of(&sound).add(&chunk).unwrap_err();
         (refused.kind(), refused.to_string())
     };
     for offset in [-1, i64::MAX, SOUND.len() as i64] {
@@ -96,7 +96,7 @@ fn chunks_and_pages_claim_no_more_than_the_file_bears() {
     assert!(what.contains("page="), "{what}");
 
     // The same chunks over and over.
-    let mut pages = Pages::of(SOUND);
+    let mut pages = Pages::of(&sound);
     let again = (0..100).flat_map(|_| &chunks).try_for_each(|chunk| pages.add(chunk)).unwrap_err();
     assert!(again.to_string().contains("in each other"), "{again}");
 }
@@ -123,6 +123,7 @@ fn put(out: &mut Vec<u8>, mut value: u32) {
 #[test]
 fn a_page_that_claims_too_much_is_refused() {
     let check = |page: Vec<u8>, codec| {
+        let page = Bytes::from(page);
         let mut pages = Pages::of(&page);
         pages.page(0, page.len(), codec).map(|_| ()).map_err(|e| e.to_string())
     };
@@ -144,7 +145,8 @@ fn what_other_programs_write_is_read() {
     let deltalake: &[u8] = include_bytes!("../../../../../fuzz/seeds/catalog_checkpoint/deltalake");
     let snappy = include_bytes!("../../../../../fuzz/seeds/catalog_checkpoint/pyarrow-snappy");
     let pages_2 = include_bytes!("../../../../../fuzz/seeds/catalog_checkpoint/pyarrow-pages-2");
-    for (file, foreign, removed) in [(deltalake, 12, 2), (snappy, 9, 3), (pages_2, 9, 3)] {
+    let lengths = include_bytes!("../../../../../fuzz/seeds/catalog_checkpoint/pyarrow-lengths");
+    for (file, foreign, removed) in [(deltalake, 12, 2), (snappy, 9, 3), (pages_2, 9, 3), (lengths, 9, 3)] {
         let objects = [(Path::from("checkpoint"), Bytes::from_static(file))];
         let base = read(&name("logs"), 1, &objects).unwrap();
         assert_eq!((base.splits.len(), base.foreign.len()), (0, foreign));
