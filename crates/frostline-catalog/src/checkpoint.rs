@@ -5,6 +5,7 @@
 //! the columns that make entries are decoded, and only from bytes whose claims were checked ([`claims`]).
 
 mod claims;
+mod vetted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +45,8 @@ pub(crate) async fn write(log: &Log, version: u64) -> Result<()> {
     };
     // The kernel is handed a store whose root is the table, so the location's own path is empty.
     let location = Url::parse("memory:///").map_err(|e| failed(e.into()))?;
-    let store = Arc::new(PrefixStore::new(Arc::clone(&log.store), log.root()));
+    let store = vetted::Vetted::new(Arc::clone(&log.store));
+    let store = Arc::new(PrefixStore::new(store, log.root()));
     let table = DeltaTableBuilder::from_url(location.clone())
         .and_then(|builder| builder.with_storage_backend(store, location.clone()).build())
         .map_err(|e| failed(e.into()))?;

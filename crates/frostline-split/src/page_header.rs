@@ -7,7 +7,7 @@
 //! - A dictionary has at most a value a byte; the reader makes room for all before it reads one.
 //! - The two encodings that say how many lengths they hold are not among those of a split, since the reader
 //!   makes room for all of them; of another program's page the caller must look at them ([`PageHeader::has_lengths`]).
-//! - A page of a split has no more values than a document of 16 MiB, and as many levels as values.
+//! - A page of a split has no more values than a document of 16 MiB.
 
 use frostline_base::{Error, Result};
 
@@ -80,9 +80,7 @@ fn read(page: &[u8], shape: &'static Shape) -> Result<(PageHeader, Vec<u32>)> {
         unpacked_bytes: int("PageHeader", 2)?,
         packed_bytes: int("PageHeader", 3)?,
         values: int(structure, 1)?,
-        has_lengths: encodings
-            .first()
-            .is_some_and(|encoding| [DELTA_LENGTHS, DELTA_TEXTS].contains(encoding)),
+        has_lengths: matches!(encodings.first(), Some(&(DELTA_LENGTHS | DELTA_TEXTS))),
     };
     if header.is_dictionary && header.values > header.unpacked_bytes {
         return Err(Error::corrupt("a dictionary page claims more values than bytes"));

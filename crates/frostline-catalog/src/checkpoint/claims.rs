@@ -21,7 +21,7 @@ use frostline_split::thrift::{Seen, Shape, Type, walk};
 use parquet::basic::{Compression, Encoding};
 use parquet::column::page::Page;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::ColumnDescriptor;
 
@@ -33,9 +33,18 @@ const PAGE_BYTES_MAX: u64 = 256 << 20;
 const VALUES_PER_BYTE_MAX: u64 = 256;
 /// What a packed byte of text that repeats itself may unpack to.
 const UNPACKED_PER_BYTE_MAX: u64 = 1024;
-
-/// What any checkpoint may become.
+/// What a checkpoint of any size may become when decoded.
 const DECODED_BYTES_MIN: u64 = 1 << 30;
+
+/// Checks the footer of `file` and the pages of all of its columns.
+pub(super) fn check(file: &Bytes) -> Result<()> {
+    check_footer(file)?;
+    let metadata = ParquetMetaDataReader::new()
+        .parse_and_finish(file)
+        .map_err(|e| Error::corrupt("there is no Parquet footer").with_source(e))?;
+    let mut pages = Pages::of(file);
+    metadata.row_groups().iter().flat_map(RowGroupMetaData::columns).try_for_each(|chunk| pages.add(chunk))
+}
 
 /// `Corrupt` unless `file` ends with a footer that the reader gets through.
 pub(super) fn check_footer(file: &[u8]) -> Result<()> {
@@ -45,13 +54,13 @@ pub(super) fn check_footer(file: &[u8]) -> Result<()> {
     let start = front.len().checked_sub(u32::from_le_bytes(*bytes) as usize);
     let footer = start.filter(|_| magic == MAGIC).and_then(|start| front.get(start..)).ok_or_else(none)?;
     let mut tree = Tree::default();
-    walk(footer, &FILE, &mut |seen| match seen {
+    let end = walk(footer, &FILE, &mut |seen| match seen {
         Seen::Int("SchemaElement", 5, children) => tree.children(children),
         Seen::End("SchemaElement") => tree.element(),
         Seen::End("FileMetaData") => tree.end(),
         _ => Ok(()),
-    })?;
-    Ok(())
+    });
+    end.map(drop)
 }
 
 /// `Corrupt` if what was decoded of `file` is more than what a checkpoint may become: a forged one may name one
@@ -225,7 +234,7 @@ static FILE: Shape = open(
         (4, Type::List(&Type::Struct(&ROW_GROUP))),
         (5, Type::List(&Type::Struct(&KEY_VALUE))),
         (6, Type::Binary),
-        (7, Type::List(&Type::Struct(&UNION_OF_NOTHING))),
+        (7, Type::List(&Type::Struct(&COLUMN_ORDER))),
     ],
 );
 static SCHEMA_ELEMENT: Shape = open(
@@ -266,8 +275,9 @@ static LOGICAL_TYPE: Shape = open(
     ],
 );
 const NOTHING: Type = Type::Struct(&Shape { name: "nothing", fields: &[], open: false });
-static TIME: Shape = open("TimeType", &[(1, Type::Bool), (2, Type::Struct(&UNION_OF_NOTHING))]);
-static UNION_OF_NOTHING: Shape = open("union", &[(1, NOTHING), (2, NOTHING), (3, NOTHING)]);
+static TIME: Shape = open("TimeType", &[(1, Type::Bool), (2, Type::Struct(&TIME_UNIT))]);
+static TIME_UNIT: Shape = open("TimeUnit", &[(1, NOTHING), (2, NOTHING), (3, NOTHING)]);
+static COLUMN_ORDER: Shape = open("ColumnOrder", &[(1, NOTHING)]);
 static KEY_VALUE: Shape = open("KeyValue", &[(1, Type::Binary), (2, Type::Binary)]);
 static ROW_GROUP: Shape = open(
     "RowGroup",

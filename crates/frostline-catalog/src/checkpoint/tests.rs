@@ -1,5 +1,6 @@
 use frostline_base::ErrorKind;
 use frostline_split::Mapping;
+use object_store::ObjectStoreExt as _;
 
 use super::*;
 use crate::testing::{Faulty, adding, catalog, entry, name};
@@ -61,4 +62,23 @@ async fn a_checkpoint_takes_any_time() {
         index.commit(Change { remove: vec![entry(index.name(), 9).id], ..Change::default() }).await.unwrap();
     let read = catalog(&store).open(index.name()).await.unwrap();
     assert_eq!(read.splits().iter().map(|s| (**s).clone()).collect::<Vec<_>>(), wanted);
+}
+
+/// The kernel reads the checkpoint before when it writes one, with a reader that never ends at this one.
+#[tokio::test]
+async fn a_forged_checkpoint_does_not_reach_the_kernel() {
+    let store = Faulty::sound();
+    let path = checkpoint(&store).await.remove(0).0;
+    let index = catalog(&store).open(&name("logs")).await.unwrap();
+    let forged: &[u8] = include_bytes!("../../../../fuzz/seeds/catalog_checkpoint/list-of-nothing");
+    store.put(&path, forged.into()).await.unwrap();
+    let index = index.commit(adding(index.name(), [7])).await.unwrap();
+    let refused = index.checkpoint().await.err().map(causes_of).unwrap_or_default();
+    assert!(refused.contains("booleans"), "{refused}");
+}
+
+/// An error and its causes.
+fn causes_of(error: Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(&error), |e| e.source());
+    causes.fold(error.to_string(), |chain, cause| format!("{chain}: {cause}"))
 }
