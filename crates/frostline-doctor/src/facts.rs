@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 pub(crate) mod config;
-pub(crate) mod interrupts;
+pub mod interrupts;
 pub(crate) mod vm;
 
 /// CPUs that any list or mask may name.
 pub(crate) const CPUS_MAX: u32 = 8192;
 
 /// The CPUs of a kernel list such as `0-3,8` (also `0-31:2/4`, read as `0-31`).
-pub(crate) fn cpu_list(text: &str) -> Vec<u32> {
+pub fn cpu_list(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {
         let part = part.split(':').next().unwrap_or("").trim().trim_start_matches('^');
@@ -39,7 +39,7 @@ pub(crate) fn cpu_mask(text: &str) -> Vec<u32> {
 }
 
 /// The mask of these CPUs as the kernel writes it: groups of 32 bits, most significant first.
-pub(crate) fn mask_of(cpus: &[u32]) -> String {
+pub fn mask_of(cpus: &[u32]) -> String {
     let groups = cpus.iter().max().map_or(1, |max| max / 32 + 1);
     let word = |group: u32| {
         cpus.iter().filter(|cpu| *cpu / 32 == group).fold(0u32, |word, cpu| word | 1 << (cpu % 32))
@@ -50,7 +50,7 @@ pub(crate) fn mask_of(cpus: &[u32]) -> String {
 
 /// `1 / sum(p^2)`: how many CPUs would share the work equally for the same concentration (the inverse
 /// Herfindahl index). 0 without work.
-pub(crate) fn effective(counts: &[f64]) -> f64 {
+pub fn effective(counts: &[f64]) -> f64 {
     let total: f64 = counts.iter().sum();
     if total <= 0.0 {
         return 0.0;

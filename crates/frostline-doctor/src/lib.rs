@@ -9,7 +9,7 @@
 
 mod capture;
 pub mod cli;
-mod facts;
+pub mod facts;
 mod fix;
 mod host;
 mod live;

@@ -375,7 +375,7 @@ impl run::Executor for Nothing {
 }
 
 fn on_this_host(prepared: Prepared, context: &Context) -> Result<Run> {
-    let Prepared { study, plan, header, mut journal } = prepared;
+    let Prepared { study, plan, mut header, mut journal } = prepared;
     let stop = Stop::on_signals()?;
     let modelled = virtual_time::modelled(&study, &plan, plan.seed)?;
     let mut bar = Bar::new();
@@ -388,7 +388,10 @@ fn on_this_host(prepared: Prepared, context: &Context) -> Result<Run> {
     for change in &plan.changes {
         bar.say(&format!("changes: {change}"));
     }
-    let run = running.run(header, &mut journal, &mut live, &mut bar);
+    let run = live.about_guests().and_then(|about| {
+        header.notes.extend(about);
+        running.run(header, &mut journal, &mut live, &mut bar)
+    });
     bar.finish();
     // Undone also after an error; the first error is the one to tell.
     let closed = live.close();

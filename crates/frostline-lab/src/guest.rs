@@ -14,6 +14,7 @@ pub mod boot;
 pub mod cells;
 pub mod channel;
 pub mod cli;
+pub mod fleet;
 pub mod image;
 pub mod machine;
 pub mod qmp;

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use frostline_base::{Error, Result};
 
-pub use self::file::{Factor, Gates, GuestStack, Model, Place, Setup, Variant, Workload};
+pub use self::file::{Factor, Gates, GuestStack, Machines, Model, Place, Setup, Variant, Workload};
 use crate::host::probe::Need;
 use crate::names::suggestion;
 use crate::record::Mode;
@@ -23,6 +23,7 @@ use crate::record::Mode;
 /// Studies that come with the lab, by name.
 const EMBEDDED: &[(&str, &str)] = &[
     ("mount-options", include_str!("../studies/mount-options.toml")),
+    ("vm", include_str!("../studies/vm.toml")),
     ("warm-tier", include_str!("../studies/warm-tier.toml")),
 ];
 

@@ -8,26 +8,27 @@ const ROWS_MAX: usize = 16_384;
 
 /// The table: one row for each interrupt, one column for each online CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Interrupts {
+pub struct Interrupts {
     /// The number of each column's CPU; not contiguous when some are offline.
-    pub(crate) cpus: Vec<u32>,
-    pub(crate) rows: Vec<Row>,
+    pub cpus: Vec<u32>,
+    /// The rows.
+    pub rows: Vec<Row>,
 }
 
 /// One interrupt.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Row {
+pub struct Row {
     /// `27`, `NMI`, `NET_RX`.
-    pub(crate) id: String,
+    pub id: String,
     /// Controller and devices: `PCI-MSI-edge virtio0-input.0`.
-    pub(crate) what: String,
+    pub what: String,
     /// (column, count) of the columns that are not 0.
     counts: Vec<(u16, u64)>,
 }
 
 impl Interrupts {
     /// Reads the table. None without a header that names CPUs.
-    pub(crate) fn parse(text: &str) -> Option<Interrupts> {
+    pub fn parse(text: &str) -> Option<Interrupts> {
         let mut lines = text.lines();
         let header = lines.next()?;
         let cpus: Vec<u32> = header
@@ -44,7 +45,7 @@ impl Interrupts {
 
     /// What was counted since `before`, which may have other rows and columns. A counter that went back
     /// (a driver was loaded again) counts from 0.
-    pub(crate) fn since(&self, before: &Interrupts) -> Interrupts {
+    pub fn since(&self, before: &Interrupts) -> Interrupts {
         let known: HashMap<&str, &Row> = before.rows.iter().map(|row| (row.id.as_str(), row)).collect();
         let columns: HashMap<u32, usize> =
             before.cpus.iter().enumerate().map(|(at, cpu)| (*cpu, at)).collect();
@@ -64,7 +65,7 @@ impl Interrupts {
     }
 
     /// The sum of the rows that `which` takes, by column.
-    pub(crate) fn sum(&self, which: impl Fn(&Row) -> bool) -> Vec<f64> {
+    pub fn sum(&self, which: impl Fn(&Row) -> bool) -> Vec<f64> {
         let mut sums = vec![0.0; self.cpus.len()];
         for row in self.rows.iter().filter(|row| which(row)) {
             row.counts.iter().for_each(|(column, count)| sums[usize::from(*column)] += *count as f64);
@@ -91,12 +92,12 @@ impl Row {
     }
 
     /// The last word of what it says: the device and queue.
-    pub(crate) fn action(&self) -> &str {
+    pub fn action(&self) -> &str {
         self.what.rsplit(' ').next().unwrap_or("")
     }
 
     /// Whether this row is one of a device rather than of the CPUs themselves.
-    pub(crate) fn is_device(&self) -> bool {
+    pub fn is_device(&self) -> bool {
         self.id.bytes().all(|byte| byte.is_ascii_digit())
     }
 }

@@ -6,7 +6,7 @@
 //! ratios between guests mean anything there, and throttled disks far below what the emulation can move.
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -67,6 +67,21 @@ impl Accel {
         Ok(accel)
     }
 
+    /// What is known without booting anything: the answer of an earlier [`Accel::probe`] with an image below
+    /// `images`, or what can be said without one.
+    pub fn outlook(images: &Path) -> String {
+        if let Err(error) = std::fs::File::options().read(true).write(true).open("/dev/kvm") {
+            return Accel::emulated(format!("/dev/kvm cannot be opened: {error}")).to_string();
+        }
+        let known = Image::list(images)
+            .iter()
+            .find_map(|image| serde_json::from_slice::<Accel>(&std::fs::read(known_file(image)?).ok()?).ok());
+        known.map_or_else(
+            || "under KVM if a stock kernel runs under it, which is tried when the run begins".to_owned(),
+            |accel| accel.to_string(),
+        )
+    }
+
     /// The arguments that choose it. An emulated CPU is without `cx16`, with which Linux 6.12 does not
     /// reliably boot under QEMU 7.2.
     pub fn arguments(&self) -> [&'static str; 4] {
@@ -81,6 +96,13 @@ impl Accel {
     /// `KVM` or `TCG`.
     pub fn name(&self) -> &'static str {
         if self.kvm { "KVM" } else { "TCG" }
+    }
+}
+
+impl std::fmt::Display for Accel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let how = if self.kvm { "under KVM" } else { "emulated (TCG)" };
+        write!(f, "{how}: {}", self.why)
     }
 }
 

@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 
 use frostline_base::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::channel::{self, Answer, Decoder, Message};
 use super::image::Image;
-use super::machine::{Backing, Limits, Machine, Net, limits_object};
+use super::machine::{Backing, Limits, Machine, Net, limits_object, mac};
 use super::qmp::Control;
 use super::{io, last_lines, need, need_root};
 use crate::host::ledger::{Ledger, Thing};
@@ -181,6 +183,43 @@ impl Guest {
         let arguments = json!({"path": path, "property": "limits", "value": limits.to_qemu()});
         self.control.execute("qom-set", arguments)?;
         disk.limits = limits;
+        Ok(())
+    }
+
+    /// Stops its CPUs and its clock, so that it takes nothing from the host until [`Guest::resume`].
+    pub fn pause(&mut self) -> Result<()> {
+        self.control.execute("stop", json!({})).map(drop)
+    }
+
+    /// Goes on where [`Guest::pause`] stopped it.
+    pub fn resume(&mut self) -> Result<()> {
+        self.control.execute("cont", json!({})).map(drop)
+    }
+
+    /// Lets it run on these CPUs of the host only: virtual CPU `i` on the `i`-th of them, counted round, and its
+    /// other threads on any of them. A thread that QEMU starts later inherits that of its parent.
+    pub fn pin(&self, cpus: &[u32]) -> Result<()> {
+        let tasks = PathBuf::from(format!("/proc/{}/task", self.pid()));
+        let threads = fs::read_dir(&tasks).map_err(|e| io(e, "cannot list the threads in", &tasks))?;
+        for thread in threads.flatten() {
+            let name = fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+            let id = thread.file_name().to_str().and_then(|id| id.parse().ok()).and_then(Pid::from_raw);
+            let virtual_cpu = name.strip_prefix("CPU ").and_then(|rest| rest.split('/').next());
+            let virtual_cpu = virtual_cpu.and_then(|number| number.parse::<usize>().ok());
+            let mut set = CpuSet::new();
+            match virtual_cpu {
+                Some(at) if !cpus.is_empty() => set.set(cpus[at % cpus.len()] as usize),
+                _ => cpus.iter().for_each(|cpu| set.set(*cpu as usize)),
+            }
+            match sched_setaffinity(id, &set) {
+                // A worker that has ended since.
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(e) => {
+                    let what = format!("cannot pin guest `{}` to the CPUs {cpus:?}", self.machine.name);
+                    return Err(Error::unavailable(what).with_source(e));
+                }
+            }
+        }
         Ok(())
     }
 
@@ -387,10 +426,10 @@ fn make_disks(machine: &Machine) -> Result<()> {
             Backing::New(bytes) => File::create(&file)
                 .and_then(|made| made.set_len(bytes))
                 .map_err(|e| io(e, "cannot make the disk", &file))?,
-            Backing::File(_) if !file.exists() => {
+            Backing::File(_) | Backing::Part { .. } if !file.exists() => {
                 return Err(Error::not_found(format!("disk `{}`: no file {}", disk.serial, file.display())));
             }
-            Backing::File(_) => {}
+            Backing::File(_) | Backing::Part { .. } => {}
         }
     }
     Ok(())
@@ -424,7 +463,9 @@ pub fn bridge(ledger: &mut Ledger, name: &str, address: &str) -> Result<()> {
         return Err(Error::conflict(format!("there is already a network device `{name}`")));
     }
     ledger.note(Thing::NetDevice(name.to_owned()))?;
-    ip(&["link", "add", name, "type", "bridge"])?;
+    // An address of its own: otherwise it is the lowest of its ports', and changes when guests come, which those that
+    // were there before would not know.
+    ip(&["link", "add", name, "address", &mac(name), "type", "bridge"])?;
     ip(&["address", "add", address, "dev", name])?;
     ip(&["link", "set", name, "up"])
 }
@@ -465,10 +506,10 @@ fn wait(files: &mut [PollFd<'_>], deadline: Instant) -> Result<bool> {
 }
 
 fn pidfd(child: &Child) -> Result<std::os::fd::OwnedFd> {
-    let pid = rustix::process::Pid::from_child(child);
+    let pid = Pid::from_child(child);
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
         .map_err(|e| Error::unavailable("cannot watch QEMU").with_source(e))
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

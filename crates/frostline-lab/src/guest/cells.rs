@@ -13,7 +13,7 @@ use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::machine::{Aio, Backing};
+use super::machine::{Aio, Backing, Cache};
 use super::storage::{Arc, COUNTERS, Counters, FioResult, Job, Layout, MOUNT, Stack, parse_fio};
 use super::{Accel, Disk, Guest, Limits, Machine};
 use crate::record::Gate;
@@ -100,7 +100,7 @@ pub fn machine(accel: Accel, folder: &Path) -> Machine {
         io_thread: None,
         queues: Some(1),
         aio: Aio::IoUring,
-        direct: true,
+        cache: Cache::None,
     };
     let mut machine = Machine::new("cells", folder.to_owned(), accel);
     machine.memory_mib = 512;

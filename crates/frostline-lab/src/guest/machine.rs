@@ -27,6 +27,8 @@ pub struct Machine {
     pub memory_mib: u32,
     /// Virtual CPUs.
     pub cpus: u32,
+    /// The host's NUMA node that its memory is bound to; otherwise the kernel chooses.
+    pub node: Option<u32>,
     /// Disks beside the root, by their serial numbers `/dev/disk/by-id/virtio-<serial>` inside.
     pub disks: Vec<Disk>,
     /// Limits that several disks share, by name.
@@ -56,8 +58,8 @@ pub struct Disk {
     pub queues: Option<u16>,
     /// How QEMU reads and writes the file.
     pub aio: Aio,
-    /// Whether the host's page cache is left out. Off only where caching is what is studied.
-    pub direct: bool,
+    /// What becomes of the guest's writes and flushes on the host.
+    pub cache: Cache,
 }
 
 /// What holds the bytes of a disk.
@@ -68,10 +70,40 @@ pub enum Backing {
     New(u64),
     /// A file or block device of the owner's, left as it is at the end. Several guests may share one.
     File(PathBuf),
+    /// A part of such a file or device, for disks that divide it.
+    Part {
+        /// The whole.
+        file: PathBuf,
+        /// Where the part begins, bytes.
+        offset: u64,
+        /// How long it is, bytes.
+        bytes: u64,
+    },
+}
+
+/// QEMU's cache modes, by the names that libvirt gives them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cache {
+    /// The host's page cache is left out; the guest's flushes reach the device.
+    #[default]
+    None,
+    /// Through the host's page cache; flushes reach the device.
+    Writeback,
+    /// Through the host's page cache, and every write is flushed.
+    Writethrough,
+    /// Through the host's page cache, and flushes are ignored: a power cut loses what was acknowledged.
+    Unsafe,
+}
+
+impl Cache {
+    fn to_qemu(self) -> Value {
+        json!({"direct": self == Cache::None, "no-flush": self == Cache::Unsafe})
+    }
 }
 
 /// How QEMU does I/O on the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aio {
     /// A pool of threads.
@@ -155,6 +187,7 @@ impl Machine {
             name: name.to_owned(),
             memory_mib: 1024,
             cpus: 2,
+            node: None,
             disks: Vec::new(),
             groups: BTreeMap::new(),
             nets: Vec::new(),
@@ -186,8 +219,11 @@ impl Machine {
                     disk.serial
                 )));
             }
-            if disk.aio == Aio::Native && !disk.direct {
-                return Err(Error::invalid(format!("disk `{}`: native I/O must be direct", disk.serial)));
+            if disk.aio == Aio::Native && disk.cache != Cache::None {
+                return Err(Error::invalid(format!(
+                    "disk `{}`: native I/O needs the cache mode `none`",
+                    disk.serial
+                )));
             }
             disk.io_thread.as_deref().map_or(Ok(()), |name| check_name("I/O thread", name, usize::MAX))?;
         }
@@ -211,7 +247,7 @@ impl Machine {
     pub fn disk_file(&self, disk: &Disk) -> PathBuf {
         match &disk.backing {
             Backing::New(_) => self.folder.join(format!("{}.raw", disk.serial)),
-            Backing::File(file) => file.clone(),
+            Backing::File(file) | Backing::Part { file, .. } => file.clone(),
         }
     }
 
@@ -222,6 +258,15 @@ impl Machine {
         all.list(self.accel.arguments());
         all.add("-m", self.memory_mib.to_string());
         all.add("-smp", self.cpus.to_string());
+        if let Some(node) = self.node {
+            let bytes = u64::from(self.memory_mib) << 20;
+            all.add(
+                "-object",
+                json!({"qom-type": "memory-backend-ram", "id": "memory", "size": bytes,
+                "host-nodes": [node], "policy": "bind"}),
+            );
+            all.add("-machine", "memory-backend=memory");
+        }
         all.list(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
         all.boot(image, &self.folder);
         all.channels(sockets);
@@ -325,12 +370,15 @@ impl Arguments {
             use std::os::unix::fs::FileTypeExt as _;
             found.file_type().is_block_device()
         });
-        let cache = json!({"direct": disk.direct, "no-flush": false});
+        let cache = disk.cache.to_qemu();
         // A file that guests share is not locked: what they do to each other is theirs to keep apart.
-        let locking = if matches!(disk.backing, Backing::File(_)) { "off" } else { "auto" };
+        let locking = if matches!(disk.backing, Backing::New(_)) { "auto" } else { "off" };
         let file = json!({"driver": if device { "host_device" } else { "file" }, "filename": file.display().to_string(),
             "aio": aio, "cache": cache, "locking": locking, "discard": "unmap"});
-        let raw = json!({"driver": "raw", "file": file, "cache": cache, "discard": "unmap"});
+        let mut raw = json!({"driver": "raw", "file": file, "cache": cache, "discard": "unmap"});
+        if let Backing::Part { offset, bytes, .. } = disk.backing {
+            (raw["offset"], raw["size"]) = (json!(offset), json!(bytes));
+        }
         let throttled = json!({"driver": "throttle", "throttle-group": own, "file": raw, "cache": cache, "discard": "unmap"});
         let mut node = match &disk.group {
             None => throttled,
@@ -343,6 +391,9 @@ impl Arguments {
         node["node-name"] = json!(id);
         self.add("-blockdev", node);
         let mut device = json!({"driver": "virtio-blk-pci", "drive": id, "serial": disk.serial});
+        if disk.cache == Cache::Writethrough {
+            device["write-cache"] = json!("off");
+        }
         if let Some(queues) = disk.queues {
             device["num-queues"] = json!(queues);
         }
@@ -367,8 +418,8 @@ impl Arguments {
     }
 }
 
-/// A locally administered address that two taps of a bridge do not share.
-fn mac(tap: &str) -> String {
+/// A locally administered address that no two interfaces of a run share.
+pub(super) fn mac(tap: &str) -> String {
     let [_, _, _, a, b, c, d, e] = xxhash_rust::xxh3::xxh3_64(tap.as_bytes()).to_be_bytes();
     format!("52:{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}")
 }

@@ -27,6 +27,11 @@ pub fn machine() -> Machine {
     }
 }
 
+/// MiB of memory that can be had without swapping; 0 where it cannot be read.
+pub fn available_mib() -> u64 {
+    number_after(&read("/proc/meminfo"), "MemAvailable:").unwrap_or(0) / 1024
+}
+
 fn hypervisor(cpuinfo: &str) -> Option<String> {
     let named = read("/sys/class/dmi/id/sys_vendor").trim().to_owned();
     let is_guest = value_after(cpuinfo, "flags").is_some_and(|f| f.split(' ').any(|f| f == "hypervisor"));
@@ -98,7 +103,18 @@ impl DeviceBytes {
         let path = Path::new("/sys/block").join(&name).join("stat");
         let text = fs::read_to_string(&path)
             .map_err(|e| Error::not_found(format!("no block device {}", device.display())).with_source(e))?;
-        parse_device(&text).ok_or_else(|| Error::corrupt(format!("cannot read {}", path.display())))
+        DeviceBytes::parse(&text).ok_or_else(|| Error::corrupt(format!("cannot read {}", path.display())))
+    }
+
+    /// Reads a line of `/sys/block/NAME/stat` (Documentation/block/stat.rst): read sectors are the 3rd field, written the
+    /// 7th, flushes the 16th.
+    pub fn parse(stat: &str) -> Option<DeviceBytes> {
+        let fields: Vec<u64> = stat.split_whitespace().map_while(|f| f.parse().ok()).collect();
+        Some(DeviceBytes {
+            read: fields.get(2)?.saturating_mul(SECTOR_BYTES),
+            written: fields.get(6)?.saturating_mul(SECTOR_BYTES),
+            flushes: fields.get(15).copied().unwrap_or(0),
+        })
     }
 
     /// What was moved since `earlier`.
@@ -122,16 +138,6 @@ impl std::ops::Add for DeviceBytes {
             flushes: self.flushes.saturating_add(other.flushes),
         }
     }
-}
-
-/// Documentation/block/stat.rst: read sectors are the 3rd field, written the 7th, flushes the 16th.
-fn parse_device(stat: &str) -> Option<DeviceBytes> {
-    let fields: Vec<u64> = stat.split_whitespace().map_while(|f| f.parse().ok()).collect();
-    Some(DeviceBytes {
-        read: fields.get(2)?.saturating_mul(SECTOR_BYTES),
-        written: fields.get(6)?.saturating_mul(SECTOR_BYTES),
-        flushes: fields.get(15).copied().unwrap_or(0),
-    })
 }
 
 /// The settings of a device's queue that decide figures, by name.

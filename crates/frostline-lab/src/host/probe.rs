@@ -7,6 +7,7 @@ use std::path::Path;
 use frostline_base::{Error, Result};
 
 use super::{facts, tools};
+use crate::guest::Accel;
 use crate::names::suggestion;
 
 /// What a cell needs of the host, as a study file writes it.
@@ -67,6 +68,8 @@ pub struct Host {
     pub missing_tools: std::collections::BTreeMap<String, String>,
     /// Bytes that may be written to the data folder.
     pub free_bytes: u64,
+    /// Whether guests run under KVM or are emulated, and why, as far as is known before one was booted.
+    pub guests: String,
 }
 
 impl Host {
@@ -83,6 +86,7 @@ impl Host {
             file_systems: facts::file_systems(),
             missing_tools: tools::names().filter_map(missing).collect(),
             free_bytes: data.ancestors().find_map(|f| facts::free_bytes(f).ok()).unwrap_or(0),
+            guests: Accel::outlook(&crate::guest::cli::images_folder(data)),
         }
     }
 

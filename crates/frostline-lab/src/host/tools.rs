@@ -42,6 +42,7 @@ const KNOWN: &[Tool] = &[
     tool("mount", "mount", &["--version"]),
     tool("pgbench", "postgresql-contrib", &["--version"]),
     tool("psql", "postgresql-client", &["--version"]),
+    tool("qemu-nbd", "qemu-utils", &["--version"]),
     tool("qemu-system-x86_64", "qemu-system-x86", &["--version"]),
     tool("sysbench", "sysbench", &["--version"]),
     tool("taskset", "util-linux", &["--version"]),

@@ -7,6 +7,7 @@
 
 mod answer;
 mod charts;
+mod cpus;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -16,6 +17,7 @@ use super::text::{both, bytes, escape, how, mode, number, round};
 use answer::write_answer;
 pub(super) use answer::{expected, is_failed_control};
 use charts::write_charts;
+use cpus::write_cpus;
 
 use crate::record::{Cell, How, Mode, Run, Sample};
 
@@ -57,6 +59,7 @@ fn write_page(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Res
     write_warnings(page, run)?;
     write_answer(page, run)?;
     write_charts(page, run)?;
+    write_cpus(page, run)?;
     write_gates(page, run, samples)?;
     write_ways(page, run)?;
     write_table(page, run)?;

@@ -4,6 +4,7 @@
 //! Everything that is made is in the ledger first and below one folder of the run's own. Settings of devices
 //! are put back after each sample. Nothing that was there before is written to.
 
+mod guests;
 mod inside;
 mod rig;
 
@@ -16,6 +17,7 @@ use std::time::Duration;
 use frostline_base::{Clock, Error, Result};
 use serde_json::json;
 
+use self::guests::Guests;
 use self::rig::Rig;
 use super::gates::{self, Reading};
 use super::virtual_time::{bucket_of, volumes};
@@ -53,6 +55,7 @@ pub struct Live<'a> {
     data: PathBuf,
     rigs: BTreeMap<String, Rig>,
     guest: Option<Guest>,
+    guests: Guests,
     said_caches: bool,
     say: Box<dyn FnMut(&str) + 'a>,
     ledger: Ledger,
@@ -92,6 +95,7 @@ impl<'a> Live<'a> {
             data: data.to_path_buf(),
             rigs: BTreeMap::new(),
             guest: None,
+            guests: Guests::default(),
             said_caches: false,
             say,
             ledger,
@@ -103,9 +107,9 @@ impl<'a> Live<'a> {
     /// # Errors
     /// What could not be undone; it stays in the ledger for `lab clean`.
     pub fn close(self) -> Result<()> {
-        let Live { ledger, rigs, guest, .. } = self;
+        let Live { ledger, rigs, guest, guests, .. } = self;
         let closed = ledger.close();
-        drop((rigs, guest));
+        drop((rigs, guest, guests));
         closed
     }
 
@@ -167,12 +171,17 @@ impl<'a> Live<'a> {
         let rig = &self.rigs[key];
         let values = self.values(cell, rig, block);
         let workload = self.workload(cell);
-        let command = workload::command(workload, &workload.arguments, &values, &self.ledger)?;
+        let mut command = workload::command(workload, &workload.arguments, &values, &self.ledger)?;
+        if let Some(pin) = &self.setup(cell).pin
+            && guests::is_pinned(&fill(pin, &cell.levels)?)?
+        {
+            command = self.pinned(&command);
+        }
         if workload.drop_caches {
             drop_caches(&mut self.said_caches, &mut self.say)?;
         }
         let mut reading = Reading::default();
-        let started = self.set_buckets(cell, key, &mut reading)?;
+        let started = self.set_buckets(cell, &self.rigs[key], &mut reading)?;
         let before = self.counters(key)?;
         let began = self.clock.now_us();
         let printed = run_in(command, self.rigs[key].directory(), stem, self.limit(), self.stop)?;
@@ -193,8 +202,8 @@ impl<'a> Live<'a> {
     }
 
     /// Gives emulated volumes the buckets that the cell begins with.
-    fn set_buckets(&self, cell: &PlannedCell, key: &str, reading: &mut Reading) -> Result<serde_json::Value> {
-        let (setup, rig) = (self.setup(cell), &self.rigs[key]);
+    fn set_buckets(&self, cell: &PlannedCell, rig: &Rig, reading: &mut Reading) -> Result<serde_json::Value> {
+        let setup = self.setup(cell);
         let Some(emulated) = rig.emulated() else { return Ok(serde_json::Value::Null) };
         let word = fill(setup.bucket.as_deref().unwrap_or("full"), &cell.levels)?;
         let (start, time_scale) = bucket_of(&word, self.time_scale)?;
@@ -214,6 +223,15 @@ impl<'a> Live<'a> {
             parts.map(|part| (wanted, part)).max_by(|a, b| (a.1 - a.0).abs().total_cmp(&(b.1 - b.0).abs()));
         reading.loop_direct = Some(accounts.iter().all(|account| account.direct_io));
         Ok(json!({"spec": spec, "bucket": word, "time_scale": time_scale, "accounts": accounts}))
+    }
+
+    /// The same on the CPUs that the first of two guests would have.
+    fn pinned(&self, command: &Command) -> Command {
+        let cpus: Vec<String> = guests::host_share().cpus.iter().map(u32::to_string).collect();
+        let mut pinned = self.ledger.command("taskset");
+        pinned.args(["--cpu-list", &cpus.join(",")]).arg(command.get_program()).args(command.get_args());
+        pinned.env("LC_ALL", "C");
+        pinned
     }
 
     fn counters(&self, key: &str) -> Result<Counters> {
@@ -337,7 +355,8 @@ impl Live<'_> {
 impl Executor for Live<'_> {
     fn sample(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken> {
         match self.setup(cell).place {
-            Place::Model => Err(Error::internal("a cell of the model is not run")),
+            Place::Model | Place::Published => Err(Error::internal("a cell of the model is not run")),
+            Place::Guests => self.in_guests(cell, block, stem),
             Place::Crash => self.power_cuts(cell, stem),
             Place::Guest => self.in_guest(cell, block, stem),
             Place::File => {

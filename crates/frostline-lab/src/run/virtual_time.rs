@@ -6,7 +6,7 @@ use frostline_base::{Error, Result};
 
 use super::summary::MetricValues;
 use crate::catalogue::Catalogue;
-use crate::model::{Balance, VolumeSpec, best_count, parse_gib};
+use crate::model::{Balance, VolumeSpec, best_count};
 use crate::simulate::{FileSystem, Job, Stack, simulate};
 use crate::study::plan::{Plan, PlannedCell};
 use crate::study::{Model, Study, fill};
@@ -113,7 +113,7 @@ pub fn bucket_of(word: &str, time_scale: f64) -> Result<(Balance, f64)> {
     }
 }
 
-/// Reads `COUNTxSIZE`, such as `4x2TiB`.
+/// Reads `COUNTxSIZE[,iops=N][,mbps=N]`, such as `4x2TiB`.
 ///
 /// # Errors
 /// Invalid for anything else.
@@ -121,8 +121,7 @@ pub fn volumes(class: &str, text: &str) -> Result<(u32, VolumeSpec)> {
     let wrong = || Error::invalid(format!("volumes are COUNTxSIZE, such as 4x2TiB, not `{text}`"));
     let (count, size) = text.split_once('x').ok_or_else(wrong)?;
     let count: u32 = count.parse().ok().filter(|count| (1..=64).contains(count)).ok_or_else(wrong)?;
-    let gib = parse_gib(size).map_err(|why| Error::invalid(format!("`{text}`: {why}")))?;
-    Ok((count, VolumeSpec::new(class, gib)))
+    Ok((count, VolumeSpec::parse(&Catalogue::latest(), &format!("{class}:{size}"))?))
 }
 
 /// Reads `128k` or `1m`.

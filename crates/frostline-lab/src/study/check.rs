@@ -16,7 +16,7 @@ use crate::workload::TOOLS;
 const CELLS_MAX: usize = 10_000;
 /// What the runner adds to the factors as placeholders.
 pub(super) const PLACEHOLDERS: &[&str] =
-    &["directory", "device", "devices", "seconds", "seed", "data_mib", "arc_bytes"];
+    &["directory", "device", "devices", "seconds", "seed", "data_mib", "arc_bytes", "server", "port"];
 
 /// The text that errors point into.
 struct Source<'a> {
@@ -160,7 +160,8 @@ fn check_template(source: &Source<'_>, factors: &Factors, within: Range<usize>, 
 
 fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Setup>) -> Result<()> {
     let (span, setup) = (setup.span(), setup.get_ref());
-    let optional = [&setup.volumes, &setup.class, &setup.stripe, &setup.bucket, &setup.write_cache];
+    let optional =
+        [&setup.volumes, &setup.class, &setup.stripe, &setup.bucket, &setup.write_cache, &setup.pin];
     let texts = optional.into_iter().flatten().chain(&setup.make).chain([&setup.options]);
     for text in texts {
         check_template(source, factors, span.clone(), text)?;
@@ -172,10 +173,14 @@ fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Set
             check_template(source, factors, span.clone(), text)?;
         }
     }
+    for text in setup.machines.iter().flat_map(file::Machines::texts) {
+        check_template(source, factors, span.clone(), text)?;
+    }
     for tool in &setup.tools {
         check_tool(source, tool)?;
     }
-    let has_device = matches!(setup.place, Place::File | Place::Volumes);
+    let has_device = matches!(setup.place, Place::File | Place::Volumes)
+        || setup.machines.as_ref().is_some_and(|machines| machines.disks > 0);
     if has_device && setup.device_mib == 0 {
         return Err(source.error(span, "a setup with devices says their size as `device_mib`"));
     }
@@ -186,6 +191,12 @@ fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Set
     }
     if (setup.place == Place::Guest) != setup.guest.is_some() {
         return Err(source.error(span, "a setup in a guest, and only such, has a table `guest`"));
+    }
+    if (setup.place == Place::Guests) != setup.machines.is_some() {
+        return Err(source.error(span, "a setup in guests, and only such, has a table `machines`"));
+    }
+    if (setup.place == Place::Published) != setup.why.is_some() {
+        return Err(source.error(span, "a setup that is only published, and only such, says `why`"));
     }
     Ok(())
 }
@@ -268,11 +279,13 @@ fn resolve(
         needs.insert(Need::parse(word.get_ref()).map_err(|e| source.error(word.span(), e.what()))?);
     }
     needs.extend(implied(setup));
-    // The tools of a guest are inside it.
     if setup.place != Place::Guest {
         for tool in &setup.tools {
             needs.insert(check_tool(source, tool)?);
         }
+    }
+    // The tools of a guest are inside it.
+    if !matches!(setup.place, Place::Guest | Place::Guests | Place::Published) {
         needs.extend(
             Some(workload.tool.get_ref())
                 .filter(|t| crate::host::tools::is_known(t))
@@ -301,10 +314,13 @@ fn resolve(
 /// What a place needs whatever the file says.
 fn implied(setup: &file::Setup) -> Vec<Need> {
     let mut needs = match setup.place {
-        Place::Folder | Place::Model => vec![],
+        Place::Folder | Place::Model | Place::Published => vec![],
         Place::File => vec![Need::Root, Need::Loop],
         Place::Volumes | Place::Crash => vec![Need::Root, Need::Fuse, Need::Loop],
         Place::Guest => vec![Need::Root, Need::Guest],
+        // Their volumes are emulated ones.
+        Place::Guests if setup.volumes.is_some() => vec![Need::Root, Need::Guest, Need::Fuse, Need::Loop],
+        Place::Guests => vec![Need::Root, Need::Guest],
     };
     if let (Some(name), false) = (&setup.file_system, setup.place == Place::Guest) {
         needs.push(Need::FileSystem(name.clone()));

@@ -57,8 +57,12 @@ pub enum Place {
     Volumes,
     /// In an emulated machine with throttled disks.
     Guest,
+    /// In one or two guests at once.
+    Guests,
     /// Nowhere but in the volume model.
     Model,
+    /// Nowhere: the figures are those that were published.
+    Published,
     /// Under the crash engine, which makes its own device.
     Crash,
 }
@@ -104,6 +108,87 @@ pub struct Setup {
     /// What is made in the guest.
     #[serde(default)]
     pub guest: Option<GuestStack>,
+    /// The guests.
+    #[serde(default)]
+    pub machines: Option<Machines>,
+    /// `free`, or `pinned` to the CPUs that the first of two guests would have (a template).
+    #[serde(default)]
+    pub pin: Option<String>,
+    /// What this machine would have to have, where figures are only published.
+    #[serde(default)]
+    pub why: Option<String>,
+}
+
+/// Guests that are measured at once. All texts are templates.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machines {
+    /// `1` or `2`.
+    pub count: String,
+    /// Virtual CPUs of each.
+    pub cpus: String,
+    /// Memory of each, MiB.
+    pub memory_mib: u32,
+    /// `free`, or `pinned`: half of the host for each, a NUMA node where it has two.
+    #[serde(default = "free")]
+    pub pin: String,
+    /// Queue pairs of the network interface.
+    #[serde(default = "one")]
+    pub queues: String,
+    /// `none`, or `rps`.
+    #[serde(default = "none")]
+    pub steering: String,
+    /// Data disks of each, of `device_mib`: on volumes where the setup has some, otherwise on files.
+    #[serde(default)]
+    pub disks: u32,
+    /// `local`, `shared` (the guests divide each) or `network` (NBD).
+    #[serde(default = "local")]
+    pub storage: String,
+    /// `threads`, `native` or `io_uring`.
+    #[serde(default = "io_uring")]
+    pub aio: String,
+    /// `none`, `writeback`, `writethrough` or `unsafe`.
+    #[serde(default = "none")]
+    pub cache: String,
+    /// `main`, `one` for all disks or `each`.
+    #[serde(default = "main")]
+    pub io_threads: String,
+}
+
+impl Machines {
+    /// Its templates.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &String> {
+        self.shape_texts().into_iter().chain([&self.count, &self.steering])
+    }
+
+    /// The templates of what is fixed when guests boot.
+    pub(super) fn shape_texts(&self) -> [&String; 7] {
+        [&self.cpus, &self.pin, &self.queues, &self.storage, &self.aio, &self.cache, &self.io_threads]
+    }
+}
+
+fn free() -> String {
+    "free".to_owned()
+}
+
+fn one() -> String {
+    "1".to_owned()
+}
+
+fn none() -> String {
+    "none".to_owned()
+}
+
+fn local() -> String {
+    "local".to_owned()
+}
+
+fn io_uring() -> String {
+    "io_uring".to_owned()
+}
+
+fn main() -> String {
+    "main".to_owned()
 }
 
 /// A stack on the throttled disks of a guest. All texts are templates.

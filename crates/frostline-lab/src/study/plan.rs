@@ -9,6 +9,7 @@ use rand::seq::SliceRandom as _;
 use serde::Serialize;
 
 use super::{Cell, Place, Study, check, mode_name};
+use crate::guest::fleet::GUESTS_MAX;
 use crate::host::probe::{Host, Need};
 use crate::record::{How, Mode};
 
@@ -230,7 +231,14 @@ fn decide(study: &Study, mode: Mode, host: &Host, cell: &Cell) -> (How, String) 
         Place::File => (How::Run, "on a loop device on an ordinary file".to_owned()),
         Place::Volumes => (How::Emulate, "real tools on emulated volumes".to_owned()),
         Place::Crash => (How::Emulate, "the kernel's file system on a device that records".to_owned()),
-        Place::Guest => (How::Emulate, "real tools in an emulated machine with throttled disks".to_owned()),
+        Place::Guest => {
+            (How::Emulate, format!("real tools in a guest with throttled disks; {}", host.guests))
+        }
+        Place::Guests => (How::Emulate, format!("real tools in guests; {}", host.guests)),
+        Place::Published => {
+            let why = study.setups[&group.setup].why.as_deref().unwrap_or_default();
+            (How::Fixture, format!("published figures only: {why}"))
+        }
     }
 }
 
@@ -271,9 +279,11 @@ fn disk_bytes(study: &Study, cells: &[PlannedCell]) -> u64 {
         .filter(|cell| cell.is_run())
         .map(|cell| {
             let setup = &study.setups[&study.groups[cell.group_index].setup];
-            let devices = match setup.stripe {
-                Some(_) => 1,
-                None => volumes_of(setup.volumes.as_deref(), &cell.levels),
+            let devices = match (&setup.stripe, &setup.machines) {
+                // At most, and most have a file of their own for each disk.
+                (_, Some(machines)) => machines.disks * GUESTS_MAX as u32,
+                (Some(_), None) => 1,
+                (None, None) => volumes_of(setup.volumes.as_deref(), &cell.levels),
             };
             let mib = setup.device_mib.saturating_mul(u64::from(devices));
             (rig_key(study, cell), mib << 20)
@@ -295,7 +305,10 @@ pub(crate) fn rig_key(study: &Study, cell: &PlannedCell) -> String {
         values.entry(factor.name.clone()).or_default();
     }
     let layout = study.workloads[&group.workload].layout.as_deref();
+    let machines = setup.machines.as_ref().map(|machines| machines.shape_texts());
+    let machines = machines.into_iter().flatten().map(String::as_str);
     let texts = setup.make.iter().map(String::as_str).chain(layout).chain(setup.volumes.as_deref());
+    let texts = texts.chain(machines);
     let filled: Vec<String> = texts.map(|text| super::fill(text, &values).unwrap_or_default()).collect();
     format!("{}|{}", group.setup, filled.join("|"))
 }

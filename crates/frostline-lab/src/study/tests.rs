@@ -68,6 +68,7 @@ pub(crate) fn rich() -> Host {
         file_systems: ["ext4", "xfs", "btrfs"].map(str::to_owned).to_vec(),
         missing_tools: BTreeMap::new(),
         free_bytes: 1 << 40,
+        guests: String::new(),
     }
 }
 
@@ -141,7 +142,7 @@ fn templates_are_filled_and_braces_can_be_had() {
 #[test]
 fn the_embedded_studies_are_right() {
     let studies = Study::embedded().unwrap();
-    assert_eq!(studies.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["mount-options", "warm-tier"]);
+    assert_eq!(studies.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["mount-options", "vm", "warm-tier"]);
     for study in &studies {
         for mode in [Mode::Quick, Mode::Full] {
             let plan = plan(study, mode, 1, &[], &rich()).unwrap();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::guest::machine::{Aio, Disk};
+use crate::guest::machine::{Aio, Cache, Disk};
 use crate::guest::{Accel, Recipe};
 
 /// The image that tests boot: in the folder that the variable names, or below the user's cache.
@@ -10,12 +10,16 @@ fn image_for_tests(ledger: &mut Ledger) -> Option<Image> {
         );
         return None;
     }
-    let folder = std::env::var_os("FROSTLINE_TEST_IMAGES").map(PathBuf::from).unwrap_or_else(|| {
+    let recipe = Recipe::named("bookworm").unwrap();
+    Some(Image::build(ledger, &images_for_tests(), &recipe, &mut |line| eprintln!("{line}")).unwrap())
+}
+
+/// Where their images are kept from one run of the tests to the next.
+pub(crate) fn images_for_tests() -> PathBuf {
+    std::env::var_os("FROSTLINE_TEST_IMAGES").map(PathBuf::from).unwrap_or_else(|| {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_else(|| PathBuf::from("/root"));
         home.join(".cache/frostline/test-images")
-    });
-    let recipe = Recipe::named("bookworm").unwrap();
-    Some(Image::build(ledger, &folder, &recipe, &mut |line| eprintln!("{line}")).unwrap())
+    })
 }
 
 fn disk(serial: &str, limits: Limits) -> Disk {
@@ -27,7 +31,7 @@ fn disk(serial: &str, limits: Limits) -> Disk {
         io_thread: None,
         queues: Some(1),
         aio: Aio::IoUring,
-        direct: true,
+        cache: Cache::None,
     }
 }
 
@@ -76,6 +80,17 @@ fn a_guest_boots_answers_is_throttled_and_leaves_nothing() {
         guest.set_limits("vol9", Limits::default()).unwrap_err().kind(),
         frostline_base::ErrorKind::NotFound
     );
+
+    guest.pin(&[0]).unwrap();
+    let allowed = |task: &Path| {
+        let status = fs::read_to_string(task.join("status")).unwrap();
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t")).unwrap().to_owned()
+    };
+    let tasks = PathBuf::from(format!("/proc/{}/task", guest.pid()));
+    assert!(fs::read_dir(tasks).unwrap().flatten().all(|task| allowed(&task.path()) == "0"));
+    guest.pause().unwrap();
+    guest.resume().unwrap();
+    assert_eq!(guest.run("echo again", MINUTE).unwrap().stdout, "again\n");
 
     let (pid, folder) = (guest.pid(), guest.machine().folder.clone());
     assert!(folder.join("vol0.raw").exists());

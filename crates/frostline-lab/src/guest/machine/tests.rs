@@ -9,7 +9,7 @@ fn disk(serial: &str) -> Disk {
         io_thread: None,
         queues: Some(1),
         aio: Aio::IoUring,
-        direct: true,
+        cache: Cache::None,
     }
 }
 
@@ -118,9 +118,9 @@ fn what_cannot_be_is_refused_by_name() {
     refused(
         |machine| {
             machine.disks[0].aio = Aio::Native;
-            machine.disks[0].direct = false;
+            machine.disks[0].cache = Cache::Writeback;
         },
-        "must be direct",
+        "needs the cache mode `none`",
     );
     refused(
         |machine| {
@@ -129,4 +129,33 @@ fn what_cannot_be_is_refused_by_name() {
         },
         "at most 15",
     );
+}
+
+#[test]
+fn disks_divide_a_file_and_cache_as_they_say() {
+    let mut machine = machine();
+    let backing = Backing::Part { file: "/dev/loop9".into(), offset: 1 << 20, bytes: 2 << 20 };
+    let of = |cache| Disk { backing: backing.clone(), aio: Aio::Threads, cache, ..disk("part") };
+    let node = |machine: &Machine| values(&arguments(machine), "-blockdev").remove(0);
+    machine.disks = vec![of(Cache::Unsafe)];
+    let raw = &node(&machine)["file"];
+    assert_eq!((&raw["offset"], &raw["size"]), (&json!(1 << 20), &json!(2 << 20)));
+    assert_eq!(raw["file"]["cache"], json!({"direct": false, "no-flush": true}));
+    assert_eq!(raw["file"]["locking"], "off", "another guest has the rest");
+    machine.disks = vec![of(Cache::Writethrough)];
+    assert_eq!(node(&machine)["file"]["file"]["cache"], json!({"direct": false, "no-flush": false}));
+    let devices = values(&arguments(&machine), "-device");
+    assert!(devices.iter().any(|device| device["serial"] == "part" && device["write-cache"] == "off"));
+}
+
+#[test]
+fn memory_is_bound_to_the_node_that_is_named() {
+    let mut machine = machine();
+    assert!(!arguments(&machine).contains(&"-machine".to_owned()));
+    machine.node = Some(1);
+    let arguments = arguments(&machine);
+    let objects = values(&arguments, "-object");
+    let memory = objects.iter().find(|object| object["id"] == "memory").unwrap();
+    assert_eq!((&memory["host-nodes"], &memory["size"]), (&json!([1]), &json!(1 << 30)));
+    assert!(arguments.windows(2).any(|pair| pair[0] == "-machine" && pair[1] == "memory-backend=memory"));
 }

@@ -22,8 +22,8 @@ fn steal_is_a_part_of_all_time_between_two_readings() {
 #[test]
 fn device_bytes_are_sectors_of_512() {
     let text = "  10 0 8 0  20 0 16 0  0 0 0  0 0 0 0  3 0";
-    assert_eq!(parse_device(text), Some(DeviceBytes { read: 4096, written: 8192, flushes: 3 }));
-    assert_eq!(parse_device("1 2 3"), None);
+    assert_eq!(DeviceBytes::parse(text), Some(DeviceBytes { read: 4096, written: 8192, flushes: 3 }));
+    assert_eq!(DeviceBytes::parse("1 2 3"), None);
     assert!(DeviceBytes::of(Path::new("/dev/frostline-none")).is_err());
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::super::chart::{MODEL, PUBLISHED, Scale, Strip};
 use super::super::text::{both, escape, number};
+use super::cpus::per_cpu;
 use super::plural;
 use crate::record::{Cell, How, Run};
 
@@ -46,6 +47,7 @@ pub(super) fn write_charts(page: &mut String, run: &Run) -> std::fmt::Result {
         .cells
         .iter()
         .flat_map(|cell| cell.measured.keys().chain(cell.modelled.keys()).chain(cell.published.keys()))
+        .filter(|metric| per_cpu(metric).is_none())
         .collect();
     let asked = run.comparisons.iter().map(|comparison| &comparison.metric);
     let published = run.cells.iter().flat_map(|cell| cell.published.keys());
@@ -130,7 +132,7 @@ fn only_value(cells: &[&Cell], metric: &str) -> Option<f64> {
 }
 
 /// Factors with more than one level (to have none counts as one), in the study's order, which the cells' ids have.
-fn varying_factors<'a>(cells: &[&'a Cell]) -> Vec<&'a str> {
+pub(super) fn varying_factors<'a>(cells: &[&'a Cell]) -> Vec<&'a str> {
     let names: BTreeSet<&str> =
         cells.iter().flat_map(|cell| cell.levels.keys()).map(String::as_str).collect();
     let mut names: Vec<&str> = names.into_iter().filter(|name| levels(cells, name).len() > 1).collect();

@@ -7,16 +7,12 @@ use frostline_base::{Error, Result};
 
 use super::Live;
 use crate::guest::cells::{self, CellSpec, FOUR, ONE};
-use crate::guest::{Accel, Guest, Image, Recipe, cli, storage};
+use crate::guest::{Guest, storage};
 use crate::host::io;
 use crate::run::Taken;
 use crate::run::virtual_time::bytes;
 use crate::study::plan::PlannedCell;
 use crate::study::{GuestStack, fill};
-
-/// The image that cells run in: Linux 6.1 and OpenZFS 2.1, where direct I/O is taken and ignored, as in the
-/// published study.
-const RECIPE: &str = "bookworm";
 
 impl Live<'_> {
     pub(super) fn in_guest(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken> {
@@ -37,28 +33,15 @@ impl Live<'_> {
         Ok(Taken { values: measured.values, gates: measured.gates })
     }
 
-    /// The guest, booted; its image is built first if there is none.
+    /// The guest, booted.
     fn guest(&mut self) -> Result<&mut Guest> {
         if self.guest.is_none() {
-            let say = &mut self.say;
-            let images = cli::images_folder(&self.data);
-            let recipe = Recipe::named(RECIPE)?;
-            let image = match Image::open(&images, &recipe) {
-                Ok(image) => image,
-                Err(_) => {
-                    say("building the guest's image from Debian packages: about 5 minutes on 2 CPUs, once");
-                    Image::build(&mut self.ledger, &images, &recipe, &mut |what| say(what))?
-                }
-            };
-            let accel = Accel::probe(&self.ledger, &image)?;
+            let (image, accel) = self.image()?;
             let mut guest =
                 Guest::boot(&mut self.ledger, &image, cells::machine(accel, &self.folder.join("guest")))?;
             let facts = guest.facts()?;
             let zfs = facts.zfs.as_deref().unwrap_or("none");
-            say(&format!(
-                "guest: Linux {}, OpenZFS {zfs}, {}, up in {:.0} s",
-                facts.kernel, facts.accel, facts.boot_s
-            ));
+            (self.say)(&format!("guest: OpenZFS {zfs}, up in {:.0} s", facts.boot_s));
             self.guest = Some(guest);
         }
         self.guest.as_mut().ok_or_else(|| Error::internal("the guest was just booted"))

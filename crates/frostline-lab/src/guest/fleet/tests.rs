@@ -1,0 +1,101 @@
+use super::*;
+use crate::study::Study;
+
+fn shape(storage: Storage, disks: u32) -> Shape {
+    Shape {
+        cpus: 4,
+        memory_mib: 384,
+        queues: 1,
+        pinned: false,
+        disks,
+        storage,
+        aio: Aio::Native,
+        cache: Cache::None,
+        io_threads: IoThreads::Each,
+    }
+}
+
+fn fleet(storage: Storage) -> Fleet {
+    let shape = shape(storage, 2);
+    let bases = (0..shape.bases()).map(|at| PathBuf::from(format!("/base{at}"))).collect();
+    Fleet::new("guest0", shape, bases, 1 << 30, Path::new("/run"))
+}
+
+#[test]
+fn guests_have_disks_of_their_own_or_halves_of_shared_ones() {
+    let disk = |storage, guest, at| fleet(storage).disk(guest, at).unwrap();
+    assert_eq!(disk(Storage::Local, 0, 1).backing, Backing::File("/base1".into()));
+    assert_eq!(disk(Storage::Local, 1, 0).backing, Backing::File("/base2".into()));
+    let half = |offset| Backing::Part { file: "/base1".into(), offset, bytes: 512 << 20 };
+    assert_eq!(disk(Storage::Shared, 0, 1).backing, half(0));
+    assert_eq!(disk(Storage::Shared, 1, 1).backing, half(512 << 20));
+    assert_eq!(disk(Storage::Local, 0, 1).io_thread.as_deref(), Some("d1"));
+    assert_eq!(shape(Storage::Local, 2).directory(), "/mnt/d0:/mnt/d1");
+    assert_eq!(shape(Storage::Local, 0).directory(), "/tmp");
+}
+
+#[test]
+fn steering_names_all_cpus_and_is_read_back() {
+    let rps = Steering::Rps.script(4);
+    assert!(rps.contains("echo 0000000f >$queue/rps_cpus") && rps.contains("16#0000000f"), "{rps}");
+    assert!(Steering::Rps.script(40).contains("echo 000000ff,ffffffff >"));
+    assert!(Steering::None.script(4).contains("echo 0 >"));
+}
+
+const BEFORE: &str = "virtio0\n2\n\
+    \x20          CPU0       CPU1\n\
+    \x2025:        100          0   PCI-MSI 49153-edge      virtio0-input.0\n\
+    \x2026:          0          0   PCI-MSI 49154-edge      virtio0-output.0\n\
+    \x2027:          7          7   PCI-MSI 49155-edge      virtio1-req.0\n\
+    =\n\
+    \x20                   CPU0       CPU1\n\
+    \x20     NET_RX:        10          0\n\
+    =\n\
+    1 0 8 0 2 0 16 0 0 0 0 0 0 0 0 3 0\n1 0 1 0 0 0 0 0 0 0 0\n";
+
+#[test]
+fn what_each_cpu_took_and_each_disk_moved() {
+    let before = Counters::parse(BEFORE).unwrap();
+    assert_eq!((before.queues, before.disks.read, before.disks.written), (2, 9 * 512, 16 * 512));
+    let after = BEFORE
+        .replace(" 100          0 ", " 400        100 ")
+        .replace(" 10          0\n", " 20         30\n");
+    let metrics = Counters::parse(&after).unwrap().per_cpu_since(&before);
+    let metric =
+        |name: &str| metrics.iter().find(|(known, _)| known == name).map(|(_, value)| *value).unwrap();
+    assert_eq!(metric("interrupt_cpu0_percent"), 75.0);
+    assert_eq!(metric("interrupt_cpus"), 1.6);
+    assert_eq!(metric("net_rx_cpu1_percent"), 75.0);
+    assert!(before.per_cpu_since(&before).is_empty(), "nothing happened");
+}
+
+#[test]
+fn counters_that_are_none_are_an_error() {
+    for text in ["", "virtio0\n", "virtio0\nx\nCPU0\n=\nCPU0\n=\n", &BEFORE.replace("1 0 8", "x")] {
+        assert_eq!(Counters::parse(text).unwrap_err().kind(), frostline_base::ErrorKind::Corrupt, "{text}");
+    }
+}
+
+/// The counts of the published capture's one receive queue, on 28 CPUs.
+#[test]
+fn the_study_has_the_figures_of_the_published_capture() {
+    let counts = |cpu: u32| match cpu {
+        0 => 9_176_864_u64,
+        15 => 3_676_790_525,
+        16 => 401_551_873,
+        _ => 0,
+    };
+    let header: String = (0..28).map(|cpu| format!(" CPU{cpu}")).collect();
+    let row: String = (0..28).map(|cpu| format!(" {}", counts(cpu))).collect();
+    let text =
+        |row: &str| format!("virtio0\n1\n{header}\n 27:{row} PCI-MSI-edge virtio0-input.0\n=\n{header}\n=\n");
+    let zero = text(&" 0".repeat(28));
+    let metrics = Counters::parse(&text(&row)).unwrap().per_cpu_since(&Counters::parse(&zero).unwrap());
+    let study = Study::find("vm").unwrap();
+    let cell = study.cells.iter().find(|cell| cell.published.contains_key("interrupt_cpus")).unwrap();
+    assert_eq!(cell.published.len(), 4);
+    for (metric, published) in &cell.published {
+        let (_, found) = metrics.iter().find(|(name, _)| name == metric).unwrap();
+        assert!((found - published).abs() < 0.005, "{metric}: {found} and {published}");
+    }
+}

@@ -1,0 +1,413 @@
+//! Samples in one or two guests at once, and what of a run they have in common: the image, the bridge, the
+//! servers on the host that they talk to, and fleets that stay up, paused, for the next block.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use frostline_base::{Error, Result};
+use serde_json::json;
+
+use super::Live;
+use super::rig::Rig;
+use crate::emulate::{self, Emulated, Options};
+use crate::guest::fleet::{
+    Boot, COUNTERS, Counters, Fleet, GUESTS_MAX, IoThreads, Lan, Shape, Steering, Storage, run_together,
+};
+use crate::guest::machine::{Aio, Cache};
+use crate::guest::{Accel, Guest, Image, Output, Recipe, cli};
+use crate::host::cpus::{Share, shares};
+use crate::host::facts::DeviceBytes;
+use crate::host::process::Printed;
+use crate::host::{facts, io};
+use crate::run::Taken;
+use crate::run::gates::{self, Reading};
+use crate::study::plan::{PlannedCell, rig_key};
+use crate::study::{Machines, Place, fill};
+use crate::workload::{self, Measured};
+
+/// The image of all guests: Linux 6.1 and OpenZFS 2.1, where direct I/O is taken and ignored, as in the published
+/// study of the warm tier.
+const RECIPE: &str = "bookworm";
+/// Port of the first guest's server on the host; the second's is the next.
+const PORT: u16 = 5301;
+/// What a script in a guest may take beside what it measures.
+const SLACK: Duration = Duration::from_secs(120);
+/// Part of the memory that is free when the first guest boots which guests may take.
+const MEMORY_PART: f64 = 0.75;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Guests {
+    image: Option<(Image, Accel)>,
+    lan: Option<Lan>,
+    serves: bool,
+    memory_mib: u64,
+    /// Fleets that were made so far.
+    named: u32,
+    /// Those that were used last come last.
+    fleets: Vec<(String, Fleet)>,
+    /// Files or volumes below the disks of fleets, which outlive them.
+    bases: BTreeMap<String, Rig>,
+}
+
+/// What a cell asks of guests.
+struct Asked {
+    count: usize,
+    shape: Shape,
+    steering: Steering,
+}
+
+impl Asked {
+    fn new(machines: &Machines, cell: &PlannedCell) -> Result<Asked> {
+        let text = |template: &str| fill(template, &cell.levels);
+        let shape = Shape {
+            cpus: number(&text(&machines.cpus)?, "virtual CPUs")?,
+            memory_mib: machines.memory_mib,
+            queues: number(&text(&machines.queues)?, "queue pairs")? as u16,
+            pinned: is_pinned(&text(&machines.pin)?)?,
+            disks: machines.disks,
+            storage: word(
+                &text(&machines.storage)?,
+                &[("local", Storage::Local), ("shared", Storage::Shared), ("network", Storage::Network)],
+            )?,
+            aio: word(
+                &text(&machines.aio)?,
+                &[("threads", Aio::Threads), ("native", Aio::Native), ("io_uring", Aio::IoUring)],
+            )?,
+            cache: word(
+                &text(&machines.cache)?,
+                &[
+                    ("none", Cache::None),
+                    ("writeback", Cache::Writeback),
+                    ("writethrough", Cache::Writethrough),
+                    ("unsafe", Cache::Unsafe),
+                ],
+            )?,
+            io_threads: word(
+                &text(&machines.io_threads)?,
+                &[("main", IoThreads::Main), ("one", IoThreads::One), ("each", IoThreads::Each)],
+            )?,
+        };
+        let count = text(&machines.count)?;
+        Ok(Asked {
+            count: word(&count, &[("1", 1), ("2", GUESTS_MAX)])?,
+            shape,
+            steering: word(&text(&machines.steering)?, &[("none", Steering::None), ("rps", Steering::Rps)])?,
+        })
+    }
+}
+
+fn number(text: &str, of: &str) -> Result<u32> {
+    let number = text.parse().ok().filter(|number| (1..=256).contains(number));
+    number.ok_or_else(|| Error::invalid(format!("`{text}` {of}; 1 to 256 are possible")))
+}
+
+/// Whether the word is `pinned` and not `free`.
+pub(super) fn is_pinned(text: &str) -> Result<bool> {
+    word(text, &[("free", false), ("pinned", true)])
+}
+
+fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T> {
+    known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        Error::invalid(format!("`{text}` is not one of {}", names.join(", ")))
+    })
+}
+
+impl Live<'_> {
+    /// The image that guests boot and how they run; the image is built first if there is none.
+    pub(super) fn image(&mut self) -> Result<(Image, Accel)> {
+        if let Some(known) = &self.guests.image {
+            return Ok(known.clone());
+        }
+        let say = &mut self.say;
+        let images = cli::images_folder(&self.data);
+        let recipe = Recipe::named(RECIPE)?;
+        let image = match Image::open(&images, &recipe) {
+            Ok(image) => image,
+            Err(_) => {
+                say("building the guest's image from Debian packages: about 5 minutes on 2 CPUs, once");
+                Image::build(&mut self.ledger, &images, &recipe, &mut |what| say(what))?
+            }
+        };
+        let accel = Accel::probe(&self.ledger, &image)?;
+        say(&format!("guests: Linux {}, {accel}", image.manifest().kernel));
+        Ok(self.guests.image.insert((image, accel)).clone())
+    }
+
+    /// How guests run here, if the plan has some: with the image built and KVM tried before the first sample.
+    ///
+    /// # Errors
+    /// As building an image and trying to boot it.
+    pub fn about_guests(&mut self) -> Result<Option<String>> {
+        let in_guests = |cell: &PlannedCell| matches!(self.setup(cell).place, Place::Guest | Place::Guests);
+        if !self.plan.cells.iter().filter(|cell| cell.is_run()).any(in_guests) {
+            return Ok(None);
+        }
+        let (image, accel) = self.image()?;
+        let only = if accel.kvm { "" } else { " Only ratios between settings of guests mean anything." };
+        Ok(Some(format!("Guests: Linux {}, {accel}.{only}", image.manifest().kernel)))
+    }
+
+    pub(super) fn in_guests(&mut self, cell: &PlannedCell, block: u32, stem: &Path) -> Result<Taken> {
+        let Some(machines) = &self.setup(cell).machines else {
+            return Err(Error::internal("a setup in guests has its machines"));
+        };
+        let asked = Asked::new(machines, cell)?;
+        let key = rig_key(self.study, cell);
+        let mut fleet = self.fleet(cell, &key, &asked)?;
+        // After an error the fleet is gone, and the next sample boots a new one.
+        let taken = self.measure_guests(cell, &key, &asked, &mut fleet, block, stem)?;
+        self.guests.fleets.push((key, fleet));
+        Ok(taken)
+    }
+
+    /// The cell's guests, booted and paused.
+    fn fleet(&mut self, cell: &PlannedCell, key: &str, asked: &Asked) -> Result<Fleet> {
+        let (image, accel) = self.image()?;
+        let base_bytes = self.setup(cell).device_mib << 20;
+        let bases = self.bases(cell, key, &asked.shape)?;
+        let known = self.guests.fleets.iter().position(|(known, _)| known == key);
+        let mut fleet = match known {
+            Some(at) => self.guests.fleets.remove(at).1,
+            None => {
+                // Unique in the run: a fleet that is booted anew has another.
+                let name = format!("guest{}", self.guests.named);
+                self.guests.named += 1;
+                Fleet::new(&name, asked.shape.clone(), bases, base_bytes, &self.folder)
+            }
+        };
+        self.make_room(asked.shape.host_mib() * asked.count as u64)?;
+        if self.guests.lan.is_none() {
+            self.guests.lan = Some(Lan::new(&mut self.ledger)?);
+        }
+        let Some(lan) = &mut self.guests.lan else { return Err(Error::internal("the bridge was just made")) };
+        let shares = shares(GUESTS_MAX);
+        let mut boot = Boot { ledger: &mut self.ledger, image: &image, accel: &accel, lan, shares: &shares };
+        let booted = fleet.grow(&mut boot, asked.count)?;
+        let first = asked.count - booted;
+        if let Some(layout) = self.workload(cell).layout.as_ref().filter(|_| booted > 0) {
+            let scripts = (first..asked.count).map(|at| self.script(cell, asked, layout, 0, at));
+            let scripts = scripts.collect::<Result<Vec<_>>>()?;
+            let limit = self.limit();
+            fleet.awake(asked.count, |guests| {
+                let outputs = run_together(&mut guests[first..], &scripts, limit)?;
+                outputs.iter().try_for_each(|output| succeeded("laying out data", output))
+            })?;
+        }
+        Ok(fleet)
+    }
+
+    /// Turns off what was not used for longest until `wanted` MiB more fit.
+    fn make_room(&mut self, wanted: u64) -> Result<()> {
+        let guests = &mut self.guests;
+        if guests.memory_mib == 0 {
+            guests.memory_mib = (facts::available_mib() as f64 * MEMORY_PART) as u64;
+        }
+        let taken = |fleets: &[(String, Fleet)]| fleets.iter().map(|(_, f)| f.host_mib()).sum::<u64>();
+        while !guests.fleets.is_empty() && taken(&guests.fleets) + wanted > guests.memory_mib {
+            guests.fleets.remove(0).1.shutdown()?;
+        }
+        Ok(())
+    }
+
+    /// The files or volumes of a fleet's disks, made once a run.
+    fn bases(&mut self, cell: &PlannedCell, key: &str, shape: &Shape) -> Result<Vec<PathBuf>> {
+        let setup = self.setup(cell);
+        if !self.guests.bases.contains_key(key) {
+            let folder = self.folder.join(format!("disks{}", self.guests.bases.len()));
+            fs::create_dir(&folder).map_err(|e| io(e, "cannot make", &folder))?;
+            let rig = match &setup.volumes {
+                Some(_) => {
+                    let options = vec![Options::new(setup.device_mib << 20); shape.bases()];
+                    let volumes = emulate::Setup::new(options)?;
+                    let emulated = Emulated::attach_all(&mut self.ledger, &folder, &volumes)?;
+                    Rig::Volumes { emulated, directory: folder }
+                }
+                None => {
+                    for at in 0..shape.bases() {
+                        let path = base_file(&folder, at);
+                        let file = File::create(&path).map_err(|e| io(e, "cannot make", &path))?;
+                        // Allocated, so that no sample pays for the host's file system finding blocks.
+                        let flags = rustix::fs::FallocateFlags::empty();
+                        rustix::fs::fallocate(&file, flags, 0, setup.device_mib << 20)
+                            .map_err(|e| io(e.into(), "cannot allocate", &path))?;
+                    }
+                    Rig::Folder(folder)
+                }
+            };
+            self.guests.bases.insert(key.to_owned(), rig);
+        }
+        Ok(match &self.guests.bases[key] {
+            Rig::Folder(folder) => (0..shape.bases()).map(|at| base_file(folder, at)).collect(),
+            rig => rig.devices().to_vec(),
+        })
+    }
+
+    fn measure_guests(
+        &mut self,
+        cell: &PlannedCell,
+        key: &str,
+        asked: &Asked,
+        fleet: &mut Fleet,
+        block: u32,
+        stem: &Path,
+    ) -> Result<Taken> {
+        let workload = self.workload(cell);
+        let tool = workload.tool.get_ref().as_str();
+        let is_network = tool == "iperf3";
+        if is_network {
+            self.serve()?;
+        }
+        let scripts = (0..asked.count).map(|at| self.script(cell, asked, &workload.arguments, block, at));
+        let scripts = scripts.collect::<Result<Vec<_>>>()?;
+        let mut reading = Reading::default();
+        let started = self.set_buckets(cell, &self.guests.bases[key], &mut reading)?;
+        let steering = format!("{}{COUNTERS}", asked.steering.script(asked.shape.cpus));
+        let limit = self.limit();
+        let cpu = facts::CpuTime::now();
+        let (before, outputs, after) = fleet.awake(asked.count, |guests| {
+            let before = counters(guests, &steering)?;
+            let outputs = run_together(guests, &scripts, limit)?;
+            Ok((before, outputs, counters(guests, COUNTERS)?))
+        })?;
+        reading.steal_percent = facts::CpuTime::now().steal_percent_since(cpu);
+        let mut each = Vec::new();
+        for (at, output) in outputs.iter().enumerate() {
+            keep(stem, at, &scripts[at], output)?;
+            let (before, after) = (&before[at], &after[at]);
+            let measured = read(tool, &workload.read, output)?;
+            if before.queues != asked.shape.queues {
+                let (has, wanted) = (before.queues, asked.shape.queues);
+                return Err(Error::unavailable(format!("a guest has {has} receive queues, not {wanted}")));
+            }
+            note(&mut reading, &measured, after.disks.since(before.disks));
+            let mut values = measured.values;
+            if is_network {
+                values.extend(after.per_cpu_since(before));
+            }
+            each.push(values);
+        }
+        let context = json!({"levels": cell.levels, "volumes_before": started, "steal_percent": reading.steal_percent,
+            "device_read_bytes": reading.device.map(|device| device.read),
+            "device_written_bytes": reading.device.map(|device| device.written)});
+        let path = stem.with_extension("context.json");
+        fs::write(&path, context.to_string()).map_err(|e| io(e, "cannot write", &path))?;
+        Ok(Taken { values: combined(each), gates: gates::judge(self.gates(cell), &reading) })
+    }
+
+    /// What guest `at` runs.
+    fn script(
+        &self,
+        cell: &PlannedCell,
+        asked: &Asked,
+        arguments: &str,
+        block: u32,
+        at: usize,
+    ) -> Result<String> {
+        let workload = self.workload(cell);
+        let mut values = self.values(cell, &Rig::Folder(PathBuf::new()), block);
+        values.insert("directory".to_owned(), asked.shape.directory());
+        values.insert("server".to_owned(), Lan::host());
+        values.insert("port".to_owned(), (PORT + at as u16).to_string());
+        let tool = workload.tool.get_ref();
+        let words = workload::arguments(tool, arguments, &values)?;
+        let words: Vec<String> =
+            words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
+        Ok(format!("LC_ALL=C exec {tool} {}\n", words.join(" ")))
+    }
+
+    /// Starts the servers of the guests' network tools, once a run.
+    fn serve(&mut self) -> Result<()> {
+        if self.guests.serves {
+            return Ok(());
+        }
+        for at in 0..GUESTS_MAX as u16 {
+            let log = self.folder.join(format!("server{at}.log"));
+            let file = File::create(&log).map_err(|e| io(e, "cannot make", &log))?;
+            let (address, port) = (Lan::host(), (PORT + at).to_string());
+            let mut command = self.ledger.command("iperf3");
+            command.args(["--server", "--forceflush", "--bind", &address, "--port", &port]);
+            command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(file);
+            let mut server =
+                command.spawn().map_err(|e| Error::unavailable("cannot run iperf3").with_source(e))?;
+            let is_up = || fs::read_to_string(&log).is_ok_and(|text| text.contains("listening"));
+            while !is_up() {
+                if let Ok(Some(status)) = server.try_wait() {
+                    return Err(Error::unavailable(format!("iperf3 --server ended with {status}")));
+                }
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+        }
+        self.guests.serves = true;
+        Ok(())
+    }
+}
+
+fn base_file(folder: &Path, at: usize) -> PathBuf {
+    folder.join(format!("disk{at}.raw"))
+}
+
+/// Runs a script that ends with [`COUNTERS`] in every guest.
+fn counters(guests: &mut [Guest], script: &str) -> Result<Vec<Counters>> {
+    let read = |guest: &mut Guest| Counters::parse(&guest.must("reading counters", script, SLACK)?);
+    guests.iter_mut().map(read).collect()
+}
+
+/// Adds what one guest's tool and disks moved to what the gates judge.
+fn note(reading: &mut Reading, measured: &Measured, disks: DeviceBytes) {
+    reading.errors += measured.errors;
+    if let Some((read, written)) = measured.bytes {
+        let sum = reading.application.get_or_insert_default();
+        *sum = (sum.0 + read, sum.1 + written);
+        reading.device = Some(reading.device.unwrap_or_default() + disks);
+    }
+}
+
+fn keep(stem: &Path, at: usize, script: &str, output: &Output) -> Result<()> {
+    let path = stem.with_extension(format!("vm{}.txt", at + 1));
+    let text = format!("{script}{}\n{}", output.stdout, output.stderr);
+    fs::write(&path, text).map_err(|e| io(e, "cannot write", &path))
+}
+
+fn succeeded(what: &str, output: &Output) -> Result<()> {
+    if output.status == 0 {
+        return Ok(());
+    }
+    let said = [&output.stderr, &output.stdout].map(|text| text.trim());
+    let said: String = said.concat().chars().take(600).collect();
+    Err(Error::unavailable(format!("{what} failed in a guest ({}): {said}", output.status)))
+}
+
+fn read(tool: &str, patterns: &BTreeMap<String, String>, output: &Output) -> Result<Measured> {
+    succeeded(tool, output)?;
+    let printed = Printed { stdout: output.stdout.clone(), stderr: output.stderr.clone() };
+    workload::read(tool, patterns, &printed, 0.0)
+}
+
+/// A value for each metric: that of the one guest, or the mean of both. Rates of both are also there by themselves,
+/// as `vm1_…` and `vm2_…`.
+fn combined(each: Vec<BTreeMap<String, f64>>) -> BTreeMap<String, f64> {
+    let [first, second] = each.as_slice() else { return each.into_iter().next().unwrap_or_default() };
+    let mut all = BTreeMap::new();
+    for (metric, a) in first {
+        let Some(b) = second.get(metric) else { continue };
+        all.insert(metric.clone(), (a + b) / 2.0);
+        if metric.ends_with("per_s") || metric.ends_with("iops") {
+            all.insert(format!("vm1_{metric}"), *a);
+            all.insert(format!("vm2_{metric}"), *b);
+        }
+    }
+    all
+}
+
+/// The CPUs that a pinned tool on the host has: those of the first of two guests.
+pub(super) fn host_share() -> Share {
+    shares(GUESTS_MAX).swap_remove(0)
+}
+
+#[cfg(test)]
+mod tests;
