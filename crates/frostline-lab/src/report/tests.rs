@@ -302,6 +302,21 @@ fn what_is_asked_is_drawn_first_and_what_never_varies_is_said_once() {
 }
 
 #[test]
+fn what_each_cpu_took_is_a_column_each_and_no_chart_of_its_own() {
+    let mut run = run();
+    let shares = [("irq_cpu0_percent", 25.0), ("irq_cpu3_percent", 75.0)];
+    run.cells[0].measured.extend(shares.map(|(name, value)| (name.to_owned(), summary("%", &[value]))));
+    run.cells[1].published.insert("irq_cpu15_percent".to_owned(), 89.95);
+    run.cells[1].published.insert("irq_cpu900_percent".to_owned(), 1.0);
+    let page = html(&run, &[], Language::English);
+    check_page(&page);
+    assert_eq!(page.matches("class=cpus").count(), 2);
+    assert!(page.contains("<code>irq</code> by CPU") && !page.contains("<code>irq_cpu0_percent"));
+    assert!(page.contains("CPU3 75.00 %, CPU0 25.00 %") && page.contains("viewBox=\"0 0 4 100\""));
+    assert!(page.contains(&format!("CPU15 {} %", number(89.95))) && page.contains("viewBox=\"0 0 16 100\""));
+}
+
+#[test]
 fn a_cell_with_a_factor_of_its_own_has_a_chart_of_its_own() {
     let mut run = run();
     let mut control = run.cells[0].clone();

@@ -142,7 +142,10 @@ fn templates_are_filled_and_braces_can_be_had() {
 #[test]
 fn the_embedded_studies_are_right() {
     let studies = Study::embedded().unwrap();
-    assert_eq!(studies.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["mount-options", "vm", "warm-tier"]);
+    assert_eq!(
+        studies.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+        ["mount-options", "vm", "warm-tier"]
+    );
     for study in &studies {
         for mode in [Mode::Quick, Mode::Full] {
             let plan = plan(study, mode, 1, &[], &rich()).unwrap();

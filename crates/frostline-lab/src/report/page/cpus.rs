@@ -12,6 +12,9 @@ const CPUS_MAX: u32 = 512;
 /// Rows of a section.
 const ROWS_MAX: usize = 48;
 
+/// CPUs of a row that are named.
+const NAMED_MAX: usize = 3;
+
 /// Percent by CPU.
 type Shares = BTreeMap<u32, f64>;
 
@@ -80,8 +83,14 @@ fn write_row(
     let levels = factors.iter().filter_map(|factor| Some(format!("{factor} {}", cell.levels.get(*factor)?)));
     let label = escape(&levels.collect::<Vec<_>>().join(" · "));
     let source = if *published { both("published", "발표값") } else { String::new() };
-    let busiest = shares.iter().max_by(|a, b| a.1.total_cmp(b.1));
-    let busiest = busiest.map_or(String::new(), |(cpu, percent)| format!("CPU{cpu} {} %", number(*percent)));
+    let mut busiest: Vec<(&u32, &f64)> = shares.iter().filter(|(_, percent)| **percent > 0.0).collect();
+    busiest.sort_by(|a, b| b.1.total_cmp(a.1));
+    let busiest: Vec<String> = busiest
+        .iter()
+        .take(NAMED_MAX)
+        .map(|(cpu, percent)| format!("CPU{cpu} {} %", number(**percent)))
+        .collect();
+    let busiest = busiest.join(", ");
     writeln!(
         page,
         "<section class=panel><div class=row><p><b>{label}</b> <span>{busiest}</span> <i>{source}</i></p>"
@@ -89,11 +98,11 @@ fn write_row(
     let columns = shares.keys().next_back().map_or(1, |last| last + 1);
     write!(page, "<svg class=cpus viewBox=\"0 0 {columns} 100\" preserveAspectRatio=none role=img>")?;
     for (cpu, percent) in shares {
-        let (top, text) = (100.0 - percent, number(*percent));
+        let top = 100.0 - percent;
         write!(
             page,
             "<rect class=band x={cpu}.05 width=.9 y=0 height=100 />\
-             <rect class=share x={cpu}.05 width=.9 y={top:.1} height={percent:.1}><title>CPU{cpu} {text} %</title></rect>"
+             <rect class=share x={cpu}.05 width=.9 y={top:.1} height={percent:.1} />"
         )?;
     }
     writeln!(page, "</svg></div></section>")
