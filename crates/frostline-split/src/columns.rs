@@ -4,9 +4,9 @@
 //! page is, and a metadata of only the wanted columns is made from that. [`ColumnRead::ranges`] are
 //! exactly the pages that hold a wanted row, and the dictionary page of each column chunk that has
 //! one; every page's checksum, the shape of its header and the levels of a list are verified before it
-//! is decoded.
+//! is decoded. The pages of lists are unpacked for that, and handed to the Parquet reader as they then are.
 
-mod levels;
+mod lists;
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -130,10 +130,10 @@ impl ColumnRead {
 
     /// The wanted rows in row order. `bytes` are those of [`ColumnRead::ranges`], in that order.
     pub fn decode(self, bytes: Vec<Bytes>) -> Result<Vec<RecordBatch>> {
-        self.verify(&bytes)?;
+        let unpacked = self.verify(&bytes)?;
         let Some(metadata) = self.metadata else { return empty_batches(self.schema, self.rows) };
-        let ranges = self.ranges.into_iter().zip(bytes).collect();
-        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(SparseFile(ranges), metadata)
+        let file = SparseFile { ranges: self.ranges.into_iter().zip(bytes).collect(), unpacked };
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
             .with_batch_size(BATCH_ROWS)
             // A mask would read the pages between the selected ones, which are not here.
             .with_row_selection_policy(RowSelectionPolicy::Selectors);
@@ -154,10 +154,13 @@ impl ColumnRead {
         Ok(batches)
     }
 
-    fn verify(&self, bytes: &[Bytes]) -> Result<()> {
+    /// Checks every page, and unpacks those of lists; each of these by its place in the file.
+    fn verify(&self, bytes: &[Bytes]) -> Result<Vec<(u64, Bytes)>> {
         if bytes.len() != self.ranges.len() {
             return Err(Error::invalid(format!("{} ranges were read of {}", bytes.len(), self.ranges.len())));
         }
+        let mut unpacked = Vec::new();
+        let mut lists = lists::Unpacker::default();
         for page in &self.pages {
             let start = self.ranges.get(page.range).map_or(0, |r| r.start);
             let held = bytes
@@ -169,12 +172,11 @@ impl ColumnRead {
             })?;
             let located = |e: Error| e.with("range", format!("{:?}", page.place));
             let header = page_header::of_split(held).map_err(located)?;
-            // Only a read that skips rows goes by the levels without end.
-            if page.is_list && self.selection.is_some() && !header.is_dictionary {
-                levels::check_repetition(&held[header.header_bytes..], header.values).map_err(located)?;
+            if page.is_list {
+                unpacked.push((page.place.start, lists.unpack(held, &header).map_err(located)?));
             }
         }
-        Ok(())
+        Ok(unpacked)
     }
 }
 
@@ -264,7 +266,7 @@ fn reader_metadata(
         let range = chunk.range();
         let first_page = chunk.offset + chunk.dictionary_bytes();
         let column = ColumnChunkMetaData::builder(Arc::clone(column))
-            .set_compression(compression())
+            .set_compression(if chunk.kind.is_list() { Compression::UNCOMPRESSED } else { compression() })
             .set_num_values(i64::from(rows))
             .set_total_compressed_size((range.end - range.start) as i64)
             .set_total_uncompressed_size((range.end - range.start) as i64)
@@ -296,12 +298,15 @@ fn internal(e: ParquetError) -> Error {
     Error::internal("the columns of a split cannot be described to the Parquet reader").with_source(e)
 }
 
-/// A file of which only some ranges are here.
-struct SparseFile(Vec<(ByteRange, Bytes)>);
+/// A file of which only some ranges are here, and some pages unpacked, by where they begin.
+struct SparseFile {
+    ranges: Vec<(ByteRange, Bytes)>,
+    unpacked: Vec<(u64, Bytes)>,
+}
 
 impl Length for SparseFile {
     fn len(&self) -> u64 {
-        self.0.last().map_or(0, |(range, _)| range.end)
+        self.ranges.last().map_or(0, |(range, _)| range.end)
     }
 }
 
@@ -309,8 +314,8 @@ impl ChunkReader for SparseFile {
     type T = Cursor<Bytes>;
 
     fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
-        let number = self.0.partition_point(|(range, _)| range.end <= start);
-        let held = self.0.get(number).filter(|(range, _)| range.start <= start);
+        let number = self.ranges.partition_point(|(range, _)| range.end <= start);
+        let held = self.ranges.get(number).filter(|(range, _)| range.start <= start);
         let (range, bytes) = held.ok_or_else(|| missing(start))?;
         let mut cursor = Cursor::new(bytes.clone());
         cursor.set_position(start - range.start);
@@ -318,6 +323,10 @@ impl ChunkReader for SparseFile {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        // The reader takes a page as it comes, however long it is.
+        if let Ok(number) = self.unpacked.binary_search_by_key(&start, |(start, _)| *start) {
+            return Ok(self.unpacked[number].1.clone());
+        }
         let mut cursor = self.get_read(start)?;
         let at = cursor.position() as usize;
         let bytes = cursor.get_mut();
