@@ -31,41 +31,6 @@ use std::path::Path;
 use frostline_base::{Error, Result};
 
 use crate::host::io;
-use crate::host::tools::find;
-
-/// Debian's package of each tool that this module runs.
-const TOOLS: &[(&str, &str)] = &[
-    ("chroot", "coreutils"),
-    ("ip", "iproute2"),
-    ("mkfs.ext4", "e2fsprogs"),
-    ("mmdebstrap", "mmdebstrap"),
-    ("qemu-nbd", "qemu-utils"),
-    ("qemu-system-x86_64", "qemu-system-x86"),
-    ("sh", "dash"),
-];
-
-/// Checks that every tool is there before anything is started.
-///
-/// # Errors
-///
-/// `NotFound` names all that are missing, with one command that installs them.
-fn need(tools: &[&str]) -> Result<()> {
-    let missing: Vec<&str> = tools.iter().copied().filter(|tool| find(tool).is_none()).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let mut packages: Vec<&str> = missing
-        .iter()
-        .map(|tool| TOOLS.iter().find(|(name, _)| name == tool).map_or(*tool, |(_, package)| *package))
-        .collect();
-    packages.sort_unstable();
-    packages.dedup();
-    Err(Error::not_found(format!(
-        "missing {}; install with: apt-get install --no-install-recommends {}",
-        missing.join(", "),
-        packages.join(" ")
-    )))
-}
 
 fn need_root(what: &str) -> Result<()> {
     if rustix::process::geteuid().is_root() {

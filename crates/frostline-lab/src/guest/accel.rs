@@ -14,8 +14,8 @@ use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::image::Image;
-use super::need;
 use crate::host::ledger::Ledger;
+use crate::host::tools;
 
 /// What the initramfs prints when it is asked to do nothing else.
 const RUNS: &str = "FROSTLINE-KERNEL-RUNS";
@@ -43,7 +43,7 @@ impl Accel {
     ///
     /// `NotFound` if there is no QEMU. That KVM does not work is no error but the reason for emulation.
     pub fn probe(ledger: &Ledger, image: &Image) -> Result<Accel> {
-        need(&["qemu-system-x86_64"])?;
+        tools::check(["qemu-system-x86_64"])?;
         if let Err(error) = std::fs::File::options().read(true).write(true).open("/dev/kvm") {
             return Ok(Accel::emulated(format!("/dev/kvm cannot be opened: {error}")));
         }

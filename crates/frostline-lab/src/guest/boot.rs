@@ -20,8 +20,9 @@ use super::channel::{self, Answer, Decoder, Message};
 use super::image::Image;
 use super::machine::{Backing, Limits, Machine, Net, limits_object, mac};
 use super::qmp::Control;
-use super::{io, last_lines, need, need_root};
+use super::{io, last_lines, need_root};
 use crate::host::ledger::{Ledger, Thing};
+use crate::host::tools;
 
 /// An emulated guest is up in five seconds on a quiet machine of two CPUs; this allows for a busy one.
 const BOOT: Duration = Duration::from_secs(180);
@@ -89,7 +90,7 @@ impl Guest {
     /// lines of QEMU or of the console if the guest does not come up within three minutes.
     pub fn boot(ledger: &mut Ledger, image: &Image, machine: Machine) -> Result<Guest> {
         machine.check()?;
-        need(&["qemu-system-x86_64"])?;
+        tools::check(["qemu-system-x86_64"])?;
         ledger.note(Thing::Directory(machine.folder.clone()))?;
         fs::create_dir_all(&machine.folder).map_err(|e| io(e, "cannot make", &machine.folder))?;
         make_disks(&machine)?;
@@ -436,7 +437,7 @@ fn make_disks(machine: &Machine) -> Result<()> {
 }
 
 fn make_tap(ledger: &mut Ledger, net: &Net) -> Result<()> {
-    need(&["ip"])?;
+    tools::check(["ip"])?;
     need_root("making a tap")?;
     if Path::new("/sys/class/net").join(&net.tap).exists() {
         return Err(Error::conflict(format!("there is already a network device `{}`", net.tap)));
@@ -457,7 +458,7 @@ fn make_tap(ledger: &mut Ledger, net: &Net) -> Result<()> {
 ///
 /// `Conflict` if there is already such a device, which is never touched.
 pub fn bridge(ledger: &mut Ledger, name: &str, address: &str) -> Result<()> {
-    need(&["ip"])?;
+    tools::check(["ip"])?;
     need_root("making a bridge")?;
     if Path::new("/sys/class/net").join(name).exists() {
         return Err(Error::conflict(format!("there is already a network device `{name}`")));

@@ -13,11 +13,12 @@ use frostline_doctor::facts::{effective, mask_of};
 
 use super::boot::bridge;
 use super::machine::{Aio, Backing, Cache};
-use super::{Accel, Disk, Guest, Image, Limits, Machine, Net, Output, need};
+use super::{Accel, Disk, Guest, Image, Limits, Machine, Net, Output};
 use crate::host::cpus::Share;
 use crate::host::facts::DeviceBytes;
 use crate::host::ledger::Ledger;
 use crate::host::process::run_short;
+use crate::host::tools;
 
 /// Guests of a fleet.
 pub const GUESTS_MAX: usize = 2;
@@ -133,7 +134,7 @@ impl Lan {
 
     /// Exports `base` to the guests; the port.
     fn export(&mut self, ledger: &Ledger, base: &Path) -> Result<u16> {
-        need(&["qemu-nbd"])?;
+        tools::check(["qemu-nbd"])?;
         self.ports += 1;
         let mut command = ledger.command("qemu-nbd");
         command.args([

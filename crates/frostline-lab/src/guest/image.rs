@@ -17,8 +17,9 @@ use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::sources::{self, Source};
-use super::{io, last_lines, need, need_root};
+use super::{io, last_lines, need_root};
 use crate::host::ledger::{Ledger, Thing};
+use crate::host::tools;
 
 /// Part of every key: raise it when the same recipe is built in another way.
 const BUILDER: u32 = 1;
@@ -181,7 +182,7 @@ impl Image {
         if let Ok(image) = Image::open(folder, recipe) {
             return Ok(image);
         }
-        need(&["mmdebstrap", "mkfs.ext4", "chroot", "sh"])?;
+        tools::check(["mmdebstrap", "mkfs.ext4", "chroot", "sh"])?;
         need_root("building an image")?;
         fs::create_dir_all(folder).map_err(|e| io(e, "cannot make", folder))?;
         need_space(folder)?;

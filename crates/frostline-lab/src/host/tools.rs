@@ -26,6 +26,7 @@ const fn tool(name: &'static str, package: &'static str, version: &'static [&'st
 const KNOWN: &[Tool] = &[
     tool("blockdev", "util-linux", &["--version"]),
     tool("btrfs", "btrfs-progs", &["--version"]),
+    tool("chroot", "coreutils", &["--version"]),
     tool("dd", "coreutils", &["--version"]),
     tool("dumpe2fs", "e2fsprogs", &["-V"]),
     tool("e2fsck", "e2fsprogs", &["-V"]),
@@ -44,6 +45,7 @@ const KNOWN: &[Tool] = &[
     tool("psql", "postgresql-client", &["--version"]),
     tool("qemu-nbd", "qemu-utils", &["--version"]),
     tool("qemu-system-x86_64", "qemu-system-x86", &["--version"]),
+    tool("sh", "dash", &["-c", "echo sh"]),
     tool("sysbench", "sysbench", &["--version"]),
     tool("taskset", "util-linux", &["--version"]),
     tool("xfs_repair", "xfsprogs", &["-V"]),
@@ -55,15 +57,24 @@ const KNOWN: &[Tool] = &[
 /// NotFound if any is missing, with the one command that installs all that are; Invalid for a tool that
 /// the lab does not know, with the nearest one that it does.
 pub fn need<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Versions> {
-    let (mut versions, mut missing) = (Versions::new(), Vec::new());
-    for name in names {
+    let names: Vec<&str> = names.into_iter().collect();
+    check(names.iter().copied())?;
+    let version_of = |name: &str| {
         let tool = known(name)?;
-        match find(name) {
-            Some(path) => drop(versions.insert(name.to_owned(), version(tool, &path))),
-            None => missing.push(tool),
-        }
-    }
-    if missing.is_empty() { Ok(versions) } else { Err(Error::not_found(explain(&missing))) }
+        let path = find(name).ok_or_else(|| Error::not_found(explain(&[tool])))?;
+        Ok((name.to_owned(), version(tool, &path)))
+    };
+    names.into_iter().map(version_of).collect()
+}
+
+/// As [`need`], without asking each for its version.
+///
+/// # Errors
+/// As [`need`].
+pub fn check<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let tools = names.into_iter().map(known).collect::<Result<Vec<_>>>()?;
+    let missing: Vec<&Tool> = tools.into_iter().filter(|tool| find(tool.name).is_none()).collect();
+    if missing.is_empty() { Ok(()) } else { Err(Error::not_found(explain(&missing))) }
 }
 
 /// The install command of `name` if it is missing here.
@@ -105,7 +116,7 @@ fn known(name: &str) -> Result<&'static Tool> {
 
 /// Where the program is. The folders of the system's programs are looked in even if `PATH` lacks them, as
 /// it does for a user who is not root.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
+fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from))

@@ -105,8 +105,8 @@ fn a_guest_boots_answers_is_throttled_and_leaves_nothing() {
 
 #[test]
 fn a_guest_without_an_image_says_what_qemu_said() {
-    if find_qemu().is_none() {
-        eprintln!("skipped: no qemu-system-x86_64");
+    if let Err(missing) = tools::check(["qemu-system-x86_64"]) {
+        eprintln!("skipped: {missing}");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -123,8 +123,4 @@ fn a_guest_without_an_image_says_what_qemu_said() {
     assert!(error.what().contains("guest `broken`") && error.what().contains("root.ext4"), "{error:?}");
     ledger.close().unwrap();
     assert!(!folder.path().join("guest").exists());
-}
-
-fn find_qemu() -> Option<PathBuf> {
-    crate::guest::find("qemu-system-x86_64")
 }

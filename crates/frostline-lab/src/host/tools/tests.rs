@@ -23,3 +23,8 @@ fn a_tool_that_is_here_says_its_version() {
     let versions = need(["dd"]).unwrap();
     assert!(versions["dd"].starts_with("dd (coreutils)"), "{versions:?}");
 }
+
+#[test]
+fn the_table_is_sorted() {
+    assert!(KNOWN.is_sorted_by_key(|tool| tool.name));
+}

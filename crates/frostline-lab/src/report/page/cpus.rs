@@ -97,7 +97,8 @@ fn write_row(
     )?;
     let columns = shares.keys().next_back().map_or(1, |last| last + 1);
     write!(page, "<svg class=cpus viewBox=\"0 0 {columns} 100\" preserveAspectRatio=none role=img>")?;
-    for (cpu, percent) in shares {
+    for cpu in 0..columns {
+        let percent = shares.get(&cpu).copied().unwrap_or(0.0);
         let top = 100.0 - percent;
         write!(
             page,
