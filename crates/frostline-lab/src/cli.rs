@@ -294,6 +294,7 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
         tools,
         cells: Vec::new(),
         comparisons: Vec::new(),
+        korean: study.korean.clone(),
         notes,
         complete: false,
     };

@@ -39,6 +39,9 @@ pub struct Run {
     pub cells: Vec<Cell>,
     /// The ratios that the study asks for.
     pub comparisons: Vec<Comparison>,
+    /// Korean of the study's title, notes and names of comparisons.
+    #[serde(default)]
+    pub korean: BTreeMap<String, String>,
     /// What a reader must know: what was emulated, simplified or could not be had.
     pub notes: Vec<String>,
     /// Whether every sample that was planned is there.

@@ -39,6 +39,8 @@ pub struct Study {
     pub title: String,
     /// What a reader must know before the figures.
     pub notes: Vec<String>,
+    /// Korean of the title, of notes and of names of comparisons, for the report's page.
+    pub korean: BTreeMap<String, String>,
     /// Factors in order.
     pub factors: Vec<Factor>,
     /// Where and on what cells run, by name.

@@ -2,8 +2,8 @@
 //! and Korean.
 //!
 //! All text is HTML, so that it wraps and keeps its size; only marks are drawn. The switch of languages is
-//! two radio buttons and a rule of CSS, so that it works where scripts do not. What a run holds is taken for
-//! English: only the page's own words are translated.
+//! two radio buttons and a rule of CSS, so that it works where scripts do not. The page's own
+//! words are there in both; what a run holds is English, but for the texts that its study translates.
 
 mod answer;
 mod charts;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::Language;
-use super::text::{both, bytes, escape, how, mode, number, round};
+use super::text::{both, bytes, escape, how, mode, number, of_study, round};
 use answer::write_answer;
 pub(super) use answer::{expected, is_failed_control};
 use charts::write_charts;
@@ -70,7 +70,7 @@ fn write_page(page: &mut String, run: &Run, samples: &[Sample]) -> std::fmt::Res
 
 fn write_question(page: &mut String, run: &Run) -> std::fmt::Result {
     let (english, korean) = mode(run.mode);
-    writeln!(page, "<h1>{}</h1>", escape(&run.title))?;
+    writeln!(page, "<h1>{}</h1>", of_study(&run.korean, &run.title))?;
     let mut ways: BTreeMap<How, usize> = BTreeMap::new();
     run.cells.iter().for_each(|cell| *ways.entry(cell.how).or_default() += 1);
     let count =
@@ -331,7 +331,7 @@ fn write_notes(page: &mut String, run: &Run) -> std::fmt::Result {
     }
     writeln!(page, "<h2>{}</h2><ul>", both("Notes", "참고"))?;
     for note in notes.iter().take(LISTED_MAX) {
-        writeln!(page, "<li>{}", escape(note))?;
+        writeln!(page, "<li>{}", of_study(&run.korean, note))?;
     }
     if notes.len() > LISTED_MAX {
         let rest = notes.len() - LISTED_MAX;

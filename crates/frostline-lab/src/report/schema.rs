@@ -56,6 +56,7 @@ fn run() -> Value {
         "tools": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Version lines"},
         "cells": list("#/$defs/cell"),
         "comparisons": list("#/$defs/comparison"),
+        "korean": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Korean of title, notes and comparisons"},
         "notes": strings("What a reader must know"),
         "complete": {"type": "boolean", "description": "Whether every planned sample is there"},
     }))

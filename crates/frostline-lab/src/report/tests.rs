@@ -131,6 +131,7 @@ fn run() -> Run {
         cells,
         comparisons,
         notes: vec!["Volumes are emulated from the published rules of EBS; no cloud was used.".into()],
+        korean: map([("The title of nothing", "무".to_owned())]),
         complete: true,
     }
 }
@@ -302,6 +303,20 @@ fn what_is_asked_is_drawn_first_and_what_never_varies_is_said_once() {
 }
 
 #[test]
+fn what_a_study_translates_is_there_in_both_languages() {
+    let mut run = run();
+    let name = run.comparisons[0].name.clone();
+    let korean = [(run.title.clone(), "제목"), (name.clone(), "비교 <b>")];
+    run.korean = korean.map(|(text, korean)| (text, korean.to_owned())).into();
+    run.comparisons[0].name = format!("{name}, fs=ext4");
+    let page = html(&run, &[], Language::Korean);
+    check_page(&page);
+    assert!(page.contains("<span class=ko lang=ko>제목</span>"));
+    assert!(page.contains("<span class=ko lang=ko>비교 &lt;b&gt;, fs=ext4</span>"));
+    assert!(page.contains("<span class=ko lang=ko>귀무 대조</span>"));
+}
+
+#[test]
 fn what_each_cpu_took_is_a_column_each_and_no_chart_of_its_own() {
     let mut run = run();
     let shares = [("irq_cpu0_percent", 25.0), ("irq_cpu3_percent", 75.0)];
@@ -451,6 +466,7 @@ fn any_run() -> impl Strategy<Value = Run> {
                 seed,
                 complete,
                 cells,
+                korean: notes.iter().cloned().zip(notes.iter().rev().cloned()).collect(),
                 comparisons,
                 notes,
                 time_scale,

@@ -1,5 +1,7 @@
 //! Text and numbers as reports show them: nothing of a file becomes markup or a terminal's command.
 
+use std::collections::BTreeMap;
+
 use crate::record::{How, Mode};
 
 /// `text` without what a terminal or a text layout would obey: control characters and those that turn the
@@ -52,6 +54,17 @@ pub(super) fn escape_markdown(text: &str) -> String {
 /// A text in both languages, of which the page shows one.
 pub(super) fn both(english: &str, korean: &str) -> String {
     format!("<span class=en lang=en>{english}</span><span class=ko lang=ko>{korean}</span>")
+}
+
+/// A text of the study in both languages; English where it has no Korean. A comparison's name may go on with the
+/// level that it is for, after a comma.
+pub(super) fn of_study(korean: &BTreeMap<String, String>, text: &str) -> String {
+    let whole = korean.get(text).cloned();
+    let korean = whole.or_else(|| {
+        let mut starts = text.rmatch_indices(", ").map(|(at, _)| text.split_at(at));
+        starts.find_map(|(start, rest)| Some(format!("{}{rest}", korean.get(start)?)))
+    });
+    korean.map_or_else(|| escape(text), |korean| both(&escape(text), &escape(&korean)))
 }
 
 /// A number with three or four figures, its thousands apart; a dash for what is none.

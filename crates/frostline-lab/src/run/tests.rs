@@ -55,6 +55,7 @@ fn header() -> Run {
         tools: BTreeMap::new(),
         cells: vec![],
         comparisons: vec![],
+        korean: BTreeMap::new(),
         notes: vec![],
         complete: false,
     }

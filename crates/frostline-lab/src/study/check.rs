@@ -18,6 +18,22 @@ const CELLS_MAX: usize = 10_000;
 pub(super) const PLACEHOLDERS: &[&str] =
     &["directory", "device", "devices", "seconds", "seed", "data_mib", "arc_bytes", "server", "port"];
 
+/// A translation of what the study does not say is a translation that was forgotten.
+fn check_korean(source: &Source<'_>, file: &File) -> Result<()> {
+    let names = file.comparisons.iter().map(|comparison| comparison.get_ref().name.as_str());
+    let said: Vec<&str> =
+        names.chain([file.title.as_str()]).chain(file.notes.iter().map(String::as_str)).collect();
+    match file.korean.keys().find(|text| !said.contains(&text.get_ref().as_str())) {
+        None => Ok(()),
+        Some(text) => {
+            let near = suggestion(text.get_ref(), said.iter().copied());
+            let what =
+                format!("neither the title, nor a note, nor a comparison is `{}`{near}", text.get_ref());
+            Err(source.error(text.span(), what))
+        }
+    }
+}
+
 /// The text that errors point into.
 struct Source<'a> {
     text: &'a str,
@@ -72,10 +88,12 @@ pub(super) fn study(text: &str, origin: &str) -> Result<Study> {
         None => None,
     };
     let variants = variants(&source, &factors, &file)?;
+    check_korean(&source, &file)?;
     Ok(Study {
         name: file.name,
         title: file.title,
         notes: file.notes,
+        korean: file.korean.into_iter().map(|(text, korean)| (text.into_inner(), korean)).collect(),
         factors: file.factors,
         setups: file.setups.into_iter().map(|(name, setup)| (name, setup.into_inner())).collect(),
         workloads: file.workloads.into_iter().map(|(name, w)| (name, w.into_inner())).collect(),

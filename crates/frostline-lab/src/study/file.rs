@@ -17,6 +17,8 @@ pub(super) struct File {
     pub(super) title: String,
     #[serde(default)]
     pub(super) notes: Vec<String>,
+    #[serde(default)]
+    pub(super) korean: BTreeMap<Word, String>,
     pub(super) factors: Vec<Factor>,
     pub(super) setups: BTreeMap<String, Spanned<Setup>>,
     pub(super) workloads: BTreeMap<String, Spanned<Workload>>,

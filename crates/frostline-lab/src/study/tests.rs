@@ -147,6 +147,9 @@ fn the_embedded_studies_are_right() {
         ["mount-options", "vm", "warm-tier"]
     );
     for study in &studies {
+        let untranslated =
+            study.notes.iter().chain([&study.title]).find(|text| !study.korean.contains_key(*text));
+        assert_eq!(untranslated, None, "{}", study.name);
         for mode in [Mode::Quick, Mode::Full] {
             let plan = plan(study, mode, 1, &[], &rich()).unwrap();
             plan.check(study, &rich()).unwrap();

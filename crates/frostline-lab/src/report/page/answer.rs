@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::super::chart::{Scale, Strip};
-use super::super::text::{both, escape, p_value, percent, ratio, round};
+use super::super::text::{both, escape, of_study, p_value, percent, ratio, round};
 use super::charts::key_marks;
 use super::plural;
 use crate::record::{Comparison, Run};
@@ -41,13 +41,20 @@ pub(super) fn write_answer(page: &mut String, run: &Run) -> std::fmt::Result {
     let (controls, asked): (Vec<_>, Vec<_>) = run.comparisons.iter().partition(|c| c.null_control);
     let ordered: Vec<&Comparison> = asked.into_iter().chain(controls).collect();
     for comparison in ordered.iter().take(CARDS_MAX) {
-        write_card(page, comparison, &scale)?;
+        write_card(page, run, comparison, &scale)?;
     }
     writeln!(page, "</div>")?;
     if ordered.len() > CARDS_MAX {
-        write_more_comparisons(page, &ordered[CARDS_MAX..])?;
+        write_more_comparisons(page, run, &ordered[CARDS_MAX..])?;
     }
     Ok(())
+}
+
+fn name(run: &Run, comparison: &Comparison) -> String {
+    match comparison.null_control {
+        true => both(&escape(&comparison.name), "귀무 대조"),
+        false => of_study(&run.korean, &comparison.name),
+    }
 }
 
 fn values_of(comparison: &Comparison) -> impl Iterator<Item = f64> {
@@ -61,12 +68,12 @@ fn values_of(comparison: &Comparison) -> impl Iterator<Item = f64> {
         .chain(comparison.published)
 }
 
-fn write_card(page: &mut String, comparison: &Comparison, scale: &Scale) -> std::fmt::Result {
+fn write_card(page: &mut String, run: &Run, comparison: &Comparison, scale: &Scale) -> std::fmt::Result {
     let (class, verdict) = badge(comparison);
     writeln!(
         page,
         "<article><p class=name><b>{}</b> <span class=\"badge {class}\">{verdict}</span></p>",
-        escape(&comparison.name)
+        name(run, comparison)
     )?;
     writeln!(page, "<p class=ratio>{}</p>", headline(comparison))?;
     let mut strip = Strip::new(scale);
@@ -170,7 +177,8 @@ fn sentence(comparison: &Comparison) -> String {
         let (pairs, least) = (comparison.pairs, stats::PAIRS_MIN);
         return both(
             &format!(
-                "{pairs} pairs are too few for a test ({least} are needed); the interval is their range."
+                "{} too few for a test ({least} are needed); the interval is their range.",
+                if pairs == 1 { "1 pair is".to_owned() } else { format!("{pairs} pairs are") }
             ),
             &format!("{pairs}쌍으로는 검정할 수 없습니다(최소 {least}쌍 필요). 구간은 값의 범위입니다."),
         );
@@ -201,7 +209,7 @@ fn sentence(comparison: &Comparison) -> String {
     format!("{verdict} {seen}")
 }
 
-fn write_more_comparisons(page: &mut String, more: &[&Comparison]) -> std::fmt::Result {
+fn write_more_comparisons(page: &mut String, run: &Run, more: &[&Comparison]) -> std::fmt::Result {
     writeln!(
         page,
         "<details><summary>{}</summary><div class=scroll><table><thead><tr><th>{}<th>{}<th>95 %<th>{}<th>{}<th>{}<th>{}</tr></thead><tbody>",
@@ -218,7 +226,7 @@ fn write_more_comparisons(page: &mut String, more: &[&Comparison]) -> std::fmt::
         writeln!(
             page,
             "<tr><td>{}<td><b>{}</b><td>{} – {}<td>{}<td>{}<td>{}<td>{}</tr>",
-            escape(&comparison.name),
+            name(run, comparison),
             ratio(comparison.ratio),
             ratio(comparison.low),
             ratio(comparison.high),

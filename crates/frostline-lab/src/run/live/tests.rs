@@ -102,6 +102,7 @@ fn run_tiny(data: &Path, stop: &Stop) -> Result<(crate::record::Run, Vec<crate::
         tools: BTreeMap::new(),
         cells: vec![],
         comparisons: vec![],
+        korean: BTreeMap::new(),
         notes: vec![],
         complete: false,
     };

@@ -32,6 +32,7 @@ fn run_of(samples: &[Sample], modelled: &BTreeMap<String, MetricValues>) -> Run 
         tools: BTreeMap::new(),
         cells: vec![],
         comparisons: vec![],
+        korean: BTreeMap::new(),
         notes: vec![],
         complete: false,
     };
