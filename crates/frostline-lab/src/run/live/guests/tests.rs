@@ -20,7 +20,7 @@ fn every_guest_cell_of_the_vm_study_is_guests_that_can_be() {
         assert!(cell.control_of.is_some() || cell.why.contains("emulated"), "{}", cell.why);
         if let Some(volumes) = &setup.volumes {
             let (count, spec) = crate::run::virtual_time::volumes("io2", volumes).unwrap();
-            assert_eq!((count, spec.iops), (1, Some(1000.0)));
+            assert_eq!((count, spec.iops), (1, Some(500.0)));
         }
         shapes.insert((rig_key(&study, cell), asked.shape));
     }
