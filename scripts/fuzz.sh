@@ -27,5 +27,5 @@ for target in "${targets[@]}"; do
   mkdir -p "fuzz/corpus/$target"
   # Packed input may ask for a window of 2 GiB, which is documented and allowed.
   cargo +nightly fuzz run "${features[@]}" "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
-    -max_total_time="$seconds" -max_len=8192 -timeout=20 -rss_limit_mb=2560 -print_final_stats=1
+    -max_total_time="$seconds" -max_len=20000 -timeout=20 -rss_limit_mb=2560 -print_final_stats=1
 done
