@@ -15,12 +15,14 @@ pub type MetricValues = BTreeMap<String, f64>;
 /// The model is said to hold for a metric of a cell if it is within this part of the measured median.
 const MODEL_WITHIN: f64 = 0.10;
 
+/// Value by block, by metric, by cell; of valid samples.
+type Values<'a> = BTreeMap<&'a str, BTreeMap<&'a str, BTreeMap<u32, f64>>>;
+
 /// The samples of a run, put in order.
 pub struct Summarised<'a> {
     plan: &'a Plan,
     modelled: &'a BTreeMap<String, MetricValues>,
-    /// Value by block, by metric, by cell; of valid samples.
-    values: BTreeMap<&'a str, BTreeMap<&'a str, BTreeMap<u32, f64>>>,
+    values: Values<'a>,
     voided: BTreeMap<&'a str, Vec<&'a Sample>>,
     comparisons: Vec<Asked>,
 }
@@ -39,7 +41,7 @@ impl<'a> Summarised<'a> {
         modelled: &'a BTreeMap<String, MetricValues>,
         samples: &'a [Sample],
     ) -> Summarised<'a> {
-        let mut values: BTreeMap<&str, BTreeMap<&str, BTreeMap<u32, f64>>> = BTreeMap::new();
+        let mut values = Values::new();
         let mut voided: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
         for sample in samples {
             if !sample.is_valid() {
@@ -51,7 +53,8 @@ impl<'a> Summarised<'a> {
                 cell.entry(metric).or_default().insert(sample.block, *value);
             }
         }
-        Summarised { plan, modelled, values, voided, comparisons: asked(study, plan) }
+        let comparisons = asked(study, plan, &values);
+        Summarised { plan, modelled, values, voided, comparisons }
     }
 
     /// Whether the cell needs no more samples by `rule`.
@@ -178,7 +181,7 @@ impl<'a> Summarised<'a> {
 const MAIN_METRICS: &[&str] =
     &["mib_per_s", "write_iops", "mb_per_s", "iops", "tps", "events_per_s", "gbit_per_s"];
 
-fn asked(study: &Study, plan: &Plan) -> Vec<Asked> {
+fn asked(study: &Study, plan: &Plan, values: &Values<'_>) -> Vec<Asked> {
     let has = |id: &str| plan.cells.iter().any(|cell| cell.id == id);
     let mut all: Vec<Asked> = study
         .comparisons
@@ -190,7 +193,11 @@ fn asked(study: &Study, plan: &Plan) -> Vec<Asked> {
         plan.cells.iter().find_map(|cell| Some((cell.id.clone(), cell.control_of.clone()?)))
     {
         let of = |c: &&study::Comparison| c.numerator == original || c.denominator == original;
-        let metric = study.comparisons.iter().find(of).map_or(MAIN_METRICS[0], |c| c.metric.as_str());
+        let compared = study.comparisons.iter().find(of).map(|c| c.metric.as_str());
+        // A cell that is compared with no other has a main metric all the same.
+        let has =
+            |metric: &&&str| values.get(original.as_str()).is_some_and(|has| has.contains_key(**metric));
+        let metric = compared.or_else(|| MAIN_METRICS.iter().find(has).copied()).unwrap_or(MAIN_METRICS[0]);
         let comparison = study::Comparison {
             name: "null control".to_owned(),
             numerator: copy,

@@ -226,7 +226,8 @@ fn check_workload(source: &Source<'_>, factors: &Factors, workload: &Spanned<fil
         let near = suggestion(tool.get_ref(), TOOLS.iter().copied());
         return Err(source.error(tool.span(), format!("unknown tool `{}`{near}", tool.get_ref())));
     }
-    for text in [Some(&workload.arguments), workload.layout.as_ref()].into_iter().flatten() {
+    let optional = [workload.layout.as_ref(), workload.processes.as_ref()];
+    for text in optional.into_iter().flatten().chain([&workload.arguments]) {
         check_template(source, factors, span.clone(), text)?;
     }
     for pattern in workload.read.values() {

@@ -238,6 +238,10 @@ pub struct Workload {
     /// The file below `{directory}` whose pages are looked for in the page cache.
     #[serde(default)]
     pub data_file: Option<String>,
+    /// In guests: how many processes of the tool each runs at once, with `{port}` one higher for each (a template);
+    /// their rates are added up.
+    #[serde(default)]
+    pub processes: Option<String>,
     /// For `command`: what is read from what it prints, by metric; without it, the wall time.
     #[serde(default)]
     pub read: BTreeMap<String, String>,

@@ -19,6 +19,10 @@ const SPARE_BYTES: u64 = 1 << 30;
 const OVERHEAD_S: f64 = 1.5;
 /// Seconds that making a file system and laying out its data takes. Measured.
 const PREPARE_S: f64 = 8.0;
+/// Seconds that booting an emulated guest takes, and setting up its disks. Measured.
+const BOOT_S: f64 = 12.0;
+/// Seconds that waking guests, reading their counters and pausing them takes. Measured.
+const AWAKE_S: f64 = 2.5;
 
 /// A plan.
 #[derive(Clone, Debug, Serialize)]
@@ -344,14 +348,22 @@ fn changes(study: &Study, cells: &[PlannedCell]) -> Vec<String> {
 }
 
 fn seconds(study: &Study, plan: &Plan) -> (f64, f64) {
-    let rigs: BTreeSet<String> =
-        plan.cells.iter().filter(|c| c.is_run()).map(|cell| rig_key(study, cell)).collect();
-    let prepare = rigs.len() as f64 * PREPARE_S;
+    let in_guests =
+        |cell: &PlannedCell| study.setups[&study.groups[cell.group_index].setup].place == Place::Guests;
+    let rigs: BTreeSet<(String, bool)> = plan
+        .cells
+        .iter()
+        .filter(|cell| cell.is_run())
+        .map(|cell| (rig_key(study, cell), in_guests(cell)))
+        .collect();
+    let prepare: f64 =
+        rigs.iter().map(|(_, guests)| if *guests { BOOT_S * GUESTS_MAX as f64 } else { PREPARE_S }).sum();
     let blocks = |count: u32| -> f64 {
         let run = plan.cells.iter().filter(|cell| cell.is_run());
         run.map(|cell| {
             let workload = &study.workloads[&study.groups[cell.group_index].workload];
-            let each = plan.sample_seconds + OVERHEAD_S + workload.overhead_s;
+            let awake = if in_guests(cell) { AWAKE_S } else { 0.0 };
+            let each = plan.sample_seconds + OVERHEAD_S + awake + workload.overhead_s;
             f64::from(count.min(cell.blocks_max)) * each
         })
         .sum()

@@ -156,7 +156,9 @@ fn the_embedded_studies_are_right() {
             assert!(plan.cells.iter().any(|cell| cell.control_of.is_some()), "{}: no control", study.name);
         }
         let quick = plan(study, Mode::Quick, 1, &[], &rich()).unwrap();
-        assert!(quick.seconds.1 <= 600.0, "{} --quick takes {} s", study.name, quick.seconds.1);
+        // Guests boot, one after another.
+        let most = if study.name == "vm" { 900.0 } else { 600.0 };
+        assert!(quick.seconds.1 <= most, "{} --quick takes {} s", study.name, quick.seconds.1);
     }
     assert!(Study::find("warmtier").unwrap_err().what().contains("did you mean `warm-tier`?"));
 }

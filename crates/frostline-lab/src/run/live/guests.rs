@@ -1,7 +1,7 @@
 //! Samples in one or two guests at once, and what of a run they have in common: the image, the bridge, the
 //! servers on the host that they talk to, and fleets that stay up, paused, for the next block.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -31,8 +31,10 @@ use crate::workload::{self, Measured};
 /// The image of all guests: Linux 6.1 and OpenZFS 2.1, where direct I/O is taken and ignored, as in the published
 /// study of the warm tier.
 const RECIPE: &str = "bookworm";
-/// Port of the first guest's server on the host; the second's is the next.
+/// Port of the first server on the host for the first process of the first guest; the next process has the next.
 const PORT: u16 = 5301;
+/// Processes of a guest.
+const PROCESSES_MAX: u16 = 64;
 /// What a script in a guest may take beside what it measures.
 const SLACK: Duration = Duration::from_secs(120);
 /// Part of the memory that is free when the first guest boots which guests may take.
@@ -43,7 +45,8 @@ const MEMORY_PART: f64 = 0.75;
 pub(super) struct Guests {
     image: Option<(Image, Accel)>,
     lan: Option<Lan>,
-    serves: bool,
+    /// Ports that servers on the host listen at.
+    ports: BTreeSet<u16>,
     memory_mib: u64,
     /// Fleets that were made so far.
     named: u32,
@@ -101,8 +104,9 @@ impl Asked {
 }
 
 fn number(text: &str, of: &str) -> Result<u32> {
-    let number = text.parse().ok().filter(|number| (1..=256).contains(number));
-    number.ok_or_else(|| Error::invalid(format!("`{text}` {of}; 1 to 256 are possible")))
+    let most = u32::from(PROCESSES_MAX);
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| Error::invalid(format!("`{text}` {of}; 1 to {most} are possible")))
 }
 
 /// Whether the word is `pinned` and not `free`.
@@ -190,7 +194,8 @@ impl Live<'_> {
         let booted = fleet.grow(&mut boot, asked.count)?;
         let first = asked.count - booted;
         if let Some(layout) = self.workload(cell).layout.as_ref().filter(|_| booted > 0) {
-            let scripts = (first..asked.count).map(|at| self.script(cell, asked, layout, 0, at));
+            let scripts =
+                (first..asked.count).map(|at| self.command_line(cell, asked, layout, 0, port(at, 0)));
             let scripts = scripts.collect::<Result<Vec<_>>>()?;
             let limit = self.limit();
             fleet.awake(asked.count, |guests| {
@@ -258,11 +263,20 @@ impl Live<'_> {
     ) -> Result<Taken> {
         let workload = self.workload(cell);
         let tool = workload.tool.get_ref().as_str();
+        let processes = match &workload.processes {
+            Some(text) => number(&fill(text, &cell.levels)?, "processes")? as u16,
+            None => 1,
+        };
         let is_network = tool == "iperf3";
         if is_network {
-            self.serve()?;
+            (0..asked.count).try_for_each(|at| self.serve(at, processes))?;
         }
-        let scripts = (0..asked.count).map(|at| self.script(cell, asked, &workload.arguments, block, at));
+        let scripts = (0..asked.count).map(|at| {
+            let commands = (0..processes)
+                .map(|process| self.command_line(cell, asked, &workload.arguments, block, port(at, process)))
+                .collect::<Result<Vec<_>>>()?;
+            Ok(at_once(&commands))
+        });
         let scripts = scripts.collect::<Result<Vec<_>>>()?;
         let mut reading = Reading::default();
         let started = self.set_buckets(cell, &self.guests.bases[key], &mut reading)?;
@@ -299,38 +313,37 @@ impl Live<'_> {
         Ok(Taken { values: combined(each), gates: gates::judge(self.gates(cell), &reading) })
     }
 
-    /// What guest `at` runs.
-    fn script(
+    /// The tool's command line in a guest, whose server on the host listens at `port`.
+    fn command_line(
         &self,
         cell: &PlannedCell,
         asked: &Asked,
         arguments: &str,
         block: u32,
-        at: usize,
+        port: u16,
     ) -> Result<String> {
         let workload = self.workload(cell);
         let mut values = self.values(cell, &Rig::Folder(PathBuf::new()), block);
         values.insert("directory".to_owned(), asked.shape.directory());
         values.insert("server".to_owned(), Lan::host());
-        values.insert("port".to_owned(), (PORT + at as u16).to_string());
+        values.insert("port".to_owned(), port.to_string());
         let tool = workload.tool.get_ref();
         let words = workload::arguments(tool, arguments, &values)?;
         let words: Vec<String> =
             words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();
-        Ok(format!("LC_ALL=C exec {tool} {}\n", words.join(" ")))
+        Ok(format!("LC_ALL=C {tool} {}", words.join(" ")))
     }
 
-    /// Starts the servers of the guests' network tools, once a run.
-    fn serve(&mut self) -> Result<()> {
-        if self.guests.serves {
-            return Ok(());
-        }
-        for at in 0..GUESTS_MAX as u16 {
-            let log = self.folder.join(format!("server{at}.log"));
+    /// Starts a server for each process of a guest's network tool, once a run.
+    fn serve(&mut self, guest: usize, processes: u16) -> Result<()> {
+        for port in (0..processes).map(|process| port(guest, process)) {
+            if self.guests.ports.contains(&port) {
+                continue;
+            }
+            let log = self.folder.join(format!("server{port}.log"));
             let file = File::create(&log).map_err(|e| io(e, "cannot make", &log))?;
-            let (address, port) = (Lan::host(), (PORT + at).to_string());
             let mut command = self.ledger.command("iperf3");
-            command.args(["--server", "--forceflush", "--bind", &address, "--port", &port]);
+            command.args(["--server", "--forceflush", "--bind", &Lan::host(), "--port", &port.to_string()]);
             command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(file);
             let mut server =
                 command.spawn().map_err(|e| Error::unavailable("cannot run iperf3").with_source(e))?;
@@ -341,10 +354,23 @@ impl Live<'_> {
                 }
                 std::thread::park_timeout(Duration::from_millis(5));
             }
+            self.guests.ports.insert(port);
         }
-        self.guests.serves = true;
         Ok(())
     }
+}
+
+/// The port of the server that a process of a guest talks to.
+fn port(guest: usize, process: u16) -> u16 {
+    PORT + guest as u16 * PROCESSES_MAX + process
+}
+
+/// Runs all commands at the same time and prints what they print, with a zero byte after each. Fails if one does.
+fn at_once(commands: &[String]) -> String {
+    let start = commands.iter().enumerate().map(|(at, line)| format!("{line} >/tmp/{at}.out & p{at}=$!\n"));
+    let wait = (0..commands.len()).map(|at| format!("wait $p{at} || failed=$?\n"));
+    let print = (0..commands.len()).map(|at| format!("cat /tmp/{at}.out; printf '\\0'\n"));
+    format!("failed=0\n{}exit $failed\n", start.chain(wait).chain(print).collect::<String>())
 }
 
 fn base_file(folder: &Path, at: usize) -> PathBuf {
@@ -384,8 +410,33 @@ fn succeeded(what: &str, output: &Output) -> Result<()> {
 
 fn read(tool: &str, patterns: &BTreeMap<String, String>, output: &Output) -> Result<Measured> {
     succeeded(tool, output)?;
-    let printed = Printed { stdout: output.stdout.clone(), stderr: output.stderr.clone() };
-    workload::read(tool, patterns, &printed, 0.0)
+    let parts = output.stdout.split_terminator('\0').map(|stdout| {
+        let printed = Printed { stdout: stdout.to_owned(), stderr: output.stderr.clone() };
+        workload::read(tool, patterns, &printed, 0.0)
+    });
+    Ok(summed(parts.collect::<Result<Vec<_>>>()?))
+}
+
+/// What processes that ran at once measured together: rates, bytes and counts are added up, of all else it is the mean.
+fn summed(parts: Vec<Measured>) -> Measured {
+    let count = parts.len() as f64;
+    let mut all = Measured::default();
+    for part in parts {
+        for (metric, value) in part.values {
+            let adds = is_rate(&metric) || metric == "retransmits";
+            *all.values.entry(metric).or_default() += if adds { value } else { value / count };
+        }
+        all.errors += part.errors;
+        if let Some((read, written)) = part.bytes {
+            let sum = all.bytes.get_or_insert_default();
+            *sum = (sum.0 + read, sum.1 + written);
+        }
+    }
+    all
+}
+
+fn is_rate(metric: &str) -> bool {
+    metric.ends_with("per_s") || metric.ends_with("iops")
 }
 
 /// A value for each metric: that of the one guest, or the mean of both. Rates of both are also there by themselves,
@@ -396,7 +447,7 @@ fn combined(each: Vec<BTreeMap<String, f64>>) -> BTreeMap<String, f64> {
     for (metric, a) in first {
         let Some(b) = second.get(metric) else { continue };
         all.insert(metric.clone(), (a + b) / 2.0);
-        if metric.ends_with("per_s") || metric.ends_with("iops") {
+        if is_rate(metric) {
             all.insert(format!("vm1_{metric}"), *a);
             all.insert(format!("vm2_{metric}"), *b);
         }

@@ -59,6 +59,22 @@ fn only_blocks_in_which_both_cells_are_valid_are_pairs() {
 }
 
 #[test]
+fn a_null_control_that_is_compared_with_nothing_has_its_own_main_metric() {
+    let mut study = small();
+    study.comparisons.clear();
+    let plan = plan(&study, Mode::Quick, 1, &[], &rich()).unwrap();
+    let copy = plan.cells.iter().find(|cell| cell.control_of.is_some()).unwrap();
+    let of = |cell: &str, value| Sample {
+        values: BTreeMap::from([("events_per_s".to_owned(), value)]),
+        ..sample(cell, 0, 0.0, true)
+    };
+    let samples = [of(&copy.id, 3.0), of(copy.control_of.as_ref().unwrap(), 2.0)];
+    let modelled = BTreeMap::new();
+    let compared = Summarised::new(&study, &plan, &modelled, &samples).compared();
+    assert_eq!((compared.len(), compared[0].metric.as_str(), compared[0].ratio), (1, "events_per_s", 1.5));
+}
+
+#[test]
 fn without_a_sample_the_model_answers() {
     let value = |rate: f64| BTreeMap::from([("rate_per_s".to_owned(), rate)]);
     let modelled =

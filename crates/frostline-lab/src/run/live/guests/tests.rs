@@ -34,7 +34,7 @@ fn every_guest_cell_of_the_vm_study_is_guests_that_can_be() {
 fn a_word_that_is_none_is_named_with_those_that_are() {
     let error = word("sahred", &[("local", 1), ("shared", 2)]).unwrap_err();
     assert_eq!(error.what(), "`sahred` is not one of local, shared");
-    assert!(number("0", "queue pairs").is_err() && number("257", "queue pairs").is_err());
+    assert!(number("0", "queue pairs").is_err() && number("65", "queue pairs").is_err());
     assert!(is_pinned("pinned").unwrap() && !is_pinned("free").unwrap() && is_pinned("yes").is_err());
 }
 
@@ -47,6 +47,22 @@ fn two_guests_are_their_mean_and_each_by_itself() {
     let both = combined(vec![values(3.0, 1.0), values(5.0, 2.0)]);
     let wanted = [("p99_ms", 1.5), ("read_iops", 4.0), ("vm1_read_iops", 3.0), ("vm2_read_iops", 5.0)];
     assert_eq!(both, wanted.map(|(name, value)| (name.to_owned(), value)).into());
+}
+
+#[test]
+fn processes_at_once_are_added_up_and_one_that_fails_is_the_end() {
+    let line = "echo a".to_owned();
+    let run =
+        |lines: &[String]| std::process::Command::new("bash").arg("-c").arg(at_once(lines)).output().unwrap();
+    let both = run(&[line.clone(), line]);
+    assert!(both.status.success());
+    assert_eq!(both.stdout, b"a\n\0a\n\0");
+    let output = |stdout: &str| Output { status: 0, stdout: stdout.into(), stderr: String::new() };
+    let patterns = BTreeMap::from([("x_per_s".to_owned(), "(\\d+)x".to_owned())]);
+    let measured = read("command", &patterns, &output("3x\n\0 4x\n\0")).unwrap();
+    assert_eq!(measured.values["x_per_s"], 7.0);
+    assert!(!run(&["false".to_owned()]).status.success());
+    assert_eq!(run(&["(exit 7)".to_owned(), "true".to_owned()]).status.code(), Some(7));
 }
 
 #[test]
