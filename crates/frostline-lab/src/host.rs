@@ -10,11 +10,16 @@ pub mod tools;
 
 use std::path::Path;
 
-use frostline_base::Error;
+use frostline_base::{Error, Result};
+use serde::Serialize;
 
 /// An error of the system as one that names the path and says what to do next.
 pub(crate) fn io(error: std::io::Error, what: &str, path: &Path) -> Error {
-    let what = format!("{what} {}", path.display());
+    failed(error, format!("{what} {}", path.display()))
+}
+
+/// An error of the system as one that says what to do next.
+fn failed(error: std::io::Error, what: String) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotFound => Error::not_found(what),
         std::io::ErrorKind::PermissionDenied => Error::denied(what),
@@ -22,4 +27,11 @@ pub(crate) fn io(error: std::io::Error, what: &str, path: &Path) -> Error {
         _ => Error::unavailable(what),
     }
     .with_source(error)
+}
+
+/// Writes `value` as JSON for people and programs.
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_vec_pretty(value)
+        .map_err(|e| Error::internal(format!("cannot encode {}", path.display())).with_source(e))?;
+    std::fs::write(path, text).map_err(|e| io(e, "cannot write", path))
 }

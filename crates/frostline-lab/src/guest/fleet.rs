@@ -14,7 +14,7 @@ use frostline_doctor::facts::{effective, mask_of};
 use super::boot::bridge;
 use super::machine::{Aio, Backing, Cache};
 use super::{Accel, Disk, Guest, Image, Limits, Machine, Net, Output};
-use crate::host::cpus::Share;
+use crate::host::cpus::shares;
 use crate::host::facts::DeviceBytes;
 use crate::host::ledger::Ledger;
 use crate::host::process::run_short;
@@ -162,8 +162,6 @@ pub struct Boot<'a> {
     pub accel: &'a Accel,
     /// Their network.
     pub lan: &'a mut Lan,
-    /// The parts of the host that pinned guests get.
-    pub shares: &'a [Share],
 }
 
 /// Guests of one shape.
@@ -213,14 +211,13 @@ impl Fleet {
         machine.cpus = shape.cpus;
         machine.memory_mib = shape.memory_mib;
         machine.nets.push(boot.lan.net(shape.queues)?);
-        let share = boot.shares.get(at).filter(|_| shape.pinned);
-        machine.node = share.and_then(|share| share.node);
+        let share = if shape.pinned { shares(GUESTS_MAX).into_iter().nth(at) } else { None };
+        machine.node = share.as_ref().and_then(|share| share.node);
         let mut set_up = format!("ethtool -L eth0 combined {} 2>/dev/null || true\n", shape.queues);
         for disk in 0..shape.disks {
             let device = match shape.storage {
                 Storage::Network => {
-                    let base = self.base(at * shape.disks as usize + disk as usize)?;
-                    let port = boot.lan.export(boot.ledger, base)?;
+                    let port = boot.lan.export(boot.ledger, self.base(at, disk)?)?;
                     let connections = shape.cpus.min(4);
                     set_up += &format!(
                         "modprobe nbd nbds_max=8\nnbd-client {} {port} /dev/nbd{disk} -C {connections} >/dev/null\n",
@@ -248,18 +245,20 @@ impl Fleet {
         Ok(guest)
     }
 
-    fn base(&self, at: usize) -> Result<&PathBuf> {
-        self.bases.get(at).ok_or_else(|| Error::internal("a fleet has a file or volume for each disk"))
+    fn base(&self, guest: usize, disk: u32) -> Result<&PathBuf> {
+        let first = if self.shape.storage == Storage::Shared { 0 } else { guest * self.shape.disks as usize };
+        self.bases
+            .get(first + disk as usize)
+            .ok_or_else(|| Error::internal("a fleet has a file or volume for each disk"))
     }
 
     fn disk(&self, guest: usize, disk: u32) -> Result<Disk> {
-        let shape = &self.shape;
+        let (shape, base) = (&self.shape, self.base(guest, disk)?.clone());
         let backing = if shape.storage == Storage::Shared {
             let bytes = self.base_bytes / GUESTS_MAX as u64;
-            let file = self.base(disk as usize)?.clone();
-            Backing::Part { file, offset: guest as u64 * bytes, bytes }
+            Backing::Part { file: base, offset: guest as u64 * bytes, bytes }
         } else {
-            Backing::File(self.base(guest * shape.disks as usize + disk as usize)?.clone())
+            Backing::File(base)
         };
         Ok(Disk {
             serial: format!("d{disk}"),

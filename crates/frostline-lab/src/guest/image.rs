@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::sources::{self, Source};
 use super::{io, last_lines, need_root};
 use crate::host::ledger::{Ledger, Thing};
-use crate::host::tools;
+use crate::host::{tools, write_json};
 
 /// Part of every key: raise it when the same recipe is built in another way.
 const BUILDER: u32 = 1;
@@ -545,12 +545,6 @@ fn write_program(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text)
         .and_then(|()| fs::set_permissions(file, fs::Permissions::from_mode(0o755)))
         .map_err(|e| io(e, "cannot write", file))
-}
-
-fn write_json(file: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec_pretty(value)
-        .map_err(|e| Error::internal("cannot encode a manifest").with_source(e))?;
-    fs::write(file, text).map_err(|e| io(e, "cannot write", file))
 }
 
 fn read_line(file: &Path) -> Result<String> {

@@ -181,14 +181,7 @@ fn shortened(said: &str) -> String {
 }
 
 fn cannot(what: &str, error: std::io::Error) -> Error {
-    let what = format!("cannot {what}");
-    match error.kind() {
-        std::io::ErrorKind::NotFound => Error::not_found(what),
-        std::io::ErrorKind::PermissionDenied => Error::denied(what),
-        std::io::ErrorKind::StorageFull => Error::exhausted(what),
-        _ => Error::unavailable(what),
-    }
-    .with_source(error)
+    super::failed(error, format!("cannot {what}"))
 }
 
 #[cfg(test)]

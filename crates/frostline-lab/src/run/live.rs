@@ -26,10 +26,12 @@ use crate::catalogue::Catalogue;
 use crate::crash::{self, FileSystem, Trial};
 use crate::emulate::{self, Daemon, WriteCache};
 use crate::guest::Guest;
+use crate::guest::fleet::GUESTS_MAX;
+use crate::host::cpus::shares;
 use crate::host::facts::{self, CpuTime, DeviceBytes};
-use crate::host::io;
 use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{Printed, Stop, run_short, run_tool};
+use crate::host::{io, write_json};
 use crate::model::Balance;
 use crate::study::plan::{Plan, PlannedCell, rig_key};
 use crate::study::{Gates, Place, Setup, Study, Workload, fill};
@@ -227,7 +229,8 @@ impl<'a> Live<'a> {
 
     /// The same on the CPUs that the first of two guests would have.
     fn pinned(&self, command: &Command) -> Command {
-        let cpus: Vec<String> = guests::host_share().cpus.iter().map(u32::to_string).collect();
+        let share = shares(GUESTS_MAX).swap_remove(0);
+        let cpus: Vec<String> = share.cpus.iter().map(u32::to_string).collect();
         let mut pinned = self.ledger.command("taskset");
         pinned.args(["--cpu-list", &cpus.join(",")]).arg(command.get_program()).args(command.get_args());
         pinned.env("LC_ALL", "C");
@@ -278,10 +281,7 @@ impl<'a> Live<'a> {
             "volumes_before": started,
             "volumes_after": after.accounts,
         });
-        let path = stem.with_extension("context.json");
-        let text = serde_json::to_vec_pretty(&context)
-            .map_err(|e| Error::internal("cannot encode what was read").with_source(e))?;
-        fs::write(&path, text).map_err(|e| io(e, "cannot write", &path))
+        write_json(&stem.with_extension("context.json"), &context)
     }
 
     /// On an unshaped device: the cell's own mount options and the cell's own word about the cache.
@@ -331,10 +331,7 @@ impl Live<'_> {
         let folder = if memory.is_dir() { memory.to_path_buf() } else { self.folder.clone() };
         let (stop, daemon) = (self.stop, Daemon::this_program()?);
         let proof = crash::prove_while(&mut self.ledger, &folder, &daemon, &trial, &mut |_| stop.check())?;
-        let path = stem.with_extension("json");
-        let text = serde_json::to_vec_pretty(&proof)
-            .map_err(|e| Error::internal("cannot encode a proof").with_source(e))?;
-        fs::write(&path, text).map_err(|e| io(e, "cannot write", &path))?;
+        write_json(&stem.with_extension("json"), &proof)?;
         if let Some(refused) = proof.refused {
             return Err(Error::unavailable(format!("the kernel refused the options: {refused}")));
         }

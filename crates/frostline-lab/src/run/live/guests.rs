@@ -18,10 +18,9 @@ use crate::guest::fleet::{
 };
 use crate::guest::machine::{Aio, Cache};
 use crate::guest::{Accel, Guest, Image, Output, Recipe, cli};
-use crate::host::cpus::{Share, shares};
 use crate::host::facts::DeviceBytes;
 use crate::host::process::Printed;
-use crate::host::{facts, io};
+use crate::host::{facts, io, write_json};
 use crate::run::Taken;
 use crate::run::gates::{self, Reading};
 use crate::study::plan::{PlannedCell, rig_key};
@@ -189,8 +188,7 @@ impl Live<'_> {
             self.guests.lan = Some(Lan::new(&mut self.ledger)?);
         }
         let Some(lan) = &mut self.guests.lan else { return Err(Error::internal("the bridge was just made")) };
-        let shares = shares(GUESTS_MAX);
-        let mut boot = Boot { ledger: &mut self.ledger, image: &image, accel: &accel, lan, shares: &shares };
+        let mut boot = Boot { ledger: &mut self.ledger, image: &image, accel: &accel, lan };
         let booted = fleet.grow(&mut boot, asked.count)?;
         let first = asked.count - booted;
         if let Some(layout) = self.workload(cell).layout.as_ref().filter(|_| booted > 0) {
@@ -308,8 +306,7 @@ impl Live<'_> {
         let context = json!({"levels": cell.levels, "volumes_before": started, "steal_percent": reading.steal_percent,
             "device_read_bytes": reading.device.map(|device| device.read),
             "device_written_bytes": reading.device.map(|device| device.written)});
-        let path = stem.with_extension("context.json");
-        fs::write(&path, context.to_string()).map_err(|e| io(e, "cannot write", &path))?;
+        write_json(&stem.with_extension("context.json"), &context)?;
         Ok(Taken { values: combined(each), gates: gates::judge(self.gates(cell), &reading) })
     }
 
@@ -453,11 +450,6 @@ fn combined(each: Vec<BTreeMap<String, f64>>) -> BTreeMap<String, f64> {
         }
     }
     all
-}
-
-/// The CPUs that a pinned tool on the host has: those of the first of two guests.
-pub(super) fn host_share() -> Share {
-    shares(GUESTS_MAX).swap_remove(0)
 }
 
 #[cfg(test)]

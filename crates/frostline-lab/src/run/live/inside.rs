@@ -1,6 +1,5 @@
 //! Samples inside a guest: one machine for all cells, booted when the first of them comes.
 
-use std::fs;
 use std::path::Path;
 
 use frostline_base::{Error, Result};
@@ -8,7 +7,7 @@ use frostline_base::{Error, Result};
 use super::Live;
 use crate::guest::cells::{self, CellSpec, FOUR, ONE};
 use crate::guest::{Guest, storage};
-use crate::host::io;
+use crate::host::write_json;
 use crate::run::Taken;
 use crate::run::virtual_time::bytes;
 use crate::study::plan::PlannedCell;
@@ -23,10 +22,7 @@ impl Live<'_> {
         spec.job.seed = self.plan.seed.wrapping_mul(1000).wrapping_add(u64::from(block));
         let seconds = self.plan.sample_seconds.ceil() as u64;
         let measured = cells::run_cell(self.guest()?, &spec, seconds)?;
-        let path = stem.with_extension("json");
-        let text = serde_json::to_vec_pretty(&measured.raw)
-            .map_err(|e| Error::internal("cannot encode what the guest printed").with_source(e))?;
-        fs::write(&path, text).map_err(|e| io(e, "cannot write", &path))?;
+        write_json(&stem.with_extension("json"), &measured.raw)?;
         for note in &measured.notes {
             (self.say)(&format!("{}: {note}", cell.id));
         }
