@@ -1,7 +1,7 @@
 //! A Lucene query string, with either operator, and the patterns in it compiled.
 #![no_main]
 
-use frostline_fuzz::dsl::query_string::{QueryStringOptions, parse};
+use frostline_fuzz::language::query_string::{QueryStringOptions, parse};
 use frostline_fuzz::{compile, context};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {

@@ -1,7 +1,7 @@
 //! A search body, and the patterns in it compiled.
 #![no_main]
 
-use frostline_fuzz::dsl::SearchRequest;
+use frostline_fuzz::language::SearchRequest;
 use frostline_fuzz::{compile, context};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

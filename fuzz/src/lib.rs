@@ -9,9 +9,8 @@
 #[path = "../../crates/frostline-query/src"]
 mod query {
     pub mod agg;
-    pub mod dsl;
+    pub mod language;
     pub mod filter;
-    pub mod pattern;
 }
 
 #[path = "../../crates/frostline-ingest/src"]
@@ -26,8 +25,8 @@ mod ingest {
 pub use frostline_base::{Error, Result};
 pub use ingest::{decompress, lines};
 use ingest::{json, times};
-use query::pattern;
-pub use query::{agg, dsl, filter};
+
+pub use query::{agg, language, filter};
 
 pub mod rows;
 
@@ -51,20 +50,20 @@ pub fn mapping() -> &'static Mapping {
 }
 
 /// What every request is read against.
-pub fn context() -> dsl::Context<'static> {
-    dsl::Context { now_us: NOW_US, mapping: mapping() }
+pub fn context() -> language::Context<'static> {
+    language::Context { now_us: NOW_US, mapping: mapping() }
 }
 
 /// Parses the `aggs` of a request.
 pub fn aggregations(aggs: &serde_json::Value) -> Result<agg::AggTree> {
-    let filter = |clause: &serde_json::Value, at: &str| dsl::parse_query(clause, at, &context());
+    let filter = |clause: &serde_json::Value, at: &str| language::parse_query(clause, at, &context());
     agg::AggTree::parse(aggs, &agg::ParseContext { now_us: NOW_US, filter: &filter })
 }
 
 /// Compiles every pattern of a filter, as a search does.
 pub fn compile(filter: &filter::Filter) {
     use crate::filter::Filter;
-    use crate::pattern::Matcher;
+    use crate::filter::pattern::Matcher;
     match filter {
         Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().for_each(compile),
         Filter::Not(part) => compile(part),

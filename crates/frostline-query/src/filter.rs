@@ -4,6 +4,8 @@
 //! filter is ever evaluated. Every filter has an exact meaning for a document: a set of documents
 //! matches, and no score is attached.
 
+pub(crate) mod pattern;
+
 use serde::{Deserialize, Serialize};
 
 /// A predicate over documents. Field names are user paths; `field.keyword` means the exact reading of

@@ -18,11 +18,11 @@ use frostline_split::{
 use futures::future::{BoxFuture, FutureExt, try_join_all};
 use roaring::RoaringBitmap;
 
-use crate::fields::{self, FieldValue};
+use crate::filter::pattern::Matcher;
 use crate::filter::{Bound, Filter, Minimum, Number, Pattern, Scalar};
-use crate::open::OpenSplit;
-use crate::pattern::Matcher;
-use crate::plan::{self, TIME_FIELD};
+use crate::prune::{self, TIME_FIELD};
+use crate::read::fields::{self, FieldValue};
+use crate::read::open::OpenSplit;
 use crate::{Error, Result};
 
 /// A range that holds no more values than this is answered by their postings, and by the column otherwise.
@@ -479,7 +479,7 @@ impl<'a> View<'a> {
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
         if path == TIME_FIELD {
-            return Ok(Rows::Some(self.rows_in_time(plan::bounds(lower, upper)).await?));
+            return Ok(Rows::Some(self.rows_in_time(prune::bounds(lower, upper)).await?));
         }
         let target = fields::resolve(self.mapping, path);
         let mut rows = RoaringBitmap::new();
@@ -506,7 +506,7 @@ impl<'a> View<'a> {
                     .await
             }
             ValueType::Date => {
-                let span = plan::bounds(lower, upper);
+                let span = prune::bounds(lower, upper);
                 if span.is_empty() {
                     return Ok(RoaringBitmap::new());
                 }

@@ -12,8 +12,8 @@ use super::{
     Metric, MetricKind, OrderBy, OrderKey, Percentiles, RangeBucket, Ranges, SortBy, SortField, Source,
     SourceBy, Terms, TopHits,
 };
-use crate::dsl::date::{DateReader, Format, parse_time_zone};
 use crate::filter::Filter;
+use crate::language::date::{DateReader, Format, parse_time_zone};
 use crate::{Error, Result};
 
 /// How deep aggregations may be nested.

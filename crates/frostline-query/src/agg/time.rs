@@ -4,7 +4,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 
-use crate::dsl::date::Format;
+use crate::language::date::Format;
 
 const SECOND_US: i64 = 1_000_000;
 const MINUTE_US: i64 = 60 * SECOND_US;

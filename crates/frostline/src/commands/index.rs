@@ -56,7 +56,7 @@ fn summary(node: &Node, index: &Index) -> Result<Summary> {
 }
 
 fn iso(time_us: i64) -> String {
-    use frostline_query::dsl::date::{Format, format_date};
+    use frostline_query::language::date::{Format, format_date};
     format_date(time_us, &Format::default(), &frostline_query::UTC)
 }
 

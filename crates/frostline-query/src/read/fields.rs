@@ -197,7 +197,7 @@ pub(crate) fn dynamic_values(batch: &RecordBatch, field: &SplitField) -> Result<
     }
     let texts = builder.finish();
     let item = Arc::new(Field::new_list_field(field.ty.arrow_type(), true));
-    cast(&texts, &DataType::List(item)).map_err(crate::merge::arrow_error)
+    cast(&texts, &DataType::List(item)).map_err(crate::read::merge::arrow_error)
 }
 
 /// Whether a value of a field without a column belongs to this reading of it.
@@ -342,7 +342,7 @@ pub(crate) async fn read_whole(
     (0..width)
         .map(|at| {
             let parts: Vec<&dyn Array> = batches.iter().map(|(_, arrays)| arrays[at].as_ref()).collect();
-            concat(&parts).map_err(crate::merge::arrow_error)
+            concat(&parts).map_err(crate::read::merge::arrow_error)
         })
         .collect()
 }

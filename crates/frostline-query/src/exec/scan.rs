@@ -21,11 +21,11 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 
+use crate::exec::leaf::{Leaf, LeafExec};
 use crate::filter::Filter;
-use crate::leaf::{Leaf, LeafExec};
-use crate::open::{OpenSplit, Searcher};
-use crate::output::{Of, Output};
-use crate::plan::{self, Target};
+use crate::prune::{self, Target};
+use crate::read::open::{OpenSplit, Searcher};
+use crate::read::output::{Of, Output};
 use crate::select::{Rows, View};
 use crate::{Error, ErrorKind, Result};
 
@@ -89,7 +89,7 @@ impl Scan {
         meter: Arc<Meter>,
         partial: bool,
     ) -> Scan {
-        let targets = plan::targets(index.splits(), filter);
+        let targets = prune::targets(index.splits(), filter);
         let tally = Tally::default();
         tally.pruned_time.store((index.splits().len() - targets.len()) as u64, Ordering::Relaxed);
         let selected = targets.iter().map(|_| OnceCell::new()).collect();
@@ -326,7 +326,7 @@ impl SplitRows {
 fn row_count(rows: u64) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(usize::try_from(rows).ok());
     RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
-        .map_err(crate::merge::arrow_error)
+        .map_err(crate::read::merge::arrow_error)
 }
 
 /// The outputs for the given rows of a split, in row order.
@@ -343,7 +343,7 @@ pub(crate) async fn read_rows(
     let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len() as usize));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
-        .map_err(crate::merge::arrow_error)
+        .map_err(crate::read::merge::arrow_error)
 }
 
 /// Row numbers as a column.

@@ -15,8 +15,8 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::stream::{BoxStream, TryStreamExt};
 
 use crate::Result;
+use crate::exec::scan::{Scan, external};
 use crate::filter::Filter;
-use crate::scan::{Scan, external};
 
 /// What one of our plans does.
 pub(crate) trait Leaf: fmt::Debug + Send + Sync + 'static {

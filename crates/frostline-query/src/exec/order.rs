@@ -14,15 +14,16 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use crate::agg::HitAddress;
-use crate::dsl::date::{Format, format_date};
-use crate::dsl::{Missing, SearchRequest, Sort, SortBy, SortMode};
+use crate::exec::scan::internal;
+use crate::exec::top::DOCUMENT;
 use crate::filter::Scalar;
-use crate::merge;
-use crate::output::{Of, Output};
-use crate::plan::TIME_FIELD;
-use crate::scan::internal;
-use crate::top::DOCUMENT;
-use crate::{Error, Result, fields};
+use crate::language::date::{Format, format_date};
+use crate::language::{Missing, SearchRequest, Sort, SortBy, SortMode};
+use crate::prune::TIME_FIELD;
+use crate::read::fields;
+use crate::read::merge;
+use crate::read::output::{Of, Output};
+use crate::{Error, Result};
 
 /// The order of the hits of one request.
 pub(crate) struct Order {

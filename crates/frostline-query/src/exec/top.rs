@@ -16,10 +16,10 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 
 use crate::Result;
+use crate::exec::leaf::{Leaf, LeafExec};
+use crate::exec::scan::{Scan, read_rows, spawned};
 use crate::filter::Filter;
-use crate::leaf::{Leaf, LeafExec};
-use crate::output::{Of, Output};
-use crate::scan::{Scan, read_rows, spawned};
+use crate::read::output::{Of, Output};
 use crate::select::Rows;
 
 /// The column of documents, as text; null where a document was not read yet or is no text.
@@ -172,7 +172,7 @@ fn with_nulls(batch: &RecordBatch, output: &Output) -> Result<RecordBatch> {
         schema.fields().iter().map(|field| field.as_ref().clone()).chain([output.field()]).collect();
     let nulls = new_null_array(&output.ty, batch.num_rows());
     let columns = batch.columns().iter().cloned().chain([nulls]).collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(crate::merge::arrow_error)
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(crate::read::merge::arrow_error)
 }
 
 async fn candidates_of(scan: &Scan, number: usize) -> Result<Candidates> {

@@ -20,16 +20,17 @@ use roaring::RoaringBitmap;
 use serde_json::Value;
 
 use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource, ParseContext};
-use crate::aggregate::{Aggregation, aggregate_exec, state_of};
-use crate::dsl::{self, Context, SearchRequest, TotalHits};
+use crate::answer::response::{Hit, Response};
+use crate::exec::aggregate::{Aggregation, aggregate_exec, state_of};
+use crate::exec::order::{self, Order};
+use crate::exec::results::Results;
+use crate::exec::scan::{Scan, internal, row_id, scan_exec, spawned};
+use crate::exec::top::time_top_exec;
 use crate::filter::Filter;
-use crate::open::Searcher;
-use crate::order::{self, Order};
-use crate::response::{Hit, Response};
-use crate::results::Results;
-use crate::scan::{Scan, internal, row_id, scan_exec, spawned};
-use crate::top::time_top_exec;
-use crate::{Error, Result, fields, plan};
+use crate::language::{self, Context, SearchRequest, TotalHits};
+use crate::read::fields;
+use crate::read::open::Searcher;
+use crate::{Error, Result, prune};
 
 /// A search that is ready to run, or to be explained.
 pub struct Search {
@@ -103,8 +104,8 @@ impl Search {
             filter.each_field(&mut |field| named.push(field.to_owned()));
         }
         named.extend(self.request.sort.iter().filter_map(|sort| match &sort.by {
-            dsl::SortBy::Field(field) => Some(field.clone()),
-            dsl::SortBy::Score | dsl::SortBy::Doc => None,
+            language::SortBy::Field(field) => Some(field.clone()),
+            language::SortBy::Score | language::SortBy::Doc => None,
         }));
         named.sort();
         named.dedup();
@@ -122,7 +123,7 @@ impl Search {
         let matching = self.scan(&self.request.filter);
         let aggregated = self.aggregate(&matching, &session).await?;
         let shown = match &self.request.post_filter {
-            Some(post) => self.scan(&plan::and([self.request.filter.clone(), post.clone()].into_iter())),
+            Some(post) => self.scan(&prune::and([self.request.filter.clone(), post.clone()].into_iter())),
             None => Arc::clone(&matching),
         };
         let page = self.page(&shown, &session, aggregated.as_ref()).await?;
@@ -299,7 +300,7 @@ struct TopHits<'a> {
 
 impl HitSource for TopHits<'_> {
     fn hit(&self, address: HitAddress, source: &Value) -> Result<Value> {
-        let filter = dsl::SourceFilter::parse(source)?;
+        let filter = language::SourceFilter::parse(source)?;
         let request = SearchRequest { source: filter, ..SearchRequest::default() };
         let split = self.scan.index.splits().get(address.split as usize);
         let (Some(split), Some(text)) = (split, self.sources.get(&address)) else {
@@ -348,7 +349,7 @@ async fn run(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<
         _ => Arc::new(CoalescePartitionsExec::new(plan)),
     };
     let batches = datafusion::physical_plan::collect(plan, context).await.map_err(internal)?;
-    concat_batches(&schema, &batches).map_err(crate::merge::arrow_error)
+    concat_batches(&schema, &batches).map_err(crate::read::merge::arrow_error)
 }
 
 /// The `_source` of rows, read split by split, all at once.
@@ -392,7 +393,7 @@ async fn sources_of(scan: &Scan, split: u32, rows: &RoaringBitmap) -> Result<Vec
 
 fn parse_aggs(aggs: &Value, index: &Index, now_us: i64) -> Result<AggTree> {
     let context = Context { now_us, mapping: index.mapping() };
-    let filter = |clause: &Value, position: &str| dsl::parse_query(clause, position, &context);
+    let filter = |clause: &Value, position: &str| language::parse_query(clause, position, &context);
     AggTree::parse(aggs, &ParseContext { now_us, filter: &filter })
 }
 

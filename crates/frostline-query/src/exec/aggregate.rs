@@ -16,14 +16,15 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 
 use crate::agg::{AggState, AggTree, Batch, Collector, FieldColumn, Scope};
+use crate::exec::leaf::{Leaf, LeafExec};
+use crate::exec::results::{Key, Results};
+use crate::exec::scan::{Scan, Tally, internal, spawned};
 use crate::filter::{Filter, Scalar};
-use crate::leaf::{Leaf, LeafExec};
-use crate::open::OpenSplit;
-use crate::plan::Target;
-use crate::results::{Key, Results};
-use crate::scan::{Scan, Tally, internal, spawned};
+use crate::prune::Target;
+use crate::read::open::OpenSplit;
+use crate::read::{fields, output};
 use crate::select::scalar_text;
-use crate::{Error, Result, fields, output};
+use crate::{Error, Result};
 
 /// What one aggregation computes, for whichever split.
 #[derive(Clone, Debug)]
@@ -158,8 +159,8 @@ async fn field_column(
     path: &str,
     rows: &RoaringBitmap,
 ) -> Result<FieldColumn> {
-    if path == crate::plan::TIME_FIELD {
-        let time = output::Output::new(path, crate::merge::time_type(), output::Of::Time);
+    if path == crate::prune::TIME_FIELD {
+        let time = output::Output::new(path, crate::read::merge::time_type(), output::Of::Time);
         return FieldColumn::new(&[time.read(view, 0, rows).await?]);
     }
     FieldColumn::new(&output::readings(view, path, rows, TextAs::Dictionary).await?)
@@ -189,9 +190,9 @@ impl DigestQuestion {
     fn add(&mut self, part: &Filter) -> Option<()> {
         match part {
             Filter::Range { field, lower, upper }
-                if field == crate::plan::TIME_FIELD && self.time.is_none() =>
+                if field == crate::prune::TIME_FIELD && self.time.is_none() =>
             {
-                self.time = Some(crate::plan::bounds(lower, upper));
+                self.time = Some(crate::prune::bounds(lower, upper));
             }
             Filter::Equals { field, values } if self.term.is_none() => {
                 let [value] = values.as_slice() else { return None };
@@ -242,7 +243,7 @@ async fn run(aggregation: Aggregation, memory: MemoryReservation) -> Result<Reco
     let bytes = postcard::to_allocvec(&merged)
         .map_err(|e| Error::internal("the state of an aggregation cannot be written").with_source(e))?;
     RecordBatch::try_new(state_schema(), vec![Arc::new(BinaryArray::from_vec(vec![&bytes]))])
-        .map_err(crate::merge::arrow_error)
+        .map_err(crate::read::merge::arrow_error)
 }
 
 impl Leaf for Aggregation {

@@ -17,11 +17,11 @@ use frostline_base::Meter;
 use frostline_catalog::Index;
 use frostline_split::{contains_phrase, query_tokens, tokenize};
 
-use crate::open::Searcher;
-use crate::response::QueryCost;
-use crate::scan::{Scan, internal};
-use crate::search::session;
-use crate::table::IndexTable;
+use crate::answer::response::QueryCost;
+use crate::answer::search::session;
+use crate::exec::scan::{Scan, internal};
+use crate::exec::table::IndexTable;
+use crate::read::open::Searcher;
 use crate::{Error, Result};
 
 /// The function that searches text.
@@ -229,7 +229,7 @@ pub fn json_value(array: &ArrayRef, at: usize) -> Result<serde_json::Value> {
         ScalarValue::Float32(Some(n)) => Value::from(n),
         ScalarValue::Float64(Some(n)) => Value::from(n),
         _ => {
-            let text = cast(&array.slice(at, 1), &DataType::Utf8).map_err(crate::merge::arrow_error)?;
+            let text = cast(&array.slice(at, 1), &DataType::Utf8).map_err(crate::read::merge::arrow_error)?;
             Value::from(text.as_string::<i32>().value(0))
         }
     })

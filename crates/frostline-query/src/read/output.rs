@@ -12,10 +12,11 @@ use datafusion::common::ScalarValue;
 use frostline_split::{SOURCE_COLUMN, SplitField, TIME_COLUMN, TextAs};
 use roaring::RoaringBitmap;
 
-use crate::merge::{self, arrow_error};
-use crate::scan::{ADDRESS_TYPE, row_ids, row_numbers};
+use crate::Result;
+use crate::exec::scan::{ADDRESS_TYPE, row_ids, row_numbers};
+use crate::read::fields;
+use crate::read::merge::{self, arrow_error};
 use crate::select::View;
-use crate::{Result, fields};
 
 /// A named column of one type.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +109,7 @@ pub(crate) async fn readings(
 }
 
 fn fill(values: &ArrayRef, missing: &ScalarValue) -> Result<ArrayRef> {
-    let missing = missing.to_scalar().map_err(crate::scan::internal)?;
+    let missing = missing.to_scalar().map_err(crate::exec::scan::internal)?;
     zip(&is_not_null(values).map_err(arrow_error)?, values, &missing).map_err(arrow_error)
 }
 

@@ -9,11 +9,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::dsl::{SearchRequest, SourceFilter, TotalHits};
-use crate::open::Searcher;
-use crate::scan::{Failure, Scan};
-use crate::search::Search;
-use crate::{Error, ErrorKind, Result, show};
+use crate::answer::search::Search;
+use crate::answer::show;
+use crate::exec::scan::{Failure, Scan};
+use crate::language::{SearchRequest, SourceFilter, TotalHits};
+use crate::read::open::Searcher;
+use crate::{Error, ErrorKind, Result};
 
 /// The body of an answer.
 #[derive(Debug, Serialize)]

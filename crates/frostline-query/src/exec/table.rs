@@ -18,13 +18,13 @@ use frostline_base::Meter;
 use frostline_catalog::Index;
 use frostline_split::{Mapping, ValueType};
 
+use crate::answer::sql::MATCH;
+use crate::exec::scan::{Scan, scan_exec};
 use crate::filter::{Bound, Edge, Filter, Minimum, Number, Pattern, Scalar};
-use crate::merge;
-use crate::open::Searcher;
-use crate::output::{Of, Output};
-use crate::plan::{self, TIME_FIELD};
-use crate::scan::{Scan, scan_exec};
-use crate::sql::MATCH;
+use crate::prune::{self, TIME_FIELD};
+use crate::read::merge;
+use crate::read::open::Searcher;
+use crate::read::output::{Of, Output};
 
 /// One version of an index, for SQL.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl TableProvider for IndexTable {
         limit: Option<usize>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         let translated = filters.iter().filter_map(|filter| translate(filter, self.index.mapping()));
-        let filter = plan::and(translated.map(|t| t.filter));
+        let filter = prune::and(translated.map(|t| t.filter));
         let (searcher, index) = (Arc::clone(&self.searcher), Arc::clone(&self.index));
         let scan = Arc::new(Scan::new(searcher, index, &filter, Arc::clone(&self.meter), false));
         self.scans.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::clone(&scan));
@@ -127,7 +127,7 @@ fn translate(expr: &Expr, mapping: &Mapping) -> Option<Translated> {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
             let (left, right) = (translate(left, mapping)?, translate(right, mapping)?);
             let exact = left.exact && right.exact;
-            Some(Translated { filter: plan::and([left.filter, right.filter].into_iter()), exact })
+            Some(Translated { filter: prune::and([left.filter, right.filter].into_iter()), exact })
         }
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
             let (left, right) = (translate(left, mapping)?, translate(right, mapping)?);
@@ -213,7 +213,7 @@ fn compare(column: &Column, op: Operator, value: &ScalarValue, mapping: &Mapping
         Operator::NotEq if exact => {
             let is = equals(&path, kind, value)?;
             let exists = Filter::Exists { field: column.name.clone() };
-            plan::and([exists, Filter::Not(Box::new(is))].into_iter())
+            prune::and([exists, Filter::Not(Box::new(is))].into_iter())
         }
         // An address is compared as text in SQL.
         _ if !exact || kind == Plain::Boolean => return None,
@@ -286,7 +286,7 @@ fn translate_between(between: &Between, mapping: &Mapping) -> Option<Translated>
     }
     let low = compare(column, Operator::GtEq, low, mapping)?;
     let high = compare(column, Operator::LtEq, high, mapping)?;
-    exactly(plan::and([low.filter, high.filter].into_iter()))
+    exactly(prune::and([low.filter, high.filter].into_iter()))
 }
 
 fn translate_like(like: &Like, mapping: &Mapping) -> Option<Translated> {

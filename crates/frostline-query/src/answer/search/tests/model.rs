@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::numbers;
-use crate::dsl::SearchRequest;
 use crate::filter::{Bound, Edge, Filter, Minimum, Number, Pattern, Scalar};
+use crate::language::SearchRequest;
 use crate::testing::{NOW_US, Place};
 use crate::{Search, SearchOptions};
 
@@ -230,14 +230,14 @@ impl Model {
             Filter::Match { field, text, minimum, .. } => self.matches_text(field.as_deref(), text, minimum),
             Filter::Phrase { field, text, .. } => self.has_phrase(field.as_deref(), text),
             Filter::Range { field, lower, upper } if field == "@timestamp" => {
-                let inside = crate::plan::bounds(lower, upper);
+                let inside = crate::prune::bounds(lower, upper);
                 self.time_us.is_some_and(|time| inside.contains(time))
             }
             Filter::Range { field, lower, upper } => {
                 self.of_field(field).any(|own| inside(own, lower, upper))
             }
             Filter::Pattern { field, pattern, .. } => {
-                let matcher = crate::pattern::Matcher::new(pattern, false).unwrap();
+                let matcher = crate::filter::pattern::Matcher::new(pattern, false).unwrap();
                 let mut values = self.of_field(field.as_deref().unwrap());
                 values.any(|own| matches!(own, Owned::Text(text) if matcher.is_match(text)))
             }
@@ -301,7 +301,7 @@ fn equal(own: &Owned, value: &Scalar) -> bool {
         Owned::Long(n) => number(value).is_some_and(|v| v == *n as f64),
         Owned::Double(n) => number(value) == Some(*n),
         Owned::Date(time) => {
-            crate::fields::time_span(value).is_some_and(|(start, end)| start <= *time && *time < end)
+            crate::read::fields::time_span(value).is_some_and(|(start, end)| start <= *time && *time < end)
         }
         Owned::Ip(text) => {
             let Scalar::Text(wanted) = value else { return false };

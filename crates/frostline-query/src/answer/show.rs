@@ -5,8 +5,8 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use crate::Result;
-use crate::dsl::date::{Format, format_date};
-use crate::dsl::{FieldFormat, SearchRequest};
+use crate::language::date::{Format, format_date};
+use crate::language::{FieldFormat, SearchRequest};
 
 /// Every field that the request asks for and the document has, each an array of its values.
 pub(crate) fn fields(source: &Value, request: &SearchRequest) -> Result<Map<String, Value>> {

@@ -1,0 +1,6 @@
+//! From a request to its answer: searches, SQL, responses and what they cost.
+
+pub(crate) mod response;
+pub(crate) mod search;
+pub(crate) mod show;
+pub(crate) mod sql;

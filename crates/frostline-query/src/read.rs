@@ -1,0 +1,6 @@
+//! Opening splits and reading columns of the rows that were selected.
+
+pub(crate) mod fields;
+pub(crate) mod merge;
+pub(crate) mod open;
+pub(crate) mod output;
