@@ -1,4 +1,4 @@
-//! What is ingested: files, directories, standard input, generated logs and git histories.
+//! What is ingested: files, directories, standard input, and streams that are told apart by a name.
 //!
 //! A directory is walked recursively in the sorted order of its paths. Hidden names, symbolic links to
 //! directories, and what is no regular file are skipped with a note; a file of a directory that turns out
@@ -16,8 +16,6 @@ use frostline_base::{Error, Result};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::decompress::Compression;
-use crate::generator::{Generator, GeneratorOptions};
-use crate::git_log::GitLog;
 use crate::pipeline::Cancel;
 
 const IDENTITY_BYTES: u64 = 64 << 10;
@@ -53,9 +51,8 @@ pub struct Skipped {
 
 enum Kind {
     File(PathBuf),
-    Generated(GeneratorOptions),
-    GitLog(PathBuf),
     Stream(Box<dyn Read + Send>),
+    Documents(Box<dyn Read + Send>),
 }
 
 impl Inputs {
@@ -164,35 +161,22 @@ impl Input {
         }
     }
 
-    /// Generated web server logs; the options are the identity.
-    pub fn generated(options: GeneratorOptions) -> Input {
-        let identity = Some(format!("generated-{}", options.identity()));
-        let bytes = Some(options.bytes_expected());
-        let name = format!("generated web server logs, seed {}", options.seed);
+    /// JSON lines that come out the same whenever `identity` is the same; about `bytes` of them where that
+    /// is known.
+    pub fn documents(
+        name: &str,
+        identity: &str,
+        bytes: Option<u64>,
+        reader: impl Read + Send + 'static,
+    ) -> Input {
         Input {
-            name,
-            identity,
+            name: name.into(),
+            identity: Some(identity.into()),
             bytes,
             is_packed: false,
             from_directory: false,
-            kind: Kind::Generated(options),
+            kind: Kind::Documents(Box::new(reader)),
         }
-    }
-
-    /// The history of a git clone, a document for each commit and file; the commit at its head is the
-    /// identity.
-    pub fn git_log(clone: &Path) -> Result<Input> {
-        let head = GitLog::head(clone)?;
-        let name = format!("git history of {}", clone.display());
-        let identity = Some(format!("git-{head}"));
-        Ok(Input {
-            name,
-            identity,
-            bytes: None,
-            is_packed: false,
-            from_directory: false,
-            kind: Kind::GitLog(clone.to_owned()),
-        })
     }
 
     /// What people call it.
@@ -217,7 +201,7 @@ impl Input {
 
     /// Whether its lines are JSON documents whatever they look like.
     pub fn is_json(&self) -> bool {
-        matches!(self.kind, Kind::Generated(_) | Kind::GitLog(_))
+        matches!(self.kind, Kind::Documents(_))
     }
 
     /// Opens it for reading from its start, unpacked. Bytes as stored are counted into `bytes_read`. A stream
@@ -234,8 +218,7 @@ impl Input {
                 let inner = Pumped::new(stream, cancel.clone());
                 Ok(crate::decompress::decompress(Counted { inner, bytes_read }).map_err(broken)?.0)
             }
-            Kind::Generated(options) => Ok(Box::new(Counted { inner: Generator::new(options), bytes_read })),
-            Kind::GitLog(clone) => Ok(Box::new(Counted { inner: GitLog::open(&clone)?, bytes_read })),
+            Kind::Documents(documents) => Ok(Box::new(Counted { inner: documents, bytes_read })),
         }
     }
 }
@@ -351,9 +334,8 @@ impl fmt::Debug for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Kind::File(path) => f.debug_tuple("File").field(path).finish(),
-            Kind::Generated(options) => f.debug_tuple("Generated").field(options).finish(),
-            Kind::GitLog(path) => f.debug_tuple("GitLog").field(path).finish(),
             Kind::Stream(_) => f.write_str("Stream"),
+            Kind::Documents(_) => f.write_str("Documents"),
         }
     }
 }

@@ -96,6 +96,8 @@ pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 fn push_escape(out: &mut Vec<u8>, byte: u8) {
     match byte {
         b'"' => out.extend_from_slice(b"\\\""),
@@ -105,15 +107,8 @@ fn push_escape(out: &mut Vec<u8>, byte: u8) {
         b'\t' => out.extend_from_slice(b"\\t"),
         _ => {
             out.extend_from_slice(b"\\u00");
-            push_hex(out, u64::from(byte), 2);
+            out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
         }
-    }
-}
-
-/// Appends the lowest `digits` hexadecimal digits of `value`.
-pub(crate) fn push_hex(out: &mut Vec<u8>, value: u64, digits: u32) {
-    for digit in (0..digits).rev() {
-        out.push(b"0123456789abcdef"[(value >> (4 * digit) & 15) as usize]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The only writer: turns files, streams and generated logs into documents, documents into splits, and
+//! The only writer: turns files and streams into documents, documents into splits, and
 //! splits into commits.
 //!
 //! [`Inputs`] says what is read, [`Format`] how its lines are written, [`Ingest`] takes it into an index:
@@ -9,8 +9,6 @@
 
 mod blocks;
 mod decompress;
-mod generator;
-mod git_log;
 mod inputs;
 mod json;
 mod lines;
@@ -21,8 +19,6 @@ mod times;
 
 pub use decompress::{Compression, decompress};
 pub use frostline_base::{Error, Result};
-pub use generator::{Generator, GeneratorOptions, Needle};
-pub use git_log::GitLog;
 pub use inputs::{Input, Inputs, Skipped};
 pub use lines::{CsvHeader, Format, LineParser};
 pub use merge::{Merge, MergePolicy, MergeReport};

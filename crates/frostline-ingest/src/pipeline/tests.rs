@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use arrow::array::AsArray;
 use frostline_base::{FixedClock, IndexName, Meter, ReadRanges, Result, Share};
 use frostline_catalog::{Catalog, Index};
+use frostline_corpus::{Generator, GeneratorOptions};
 use frostline_split::{SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
 use frostline_store::{Failing, Mishap, OpenOptions, Repository};
 use serde_json::Value;
 
 use super::{Cancel, Ingest, IngestOptions, IngestReport, Random};
-use crate::generator::GeneratorOptions;
 use crate::inputs::{Input, Inputs};
 use crate::merge::{Merge, MergePolicy};
 
@@ -290,8 +290,8 @@ impl Bench {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn merging_keeps_every_document_and_the_order() {
     let bench = Bench::new();
-    let generated = GeneratorOptions { documents: 1_500, ..GeneratorOptions::default() };
-    let inputs = Inputs::of(Input::generated(generated.clone()));
+    let options = GeneratorOptions { documents: 1_500, ..GeneratorOptions::default() };
+    let inputs = Inputs::of(Input::documents("web logs", "web-logs", None, Generator::new(options)));
     bench.ingest(&bench.repository()).run(inputs, &name(), small()).await.unwrap();
     let before = bench.documents().await;
     assert_eq!(before.len(), 1_500);
@@ -309,39 +309,6 @@ async fn merging_keeps_every_document_and_the_order() {
         splits_before as u64 - report.splits_before + report.splits_after
     );
     assert_eq!(merge.run(&name(), &policy).await.unwrap().merges, 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_git_history_lands() {
-    let bench = Bench::new();
-    let clone = bench.folder.path().join("clone");
-    fs::create_dir_all(&clone).unwrap();
-    let git = |arguments: &[&str]| {
-        let mut command = std::process::Command::new("git");
-        command
-            .arg("-C")
-            .arg(&clone)
-            .args(["-c", "user.name=A", "-c", "user.email=a@example.org"])
-            .args(arguments);
-        command.output().is_ok_and(|output| output.status.success())
-    };
-    if !git(&["init", "-q"]) {
-        eprintln!("skipped: git cannot be run");
-        return;
-    }
-    fs::write(clone.join("a b.txt"), "one\ntwo\n").unwrap();
-    assert!(git(&["add", "."]) && git(&["commit", "-q", "-m", "First \"try\""]));
-    assert!(git(&["commit", "-q", "--allow-empty", "-m", "Nothing"]));
-    let inputs = Inputs::of(Input::git_log(&clone).unwrap());
-    let report = bench.ingest(&bench.repository()).run(inputs, &name(), small()).await.unwrap();
-    assert_eq!((report.documents, report.rejected_total()), (2, 0));
-    let documents: Vec<Value> =
-        bench.documents().await.keys().map(|document| serde_json::from_str(document).unwrap()).collect();
-    let first = documents.iter().find(|document| document["path"].is_string()).unwrap();
-    assert_eq!(
-        (&first["path"], &first["added"], &first["subject"]),
-        (&"a b.txt".into(), &2.into(), &"First \"try\"".into())
-    );
 }
 
 /// Real logs where the checkout has them beside it; the test says when it has not.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use frostline_base::{IndexName, Meter, ObjectRef, ReadRanges, Share};
 use frostline_cache::RegionCache;
 use frostline_catalog::Index;
-use frostline_ingest::{IngestOptions, IngestReport, Input, Inputs};
+use frostline_ingest::{IngestOptions, IngestReport, Inputs};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
@@ -145,7 +145,7 @@ impl Bench {
         let name: IndexName = INDEX.parse()?;
         let options =
             IngestOptions { memory_bytes_max: self.config.memory_bytes_max, ..IngestOptions::default() };
-        let input = Input::generated(self.study.generator.clone());
+        let input = self.study.input();
         check_documents(&node, &input).await?;
         let report = ingest::ingest(&node, Inputs::of(input), &name, options, None, true).await?;
         if report.cancelled {

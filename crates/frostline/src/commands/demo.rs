@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use frostline_base::IndexName;
-use frostline_ingest::{Generator, IngestOptions, IngestReport, Input, Inputs};
+use frostline_corpus::{Generator, GitLog};
+use frostline_ingest::{IngestOptions, IngestReport, Input, Inputs};
 use frostline_query::Response;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -35,7 +36,7 @@ pub(crate) async fn run(config: &Config, given: args::Demo) -> Result<Outcome> {
     }
     let started = Instant::now();
     let demo = Demo::new(config, study, given.keep.as_deref())?;
-    let input = Input::generated(demo.study.generator.clone());
+    let input = demo.study.input();
     check_documents(&Node::open_with(&demo.plain, true)?, &input).await?;
     let took_in = demo.take_in(input, INDEX).await?;
     demo.say(&generated(&took_in))?;
@@ -208,7 +209,9 @@ impl Demo {
 
     async fn git_history(&self) -> Result<RealInput> {
         const INDEX: &str = "git-history";
-        let input = Input::git_log(Path::new(".")).context("the git history of this directory")?;
+        let clone = Path::new(".");
+        let head = GitLog::head(clone).context("the git history of this directory")?;
+        let input = Input::documents("git history", &format!("git-{head}"), None, GitLog::open(clone)?);
         let what = "this clone's git history, a document for each commit and file".to_owned();
         let report = self.take_in(input, INDEX).await?;
         self.ask(what, INDEX, &report, "added:>100", &["path", "added", "subject"]).await

@@ -6,7 +6,8 @@
 
 use std::path::Path;
 
-use frostline_ingest::{Generator, GeneratorOptions, Needle};
+use frostline_corpus::{Generator, GeneratorOptions, Needle};
+use frostline_ingest::Input;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -105,6 +106,14 @@ pub(crate) struct Study {
 impl Study {
     pub(crate) fn new(documents: u64, seed: u64) -> Study {
         Study { generator: GeneratorOptions { documents, seed, ..GeneratorOptions::default() } }
+    }
+
+    /// The documents as an input; what they are made from is their identity.
+    pub(crate) fn input(&self) -> Input {
+        let name = format!("generated web server logs, seed {}", self.generator.seed);
+        let identity = format!("generated-{}", self.generator.identity());
+        let bytes = self.generator.bytes_expected();
+        Input::documents(&name, &identity, Some(bytes), Generator::new(self.generator.clone()))
     }
 
     /// The client that few documents hold.

@@ -11,8 +11,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use frostline_base::{Error, Result};
 
-use crate::json::ObjectWriter;
-use crate::times;
+use jiff::Timestamp;
+use serde_json::{Map, Number, Value};
 
 /// Marks the lines that start a commit; no path that git prints begins with it, since git quotes
 /// control characters.
@@ -112,24 +112,27 @@ impl Commit {
 
     fn write(&self, file: Option<(&str, &str, &str)>, out: &mut Vec<u8>) {
         let [commit, date, author, email, subject] = &self.parts;
-        let mut object = ObjectWriter::new(out);
-        if let Some((time_us, _)) = times::iso(date) {
-            object.time("@timestamp", time_us);
+        let mut object = Map::new();
+        if let Ok(time) = date.parse::<Timestamp>() {
+            object.insert("@timestamp".into(), format!("{time:.3}").into());
         }
         for (key, value) in
             [("date", date), ("commit", commit), ("author", author), ("email", email), ("subject", subject)]
         {
-            object.text(key, value);
+            object.insert(key.into(), value.as_str().into());
         }
         if let Some((added, deleted, path)) = file {
-            object.text("path", &unquoted(path));
-            object.number_if_said("added", added);
-            object.number_if_said("deleted", deleted);
+            object.insert("path".into(), unquoted(path).into());
+            for (key, count) in [("added", added), ("deleted", deleted)] {
+                if let Ok(count) = count.parse::<Number>() {
+                    object.insert(key.into(), Value::Number(count));
+                }
+            }
             if added == "-" {
-                object.raw("binary", b"true");
+                object.insert("binary".into(), true.into());
             }
         }
-        object.finish();
+        out.extend_from_slice(Value::Object(object).to_string().as_bytes());
         out.push(b'\n');
     }
 }
@@ -187,3 +190,6 @@ fn unquoted(path: &str) -> String {
     plain.push_str(rest);
     plain
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Seeded, realistic web server logs: the same options give the same bytes, for ever.
+//! Seeded, realistic web server logs: the same options always give the same bytes.
 //!
 //! Visitors come in sessions: a session has one client (skewed: some come often), and with it a country,
 //! network and browser that stay the same; it asks for a few pages and the previous page is the referrer.
@@ -18,8 +18,8 @@ mod words;
 
 use std::io::{self, Read};
 
-use crate::json::push_hex;
-use crate::times;
+use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
 use words::{AGENTS, BROKEN_PATHS, COUNTRIES, HOSTS, PATH_WORDS, SECTIONS};
 
 const SESSIONS: usize = 512;
@@ -191,7 +191,7 @@ impl Visit {
     fn write(&mut self, session: &mut Session, rng: &mut Rng, tables: &Tables, out: &mut Vec<u8>) {
         let page = self.page(rng, tables);
         out.extend_from_slice(b"{\"@timestamp\":\"");
-        times::push_iso(out, self.time_us);
+        push_time(out, self.time_us);
         out.extend_from_slice(b"\",");
         if self.needle == Some(0) {
             out.extend_from_slice(b"\"clientip\":\"198.51.100.77\"");
@@ -273,8 +273,8 @@ impl Visit {
             out.extend_from_slice(&session.user);
         }
         out.extend_from_slice(b",\"request_id\":\"");
-        push_hex(out, self.request_id, 16);
-        push_hex(out, mix(self.number ^ self.request_id), 16);
+        push_hex(out, self.request_id);
+        push_hex(out, mix(self.number ^ self.request_id));
         out.push(b'"');
     }
 
@@ -625,6 +625,22 @@ fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)
+}
+
+/// `yyyy-MM-ddTHH:mm:ss.SSSZ`, with six digits of fraction where the microseconds need them.
+fn push_time(out: &mut Vec<u8>, time_us: i64) {
+    const MILLIS: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+    const MICROS: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
+    let printer = if time_us % 1000 == 0 { MILLIS } else { MICROS };
+    let time = Timestamp::from_microsecond(time_us).unwrap_or(Timestamp::MAX);
+    // Writing into memory does not fail.
+    let _ = printer.print_timestamp(&time, out);
+}
+
+fn push_hex(out: &mut Vec<u8>, value: u64) {
+    for digit in (0..16).rev() {
+        out.push(b"0123456789abcdef"[(value >> (4 * digit) & 15) as usize]);
+    }
 }
 
 fn push_number(out: &mut Vec<u8>, value: u64) {

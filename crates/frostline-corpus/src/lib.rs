@@ -1,0 +1,14 @@
+//! Logs that every machine has: for demonstrations, benchmarks and tests.
+//!
+//! [`Generator`] makes web server logs from a seed, [`GitLog`] reads the history of a clone. Both give JSON
+//! lines through [`std::io::Read`], and both have an identity that two runs share only where they give the
+//! same bytes.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod git_log;
+mod web_logs;
+
+pub use frostline_base::{Error, Result};
+pub use git_log::GitLog;
+pub use web_logs::{Generator, GeneratorOptions, Needle};
