@@ -11,16 +11,14 @@ use object_store::path::Path;
 use serde_json::json;
 
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Result};
+use frostline_commits::{Replica as _, objects};
 use frostline_split::Mapping;
 use frostline_store::Repository;
 
 use crate::actions::{Commit, Protocol};
 use crate::index::{Index, no_such_index};
-use crate::log::{self, Log, Put};
+use crate::log::Log;
 use crate::schema::{self, Settings};
-
-/// Tries of a deletion's own commit before it gives up.
-const DROP_TRIES_MAX: usize = 100;
 
 /// The indices of one repository. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -66,7 +64,7 @@ impl Catalog {
     pub async fn create(&self, name: &IndexName, mapping: Mapping, settings: Settings) -> Result<Index> {
         settings.check()?;
         let log = self.log(name);
-        let listing = log.list_from(0).await?;
+        let listing = log.commits.list_from(0).await?;
         if !listing.is_empty() {
             // Never cleaned up here: another process may be making the index anew at this moment.
             return Err(match self.open(name).await {
@@ -79,7 +77,9 @@ impl Catalog {
         }
         let id = self.shared.new_id();
         let commit = self.first_commit(&log, &id, &mapping, &settings)?;
-        self.put_first(&log, &commit, &id).await?;
+        if !log.commits.put(0, &commit).await? {
+            return Err(Error::conflict(format!("there is already an index {name}")));
+        }
         self.open(name).await
     }
 
@@ -112,7 +112,8 @@ impl Catalog {
     /// is an index: a folder without a log, or with what is left of a deleted index, is none.
     pub async fn list(&self) -> Result<Vec<IndexName>> {
         let root = Path::default();
-        let found = self.shared.store.list_with_delimiter(None).await.map_err(|e| log::failed(e, &root))?;
+        let found =
+            self.shared.store.list_with_delimiter(None).await.map_err(|e| objects::failed(e, &root))?;
         let names =
             found.common_prefixes.iter().filter_map(|folder| folder.filename()?.parse::<IndexName>().ok());
         let checks = names.collect::<BTreeSet<_>>().into_iter().map(|name| async move {
@@ -136,7 +137,7 @@ impl Catalog {
         match self.open(name).await {
             Ok(index) => self.drop_index(index).await?,
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                let mut objects = self.shared.store.list(Some(&log.root()));
+                let mut objects = self.shared.store.list(Some(&log.folder));
                 if objects.next().await.is_none() {
                     return Err(no_such_index(name));
                 }
@@ -151,7 +152,7 @@ impl Catalog {
     }
 
     fn log(&self, name: &IndexName) -> Log {
-        Log::new(Arc::clone(&self.shared.store), name.clone())
+        Log::new(Arc::clone(&self.shared.store), name.clone(), name.as_str())
     }
 
     fn first_commit(&self, log: &Log, id: &str, mapping: &Mapping, settings: &Settings) -> Result<Commit> {
@@ -159,7 +160,7 @@ impl Catalog {
         let table_id = self.shared.new_id();
         Ok(Commit {
             version: 0,
-            key: log.commit_path(0).to_string(),
+            key: log.commits.entry_path(0).to_string(),
             info: json!({
                 "timestamp": now_ms,
                 "operation": "create",
@@ -175,24 +176,10 @@ impl Catalog {
         })
     }
 
-    async fn put_first(&self, log: &Log, commit: &Commit, id: &str) -> Result<()> {
-        let put = log.create_commit(0, commit.render()?.into()).await?;
-        if matches!(put, Put::Created) {
-            return Ok(());
-        }
-        match log.commit(0).await? {
-            Some(there) if there.id() == Some(id) => Ok(()),
-            Some(_) => Err(Error::conflict(format!("there is already an index {}", log.index))),
-            None => Err(match put {
-                Put::Unknown(e) => e,
-                _ => Error::unavailable("the store answered that a commit exists and then that it does not"),
-            }),
-        }
-    }
-
-    async fn drop_index(&self, mut index: Index) -> Result<()> {
-        for _ in 0..DROP_TRIES_MAX {
-            let id = self.shared.new_id();
+    async fn drop_index(&self, index: Index) -> Result<()> {
+        let log = index.log.commits.clone();
+        let id = self.shared.new_id();
+        let drop = |index: &Index| {
             let info = json!({
                 "timestamp": self.shared.clock.now_us() / 1_000,
                 "operation": "drop",
@@ -202,52 +189,54 @@ impl Catalog {
                 "frostlineTable": index.table_id(),
                 "frostlineDropped": true,
             });
-            let commit = Commit { version: index.version() + 1, info, ..Commit::default() };
-            if index.try_put(&commit, &id).await? {
-                return Ok(());
-            }
-            index = match index.refresh().await {
-                Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-                refreshed => refreshed?,
-            };
+            Ok(Some(Commit { version: index.next(), info, ..Commit::default() }))
+        };
+        match log.append(index, drop).await {
+            // Somebody else deleted it meanwhile.
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            dropped => dropped.map(|_| ()),
         }
-        Err(Error::conflict(format!("other writers of index {} were always first", index.name())))
     }
 
     /// Removes what is left of a deleted index: what makes it look like one first, its last commit last.
     async fn remove_all(&self, log: &Log) -> Result<()> {
         let store = self.shared.store.as_ref();
-        let listing = log.list_from(0).await?;
-        let last = listing.newest_commit().map(|version| log.commit_path(version));
+        let listing = log.commits.list_from(0).await?;
+        let last = listing.newest().map(|version| log.commits.entry_path(version));
         let is_last = |path: &Path| Some(path) == last.as_ref();
         // Without its beginning the log is no index, in whatever order the rest of it goes.
-        let beginning =
-            listing.commits.keys().next().map(|v| log.commit_path(*v)).into_iter().filter(|p| !is_last(p));
+        let beginning = listing
+            .entries
+            .keys()
+            .next()
+            .map(|v| log.commits.entry_path(*v))
+            .into_iter()
+            .filter(|p| !is_last(p));
         let checkpoints =
             listing.checkpoints.values().flat_map(|parts| parts.objects()).map(|o| o.location.clone());
-        let commits = listing.commits.values().map(|o| o.location.clone()).filter(|p| !is_last(p));
-        log::delete(store, vec![log.hint_path()]).await?;
-        log::delete(store, checkpoints.collect()).await?;
-        log::delete(store, beginning.collect()).await?;
-        log::delete(store, commits.collect()).await?;
+        let commits = listing.entries.values().map(|o| o.location.clone()).filter(|p| !is_last(p));
+        objects::delete(store, vec![log.commits.hint_path()]).await?;
+        objects::delete(store, checkpoints.collect()).await?;
+        objects::delete(store, beginning.collect()).await?;
+        objects::delete(store, commits.collect()).await?;
         let mut rest = Vec::new();
-        let mut objects = self.shared.store.list(Some(&log.root()));
+        let mut objects = self.shared.store.list(Some(&log.folder));
         while let Some(object) = objects.next().await {
-            let path = object.map_err(|e| log::failed(e, &log.root()))?.location;
+            let path = object.map_err(|e| objects::failed(e, &log.folder))?.location;
             rest.extend(Some(path).filter(|p| !is_last(p)));
         }
-        log::delete(store, rest).await?;
-        log::delete(store, last.into_iter().collect()).await
+        objects::delete(store, rest).await?;
+        objects::delete(store, last.into_iter().collect()).await
     }
 
     async fn is_index(&self, name: &IndexName) -> Result<bool> {
         let log = self.log(name);
-        let listing = log.list_from(0).await?;
-        let begins = listing.commits.contains_key(&0) || listing.checkpoint().is_some();
-        match listing.newest_commit().filter(|_| begins) {
+        let listing = log.commits.list_from(0).await?;
+        let begins = listing.entries.contains_key(&0) || listing.checkpoint().is_some();
+        match listing.newest().filter(|_| begins) {
             None => Ok(begins),
             // A commit that cannot be read is an index in need of repair, not an absent one.
-            Some(version) => match log.commit(version).await {
+            Some(version) => match log.commits.entry(version).await {
                 Ok(commit) => Ok(commit.is_some_and(|commit| !commit.drops_index())),
                 Err(e) if e.kind() == ErrorKind::Corrupt => Ok(true),
                 Err(e) => Err(e),

@@ -21,7 +21,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use url::Url;
 
-use frostline_base::{Error, IndexName, Result};
+use frostline_base::{Error, Result};
 
 use crate::actions::{MetaData, Protocol, Remove};
 use crate::log::Log;
@@ -40,13 +40,13 @@ const REMOVED: [&str; 2] = ["remove.path", "remove.deletionTimestamp"];
 pub(crate) async fn write(log: &Log, version: u64) -> Result<()> {
     let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
         Error::unavailable("a checkpoint cannot be written")
-            .with("object", log.checkpoint_path(version))
+            .with("object", log.commits.checkpoint_path(version))
             .with_source(e)
     };
     // The kernel is handed a store whose root is the table, so the location's own path is empty.
     let location = Url::parse("memory:///").map_err(|e| failed(e.into()))?;
-    let store = vetted::Vetted::new(Arc::clone(&log.store));
-    let store = Arc::new(PrefixStore::new(store, log.root()));
+    let store = vetted::Vetted::new(Arc::clone(log.store()));
+    let store = Arc::new(PrefixStore::new(store, log.folder.clone()));
     let table = DeltaTableBuilder::from_url(location.clone())
         .and_then(|builder| builder.with_storage_backend(store, location.clone()).build())
         .map_err(|e| failed(e.into()))?;
@@ -71,11 +71,11 @@ pub(crate) async fn decode<T: Send + 'static>(
 }
 
 /// The state that a checkpoint's objects hold.
-pub(crate) fn read(index: &IndexName, version: u64, objects: &[(Path, Bytes)]) -> Result<Base> {
+pub(crate) fn read(folder: &Path, version: u64, objects: &[(Path, Bytes)]) -> Result<Base> {
     let at = objects.first().map(|(path, _)| path.to_string()).unwrap_or_default();
     let mut base = Base { version: Some(version), at, ..Base::default() };
     for (path, bytes) in objects {
-        read_batches(path, bytes, &LIVE, |batch| read_live(index, path, batch, &mut base))?;
+        read_batches(path, bytes, &LIVE, |batch| read_live(folder, path, batch, &mut base))?;
     }
     base.splits.sort_unstable_by_key(|split| split.id);
     base.foreign.sort_unstable_by(|a, b| a.path.cmp(&b.path));
@@ -149,9 +149,9 @@ fn read_batches(
     Ok(())
 }
 
-fn read_live(index: &IndexName, at: &Path, batch: &RecordBatch, base: &mut Base) -> Result<()> {
+fn read_live(folder: &Path, at: &Path, batch: &RecordBatch, base: &mut Base) -> Result<()> {
     if let Some(add) = structs(batch, "add") {
-        read_adds(index, at, add, base)?;
+        read_adds(folder, at, add, base)?;
     }
     if let Some(txn) = structs(batch, "txn") {
         read_txns(txn, base);
@@ -167,7 +167,7 @@ fn read_live(index: &IndexName, at: &Path, batch: &RecordBatch, base: &mut Base)
     Ok(())
 }
 
-fn read_adds(index: &IndexName, at: &Path, add: &StructArray, base: &mut Base) -> Result<()> {
+fn read_adds(folder: &Path, at: &Path, add: &StructArray, base: &mut Base) -> Result<()> {
     let (paths, sizes, tags) = (strings(add, "path"), longs(add, "size"), column(add, "tags"));
     let tags = tags.and_then(|tags| tags.as_any().downcast_ref::<MapArray>());
     let vectors = column(add, "deletionVector").and_then(|v| v.as_struct_opt());
@@ -183,7 +183,7 @@ fn read_adds(index: &IndexName, at: &Path, add: &StructArray, base: &mut Base) -
                 .with("split", path));
         }
         let entries = tags.filter(|tags| tags.is_valid(row)).map(|tags| pairs(tags, row));
-        match live_file(index, at.as_ref(), path, size, entries.into_iter().flatten())? {
+        match live_file(folder, at.as_ref(), path, size, entries.into_iter().flatten())? {
             LiveFile::Split(entry) => base.splits.push(Arc::new(entry)),
             LiveFile::Foreign(file) => base.foreign.push(Arc::new(file)),
         }

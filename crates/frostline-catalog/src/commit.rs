@@ -1,29 +1,21 @@
 //! Changing an index: one conditional put of the next version, tried again when somebody else was first.
 //!
 //! Guarantees:
-//! - A commit is applied wholly, once, or not at all.
+//! - A commit is applied wholly, once, or not at all (see [`frostline_commits`]).
 //! - Two writers at once lose nothing: who comes second reads what came first, checks that its own change
 //!   still makes sense, merges the mappings and takes the next version.
-//! - A put without an answer is *unknown*. It is resolved by reading the version back and comparing the
-//!   commit's identity; until a version is known to be filled, the very same bytes are put to it again and
-//!   nothing else, so a late put can neither apply a change twice nor overtake it.
 
 use std::sync::Arc;
 
-use frostline_base::{Error, ErrorKind, Result, SplitId};
+use frostline_base::{Error, Result, SplitId};
+use frostline_commits::Appended;
 use frostline_split::Mapping;
 use serde_json::json;
 
 use crate::actions::{Commit, MetaData, Remove, Txn};
 use crate::index::Index;
-use crate::log::Put;
 use crate::schema;
 use crate::split_entry::SplitEntry;
-
-/// Versions that a commit loses to others before it gives up.
-const LOST_MAX: usize = 100;
-/// Puts of one version without an answer before a commit gives up.
-const UNKNOWN_MAX: usize = 8;
 
 /// What one commit does, all of it or nothing.
 #[derive(Clone, Debug, Default)]
@@ -56,17 +48,15 @@ impl Index {
     /// `checkpoint_commits` versions a checkpoint is written before this returns; its failure is logged only.
     pub async fn commit(&self, change: Change) -> Result<Index> {
         let id = self.shared.new_id();
-        let mut base = if self.is_stale() { self.refresh().await? } else { self.clone() };
-        for _ in 0..LOST_MAX {
+        let base = if self.is_stale() { self.refresh().await? } else { self.clone() };
+        let plan = |base: &Index| {
             base.state.protocol.check_writable()?;
-            let Some(commit) = base.plan(&change, &id)? else { return Ok(base) };
-            if base.try_put(&commit, &id).await? {
-                return base.advance(&commit).await;
-            }
-            base = base.refresh().await?;
+            base.plan(&change, &id)
+        };
+        match self.log.commits.append(base, plan).await? {
+            Appended { base, entry: None } => Ok(base),
+            Appended { base, entry: Some(commit) } => base.advance(&commit).await,
         }
-        Err(Error::conflict(format!("other writers of index {} were always first", self.name()))
-            .with("attempts", LOST_MAX))
     }
 
     /// The commit that applies `change` right after this version; `None` when there is nothing to do.
@@ -91,7 +81,7 @@ impl Index {
         };
         Ok(Some(Commit {
             version,
-            key: self.log.commit_path(version).to_string(),
+            key: self.log.commits.entry_path(version).to_string(),
             info: self.info(change, id, now_ms, &removed),
             protocol: None,
             metadata,
@@ -107,7 +97,7 @@ impl Index {
     /// Whether `change` makes sense after this version.
     fn check(&self, change: &Change) -> Result<()> {
         for entry in &change.add {
-            entry.check(self.name()).map_err(|why| {
+            entry.check(&self.log.folder).map_err(|why| {
                 Error::invalid(format!("a split to commit contradicts itself: {why}")).with("split", entry.id)
             })?;
             if self.split(entry.id).is_some() {
@@ -176,36 +166,9 @@ impl Index {
         })
     }
 
-    /// Whether this commit filled its version; false when another one did.
-    pub(crate) async fn try_put(&self, commit: &Commit, id: &str) -> Result<bool> {
-        let bytes = bytes::Bytes::from(commit.render()?);
-        let mut last = None;
-        for _ in 0..UNKNOWN_MAX {
-            match self.log.create_commit(commit.version, bytes.clone()).await? {
-                Put::Created => return Ok(true),
-                Put::Exists => {}
-                Put::Unknown(e) => last = Some(e),
-            }
-            match self.log.commit(commit.version).await {
-                Ok(Some(there)) => return Ok(there.id() == Some(id)),
-                Ok(None) => {}
-                Err(e) if e.kind() == ErrorKind::Unavailable => last = Some(e),
-                Err(e) => return Err(e),
-            }
-        }
-        let unknown =
-            Error::unavailable("the store did not answer; whether the commit was applied is not known")
-                .with("index", self.name())
-                .with("version", commit.version);
-        Err(match last {
-            Some(e) => unknown.with_source(e),
-            None => unknown,
-        })
-    }
-
     /// This index after its own commit, with a checkpoint written when one is due.
     async fn advance(&self, commit: &Commit) -> Result<Index> {
-        let state = self.state.after(self.name(), std::slice::from_ref(commit))?;
+        let state = self.state.after(&self.log.folder, std::slice::from_ref(commit))?;
         let index = Index { state: Arc::new(state), checked_us: self.shared.clock.now_us(), ..self.clone() };
         if !index.checkpoint_is_due().await {
             return Ok(index);
@@ -230,7 +193,7 @@ impl Index {
         }
         let late = |known: Option<u64>| version - known.unwrap_or(0).min(version) >= 2 * interval;
         let look = version % interval == interval / 2 && late(self.checkpoint);
-        look && self.log.hint().await.is_ok_and(late)
+        look && self.log.commits.hint().await.is_ok_and(late)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Doors for fuzzers: what is read back from the log. Any bytes must give a value or an error.
 
 use bytes::Bytes;
-use frostline_base::{IndexName, Result};
+use frostline_base::Result;
 use object_store::path::Path;
 
 use crate::actions::Commit;
@@ -11,7 +11,7 @@ use crate::state::{Base, State};
 /// Commit files of the versions from 0 on, parted by blank lines, and the state after them. What was
 /// read and is written again is read as the same.
 pub fn commits(bytes: &[u8]) {
-    let Ok(index) = "logs".parse::<IndexName>() else { return };
+    let folder = Path::from("logs");
     let text = String::from_utf8_lossy(bytes);
     let files = text.split("\n\n").zip(0..);
     let commits: Result<Vec<Commit>> =
@@ -21,20 +21,20 @@ pub fn commits(bytes: &[u8]) {
         let written = commit.render().map(|written| Commit::parse(commit.version, "commit", &written));
         assert!(matches!(written, Ok(Ok(again)) if again.adds.len() == commit.adds.len()));
     }
-    let Ok(state) = State::replay(&index, Base::default(), &commits) else { return };
+    let Ok(state) = State::replay(&folder, Base::default(), &commits) else { return };
     let _ = state.protocol.check_writable();
     assert!(state.splits.iter().all(|split| state.split(split.id).is_some()));
     // The same commits once more change nothing that is live.
-    let again = state.after(&index, &commits);
+    let again = state.after(&folder, &commits);
     assert!(again.is_ok_and(|again| again.splits == state.splits && again.foreign == state.foreign));
 }
 
 /// A checkpoint object. The Parquet reader may panic: whoever calls it catches that.
 pub fn checkpoint(bytes: &[u8]) {
-    let Ok(index) = "logs".parse::<IndexName>() else { return };
+    let folder = Path::from("logs");
     let objects = [(Path::from("checkpoint"), Bytes::copy_from_slice(bytes))];
     let read = std::panic::catch_unwind(|| {
-        let _ = checkpoint::read(&index, 1, &objects);
+        let _ = checkpoint::read(&folder, 1, &objects);
         let _ = checkpoint::read_removed(&objects);
     });
     drop(read);

@@ -40,7 +40,7 @@ pub struct Event {
 /// The newest `limit` versions up to `version` that the log still has, newest first.
 pub(crate) async fn read(log: &Log, version: u64, limit: usize) -> Result<Vec<Event>> {
     let versions = (0..=version).rev().take(limit);
-    let reads = versions.map(|version| log.commit(version));
+    let reads = versions.map(|version| log.commits.entry(version));
     let commits: Vec<Option<Commit>> =
         futures::stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await?;
     commits.iter().flatten().map(|commit| event(log, commit)).collect()
@@ -62,7 +62,7 @@ fn event(log: &Log, commit: &Commit) -> Result<Event> {
     };
     for add in &commit.adds {
         let tags = add.tags.iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_deref()?)));
-        let (rows, bytes) = match live_file(&log.index, &commit.key, &add.path, add.size, tags)? {
+        let (rows, bytes) = match live_file(&log.folder, &commit.key, &add.path, add.size, tags)? {
             LiveFile::Split(split) => (split.rows, split.object.bytes),
             LiveFile::Foreign(file) => (0, file.bytes),
         };

@@ -3,22 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use object_store::path::Path;
-
 use frostline_base::{Error, IndexName, Result, SplitId};
+use frostline_commits::Replica;
 use frostline_split::Mapping;
 
-use crate::actions::Commit;
 use crate::catalog::Shared;
-use crate::log::{Listing, Log};
+use crate::log::Log;
 use crate::schema::Settings;
 use crate::split_entry::{ForeignFile, SplitEntry, split_key};
 use crate::state::{Base, State};
 use crate::{checkpoint, history, vacuum};
-
-/// Versions that a refresh reads one after the other before it lists what is left.
-const STEPS_MAX: usize = 3;
 
 /// One index at one version. Cheap to clone; what it says never changes: [`Index::refresh`] and
 /// [`Index::commit`] give back the next one.
@@ -83,7 +77,7 @@ impl Index {
     /// The key below the repository's root where the object of a new split must be put before it is
     /// committed.
     pub fn split_key(&self, id: SplitId) -> String {
-        split_key(&self.log.index, id)
+        split_key(&self.log.folder, id)
     }
 
     /// The newest version. One GET when nothing changed (it answers "not found"); one more for each new
@@ -97,11 +91,11 @@ impl Index {
             return Index::open(Arc::clone(&self.shared), self.log.clone()).await;
         }
         let checked_us = self.shared.clock.now_us();
-        let commits = self.newer_commits().await?;
+        let commits = self.log.commits.newer(self.version() + 1).await?;
         if commits.is_empty() {
             return Ok(Index { checked_us, ..self.clone() });
         }
-        let state = Arc::new(self.state.after(&self.log.index, &commits)?);
+        let state = Arc::new(self.state.after(&self.log.folder, &commits)?);
         warn_of_foreign(&self.log, &state, self.state.foreign.len());
         Ok(Index { state, checked_us, ..self.clone() })
     }
@@ -133,38 +127,31 @@ impl Index {
     /// checkpoint itself (one GET for each 8 MiB); then the commits after it, at once (one GET each).
     pub(crate) async fn open(shared: Arc<Shared>, log: Log) -> Result<Index> {
         let checked_us = shared.clock.now_us();
-        let hint = log.hint().await?;
-        let (base, versions) = match find(&log, hint).await? {
-            Some(found) => found,
-            // The hint named what is not there (any more): the whole listing knows.
-            None => find(&log, None).await?.unwrap_or_default(),
+        let Some(start) = log.commits.start().await? else { return Err(no_such_index(&log.index)) };
+        let checkpoint = start.checkpoint.as_ref().map(|(version, _)| *version);
+        let folder = log.folder.clone();
+        let base = match start.checkpoint {
+            Some((version, objects)) => {
+                let read = move |objects: &[_]| checkpoint::read(&folder, version, objects);
+                checkpoint::decode(objects, read).await?
+            }
+            None => Base::default(),
         };
-        let checkpoint = base.version;
-        if base.version.is_none() && versions.is_empty() {
-            return Err(no_such_index(&log.index));
-        }
-        let commits = log.commits(versions).await?;
-        let state = Arc::new(State::replay(&log.index, base, &commits)?);
+        let commits = log.commits.entries(start.entries).await?;
+        let state = Arc::new(State::replay(&log.folder, base, &commits)?);
         state.described.settings.check()?;
         warn_of_foreign(&log, &state, 0);
         Ok(Index { shared, log, state, checked_us, checkpoint })
     }
+}
 
-    async fn newer_commits(&self) -> Result<Vec<Commit>> {
-        let mut commits: Vec<Commit> = Vec::new();
-        let mut next = self.version() + 1;
-        while commits.len() < STEPS_MAX {
-            let Some(commit) = self.log.commit(next).await? else { return Ok(commits) };
-            let dropped = commit.drops_index();
-            commits.push(commit);
-            if dropped {
-                return Ok(commits);
-            }
-            next += 1;
-        }
-        let listing = self.log.list_from(next).await?;
-        commits.extend(self.log.commits(listing.commits_after(Some(next - 1), &self.log)?).await?);
-        Ok(commits)
+impl Replica for Index {
+    fn next(&self) -> u64 {
+        self.version() + 1
+    }
+
+    async fn refresh(&self) -> Result<Index> {
+        Index::refresh(self).await
     }
 }
 
@@ -176,59 +163,6 @@ impl fmt::Debug for Index {
             .field("splits", &self.splits().len())
             .finish_non_exhaustive()
     }
-}
-
-/// The newest checkpoint and the versions after it. `None` when the hint names a checkpoint that is not
-/// there.
-async fn find(log: &Log, hint: Option<u64>) -> Result<Option<(Base, Vec<u64>)>> {
-    let from = hint.unwrap_or(0);
-    let path = log.checkpoint_path(from);
-    let hinted = async {
-        match hint {
-            Some(_) => log.checkpoint_bytes(&path).await,
-            None => Ok(None),
-        }
-    };
-    let (listing, hinted) = futures::future::try_join(log.list_from(from), hinted).await?;
-    if listing.is_empty() {
-        return Ok(None);
-    }
-    let objects = match (hinted, listing.checkpoint()) {
-        // Another writer may have gone on since the hint was written: the newer checkpoint wins when
-        // commits between the two are gone already.
-        (Some(bytes), _) if listing.commits_after(hint, log).is_ok() => Some((from, vec![(path, bytes)])),
-        (_, Some((version, paths))) => Some((version, read_all(log, paths).await?)),
-        _ if hint.is_some() => return Ok(None),
-        _ => None,
-    };
-    let Some((version, objects)) = objects else {
-        return Ok(Some((Base::default(), whole_log(&listing, log)?)));
-    };
-    let versions = listing.commits_after(Some(version), log)?;
-    let index = log.index.clone();
-    let base = checkpoint::decode(objects, move |objects| checkpoint::read(&index, version, objects)).await?;
-    Ok(Some((base, versions)))
-}
-
-/// All versions of a log without a checkpoint. What does not begin at version 0 is the rest of a deleted
-/// index, or not a log at all.
-fn whole_log(listing: &Listing, log: &Log) -> Result<Vec<u64>> {
-    if !listing.commits.contains_key(&0) {
-        return Err(no_such_index(&log.index));
-    }
-    listing.commits_after(None, log)
-}
-
-pub(crate) async fn read_all(log: &Log, paths: Vec<Path>) -> Result<Vec<(Path, Bytes)>> {
-    let reads = paths.into_iter().map(|path| async move {
-        let bytes = log.checkpoint_bytes(&path).await?;
-        let gone = || {
-            Error::unavailable("a checkpoint went away while it was read; try again").with("object", &path)
-        };
-        let bytes = bytes.ok_or_else(gone)?;
-        Ok((path, bytes))
-    });
-    futures::future::try_join_all(reads).await
 }
 
 pub(crate) fn no_such_index(index: &IndexName) -> Error {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-use frostline_base::{ByteRange, Error, IndexName, ObjectRef, Result, SplitId};
+use frostline_base::{ByteRange, Error, ObjectRef, Result, SplitId};
 
 use crate::actions::{Add, Remove};
 
@@ -59,8 +60,8 @@ pub(crate) fn split_path(id: SplitId) -> String {
 }
 
 /// The key of a split's object below the repository's root.
-pub(crate) fn split_key(index: &IndexName, id: SplitId) -> String {
-    format!("{index}/{}", split_path(id))
+pub(crate) fn split_key(folder: &Path, id: SplitId) -> String {
+    format!("{folder}/{}", split_path(id))
 }
 
 /// The split that a path names, where it is one of ours.
@@ -72,10 +73,10 @@ pub(crate) fn split_of_path(path: &str) -> Option<SplitId> {
 
 impl SplitEntry {
     /// Refuses an entry whose numbers contradict each other, before it is written and after it is read.
-    pub(crate) fn check(&self, index: &IndexName) -> Result<(), String> {
+    pub(crate) fn check(&self, folder: &Path) -> Result<(), String> {
         let footer = &self.footer;
-        if self.object.key != split_key(index, self.id) {
-            return Err(format!("its key is not {}", split_key(index, self.id)));
+        if self.object.key != split_key(folder, self.id) {
+            return Err(format!("its key is not {}", split_key(folder, self.id)));
         }
         if footer.start >= footer.end || footer.end > self.object.bytes || self.object.bytes > i64::MAX as u64
         {
@@ -162,7 +163,7 @@ fn rfc3339(time_us: i64) -> Option<String> {
 /// The file that an `add` names. Foreign is what has no Frostline tags or lies where no split does; tags that
 /// are there but make no sense are `Corrupt`, and the message names the log object `at`.
 pub(crate) fn live_file<'a>(
-    index: &IndexName,
+    folder: &Path,
     at: &str,
     path: &str,
     size: i64,
@@ -178,10 +179,10 @@ pub(crate) fn live_file<'a>(
     }
     let Some(footer) = parsed.footer else { return Ok(foreign()) };
     let times = parsed.time_min.zip(parsed.time_max);
-    let object = ObjectRef { key: split_key(index, id), bytes };
+    let object = ObjectRef { key: split_key(folder, id), bytes };
     let Tags { rows, rows_without_time, unpacked_bytes, .. } = parsed;
     let entry = SplitEntry { id, object, footer, rows, times, rows_without_time, unpacked_bytes };
-    entry.check(index).map_err(|why| corrupt(format!("a split's entry contradicts itself: {why}")))?;
+    entry.check(folder).map_err(|why| corrupt(format!("a split's entry contradicts itself: {why}")))?;
     Ok(LiveFile::Split(entry))
 }
 

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use frostline_base::{Error, IndexName, Result, SplitId};
+use object_store::path::Path;
+
+use frostline_base::{Error, Result, SplitId};
 
 use crate::actions::{Commit, MetaData, Protocol};
 use crate::schema::Described;
@@ -39,13 +41,13 @@ pub(crate) struct Base {
 
 impl State {
     /// The state after `commits`, which follow `base` without a hole.
-    pub(crate) fn replay(index: &IndexName, mut base: Base, commits: &[Commit]) -> Result<State> {
-        base.apply(index, commits)?;
+    pub(crate) fn replay(folder: &Path, mut base: Base, commits: &[Commit]) -> Result<State> {
+        base.apply(folder, commits)?;
         base.finish(None)
     }
 
     /// The state after `commits`, which follow this one without a hole.
-    pub(crate) fn after(&self, index: &IndexName, commits: &[Commit]) -> Result<State> {
+    pub(crate) fn after(&self, folder: &Path, commits: &[Commit]) -> Result<State> {
         let mut base = Base {
             version: Some(self.version),
             at: String::new(),
@@ -55,7 +57,7 @@ impl State {
             foreign: self.foreign.clone(),
             progress: self.progress.clone(),
         };
-        base.apply(index, commits)?;
+        base.apply(folder, commits)?;
         base.finish(Some(self))
     }
 
@@ -67,7 +69,7 @@ impl State {
 }
 
 impl Base {
-    fn apply(&mut self, index: &IndexName, commits: &[Commit]) -> Result<()> {
+    fn apply(&mut self, folder: &Path, commits: &[Commit]) -> Result<()> {
         let mut splits: HashMap<SplitId, Option<Arc<SplitEntry>>> = HashMap::new();
         let mut foreign: HashMap<String, Option<Arc<ForeignFile>>> = HashMap::new();
         for commit in commits {
@@ -85,7 +87,7 @@ impl Base {
                         .with("split", &add.path));
                 }
                 let tags = add.tags.iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_deref()?)));
-                match live_file(index, &commit.key, &add.path, add.size, tags)? {
+                match live_file(folder, &commit.key, &add.path, add.size, tags)? {
                     LiveFile::Split(entry) => {
                         splits.insert(entry.id, Some(Arc::new(entry)));
                     }

@@ -17,10 +17,10 @@ use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
 use frostline_base::{Error, Result};
+use frostline_commits::{Listing, objects};
 
 use crate::checkpoint;
-use crate::index::{Index, read_all};
-use crate::log::{self, Listing};
+use crate::index::Index;
 use crate::split_entry::split_path;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -86,24 +86,24 @@ pub enum Reason {
 
 pub(crate) async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     wanted.check(index)?;
-    let objects = Objects::list(index).await?;
+    let found = Objects::list(index).await?;
     let newest = Index::open(Arc::clone(&index.shared), index.log.clone()).await?;
     let now_ms = index.shared.clock.now_us() / 1_000;
-    let named = Named::read(&newest, &objects.log, wanted, now_ms).await?;
+    let named = Named::read(&newest, &found.log, wanted, now_ms).await?;
     let mut done = Vacuumed { version: newest.version(), dry_run: wanted.dry_run, ..Vacuumed::default() };
-    for object in &objects.files {
+    for object in &found.files {
         match named.verdict(index, object, wanted, now_ms) {
             Verdict::Live => {}
             Verdict::Young => done.kept += 1,
             Verdict::Unneeded(reason) => done.push(object, reason),
         }
     }
-    for object in expired(&newest, &objects.log, wanted, now_ms) {
+    for object in expired(&newest, &found.log, wanted, now_ms) {
         done.push(object, Reason::Log);
     }
     if !wanted.dry_run {
         let paths = done.deleted.iter().map(|deleted| Path::from(deleted.key.as_str()));
-        log::delete(index.shared.store.as_ref(), paths.collect()).await?;
+        objects::delete(index.log.store().as_ref(), paths.collect()).await?;
     }
     Ok(done)
 }
@@ -139,14 +139,14 @@ struct Objects {
 
 impl Objects {
     async fn list(index: &Index) -> Result<Objects> {
-        let root = index.log.root();
+        let root = index.log.folder.clone();
         let mut found = Objects::default();
-        let mut stream = index.shared.store.list(Some(&root));
+        let mut stream = index.log.store().list(Some(&root));
         while let Some(object) = stream.next().await {
-            let object = object.map_err(|e| log::failed(e, &root))?;
+            let object = object.map_err(|e| objects::failed(e, &root))?;
             let below = relative(index, &object.location);
             match below.split('/').next() {
-                Some("_delta_log") => found.log.push(object),
+                Some("_delta_log") => found.log.push(object, "parquet"),
                 // Delta's rule: a name that begins so belongs to somebody else.
                 Some(first) if first.starts_with(['_', '.']) => {}
                 _ => found.files.push(object),
@@ -178,13 +178,13 @@ impl Named {
         // A version is kept whole when nothing that a later one removed is deleted.
         let kept_from = (version + 2).saturating_sub(wanted.versions_keep);
         let tail_from = checkpoint.as_ref().map_or(0, |(at, _)| at + 1);
-        let first_unlisted = listed.newest_commit().map_or(0, |listed| listed + 1);
-        let there = |v: &u64| listed.commits.contains_key(v) || *v >= first_unlisted;
-        let commits = newest.log.commits((tail_from.min(kept_from)..=version).filter(there)).await?;
+        let first_unlisted = listed.newest().map_or(0, |listed| listed + 1);
+        let there = |v: &u64| listed.entries.contains_key(v) || *v >= first_unlisted;
+        let commits = newest.log.commits.entries((tail_from.min(kept_from)..=version).filter(there)).await?;
         let mut named = Named { live: live(newest), removed: BTreeMap::new(), kept: BTreeSet::new() };
         if let Some((_, paths)) = checkpoint {
-            let objects = read_all(&newest.log, paths).await?;
-            for remove in checkpoint::decode(objects, checkpoint::read_removed).await? {
+            let parts = newest.log.commits.objects(paths).await?;
+            for remove in checkpoint::decode(parts, checkpoint::read_removed).await? {
                 named.removed.insert(decoded(&remove.path), remove.deletion_timestamp.unwrap_or(0));
             }
         }
@@ -218,11 +218,11 @@ impl Named {
 /// The log files that a checkpoint stands for, from which every kept version can be made.
 fn expired<'a>(newest: &Index, listed: &'a Listing, wanted: &Vacuum, now_ms: i64) -> Vec<&'a ObjectMeta> {
     let oldest_kept = (newest.version() + 1).saturating_sub(wanted.versions_keep);
-    let Some(stands) = listed.checkpoint_at_most(oldest_kept) else { return Vec::new() };
+    let Some((stands, _)) = listed.checkpoint_at_most(oldest_kept) else { return Vec::new() };
     let retention_ms = newest.settings().log_retention_ms;
     let old =
         |object: &&ObjectMeta| now_ms.saturating_sub(object.last_modified.timestamp_millis()) > retention_ms;
-    let commits = listed.commits.range(..stands).map(|(_, object)| object);
+    let commits = listed.entries.range(..stands).map(|(_, object)| object);
     let checkpoints = listed.checkpoints.range(..stands).flat_map(|(_, parts)| parts.objects());
     commits.chain(checkpoints).filter(old).collect()
 }
@@ -233,7 +233,7 @@ fn live(index: &Index) -> BTreeSet<String> {
 }
 
 fn relative<'a>(index: &Index, path: &'a Path) -> &'a str {
-    let below = path.as_ref().strip_prefix(index.name().as_str());
+    let below = path.as_ref().strip_prefix(index.log.folder.as_ref());
     below.map_or(path.as_ref(), |below| below.trim_start_matches('/'))
 }
 

@@ -20,7 +20,7 @@ async fn checkpoint(store: &Faulty) -> Vec<(Path, Bytes)> {
 #[tokio::test]
 async fn what_the_kernel_writes_reads_back() {
     let objects = checkpoint(&Faulty::sound()).await;
-    let base = read(&name("logs"), 2, &objects).unwrap();
+    let base = read(&Path::from("logs"), 2, &objects).unwrap();
     assert_eq!((base.splits.len(), base.foreign.len(), base.progress["s"]), (2, 0, 5));
     assert_eq!(base.protocol, Some(Protocol::ours()));
     let removed = read_removed(&objects).unwrap();
@@ -33,12 +33,12 @@ async fn bytes_that_are_no_checkpoint_are_corrupt() {
     let (path, sound) = checkpoint(&Faulty::sound()).await.remove(0);
     for bytes in [Bytes::new(), Bytes::from_static(b"PAR1"), sound.slice(..sound.len() - 1), sound.slice(1..)]
     {
-        let refused = read(&name("logs"), 2, &[(path.clone(), bytes)]).unwrap_err();
+        let refused = read(&Path::from("logs"), 2, &[(path.clone(), bytes)]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt);
         assert!(refused.what().contains(path.as_ref()), "{refused:?}");
     }
     let twice = [(path.clone(), sound.clone()), (path, sound)];
-    assert_eq!(read(&name("logs"), 2, &twice).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(read(&Path::from("logs"), 2, &twice).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 /// Times that other tools' statistics can hardly say must not stop checkpoints.

@@ -221,7 +221,7 @@ async fn another_delta_reader_sees_the_same_files() {
     };
     index = index.commit(change).await.unwrap();
     let url = url::Url::parse("memory:///").unwrap();
-    let inner = object_store::prefix::PrefixStore::new(store.clone(), index.log.root());
+    let inner = object_store::prefix::PrefixStore::new(store.clone(), index.log.folder.clone());
     let builder = deltalake_core::DeltaTableBuilder::from_url(url.clone()).unwrap();
     let table = builder.with_storage_backend(Arc::new(inner), url).load().await.unwrap();
     assert_eq!(table.version(), Some(index.version()));

@@ -3,7 +3,7 @@ use crate::testing::{entry, name};
 
 fn read(add: &Add) -> Result<LiveFile> {
     let tags = add.tags.iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_deref()?)));
-    live_file(&name("logs"), "log", &add.path, add.size, tags)
+    live_file(&Path::from("logs"), "log", &add.path, add.size, tags)
 }
 
 #[test]
@@ -17,7 +17,7 @@ fn an_entry_reads_back_as_it_was_written() {
         SplitEntry { unpacked_bytes: None, ..base.clone() },
         SplitEntry { rows: 0, rows_without_time: 0, times: None, ..base.clone() },
     ] {
-        entry.check(&name("logs")).unwrap();
+        entry.check(&Path::from("logs")).unwrap();
         match read(&entry.to_add(1, true)).unwrap() {
             LiveFile::Split(read) => assert_eq!(read, entry),
             LiveFile::Foreign(file) => panic!("foreign: {file:?}"),
@@ -37,7 +37,7 @@ fn an_entry_that_contradicts_itself_is_refused() {
         SplitEntry { rows_without_time: 100, ..base.clone() },
         SplitEntry { object: ObjectRef { key: "elsewhere".to_owned(), bytes: 1_000 }, ..base.clone() },
     ] {
-        entry.check(&name("logs")).unwrap_err();
+        entry.check(&Path::from("logs")).unwrap_err();
     }
 }
 

@@ -4,7 +4,6 @@ use object_store::path::Path;
 
 use super::*;
 use crate::checkpoint::{read, read_removed};
-use crate::testing::name;
 
 const SOUND: &[u8] = include_bytes!("../../../../../fuzz/seeds/catalog_checkpoint/three-versions");
 
@@ -12,7 +11,7 @@ const SOUND: &[u8] = include_bytes!("../../../../../fuzz/seeds/catalog_checkpoin
 #[track_caller]
 fn refused(file: &[u8], why: &str) {
     let objects = [(Path::from("checkpoint"), Bytes::copy_from_slice(file))];
-    for refused in [read(&name("logs"), 1, &objects).map(drop), read_removed(&objects).map(drop)] {
+    for refused in [read(&Path::from("logs"), 1, &objects).map(drop), read_removed(&objects).map(drop)] {
         let refused = refused.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt);
         let source = std::error::Error::source(&refused).map(ToString::to_string).unwrap_or_default();
@@ -148,7 +147,7 @@ fn what_other_programs_write_is_read() {
     let lengths = include_bytes!("../../../../../fuzz/seeds/catalog_checkpoint/pyarrow-lengths");
     for (file, foreign, removed) in [(deltalake, 12, 2), (snappy, 9, 3), (pages_2, 9, 3), (lengths, 9, 3)] {
         let objects = [(Path::from("checkpoint"), Bytes::from_static(file))];
-        let base = read(&name("logs"), 1, &objects).unwrap();
+        let base = read(&Path::from("logs"), 1, &objects).unwrap();
         assert_eq!((base.splits.len(), base.foreign.len()), (0, foreign));
         assert_eq!(base.metadata.unwrap().partition_columns, ["p"]);
         assert_eq!(read_removed(&objects).unwrap().len(), removed);
