@@ -1,18 +1,21 @@
 //! The error of every Frostline library crate.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// A `Result` whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, said so that the caller knows what to do next.
 ///
-/// `Display` prints `what` and the facts, never the source: whoever handles the error prints the
+/// `Display` prints the sentence and the facts, never the source: whoever handles the error prints the
 /// chain once.
+#[derive(Clone)]
 pub struct Error {
     kind: ErrorKind,
     what: String,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    facts: Vec<(&'static str, String)>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 /// What the caller does next.
@@ -30,6 +33,9 @@ pub enum ErrorKind {
     Corrupt,
     /// The caller may not do this with these credentials.
     Denied,
+    /// A store or file system refused for good a request that we made. Mend the repository or its settings; no
+    /// document, query or option of the caller is at fault.
+    Refused,
     /// A stated limit of memory, disk or time was reached. Ask for less or allow more.
     Exhausted,
     /// Our bug.
@@ -39,7 +45,7 @@ pub enum ErrorKind {
 impl Error {
     /// An error of `kind`; `what` is a sentence without a full stop that names the thing.
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
-        Error { kind, what: what.into(), source: None }
+        Error { kind, what: what.into(), facts: Vec::new(), source: None }
     }
 
     /// See [`ErrorKind::NotFound`].
@@ -72,6 +78,11 @@ impl Error {
         Self::new(ErrorKind::Denied, what)
     }
 
+    /// See [`ErrorKind::Refused`].
+    pub fn refused(what: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Refused, what)
+    }
+
     /// See [`ErrorKind::Exhausted`].
     pub fn exhausted(what: impl Into<String>) -> Self {
         Self::new(ErrorKind::Exhausted, what)
@@ -85,27 +96,22 @@ impl Error {
     /// The same error with its cause attached.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.source = Some(source.into().into());
         self
     }
 
-    /// The same error with one more fact, printed as `key=value` after the sentence.
+    /// The same error with one more fact, such as `object`, `range` or `version`: printed as `key=value` after the
+    /// sentence.
     #[must_use]
-    pub fn with(mut self, key: &str, value: impl fmt::Display) -> Self {
-        use fmt::Write as _;
-        let separator = if self.what.ends_with(']') { "" } else { " []" };
-        self.what.push_str(separator);
-        self.what.pop();
-        let space = if self.what.ends_with('[') { "" } else { " " };
-        // Writing to a String cannot fail.
-        let _ = write!(self.what, "{space}{key}={value}]");
+    pub fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
+        self.facts.push((key, value.to_string()));
         self
     }
 
     /// Wraps this error: the new sentence comes first, this one becomes its source, the kind stays.
     #[must_use]
     pub fn context(self, what: impl Into<String>) -> Self {
-        Error { kind: self.kind, what: what.into(), source: Some(Box::new(self)) }
+        Error { kind: self.kind, what: what.into(), facts: Vec::new(), source: Some(Arc::new(self)) }
     }
 
     /// What the caller does next.
@@ -113,21 +119,30 @@ impl Error {
         self.kind
     }
 
-    /// The sentence alone.
+    /// The sentence alone, without the facts.
     pub fn what(&self) -> &str {
         &self.what
+    }
+
+    /// The fact with this key; the last one where there are several. Facts of the source are the source's.
+    pub fn fact(&self, key: &str) -> Option<&str> {
+        self.facts.iter().rev().find(|(known, _)| *known == key).map(|(_, value)| value.as_str())
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
+        f.write_str(&self.what)?;
+        for (at, (key, value)) in self.facts.iter().enumerate() {
+            write!(f, "{}{key}={value}", if at == 0 { " [" } else { " " })?;
+        }
+        f.write_str(if self.facts.is_empty() { "" } else { "]" })
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.kind, self.what)?;
+        write!(f, "{:?}: {self}", self.kind)?;
         match &self.source {
             Some(source) => write!(f, ": {source:?}"),
             None => Ok(()),

@@ -15,4 +15,4 @@ pub use error::{Error, ErrorKind, Result};
 pub use ids::{IndexName, SplitId};
 pub use meter::{Cost, Count, Meter};
 pub use range::{ByteRange, TimeRange};
-pub use read::{ObjectRef, ReadRanges, Share};
+pub use read::{ObjectRef, ReadRanges, Share, read_decoded};

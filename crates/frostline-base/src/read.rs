@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 
-use crate::{ByteRange, Meter, Result};
+use crate::{ByteRange, ErrorKind, Meter, Result};
 
 /// Reads ranges of immutable objects. A store answers it from the bucket, a cache from what is near.
 pub trait ReadRanges: Send + Sync + Debug {
@@ -20,6 +20,34 @@ pub trait ReadRanges: Send + Sync + Debug {
         share: Share,
         meter: &'a Meter,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>>;
+
+    /// Like [`ReadRanges::read_ranges`], past every cache on the way, which then keeps what was read now: for bytes that
+    /// did not decode. See [`read_decoded`].
+    fn read_again<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>>;
+}
+
+/// Reads these ranges and decodes them. Where `decode` fails with `Corrupt`, a cache may hold bytes that were damaged when
+/// it fetched them, so they are read again past every cache, once, and the second failure counts.
+pub async fn read_decoded<T>(
+    reader: &dyn ReadRanges,
+    object: &ObjectRef,
+    ranges: &[ByteRange],
+    share: Share,
+    meter: &Meter,
+    mut decode: impl FnMut(Vec<Bytes>) -> Result<T>,
+) -> Result<T> {
+    match decode(reader.read_ranges(object, ranges, share, meter).await?) {
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            decode(reader.read_again(object, ranges, share, meter).await?)
+        }
+        answer => answer,
+    }
 }
 
 /// An immutable object: once written under this key its bytes never change.

@@ -186,19 +186,27 @@ impl RegionCache {
         }
     }
 
+    /// The bytes of the ranges; with `again`, none of them from here.
     async fn read(
         &self,
         object: &ObjectRef,
         ranges: &[ByteRange],
+        again: bool,
         share: Share,
         meter: &Meter,
     ) -> Result<Vec<Bytes>> {
         check_ranges(object, ranges)?;
         let answer = match &self.near {
-            Some(near) if near.has_room() => self.read_near(near, object, ranges, share, meter).await?,
+            Some(near) if near.has_room() => {
+                self.read_near(near, object, ranges, again, share, meter).await?
+            }
             _ => {
                 let billed = Billed::to(meter);
-                self.inner.read_ranges(object, ranges, share, &billed.fetch).await?
+                if again {
+                    self.inner.read_again(object, ranges, share, &billed.fetch).await?
+                } else {
+                    self.inner.read_ranges(object, ranges, share, &billed.fetch).await?
+                }
             }
         };
         let used = ranges.iter().map(|r| r.end - r.start).sum();
@@ -214,6 +222,7 @@ impl RegionCache {
         near: &Arc<Near>,
         object: &ObjectRef,
         ranges: &[ByteRange],
+        again: bool,
         share: Share,
         meter: &Meter,
     ) -> Result<Vec<Bytes>> {
@@ -221,6 +230,11 @@ impl RegionCache {
         let mut wanted: Vec<u64> = ranges.iter().flat_map(|range| pages_of(range, page_bytes)).collect();
         wanted.sort_unstable();
         wanted.dedup();
+        if again && !wanted.is_empty() {
+            let guard = near.distrust(object, wanted);
+            let pages = self.fetch(near, object, guard, true, share, meter).await?;
+            return ranges.iter().map(|range| assemble(&pages, range, page_bytes)).collect();
+        }
         let pages = self.gather(near, object, wanted, share, meter).await?;
         ranges.iter().map(|range| assemble(&pages, range, page_bytes)).collect()
     }
@@ -242,7 +256,7 @@ impl RegionCache {
             let plan = near.plan(object, &left, share, again);
             let fetch = async {
                 match plan.fetch {
-                    Some(guard) => self.fetch(near, object, guard, share, meter).await,
+                    Some(guard) => self.fetch(near, object, guard, false, share, meter).await,
                     None => Ok(Arc::default()),
                 }
             };
@@ -255,7 +269,7 @@ impl RegionCache {
                     Landing::Here(landed) => {
                         found.extend(pages.iter().filter_map(|p| Some((*p, landed.get(p)?.clone()))));
                     }
-                    Landing::Failed(kind, what) => return Err(Error::new(kind, &*what)),
+                    Landing::Failed(error) => return Err(error),
                     Landing::Abandoned => left.extend(pages),
                 }
             }
@@ -272,13 +286,18 @@ impl RegionCache {
         near: &Arc<Near>,
         object: &ObjectRef,
         guard: FlightGuard,
+        again: bool,
         share: Share,
         meter: &Meter,
     ) -> Result<Arc<Pages>> {
         let page_bytes = u64::from(near.page_bytes());
         let ranges = merge(guard.pages(), page_bytes, object.bytes);
         let billed = Billed::to(meter);
-        let outcome = self.inner.read_ranges(object, &ranges, share, &billed.fetch).await;
+        let outcome = if again {
+            self.inner.read_again(object, &ranges, share, &billed.fetch).await
+        } else {
+            self.inner.read_ranges(object, &ranges, share, &billed.fetch).await
+        };
         drop(billed);
         match outcome.and_then(|fetched| split(object, &ranges, fetched, page_bytes)) {
             Ok(pages) => {
@@ -288,7 +307,7 @@ impl RegionCache {
                 Ok(pages)
             }
             Err(error) => {
-                guard.fail(&error);
+                guard.land(Landing::Failed(error.clone()));
                 Err(error)
             }
         }
@@ -303,7 +322,17 @@ impl ReadRanges for RegionCache {
         share: Share,
         meter: &'a Meter,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
-        Box::pin(self.read(object, ranges, share, meter))
+        Box::pin(self.read(object, ranges, false, share, meter))
+    }
+
+    fn read_again<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+        Box::pin(self.read(object, ranges, true, share, meter))
     }
 }
 

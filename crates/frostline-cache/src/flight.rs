@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use frostline_base::{Error, ErrorKind};
+use frostline_base::Error;
 use tokio::sync::watch;
 
 /// Bytes of pages, by page number.
@@ -19,8 +19,8 @@ pub(crate) struct Flight(watch::Sender<Option<Landing>>);
 pub(crate) enum Landing {
     /// The pages.
     Here(Arc<Pages>),
-    /// The fetch failed: kind and words. Who waited fails with it, who comes later tries again.
-    Failed(ErrorKind, Arc<str>),
+    /// The fetch failed. Who waited fails with it, who comes later tries again.
+    Failed(Error),
     /// Whoever fetched was cancelled. Who waited fetches for itself.
     Abandoned,
 }
@@ -39,16 +39,6 @@ impl Flight {
             }
             first
         });
-    }
-
-    pub(crate) fn fail(&self, error: &Error) {
-        let mut words = error.to_string();
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            words = format!("{words}: {cause}");
-            source = cause.source();
-        }
-        self.land(Landing::Failed(error.kind(), words.into()));
     }
 
     pub(crate) async fn landed(&self) -> Landing {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use frostline_base::{Error, ObjectRef, Share};
+use frostline_base::{ObjectRef, Share};
 use futures::future::join_all;
 use tokio::sync::Semaphore;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -261,6 +261,20 @@ impl Near {
         Plan { here, fetch, joined }
     }
 
+    /// Drops these pages, because their bytes did not decode, and has the caller fetch them. Who wants them from now on
+    /// waits for that fetch; what an earlier one has yet to write does not count.
+    pub(crate) fn distrust(self: &Arc<Self>, object: &ObjectRef, pages: Vec<u64>) -> FlightGuard {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let number = state.number(object);
+        let here: Vec<HerePage> =
+            pages.iter().filter_map(|&page| state.find(self.geometry, number, object, page)).collect();
+        for page in here {
+            state.drop_page(&page);
+        }
+        state.take_off(self, number, pages)
+    }
+
     /// The pages of `range` that are not here.
     pub(crate) fn absent(&self, object: &ObjectRef, range: std::ops::Range<u64>) -> Vec<u64> {
         let state = self.state();
@@ -390,12 +404,8 @@ impl Near {
         let mut guard = self.state();
         let state = &mut *guard;
         for page in bad {
-            let Some(slot) = state.slots.get_mut(page.slot as usize) else { continue };
-            let Some(sum) = slot.sums.get_mut(page.index as usize) else { continue };
-            if slot.generation == page.generation && *sum == page.sum {
-                *sum = 0;
+            if state.drop_page(page) {
                 state.stats.pages_corrupt += 1;
-                state.stats.bytes_near = state.stats.bytes_near.saturating_sub(page.bytes as u64);
                 tracing::warn!(object = %object.key, page = page.page, "a cached page is damaged and fetched again");
             }
         }
@@ -406,7 +416,7 @@ impl Near {
         for filling in &mut fillings {
             self.fill(filling);
         }
-        self.settle(guard.object, fillings, share);
+        self.settle(guard, fillings, share);
         self.append();
     }
 
@@ -458,10 +468,13 @@ impl Near {
     }
 
     /// Makes written pages known and releases their slots.
-    fn settle(&self, object: u32, fillings: Vec<Filling>, share: Share) {
+    fn settle(&self, flight: &FlightGuard, fillings: Vec<Filling>, share: Share) {
         let mut guard = self.state();
         let state = &mut *guard;
-        for filling in fillings {
+        let (object, in_region) = (flight.object, u64::from(self.geometry.pages()));
+        for mut filling in fillings {
+            let first = u64::from(filling.region) * in_region;
+            filling.written.retain(|(page, _)| state.is_flight_of(flight, first + u64::from(*page)));
             let slot = filling.slot;
             state.policy.release(slot);
             if state.places.get(&(object, filling.region)) != Some(&slot) {
@@ -633,6 +646,18 @@ impl State {
         usable.then_some(HerePage { page, place, bytes, sum, slot, generation: held.generation, index })
     }
 
+    /// Makes a page absent, unless its slot has got something else meanwhile.
+    fn drop_page(&mut self, page: &HerePage) -> bool {
+        let Some(slot) = self.slots.get_mut(page.slot as usize) else { return false };
+        let Some(sum) = slot.sums.get_mut(page.index as usize) else { return false };
+        let same = slot.generation == page.generation && *sum == page.sum;
+        if same {
+            *sum = 0;
+            self.stats.bytes_near = self.stats.bytes_near.saturating_sub(page.bytes as u64);
+        }
+        same
+    }
+
     fn take_off(&mut self, near: &Arc<Near>, object: u32, pages: Vec<u64>) -> FlightGuard {
         let flight = Flight::new();
         for &page in &pages {
@@ -642,6 +667,11 @@ impl State {
             entry.flights += 1;
         }
         FlightGuard { near: Arc::clone(near), object, pages, flight }
+    }
+
+    /// Whether the page is still this fetch's to bring.
+    fn is_flight_of(&self, guard: &FlightGuard, page: u64) -> bool {
+        self.flights.get(&(guard.object, page)).is_some_and(|flight| Arc::ptr_eq(flight, &guard.flight))
     }
 
     fn slot_for(&mut self, geometry: Geometry, object: u32, region: u32, share: Share) -> Option<u32> {
@@ -764,10 +794,6 @@ impl FlightGuard {
     pub(crate) fn land(&self, landing: Landing) {
         self.flight.land(landing);
     }
-
-    pub(crate) fn fail(&self, error: &Error) {
-        self.flight.fail(error);
-    }
 }
 
 impl Drop for FlightGuard {
@@ -775,7 +801,9 @@ impl Drop for FlightGuard {
         let mut guard = self.near.state();
         let state = &mut *guard;
         for &page in &self.pages {
-            state.flights.remove(&(self.object, page));
+            if state.is_flight_of(self, page) {
+                state.flights.remove(&(self.object, page));
+            }
         }
         if let Some(object) = state.objects.get_mut(&self.object) {
             object.flights = object.flights.saturating_sub(1);

@@ -227,7 +227,7 @@ fn plan_of(args: &PlanArgs, context: &Context) -> Result<Outcome> {
     let host = Host::probe(&context.data);
     let plan = plan::plan(&study, args.extent.mode(), args.extent.seed, &args.extent.cells, &host)?;
     // What would stop a run is part of the plan, and does not keep the plan from being shown.
-    let stops = plan.check(&study, &host).err().map(|error| error.what().to_owned());
+    let stops = plan.check(&study, &host).err().map(|error| error.to_string());
     if context.json {
         let mut value = serde_json::to_value(&plan)
             .map_err(|e| Error::internal("cannot encode the plan").with_source(e))?;

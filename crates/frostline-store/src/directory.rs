@@ -1,5 +1,7 @@
 //! A directory that keeps the promises of an object store: a put that has returned survives a power cut,
 //! half-written objects are never seen, and a listing is in the order of the keys.
+//!
+//! What lies behind a symbolic link is somebody else's: listings leave links out, and nothing is deleted through one.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -33,10 +35,17 @@ impl Directory {
         Ok(Directory { files: Arc::new(LocalFileSystem::new_with_prefix(root)?), root: root.to_owned() })
     }
 
-    async fn ordered(keys: BoxStream<'static, Result<ObjectMeta>>) -> Result<Vec<ObjectMeta>> {
-        let mut all: Vec<ObjectMeta> = keys.try_collect().await?;
-        all.sort_unstable_by(|a, b| a.location.cmp(&b.location));
-        Ok(all)
+    /// The objects below `prefix` whose keys come after `offset`, in order.
+    fn listing(&self, prefix: Option<&Path>, offset: Option<Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let (root, prefix) = (self.root.clone(), prefix.cloned().unwrap_or_default());
+        let all = async move {
+            let walked = tokio::task::spawn_blocking(move || walk(&root, &prefix, true)).await?;
+            let mut found = walked.map_err(failed)?.objects;
+            found.retain(|object| offset.as_ref().is_none_or(|offset| object.location > *offset));
+            found.sort_unstable_by(|a, b| a.location.cmp(&b.location));
+            Ok::<_, Error>(stream::iter(found.into_iter().map(Ok)))
+        };
+        stream::once(all).try_flatten().boxed()
     }
 }
 
@@ -80,12 +89,22 @@ impl ObjectStore for Directory {
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        self.files.delete_stream(locations)
+        let root = self.root.clone();
+        let ours = locations.map(move |location| {
+            let location = location?;
+            let parents = location.as_ref().rsplit_once('/').map_or("", |(parents, _)| parents);
+            if passes_link(&root, parents).map_err(failed)? {
+                let source =
+                    format!("{location} lies behind a symbolic link, and nothing is deleted there").into();
+                return Err(Error::NotSupported { source });
+            }
+            Ok(location)
+        });
+        self.files.delete_stream(ours.boxed())
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let keys = Self::ordered(self.files.list(prefix));
-        stream::once(keys).map_ok(|all| stream::iter(all.into_iter().map(Ok))).try_flatten().boxed()
+        self.listing(prefix, None)
     }
 
     fn list_with_offset(
@@ -93,12 +112,13 @@ impl ObjectStore for Directory {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        let keys = Self::ordered(self.files.list_with_offset(prefix, offset));
-        stream::once(keys).map_ok(|all| stream::iter(all.into_iter().map(Ok))).try_flatten().boxed()
+        self.listing(prefix, Some(offset.clone()))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let mut list = self.files.list_with_delimiter(prefix).await?;
+        let (root, prefix) = (self.root.clone(), prefix.cloned().unwrap_or_default());
+        let walked = tokio::task::spawn_blocking(move || walk(&root, &prefix, false)).await?;
+        let mut list = walked.map_err(failed)?;
         list.objects.sort_unstable_by(|a, b| a.location.cmp(&b.location));
         list.common_prefixes.sort_unstable();
         Ok(list)
@@ -186,6 +206,80 @@ fn create_directories(file: &FilePath) -> io::Result<()> {
             other => other,
         }
     })
+}
+
+/// The files and folders of the folder `prefix`, and of all folders below it if `deep`. Whatever goes away meanwhile is
+/// left out, as are links, names that cannot be keys, and files that are not finished.
+fn walk(root: &FilePath, prefix: &Path, deep: bool) -> io::Result<ListResult> {
+    let mut found = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
+    let mut folders = vec![prefix.clone()];
+    if passes_link(root, prefix.as_ref())? {
+        return Ok(found);
+    }
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(root.join(folder.as_ref())) {
+            Err(e) if is_gone(&e) => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let Some(key) = entry.file_name().to_str().and_then(|name| key_below(&folder, name)) else {
+                continue;
+            };
+            // Of a link itself, and not of what it points to.
+            let meta = match entry.metadata() {
+                Err(e) if is_gone(&e) => continue,
+                meta => meta?,
+            };
+            if meta.is_dir() {
+                if deep { folders.push(key) } else { found.common_prefixes.push(key) }
+            } else if meta.is_file() && !is_unfinished(&key) {
+                let last_modified = meta.modified()?.into();
+                found.objects.push(ObjectMeta {
+                    location: key,
+                    last_modified,
+                    size: meta.len(),
+                    e_tag: None,
+                    version: None,
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether one of the parts of `key` is a symbolic link. The root itself may be one.
+fn passes_link(root: &FilePath, key: &str) -> io::Result<bool> {
+    let mut path = root.to_owned();
+    for part in key.split('/').filter(|part| !part.is_empty()) {
+        path.push(part);
+        match fs::symlink_metadata(&path) {
+            Ok(meta) if meta.is_symlink() => return Ok(true),
+            Ok(_) => {}
+            Err(e) if is_gone(&e) => return Ok(false),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(false)
+}
+
+fn key_below(folder: &Path, name: &str) -> Option<Path> {
+    let key = if folder.as_ref().is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+    Path::parse(&key).ok().filter(|parsed| parsed.as_ref() == key)
+}
+
+/// See [`stage`].
+fn is_unfinished(key: &Path) -> bool {
+    let number = key.filename().and_then(|name| name.rsplit_once('#')).map(|(_, number)| number);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn failed(error: io::Error) -> Error {
+    Error::Generic { store: "Directory", source: Box::new(error) }
 }
 
 fn sync_file(file: &FilePath) -> io::Result<()> {

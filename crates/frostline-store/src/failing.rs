@@ -39,6 +39,8 @@ pub enum Mishap {
     Twice,
     /// It is refused for good.
     Denied,
+    /// It is not done, and the server answers with this status and code, as S3 would.
+    Answered(u16, &'static str),
 }
 
 /// A store whose requests meet mishaps.
@@ -104,6 +106,7 @@ async fn suffer<T>(mishap: Mishap, key: &str, work: impl Future<Output = Result<
         Mishap::None | Mishap::Truncated | Mishap::Twice => work.await,
         Mishap::SlowDown => Err(Fault::SlowDown.into()),
         Mishap::Lost => Err(Fault::Timeout.into()),
+        Mishap::Answered(status, code) => Err(Fault::Answered(status, code).into()),
         Mishap::AnswerLost => {
             // Whatever the answer was, nobody learns it.
             let _ = work.await;
@@ -219,6 +222,7 @@ fn broken_off(
     match mishap {
         Mishap::SlowDown => stream::iter([Err(Fault::SlowDown.into())]).boxed(),
         Mishap::Lost => stream::iter([Err(Fault::Timeout.into())]).boxed(),
+        Mishap::Answered(status, code) => stream::iter([Err(Fault::Answered(status, code).into())]).boxed(),
         Mishap::AnswerLost | Mishap::Truncated => {
             keys.take(3).chain(stream::iter([Err(Fault::Broken.into())])).boxed()
         }

@@ -18,16 +18,21 @@ pub enum Fault {
     Broken,
     /// Fewer bytes came than were promised.
     Short,
+    /// The store answered with this status and code.
+    Answered(u16, &'static str),
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Fault::SlowDown => "the store answered 503 SlowDown",
-            Fault::Timeout => "the store did not answer in time",
-            Fault::Broken => "the connection broke",
-            Fault::Short => "fewer bytes came than were promised",
-        })
+        match self {
+            Fault::SlowDown => f.write_str("the store answered 503 SlowDown"),
+            Fault::Timeout => f.write_str("the store did not answer in time"),
+            Fault::Broken => f.write_str("the connection broke"),
+            Fault::Short => f.write_str("fewer bytes came than were promised"),
+            Fault::Answered(status, code) => {
+                write!(f, "{STATUS_FOLLOWS}{status}: <Error><Code>{code}</Code></Error>")
+            }
+        }
     }
 }
 
@@ -35,7 +40,16 @@ impl StdError for Fault {}
 
 impl From<Fault> for object_store::Error {
     fn from(fault: Fault) -> Self {
-        object_store::Error::Generic { store: "frostline", source: Box::new(fault) }
+        let (path, source) = (String::new(), Box::new(fault));
+        // As `object_store` sorts the answers of a server.
+        match fault {
+            Fault::Answered(404, _) => object_store::Error::NotFound { path, source },
+            Fault::Answered(409, _) => object_store::Error::AlreadyExists { path, source },
+            Fault::Answered(412, _) => object_store::Error::Precondition { path, source },
+            Fault::Answered(403, _) => object_store::Error::PermissionDenied { path, source },
+            Fault::Answered(401, _) => object_store::Error::Unauthenticated { path, source },
+            _ => object_store::Error::Generic { store: "frostline", source },
+        }
     }
 }
 
@@ -52,118 +66,246 @@ pub(crate) enum Trouble {
 
 /// Classifies a failure of any of the stores below.
 pub(crate) fn trouble(error: &object_store::Error) -> Trouble {
-    if without_credentials(error) {
-        return Trouble::Final;
-    }
+    use object_store::Error as E;
+    let facts = Facts::of(error);
+    let trouble = facts.trouble();
     match error {
-        object_store::Error::Generic { .. } | object_store::Error::JoinError { .. } => {
-            chain(error).find_map(trouble_of_cause).unwrap_or(Trouble::Final)
-        }
-        // S3 answers 409 while another conditional write of the key is under way; nobody has won yet.
-        object_store::Error::AlreadyExists { .. }
-            if mentions(error, &["ConditionalRequestConflict", "OperationAborted"]) =>
+        E::Generic { .. } | E::JoinError { .. } => trouble,
+        // S3 answers 409 while another write of the key is under way, and some stores answer 403 to too many requests.
+        E::AlreadyExists { .. } | E::PermissionDenied { .. } | E::NotFound { .. }
+            if facts.code_passes().is_some() =>
         {
-            Trouble::Unknown
+            trouble
         }
         _ => Trouble::Final,
     }
 }
 
-fn trouble_of_cause(cause: &(dyn StdError + 'static)) -> Option<Trouble> {
-    if let Some(fault) = cause.downcast_ref::<Fault>() {
-        return Some(if *fault == Fault::SlowDown { Trouble::NotDone } else { Trouble::Unknown });
+/// Codes of answers, whatever their status, that say: not done, ask again.
+const CODES_NOT_DONE: &[&str] = &[
+    "SlowDown",
+    "SlowDownRead",
+    "SlowDownWrite",
+    "ServiceUnavailable",
+    "Throttling",
+    "ThrottlingException",
+    "RequestThrottled",
+    "RequestLimitExceeded",
+    "TooManyRequests",
+    "BandwidthLimitExceeded",
+    "ServerBusy",
+    "rateLimitExceeded",
+    "userRateLimitExceeded",
+    "IncompleteBody",
+    "BadDigest",
+    "XAmzContentSHA256Mismatch",
+    "XAmzContentChecksumMismatch",
+    "Md5Mismatch",
+    "Crc64Mismatch",
+    // An upload that the store has forgotten starts again.
+    "NoSuchUpload",
+    "InvalidPart",
+];
+
+/// Codes that say: it went wrong on the way or on their side, ask again.
+const CODES_UNKNOWN: &[&str] = &[
+    "RequestTimeout",
+    "InternalError",
+    "InternalServerError",
+    "OperationAborted",
+    "OperationTimedOut",
+    "ConditionalRequestConflict",
+    "backendError",
+];
+
+/// Codes of credentials that the store does not accept, whatever the request.
+const CODES_CREDENTIALS: &[&str] = &[
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "ExpiredToken",
+    "InvalidToken",
+    "TokenRefreshRequired",
+    "RequestTimeTooSkewed",
+    "AuthenticationFailed",
+];
+
+/// Codes of a request that went to the wrong region.
+const CODES_REGION: &[&str] = &[
+    "PermanentRedirect",
+    "TemporaryRedirect",
+    "AuthorizationHeaderMalformed",
+    "IllegalLocationConstraintException",
+];
+
+const STATUS_FOLLOWS: &str = "Server returned non-2xx status code: ";
+
+/// What the chain of causes of a failure says, read once. `object_store` keeps its request error private, so its
+/// sentences are what can be read.
+#[derive(Debug, Default)]
+struct Facts {
+    /// The HTTP status, the store's code and its sentence.
+    status: Option<u16>,
+    code: Option<String>,
+    message: Option<String>,
+    /// Scheme and host of the request.
+    server: Option<String>,
+    fault: Option<Fault>,
+    http: Option<HttpErrorKind>,
+    io: Option<io::ErrorKind>,
+    /// The innermost cause, and every cause.
+    root: String,
+    all: String,
+}
+
+impl Facts {
+    fn of(error: &object_store::Error) -> Facts {
+        let mut facts = Facts::default();
+        let chain = std::iter::successors(Some(error as &(dyn StdError + 'static)), |e| (*e).source());
+        for cause in chain {
+            facts.fault = facts.fault.or(cause.downcast_ref::<Fault>().copied());
+            facts.http = facts.http.or(cause.downcast_ref::<HttpError>().map(HttpError::kind));
+            facts.io = facts.io.or(cause.downcast_ref::<io::Error>().map(io::Error::kind));
+            facts.root = cause.to_string();
+            let text = facts.root.clone();
+            facts.read(&text);
+            facts.all.push_str(&text);
+            facts.all.push('\n');
+        }
+        facts
     }
-    if let Some(http) = cause.downcast_ref::<HttpError>() {
-        return Some(if http.kind() == HttpErrorKind::Connect { Trouble::NotDone } else { Trouble::Unknown });
+
+    fn read(&mut self, text: &str) {
+        let status = text.split_once(STATUS_FOLLOWS).and_then(|(_, after)| after.get(..3)?.parse().ok());
+        self.status = self.status.or(status);
+        let code = between(text, "<Code>", "</Code>").or_else(|| between(text, " (code: ", ")"));
+        self.code = self.code.take().or(code);
+        self.message = self.message.take().or_else(|| between(text, "<Message>", "</Message>"));
+        if let Some((_, after)) = text.split_once("Error performing ") {
+            let url = after.split(' ').nth(1).and_then(|url| url::Url::parse(url).ok());
+            let server = url.filter(|url| url.has_host()).map(|url| url.origin().ascii_serialization());
+            self.server = self.server.take().or(server);
+        }
     }
-    if let Some(io) = cause.downcast_ref::<io::Error>() {
-        use io::ErrorKind::{
-            ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, TimedOut, UnexpectedEof,
-        };
-        return match io.kind() {
-            ConnectionRefused => Some(Trouble::NotDone),
-            ConnectionAborted | ConnectionReset | Interrupted | TimedOut | UnexpectedEof => {
-                Some(Trouble::Unknown)
+
+    fn code_is(&self, codes: &[&str]) -> bool {
+        self.code.as_deref().is_some_and(|code| codes.contains(&code))
+    }
+
+    /// What a code that passes means; none for any other code.
+    fn code_passes(&self) -> Option<Trouble> {
+        let not_done = self.code_is(CODES_NOT_DONE).then_some(Trouble::NotDone);
+        not_done.or_else(|| self.code_is(CODES_UNKNOWN).then_some(Trouble::Unknown))
+    }
+
+    fn trouble(&self) -> Trouble {
+        if self.is_without_credentials() || self.is_tls_mismatch() {
+            return Trouble::Final;
+        }
+        if let Some(trouble) = self.code_passes() {
+            return trouble;
+        }
+        match self.fault {
+            Some(Fault::Answered(..)) | None => {}
+            Some(Fault::SlowDown) => return Trouble::NotDone,
+            Some(Fault::Timeout | Fault::Broken | Fault::Short) => return Trouble::Unknown,
+        }
+        match self.status {
+            Some(429 | 503) => return Trouble::NotDone,
+            // Not implemented, an unsupported version, no space: the same again.
+            Some(501 | 505 | 507) => return Trouble::Final,
+            Some(408 | 500..=599) => return Trouble::Unknown,
+            Some(_) => return Trouble::Final,
+            None => {}
+        }
+        match self.http {
+            Some(HttpErrorKind::Connect) => return Trouble::NotDone,
+            Some(_) => return Trouble::Unknown,
+            None => {}
+        }
+        use io::ErrorKind as K;
+        match self.io {
+            Some(K::ConnectionRefused) => Trouble::NotDone,
+            Some(
+                K::ConnectionAborted | K::ConnectionReset | K::Interrupted | K::TimedOut | K::UnexpectedEof,
+            ) => Trouble::Unknown,
+            _ => Trouble::Final,
+        }
+    }
+
+    /// Whether the last resort for credentials, the machine's own metadata service, has none: then there are none,
+    /// and waiting does not make any.
+    fn is_without_credentials(&self) -> bool {
+        let metadata = ["http://169.254.169.254", "http://169.254.170.2", "http://metadata.google.internal"];
+        let asked = self.server.as_deref().is_some_and(|server| metadata.contains(&server));
+        asked && self.status.is_none_or(|status| (400..500).contains(&status) && status != 429)
+    }
+
+    /// Whether one side spoke TLS and the other did not.
+    fn is_tls_mismatch(&self) -> bool {
+        self.all.contains("received corrupt message")
+    }
+
+    fn is_bucket_missing(&self) -> bool {
+        self.code_is(&["NoSuchBucket", "ContainerNotFound"])
+            || self.message.as_deref() == Some("The specified bucket does not exist")
+    }
+
+    /// What the store or the network said, in a few words.
+    fn said(&self) -> String {
+        if let Some(status) = self.status {
+            let code = self.code.as_ref().map(|code| format!(" {code}")).unwrap_or_default();
+            return format!("the store answered {status}{code}");
+        }
+        if let Some(code) = &self.code {
+            return format!("the store answered {code}");
+        }
+        match (&self.server, self.http) {
+            (Some(server), Some(HttpErrorKind::Connect)) => {
+                format!("cannot connect to {server} ({})", one_line(&self.root))
             }
-            _ => None,
-        };
+            (Some(server), Some(HttpErrorKind::Timeout)) => format!("{server} did not answer in time"),
+            (Some(server), Some(_)) => {
+                format!("the connection to {server} broke ({})", one_line(&self.root))
+            }
+            _ => one_line(&self.root),
+        }
     }
-    match status_of_cause(cause)? {
-        429 | 503 => Some(Trouble::NotDone),
-        408 | 500..=599 => Some(Trouble::Unknown),
-        _ => None,
-    }
 }
 
-/// Whether the last resort for credentials, the machine's own metadata service, did not answer at all: then there
-/// are none, and waiting does not make any.
-fn without_credentials(error: &object_store::Error) -> bool {
-    status(error).is_none()
-        && mentions(error, &["//169.254.169.254/", "//169.254.170.2/", "//metadata.google.internal/"])
-}
-
-/// The HTTP status of a failure, where there is one.
-fn status(error: &object_store::Error) -> Option<u16> {
-    chain(error).find_map(status_of_cause)
-}
-
-/// `object_store` keeps its request error private, so its sentence is what can be read.
-fn status_of_cause(cause: &(dyn StdError + 'static)) -> Option<u16> {
-    let text = cause.to_string();
-    let (_, after) = text.split_once("Server returned non-2xx status code: ")?;
-    after.get(..3)?.parse().ok()
-}
-
-fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |e: &&'a (dyn StdError + 'static)| (*e).source())
-}
-
-fn mentions(error: &object_store::Error, words: &[&str]) -> bool {
-    chain(error).any(|cause| {
-        let text = cause.to_string();
-        words.iter().any(|word| text.contains(word))
-    })
+/// What the store or the network said about a failure, in a few words.
+pub(crate) fn said(error: &object_store::Error) -> String {
+    Facts::of(error).said()
 }
 
 /// Whether a request failed because the whole bucket is not there, which stores also answer as "not found".
 pub fn is_bucket_missing(error: &object_store::Error) -> bool {
-    mentions(error, &["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"])
+    Facts::of(error).is_bucket_missing()
 }
 
-/// Our error for a failed `verb` of `key` in the repository at `url`: its kind, and a sentence that says what to do.
+/// Our error for a failed `verb` of `key` in the repository at `url`: its kind, and one sentence that says what happened,
+/// where, and what to do. An empty key is the repository itself. The sentence holds what there is to know, so the error has no source.
 pub fn explain(url: &str, verb: &str, key: &str, error: object_store::Error) -> Error {
+    tracing::debug!(?error, verb, key, "a request failed");
     let (kind, why) = kind_and_advice(&error);
-    let what = if why.is_empty() {
-        format!("cannot {verb} {key:?} in {url}")
-    } else {
-        format!("cannot {verb} {key:?} in {url}: {why}")
-    };
-    Error::new(kind, what).with_source(error)
+    let place = if key.is_empty() { url.to_owned() } else { format!("{key:?} in {url}") };
+    Error::new(kind, format!("cannot {verb} {place}: {why}"))
+}
+
+/// Our error for a local file that cannot be read or written.
+pub(crate) fn file_failed(verb: &str, file: &std::path::Path, error: &io::Error) -> Error {
+    let (kind, why) = io_advice(error.kind()).unwrap_or((ErrorKind::Unavailable, String::new()));
+    let why = if why.is_empty() { error.to_string() } else { why };
+    Error::new(kind, format!("cannot {verb} {}: {why}", file.display()))
 }
 
 fn kind_and_advice(error: &object_store::Error) -> (ErrorKind, String) {
     use object_store::Error as E;
-    if is_bucket_missing(error) {
-        return (
-            ErrorKind::NotFound,
-            "the bucket does not exist: create it, or check the URL and the endpoint".into(),
-        );
-    }
-    if without_credentials(error) {
-        return (ErrorKind::Denied, "no credentials were found: set the variables of your cloud (docs/storage.md), or choose a profile".into());
-    }
-    if mentions(error, &["ObjectParentIsFile"]) {
-        return (
-            ErrorKind::Invalid,
-            "a part of the key is an object already, and this server keeps objects as files".into(),
-        );
-    }
-    let io = chain(error).find_map(|cause| cause.downcast_ref::<io::Error>());
-    if let Some(said) = io.and_then(io_advice) {
-        return said;
+    let facts = Facts::of(error);
+    if let Some(told) = general_advice(&facts) {
+        return told;
     }
     if trouble(error) != Trouble::Final {
-        return (ErrorKind::Unavailable, format!("{}: try again later", root_cause(error)));
+        return (ErrorKind::Unavailable, format!("{}: try again later", facts.said()));
     }
     match error {
         E::NotFound { .. } => (ErrorKind::NotFound, "there is no such object".into()),
@@ -171,73 +313,121 @@ fn kind_and_advice(error: &object_store::Error) -> (ErrorKind, String) {
         E::Precondition { .. } | E::NotModified { .. } => {
             (ErrorKind::Conflict, "it was changed meanwhile".into())
         }
-        E::PermissionDenied { .. } | E::Unauthenticated { .. } => refused(error),
+        E::PermissionDenied { .. } | E::Unauthenticated { .. } => denied(&facts),
         E::InvalidPath { .. } => (ErrorKind::Invalid, "this is not a usable object key".into()),
-        E::NotImplemented { .. } | E::NotSupported { .. } => {
-            (ErrorKind::Invalid, "this store cannot do that".into())
-        }
+        E::NotImplemented { .. } => (ErrorKind::Refused, "this store cannot do that".into()),
+        E::NotSupported { .. } => (ErrorKind::Refused, facts.root),
         E::UnknownConfigurationKey { .. } => (ErrorKind::Invalid, "a setting is not known".into()),
-        E::JoinError { .. } => (ErrorKind::Internal, String::new()),
-        _ => other_advice(error),
+        E::JoinError { .. } => (ErrorKind::Internal, facts.root),
+        _ => other_advice(&facts),
     }
 }
 
+/// What holds whatever was asked.
+fn general_advice(facts: &Facts) -> Option<(ErrorKind, String)> {
+    if facts.is_bucket_missing() {
+        let why = "the bucket does not exist: create it, or check the URL and the endpoint";
+        return Some((ErrorKind::NotFound, why.into()));
+    }
+    if facts.is_without_credentials() {
+        let google = facts.server.as_deref() == Some("http://metadata.google.internal");
+        let variables = if google {
+            "GOOGLE_APPLICATION_CREDENTIALS"
+        } else {
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE (Azure: AZURE_STORAGE_ACCOUNT_KEY)"
+        };
+        return Some((ErrorKind::Denied, format!("no credentials found: set {variables}")));
+    }
+    if facts.is_tls_mismatch() {
+        let server = facts.server.as_deref().unwrap_or("the server");
+        return Some((
+            ErrorKind::Refused,
+            format!("{server} does not speak TLS: use an endpoint with http://"),
+        ));
+    }
+    if facts.code_is(&["XMinioObjectParentIsFile", "ObjectParentIsFile"])
+        || facts.all.contains("ObjectParentIsFile")
+    {
+        let why = "a part of the key is an object already, and this server keeps objects as files";
+        return Some((ErrorKind::Refused, why.into()));
+    }
+    if facts.status == Some(507)
+        || facts.code_is(&["XMinioStorageFull", "QuotaExceeded", "InsufficientCapacity"])
+    {
+        return Some((ErrorKind::Exhausted, format!("{}: no space left", facts.said())));
+    }
+    facts.io.filter(|_| facts.http.is_none()).and_then(io_advice)
+}
+
 /// A request that the store understood and did not allow.
-fn refused(error: &object_store::Error) -> (ErrorKind, String) {
-    let unknown = ["InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "RequestTimeTooSkewed"];
-    let is_unknown =
-        matches!(error, object_store::Error::Unauthenticated { .. }) || mentions(error, &unknown);
-    let advice = if is_unknown {
+fn denied(facts: &Facts) -> (ErrorKind, String) {
+    let advice = if facts.status == Some(401) || facts.code_is(CODES_CREDENTIALS) {
         "the credentials were refused: check them, and the clock of this machine"
     } else {
         "access denied: check that these credentials may GetObject, PutObject, DeleteObject and ListBucket in this bucket"
     };
-    (ErrorKind::Denied, advice.into())
+    let code = facts.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
+    (ErrorKind::Denied, advice.replacen(':', &format!("{code}:"), 1))
 }
 
-fn other_advice(error: &object_store::Error) -> (ErrorKind, String) {
-    let redirected = "answered with a redirect: set the bucket's region (AWS_REGION)";
-    match status(error) {
-        Some(301 | 307 | 308) => (ErrorKind::Invalid, redirected.into()),
-        Some(401 | 403) => refused(error),
-        Some(416) => (ErrorKind::Corrupt, "the range reaches past the end of the object".into()),
-        Some(400..=499) => (ErrorKind::Invalid, root_cause(error)),
-        _ if mentions(error, &["Received redirect without LOCATION"]) => {
-            (ErrorKind::Invalid, redirected.into())
+fn other_advice(facts: &Facts) -> (ErrorKind, String) {
+    let redirected = "the bucket is in another region: set AWS_REGION";
+    let range = "the range reaches past the end of the object";
+    match facts.status {
+        _ if facts.code_is(CODES_CREDENTIALS) => denied(facts),
+        _ if facts.code_is(CODES_REGION) => (ErrorKind::Refused, redirected.into()),
+        Some(301 | 307 | 308) => (ErrorKind::Refused, redirected.into()),
+        Some(401 | 403) => denied(facts),
+        Some(416) => (ErrorKind::Corrupt, range.into()),
+        Some(400) if facts.all.contains("HTTP request to an HTTPS server") => {
+            (ErrorKind::Refused, "the server speaks TLS: use an endpoint with https://".into())
         }
-        _ if mentions(
-            error,
-            &["Requested range was invalid", "Wanted range starting at", "Out of range", "Requested "],
-        ) =>
+        Some(_) => {
+            let message = facts.message.as_ref().map(|m| format!(" ({})", one_line(m))).unwrap_or_default();
+            (
+                ErrorKind::Refused,
+                format!("{}{message}: check the URL, the endpoint and the region", facts.said()),
+            )
+        }
+        None if facts.all.contains("Received redirect without LOCATION") => {
+            (ErrorKind::Refused, redirected.into())
+        }
+        None if ["Requested range was invalid", "Wanted range starting at", "Out of range", "Requested "]
+            .iter()
+            .any(|words| facts.all.contains(words)) =>
         {
-            (ErrorKind::Corrupt, "the range reaches past the end of the object".into())
+            (ErrorKind::Corrupt, range.into())
         }
-        _ => (ErrorKind::Unavailable, root_cause(error)),
+        None => (ErrorKind::Unavailable, facts.said()),
     }
 }
 
-fn io_advice(error: &io::Error) -> Option<(ErrorKind, String)> {
+fn io_advice(kind: io::ErrorKind) -> Option<(ErrorKind, String)> {
     use io::ErrorKind as K;
-    Some(match error.kind() {
+    let (kind, why) = match kind {
         K::PermissionDenied => {
-            (ErrorKind::Denied, "access denied: check the owner and mode of the directory".into())
+            (ErrorKind::Denied, "access denied: check the owner and mode of the directory")
         }
-        K::ReadOnlyFilesystem => (ErrorKind::Denied, "the file system is mounted read-only".into()),
+        K::ReadOnlyFilesystem => (ErrorKind::Denied, "the file system is mounted read-only"),
         K::StorageFull | K::QuotaExceeded => {
-            (ErrorKind::Exhausted, "no space left: free some, or move the repository".into())
+            (ErrorKind::Exhausted, "no space left: free some, or move the repository")
         }
         K::IsADirectory | K::NotADirectory => {
-            (ErrorKind::Invalid, "a part of the key is a file and another needs it to be a directory".into())
+            (ErrorKind::Refused, "a part of the key is a file and another needs it to be a directory")
         }
-        K::InvalidFilename => (ErrorKind::Invalid, "a part of the key is too long for a file name".into()),
+        K::InvalidFilename => (ErrorKind::Refused, "a part of the key is too long for a file name"),
         _ => return None,
-    })
+    };
+    Some((kind, why.to_owned()))
 }
 
-fn root_cause(error: &object_store::Error) -> String {
-    let text = chain(error).last().map(ToString::to_string).unwrap_or_default();
-    let line = text.lines().next().unwrap_or_default();
-    line.chars().take(300).collect()
+fn between(text: &str, before: &str, after: &str) -> Option<String> {
+    let (_, rest) = text.split_once(before)?;
+    rest.split_once(after).map(|(found, _)| found.to_owned())
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(300).collect()
 }
 
 #[cfg(test)]

@@ -34,5 +34,5 @@ pub use open::OpenOptions;
 pub use plan::PlanOptions;
 pub use prices::Prices;
 pub use repository::{Listed, Put, Repository};
-pub use retrying::{RetryOptions, Retrying};
+pub use retrying::{OnRetry, Retry, RetryOptions, Retrying};
 pub use simulated::{Profile, Simulated, Simulation, SimulationOptions};

@@ -171,6 +171,20 @@ fn unusable(url: &Url, error: object_store::Error) -> Error {
     Error::invalid(format!("cannot open {url}: the settings do not fit together")).with_source(error)
 }
 
+/// The address of a server, which `object_store` expects to be one.
+fn checked_endpoint(endpoint: &str) -> Result<&str> {
+    let named = endpoint.starts_with("http://") || endpoint.starts_with("https://");
+    if !named {
+        return Err(Error::invalid(format!(
+            "the endpoint needs http:// or https:// in front of {endpoint:?}"
+        )));
+    }
+    match Url::parse(endpoint) {
+        Ok(_) => Ok(endpoint),
+        Err(e) => Err(Error::invalid(format!("the endpoint {endpoint:?} is not a URL: {e}"))),
+    }
+}
+
 /// Our own retries stand above, so that every request is counted.
 fn no_retries() -> RetryConfig {
     RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::from_secs(0) }
@@ -198,8 +212,10 @@ fn s3(
     for (key, value) in profile.into_iter().chain(from_environment).chain(from_url) {
         let Ok(key) = key.parse::<AmazonS3ConfigKey>() else { continue };
         match key {
+            // As for the vendor's tools, an empty endpoint is none.
+            AmazonS3ConfigKey::Endpoint if value.is_empty() => continue,
             AmazonS3ConfigKey::Region | AmazonS3ConfigKey::DefaultRegion => region = Some(value.clone()),
-            AmazonS3ConfigKey::Endpoint => endpoint = Some(value.clone()),
+            AmazonS3ConfigKey::Endpoint => endpoint = Some(checked_endpoint(&value)?.to_owned()),
             _ => {}
         }
         builder = builder.with_config(key, value);
@@ -237,7 +253,7 @@ fn gcs(bucket: &Bucket, options: &OpenOptions) -> Result<(Arc<dyn ObjectStore>, 
         // Without OAuth, and not merely without a signature: writes would ask the metadata server for a token.
         let key = r#"{"client_email": "", "private_key": "", "private_key_id": "", "disable_oauth": true}"#;
         client = client.with_allow_http(true);
-        builder = builder.with_base_url(emulator).with_service_account_key(key);
+        builder = builder.with_base_url(checked_endpoint(emulator)?).with_service_account_key(key);
     }
     let store = builder
         .with_bucket_name(&bucket.name)
@@ -255,9 +271,11 @@ fn azure(bucket: &Bucket, options: &OpenOptions) -> Result<(Arc<dyn ObjectStore>
     }
     let mut builder = MicrosoftAzureBuilder::new();
     for (key, value) in environment.iter().filter(|(key, _)| key.starts_with("AZURE_")) {
-        if let Ok(key) = key.to_ascii_lowercase().parse::<AzureConfigKey>() {
-            builder = builder.with_config(key, value);
+        let Ok(key) = key.to_ascii_lowercase().parse::<AzureConfigKey>() else { continue };
+        if key == AzureConfigKey::Endpoint {
+            checked_endpoint(value)?;
         }
+        builder = builder.with_config(key, value);
     }
     let with_account = bucket.url.scheme().starts_with("abfs") && !bucket.url.username().is_empty();
     builder = if with_account {
@@ -312,7 +330,7 @@ fn directory(path: &str, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> 
     }
     match std::fs::metadata(root) {
         Ok(found) if !found.is_dir() => {
-            Err(Error::invalid(format!("{path:?} is a file; a repository is a directory")))
+            Err(Error::invalid(format!("{path:?} is a file: a repository is a directory")))
         }
         Ok(_) => Directory::new(root)
             .map(|store| Arc::new(store) as _)

@@ -14,13 +14,13 @@ use object_store::{Extensions, GetOptions, ObjectStore, ObjectStoreExt, PutMode,
 use tokio::io::AsyncReadExt;
 use tokio::sync::Semaphore;
 
-use crate::fault::explain;
+use crate::fault::{explain, file_failed};
 use crate::hedged::Hedged;
 use crate::metered::{CallMeter, Metered};
 use crate::open::{self, OpenOptions};
 use crate::plan::Plan;
 use crate::prices::Prices;
-use crate::retrying::Retrying;
+use crate::retrying::{OnRetry, Retry, Retrying};
 use crate::simulated::{Simulated, Simulation};
 
 /// A bucket or directory that holds indices. Cheap to clone; clones share the meter and the limit of
@@ -30,7 +30,7 @@ pub struct Repository(Arc<Inner>);
 
 struct Inner {
     url: String,
-    store: Arc<dyn ObjectStore>,
+    store: Arc<Retrying>,
     meter: Arc<Meter>,
     prices: Prices,
     slots: Semaphore,
@@ -102,7 +102,7 @@ impl Repository {
         if options.hedge.enabled && (backend.remote || backend.simulation.is_some()) {
             store = Arc::new(Hedged::new(store, Arc::clone(&meter), options.hedge));
         }
-        store = Arc::new(Retrying::new(store, Arc::clone(&meter), options.retry));
+        let store = Arc::new(Retrying::new(store, Arc::clone(&meter), options.retry));
         Repository(Arc::new(Inner {
             url: url.to_owned(),
             store,
@@ -116,7 +116,12 @@ impl Repository {
 
     /// The store with every decorator applied, for libraries that speak `object_store`. Keys are relative to the repository's root.
     pub fn object_store(&self) -> Arc<dyn ObjectStore> {
-        Arc::clone(&self.0.store)
+        Arc::clone(&self.0.store) as _
+    }
+
+    /// Tells `listener` of each request that failed and is made again, for all clones. The first listener stays.
+    pub fn on_retry(&self, listener: OnRetry) {
+        self.0.store.on_retry(listener);
     }
 
     /// Counts every request of this repository and its clones. Never the parent of a meter handed to a read: that would count twice.
@@ -174,8 +179,7 @@ impl Repository {
     /// Returns its length.
     pub async fn put_file(&self, key: &str, file: &FilePath) -> Result<u64> {
         let path = self.path(key)?;
-        let unreadable =
-            |e: std::io::Error| Error::invalid(format!("cannot read {}", file.display())).with_source(e);
+        let unreadable = |e: std::io::Error| file_failed("read", file, &e);
         let bytes = tokio::fs::metadata(file).await.map_err(unreadable)?.len();
         if bytes <= PART_BYTES {
             let whole = tokio::fs::read(file).await.map_err(unreadable)?;
@@ -244,7 +248,7 @@ impl Repository {
         while let Some(answer) = answers.next().await {
             match answer {
                 Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => failure = failure.or(Some(self.explain("delete objects", "", error))),
+                Err(error) => failure = failure.or(Some(self.explain("delete objects of", "", error))),
             }
         }
         failure.map_or(Ok(()), Err)
@@ -336,8 +340,10 @@ impl Repository {
                     tracing::info!(error = %error, attempt, "an upload was lost on the way; it starts again");
                     self.0.meter.add(Count::Retries, 1);
                     let wait_ms = retry.backoff_ms.saturating_mul(1 << attempt).min(retry.backoff_ms_max);
-                    tokio::time::sleep(std::time::Duration::from_millis(wait_ms)).await;
+                    let wait = std::time::Duration::from_millis(wait_ms);
                     attempt += 1;
+                    self.0.store.tell(|| Retry { why: error.to_string(), attempt, wait });
+                    tokio::time::sleep(wait).await;
                 }
                 answer => return answer,
             }
@@ -395,6 +401,16 @@ impl Repository {
 
 impl ReadRanges for Repository {
     fn read_ranges<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+        Box::pin(self.read(object, ranges, share, meter))
+    }
+
+    fn read_again<'a>(
         &'a self,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
@@ -478,8 +494,7 @@ fn into_parts(
 fn file_parts(file: &FilePath, part_bytes: u64) -> impl Stream<Item = Result<Bytes>> + Send {
     let name = file.to_owned();
     stream::try_unfold((None, name), move |(open, name)| async move {
-        let unreadable =
-            |e: std::io::Error| Error::invalid(format!("cannot read {}", name.display())).with_source(e);
+        let unreadable = |e: std::io::Error| file_failed("read", &name, &e);
         let mut open = match open {
             Some(open) => open,
             None => tokio::fs::File::open(&name).await.map_err(unreadable)?,

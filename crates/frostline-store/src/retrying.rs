@@ -10,7 +10,7 @@
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -28,7 +28,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio::time::Instant;
 
-use crate::fault::{Fault, Trouble, trouble};
+use crate::fault::{Fault, Trouble, said, trouble};
 use crate::metered::Meters;
 
 /// How patiently a request is repeated.
@@ -58,25 +58,55 @@ impl Default for RetryOptions {
     }
 }
 
+/// A request that failed and is about to be made again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// What the store or the network said, in a few words.
+    pub why: String,
+    /// The number of the coming attempt: 2 for the first repetition.
+    pub attempt: u32,
+    /// The wait before it.
+    pub wait: Duration,
+}
+
+/// Is told of each retry, so that a person who waits can be.
+pub type OnRetry = Box<dyn Fn(&Retry) + Send + Sync>;
+
 /// A store that repeats failed requests.
 #[derive(Debug)]
 pub struct Retrying {
     core: Arc<Core>,
 }
 
-#[derive(Debug)]
 struct Core {
     inner: Arc<dyn ObjectStore>,
     meter: Arc<Meter>,
     options: RetryOptions,
     random: Mutex<SmallRng>,
+    listener: OnceLock<OnRetry>,
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("inner", &self.inner).field("options", &self.options).finish()
+    }
 }
 
 impl Retrying {
     /// Repeats requests to `inner`, counting [`Count::Retries`] into `meter`.
     pub fn new(inner: Arc<dyn ObjectStore>, meter: Arc<Meter>, options: RetryOptions) -> Self {
         let random = Mutex::new(SmallRng::seed_from_u64(options.seed));
-        Retrying { core: Arc::new(Core { inner, meter, options, random }) }
+        Retrying { core: Arc::new(Core { inner, meter, options, random, listener: OnceLock::new() }) }
+    }
+
+    /// Tells `listener` of each retry from now on. The first listener stays.
+    pub fn on_retry(&self, listener: OnRetry) {
+        let _ = self.core.listener.set(listener);
+    }
+
+    /// Tells the listener of a retry that somebody above makes.
+    pub(crate) fn tell(&self, retry: impl FnOnce() -> Retry) {
+        self.core.tell(retry);
     }
 }
 
@@ -200,6 +230,12 @@ enum Repeat {
 }
 
 impl Core {
+    fn tell(&self, retry: impl FnOnce() -> Retry) {
+        if let Some(listener) = self.listener.get() {
+            listener(&retry());
+        }
+    }
+
     fn meters(&self, extensions: &object_store::Extensions) -> Meters {
         Meters::of(&self.meter, extensions)
     }
@@ -221,7 +257,7 @@ impl Core {
                 Trouble::Unknown => repeat == Repeat::Always,
                 Trouble::Final => false,
             };
-            if !may || !pace.wait(self).await {
+            if !may || !pace.wait(self, &error).await {
                 return Err(error);
             }
         }
@@ -230,7 +266,7 @@ impl Core {
     async fn get(&self, location: &Path, options: &GetOptions, pace: &mut Pace) -> Result<GetResult> {
         loop {
             match self.inner.get_opts(location, options.clone()).await {
-                Err(error) if trouble(&error) != Trouble::Final && pace.wait(self).await => {}
+                Err(error) if trouble(&error) != Trouble::Final && pace.wait(self, &error).await => {}
                 answer => return answer,
             }
         }
@@ -256,7 +292,7 @@ impl Core {
                     ReadBack::NotDone => {}
                 }
             }
-            if trouble(&error) == Trouble::Final || !pace.wait(self).await {
+            if trouble(&error) == Trouble::Final || !pace.wait(self, &error).await {
                 return Err(error);
             }
         }
@@ -293,16 +329,21 @@ impl Core {
             let answers: Vec<Result<Path>> = self.inner.delete_stream(asked).collect().await;
             // A store that answers for each key tells which to ask again; another repeats all or nothing.
             let in_pairs = answers.len() == paths.len();
-            let again =
-                |answer: &Result<Path>| answer.as_ref().is_err_and(|error| trouble(error) != Trouble::Final);
-            if !answers.iter().any(again) || !pace.wait(&self).await {
+            let again = |answer: &&Error| trouble(answer) != Trouble::Final;
+            let failed = answers.iter().filter_map(|answer| answer.as_ref().err()).find(again);
+            let repeat = match failed {
+                Some(error) => pace.wait(&self, error).await,
+                None => false,
+            };
+            if !repeat {
                 done.extend(answers);
                 return done;
             }
             if in_pairs {
                 let pairs = std::mem::take(&mut paths).into_iter().zip(answers);
                 for (path, answer) in pairs {
-                    if again(&answer) { paths.push(path) } else { done.push(answer) }
+                    let repeated = answer.as_ref().err().is_some_and(|error| again(&error));
+                    if repeated { paths.push(path) } else { done.push(answer) }
                 }
             }
         }
@@ -347,7 +388,7 @@ impl Pace {
     }
 
     /// Waits and says true, or says false because patience is over.
-    async fn wait(&mut self, core: &Core) -> bool {
+    async fn wait(&mut self, core: &Core, error: &Error) -> bool {
         let RetryOptions { attempts_max, backoff_ms, backoff_ms_max, total_ms_max, .. } = core.options;
         let longest_ms =
             backoff_ms.saturating_mul(1 << (self.attempts - 1).min(20)).min(backoff_ms_max).max(2);
@@ -364,6 +405,7 @@ impl Pace {
         }
         self.attempts += 1;
         self.meters.add(Count::Retries, 1);
+        core.tell(|| Retry { why: said(error), attempt: self.attempts, wait });
         tokio::time::sleep(wait).await;
         true
     }
@@ -400,7 +442,7 @@ impl Reading {
                 None => Fault::Short.into(),
             };
             // A body can break for any reason, so the kind of the error does not matter here.
-            if self.left.is_empty() || self.etag.is_none() || !self.pace.wait(&self.core).await {
+            if self.left.is_empty() || self.etag.is_none() || !self.pace.wait(&self.core, &error).await {
                 return Err(error);
             }
             let options = GetOptions {
@@ -444,7 +486,9 @@ impl Listing {
                     self.after = Some(key.location.clone());
                     return Ok(Some(key));
                 }
-                Err(error) if trouble(&error) != Trouble::Final && self.pace.wait(&self.core).await => {
+                Err(error)
+                    if trouble(&error) != Trouble::Final && self.pace.wait(&self.core, &error).await =>
+                {
                     self.keys = ask_for_keys(&self.core, self.prefix.as_ref(), self.after.as_ref());
                 }
                 end => return end,

@@ -1,14 +1,15 @@
 //! What a command works with, wired together: repository, catalog, cache and searcher.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use frostline_base::{Clock, IndexName, ReadRanges, SystemClock};
 use frostline_cache::{CacheOptions, RegionCache};
 use frostline_catalog::{Catalog, Index};
 use frostline_query::{Results, Searcher, Settings};
-use frostline_store::{OpenOptions, Repository};
+use frostline_store::{OpenOptions, Repository, Retry};
 
 use crate::config::Config;
 use crate::mounts::Mounts;
@@ -43,6 +44,7 @@ impl Node {
         let url = config.repo()?;
         let repository = Repository::open(url, &OpenOptions { create, ..OpenOptions::default() })
             .with_context(|| format!("cannot open the repository {url}"))?;
+        repository.on_retry(Box::new(tell_of_retries()));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let catalog = Catalog::new(&repository, Arc::clone(&clock));
         Ok(Node { config: config.clone(), catalog, repository, clock, repo_key: repo_key(url) })
@@ -106,6 +108,19 @@ impl Node {
         let mounted = self.mounts().find(index.name())?.is_some();
         let cache = if mounted { self.cache()? } else { None };
         Ok(Opened { searcher: self.searcher(cache.as_ref()), index, cache })
+    }
+}
+
+/// Says on the terminal, at most once a second, why a request takes so long. A first or second failure that passes is
+/// not worth a line.
+fn tell_of_retries() -> impl Fn(&Retry) {
+    let told: Mutex<Option<Instant>> = Mutex::new(None);
+    move |retry| {
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if retry.attempt > 3 && told.is_none_or(|told| told.elapsed() >= Duration::from_secs(1)) {
+            *told = Some(Instant::now());
+            eprintln!("frostline: {}; retrying (attempt {})", retry.why, retry.attempt);
+        }
     }
 }
 

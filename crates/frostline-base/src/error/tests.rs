@@ -19,3 +19,12 @@ fn context_keeps_the_kind() {
     assert_eq!(error.to_string(), "cannot open index logs");
     assert_eq!(format!("{error:?}"), "NotFound: cannot open index logs: NotFound: no such object");
 }
+
+#[test]
+fn facts_can_be_asked_for_and_are_no_part_of_the_sentence() {
+    let error = Error::corrupt("cannot read [a, b]").with("object", "x]").with("range", "0..10");
+    assert_eq!(error.to_string(), "cannot read [a, b] [object=x] range=0..10]");
+    assert_eq!((error.what(), error.fact("object")), ("cannot read [a, b]", Some("x]")));
+    assert_eq!((error.fact("range"), error.fact("version")), (Some("0..10"), None));
+    assert_eq!(error.clone().context("a search failed").to_string(), "a search failed");
+}

@@ -23,6 +23,8 @@ struct Origin {
     ranges: AtomicU64,
     bytes: AtomicU64,
     fails: AtomicBool,
+    /// The bytes that it answers with are not those of the object.
+    damaged: AtomicBool,
     /// While closed, fetches wait.
     gate: Option<tokio::sync::Semaphore>,
 }
@@ -35,7 +37,7 @@ impl Origin {
 }
 
 fn content(object: &ObjectRef, range: &ByteRange) -> Bytes {
-    let seed = xxhash_rust::xxh3::xxh3_64(object.key.as_bytes());
+    let seed = xxhash_rust::xxh3::xxh3_64_with_seed(object.key.as_bytes(), object.bytes);
     range.clone().map(|at| (seed.wrapping_add(at).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
 }
 
@@ -63,8 +65,20 @@ impl ReadRanges for Origin {
                 self.ranges.fetch_add(1, Ordering::SeqCst);
                 self.bytes.fetch_add(range.end - range.start, Ordering::SeqCst);
             }
-            Ok(ranges.iter().map(|range| content(object, range)).collect())
+            let damaged = object.bytes ^ u64::from(self.damaged.load(Ordering::SeqCst));
+            let as_is = ObjectRef { bytes: damaged, ..object.clone() };
+            Ok(ranges.iter().map(|range| content(&as_is, range)).collect())
         })
+    }
+
+    fn read_again<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+        self.read_ranges(object, ranges, share, meter)
     }
 }
 
@@ -195,6 +209,42 @@ async fn when_the_fetching_reader_gives_up_another_fetches() {
     origin.gate.as_ref().unwrap().add_permits(1);
     second.await.unwrap();
     assert_eq!(origin.fetches.load(Ordering::SeqCst), 2);
+}
+
+/// Decodes what [`Origin`] answers.
+async fn decoded(cache: &RegionCache, object: &ObjectRef, range: ByteRange) -> Result<()> {
+    let decode = |bytes: Vec<Bytes>| match bytes == [content(object, &range)] {
+        true => Ok(()),
+        false => Err(Error::corrupt("the page does not match its checksum")),
+    };
+    let (ranges, meter) = ([range.clone()], Meter::default());
+    frostline_base::read_decoded(cache, object, &ranges, Share::Index, &meter, decode).await
+}
+
+#[tokio::test]
+async fn bytes_that_do_not_decode_are_fetched_again_before_anybody_is_told() {
+    for written in [true, false] {
+        let directory = TempDir::new().unwrap();
+        let (cache, origin) = open(options(directory.path(), 8 << 20));
+        let object = object("logs/a", 1 << 20);
+        origin.damaged.store(true, Ordering::SeqCst);
+        assert_eq!(decoded(&cache, &object, 0..100_000).await.unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(origin.fetched().0, 2, "a damaged object is asked for once more, and no oftener");
+        if written {
+            cache.flush().await;
+        }
+        origin.damaged.store(false, Ordering::SeqCst);
+        decoded(&cache, &object, 0..100_000).await.unwrap();
+        assert_eq!(origin.fetched().0, 1, "the restored object is read, and not what was kept of it");
+        cache.flush().await;
+        decoded(&cache, &object, 0..100_000).await.unwrap();
+        assert_eq!(origin.fetched().0, 0, "the good bytes are kept");
+        cache.close().await;
+        drop(cache);
+        let (cache, origin) = open(options(directory.path(), 8 << 20));
+        decoded(&cache, &object, 0..100_000).await.unwrap();
+        assert_eq!(origin.fetched().0, 0, "and survive a restart");
+    }
 }
 
 #[tokio::test]

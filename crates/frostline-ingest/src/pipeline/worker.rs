@@ -138,14 +138,14 @@ impl BatchWriter<'_> {
             match self.add(document) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Invalid => {
-                    let (reason, raw) = (error.what(), document);
+                    let (reason, raw) = (&error.to_string(), document);
                     self.rejects.push(&Reject { reason, raw, source: line.source, ..line });
                 }
                 Err(error) => fatal = Some(error),
             }
         });
         if let Err(error) = parsed {
-            self.rejects.push(&Reject { reason: error.what(), raw, ..line });
+            self.rejects.push(&Reject { reason: &error.to_string(), raw, ..line });
         }
         fatal.map_or(Ok(()), Err)
     }

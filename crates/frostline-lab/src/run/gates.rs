@@ -86,7 +86,7 @@ fn gate(name: &str, passed: bool, what: String) -> Gate {
 
 /// The gate of a sample that could not be taken at all.
 pub fn failed(error: &Error) -> Gate {
-    let mut what = error.what().to_owned();
+    let mut what = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         what = format!("{what}: {cause}");

@@ -99,7 +99,7 @@ impl Sql {
 /// What is wrong with a query.
 fn syntax(query: &str, error: DataFusionError) -> Error {
     match internal(error) {
-        e if e.kind() == crate::ErrorKind::Invalid => Error::invalid(format!("{}\n  in: {query}", e.what())),
+        e if e.kind() == crate::ErrorKind::Invalid => Error::invalid(format!("{e}\n  in: {query}")),
         other => other,
     }
 }

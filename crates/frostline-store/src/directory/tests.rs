@@ -24,3 +24,42 @@ async fn the_version_of_a_put_is_that_of_a_read() {
     let put = store.put(&Path::from("k"), "x".into()).await.unwrap();
     assert_eq!(put.e_tag, store.head(&Path::from("k")).await.unwrap().e_tag);
 }
+
+#[tokio::test]
+async fn what_lies_behind_a_link_is_neither_listed_nor_deleted() {
+    let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = Directory::new(root.path()).unwrap();
+    fs::create_dir(outside.path().join("below")).unwrap();
+    fs::write(outside.path().join("below/theirs"), "theirs").unwrap();
+    store.put(&Path::from("a/ours"), "ours".into()).await.unwrap();
+    std::os::unix::fs::symlink(outside.path(), root.path().join("a/link")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("below/theirs"), root.path().join("a/file")).unwrap();
+    // A loop, which ends a walk that follows links.
+    std::os::unix::fs::symlink(root.path(), root.path().join("a/loop")).unwrap();
+    for prefix in [None, Some("a"), Some("a/link"), Some("a/link/below")] {
+        let prefix = prefix.map(Path::from);
+        let listed: Vec<Path> =
+            store.list(prefix.as_ref()).map_ok(|meta| meta.location).try_collect().await.unwrap();
+        let ours = if prefix.as_ref().is_none_or(|p| p.as_ref() == "a") {
+            vec![Path::from("a/ours")]
+        } else {
+            vec![]
+        };
+        assert_eq!(listed, ours, "{prefix:?}");
+    }
+    let level = store.list_with_delimiter(Some(&Path::from("a"))).await.unwrap();
+    assert_eq!((level.objects.len(), level.common_prefixes.len()), (1, 0));
+    let refused = store.delete(&Path::from("a/link/below/theirs")).await.unwrap_err();
+    assert_eq!(crate::explain("dir", "delete", "k", refused).kind(), frostline_base::ErrorKind::Refused);
+    assert_eq!(fs::read(outside.path().join("below/theirs")).unwrap(), b"theirs");
+}
+
+#[tokio::test]
+async fn a_file_in_the_way_of_a_key_is_no_fault_of_the_bytes() {
+    let root = tempfile::tempdir().unwrap();
+    let store = Directory::new(root.path()).unwrap();
+    store.put(&Path::from("a"), "a file".into()).await.unwrap();
+    let error = store.put(&Path::from("a/b/c"), "x".into()).await.unwrap_err();
+    let said = crate::explain("dir", "write", "a/b/c", error);
+    assert_eq!(said.kind(), frostline_base::ErrorKind::Refused, "{said:?}");
+}

@@ -79,3 +79,26 @@ fn single_constants_win_over_the_profile() {
         (7.0, 25.0, (30.0, 120.0), false)
     );
 }
+
+#[test]
+fn an_endpoint_without_a_scheme_is_an_error_and_no_panic() {
+    fn endpoint(value: &str) -> Vec<(&str, &str)> {
+        [AWS, &[("AWS_ENDPOINT_URL", value)]].concat()
+    }
+    for bad in ["localhost:9000", "127.0.0.1:9000", "minio", "//minio", "ftp://minio"] {
+        let error = Repository::open("s3://bucket", &options(&endpoint(bad))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{bad}");
+        assert!(error.to_string().contains("needs http:// or https://"), "{error}");
+        let error = Repository::open(&format!("s3://bucket?endpoint={bad}"), &options(AWS)).unwrap_err();
+        assert!(error.to_string().contains("needs http:// or https://"), "{error}");
+    }
+    for odd in ["http://", "http://a b", "http://h:99999"] {
+        let error = Repository::open("s3://bucket", &options(&endpoint(odd))).unwrap_err();
+        assert!(error.to_string().contains("is not a URL"), "{error}");
+    }
+    let emulator = &[("STORAGE_EMULATOR_HOST", "127.0.0.1:4443")];
+    assert!(Repository::open("gs://bucket", &options(emulator)).is_err());
+    let azure = &[("AZURE_STORAGE_ACCOUNT_NAME", "a"), ("AZURE_STORAGE_ENDPOINT", "127.0.0.1:10000")];
+    assert!(Repository::open("az://container", &options(azure)).is_err());
+    Repository::open("s3://bucket", &options(&endpoint(""))).unwrap();
+}

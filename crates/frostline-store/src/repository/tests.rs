@@ -139,9 +139,9 @@ async fn a_full_or_forbidden_directory_is_named() {
     assert!(!absent.exists());
     let repository = open(directory.path().to_str().unwrap());
     let error = repository.put("file/below", Bytes::new()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error:?}");
     let error = repository.put(&"n".repeat(300), Bytes::new()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error:?}");
 }
 
 /// The slowest of 4,000 reads of a simulated cloud, in milliseconds, and the requests they took.

@@ -159,3 +159,32 @@ async fn lost_deletions_are_repeated() {
     assert_eq!(deleted.len(), 6);
     assert_eq!(bench.below.list(None).count().await, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_put_that_was_cut_short_is_repeated() {
+    use Mishap::Answered;
+    for code in ["RequestTimeout", "IncompleteBody", "BadDigest"] {
+        check_create(None, &[Answered(400, code)], true).await;
+        let bench = bench([Answered(400, code)]);
+        bench.store.put(&Path::from("k"), "x".into()).await.unwrap();
+        assert_eq!(bench.meter.cost().retries, 1, "{code}");
+    }
+    check_create(None, &[Answered(409, "OperationAborted")], true).await;
+    check_create(Some("theirs"), &[Answered(409, "OperationAborted")], false).await;
+    let refused = bench([Answered(400, "InvalidRequest")]);
+    refused.store.put(&Path::from("k"), "x".into()).await.unwrap_err();
+    assert_eq!(refused.meter.cost().retries, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_is_told_of_each_retry() {
+    let bench = bench([Mishap::SlowDown, Mishap::Lost]);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&heard);
+    bench
+        .store
+        .on_retry(Box::new(move |retry| told.lock().unwrap().push((retry.attempt, retry.why.clone()))));
+    bench.store.put(&Path::from("k"), "x".into()).await.unwrap();
+    let expected = [(2, "the store answered 503 SlowDown"), (3, "the store did not answer in time")];
+    assert_eq!(*heard.lock().unwrap(), expected.map(|(attempt, why)| (attempt, why.to_owned())));
+}

@@ -329,6 +329,11 @@ struct Recorded {
 }
 
 impl Recorded {
+    fn record(&self, object: &ObjectRef, ranges: &[ByteRange]) {
+        let mut known = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(object.key.clone()).or_default().extend_from_slice(ranges);
+    }
+
     fn forget(&self) {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -347,10 +352,19 @@ impl ReadRanges for Recorded {
         share: Share,
         meter: &'a Meter,
     ) -> Pin<Box<dyn Future<Output = frostline_base::Result<Vec<Bytes>>> + Send + 'a>> {
-        let mut known = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(object.key.clone()).or_default().extend_from_slice(ranges);
-        drop(known);
+        self.record(object, ranges);
         self.inner.read_ranges(object, ranges, share, meter)
+    }
+
+    fn read_again<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = frostline_base::Result<Vec<Bytes>>> + Send + 'a>> {
+        self.record(object, ranges);
+        self.inner.read_again(object, ranges, share, meter)
     }
 }
 

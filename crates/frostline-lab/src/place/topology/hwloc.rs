@@ -440,11 +440,11 @@ fn required(tag: &BytesStart<'_>, key: &str) -> Result<String> {
     attribute(tag, key)?.ok_or_else(|| Error::invalid("an attribute is missing").with("attribute", key))
 }
 
-fn number<N: std::str::FromStr>(tag: &BytesStart<'_>, key: &str) -> Result<N> {
+fn number<N: std::str::FromStr>(tag: &BytesStart<'_>, key: &'static str) -> Result<N> {
     decimal(&required(tag, key)?, key)
 }
 
-fn decimal<N: std::str::FromStr>(text: &str, key: &str) -> Result<N> {
+fn decimal<N: std::str::FromStr>(text: &str, key: &'static str) -> Result<N> {
     text.parse().map_err(|_| Error::invalid("not a number").with(key, quoted(text)))
 }
 

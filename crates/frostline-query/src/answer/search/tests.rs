@@ -148,6 +148,16 @@ impl ReadRanges for Rounds {
             answer
         })
     }
+
+    fn read_again<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+        self.read_ranges(object, ranges, share, meter)
+    }
 }
 
 /// A day of documents, one a minute, each with a kilobyte that does not pack; `needle` names five hours.
