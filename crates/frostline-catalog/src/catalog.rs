@@ -1,26 +1,38 @@
-//! The indices of a repository: made, opened, listed and deleted.
+//! The indices of a repository: made, opened, listed and deleted, all through the repository log.
 
-use std::collections::BTreeSet;
+mod adoption;
+mod deletion;
+
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::StreamExt as _;
 use object_store::ObjectStore;
-use object_store::path::Path;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Result};
-use frostline_commits::{Replica as _, objects};
+use frostline_commits::objects;
 use frostline_split::Mapping;
 use frostline_store::Repository;
 
 use crate::actions::{Commit, Protocol};
-use crate::index::{Index, no_such_index};
+use crate::expression::{self, Resolve};
+use crate::index::Index;
 use crate::log::Log;
+use crate::pin::Pin;
+use crate::repository_log::{IndexRecord, LogEntry, Record, Registry, RepositoryLog, RetiredRecord};
 use crate::schema::{self, Settings};
+use crate::vacuum::{self, Vacuum, Vacuumed};
 
-/// The indices of one repository. Cheap to clone.
+/// Indices opened, or looked at, at the same time.
+const AT_ONCE: usize = 16;
+
+/// The indices of one repository. Cheap to clone; clones share what they know of the repository log.
+///
+/// Where a cost says "the repository log", that is one GET in a process that has read it before. The first read is
+/// one GET of a hint, then one of a checkpoint beside one for each entry after it. Nothing is ever listed for it,
+/// but once in a repository that was made before there was such a log.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     shared: Arc<Shared>,
@@ -31,20 +43,9 @@ pub struct Catalog {
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) clock: Arc<dyn Clock>,
+    repository_log: RepositoryLog,
     seed: RandomState,
     ids: AtomicU64,
-}
-
-impl Shared {
-    /// A name that no other commit in any process has: the process's own random seed, hashed with a count.
-    pub(crate) fn new_id(&self) -> String {
-        let count = self.ids.fetch_add(1, Ordering::Relaxed);
-        let now_us = self.clock.now_us();
-        let half = |which: u8| self.seed.hash_one((which, count, now_us));
-        let hex = format!("{:016x}{:016x}", half(0), half(1));
-        let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default();
-        format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32))
-    }
 }
 
 impl Catalog {
@@ -55,39 +56,107 @@ impl Catalog {
 
     /// The indices below the root of `store`.
     pub fn on(store: Arc<dyn ObjectStore>, clock: Arc<dyn Clock>) -> Catalog {
-        let shared = Shared { store, clock, seed: RandomState::new(), ids: AtomicU64::new(0) };
+        let repository_log = RepositoryLog::new(Arc::clone(&store));
+        let shared =
+            Shared { store, clock, repository_log, seed: RandomState::new(), ids: AtomicU64::new(0) };
         Catalog { shared: Arc::new(shared) }
     }
 
-    /// Makes an index. `Conflict` when there is one of that name, or something left of one whose deletion was
-    /// cut short: delete it again first. One LIST and one PUT, and what opening costs.
+    /// Makes an index. `Conflict` when there is one of that name. It exists, whole, from the moment that the
+    /// repository log names it; a call that was cut short leaves at most one object that nobody reads.
+    ///
+    /// The repository log, one LIST, one PUT of the table's first commit and one of the log's entry; the log's
+    /// checkpoint and hint may follow.
     pub async fn create(&self, name: &IndexName, mapping: Mapping, settings: Settings) -> Result<Index> {
         settings.check()?;
-        let log = self.log(name);
-        let listing = log.commits.list_from(0).await?;
-        if !listing.is_empty() {
-            // Never cleaned up here: another process may be making the index anew at this moment.
-            return Err(match self.open(name).await {
-                Ok(_) => Error::conflict(format!("there is already an index {name}")),
-                Err(e) if e.kind() == ErrorKind::NotFound => Error::conflict(format!(
-                    "an earlier index {name} is only half deleted; delete it again first"
-                )),
-                Err(e) => e,
-            });
+        let registry = self.shared.registry().await?;
+        let taken = || Error::conflict(format!("there is already an index {name}"));
+        if registry.indices.contains_key(name) {
+            return Err(taken());
         }
-        let id = self.shared.new_id();
-        let commit = self.first_commit(&log, &id, &mapping, &settings)?;
+        let table = self.shared.new_id();
+        let folder = self.free_folder(&registry, name, &table).await?;
+        let log = self.shared.table(name, &folder);
+        let commit = self.first_commit(&log, &table, &mapping, &settings)?;
         if !log.commits.put(0, &commit).await? {
-            return Err(Error::conflict(format!("there is already an index {name}")));
+            return Err(taken());
         }
-        self.open(name).await
+        let mut entry = self.shared.entry("create");
+        entry.puts = vec![self.shared.live(name, Some(table), &folder)?];
+        let plan = |registry: &Registry| {
+            let is_free = !registry.indices.contains_key(name) && !registry.has_had(&folder);
+            is_free.then(|| Some(entry.clone())).ok_or_else(taken)
+        };
+        match self.shared.repository_log.append(registry, plan).await {
+            Ok(_) => Index::first(Arc::clone(&self.shared), log, &commit),
+            Err(e) if e.kind() == ErrorKind::Conflict => {
+                // Nobody can name this folder: what was put there is ours to take back.
+                objects::delete(self.shared.store.as_ref(), vec![log.commits.entry_path(0)]).await?;
+                Err(e)
+            }
+            Err(e) => Err(e),
+        }
     }
 
-    /// The newest version of an index; see [`Index`]. `NotFound` when there is none. With a checkpoint: one
-    /// GET of the hint, then one LIST beside one GET for each 8 MiB of checkpoint, then one GET for each commit
-    /// after it; three round trips in a row.
+    /// The folder of a new index: its name, where no index ever had that folder and nothing lies there; else its name
+    /// and a part of its table's identity, which is random.
+    async fn free_folder(&self, registry: &Registry, name: &IndexName, table: &str) -> Result<String> {
+        let numbered = || format!("{name}@{}", table.get(..8).unwrap_or_default());
+        if registry.has_had(name.as_str()) {
+            return Ok(numbered());
+        }
+        let folder = self.shared.table(name, name.as_str()).folder;
+        let first = self.shared.store.list(Some(&folder)).next().await.transpose();
+        let is_empty = first.map_err(|e| objects::failed(e, &folder))?.is_none();
+        Ok(if is_empty { name.to_string() } else { numbered() })
+    }
+
+    /// The newest version of an index; see [`Index`]. `NotFound` when there is none; the error names the nearest.
+    ///
+    /// The repository log, and at the same time: one GET of a hint, then one LIST beside one GET for each 8 MiB of
+    /// checkpoint, then one GET for each commit after it. Three round trips in a row. An index that was made anew
+    /// under its name costs those three after the repository log where this process did not know it.
     pub async fn open(&self, name: &IndexName) -> Result<Index> {
-        Index::open(Arc::clone(&self.shared), self.log(name)).await
+        let seen = self.shared.repository_log.seen();
+        let guess = seen.as_ref().and_then(|seen| seen.indices.get(name)).map(|index| index.folder.clone());
+        let guess = guess.unwrap_or_else(|| name.to_string());
+        let guessed = Index::open(Arc::clone(&self.shared), self.shared.table(name, &guess));
+        let (registry, guessed) = futures::join!(self.shared.repository_log.read(), guessed);
+        let Some(registry) = registry? else {
+            // Made before there was a repository log.
+            return guessed;
+        };
+        let record = registry.indices.get(name).ok_or_else(|| registry.no_such_index(name.as_str()))?;
+        let opened = if record.folder == guess {
+            guessed
+        } else {
+            Index::open(Arc::clone(&self.shared), self.shared.table(name, &record.folder)).await
+        };
+        self.checked(name, record, opened).await
+    }
+
+    /// What opening the table of `record` gave, held against the repository log.
+    async fn checked(&self, name: &IndexName, record: &IndexRecord, opened: Result<Index>) -> Result<Index> {
+        match opened {
+            Ok(index) if record.table.as_ref().is_some_and(|table| table != index.table_id()) => {
+                Err(Error::corrupt(format!("the folder of the index {name} holds another table"))
+                    .with("folder", &record.folder)
+                    .with("table", index.table_id()))
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                // Deleted at this moment, or removed behind the log's back.
+                let registry = self.shared.registry_as_read().await?;
+                if registry.indices.get(name).is_some_and(|now| now.folder == record.folder) {
+                    return Err(Error::corrupt(format!(
+                        "the index {name} has lost its Delta log; delete it"
+                    ))
+                    .with("folder", &record.folder)
+                    .with_source(e));
+                }
+                Err(registry.no_such_index(name.as_str()))
+            }
+            opened => opened,
+        }
     }
 
     /// The index of that name, made with this mapping and these settings when there is none.
@@ -108,56 +177,81 @@ impl Catalog {
         }
     }
 
-    /// The names of the indices, sorted. One LIST for the folders; for each, one LIST and one GET tell whether it
-    /// is an index: a folder without a log, or with what is left of a deleted index, is none.
+    /// The names of the indices, sorted, damaged ones included. The repository log, and nothing else.
     pub async fn list(&self) -> Result<Vec<IndexName>> {
-        let root = Path::default();
-        let found =
-            self.shared.store.list_with_delimiter(None).await.map_err(|e| objects::failed(e, &root))?;
-        let names =
-            found.common_prefixes.iter().filter_map(|folder| folder.filename()?.parse::<IndexName>().ok());
-        let checks = names.collect::<BTreeSet<_>>().into_iter().map(|name| async move {
-            let is_index = self.is_index(&name).await;
-            is_index.map(|is_index| is_index.then_some(name))
+        Ok(self.shared.registry_as_read().await?.indices.keys().cloned().collect())
+    }
+
+    /// The indices that an expression names, sorted, each once: `web,app`, `logs-*`, `*`, `logs-*,-logs-old`,
+    /// `<logs-{now/d}>`; see [`Resolve`] for what is missing. The repository log, and nothing else.
+    pub async fn resolve(&self, expression: &str, how: Resolve) -> Result<Vec<IndexName>> {
+        let registry = self.shared.registry_as_read().await?;
+        expression::resolve(expression, self.shared.clock.now_us(), &registry.indices, how)
+    }
+
+    /// Opens the indices that an expression names, several at a time. A damaged one is an error beside its name and
+    /// hides no other. The repository log once, then what opening each costs.
+    pub async fn open_all(&self, expression: &str, how: Resolve) -> Result<Vec<(IndexName, Result<Index>)>> {
+        let registry = self.shared.registry_as_read().await?;
+        let names = expression::resolve(expression, self.shared.clock.now_us(), &registry.indices, how)?;
+        let records = names.into_iter().filter_map(|name| {
+            let record = Arc::clone(registry.indices.get(&name)?);
+            Some((name, record))
         });
-        let checked: Vec<Result<Option<IndexName>>> =
-            futures::stream::iter(checks).buffered(16).collect().await;
-        checked.into_iter().filter_map(Result::transpose).collect()
+        let opens = records.map(|(name, record)| async move {
+            let opened =
+                Index::open(Arc::clone(&self.shared), self.shared.table(&name, &record.folder)).await;
+            let opened = self.checked(&name, &record, opened).await;
+            (name, opened)
+        });
+        Ok(futures::stream::iter(opens).buffered(AT_ONCE).collect().await)
     }
 
-    /// Deletes an index and all its objects. `NotFound` when there is nothing of it.
+    /// An index as it was at `version`. `NotFound` when its log does not reach back to it. Splits of that version may
+    /// have been vacuumed, unless it is pinned: see [`Index::pin`].
     ///
-    /// The first step is one commit that says that the index is gone. From then on nobody can open it or
-    /// commit to it, and [`Index::refresh`] answers `NotFound`. Then its objects are removed: checkpoints and
-    /// commits, then splits, and that last commit at the very end, so that a writer which missed all of this
-    /// still runs into it. A deletion that was cut short is finished by calling this again. Deleting an index
-    /// twice at once while making it anew is not safe: the slower deletion takes the new one with it.
-    pub async fn delete(&self, name: &IndexName) -> Result<()> {
-        let log = self.log(name);
-        match self.open(name).await {
-            Ok(index) => self.drop_index(index).await?,
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                let mut objects = self.shared.store.list(Some(&log.folder));
-                if objects.next().await.is_none() {
-                    return Err(no_such_index(name));
-                }
-            }
-            // An index too broken to open can still be deleted.
-            Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Invalid) => {
-                tracing::warn!(index = %name, error = ?e, "deleting an index that cannot be opened");
-            }
-            Err(e) => return Err(e),
+    /// The repository log, one LIST, one GET for each 8 MiB of checkpoint and one for each commit after it.
+    pub async fn open_at(&self, name: &IndexName, version: u64) -> Result<Index> {
+        let registry = self.shared.registry_as_read().await?;
+        let record = registry.indices.get(name).ok_or_else(|| registry.no_such_index(name.as_str()))?;
+        Index::open_at(Arc::clone(&self.shared), self.shared.table(name, &record.folder), version).await
+    }
+
+    /// The version that a pin keeps. `NotFound` when the pin has expired, or the index was deleted.
+    /// Costs what [`Catalog::open_at`] costs.
+    pub async fn open_pin(&self, pin: &Pin) -> Result<Index> {
+        let gone = |what: &str| Error::not_found(what.to_owned()).with("index", &pin.index);
+        if self.shared.clock.now_us() >= pin.until_us {
+            return Err(gone("the point in time has expired"));
         }
-        self.remove_all(&log).await
+        let index = self.open_at(&pin.index, pin.version).await?;
+        if index.table_id() != pin.table_id {
+            return Err(gone("the index of this point in time was deleted"));
+        }
+        Ok(index)
     }
 
-    fn log(&self, name: &IndexName) -> Log {
-        Log::new(Arc::clone(&self.shared.store), name.clone(), name.as_str())
+    /// Deletes an index and its objects, and nothing else that lies in its folder. `NotFound` when there is none of
+    /// that name.
+    ///
+    /// The first write is an entry in the repository log, and with it the index is gone: nobody opens it, and whoever
+    /// commits to it gets `NotFound`, however long that writer slept. Then the objects go. A deletion that was cut
+    /// short is finished by calling this again; the name is free at once.
+    pub async fn delete(&self, name: &IndexName) -> Result<()> {
+        self.shared.delete(name).await
     }
 
-    fn first_commit(&self, log: &Log, id: &str, mapping: &Mapping, settings: &Settings) -> Result<Commit> {
-        let now_ms = self.shared.clock.now_us() / 1_000;
-        let table_id = self.shared.new_id();
+    /// Removes what slow writers left in the folders of deleted indices, where it is older than the orphans' grace.
+    /// The repository log, and one LIST for each such folder.
+    pub async fn vacuum_deleted(&self, wanted: &Vacuum) -> Result<Vacuumed> {
+        let registry = self.shared.registry_as_read().await?;
+        let retired = registry.retired.iter();
+        let tables = retired.map(|(folder, retired)| self.shared.table(&retired.index, folder));
+        vacuum::deleted(tables, self.shared.clock.now_us() / 1_000, wanted).await
+    }
+
+    fn first_commit(&self, log: &Log, table: &str, mapping: &Mapping, settings: &Settings) -> Result<Commit> {
+        let now_ms = self.shared.now_ms();
         Ok(Commit {
             version: 0,
             key: log.commits.entry_path(0).to_string(),
@@ -167,81 +261,50 @@ impl Catalog {
                 "operationParameters": {},
                 "isBlindAppend": true,
                 "engineInfo": crate::ENGINE,
-                "txnId": id,
-                "frostlineTable": table_id,
+                "txnId": self.shared.new_id(),
+                "frostlineTable": table,
             }),
             protocol: Some(Protocol::ours()),
-            metadata: Some(schema::metadata(&log.index, table_id, now_ms, mapping, settings)?),
+            metadata: Some(schema::metadata(&log.index, table.to_owned(), now_ms, mapping, settings)?),
             ..Commit::default()
         })
     }
+}
 
-    async fn drop_index(&self, index: Index) -> Result<()> {
-        let log = index.log.commits.clone();
-        let id = self.shared.new_id();
-        let drop = |index: &Index| {
-            let info = json!({
-                "timestamp": self.shared.clock.now_us() / 1_000,
-                "operation": "drop",
-                "operationParameters": {},
-                "engineInfo": crate::ENGINE,
-                "txnId": id,
-                "frostlineTable": index.table_id(),
-                "frostlineDropped": true,
-            });
-            Ok(Some(Commit { version: index.next(), info, ..Commit::default() }))
-        };
-        match log.append(index, drop).await {
-            // Somebody else deleted it meanwhile.
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-            dropped => dropped.map(|_| ()),
-        }
+impl Shared {
+    /// A name that nothing else in any process has: the process's own random seed, hashed with a count.
+    pub(crate) fn new_id(&self) -> String {
+        let count = self.ids.fetch_add(1, Ordering::Relaxed);
+        let now_us = self.clock.now_us();
+        let half = |which: u8| self.seed.hash_one((which, count, now_us));
+        let hex = format!("{:016x}{:016x}", half(0), half(1));
+        let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default();
+        format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32))
     }
 
-    /// Removes what is left of a deleted index: what makes it look like one first, its last commit last.
-    async fn remove_all(&self, log: &Log) -> Result<()> {
-        let store = self.shared.store.as_ref();
-        let listing = log.commits.list_from(0).await?;
-        let last = listing.newest().map(|version| log.commits.entry_path(version));
-        let is_last = |path: &Path| Some(path) == last.as_ref();
-        // Without its beginning the log is no index, in whatever order the rest of it goes.
-        let beginning = listing
-            .entries
-            .keys()
-            .next()
-            .map(|v| log.commits.entry_path(*v))
-            .into_iter()
-            .filter(|p| !is_last(p));
-        let checkpoints =
-            listing.checkpoints.values().flat_map(|parts| parts.objects()).map(|o| o.location.clone());
-        let commits = listing.entries.values().map(|o| o.location.clone()).filter(|p| !is_last(p));
-        objects::delete(store, vec![log.commits.hint_path()]).await?;
-        objects::delete(store, checkpoints.collect()).await?;
-        objects::delete(store, beginning.collect()).await?;
-        objects::delete(store, commits.collect()).await?;
-        let mut rest = Vec::new();
-        let mut objects = self.shared.store.list(Some(&log.folder));
-        while let Some(object) = objects.next().await {
-            let path = object.map_err(|e| objects::failed(e, &log.folder))?.location;
-            rest.extend(Some(path).filter(|p| !is_last(p)));
-        }
-        objects::delete(store, rest).await?;
-        objects::delete(store, last.into_iter().collect()).await
+    fn now_ms(&self) -> i64 {
+        self.clock.now_us() / 1_000
     }
 
-    async fn is_index(&self, name: &IndexName) -> Result<bool> {
-        let log = self.log(name);
-        let listing = log.commits.list_from(0).await?;
-        let begins = listing.entries.contains_key(&0) || listing.checkpoint().is_some();
-        match listing.newest().filter(|_| begins) {
-            None => Ok(begins),
-            // A commit that cannot be read is an index in need of repair, not an absent one.
-            Some(version) => match log.commits.entry(version).await {
-                Ok(commit) => Ok(commit.is_some_and(|commit| !commit.drops_index())),
-                Err(e) if e.kind() == ErrorKind::Corrupt => Ok(true),
-                Err(e) => Err(e),
-            },
-        }
+    fn table(&self, name: &IndexName, folder: &str) -> Log {
+        Log::new(Arc::clone(&self.store), name.clone(), folder)
+    }
+
+    fn entry(&self, operation: &str) -> LogEntry {
+        LogEntry::new(self.new_id(), self.now_ms(), operation)
+    }
+
+    /// The record of an index that is there.
+    fn live(&self, name: &IndexName, table: Option<String>, folder: &str) -> Result<Record> {
+        let created_ms = self.now_ms();
+        let record = IndexRecord { table, folder: folder.to_owned(), created_ms, others: Map::new() };
+        Record::index(name, &record)
+    }
+
+    /// The record of an index that was deleted.
+    fn retired(&self, name: &IndexName, table: Option<String>, folder: &str, purged: bool) -> Result<Record> {
+        let (index, deleted_ms) = (name.clone(), self.now_ms());
+        Record::retired(folder, &RetiredRecord { index, table, deleted_ms, purged, others: Map::new() })
     }
 }
 

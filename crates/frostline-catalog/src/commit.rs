@@ -44,7 +44,8 @@ impl Index {
     /// may then be applied, so open the index again and look at [`Index::progress`]. `NotFound` when the index
     /// was deleted. A change that changes nothing writes nothing.
     ///
-    /// One PUT where nobody interferes. Each version lost to another writer adds one PUT and three GETs. Every
+    /// One PUT, and one GET of the repository log, where nobody interferes. Each version lost to another writer adds one PUT
+    /// and three GETs. Every
     /// `checkpoint_commits` versions a checkpoint is written before this returns; its failure is logged only.
     pub async fn commit(&self, change: Change) -> Result<Index> {
         let id = self.shared.new_id();
@@ -55,7 +56,11 @@ impl Index {
         };
         match self.log.commits.append(base, plan).await? {
             Appended { base, entry: None } => Ok(base),
-            Appended { base, entry: Some(commit) } => base.advance(&commit).await,
+            Appended { base, entry: Some(commit) } => {
+                // The table may have been deleted, its log with it, before this commit.
+                self.shared.confirm(&self.log, commit.version).await?;
+                base.advance(&commit).await
+            }
         }
     }
 

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use frostline_base::Result;
+use frostline_commits::Entry as _;
 use object_store::path::Path;
 
 use crate::actions::Commit;
-use crate::checkpoint;
+use crate::repository_log::{self, LogEntry, Registry};
 use crate::state::{Base, State};
+use crate::{checkpoint, expression};
 
 /// Commit files of the versions from 0 on, parted by blank lines, and the state after them. What was
 /// read and is written again is read as the same.
@@ -38,6 +40,28 @@ pub fn checkpoint(bytes: &[u8]) {
         let _ = checkpoint::read_removed(&objects);
     });
     drop(read);
+}
+
+/// An object of the repository log: an entry, or a checkpoint. What was read as an entry and is written again is read as
+/// the same.
+pub fn repository_log(bytes: &[u8]) {
+    let objects = [(Path::from("checkpoint"), Bytes::copy_from_slice(bytes))];
+    let _ = repository_log::read_checkpoint(1, &objects);
+    let Ok(entry) = LogEntry::decode(0, "entry", bytes) else { return };
+    let again = entry.encode().and_then(|written| LogEntry::decode(0, "entry", &written));
+    assert!(again.is_ok_and(|again| again == entry));
+    let mut registry = Registry::default();
+    if registry.apply(&entry).is_ok() {
+        let records = registry.records();
+        assert!(records.is_ok_and(|records| records.len() <= entry.puts.len()));
+    }
+}
+
+/// An index expression.
+pub fn expression(text: &str, now_us: i64) {
+    let indices =
+        ["logs-1", "logs-2024.03.22", "web"].iter().filter_map(|name| Some((name.parse().ok()?, ())));
+    let _ = expression::resolve(text, now_us, &indices.collect(), expression::Resolve::default());
 }
 
 #[cfg(test)]

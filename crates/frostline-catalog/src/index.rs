@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use frostline_base::{Error, IndexName, Result, SplitId};
-use frostline_commits::Replica;
+use frostline_commits::{Replica, Start};
 use frostline_split::Mapping;
 
+use crate::actions::Commit;
 use crate::catalog::Shared;
 use crate::log::Log;
 use crate::schema::Settings;
@@ -127,7 +128,26 @@ impl Index {
     /// checkpoint itself (one GET for each 8 MiB); then the commits after it, at once (one GET each).
     pub(crate) async fn open(shared: Arc<Shared>, log: Log) -> Result<Index> {
         let checked_us = shared.clock.now_us();
-        let Some(start) = log.commits.start().await? else { return Err(no_such_index(&log.index)) };
+        let Some(start) = log.commits.start().await? else {
+            return Err(Error::not_found(format!("there is no index {}", log.index)));
+        };
+        Index::replay(shared, log, start, checked_us).await
+    }
+
+    /// Opens that version. The log may have gone on since: whatever refreshes this opens the index afresh.
+    pub(crate) async fn open_at(shared: Arc<Shared>, log: Log, version: u64) -> Result<Index> {
+        let start = log.commits.start_up_to(version).await.map_err(|e| e.with("index", &log.index))?;
+        Index::replay(shared, log, start, i64::MIN).await
+    }
+
+    /// The version that `commit` made: the first.
+    pub(crate) fn first(shared: Arc<Shared>, log: Log, commit: &Commit) -> Result<Index> {
+        let state = State::replay(&log.folder, Base::default(), std::slice::from_ref(commit))?;
+        let checked_us = shared.clock.now_us();
+        Ok(Index { shared, log, state: Arc::new(state), checked_us, checkpoint: None })
+    }
+
+    async fn replay(shared: Arc<Shared>, log: Log, start: Start, checked_us: i64) -> Result<Index> {
         let checkpoint = start.checkpoint.as_ref().map(|(version, _)| *version);
         let folder = log.folder.clone();
         let base = match start.checkpoint {
@@ -163,10 +183,6 @@ impl fmt::Debug for Index {
             .field("splits", &self.splits().len())
             .finish_non_exhaustive()
     }
-}
-
-pub(crate) fn no_such_index(index: &IndexName) -> Error {
-    Error::not_found(format!("there is no index {index}"))
 }
 
 fn warn_of_foreign(log: &Log, state: &State, known: usize) {

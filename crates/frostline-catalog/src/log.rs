@@ -28,9 +28,25 @@ impl Log {
         Log { index, folder: Path::from(folder), commits }
     }
 
+    /// What a key below the folder is called in the table.
+    pub(crate) fn below<'a>(&self, path: &'a Path) -> &'a str {
+        let below = path.as_ref().strip_prefix(self.folder.as_ref());
+        below.map_or(path.as_ref(), |below| below.trim_start_matches('/'))
+    }
+
+    /// The object that an action's path names: other tools write it as a URI.
+    pub(crate) fn object(&self, path: &str) -> Path {
+        Path::from(format!("{}/{}", self.folder, decoded(path)))
+    }
+
     pub(crate) fn store(&self) -> &Arc<dyn ObjectStore> {
         self.commits.store()
     }
+}
+
+/// The path below the table that an action means: other tools write it as a URI.
+pub(crate) fn decoded(path: &str) -> String {
+    Path::from_url_path(path).map_or_else(|_| path.to_owned(), String::from)
 }
 
 impl Entry for Commit {

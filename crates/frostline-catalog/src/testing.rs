@@ -8,7 +8,7 @@ use frostline_base::{Clock, FixedClock, IndexName, ObjectRef, SplitId, SystemClo
 use frostline_split::{Mapping, ValueType};
 
 use crate::split_entry::split_key;
-use crate::{Catalog, Change, SplitEntry};
+use crate::{Catalog, Change, Index, SplitEntry};
 
 pub(crate) use frostline_commits::testing::{Faulty, Requests};
 
@@ -31,6 +31,37 @@ pub(crate) fn entry(index: &IndexName, id: u128) -> SplitEntry {
     let times = Some((1_700_000_000_123_456, 1_700_000_060_654_321));
     let unpacked_bytes = Some(40_000);
     SplitEntry { id, object, footer: 800..990, rows: 100, times, rows_without_time: 3, unpacked_bytes }
+}
+
+/// An entry as [`entry`] makes it, in the folder of `index`.
+pub(crate) fn entry_of(index: &Index, id: u128) -> SplitEntry {
+    let mut entry = entry(index.name(), id);
+    entry.object.key = index.split_key(entry.id);
+    entry
+}
+
+pub(crate) fn adding_to(index: &Index, ids: impl IntoIterator<Item = u128>) -> Change {
+    let add = ids.into_iter().map(|id| entry_of(index, id)).collect();
+    Change { add, operation: "ingest".to_owned(), ..Change::default() }
+}
+
+/// What lies in the store besides the repository log.
+pub(crate) async fn table_keys(store: &Faulty) -> Vec<String> {
+    store.keys().await.into_iter().filter(|key| !key.starts_with("_frostline/")).collect()
+}
+
+/// The requests that `work` makes.
+pub(crate) async fn spent<T>(store: &Faulty, work: impl Future<Output = T>) -> (T, Requests) {
+    let before = store.requests();
+    let done = work.await;
+    let after = store.requests();
+    let requests = Requests {
+        gets: after.gets - before.gets,
+        puts: after.puts - before.puts,
+        lists: after.lists - before.lists,
+        deletes: after.deletes - before.deletes,
+    };
+    (done, requests)
 }
 
 pub(crate) fn adding(index: &IndexName, ids: impl IntoIterator<Item = u128>) -> Change {

@@ -2,7 +2,9 @@
 //!
 //! Guarantees:
 //! - An object that a live version names, or one of the newest `versions_keep` versions, or any version younger
-//!   than `retain_ms`, is never deleted.
+//!   than `retain_ms`, or a pinned version ([`crate::Pin`]), is never deleted.
+//! - Nothing is deleted whose name no split, pin or log file of ours can have, whatever lies in the folder: an object of
+//!   another program, or another repository.
 //! - An object that no version ever named is deleted once it is older than `orphan_grace_ms`. The bucket is listed
 //!   *before* the newest version is read, so a split that was uploaded before and committed meanwhile is seen as live.
 //!   A writer must commit an uploaded split within the grace.
@@ -21,7 +23,9 @@ use frostline_commits::{Listing, objects};
 
 use crate::checkpoint;
 use crate::index::Index;
-use crate::split_entry::split_path;
+use crate::log::{Log, decoded};
+use crate::pin::{self, Pins};
+use crate::split_entry::{split_of_path, split_path};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -82,6 +86,14 @@ pub enum Reason {
     Orphan,
     /// It is a part of the log that a newer checkpoint stands for.
     Log,
+    /// It is a pin whose time has come.
+    Pin,
+}
+
+/// Whether the object of that name, below the folder of an index, is a split or a pin.
+pub(crate) fn is_ours(below: &str) -> bool {
+    let is_pin = below.strip_prefix("_pins/").is_some_and(|name| pin::of_name(name).is_some());
+    is_pin || split_of_path(below).is_some()
 }
 
 pub(crate) async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
@@ -89,7 +101,11 @@ pub(crate) async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     let found = Objects::list(index).await?;
     let newest = Index::open(Arc::clone(&index.shared), index.log.clone()).await?;
     let now_ms = index.shared.clock.now_us() / 1_000;
-    let named = Named::read(&newest, &found.log, wanted, now_ms).await?;
+    // After the newest version: a pin that is put later finds its version whole, or is refused.
+    let pins = Pins::list(&newest.log, index.shared.clock.now_us()).await?;
+    let oldest_kept = (newest.version() + 1).saturating_sub(wanted.versions_keep);
+    let oldest_kept = pins.oldest.map_or(oldest_kept, |pinned| pinned.min(oldest_kept));
+    let named = Named::read(&newest, &found.log, oldest_kept, now_ms).await?;
     let mut done = Vacuumed { version: newest.version(), dry_run: wanted.dry_run, ..Vacuumed::default() };
     for object in &found.files {
         match named.verdict(index, object, wanted, now_ms) {
@@ -98,12 +114,45 @@ pub(crate) async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
             Verdict::Unneeded(reason) => done.push(object, reason),
         }
     }
-    for object in expired(&newest, &found.log, wanted, now_ms) {
+    for object in expired(&newest, &found.log, oldest_kept, now_ms) {
         done.push(object, Reason::Log);
+    }
+    for object in &pins.expired {
+        done.push(object, Reason::Pin);
     }
     if !wanted.dry_run {
         let paths = done.deleted.iter().map(|deleted| Path::from(deleted.key.as_str()));
         objects::delete(index.log.store().as_ref(), paths.collect()).await?;
+    }
+    Ok(done)
+}
+
+/// Removes what lies in the folders of deleted indices.
+pub(crate) async fn deleted(
+    tables: impl Iterator<Item = Log>,
+    now_ms: i64,
+    wanted: &Vacuum,
+) -> Result<Vacuumed> {
+    let mut done = Vacuumed { dry_run: wanted.dry_run, ..Vacuumed::default() };
+    for table in tables {
+        let mut found = table.store().list(Some(&table.folder));
+        let mut gone = Vec::new();
+        while let Some(object) = found.next().await {
+            let object = object.map_err(|e| objects::failed(e, &table.folder))?;
+            let below = table.below(&object.location);
+            if !below.starts_with("_delta_log/") && !is_ours(below) {
+                continue;
+            }
+            if now_ms.saturating_sub(object.last_modified.timestamp_millis()) < wanted.orphan_grace_ms {
+                done.kept += 1;
+                continue;
+            }
+            done.push(&object, Reason::Orphan);
+            gone.push(object.location);
+        }
+        if !wanted.dry_run {
+            objects::delete(table.store().as_ref(), gone).await?;
+        }
     }
     Ok(done)
 }
@@ -124,6 +173,13 @@ impl Vacuum {
 }
 
 impl Vacuumed {
+    /// Counts what another vacuum did, too.
+    pub fn merge(&mut self, other: Vacuumed) {
+        self.deleted.extend(other.deleted);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.kept += other.kept;
+    }
+
     fn push(&mut self, object: &ObjectMeta, reason: Reason) {
         self.bytes = self.bytes.saturating_add(object.size);
         self.deleted.push(Deleted { key: object.location.to_string(), bytes: object.size, reason });
@@ -144,12 +200,12 @@ impl Objects {
         let mut stream = index.log.store().list(Some(&root));
         while let Some(object) = stream.next().await {
             let object = object.map_err(|e| objects::failed(e, &root))?;
-            let below = relative(index, &object.location);
-            match below.split('/').next() {
-                Some("_delta_log") => found.log.push(object, "parquet"),
-                // Delta's rule: a name that begins so belongs to somebody else.
-                Some(first) if first.starts_with(['_', '.']) => {}
-                _ => found.files.push(object),
+            let below = index.log.below(&object.location);
+            match below.strip_prefix("_delta_log/") {
+                Some(name) if !name.contains('/') => found.log.push(object, "parquet"),
+                None if split_of_path(below).is_some() => found.files.push(object),
+                // Whatever it is, it is not ours.
+                _ => {}
             }
         }
         Ok(found)
@@ -172,11 +228,11 @@ enum Verdict {
 }
 
 impl Named {
-    async fn read(newest: &Index, listed: &Listing, wanted: &Vacuum, now_ms: i64) -> Result<Named> {
+    async fn read(newest: &Index, listed: &Listing, oldest_kept: u64, now_ms: i64) -> Result<Named> {
         let version = newest.version();
         let checkpoint = listed.checkpoint().filter(|(at, _)| *at <= version);
         // A version is kept whole when nothing that a later one removed is deleted.
-        let kept_from = (version + 2).saturating_sub(wanted.versions_keep);
+        let kept_from = oldest_kept + 1;
         let tail_from = checkpoint.as_ref().map_or(0, |(at, _)| at + 1);
         let first_unlisted = listed.newest().map_or(0, |listed| listed + 1);
         let there = |v: &u64| listed.entries.contains_key(v) || *v >= first_unlisted;
@@ -201,7 +257,7 @@ impl Named {
     }
 
     fn verdict(&self, index: &Index, object: &ObjectMeta, wanted: &Vacuum, now_ms: i64) -> Verdict {
-        let path = relative(index, &object.location);
+        let path = index.log.below(&object.location);
         if self.live.contains(path) {
             return Verdict::Live;
         }
@@ -216,8 +272,7 @@ impl Named {
 }
 
 /// The log files that a checkpoint stands for, from which every kept version can be made.
-fn expired<'a>(newest: &Index, listed: &'a Listing, wanted: &Vacuum, now_ms: i64) -> Vec<&'a ObjectMeta> {
-    let oldest_kept = (newest.version() + 1).saturating_sub(wanted.versions_keep);
+fn expired<'a>(newest: &Index, listed: &'a Listing, oldest_kept: u64, now_ms: i64) -> Vec<&'a ObjectMeta> {
     let Some((stands, _)) = listed.checkpoint_at_most(oldest_kept) else { return Vec::new() };
     let retention_ms = newest.settings().log_retention_ms;
     let old =
@@ -230,16 +285,6 @@ fn expired<'a>(newest: &Index, listed: &'a Listing, wanted: &Vacuum, now_ms: i64
 fn live(index: &Index) -> BTreeSet<String> {
     let splits = index.splits().iter().map(|split| split_path(split.id));
     splits.chain(index.foreign().iter().map(|file| decoded(&file.path))).collect()
-}
-
-fn relative<'a>(index: &Index, path: &'a Path) -> &'a str {
-    let below = path.as_ref().strip_prefix(index.log.folder.as_ref());
-    below.map_or(path.as_ref(), |below| below.trim_start_matches('/'))
-}
-
-/// The object that a path of an action names: other tools write it as a URI.
-fn decoded(path: &str) -> String {
-    Path::from_url_path(path).map_or_else(|_| path.to_owned(), String::from)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ fn what_is_no_action_is_corrupt_and_says_where() {
     ] {
         let refused = Commit::parse(1, "the/key", bytes).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt);
-        assert!(refused.what().contains("the/key") && refused.what().contains(line), "{refused:?}");
+        assert!(refused.to_string().contains("the/key") && refused.to_string().contains(line), "{refused:?}");
     }
     assert_eq!(Commit::parse(1, "k", b" \n\n").unwrap_err().kind(), ErrorKind::Corrupt);
 }

@@ -1,14 +1,15 @@
 use frostline_base::ErrorKind;
 
 use super::*;
-use crate::testing::{Faulty, adding, catalog, field, name};
+use crate::Vacuum;
+use crate::testing::{Faulty, Requests, adding_to, catalog, clock, entry_of, field, name, spent, table_keys};
 
 async fn make(store: &Faulty, index: &str, commits: u128) -> Index {
     let settings = Settings { checkpoint_commits: 2, ..Settings::default() };
     let mut index = catalog(store).create(&name(index), Mapping::dynamic(), settings).await.unwrap();
     for id in 0..commits {
-        store.write(&index.split_key(crate::testing::entry(index.name(), id).id), "rows").await;
-        index = index.commit(adding(index.name(), [id])).await.unwrap();
+        store.write(&entry_of(&index, id).object.key, "rows").await;
+        index = index.commit(adding_to(&index, [id])).await.unwrap();
     }
     index
 }
@@ -56,15 +57,17 @@ async fn a_deleted_index_is_gone_for_everybody() {
     make(&store, "logs2", 1).await;
     let others = store.keys().await.into_iter().filter(|k| k.starts_with("logs2/")).collect::<Vec<_>>();
     catalog(&store).delete(index.name()).await.unwrap();
-    assert_eq!(store.keys().await, others, "nothing of it is left, and nothing else is touched");
+    assert_eq!(table_keys(&store).await, others, "nothing of it is left, and nothing else is touched");
     assert_eq!(catalog(&store).open(index.name()).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(catalog(&store).delete(index.name()).await.unwrap_err().kind(), ErrorKind::NotFound);
     let anew = make(&store, "logs", 0).await;
     assert_ne!(anew.table_id(), sleeper.table_id());
+    assert_ne!(entry_of(&anew, 1).object.key, entry_of(&sleeper, 1).object.key, "another folder");
     assert!(anew.splits().is_empty());
 }
 
-/// Deletion is killed at every write. Until its first write is done the index is whole; from then on it is
-/// gone for whoever opens, refreshes or commits, and a second call finishes.
+/// Deletion is killed at every write. Until its first write is done the index is whole; from then on it is gone for
+/// whoever opens, lists or commits, its name is free, and a second call finishes without touching the new index.
 #[tokio::test]
 async fn a_half_deleted_index_is_no_index() {
     for applied in [false, true] {
@@ -83,33 +86,187 @@ async fn a_half_deleted_index_is_no_index() {
             let opened = catalog(&store).open(index.name()).await.unwrap_err();
             assert_eq!(opened.kind(), ErrorKind::NotFound, "{what}: {opened:?}");
             assert_eq!(catalog(&store).list().await.unwrap(), [], "{what}");
+            let committed = index.commit(adding_to(&index, [77])).await.unwrap_err();
+            assert_eq!(committed.kind(), ErrorKind::NotFound, "{what}: {committed:?}");
             if finished && survived {
+                assert_eq!(table_keys(&store).await, Vec::<String>::new(), "{what}");
                 break;
             }
-            if !store.keys().await.is_empty() {
-                let committed = index.commit(adding(index.name(), [77])).await.unwrap_err();
-                assert_eq!(committed.kind(), ErrorKind::NotFound, "{what}: {committed:?}");
-                let made =
-                    catalog(&store).create(index.name(), Mapping::dynamic(), Settings::default()).await;
-                assert_eq!(made.unwrap_err().kind(), ErrorKind::Conflict, "{what}");
-                catalog(&store).delete(index.name()).await.unwrap();
-            }
-            assert_eq!(store.keys().await, Vec::<String>::new(), "{what}");
+            let anew = make(&store, "logs", 2).await;
+            // Deleting now takes the new index, and what is left of the old one.
+            catalog(&store).delete(anew.name()).await.unwrap();
+            assert_eq!(table_keys(&store).await, Vec::<String>::new(), "{what}");
         }
     }
 }
 
+/// The writer has version 5 in hand. Meanwhile the index is deleted and made again; then the writer ends.
 #[tokio::test]
-async fn a_commit_of_an_earlier_index_is_recognised() {
+async fn a_slow_writer_of_a_deleted_index_is_told_and_harms_nothing() {
+    for slept_at in 0..=5 {
+        let store = Faulty::sound();
+        let mut slow = make(&store, "logs", slept_at).await;
+        let mut newest = slow.clone();
+        for id in slept_at..5 {
+            newest = newest.commit(adding_to(&newest, [id])).await.unwrap();
+        }
+        catalog(&store).delete(slow.name()).await.unwrap();
+        let anew = make(&store, "logs", 1).await;
+        store.write(&entry_of(&slow, 9).object.key, "rows").await;
+        for _ in 0..2 {
+            let refused = slow.commit(adding_to(&slow, [9])).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::NotFound, "slept at {slept_at}: {refused:?}");
+            // From another process, which knows nothing of the repository log.
+            slow.shared = Arc::clone(&catalog(&store).shared);
+        }
+        assert_eq!(catalog(&store).list().await.unwrap(), [name("logs")]);
+        let opened = catalog(&store).open(anew.name()).await.unwrap();
+        assert_eq!((opened.table_id(), opened.version()), (anew.table_id(), 1));
+        assert_eq!(opened.commit(adding_to(&opened, [3])).await.unwrap().splits().len(), 2);
+        let stray: Vec<String> = table_keys(&store).await;
+        let stray: Vec<&String> = stray.iter().filter(|key| key.starts_with("logs/")).collect();
+        assert_eq!(stray, [&entry_of(&slow, 9).object.key], "only the split that was uploaded before");
+        let wanted = Vacuum { orphan_grace_ms: 0, ..Vacuum::default() };
+        let swept = catalog(&store).vacuum_deleted(&wanted).await.unwrap();
+        assert_eq!(swept.deleted.len(), 1, "{swept:?}");
+        assert!(table_keys(&store).await.iter().all(|key| key.starts_with("logs@")));
+    }
+}
+
+#[tokio::test]
+async fn one_damaged_index_hides_no_other() {
     let store = Faulty::sound();
-    let earlier = make(&store, "logs", 0).await;
-    catalog(&store).delete(earlier.name()).await.unwrap();
-    let anew = make(&store, "logs", 0).await;
-    // A writer that slept through both commits to the version it knew as the next.
-    earlier.commit(adding(earlier.name(), [1])).await.unwrap();
-    let refused = anew.refresh().await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused:?}");
-    assert!(refused.what().contains("00000000000000000001.json"), "{refused:?}");
+    for index in ["a", "b", "c", "d"] {
+        make(&store, index, 1).await;
+    }
+    store.write("b/_delta_log/00000000000000000001.json", "garbage").await;
+    for key in table_keys(&store).await.iter().filter(|key| key.starts_with("c/_delta_log")) {
+        store.remove(key).await;
+    }
+    assert_eq!(catalog(&store).list().await.unwrap(), ["a", "b", "c", "d"].map(name));
+    let opened = catalog(&store).open_all("*", Resolve::default()).await.unwrap();
+    let kinds: Vec<Option<ErrorKind>> =
+        opened.iter().map(|(_, opened)| opened.as_ref().err().map(Error::kind)).collect();
+    assert_eq!(kinds, [None, Some(ErrorKind::Corrupt), Some(ErrorKind::Corrupt), None], "{opened:?}");
+    for damaged in ["b", "c"] {
+        catalog(&store).delete(&name(damaged)).await.unwrap();
+    }
+    assert_eq!(catalog(&store).list().await.unwrap(), [name("a"), name("d")]);
+}
+
+#[tokio::test]
+async fn what_the_repository_log_costs() {
+    let store = Faulty::sound();
+    for index in ["logs-1", "logs-2", "web"] {
+        make(&store, index, 0).await;
+    }
+    let requests = |gets| Requests { gets, ..Requests::default() };
+    let catalog = catalog(&store);
+    let (found, cost) = spent(&store, catalog.resolve("logs-*", Resolve::default())).await;
+    assert_eq!(
+        (found.unwrap().len(), cost),
+        (2, requests(3)),
+        "the first time: hint, checkpoint, next entry"
+    );
+    let (found, cost) = spent(&store, catalog.resolve("logs-*,-logs-2", Resolve::default())).await;
+    assert_eq!((found.unwrap(), cost), (vec![name("logs-1")], requests(1)), "one read, no listing");
+    let (found, cost) = spent(&store, catalog.list()).await;
+    assert_eq!((found.unwrap().len(), cost), (3, requests(1)));
+    let (made, cost) =
+        spent(&store, catalog.create(&name("new"), Mapping::dynamic(), Settings::default())).await;
+    assert_eq!(made.unwrap().version(), 0);
+    assert_eq!(cost, Requests { gets: 1, puts: 4, lists: 1, deletes: 0 }, "create");
+}
+
+/// Takes the repository log away: so a repository looks that was made before there was one.
+async fn forget_log(store: &Faulty) {
+    for key in store.keys().await.iter().filter(|key| key.starts_with("_frostline/")) {
+        store.remove(key).await;
+    }
+}
+
+#[tokio::test]
+async fn a_repository_without_a_log_is_adopted_by_its_first_writer() {
+    let store = Faulty::sound();
+    let web = make(&store, "web", 3).await;
+    let logs = make(&store, "logs", 5).await;
+    make(&store, "damaged", 1).await;
+    let half = make(&store, "half", 1).await;
+    store.die_after(5, true);
+    catalog(&store).delete(half.name()).await.unwrap_err();
+    store.revive();
+    forget_log(&store).await;
+    store.write("damaged/_delta_log/00000000000000000001.json", "garbage").await;
+    store.write("folder/readme", "no index").await;
+
+    let reader = catalog(&store);
+    let keys = store.keys().await;
+    let all = ["damaged", "logs", "web"].map(name);
+    assert_eq!(reader.list().await.unwrap(), all);
+    assert_eq!(reader.open(web.name()).await.unwrap().table_id(), web.table_id());
+    assert_eq!(reader.open(&name("half")).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(reader.resolve("*g*", Resolve::default()).await.unwrap(), all[..2]);
+    assert_eq!(store.keys().await, keys, "reading writes nothing");
+
+    // Two writers at once; one of them begins the log.
+    let (one, two) = (catalog(&store), catalog(&store));
+    let (one, two) = futures::join!(one.open(web.name()), two.open(logs.name()));
+    let (one, two) = (one.unwrap(), two.unwrap());
+    let (one, two) = futures::join!(one.commit(adding_to(&one, [70])), two.commit(adding_to(&two, [71])));
+    assert_eq!((one.unwrap().version(), two.unwrap().version()), (4, 6));
+    let after = catalog(&store);
+    let (listed, cost) = spent(&store, after.list()).await;
+    assert_eq!((listed.unwrap(), cost.lists), (all.to_vec(), 0));
+    assert_eq!(reader.list().await.unwrap(), all, "a reader that adopted in memory sees the same");
+    after.delete(half.name()).await.unwrap();
+    assert!(!store.keys().await.iter().any(|key| key.starts_with("half/")), "a deletion is finished");
+    after.delete(web.name()).await.unwrap();
+    let anew = make(&store, "web", 1).await;
+    assert!(entry_of(&anew, 0).object.key.starts_with("web@"));
+    assert_eq!(catalog(&store).open(logs.name()).await.unwrap().splits().len(), 6);
+}
+
+/// Making, deleting and making again, in a repository without a log, killed at every write. Whoever comes next finds
+/// the index or not, as one of the steps left it, and can go on.
+#[tokio::test]
+async fn killed_at_any_write_the_repository_is_before_or_after() {
+    async fn work(store: &Faulty, done: &mut usize) -> Result<()> {
+        let catalog = catalog(store);
+        let logs = name("logs");
+        catalog.create(&logs, Mapping::dynamic(), Settings::default()).await?;
+        *done = 1;
+        catalog.delete(&logs).await?;
+        *done = 2;
+        catalog.create(&logs, Mapping::dynamic(), Settings::default()).await?;
+        *done = 3;
+        Ok(())
+    }
+    for applied in [false, true] {
+        for writes in 0.. {
+            let store = Faulty::sound();
+            make(&store, "other", 1).await;
+            forget_log(&store).await;
+            store.die_after(writes, applied);
+            let mut done = 0;
+            let finished = work(&store, &mut done).await.is_ok() && !store.is_dead();
+            store.revive();
+            let what = format!("killed at write {writes}, applied {applied}, done {done}");
+            let listed = catalog(&store).list().await.unwrap();
+            let has_logs = listed.contains(&name("logs"));
+            assert!(listed.contains(&name("other")), "{what}");
+            assert!(has_logs || done < 3, "{what}");
+            assert_eq!(catalog(&store).open(&name("logs")).await.is_ok(), has_logs, "{what}");
+            let index = catalog(&store)
+                .open_or_create(&name("logs"), Mapping::dynamic(), Settings::default())
+                .await
+                .unwrap();
+            assert_eq!(index.commit(adding_to(&index, [1])).await.unwrap().version(), 1, "{what}");
+            if finished {
+                assert!(writes > 12, "the run has more writes than {writes}");
+                break;
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -120,7 +277,7 @@ async fn a_broken_index_can_still_be_deleted() {
     assert_eq!(catalog(&store).open(index.name()).await.unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(catalog(&store).list().await.unwrap(), [name("logs")]);
     catalog(&store).delete(index.name()).await.unwrap();
-    assert_eq!(store.keys().await, Vec::<String>::new());
+    assert_eq!(table_keys(&store).await, Vec::<String>::new());
 }
 
 /// The whole way through a repository's own store, in memory and in a directory.
@@ -129,13 +286,12 @@ async fn a_repository_carries_an_index() {
     let directory = tempfile::tempdir().unwrap();
     for url in ["memory:", &directory.path().to_string_lossy()] {
         let repository = Repository::open(url, &frostline_store::OpenOptions::default()).unwrap();
-        let catalog = Catalog::new(&repository, crate::testing::clock());
+        let catalog = Catalog::new(&repository, clock());
         let settings = Settings { checkpoint_commits: 2, ..Settings::default() };
         let mut index = catalog.create(&name("logs"), Mapping::dynamic(), settings).await.unwrap();
         for id in 0..5 {
-            let key = index.split_key(crate::testing::entry(index.name(), id).id);
-            repository.put(&key, "rows".into()).await.unwrap();
-            index = index.commit(adding(index.name(), [id])).await.unwrap();
+            repository.put(&entry_of(&index, id).object.key, "rows".into()).await.unwrap();
+            index = index.commit(adding_to(&index, [id])).await.unwrap();
         }
         let before = repository.meter().cost();
         assert_eq!(index.refresh().await.unwrap().version(), 5);

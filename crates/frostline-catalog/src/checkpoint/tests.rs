@@ -35,7 +35,7 @@ async fn bytes_that_are_no_checkpoint_are_corrupt() {
     {
         let refused = read(&Path::from("logs"), 2, &[(path.clone(), bytes)]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt);
-        assert!(refused.what().contains(path.as_ref()), "{refused:?}");
+        assert!(refused.to_string().contains(path.as_ref()), "{refused:?}");
     }
     let twice = [(path.clone(), sound.clone()), (path, sound)];
     assert_eq!(read(&Path::from("logs"), 2, &twice).unwrap_err().kind(), ErrorKind::Corrupt);

@@ -4,7 +4,7 @@ use frostline_base::ErrorKind;
 
 use super::*;
 use crate::Settings;
-use crate::testing::{Faulty, adding, catalog, entry, field, name};
+use crate::testing::{Faulty, adding, adding_to, catalog, entry, field, name};
 
 async fn index(store: &Faulty, interval: u64) -> Index {
     let settings = Settings { checkpoint_commits: interval, ..Settings::default() };
@@ -92,7 +92,7 @@ async fn race(silent_permille: u32, seed: u64) {
                 let change = Change {
                     mapping: Some(field(&format!("field{writer}.of{commit}"))),
                     progress: vec![(format!("source{writer}"), commit as i64)],
-                    ..adding(index.name(), [id])
+                    ..adding_to(&index, [id])
                 };
                 index = index.commit(change).await.unwrap();
                 assert!(index.split(entry(index.name(), id).id).is_some());

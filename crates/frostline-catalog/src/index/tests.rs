@@ -2,7 +2,7 @@ use frostline_base::{Clock as _, ErrorKind};
 use frostline_split::Mapping;
 
 use super::*;
-use crate::testing::{Faulty, Requests, adding, catalog, clock, entry, field, name};
+use crate::testing::{Faulty, Requests, adding, catalog, clock, entry, field, name, spent};
 use crate::{Catalog, Change};
 
 async fn index(store: &Faulty, interval: u64) -> Index {
@@ -17,19 +17,6 @@ async fn grow(mut index: Index, ids: std::ops::Range<u128>) -> Index {
     index
 }
 
-async fn spent<T>(store: &Faulty, work: impl Future<Output = T>) -> (T, Requests) {
-    let before = store.requests();
-    let done = work.await;
-    let after = store.requests();
-    let requests = Requests {
-        gets: after.gets - before.gets,
-        puts: after.puts - before.puts,
-        lists: after.lists - before.lists,
-        deletes: after.deletes - before.deletes,
-    };
-    (done, requests)
-}
-
 #[tokio::test]
 async fn what_each_call_costs() {
     let store = Faulty::sound();
@@ -41,25 +28,42 @@ async fn what_each_call_costs() {
 
     let (second, cost) = spent(&store, first.commit(adding(first.name(), [1]))).await;
     let second = second.unwrap();
-    assert_eq!(cost, requests(0, 0, 1), "commit alone");
+    assert_eq!(cost, requests(1, 0, 1), "commit alone: the entry, and the repository log after it");
 
     let (refreshed, cost) = spent(&store, first.refresh()).await;
     assert_eq!((refreshed.unwrap().version(), cost), (1, requests(2, 0, 0)), "refresh, one new version");
 
     let (rebased, cost) = spent(&store, first.commit(adding(first.name(), [2]))).await;
-    assert_eq!((rebased.unwrap().version(), cost), (2, requests(3, 0, 2)), "commit, one version lost");
+    assert_eq!((rebased.unwrap().version(), cost), (2, requests(4, 0, 2)), "commit, one version lost");
 
     let ninth = grow(second.refresh().await.unwrap(), 3..10).await;
     let (refreshed, cost) = spent(&store, first.refresh()).await;
     assert_eq!((refreshed.unwrap().version(), cost), (9, requests(9, 1, 0)), "refresh, nine new versions");
 
     let (opened, cost) = spent(&store, catalog(&store).open(first.name())).await;
-    assert_eq!((opened.unwrap().version(), cost), (9, requests(1 + 10, 1, 0)), "open without a checkpoint");
+    assert_eq!(
+        (opened.unwrap().version(), cost),
+        (9, requests(3 + 1 + 10, 1, 0)),
+        "open without a checkpoint"
+    );
 
     let later = grow(ninth, 10..13).await;
     assert_eq!((later.version(), later.checkpoint), (12, Some(10)));
     let (opened, cost) = spent(&store, catalog(&store).open(first.name())).await;
-    assert_eq!((opened.unwrap().version(), cost), (12, requests(1 + 1 + 2, 1, 0)), "open with a checkpoint");
+    assert_eq!(
+        (opened.unwrap().version(), cost),
+        (12, requests(3 + 1 + 1 + 2, 1, 0)),
+        "open with a checkpoint"
+    );
+
+    let catalog = catalog(&store);
+    catalog.list().await.unwrap();
+    let (opened, cost) = spent(&store, catalog.open(first.name())).await;
+    assert_eq!(
+        (opened.unwrap().version(), cost),
+        (12, requests(1 + 1 + 1 + 2, 1, 0)),
+        "open in a process that knows the repository log"
+    );
 }
 
 #[tokio::test]
@@ -125,12 +129,12 @@ async fn a_damaged_log_is_corrupt_and_named() {
         store.write(key, bytes.clone()).await;
         let refused = catalog(&store).open(index.name()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt, "{bytes}");
-        assert!(refused.what().contains(key), "{refused:?}");
+        assert!(refused.to_string().contains(key), "{refused:?}");
     }
     store.remove(key).await;
     let refused = catalog(&store).open(index.name()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Corrupt);
-    assert!(refused.what().contains(key), "{refused:?}");
+    assert!(refused.to_string().contains(key), "{refused:?}");
 }
 
 /// Any flipped byte of the log is an error or another readable state, never a panic.
@@ -158,7 +162,7 @@ async fn flipped_bytes_never_panic() {
             let refused = catalog(&store).open(index.name()).await;
             if let Err(e) = refused {
                 assert_eq!(e.kind(), ErrorKind::Corrupt, "{key} cut to {length}: {e:?}");
-                assert!(e.what().contains(&key), "{e:?}");
+                assert!(e.to_string().contains(&key), "{e:?}");
             }
         }
         store.write(&key, sound).await;

@@ -44,7 +44,7 @@ fn metadata_that_is_not_ours_or_too_new_or_damaged_is_refused() {
         change(&mut metadata);
         let refused = Described::read(&metadata, "the-object").unwrap_err();
         assert_eq!(refused.kind(), kind, "{refused:?}");
-        assert!(refused.what().contains("the-object"), "{refused:?}");
+        assert!(refused.to_string().contains("the-object"), "{refused:?}");
     };
     let set =
         |m: &mut MetaData, key: &str, value: &str| m.configuration.insert(key.to_owned(), value.to_owned());

@@ -4,7 +4,7 @@ use frostline_base::{ErrorKind, FixedClock, SplitId};
 use frostline_split::Mapping;
 
 use super::*;
-use crate::testing::{Faulty, adding, clock, entry, name};
+use crate::testing::{Faulty, adding, adding_to, clock, entry, entry_of, name, table_keys};
 use crate::{Catalog, Change, Settings};
 
 const HOUR_US: i64 = 3_600_000_000;
@@ -81,7 +81,7 @@ async fn only_what_no_live_or_recent_version_names_goes() {
         assert_eq!(bed.vacuum(hours(1, 24)).await, [].into(), "it is gone");
         assert_eq!(bed.vacuum(hours(0, 2)).await, bed.keys(&[1, 70]), "the orphan's grace is over");
         let left: BTreeSet<String> =
-            bed.store.keys().await.into_iter().filter(|k| !k.contains("_delta_log")).collect();
+            table_keys(&bed.store).await.into_iter().filter(|k| !k.contains("_delta_log")).collect();
         let mut live = bed.keys(&[2, 3, 4]);
         live.insert("logs/_other/file".to_owned());
         assert_eq!(left, live);
@@ -126,6 +126,88 @@ async fn expired_log_files_go_and_the_index_opens() {
     assert!(deleted.contains("logs/_delta_log/00000000000000000004.checkpoint.parquet"), "{deleted:?}");
     assert!(!deleted.contains("logs/_delta_log/00000000000000000008.checkpoint.parquet"), "{deleted:?}");
     assert_eq!(bed.catalog.open(bed.index.name()).await.unwrap().splits().len(), 11);
+}
+
+/// Repositories in one another's folders: the outer one's index `prod` lies where the inner one's root is.
+#[tokio::test]
+async fn a_repository_inside_an_index_stays_intact() {
+    use frostline_store::{OpenOptions, Repository};
+
+    let root = tempfile::tempdir().unwrap();
+    let open =
+        |url: &std::path::Path| Repository::open(&url.to_string_lossy(), &OpenOptions::default()).unwrap();
+    let (outer, inner) = (open(root.path()), open(&root.path().join("prod")));
+    let clock = clock();
+    let fill = async |repository: &Repository, names: &[&str]| {
+        let catalog = Catalog::new(repository, clock.clone());
+        for index in names {
+            let mut index =
+                catalog.create(&name(index), Mapping::dynamic(), Settings::default()).await.unwrap();
+            for id in 0..3 {
+                repository.put(&entry_of(&index, id).object.key, "rows".into()).await.unwrap();
+                index = index.commit(adding_to(&index, [id])).await.unwrap();
+            }
+        }
+        catalog
+    };
+    let outer_catalog = fill(&outer, &["prod", "web"]).await;
+    let inner_catalog = fill(&inner, &["app", "9e"]).await;
+    std::fs::write(root.path().join("prod/9e/notes.parquet"), "somebody's").unwrap();
+    let files = || -> BTreeSet<std::path::PathBuf> {
+        let mut found = BTreeSet::new();
+        let mut folders = vec![root.path().join("prod")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    found.insert(path);
+                }
+            }
+        }
+        found
+    };
+    let before = files();
+    let harsh = hours(0, 0);
+    clock.advance_us(24 * HOUR_US);
+    let done = outer_catalog.open(&name("prod")).await.unwrap().vacuum(&harsh).await.unwrap();
+    assert_eq!((done.deleted.len(), files()), (0, before));
+    outer_catalog.delete(&name("prod")).await.unwrap();
+    outer_catalog.vacuum_deleted(&harsh).await.unwrap();
+    assert!(!files().iter().any(|path| path.starts_with(root.path().join("prod/_delta_log"))));
+    assert!(root.path().join("prod/9e/notes.parquet").exists());
+    let opened = inner_catalog.open_all("*", crate::Resolve::default()).await.unwrap();
+    assert_eq!(opened.len(), 2);
+    for (index, opened) in opened {
+        let opened = opened.unwrap();
+        assert_eq!(opened.splits().len(), 3);
+        for split in opened.splits() {
+            inner.head(&split.object.key).await.unwrap_or_else(|e| panic!("{index}: {e:?}"));
+        }
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_vacuum_does_not_follow_links() {
+    use frostline_store::{OpenOptions, Repository};
+
+    let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let repository = Repository::open(&root.path().to_string_lossy(), &OpenOptions::default()).unwrap();
+    let clock = clock();
+    let catalog = Catalog::new(&repository, clock.clone());
+    let index = catalog.create(&name("logs"), Mapping::dynamic(), Settings::default()).await.unwrap();
+    let key = entry_of(&index, 1).object.key;
+    let (folder, file) = key.rsplit_once('/').unwrap();
+    let theirs = elsewhere.path().join(file);
+    std::fs::write(&theirs, "theirs").unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), root.path().join(folder)).unwrap();
+    clock.advance_us(48 * HOUR_US);
+    let done = index.vacuum(&hours(0, 0)).await.unwrap();
+    assert_eq!(done.deleted, [], "{done:?}");
+    catalog.delete(index.name()).await.unwrap();
+    assert!(theirs.exists());
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ fn a_hole_in_the_log_is_corrupt() {
     let found =
         listing(&["00000000000000000003.json", "00000000000000000004.json", "00000000000000000006.json"]);
     let hole = found.entries_after(Some(4), &folder).unwrap_err();
-    assert!(hole.what().contains("log/00000000000000000005.json"), "{hole:?}");
+    assert!(hole.to_string().contains("log/00000000000000000005.json"), "{hole:?}");
     assert_eq!(found.entries_after(Some(5), &folder).unwrap(), [6]);
     assert_eq!(found.entries_after(Some(6), &folder).unwrap(), Vec::<u64>::new());
 }

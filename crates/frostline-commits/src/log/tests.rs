@@ -129,9 +129,8 @@ async fn replaying_starts_at_the_newest_checkpoint_whatever_the_hint_says() {
     assert_eq!((start.checkpoint.is_none(), start.entries), (true, (0..6).collect()));
     store.write(log(&store).checkpoint_path(3).as_ref(), "three").await;
     for hint in [None, Some("{\"version\":3}"), Some("{\"version\":9}"), Some("garbage"), Some("[]")] {
-        match hint {
-            Some(hint) => store.write("log/_last_checkpoint", hint).await,
-            None => {}
+        if let Some(hint) = hint {
+            store.write("log/_last_checkpoint", hint).await;
         }
         let start = log(&store).start().await.unwrap().unwrap();
         let (number, objects) = start.checkpoint.unwrap();

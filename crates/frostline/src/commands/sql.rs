@@ -2,23 +2,29 @@
 
 use anyhow::Result;
 use frostline_query::{Sql, SqlAnswer, json_value};
-use frostline_show::{Table, note, printable, say, say_json, show_count};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::commands::search::{Waited, show_cost};
-use crate::config::Config;
+use crate::commands::search::show_cost;
+use crate::config::{Config, show_count};
+use crate::node::Node;
+use crate::table::{Table, print_json, printable};
 
 pub(crate) async fn run(config: &Config, query: &str) -> Result<Outcome> {
-    let node = config.node()?;
+    let node = Node::open(config)?;
     let mut indices = Vec::new();
+    let mut mounted = false;
     for name in Sql::tables(query)? {
-        indices.push(node.index(&name.parse()?).await?);
+        let index = node.index(&name).await?;
+        mounted |= node.mounts().find(index.name())?.is_some();
+        indices.push(index);
     }
-    let searcher = node.searcher().await?;
-    let opening = config.started.elapsed();
+    let cache = if mounted { node.cache()? } else { None };
+    let searcher = node.searcher(cache.as_ref());
     let answer = Sql::new(&searcher, &indices)?.run(query).await?;
-    node.close().await;
+    if let Some(cache) = &cache {
+        cache.close().await;
+    }
     let rows = rows(&answer)?;
     if config.json {
         let columns: Vec<Value> = answer
@@ -27,9 +33,9 @@ pub(crate) async fn run(config: &Config, query: &str) -> Result<Outcome> {
             .iter()
             .map(|field| json!({ "name": field.name(), "type": field.data_type().to_string() }))
             .collect();
-        say_json(&json!({ "columns": columns, "rows": rows, "cost": answer.cost }))?;
+        print_json(&json!({ "columns": columns, "rows": rows, "cost": answer.cost }))?;
     } else {
-        print(&answer, &rows, &Waited { opening, whole: config.started.elapsed() })?;
+        print(&answer, &rows)?;
     }
     Ok(Outcome::Done)
 }
@@ -45,7 +51,7 @@ fn rows(answer: &SqlAnswer) -> Result<Vec<Vec<Value>>> {
     Ok(rows)
 }
 
-fn print(answer: &SqlAnswer, rows: &[Vec<Value>], waited: &Waited) -> Result<()> {
+fn print(answer: &SqlAnswer, rows: &[Vec<Value>]) -> Result<()> {
     let names: Vec<String> =
         answer
             .schema
@@ -68,7 +74,7 @@ fn print(answer: &SqlAnswer, rows: &[Vec<Value>], waited: &Waited) -> Result<()>
         });
         table.row(cells.collect());
     }
-    say!("{table}")?;
-    note!("{}; {}", show_count(rows.len() as u64, "row"), show_cost(&answer.cost, waited));
+    table.print()?;
+    eprintln!("{}; {}", show_count(rows.len() as u64, "row"), show_cost(&answer.cost));
     Ok(())
 }

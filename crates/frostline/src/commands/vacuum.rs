@@ -2,24 +2,26 @@
 
 use anyhow::{Result, bail};
 use frostline_catalog::Vacuum;
-use frostline_show::{Table, say, say_json, show_bytes, show_count};
 
 use crate::Outcome;
 use crate::args;
-use crate::config::Config;
+use crate::config::{Config, show_bytes};
+use crate::node::Node;
+use crate::table::{Table, print_json};
 
 pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome> {
-    let node = config.node()?;
-    let index = node.index(&given.name.parse()?).await?;
+    let node = Node::open(config)?;
+    let index = node.index(&given.name).await?;
     let wanted = Vacuum {
         retain_ms: milliseconds(given.retain_hours)?,
         orphan_grace_ms: milliseconds(given.orphan_hours)?,
         dry_run: given.dry_run,
         ..Vacuum::default()
     };
-    let done = index.vacuum(&wanted).await?;
+    let mut done = index.vacuum(&wanted).await?;
+    done.merge(node.catalog.vacuum_deleted(&wanted).await?);
     if config.json {
-        say_json(&done)?;
+        print_json(&done)?;
         return Ok(Outcome::Done);
     }
     let mut table = Table::new(&["object", "bytes>", "why"]);
@@ -28,11 +30,15 @@ pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome>
         table.row(vec![deleted.key.clone(), deleted.bytes.to_string(), why]);
     }
     if !done.deleted.is_empty() {
-        say!("{table}")?;
+        table.print()?;
     }
     let verb = if done.dry_run { "would be deleted" } else { "deleted" };
-    let objects = show_count(done.deleted.len() as u64, "object");
-    say!("{objects} ({}) {verb}; {} too young", show_bytes(done.bytes), done.kept)?;
+    println!(
+        "{} objects ({}) {verb}; {} are too young",
+        done.deleted.len(),
+        show_bytes(done.bytes),
+        done.kept
+    );
     Ok(Outcome::Done)
 }
 

@@ -1,0 +1,149 @@
+use frostline_base::ErrorKind;
+use proptest::prelude::*;
+
+use super::*;
+
+/// 2024-03-22 12:30:45 UTC, a Friday in week 12.
+const NOW_US: i64 = 1_711_110_645_123_456;
+
+fn indices(names: &[&str]) -> BTreeMap<IndexName, ()> {
+    names.iter().map(|name| (name.parse().unwrap(), ())).collect()
+}
+
+fn named(expression: &str, how: Resolve) -> Result<Vec<String>> {
+    let indices = indices(&[
+        "app",
+        "logs",
+        "logs-2024.03.21",
+        "logs-2024.03.22",
+        "logs-old",
+        "logs-old-2",
+        "web",
+        "web-logs",
+    ]);
+    let names = resolve(expression, NOW_US, &indices, how)?;
+    Ok(names.into_iter().map(|name| name.to_string()).collect())
+}
+
+fn check(expression: &str, expected: &[&str]) {
+    assert_eq!(named(expression, Resolve::default()).unwrap(), expected, "{expression}");
+}
+
+fn refused(expression: &str, how: Resolve, kind: ErrorKind, says: &str) {
+    let e = named(expression, how).unwrap_err();
+    assert_eq!(e.kind(), kind, "{expression}: {e:?}");
+    assert!(e.to_string().contains(says), "{expression}: {e:?}");
+}
+
+#[test]
+fn names_and_wildcards_name_indices() {
+    check("web", &["web"]);
+    check("web,app", &["app", "web"]);
+    check("web , app,web", &["app", "web"]);
+    check("logs-*", &["logs-2024.03.21", "logs-2024.03.22", "logs-old", "logs-old-2"]);
+    check("*logs", &["logs", "web-logs"]);
+    check("*o*s*", &["logs", "logs-2024.03.21", "logs-2024.03.22", "logs-old", "logs-old-2", "web-logs"]);
+    check("w*b", &["web"]);
+    check("logs-old*", &["logs-old", "logs-old-2"]);
+    for everything in ["*", "_all", "", " ", "**"] {
+        assert_eq!(named(everything, Resolve::default()).unwrap().len(), 8, "{everything:?}");
+    }
+    check("none-*", &[]);
+}
+
+#[test]
+fn exclusions_take_away_after_a_wildcard_only() {
+    check("logs-*,-logs-old", &["logs-2024.03.21", "logs-2024.03.22", "logs-old-2"]);
+    check("*,-logs*,-web", &["app", "web-logs"]);
+    check("logs-o*,-logs-old*,logs-old", &["logs-old"]);
+    check("logs-*,-absent,-none-*,-<logs-{now/d}>", &["logs-2024.03.21", "logs-old", "logs-old-2"]);
+    // Before any wildcard it would be a name, and no index's name begins with a hyphen.
+    refused("-logs-old", Resolve::default(), ErrorKind::Invalid, "-logs-old");
+    refused("web,-logs-old", Resolve::default(), ErrorKind::Invalid, "-logs-old");
+}
+
+#[test]
+fn what_is_missing_is_said_or_left_out() {
+    refused("wob", Resolve::default(), ErrorKind::NotFound, "did you mean web?");
+    refused("web,logs-2024.03.20", Resolve::default(), ErrorKind::NotFound, "did you mean logs-2024.03.2");
+    refused("quite-another", Resolve::default(), ErrorKind::NotFound, "there is no index quite-another");
+    let strict = Resolve { allow_no_indices: false, ..Resolve::default() };
+    refused("none-*", strict, ErrorKind::NotFound, "none-*");
+    refused("web,none-*", strict, ErrorKind::NotFound, "none-*");
+    let lenient = Resolve { ignore_unavailable: true, ..Resolve::default() };
+    assert_eq!(named("wob,web", lenient).unwrap(), ["web"]);
+    for bad in ["Web", "a b", "web,,app", "a/b", "<web", "logs-{now/d}"] {
+        refused(bad, Resolve::default(), ErrorKind::Invalid, "");
+    }
+}
+
+#[test]
+fn date_math_is_resolved() {
+    let at = |text: &str| date_math::resolve(text, NOW_US).unwrap();
+    for (text, expected) in [
+        ("<logs-{now/d}>", "logs-2024.03.22"),
+        ("<logs-{now/d-1d}>", "logs-2024.03.21"),
+        ("<logs-{now/M}>", "logs-2024.03.01"),
+        ("<logs-{now/M{yyyy.MM}}>", "logs-2024.03"),
+        ("<logs-{now/M-1M{yyyy.MM}}>", "logs-2024.02"),
+        ("<logs-{now/w}>", "logs-2024.03.18"),
+        ("<logs-{now/y+1y{uuuu-MM-dd}}>", "logs-2025-01-01"),
+        ("<logs-{now{xxxx.ww}}>", "logs-2024.12"),
+        ("<logs-{now{yyyy.MM.dd|+12:00}}>", "logs-2024.03.23"),
+        ("<logs-{now/d{yyyy.MM.dd.HH|-1300}}>", "logs-2024.03.21.00"),
+        ("<logs-{now/h{HH.mm.ss.SSS|Asia/Kolkata}}>", "logs-18.00.00.000"),
+        ("<logs-{now{HHmmss|UTC}}>", "logs-123045"),
+        ("<{now/d}-{now+1M/M{MM}}-*>", "2024.03.22-04-*"),
+        (r"<a\{b\}-{now{yy}}>", "a{b}-24"),
+        ("<logs-{now{'t'HH}}>", "logs-t12"),
+        ("<logs-{now{D}}>", "logs-82"),
+        ("logs-{now/d}", "logs-{now/d}"),
+        ("<plain>", "plain"),
+    ] {
+        assert_eq!(at(text), expected, "{text}");
+    }
+    for bad in [
+        "<logs-{now/d>",
+        "<logs-}>",
+        "<logs-{}>",
+        "<logs-{today}>",
+        "<logs-{now/q}>",
+        "<logs-{now+}>",
+        "<logs-{now/2d}>",
+        "<logs-{now{yyyy}x}>",
+        "<logs-{now{QQ}}>",
+        "<logs-{now{yyyy|Mars/Base}}>",
+        "<logs-{now{yyyy|+99:00}}>",
+        "<logs-{now+999999999y}>",
+        "<logs-{now*2d}>",
+        "<logs-{now{'x}}>",
+        "<logs-{now+99999999999999999999d}>",
+    ] {
+        let e = date_math::resolve(bad, NOW_US).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Invalid, "{bad}: {e:?}");
+        assert!(e.to_string().contains(bad), "{e:?}");
+    }
+}
+
+/// Slow and plain.
+fn matches_by_trying(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => (0..=name.len()).any(|at| matches_by_trying(rest, &name[at..])),
+        (Some((p, rest)), Some((n, after))) => p == n && matches_by_trying(rest, after),
+        _ => false,
+    }
+}
+
+proptest! {
+    #[test]
+    fn wildcards_match_as_by_trying(pattern in "[ab*]{0,8}", name in "[ab]{0,10}") {
+        prop_assert_eq!(matches(&pattern, &name), matches_by_trying(pattern.as_bytes(), name.as_bytes()));
+    }
+
+    #[test]
+    fn any_text_is_resolved_or_refused(text in "[-a-c*,.<>{}|/+'\\\\nowdMyH0-9é ]{0,24}", now_us: i64) {
+        let _ = resolve(&text, now_us, &indices(&["a", "b-c"]), Resolve::default());
+        let _ = date_math::resolve(&format!("<{{now{text}}}>"), NOW_US);
+    }
+}

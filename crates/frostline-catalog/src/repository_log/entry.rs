@@ -1,0 +1,202 @@
+//! The objects of the repository log as bytes: entries and checkpoints, both JSON lines.
+
+use bytes::Bytes;
+use object_store::path::Path;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use frostline_base::{Error, Result};
+use frostline_commits::Entry;
+
+use super::Registry;
+
+/// The version of the repository log's format. A higher one is refused.
+const FORMAT: u32 = 1;
+
+/// One line of an entry or a checkpoint: exactly one of the fields is set.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Line {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<Info>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<Header>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remove: Option<Key>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    put: Option<Record>,
+}
+
+/// The first line of an entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Info {
+    format: u32,
+    id: String,
+    time_ms: i64,
+    operation: String,
+    #[serde(default)]
+    engine: String,
+}
+
+/// The first line of a checkpoint.
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    format: u32,
+    version: u64,
+    /// Lines that follow: a checkpoint that was cut short is told from a whole one.
+    records: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Key {
+    kind: String,
+    name: String,
+}
+
+/// One record: what it is, its name among its kind, and what it says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) value: Value,
+}
+
+impl Record {
+    pub(super) fn of(kind: &str, name: &str, value: &impl Serialize) -> Result<Record> {
+        let value = serde_json::to_value(value)
+            .map_err(|e| Error::internal("a record cannot be written as JSON").with_source(e))?;
+        Ok(Record { kind: kind.to_owned(), name: name.to_owned(), value })
+    }
+}
+
+/// One entry of the repository log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LogEntry {
+    pub(crate) version: u64,
+    /// The object's key, for messages.
+    pub(crate) key: String,
+    info: Info,
+    /// Kinds and names of the records that go, before others are put.
+    pub(crate) removes: Vec<(String, String)>,
+    pub(crate) puts: Vec<Record>,
+}
+
+impl LogEntry {
+    pub(crate) fn new(id: String, time_ms: i64, operation: &str) -> Self {
+        let (operation, engine) = (operation.to_owned(), crate::ENGINE.to_owned());
+        LogEntry { info: Info { format: FORMAT, id, time_ms, operation, engine }, ..LogEntry::default() }
+    }
+
+    /// The same entry, to be written under that number.
+    pub(crate) fn numbered(self, version: u64, key: &str) -> Self {
+        LogEntry { version, key: key.to_owned(), ..self }
+    }
+}
+
+impl Entry for LogEntry {
+    fn decode(version: u64, key: &str, bytes: &[u8]) -> Result<LogEntry> {
+        let mut entry = LogEntry { version, key: key.to_owned(), ..LogEntry::default() };
+        let mut lines = lines(key, bytes);
+        let Some(Line { commit: Some(info), .. }) = lines.next().transpose()? else {
+            return Err(Error::corrupt("an entry of the repository log does not say who wrote it")
+                .with("object", key));
+        };
+        check_format(info.format, key)?;
+        entry.info = info;
+        for line in lines {
+            match line? {
+                Line { put: Some(record), .. } => entry.puts.push(record),
+                Line { remove: Some(key), .. } => entry.removes.push((key.kind, key.name)),
+                _ => return Err(misplaced(key)),
+            }
+        }
+        Ok(entry)
+    }
+
+    fn encode(&self) -> Result<Vec<u8>> {
+        let commit = Line { commit: Some(self.info.clone()), ..Line::default() };
+        let remove = |(kind, name): &(String, String)| Line {
+            remove: Some(Key { kind: kind.clone(), name: name.clone() }),
+            ..Line::default()
+        };
+        let put = |record: &Record| Line { put: Some(record.clone()), ..Line::default() };
+        let removes = self.removes.iter().map(remove);
+        render(std::iter::once(commit).chain(removes).chain(self.puts.iter().map(put)))
+    }
+
+    fn id(&self) -> Option<&str> {
+        Some(&self.info.id)
+    }
+}
+
+/// The state that a checkpoint holds.
+pub(crate) fn read_checkpoint(version: u64, objects: &[(Path, Bytes)]) -> Result<Registry> {
+    let mut registry = Registry { version: Some(version), ..Registry::default() };
+    let Some((path, bytes)) = objects.first() else { return Ok(registry) };
+    let mut lines = lines(path.as_ref(), bytes);
+    let corrupt = |what: &str| Error::corrupt(what.to_owned()).with("object", path);
+    let Some(Line { checkpoint: Some(header), .. }) = lines.next().transpose()? else {
+        return Err(corrupt("a checkpoint of the repository log has no header"));
+    };
+    check_format(header.format, path.as_ref())?;
+    let mut records = 0;
+    for line in lines {
+        let Line { put: Some(record), .. } = line? else { return Err(misplaced(path.as_ref())) };
+        registry.put(&record).map_err(|e| e.with("object", path))?;
+        records += 1;
+    }
+    if (header.version, header.records) != (version, records) {
+        return Err(corrupt("a checkpoint of the repository log is not whole"));
+    }
+    Ok(registry)
+}
+
+/// The checkpoint that [`read_checkpoint`] reads back.
+pub(crate) fn write_checkpoint(registry: &Registry) -> Result<Vec<u8>> {
+    let records = registry.records()?;
+    let version = registry.version.unwrap_or_default();
+    let header = Header { format: FORMAT, version, records: records.len() as u64 };
+    let header = Line { checkpoint: Some(header), ..Line::default() };
+    let puts = records.into_iter().map(|record| Line { put: Some(record), ..Line::default() });
+    render(std::iter::once(header).chain(puts))
+}
+
+fn lines(key: &str, bytes: &[u8]) -> impl Iterator<Item = Result<Line>> {
+    let lines = bytes.split(|b| *b == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty());
+    lines.map(move |(number, line)| {
+        let corrupt = || {
+            Error::corrupt("a line of the repository log cannot be read")
+                .with("object", key)
+                .with("line", number + 1)
+        };
+        // A JSON array would be taken for the fields in order.
+        if !line.trim_ascii_start().starts_with(b"{") {
+            return Err(corrupt());
+        }
+        serde_json::from_slice(line).map_err(|e| corrupt().with_source(e))
+    })
+}
+
+fn render(lines: impl Iterator<Item = Line>) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    for line in lines {
+        serde_json::to_writer(&mut out, &line).map_err(|e| {
+            Error::internal("an entry of the repository log cannot be written").with_source(e)
+        })?;
+        out.push(b'\n');
+    }
+    Ok(out)
+}
+
+fn check_format(format: u32, key: &str) -> Result<()> {
+    if format <= FORMAT {
+        return Ok(());
+    }
+    Err(Error::invalid("the repository was written by a newer Frostline; use that version")
+        .with("object", key)
+        .with("format", format))
+}
+
+fn misplaced(key: &str) -> Error {
+    Error::corrupt("a line of the repository log is neither put nor remove").with("object", key)
+}
