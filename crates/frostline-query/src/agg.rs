@@ -28,7 +28,7 @@ pub use state::{AggState, HitAddress};
 
 use serde_json::Value;
 
-use crate::filter::Filter;
+use crate::filter::{FieldRef, Filter};
 use distinct::Precision;
 use keys::Key;
 use time::{DateFormat, Rounding};
@@ -37,7 +37,7 @@ use time::{DateFormat, Rounding};
 #[derive(Clone, Debug)]
 pub struct AggTree {
     aggs: Vec<Agg>,
-    fields: Vec<String>,
+    fields: Vec<FieldRef>,
     filters: Vec<Filter>,
 }
 
@@ -52,10 +52,10 @@ impl AggTree {
         self.aggs.is_empty()
     }
 
-    /// The user paths whose columns [`Batch::columns`] must hold, in that order. A path may end in
-    /// `.keyword`, with the meaning it has in a [`Filter`]; the sort fields of `top_hits` are included.
-    pub fn fields(&self) -> Vec<String> {
-        self.fields.clone()
+    /// The fields whose columns [`Batch::columns`] must hold, in that order; the sort fields of `top_hits`
+    /// are included.
+    pub fn fields(&self) -> &[FieldRef] {
+        &self.fields
     }
 
     /// The filters of `filter` and `filters` aggregations. [`Batch::filters`] holds, in this order, the

@@ -4,12 +4,14 @@
 //! filter is ever evaluated. Every filter has an exact meaning for a document: a set of documents
 //! matches, and no score is attached.
 
+mod field;
 pub(crate) mod pattern;
 
 use serde::{Deserialize, Serialize};
 
-/// A predicate over documents. Field names are user paths; `field.keyword` means the exact reading of
-/// the text field `field`.
+pub use field::{FieldPath, FieldRef, TypedReading};
+
+/// A predicate over documents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Filter {
     /// Every document.
@@ -21,8 +23,8 @@ pub enum Filter {
     /// Values in the query arrive as written; each reading of the field compares in its own type, and
     /// a value that a reading cannot represent matches nothing there.
     Equals {
-        /// A user path.
-        field: String,
+        /// Whose values.
+        field: FieldRef,
         /// Any of these.
         values: Vec<Scalar>,
     },
@@ -30,7 +32,7 @@ pub enum Filter {
     /// [`Filter::Equals`] with the text as value.
     Match {
         /// None means every field of the document.
-        field: Option<String>,
+        field: Option<FieldRef>,
         /// The text as written; its tokens come from the split crate's `query_tokens`.
         text: String,
         /// How many of the distinct tokens must be there, at least one.
@@ -39,10 +41,10 @@ pub enum Filter {
         prefix_last: bool,
     },
     /// The words of `text` one after another in one value of the field, after analysis; on other
-    /// readings and on `.keyword` it is [`Filter::Equals`] with the text as value.
+    /// readings and where whole values are asked for it is [`Filter::Equals`] with the text as value.
     Phrase {
         /// None means every field of the document.
-        field: Option<String>,
+        field: Option<FieldRef>,
         /// The phrase as written.
         text: String,
         /// Whether the last word may be a prefix (match_phrase_prefix).
@@ -51,8 +53,8 @@ pub enum Filter {
     /// A value of the field lies between the bounds. Which readings can match follows from the type
     /// of the bounds: dates are already microseconds.
     Range {
-        /// A user path; `@timestamp` is the time of the document.
-        field: String,
+        /// Whose values.
+        field: FieldRef,
         /// Lower bound.
         lower: Bound,
         /// Upper bound.
@@ -60,14 +62,14 @@ pub enum Filter {
     },
     /// The field has at least one value.
     Exists {
-        /// A user path; a path that is only the parent of other fields exists where any of those does.
-        field: String,
+        /// Whose values; the parent of other fields exists where any of those does.
+        field: FieldRef,
     },
-    /// A value's text matches the pattern from its first to its last character. On a text field (not
-    /// `.keyword`) the pattern is matched against each lower-cased token instead, as Elasticsearch does.
+    /// A value's text matches the pattern from its first to its last character. Where a text field's words are asked
+    /// for the pattern is matched against each lower-cased token instead, as Elasticsearch does.
     Pattern {
         /// None means every field of the document (tokens).
-        field: Option<String>,
+        field: Option<FieldRef>,
         /// The pattern.
         pattern: Pattern,
         /// Whether letters match without regard to case.
@@ -90,14 +92,14 @@ pub enum Filter {
 
 impl Filter {
     /// Calls `visit` with the field of every part that names one.
-    pub fn each_field(&self, visit: &mut dyn FnMut(&str)) {
+    pub fn each_field(&self, visit: &mut dyn FnMut(&FieldRef)) {
         match self {
             Filter::All | Filter::None | Filter::Ids(_) => {}
             Filter::Equals { field, .. } | Filter::Range { field, .. } | Filter::Exists { field } => {
                 visit(field)
             }
             Filter::Match { field, .. } | Filter::Phrase { field, .. } | Filter::Pattern { field, .. } => {
-                field.iter().for_each(|field| visit(field));
+                field.iter().for_each(visit);
             }
             Filter::And(parts) | Filter::AtLeast { parts, .. } => {
                 parts.iter().for_each(|part| part.each_field(visit))

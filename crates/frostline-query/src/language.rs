@@ -22,7 +22,7 @@ use frostline_split::Mapping;
 use serde_json::Value;
 
 use crate::Result;
-use crate::filter::Filter;
+use crate::filter::{FieldRef, Filter};
 
 pub use request::{
     FieldFormat, HITS_WINDOW_MAX, Missing, SearchRequest, Sort, SortBy, SortMode, SourceFilter, TotalHits,
@@ -36,6 +36,13 @@ pub struct Context<'a> {
     pub now_us: i64,
     /// The fields that wildcards in field names expand to, and their readings.
     pub mapping: &'a Mapping,
+}
+
+impl Context<'_> {
+    /// The field that a name of the request means.
+    pub(crate) fn field(&self, name: &str) -> FieldRef {
+        FieldRef::resolve(self.mapping, name)
+    }
 }
 
 /// Reads one query clause, such as `{"term": {"status": 404}}`. `position` is where it stands in the

@@ -11,9 +11,6 @@ use frostline_catalog::SplitEntry;
 
 use crate::filter::{Bound, Filter};
 
-/// The field that holds the time of a document.
-pub(crate) const TIME_FIELD: &str = "@timestamp";
-
 /// A split that may hold matches, and what of the filter is still to be asked of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
@@ -61,11 +58,10 @@ pub(crate) fn bounds(lower: &Bound, upper: &Bound) -> TimeRange {
 /// `filter` as far as the catalog's facts about one split leave it open.
 fn simplify(filter: &Filter, entry: &SplitEntry) -> Filter {
     match filter {
-        Filter::Range { field, lower, upper } if field == TIME_FIELD => {
+        Filter::Range { field, lower, upper } if field.is_time() => {
             time_filter(filter, bounds(lower, upper), entry)
         }
-        Filter::Exists { field } if field == TIME_FIELD && entry.rows_without_time == 0 => Filter::All,
-        Filter::Exists { field } if field == TIME_FIELD && entry.times.is_none() => Filter::None,
+        Filter::Exists { field } if field.is_time() && entry.rows_without_time == 0 => Filter::All,
         Filter::And(parts) => and(parts.iter().map(|p| simplify(p, entry))),
         Filter::AtLeast { minimum, parts } => at_least(*minimum, parts.iter().map(|p| simplify(p, entry))),
         Filter::Not(part) => match simplify(part, entry) {

@@ -11,16 +11,15 @@
 use bytes::Bytes;
 use frostline_base::{Meter, ReadRanges, Share};
 use frostline_split::{
-    Block, Dictionary, DigestValue, EXACT_PREFIX_BYTES, KeyRange, Mapping, Phrase, Postings, Split,
-    SplitField, ValueType, decode_postings, exact_key, is_hashed, phrase_tokens, query_tokens,
-    split_text_key, text_key,
+    Block, Dictionary, DigestValue, EXACT_PREFIX_BYTES, KeyRange, Phrase, Postings, Split, SplitField,
+    ValueType, decode_postings, exact_key, is_hashed, phrase_tokens, query_tokens, split_text_key, text_key,
 };
 use futures::future::{BoxFuture, FutureExt, try_join_all};
 use roaring::RoaringBitmap;
 
 use crate::filter::pattern::Matcher;
-use crate::filter::{Bound, Filter, Minimum, Number, Pattern, Scalar};
-use crate::prune::{self, TIME_FIELD};
+use crate::filter::{Bound, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
+use crate::prune;
 use crate::read::fields::{self, FieldValue};
 use crate::read::open::OpenSplit;
 use crate::{Error, Result};
@@ -80,7 +79,6 @@ fn all(rows: u32) -> RoaringBitmap {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) open: &'a OpenSplit,
-    pub(crate) mapping: &'a Mapping,
     pub(crate) reader: &'a dyn ReadRanges,
     pub(crate) meter: &'a Meter,
 }
@@ -166,7 +164,7 @@ impl<'a> View<'a> {
                 false
             }
             Filter::Equals { .. } => false,
-            Filter::Range { field, .. } => field != TIME_FIELD,
+            Filter::Range { field, .. } => !field.is_time(),
             Filter::Phrase { .. } | Filter::Pattern { .. } => true,
             Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().any(|p| self.reads_values(p)),
             Filter::Not(part) => self.reads_values(part),
@@ -177,15 +175,15 @@ impl<'a> View<'a> {
         match filter {
             Filter::Equals { field, values } => self.equals(field, values, among).await,
             Filter::Match { field, text, minimum, prefix_last } => {
-                self.matches(field.as_deref(), text, minimum, *prefix_last, among).await
+                self.matches(field.as_ref(), text, minimum, *prefix_last, among).await
             }
             Filter::Phrase { field, text, prefix_last } => {
-                self.phrase(field.as_deref(), text, *prefix_last, among).await
+                self.phrase(field.as_ref(), text, *prefix_last, among).await
             }
             Filter::Range { field, lower, upper } => self.range(field, lower, upper, among).await,
             Filter::Exists { field } => self.exists(field).await,
             Filter::Pattern { field, pattern, case_insensitive } => {
-                self.pattern(field.as_deref(), pattern, *case_insensitive, among).await
+                self.pattern(field.as_ref(), pattern, *case_insensitive, among).await
             }
             Filter::Ids(ids) => Ok(self.ids(ids)),
             Filter::All => Ok(Rows::All),
@@ -201,17 +199,16 @@ impl<'a> View<'a> {
         Rows::Some(rows.filter(|row| *row < self.split().rows()).collect())
     }
 
-    async fn exists(self, path: &str) -> Result<Rows> {
-        if path == TIME_FIELD {
-            let mut bitmap = RoaringBitmap::new();
-            bitmap.insert_range(0..self.rows_with_time());
-            return Ok(Rows::Some(bitmap));
-        }
-        let target = fields::resolve(self.mapping, path);
-        let below = format!("{}.", target.path);
-        let wanted = self.split().fields().iter().filter(|f| target.covers(f) || f.path.starts_with(&below));
+    async fn exists(self, field: &FieldRef) -> Result<Rows> {
+        let wanted = self.split().fields().iter().filter(|reading| field.exists_by(reading));
         let postings = wanted.map(|field| self.split().exists(field.number)).collect::<Result<Vec<_>>>()?;
-        self.union(postings).await
+        let rows = self.union(postings).await?;
+        if !field.is_time() {
+            return Ok(rows);
+        }
+        let mut rows = rows.bitmap(self.split().rows());
+        rows.insert_range(0..self.rows_with_time());
+        Ok(Rows::Some(rows))
     }
 
     /// Rows that have a time come first.
@@ -219,27 +216,45 @@ impl<'a> View<'a> {
         self.split().rows().saturating_sub(self.split().rows_without_time())
     }
 
-    async fn equals(self, path: &str, values: &[Scalar], among: Option<&RoaringBitmap>) -> Result<Rows> {
-        if path == TIME_FIELD {
-            return self.time_equals(values).await;
-        }
-        if path == "_id" {
-            let ids: Vec<String> = values.iter().map(scalar_text).collect();
-            return Ok(self.ids(&ids));
-        }
-        let target = fields::resolve(self.mapping, path);
-        let readings = self.split().fields().iter().filter(|f| target.covers(f));
-        let found = try_join_all(readings.map(|field| self.equals_reading(field, values, among))).await?;
-        Ok(Rows::Some(found.into_iter().fold(RoaringBitmap::new(), |a, b| a | b)))
+    async fn equals(
+        self,
+        field: &FieldRef,
+        values: &[Scalar],
+        among: Option<&RoaringBitmap>,
+    ) -> Result<Rows> {
+        let readings = self.readings(field).map(|(reading, _)| self.equals_reading(reading, values, among));
+        let found = try_join_all(readings).await?;
+        let rows = if field.is_time() { self.time_equals(values).await? } else { RoaringBitmap::new() };
+        Ok(Rows::Some(found.into_iter().fold(rows, |a, b| a | b)))
     }
 
-    async fn time_equals(self, values: &[Scalar]) -> Result<Rows> {
+    /// The readings that this split has of a field, and whether whole values are asked for.
+    fn readings(self, field: &FieldRef) -> impl Iterator<Item = (&'a SplitField, bool)> {
+        field.in_split(self.split().fields())
+    }
+
+    /// Rows in which a reading of whole values, or the time, equals a text.
+    async fn equals_whole(
+        self,
+        field: &FieldRef,
+        text: &str,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap> {
+        let text = [Scalar::Text(text.to_owned())];
+        let mut rows = if field.is_time() { self.time_equals(&text).await? } else { RoaringBitmap::new() };
+        for (reading, _) in self.readings(field).filter(|(_, exact)| *exact) {
+            rows |= self.equals_reading(reading, &text, among).await?;
+        }
+        Ok(rows)
+    }
+
+    async fn time_equals(self, values: &[Scalar]) -> Result<RoaringBitmap> {
         let mut rows = RoaringBitmap::new();
         for value in values {
             let Some((start_us, end_us)) = fields::time_span(value) else { continue };
             rows |= self.rows_in_time(frostline_base::TimeRange { start_us, end_us }).await?;
         }
-        Ok(Rows::Some(rows))
+        Ok(rows)
     }
 
     /// Values that no dictionary holds whole: fractions, dates, very long text.
@@ -278,20 +293,15 @@ impl<'a> View<'a> {
 
     async fn matches(
         self,
-        path: Option<&str>,
+        field: Option<&FieldRef>,
         text: &str,
         minimum: &Minimum,
         prefix_last: bool,
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
-        let target = path.map(|path| fields::resolve(self.mapping, path));
-        if path == Some(TIME_FIELD) || target.as_ref().is_some_and(|t| t.exact) {
-            return self.equals(path.unwrap_or_default(), &[Scalar::Text(text.to_owned())], among).await;
-        }
         let tokens = distinct(query_tokens(text));
         let last = tokens.len().saturating_sub(1);
-        let fields: Option<Vec<&SplitField>> =
-            target.as_ref().map(|t| self.split().fields().iter().filter(|f| t.covers(f)).collect());
+        let fields: Option<Vec<&SplitField>> = field.map(|field| self.words_of(field).collect());
         let per_token = tokens.iter().enumerate().map(|(at, token)| {
             let prefix = prefix_last && at == last;
             self.token_rows(fields.as_deref(), token, prefix)
@@ -306,6 +316,9 @@ impl<'a> View<'a> {
             _ => at_least(needed, found.into_iter().map(Rows::Some).collect(), self.split().rows())
                 .bitmap(self.split().rows()),
         };
+        if let Some(field) = field {
+            rows |= self.equals_whole(field, text, among).await?;
+        }
         // Readings that are not analysed compare the whole text.
         for field in fields.unwrap_or_default() {
             if matches!(field.ty, ValueType::Double | ValueType::Date | ValueType::Ip) {
@@ -314,6 +327,11 @@ impl<'a> View<'a> {
             }
         }
         Ok(Rows::Some(rows))
+    }
+
+    /// The readings of a field whose words are asked for.
+    fn words_of(self, field: &FieldRef) -> impl Iterator<Item = &'a SplitField> {
+        self.readings(field).filter(|(_, exact)| !exact).map(|(reading, _)| reading)
     }
 
     async fn equals_reading(
@@ -360,21 +378,20 @@ impl<'a> View<'a> {
 
     async fn phrase(
         self,
-        path: Option<&str>,
+        field: Option<&FieldRef>,
         text: &str,
         prefix_last: bool,
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
-        let target = path.map(|path| fields::resolve(self.mapping, path));
-        if path == Some(TIME_FIELD) || target.as_ref().is_some_and(|t| t.exact) {
-            return self.equals(path.unwrap_or_default(), &[Scalar::Text(text.to_owned())], among).await;
-        }
-        let fields: Vec<&SplitField> =
-            self.split().fields().iter().filter(|f| target.as_ref().is_none_or(|t| t.covers(f))).collect();
+        let fields: Vec<&SplitField> = match field {
+            Some(field) => self.words_of(field).collect(),
+            None => self.split().fields().iter().collect(),
+        };
         let (analysed, typed): (Vec<&SplitField>, Vec<&SplitField>) =
             fields.into_iter().partition(|f| f.ty == ValueType::Text);
         let mut rows = self.phrase_in_text(&analysed, text, prefix_last, among).await?;
-        if path.is_some() {
+        if let Some(field) = field {
+            rows |= self.equals_whole(field, text, among).await?;
             for field in typed {
                 rows |= self.equals_reading(field, &[Scalar::Text(text.trim().to_owned())], among).await?;
             }
@@ -426,36 +443,31 @@ impl<'a> View<'a> {
 
     async fn pattern(
         self,
-        path: Option<&str>,
+        field: Option<&FieldRef>,
         pattern: &Pattern,
         case_insensitive: bool,
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
-        let target = path.map(|path| fields::resolve(self.mapping, path));
-        match target {
-            Some(target) if target.exact => {
-                let mut rows = RoaringBitmap::new();
-                let matcher = Matcher::new(pattern, case_insensitive)?;
-                for field in self.split().fields().iter().filter(|f| target.covers(f)) {
-                    rows |= self.exact_pattern(field, &matcher, among).await?;
-                }
-                Ok(Rows::Some(rows))
-            }
-            target => {
-                let matcher = Matcher::for_tokens(pattern, case_insensitive)?;
-                let numbers: Option<Vec<u16>> = target.map(|t| {
-                    self.split().fields().iter().filter(|f| t.covers(f)).map(|f| f.number).collect()
-                });
-                let wanted = |key: &[u8]| {
-                    let Some((token, number)) = split_text_key(key) else { return false };
-                    let here = numbers.as_ref().is_none_or(|numbers| numbers.contains(&number));
-                    here && matcher.is_match(token)
-                };
-                let range = KeyRange::prefix(matcher.literal_prefix().as_bytes().to_vec());
-                let found = self.scan(self.split().text(), &[range], &wanted).await?;
-                self.union(found.into_iter().map(|(_, postings)| postings).collect()).await
-            }
+        let words: Option<Vec<u16>> = field.map(|f| self.words_of(f).map(|f| f.number).collect());
+        let mut rows = Rows::none();
+        if words.as_ref().is_none_or(|words| !words.is_empty()) {
+            let matcher = Matcher::for_tokens(pattern, case_insensitive)?;
+            let wanted = |key: &[u8]| {
+                let Some((token, number)) = split_text_key(key) else { return false };
+                let here = words.as_ref().is_none_or(|numbers| numbers.contains(&number));
+                here && matcher.is_match(token)
+            };
+            let range = KeyRange::prefix(matcher.literal_prefix().as_bytes().to_vec());
+            let found = self.scan(self.split().text(), &[range], &wanted).await?;
+            rows = self.union(found.into_iter().map(|(_, postings)| postings).collect()).await?;
         }
+        let whole = field.into_iter().flat_map(|field| self.readings(field)).filter(|(_, exact)| *exact);
+        let matcher = Matcher::new(pattern, case_insensitive)?;
+        for (reading, _) in whole {
+            let found = self.exact_pattern(reading, &matcher, among).await?;
+            rows = Rows::Some(rows.bitmap(self.split().rows()) | found);
+        }
+        Ok(rows)
     }
 
     async fn exact_pattern(
@@ -473,18 +485,17 @@ impl<'a> View<'a> {
 
     async fn range(
         self,
-        path: &str,
+        field: &FieldRef,
         lower: &Bound,
         upper: &Bound,
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
-        if path == TIME_FIELD {
-            return Ok(Rows::Some(self.rows_in_time(prune::bounds(lower, upper)).await?));
-        }
-        let target = fields::resolve(self.mapping, path);
-        let mut rows = RoaringBitmap::new();
-        for field in self.split().fields().iter().filter(|f| target.covers(f)) {
-            rows |= self.range_of(field, lower, upper, among).await?;
+        let mut rows = match field.is_time() {
+            true => self.rows_in_time(prune::bounds(lower, upper)).await?,
+            false => RoaringBitmap::new(),
+        };
+        for (reading, _) in self.readings(field) {
+            rows |= self.range_of(reading, lower, upper, among).await?;
         }
         Ok(Rows::Some(rows))
     }

@@ -146,17 +146,14 @@ pub struct Conflict {
     pub types: Vec<ValueType>,
 }
 
-/// What a path in a query touches.
-#[derive(Clone, Debug, PartialEq)]
+/// What a name in a query means.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resolved<'a> {
-    /// The path is the documents' time: the column `_timestamp`.
+    /// The documents' time, the column `_timestamp`, is one of the values.
     pub is_time: bool,
-    /// The field of that path, `.keyword` and other multi-field names taken off.
-    pub field: Option<(&'a str, &'a Field)>,
-    /// The fields below it, where the path is also an object.
-    pub children: Vec<(&'a str, &'a Field)>,
-    /// The path asks for whole values (`keyword` and its kin), not for words in them.
-    pub exact: bool,
+    /// The fields whose values are meant, each with whether whole values are asked for (`keyword` and
+    /// its kin) and not words in them. Two where a field's other name is the path of a field as well.
+    pub paths: Vec<(&'a str, bool)>,
 }
 
 /// Changes whenever what a document parser may remember about a mapping changes. Equality of mappings
@@ -314,39 +311,40 @@ impl Mapping {
         format!("{}_{hash:08x}__{ty}{suffix}", sanitized(path))
     }
 
-    /// What a query on `path` touches; nothing where the mapping does not know it.
-    pub fn resolve<'a>(&'a self, path: &str) -> Resolved<'a> {
-        let named = self.fields.get_key_value(path).map(|(path, field)| (path.as_str(), field));
-        let (field, exact) = match named {
-            Some((_, known)) => (named, known.declared.is_some_and(FieldType::is_exact)),
-            None => self.resolve_multi_field(path),
+    /// What `name` means in a query; nothing where the mapping does not know it. A field is known by its
+    /// path, by its other names (`message.raw` where the mapping declares `raw`) and by `.keyword`, which
+    /// asks for whole values of whatever type. The time of the documents is known by its own name, and as
+    /// `@timestamp` where no field has that name.
+    pub fn resolve<'a>(&'a self, name: &str) -> Resolved<'a> {
+        let mut resolved = Resolved { is_time: self.is_time(name), paths: Vec::new() };
+        if let Some((path, field)) = self.fields.get_key_value(name) {
+            resolved.paths.push((path, field.declared.is_some_and(FieldType::is_exact)));
+        }
+        let Some((parent, other_name)) = name.rsplit_once('.') else { return resolved };
+        let field = self.fields.get_key_value(parent);
+        let declared = field.and_then(|(_, field)| field.multi_fields.get(other_name)).copied();
+        let Some(ty) = declared.or((other_name == "keyword").then_some(FieldType::Keyword)) else {
+            return resolved;
         };
-        let stands_for_time = path == TIME_FIELD && named.is_none();
-        let is_time = path == self.time_field || stands_for_time;
-        Resolved { is_time, field, children: self.children(path), exact }
+        resolved.is_time |= self.is_time(parent);
+        resolved.paths.extend(field.map(|(parent, _)| (parent.as_str(), ty.is_exact())));
+        resolved
     }
 
-    /// The fields below an object.
-    pub fn children<'a>(&'a self, path: &str) -> Vec<(&'a str, &'a Field)> {
+    /// Whether `path` names the time of the documents.
+    pub fn is_time(&self, path: &str) -> bool {
+        path == self.time_field || (path == TIME_FIELD && !self.fields.contains_key(TIME_FIELD))
+    }
+
+    /// Whether fields lie below `path`.
+    pub fn has_children(&self, path: &str) -> bool {
         let prefix = format!("{path}.");
         let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
-        let below = self.fields.range::<str, _>(from).take_while(|(path, _)| path.starts_with(&prefix));
-        below.map(|(path, field)| (path.as_str(), field)).collect()
+        self.fields.range::<str, _>(from).next().is_some_and(|(path, _)| path.starts_with(&prefix))
     }
 
     pub(crate) fn revision(&self) -> &Revision {
         &self.revision
-    }
-
-    fn resolve_multi_field(&self, path: &str) -> (Option<(&str, &Field)>, bool) {
-        let Some((parent, name)) = path.rsplit_once('.') else { return (None, false) };
-        let Some((parent, field)) = self.fields.get_key_value(parent) else { return (None, false) };
-        let declared = field.multi_fields.get(name).copied();
-        let ty = declared.or_else(|| (name == "keyword" && field.has_text()).then_some(FieldType::Keyword));
-        match ty {
-            Some(ty) => (Some((parent.as_str(), field)), ty.is_exact()),
-            None => (None, false),
-        }
     }
 
     /// Whether one more column may be made for `path`. Its name must also be free: two paths whose
@@ -388,12 +386,6 @@ impl Field {
     /// Whether any reading has a column.
     pub fn has_column(&self) -> bool {
         self.readings.values().any(Reading::has_column)
-    }
-
-    /// Whether its values are, or are to be, text.
-    pub fn has_text(&self) -> bool {
-        let declared = self.declared.and_then(FieldType::value_type);
-        declared == Some(ValueType::Text) || self.readings.contains_key(&ValueType::Text)
     }
 
     fn absorb(&mut self, other: &Field) {

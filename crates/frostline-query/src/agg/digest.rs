@@ -14,9 +14,7 @@ use super::metric::{Moments, Number};
 use super::state::{Keyed, Node, nodes};
 use super::{Agg, AggState, AggTree, DateHistogram, Kind, Metric, MetricKind, Terms};
 use crate::Result;
-
-/// The field that is the time of a document.
-const TIME: &str = "@timestamp";
+use crate::filter::FieldRef;
 
 impl AggTree {
     /// The state of all documents of a split that lie in `clip` (None: all, also those without a time)
@@ -26,10 +24,10 @@ impl AggTree {
         split: &Split,
         digest: &Digest,
         clip: Option<TimeRange>,
-        term: Option<(&str, &str)>,
+        term: Option<(&FieldRef, &str)>,
     ) -> Result<Option<AggState>> {
-        let paths = self.fields.iter().map(String::as_str).chain(term.map(|(path, _)| path));
-        let facts = Facts::of(split, digest, paths)?;
+        let fields = self.fields.iter().chain(term.map(|(field, _)| field));
+        let facts = Facts::of(split, digest, fields)?;
         Ok(facts.answer(self, clip, term))
     }
 }
@@ -57,11 +55,10 @@ pub(super) struct ReadingFacts {
 type Series = Vec<(i64, u64)>;
 
 impl Facts {
-    fn of<'a>(split: &Split, digest: &Digest, paths: impl Iterator<Item = &'a str>) -> Result<Facts> {
+    fn of<'a>(split: &Split, digest: &Digest, fields: impl Iterator<Item = &'a FieldRef>) -> Result<Facts> {
         let mut readings: Vec<ReadingFacts> = Vec::new();
-        for path in paths {
-            let exact = path.strip_suffix(".keyword").unwrap_or(path);
-            for field in split.fields().iter().filter(|field| field.path == path || field.path == exact) {
+        for named in fields {
+            for (field, _) in named.in_split(split.fields()) {
                 if readings.iter().any(|known| known.path == field.path && known.ty == field.ty) {
                     continue;
                 }
@@ -86,7 +83,7 @@ impl Facts {
         &self,
         tree: &AggTree,
         clip: Option<TimeRange>,
-        term: Option<(&str, &str)>,
+        term: Option<(&FieldRef, &str)>,
     ) -> Option<AggState> {
         let rows = Rows::new(self, clip, term)?;
         let mut state = AggState { documents: rows.count, nodes: nodes(&tree.aggs, 1) };
@@ -96,23 +93,21 @@ impl Facts {
         Some(state)
     }
 
-    /// The readings of a path; `.keyword` names the field before it, where no field has that name.
-    fn readings(&self, path: &str) -> Vec<&ReadingFacts> {
-        let named =
-            |path: &str| self.readings.iter().filter(|reading| reading.path == path).collect::<Vec<_>>();
-        let found = named(path);
-        match path.strip_suffix(".keyword") {
-            Some(exact) if found.is_empty() => named(exact),
-            _ => found,
-        }
+    /// The readings of a field.
+    fn readings(&self, field: &FieldRef) -> Vec<&ReadingFacts> {
+        let named = |reading: &&ReadingFacts| field.paths().iter().any(|path| path.path == reading.path);
+        self.readings.iter().filter(named).collect()
+    }
+
+    /// Whether the documents' times are all values of the field.
+    fn is_time_alone(&self, field: &FieldRef) -> bool {
+        field.is_time() && self.readings(field).is_empty()
     }
 
     /// The value counts of a field: none at all for a field without values; `None` where not known.
-    fn values(&self, path: &str) -> Option<Option<&ValueCounts>> {
-        if path == TIME {
-            return None;
-        }
-        match self.readings(path).as_slice() {
+    fn values(&self, field: &FieldRef) -> Option<Option<&ValueCounts>> {
+        match self.readings(field).as_slice() {
+            _ if field.is_time() => None,
             [] => Some(None),
             [one] if !one.dynamic => one.values.as_ref().map(Some),
             _ => None,
@@ -134,7 +129,7 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(facts: &'a Facts, clip: Option<TimeRange>, term: Option<(&str, &str)>) -> Option<Rows<'a>> {
+    fn new(facts: &'a Facts, clip: Option<TimeRange>, term: Option<(&FieldRef, &str)>) -> Option<Rows<'a>> {
         // A range that leaves no row out is no range.
         let covers = |range: &TimeRange| {
             let inside = |minute: i64| minute_inside(*range, minute);
@@ -152,8 +147,8 @@ impl<'a> Rows<'a> {
                     .collect::<Option<_>>();
                 (MINUTE_US, facts.rows, series)
             }
-            Some((path, text)) => {
-                let (rows, series) = matching(facts, path, text)?;
+            Some((field, text)) => {
+                let (rows, series) = matching(facts, field, text)?;
                 (BUCKET_US, rows, series)
             }
         };
@@ -189,20 +184,20 @@ impl<'a> Rows<'a> {
     }
 
     /// How many rows have a value of the field.
-    fn with_value(&self, path: &str) -> Option<u64> {
-        if path == TIME {
+    fn with_value(&self, field: &FieldRef) -> Option<u64> {
+        if self.facts.is_time_alone(field) {
             return Some(if self.clip.is_some() {
                 self.count
             } else {
                 self.count - self.facts.rows_without_time
             });
         }
-        Some(self.values(path)?.iter().map(|(_, rows)| rows).sum())
+        Some(self.values(field)?.iter().map(|(_, rows)| rows).sum())
     }
 
     /// The values of a field with the rows that have them.
-    fn values(&self, path: &str) -> Option<Vec<(&'a DigestValue, u64)>> {
-        let Some(counts) = self.facts.values(path)? else { return Some(Vec::new()) };
+    fn values(&self, field: &FieldRef) -> Option<Vec<(&'a DigestValue, u64)>> {
+        let Some(counts) = self.facts.values(field)? else { return Some(Vec::new()) };
         let rows = |value: &'a ValueCount| match self.clip {
             None => Some(u64::from(value.rows)),
             Some(range) => {
@@ -215,8 +210,8 @@ impl<'a> Rows<'a> {
     }
 
     /// The values of a field with the times of the rows that have them.
-    fn timed_values(&self, path: &str) -> Option<Vec<(&'a DigestValue, Series)>> {
-        let Some(counts) = self.facts.values(path)? else { return Some(Vec::new()) };
+    fn timed_values(&self, field: &FieldRef) -> Option<Vec<(&'a DigestValue, Series)>> {
+        let Some(counts) = self.facts.values(field)? else { return Some(Vec::new()) };
         if !counts.bucketed {
             return None;
         }
@@ -231,7 +226,7 @@ impl<'a> Rows<'a> {
     }
 
     fn date_histogram(&self, tree: &AggTree, of: &DateHistogram, agg: &Agg, keyed: &mut Keyed) -> Option<()> {
-        if tree.fields.get(of.field)? != TIME || of.missing_us.is_some() {
+        if !self.facts.is_time_alone(tree.fields.get(of.field)?) || of.missing_us.is_some() {
             return None;
         }
         count_times(of, 0, self.series.as_ref()?, self.width_us, keyed)?;
@@ -253,8 +248,8 @@ impl<'a> Rows<'a> {
     }
 
     fn terms(&self, tree: &AggTree, of: &Terms, agg: &Agg, keyed: &mut Keyed) -> Option<()> {
-        let path = tree.fields.get(of.field)?;
-        let values = self.values(path)?;
+        let field = tree.fields.get(of.field)?;
+        let values = self.values(field)?;
         if let Some(missing) = &of.missing {
             let rows = self.count.checked_sub(values.iter().map(|(_, rows)| rows).sum())?;
             if rows > 0 && !agg.children.is_empty() {
@@ -269,12 +264,12 @@ impl<'a> Rows<'a> {
         }
         for (index, child) in agg.children.iter().enumerate() {
             let Kind::DateHistogram(histogram) = &child.kind else { return None };
-            let timed = tree.fields.get(histogram.field)? == TIME;
+            let timed = self.facts.is_time_alone(tree.fields.get(histogram.field)?);
             if !child.children.is_empty() || histogram.missing_us.is_some() || !timed {
                 return None;
             }
             for (value, series) in
-                self.timed_values(path)?.into_iter().filter(|(_, series)| !series.is_empty())
+                self.timed_values(field)?.into_iter().filter(|(_, series)| !series.is_empty())
             {
                 let id = keyed.keys.scalar(scalar(value));
                 let bucket = keyed.bucket(0, id);
@@ -286,35 +281,35 @@ impl<'a> Rows<'a> {
     }
 
     fn metric(&self, tree: &AggTree, of: &Metric, moments: &mut Moments) -> Option<()> {
-        let path = tree.fields.get(of.field)?;
-        if of.missing.is_some() || of.kind == MetricKind::ExtendedStats || path == TIME {
+        let field = tree.fields.get(of.field)?;
+        if of.missing.is_some() || of.kind == MetricKind::ExtendedStats || field.is_time() {
             return None;
         }
         if of.kind == MetricKind::ValueCount {
-            moments.count = match self.values(path) {
+            moments.count = match self.values(field) {
                 Some(values) => values.iter().map(|(_, rows)| rows).sum(),
-                None => self.numbers(path)?.iter().map(|numbers| numbers.count).sum(),
+                None => self.numbers(field)?.iter().map(|numbers| numbers.count).sum(),
             };
             return Some(());
         }
-        self.numbers(path)?.iter().for_each(|numbers| moments.merge(numbers));
+        self.numbers(field)?.iter().for_each(|numbers| moments.merge(numbers));
         Some(())
     }
 
     /// The numbers of each reading of a field, where all readings are of numbers and all rows are meant.
-    fn numbers(&self, path: &str) -> Option<Vec<Moments>> {
+    fn numbers(&self, field: &FieldRef) -> Option<Vec<Moments>> {
         let of = |reading: &&ReadingFacts| {
             let numeric = matches!(reading.ty, ValueType::Long | ValueType::Double);
             reading.numbers.filter(|_| numeric && self.whole && !reading.dynamic).map(moments)
         };
-        self.facts.readings(path).iter().map(of).collect()
+        self.facts.readings(field).iter().map(of).collect()
     }
 }
 
 /// The rows with a value, and by ten-minute bucket where that is known.
-fn matching(facts: &Facts, path: &str, text: &str) -> Option<(u64, Option<Series>)> {
-    let Some(counts) = facts.values(path)? else { return Some((0, Some(Vec::new()))) };
-    let ty = facts.readings(path).first()?.ty;
+fn matching(facts: &Facts, field: &FieldRef, text: &str) -> Option<(u64, Option<Series>)> {
+    let Some(counts) = facts.values(field)? else { return Some((0, Some(Vec::new()))) };
+    let ty = facts.readings(field).first()?.ty;
     let (mut rows, mut series) = (0, Series::new());
     for value in &counts.values {
         if equals(&value.value, text, ty)? {

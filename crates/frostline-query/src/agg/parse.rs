@@ -1,5 +1,6 @@
 //! From the `aggs` of a request to a tree. Whatever is not understood is refused by name and path.
 
+use frostline_split::Mapping;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
@@ -12,7 +13,7 @@ use super::{
     Metric, MetricKind, OrderBy, OrderKey, Percentiles, RangeBucket, Ranges, SortBy, SortField, Source,
     SourceBy, Terms, TopHits,
 };
-use crate::filter::Filter;
+use crate::filter::{FieldRef, Filter};
 use crate::language::date::{DateReader, Format, parse_time_zone};
 use crate::{Error, Result};
 
@@ -30,6 +31,8 @@ const PRECISION_MAX: usize = 40_000;
 pub struct ParseContext<'a> {
     /// The time of the request, for date math.
     pub now_us: i64,
+    /// What names of fields are resolved against.
+    pub mapping: &'a Mapping,
     /// Reads a query of the DSL, of a `filter` or `filters` aggregation; the text is its position in the
     /// request, for errors.
     pub filter: &'a dyn Fn(&Value, &str) -> Result<Filter>,
@@ -153,10 +156,10 @@ impl Parser<'_> {
         Ok(self.field_index(&field))
     }
 
-    fn field_index(&mut self, field: &str) -> FieldIndex {
-        let known = self.tree.fields.iter().position(|known| known == field);
+    fn field_index(&mut self, name: &str) -> FieldIndex {
+        let known = self.tree.fields.iter().position(|known| known.name() == name);
         known.unwrap_or_else(|| {
-            self.tree.fields.push(field.to_owned());
+            self.tree.fields.push(FieldRef::resolve(self.context.mapping, name));
             self.tree.fields.len() - 1
         })
     }

@@ -7,6 +7,7 @@ use arrow::array::{
     StringArray, StringBuilder, TimestampMicrosecondArray,
 };
 use arrow::datatypes::Int32Type;
+use frostline_split::{Mapping, ValueType};
 use roaring::RoaringBitmap;
 use serde_json::{Value, json};
 
@@ -23,7 +24,18 @@ fn parse(aggs: &Value) -> Result<AggTree> {
         let rows = query["rows"].as_array().cloned().unwrap_or_default();
         Ok(Filter::Ids(rows.iter().map(|row| row.to_string()).collect()))
     };
-    AggTree::parse(aggs, &ParseContext { now_us: 1_700_000_000_000_000, filter: &filter })
+    AggTree::parse(
+        aggs,
+        &ParseContext { now_us: 1_700_000_000_000_000, mapping: &mapping(), filter: &filter },
+    )
+}
+
+/// The fields that digests know.
+fn mapping() -> Mapping {
+    let mut mapping = Mapping::dynamic();
+    mapping.place("h", ValueType::Text, false);
+    mapping.place("n", ValueType::Long, false);
+    mapping
 }
 
 fn bitmaps(tree: &AggTree) -> Vec<RoaringBitmap> {
@@ -90,7 +102,7 @@ fn column(docs: &[Value], field: &str) -> FieldColumn {
 /// Collects `docs[rows]` as rows of one split.
 fn collect(collector: &mut Collector<'_>, tree: &AggTree, docs: &[Value], split: u32, rows: &[u32]) {
     let chosen: Vec<Value> = rows.iter().map(|row| docs[*row as usize].clone()).collect();
-    let columns: Vec<FieldColumn> = tree.fields().iter().map(|field| column(&chosen, field)).collect();
+    let columns: Vec<FieldColumn> = tree.fields().iter().map(|field| column(&chosen, field.name())).collect();
     let filters = bitmaps(tree);
     for scope in [Scope::Matching, Scope::Everything] {
         let batch = Batch { split, scope, rows, columns: &columns, filters: &filters };

@@ -1,6 +1,6 @@
 //! One search: a request in, hits and aggregations out, with what they cost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ use crate::exec::order::{self, Order};
 use crate::exec::results::Results;
 use crate::exec::scan::{Scan, internal, row_id, scan_exec, spawned};
 use crate::exec::top::time_top_exec;
-use crate::filter::Filter;
+use crate::filter::{FieldRef, Filter};
 use crate::language::{self, Context, SearchRequest, TotalHits};
 use crate::read::fields;
 use crate::read::open::Searcher;
@@ -99,21 +99,18 @@ impl Search {
     /// Fields that the query, the order or the aggregations name and that no document has: most likely
     /// mistyped.
     pub fn unknown_fields(&self) -> Vec<String> {
-        let mut named = self.tree.fields();
+        let mut named: BTreeSet<FieldRef> = self.tree.fields().iter().cloned().collect();
         for filter in [Some(&self.request.filter), self.request.post_filter.as_ref()].into_iter().flatten() {
-            filter.each_field(&mut |field| named.push(field.to_owned()));
+            filter.each_field(&mut |field| {
+                named.insert(field.clone());
+            });
         }
         named.extend(self.request.sort.iter().filter_map(|sort| match &sort.by {
             language::SortBy::Field(field) => Some(field.clone()),
             language::SortBy::Score | language::SortBy::Doc => None,
         }));
-        named.sort();
-        named.dedup();
-        named.retain(|path| {
-            let known = self.index.mapping().resolve(path);
-            !known.is_time && known.field.is_none() && known.children.is_empty() && !path.starts_with('_')
-        });
-        named
+        let unknown = named.iter().filter(|field| !field.is_known() && !field.name().starts_with('_'));
+        unknown.map(|field| field.name().to_owned()).collect()
     }
 
     /// Runs the search.
@@ -152,7 +149,7 @@ impl Search {
             plans.push(displayable(&plan).indent(true).to_string());
         }
         if self.request.size > 0 {
-            let order = Order::new(&self.request, self.index.mapping())?;
+            let order = Order::new(&self.request)?;
             let plan = self.hits_plan(&order, &scan, &self.session()?)?;
             plans.push(displayable(plan.as_ref()).indent(true).to_string());
         }
@@ -224,7 +221,7 @@ impl Search {
             };
             return Ok(Page { rows: Vec::new(), total });
         }
-        let order = Order::new(&self.request, self.index.mapping())?;
+        let order = Order::new(&self.request)?;
         let batch = run(self.hits_plan(&order, scan, session)?, session.task_ctx()).await?;
         let rows = order.rows(&batch, self.request.from)?;
         let total = match self.request.track_total_hits {
@@ -394,7 +391,7 @@ async fn sources_of(scan: &Scan, split: u32, rows: &RoaringBitmap) -> Result<Vec
 fn parse_aggs(aggs: &Value, index: &Index, now_us: i64) -> Result<AggTree> {
     let context = Context { now_us, mapping: index.mapping() };
     let filter = |clause: &Value, position: &str| language::parse_query(clause, position, &context);
-    AggTree::parse(aggs, &ParseContext { now_us, filter: &filter })
+    AggTree::parse(aggs, &ParseContext { now_us, mapping: index.mapping(), filter: &filter })
 }
 
 #[cfg(test)]

@@ -19,10 +19,10 @@ use crate::agg::{AggState, AggTree, Batch, Collector, FieldColumn, Scope};
 use crate::exec::leaf::{Leaf, LeafExec};
 use crate::exec::results::{Key, Results};
 use crate::exec::scan::{Scan, Tally, internal, spawned};
-use crate::filter::{Filter, Scalar};
+use crate::filter::{FieldRef, Filter, Scalar};
 use crate::prune::Target;
 use crate::read::open::OpenSplit;
-use crate::read::{fields, output};
+use crate::read::output;
 use crate::select::scalar_text;
 use crate::{Error, Result};
 
@@ -68,7 +68,7 @@ impl Aggregation {
     fn by_digest(&self, target: &Target, open: &OpenSplit) -> Result<Option<AggState>> {
         let Some(question) = DigestQuestion::of(&target.filter) else { return Ok(None) };
         let digest = open.digest()?;
-        let term = question.term.as_ref().map(|(path, value)| (path.as_str(), value.as_str()));
+        let term = question.term.as_ref().map(|(field, value)| (field, value.as_str()));
         self.tree.from_digest(&open.split, digest, question.time, term)
     }
 
@@ -82,10 +82,8 @@ impl Aggregation {
         let view = self.scan.view(open);
         let filters = self.tree.filters();
         let filters = filters.iter().map(|filter| view.select(filter, Some(rows)));
-        let paths = self.tree.fields();
-        let columns = paths.iter().map(|path| {
-            let path = fields::resolve(self.scan.index.mapping(), path).path;
-            async move { field_column(view, &path, rows).await }
+        let columns = self.tree.fields().iter().map(|field| async move {
+            FieldColumn::new(&output::readings(view, field, rows, TextAs::Dictionary).await?)
         });
         let (filters, columns) = futures::future::try_join(
             futures::future::try_join_all(filters),
@@ -154,23 +152,11 @@ impl Aggregation {
     }
 }
 
-async fn field_column(
-    view: crate::select::View<'_>,
-    path: &str,
-    rows: &RoaringBitmap,
-) -> Result<FieldColumn> {
-    if path == crate::prune::TIME_FIELD {
-        let time = output::Output::new(path, crate::read::merge::time_type(), output::Of::Time);
-        return FieldColumn::new(&[time.read(view, 0, rows).await?]);
-    }
-    FieldColumn::new(&output::readings(view, path, rows, TextAs::Dictionary).await?)
-}
-
 /// A filter that a digest may be able to answer: a range of times and one value of one field, each
 /// perhaps absent.
 struct DigestQuestion {
     time: Option<TimeRange>,
-    term: Option<(String, String)>,
+    term: Option<(FieldRef, String)>,
 }
 
 impl DigestQuestion {
@@ -189,9 +175,7 @@ impl DigestQuestion {
 
     fn add(&mut self, part: &Filter) -> Option<()> {
         match part {
-            Filter::Range { field, lower, upper }
-                if field == crate::prune::TIME_FIELD && self.time.is_none() =>
-            {
+            Filter::Range { field, lower, upper } if field.is_time() && self.time.is_none() => {
                 self.time = Some(crate::prune::bounds(lower, upper));
             }
             Filter::Equals { field, values } if self.term.is_none() => {

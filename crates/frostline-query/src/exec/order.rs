@@ -9,7 +9,6 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::prelude::{Expr, SessionContext, col, lit};
-use frostline_split::{Mapping, ValueType};
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
@@ -19,8 +18,6 @@ use crate::exec::top::DOCUMENT;
 use crate::filter::Scalar;
 use crate::language::date::{Format, format_date};
 use crate::language::{Missing, SearchRequest, Sort, SortBy, SortMode};
-use crate::prune::TIME_FIELD;
-use crate::read::fields;
 use crate::read::merge;
 use crate::read::output::{Of, Output};
 use crate::{Error, Result};
@@ -57,17 +54,17 @@ pub(crate) struct Row {
 
 impl Order {
     /// The order a request asks for; the newest first where it asks for none.
-    pub(crate) fn new(request: &SearchRequest, mapping: &Mapping) -> Result<Order> {
+    pub(crate) fn new(request: &SearchRequest) -> Result<Order> {
         if request.sort.is_empty() {
             let key = OrderKey {
-                of: KeyOf::Column(time_key(0)),
+                of: KeyOf::Column(time_key(0, None)),
                 descending: true,
                 nulls_first: false,
                 format: None,
             };
             return Ok(Order { keys: vec![key], shown: false });
         }
-        let keys = request.sort.iter().enumerate().map(|(at, sort)| key(at, sort, mapping));
+        let keys = request.sort.iter().enumerate().map(|(at, sort)| key(at, sort));
         Ok(Order { keys: keys.collect::<Result<_>>()?, shown: true })
     }
 
@@ -111,7 +108,8 @@ impl Order {
     /// Whether the order is that of time alone, which is the order of rows; and its direction.
     pub(crate) fn time_only(&self, request: &SearchRequest) -> Option<bool> {
         let (first, rest) = self.keys.split_first()?;
-        let by_time = matches!(&first.of, KeyOf::Column(Output { of: Of::Time, .. })) && !first.nulls_first;
+        let by_time = matches!(&first.of, KeyOf::Column(Output { of: Of::Time { missing: None }, .. }))
+            && !first.nulls_first;
         let same_way = match rest {
             [] => true,
             [doc] => matches!(doc.of, KeyOf::Doc) && doc.descending == first.descending,
@@ -209,11 +207,11 @@ impl OrderKey {
     }
 }
 
-fn time_key(at: usize) -> Output {
-    Output::new(format!("k{at}"), merge::time_type(), Of::Time)
+fn time_key(at: usize, missing: Option<ScalarValue>) -> Output {
+    Output::new(format!("k{at}"), merge::time_type(), Of::Time { missing })
 }
 
-fn key(at: usize, sort: &Sort, mapping: &Mapping) -> Result<OrderKey> {
+fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
     let format = sort.format.as_deref().map(Format::parse).transpose()?;
     let (descending, nulls_first) = (sort.descending, sort.missing == Missing::First);
     let field = match &sort.by {
@@ -221,8 +219,10 @@ fn key(at: usize, sort: &Sort, mapping: &Mapping) -> Result<OrderKey> {
             return Ok(OrderKey { of: KeyOf::Score, descending, nulls_first: false, format: None });
         }
         SortBy::Doc => return Ok(OrderKey { of: KeyOf::Doc, descending, nulls_first: false, format: None }),
-        SortBy::Field(field) if field == TIME_FIELD => {
-            return Ok(OrderKey { of: KeyOf::Column(time_key(at)), descending, nulls_first, format });
+        SortBy::Field(field) if field.is_time() => {
+            let missing = missing_value(&sort.missing, &merge::time_type())?;
+            let of = KeyOf::Column(time_key(at, missing));
+            return Ok(OrderKey { of, descending, nulls_first, format });
         }
         SortBy::Field(field) => field,
     };
@@ -235,24 +235,15 @@ fn key(at: usize, sort: &Sort, mapping: &Mapping) -> Result<OrderKey> {
             return Err(Error::invalid(format!("sort mode [{name}] is not supported: use min or max")));
         }
     };
-    let path = fields::resolve(mapping, field).path;
-    let ty = common_type(mapping, &path);
-    let missing = match &sort.missing {
-        Missing::Value(value) => scalar_value(value, &ty)?,
-        Missing::First | Missing::Last => None,
-    };
-    let output = Output::new(format!("k{at}"), ty, Of::Values { path, largest, missing });
+    let ty = merge::common_type(field.types());
+    let missing = missing_value(&sort.missing, &ty)?;
+    let output = Output::new(format!("k{at}"), ty, Of::Values { field: field.clone(), largest, missing });
     Ok(OrderKey { of: KeyOf::Column(output), descending, nulls_first, format })
 }
 
-/// The one type in which a field's values are compared across all splits of an index.
-pub(crate) fn common_type(mapping: &Mapping, path: &str) -> DataType {
-    let readings =
-        mapping.field(path).map(|field| field.readings.keys().copied().collect::<Vec<ValueType>>());
-    merge::common_type(readings.unwrap_or_default())
-}
-
-fn scalar_value(value: &Scalar, ty: &DataType) -> Result<Option<ScalarValue>> {
+/// What stands for an absent value in a key of type `ty`; none where absence has a place of its own.
+fn missing_value(missing: &Missing, ty: &DataType) -> Result<Option<ScalarValue>> {
+    let Missing::Value(value) = missing else { return Ok(None) };
     let json = match value {
         Scalar::Boolean(b) => Value::from(*b),
         Scalar::Long(n) => Value::from(*n),

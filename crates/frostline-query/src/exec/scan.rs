@@ -101,12 +101,7 @@ impl Scan {
     }
 
     pub(crate) fn view<'a>(&'a self, open: &'a OpenSplit) -> View<'a> {
-        View {
-            open,
-            mapping: self.index.mapping(),
-            reader: self.searcher.reader.as_ref(),
-            meter: &self.meter,
-        }
+        View { open, reader: self.searcher.reader.as_ref(), meter: &self.meter }
     }
 
     /// The matching rows of one split, looked for once.

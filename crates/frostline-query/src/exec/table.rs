@@ -16,12 +16,12 @@ use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator, TableProvide
 use datafusion::physical_plan::ExecutionPlan;
 use frostline_base::Meter;
 use frostline_catalog::Index;
-use frostline_split::{Mapping, ValueType};
+use frostline_split::{Mapping, TIME_FIELD, ValueType};
 
 use crate::answer::sql::MATCH;
 use crate::exec::scan::{Scan, scan_exec};
-use crate::filter::{Bound, Edge, Filter, Minimum, Number, Pattern, Scalar};
-use crate::prune::{self, TIME_FIELD};
+use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
+use crate::prune;
 use crate::read::merge;
 use crate::read::open::Searcher;
 use crate::read::output::{Of, Output};
@@ -51,24 +51,34 @@ impl IndexTable {
     }
 }
 
-/// The columns of the table: the time, every field by its path, the document, its `_id`.
+/// The columns of the table: the time by each of its names, every field by its path, the document, its
+/// `_id`. What every document has goes before a field of the same name.
 fn columns(mapping: &Mapping) -> Vec<Output> {
-    let mut columns = vec![Output::new(TIME_FIELD, merge::time_type(), Of::Time)];
+    let names = [TIME_FIELD, mapping.time_field()];
+    let mut times: Vec<&str> =
+        names.into_iter().filter(|name| FieldRef::column(mapping, name).is_time()).collect();
+    times.dedup();
+    let mut columns: Vec<Output> =
+        times.iter().map(|name| Output::new(*name, merge::time_type(), Of::Time { missing: None })).collect();
     for (path, field) in mapping.fields() {
-        if path == TIME_FIELD || field.readings.is_empty() {
+        if times.contains(&path.as_str()) || field.readings.is_empty() || METADATA.contains(&path.as_str()) {
             continue;
         }
-        let element = merge::common_type(field.readings.keys().copied());
-        let ty = match field.readings.values().any(|reading| reading.list) {
+        let field = FieldRef::column(mapping, path);
+        let element = merge::common_type(field.types());
+        let ty = match field.readings().iter().any(|reading| reading.list) {
             true => DataType::List(Arc::new(Field::new_list_field(element, true))),
             false => element,
         };
-        columns.push(Output::new(path, ty, Of::Values { path: path.clone(), largest: false, missing: None }));
+        columns.push(Output::new(path, ty, Of::Values { field, largest: false, missing: None }));
     }
-    columns.push(Output::new("_source", DataType::Utf8, Of::Source));
-    columns.push(Output::new("_id", DataType::Utf8, Of::Id));
+    columns.push(Output::new(METADATA[0], DataType::Utf8, Of::Source));
+    columns.push(Output::new(METADATA[1], DataType::Utf8, Of::Id));
     columns
 }
+
+/// Columns of every table.
+const METADATA: [&str; 2] = ["_source", "_id"];
 
 #[async_trait]
 impl TableProvider for IndexTable {
@@ -143,24 +153,26 @@ fn translate(expr: &Expr, mapping: &Mapping) -> Option<Translated> {
             _ => None,
         },
         Expr::Not(inner) => match inner.as_ref() {
-            Expr::ScalarFunction(function) => exactly(Filter::Not(Box::new(translate_match(function)?))),
+            Expr::ScalarFunction(function) => {
+                exactly(Filter::Not(Box::new(translate_match(function, mapping)?)))
+            }
             _ => None,
         },
-        Expr::IsNotNull(inner) => exactly(exists(inner)?),
-        Expr::IsNull(inner) => exactly(Filter::Not(Box::new(exists(inner)?))),
+        Expr::IsNotNull(inner) => exactly(exists(inner, mapping)?),
+        Expr::IsNull(inner) => exactly(Filter::Not(Box::new(exists(inner, mapping)?))),
         Expr::InList(list) => in_list(list, mapping),
         Expr::Between(between) => translate_between(between, mapping),
         Expr::Like(like) => translate_like(like, mapping),
-        Expr::ScalarFunction(function) => exactly(translate_match(function)?),
+        Expr::ScalarFunction(function) => exactly(translate_match(function, mapping)?),
         _ => None,
     }
 }
 
-fn exists(expr: &Expr) -> Option<Filter> {
+fn exists(expr: &Expr, mapping: &Mapping) -> Option<Filter> {
     let Expr::Column(column) = expr else { return None };
-    match column.name.as_str() {
-        "_source" | "_id" => Some(Filter::All),
-        name => Some(Filter::Exists { field: name.to_owned() }),
+    match METADATA.contains(&column.name.as_str()) {
+        true => Some(Filter::All),
+        false => Some(Filter::Exists { field: FieldRef::column(mapping, &column.name) }),
     }
 }
 
@@ -174,45 +186,34 @@ enum Plain {
     Text,
 }
 
-fn plain(column: &Column, mapping: &Mapping) -> Option<Plain> {
-    if column.name == TIME_FIELD {
-        return Some(Plain::Time);
-    }
-    let field = mapping.field(&column.name)?;
-    if field.readings.values().any(|reading| reading.list) {
+/// The field of a column whose values all are of one kind.
+fn plain(column: &Column, mapping: &Mapping) -> Option<(FieldRef, Plain)> {
+    let field = FieldRef::column(mapping, &column.name);
+    if METADATA.contains(&column.name.as_str()) || field.readings().iter().any(|reading| reading.list) {
         return None;
     }
-    let types: Vec<ValueType> = field.readings.keys().copied().collect();
-    match types.as_slice() {
-        [ValueType::Long] | [ValueType::Double] | [ValueType::Long, ValueType::Double] => Some(Plain::Number),
-        [ValueType::Boolean] => Some(Plain::Boolean),
-        [ValueType::Date] => Some(Plain::Time),
-        [ValueType::Ip] => Some(Plain::Address),
-        [ValueType::Text] => Some(Plain::Text),
-        _ => None,
-    }
-}
-
-/// The path by which a filter finds a column's values as written.
-fn exact_path(column: &Column, kind: Plain, mapping: &Mapping) -> String {
-    let keyword = format!("{}.keyword", column.name);
-    match kind {
-        Plain::Text if mapping.resolve(&keyword).exact => keyword,
-        _ => column.name.clone(),
-    }
+    let types: Vec<ValueType> = field.types().collect();
+    let kind = match types.as_slice() {
+        [ValueType::Long] | [ValueType::Double] | [ValueType::Long, ValueType::Double] => Plain::Number,
+        [ValueType::Boolean] => Plain::Boolean,
+        [ValueType::Date] => Plain::Time,
+        [ValueType::Ip] => Plain::Address,
+        [ValueType::Text] => Plain::Text,
+        _ => return None,
+    };
+    Some((field, kind))
 }
 
 fn compare(column: &Column, op: Operator, value: &ScalarValue, mapping: &Mapping) -> Option<Translated> {
-    let kind = plain(column, mapping)?;
-    let path = exact_path(column, kind, mapping);
+    let (field, kind) = plain(column, mapping)?;
     let edge = || edge_of(value, kind);
-    let range = |lower: Bound, upper: Bound| Filter::Range { field: path.clone(), lower, upper };
+    let range = |lower: Bound, upper: Bound| Filter::Range { field: field.clone(), lower, upper };
     let exact = kind != Plain::Address;
     let filter = match op {
-        Operator::Eq => equals(&path, kind, value)?,
+        Operator::Eq => equals(&field, kind, value)?,
         Operator::NotEq if exact => {
-            let is = equals(&path, kind, value)?;
-            let exists = Filter::Exists { field: column.name.clone() };
+            let is = equals(&field, kind, value)?;
+            let exists = Filter::Exists { field: field.clone() };
             prune::and([exists, Filter::Not(Box::new(is))].into_iter())
         }
         // An address is compared as text in SQL.
@@ -226,13 +227,13 @@ fn compare(column: &Column, op: Operator, value: &ScalarValue, mapping: &Mapping
     Some(Translated { filter, exact })
 }
 
-fn equals(path: &str, kind: Plain, value: &ScalarValue) -> Option<Filter> {
+fn equals(field: &FieldRef, kind: Plain, value: &ScalarValue) -> Option<Filter> {
     if kind == Plain::Time {
         let edge = edge_of(value, kind)?;
         let (lower, upper) = (Bound::Included(edge.clone()), Bound::Included(edge));
-        return Some(Filter::Range { field: path.to_owned(), lower, upper });
+        return Some(Filter::Range { field: field.clone(), lower, upper });
     }
-    Some(Filter::Equals { field: path.to_owned(), values: vec![scalar_of(value, kind)?] })
+    Some(Filter::Equals { field: field.clone(), values: vec![scalar_of(value, kind)?] })
 }
 
 fn scalar_of(value: &ScalarValue, kind: Plain) -> Option<Scalar> {
@@ -297,12 +298,8 @@ fn translate_like(like: &Like, mapping: &Mapping) -> Option<Translated> {
     let (ScalarValue::Utf8(Some(pattern)) | ScalarValue::Utf8View(Some(pattern))) = pattern else {
         return None;
     };
-    let kind = plain(column, mapping).filter(|kind| *kind == Plain::Text)?;
+    let (field, _) = plain(column, mapping).filter(|(_, kind)| *kind == Plain::Text)?;
     if like.negated || like.escape_char.is_some() || pattern.contains('\\') {
-        return None;
-    }
-    let path = exact_path(column, kind, mapping);
-    if !mapping.resolve(&path).exact {
         return None;
     }
     let mut wildcard = String::new();
@@ -315,11 +312,11 @@ fn translate_like(like: &Like, mapping: &Mapping) -> Option<Translated> {
         }
     }
     let case_insensitive = like.case_insensitive;
-    exactly(Filter::Pattern { field: Some(path), pattern: Pattern::Wildcard(wildcard), case_insensitive })
+    exactly(Filter::Pattern { field: Some(field), pattern: Pattern::Wildcard(wildcard), case_insensitive })
 }
 
 /// `match(field, 'text'[, 'and'|'or'|'phrase'])`.
-fn translate_match(function: &ScalarFunction) -> Option<Filter> {
+fn translate_match(function: &ScalarFunction, mapping: &Mapping) -> Option<Filter> {
     if function.name() != MATCH {
         return None;
     }
@@ -332,7 +329,7 @@ fn translate_match(function: &ScalarFunction) -> Option<Filter> {
     let (Expr::Column(column), wanted) = (function.args.first()?, text(function.args.get(1)?)?) else {
         return None;
     };
-    let field = (column.name != "_source").then(|| column.name.clone());
+    let field = (column.name != METADATA[0]).then(|| FieldRef::words(mapping, &column.name));
     let mode = match function.args.get(2) {
         None => "and".to_owned(),
         Some(mode) => text(mode)?,

@@ -12,7 +12,7 @@ use super::text::{
 };
 use super::{Context, range, regexp, simple};
 use crate::Result;
-use crate::filter::{Filter, Pattern, Scalar};
+use crate::filter::{FieldRef, Filter, Pattern, Scalar};
 
 /// Most values of one `terms` clause.
 const TERMS_MAX: usize = 65_536;
@@ -161,7 +161,9 @@ impl<'a> Clause<'a> {
         options.finish()?;
         let filter = equals(field, &[value], &at, self.context)?;
         match value.as_str() {
-            Some(text) if case_insensitive => Ok(any(vec![filter, equals_without_case(field, text)])),
+            Some(text) if case_insensitive => {
+                Ok(any(vec![filter, equals_without_case(&self.context.field(field), text)]))
+            }
             _ => Ok(filter),
         }
     }
@@ -185,7 +187,7 @@ impl<'a> Clause<'a> {
     fn matching(self, mut how: MatchOptions) -> Result<Filter> {
         let (field, body) = self.field()?;
         let at = self.at.key(field);
-        let target = Some(field.to_owned());
+        let target = Some(self.context.field(field));
         let Value::Object(_) = body else {
             return match_in(&target, &json::scalar_text(body, &at)?, &how, &at, self.context);
         };
@@ -292,6 +294,7 @@ impl<'a> Clause<'a> {
         let (field, body) = self.field()?;
         let at = self.at.key(field);
         refuse_id(field, &at)?;
+        let field = self.context.field(field);
         let Value::Object(_) = body else {
             let text = json::scalar_text(body, &at)?;
             return Ok(pattern(field, build(text), false));
@@ -312,6 +315,7 @@ impl<'a> Clause<'a> {
         let (field, body) = self.field()?;
         let at = self.at.key(field);
         refuse_id(field, &at)?;
+        let field = self.context.field(field);
         let translate = |text: &str, flags: &str| {
             regexp::translate(text, flags)
                 .map_err(|error| error.context(format!("the regexp at `{at}` is not valid")))
@@ -414,19 +418,22 @@ pub(crate) fn not(filter: Filter) -> Filter {
 
 /// A field exists; `*` in its name means any of the fields it stands for.
 pub(crate) fn exists(field: &str, context: &Context<'_>) -> Filter {
-    if matches!(field, "*" | "_id" | "_source" | "_index") {
-        return Filter::All;
-    }
-    let mut fields = text::expand_field(field, context);
-    match fields.len() {
-        0 => Filter::None,
-        1 => Filter::Exists { field: fields.swap_remove(0) },
-        _ => any(fields.into_iter().map(|field| Filter::Exists { field }).collect()),
+    match field {
+        "*" => Filter::All,
+        field => any(text::expand_field(field, context).iter().map(exists_in).collect()),
     }
 }
 
-fn pattern(field: &str, pattern: Pattern, case_insensitive: bool) -> Filter {
-    Filter::Pattern { field: Some(field.to_owned()), pattern, case_insensitive }
+/// The field has a value; every document has metadata.
+pub(crate) fn exists_in(field: &FieldRef) -> Filter {
+    match field.name() {
+        "_id" | "_source" | "_index" => Filter::All,
+        _ => Filter::Exists { field: field.clone() },
+    }
+}
+
+fn pattern(field: FieldRef, pattern: Pattern, case_insensitive: bool) -> Filter {
+    Filter::Pattern { field: Some(field), pattern, case_insensitive }
 }
 
 /// Names that a request could mean as metadata, and that no document can answer for.
@@ -490,16 +497,17 @@ fn equals(field: &str, values: &[&Value], at: &At<'_>, context: &Context<'_>) ->
         return ids.map(Filter::Ids);
     }
     let Some(scalars) = each_scalar(values, at)? else { return Ok(Filter::None) };
-    let plain = Filter::Equals { field: field.to_owned(), values: scalars };
-    if text::dates_of(field, context) == text::Dates::No {
+    let field = context.field(field);
+    let plain = Filter::Equals { field: field.clone(), values: scalars };
+    if text::dates_of(&field) == text::Dates::No {
         return Ok(plain);
     }
     let reader = DateReader::new(context.now_us);
     let mut parts = Vec::new();
     for value in values {
-        let one = Filter::Equals { field: field.to_owned(), values: vec![scalar(value, at)?] };
+        let one = Filter::Equals { field: field.clone(), values: vec![scalar(value, at)?] };
         parts.push(
-            or_date(one, field, &json::scalar_text(value, at)?, &reader, context)
+            or_date(one, &field, &json::scalar_text(value, at)?, &reader)
                 .map_err(|e| at.invalid(chain(&e)))?,
         );
     }
@@ -529,8 +537,7 @@ fn each_scalar(values: &[&Value], at: &At<'_>) -> Result<Option<Vec<Scalar>>> {
 }
 
 /// The whole value without regard to case.
-fn equals_without_case(field: &str, text: &str) -> Filter {
-    let exact = if field.ends_with(".keyword") { field.to_owned() } else { format!("{field}.keyword") };
+fn equals_without_case(field: &FieldRef, text: &str) -> Filter {
     let mut escaped = String::new();
     for c in text.chars() {
         if matches!(c, '*' | '?' | '\\') {
@@ -538,5 +545,5 @@ fn equals_without_case(field: &str, text: &str) -> Filter {
         }
         escaped.push(c);
     }
-    Filter::Pattern { field: Some(exact), pattern: Pattern::Wildcard(escaped), case_insensitive: true }
+    pattern(field.whole(), Pattern::Wildcard(escaped), true)
 }

@@ -19,11 +19,11 @@ use serde_json::Value;
 use super::Context;
 use super::date::{DateReader, Format, parse_time_zone};
 use super::json::{self, At, Object};
-use super::query::{self, check_analysis, check_field, exists};
+use super::query::{self, check_analysis, check_field, exists, exists_in};
 use super::range::{Edges, between};
 use super::regexp;
-use super::text::{self, Dates, MatchOptions, Target, all, any, dates_of, is_exact, match_any, match_in};
-use crate::filter::{Bound, Filter, Pattern, Scalar};
+use super::text::{self, Dates, MatchOptions, Target, all, any, dates_of, match_any, match_in};
+use crate::filter::{Bound, FieldRef, Filter, Pattern, Scalar};
 use crate::{Error, Result};
 
 /// Most characters of a query string.
@@ -642,13 +642,13 @@ impl Parser<'_> {
             edges.reader = self.dates();
             let bound = |text: Option<String>, lower: bool, included: bool| match text {
                 Some(text) => edges
-                    .bound(&Value::String(text), lower, included, &At::root(field))
+                    .bound(&Value::String(text), lower, included, &At::root(field.name()))
                     .map_err(|error| self.error(start, error.what())),
                 None => Ok(Bound::Open),
             };
             let (from, to) =
                 (bound(lower.clone(), true, lower_included)?, bound(upper.clone(), false, upper_included)?);
-            parts.push(between(field, from, to));
+            parts.push(between(field.clone(), from, to));
         }
         Ok(if parts.is_empty() { Filter::None } else { any(parts) })
     }
@@ -673,14 +673,14 @@ impl Parser<'_> {
             return Ok(Some(match targets {
                 [] => Filter::None,
                 targets if targets.contains(&None) => Filter::All,
-                targets => any(targets.iter().flatten().map(|field| exists(field, self.context)).collect()),
+                targets => any(targets.iter().flatten().map(exists_in).collect()),
             }));
         }
         if !self.options.leading_wildcard && pieces.first().is_some_and(is_wildcard) {
             return Err(self.error(start, "a wildcard at the start of a word is not allowed here"));
         }
         Ok(Some(self.each(targets, |field| {
-            let exact = field.as_deref().is_some_and(|field| is_exact(field, self.context));
+            let exact = field.as_ref().is_some_and(FieldRef::is_exact);
             Filter::Pattern { field, pattern: pattern_of(pieces, exact), case_insensitive: false }
         })))
     }
@@ -708,7 +708,7 @@ impl Parser<'_> {
             return Ok(self.tokenless(text, targets));
         }
         match targets {
-            [one] if one.as_deref().is_none_or(|field| dates_of(field, self.context) == Dates::No) => {
+            [one] if one.as_ref().is_none_or(|field| dates_of(field) == Dates::No) => {
                 match_in(one, text, &options, &at, self.context).map(Some)
             }
             targets => self.in_zone(targets, text, &options, &at).map(Some),
@@ -721,7 +721,7 @@ impl Parser<'_> {
             ([Some(field)], Some(_)) => {
                 let lenient = MatchOptions { lenient: true, ..options.clone() };
                 let plain = match_in(&None, text, &lenient, at, self.context)?;
-                text::or_date(with_field(plain, field), field, text, &self.dates(), self.context)
+                text::or_date(with_field(plain, field), field, text, &self.dates())
             }
             _ => match_any(targets, text, options, at, self.context),
         }
@@ -730,25 +730,26 @@ impl Parser<'_> {
     /// Text of punctuation alone has no token; a field can still hold exactly that (`referer:"-"`).
     /// Without a field the clause says nothing.
     fn tokenless(&self, text: &str, targets: &[Target]) -> Option<Filter> {
-        let fields: Vec<&String> = targets.iter().flatten().collect();
+        let fields: Vec<&FieldRef> = targets.iter().flatten().collect();
         if fields.is_empty() || text.is_empty() {
             return None;
         }
         let values = vec![Scalar::Text(text.to_owned())];
-        Some(any(fields
-            .into_iter()
-            .map(|field| Filter::Equals { field: field.clone(), values: values.clone() })
-            .collect()))
+        let parts = fields.into_iter().map(|field| match field.name() {
+            "_id" => Filter::Ids(vec![text.to_owned()]),
+            _ => Filter::Equals { field: field.clone(), values: values.clone() },
+        });
+        Some(any(parts.collect()))
     }
 }
 
-fn with_field(filter: Filter, name: &str) -> Filter {
+fn with_field(filter: Filter, field: &FieldRef) -> Filter {
     match filter {
         Filter::Match { text, minimum, prefix_last, .. } => {
-            Filter::Match { field: Some(name.to_owned()), text, minimum, prefix_last }
+            Filter::Match { field: Some(field.clone()), text, minimum, prefix_last }
         }
         Filter::Phrase { text, prefix_last, .. } => {
-            Filter::Phrase { field: Some(name.to_owned()), text, prefix_last }
+            Filter::Phrase { field: Some(field.clone()), text, prefix_last }
         }
         other => other,
     }

@@ -7,7 +7,7 @@ use super::date::{DateReader, Format, parse_time_zone};
 use super::json::{self, At, Object};
 use super::text::{Dates, dates_of};
 use crate::Result;
-use crate::filter::{Bound, Edge, Filter, Number};
+use crate::filter::{Bound, Edge, FieldRef, Filter, Number};
 
 /// How bounds of one range are read.
 pub(crate) struct Edges {
@@ -19,8 +19,8 @@ pub(crate) struct Edges {
 
 impl Edges {
     /// The default formats in UTC.
-    pub(crate) fn new(field: &str, context: &Context<'_>) -> Edges {
-        let must_be_date = dates_of(field, context) == Dates::Only;
+    pub(crate) fn new(field: &FieldRef, context: &Context<'_>) -> Edges {
+        let must_be_date = dates_of(field) == Dates::Only;
         Edges { reader: DateReader::new(context.now_us), must_be_date }
     }
 
@@ -62,7 +62,8 @@ pub(crate) fn parse(field: &str, body: &Value, at: &At<'_>, context: &Context<'_
             at.unsupported("relation", &format!("[{relation}] needs range fields, and there are none"))
         );
     }
-    let mut edges = Edges::new(field, context);
+    let field = context.field(field);
+    let mut edges = Edges::new(&field, context);
     if let Some(format) = options.string("format")? {
         edges.reader.format = Format::parse(format).map_err(|error| at.key("format").invalid(error))?;
         edges.must_be_date = true;
@@ -78,8 +79,7 @@ pub(crate) fn parse(field: &str, body: &Value, at: &At<'_>, context: &Context<'_
 }
 
 /// The range, or what it means without bounds.
-pub(crate) fn between(field: &str, lower: Bound, upper: Bound) -> Filter {
-    let field = field.to_owned();
+pub(crate) fn between(field: FieldRef, lower: Bound, upper: Bound) -> Filter {
     match (&lower, &upper) {
         (Bound::Open, Bound::Open) => Filter::Exists { field },
         _ => Filter::Range { field, lower, upper },

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::json::{self, At, Object};
 use super::text::wildcard_matches;
 use super::{Context, query};
-use crate::filter::{Filter, Scalar};
+use crate::filter::{FieldRef, Filter, Scalar};
 use crate::{Error, Result};
 
 /// Most hits that `from` + `size` may reach: each of them must be held and sorted at once.
@@ -73,8 +73,8 @@ pub enum SortBy {
     Score,
     /// `_doc`: whatever order is cheapest, the same at every repetition.
     Doc,
-    /// The values of a field (a user path; `field.keyword` as in [`Filter`]).
-    Field(String),
+    /// The values of a field.
+    Field(FieldRef),
 }
 
 /// Where documents without a value go in the order.
@@ -284,7 +284,7 @@ impl SearchRequest {
             timeout_ms: timeout(&mut body, &at)?,
             version: body.boolean("version")?.unwrap_or(false),
             seq_no_primary_term: body.boolean("seq_no_primary_term")?.unwrap_or(false),
-            sort: body.take("sort").map_or(Ok(Vec::new()), |value| sort(value, &at.key("sort")))?,
+            sort: body.take("sort").map_or(Ok(Vec::new()), |value| sort(value, &at.key("sort"), context))?,
             ..SearchRequest::default()
         };
         stored_fields(&mut body, &at, &mut request)?;
@@ -463,22 +463,22 @@ fn stored_fields(body: &mut Object<'_>, at: &At<'_>, request: &mut SearchRequest
     Ok(())
 }
 
-fn sort(value: &Value, at: &At<'_>) -> Result<Vec<Sort>> {
+fn sort(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Vec<Sort>> {
     let mut keys = Vec::new();
     json::each(value, at, |item, at| {
-        keys.push(sort_key(item, at)?);
+        keys.push(sort_key(item, at, context)?);
         Ok(())
     })?;
     Ok(keys)
 }
 
-fn sort_key(value: &Value, at: &At<'_>) -> Result<Sort> {
+fn sort_key(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Sort> {
     if let Value::String(name) = value {
-        return Ok(Sort::named(name));
+        return Ok(Sort::named(name, context));
     }
     let (name, how) = json::only_entry(value, at, "one field to sort by; give several as an array")?;
     let at = at.key(name);
-    let mut key = Sort::named(name);
+    let mut key = Sort::named(name, context);
     match how {
         Value::String(order) => key.descending = descending(order, &at)?,
         how => sort_options(&mut key, how, &at)?,
@@ -487,7 +487,7 @@ fn sort_key(value: &Value, at: &At<'_>) -> Result<Sort> {
 }
 
 fn sort_options(key: &mut Sort, how: &Value, at: &At<'_>) -> Result<()> {
-    if matches!(key.by, SortBy::Field(ref name) if name == "_geo_distance" || name == "_script") {
+    if matches!(key.by, SortBy::Field(ref field) if matches!(field.name(), "_geo_distance" | "_script")) {
         return Err(at.invalid("sorting by [_geo_distance] or [_script] is not supported"));
     }
     let mut options = Object::new(how, at)?;
@@ -540,11 +540,11 @@ fn sort_mode(mode: &str, at: &At<'_>) -> Result<SortMode> {
 
 impl Sort {
     /// A key as a bare name gives it: ascending, but `_score` descending.
-    fn named(name: &str) -> Sort {
+    fn named(name: &str, context: &Context<'_>) -> Sort {
         let by = match name {
             "_score" => SortBy::Score,
             "_doc" | "_shard_doc" => SortBy::Doc,
-            field => SortBy::Field(field.to_owned()),
+            field => SortBy::Field(context.field(field)),
         };
         let descending = by == SortBy::Score;
         Sort { by, descending, missing: Missing::Last, mode: None, format: None, unmapped_type: None }

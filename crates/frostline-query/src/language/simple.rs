@@ -7,9 +7,9 @@
 use super::Context;
 use super::json::{self, At, Object};
 use super::query::{check_analysis, not};
-use super::text::{self, MatchOptions, Target, all, any, is_exact, match_any};
+use super::text::{self, MatchOptions, Target, all, any, match_any};
 use crate::Result;
-use crate::filter::{Filter, Pattern};
+use crate::filter::{FieldRef, Filter, Pattern};
 
 /// How a simple query string is read.
 pub(crate) struct Options {
@@ -310,7 +310,7 @@ impl Parser<'_> {
 
     fn prefix(&self, start: &str) -> Filter {
         let parts = self.options.targets.iter().map(|target| {
-            let exact = target.as_deref().is_some_and(|field| is_exact(field, self.context));
+            let exact = target.as_ref().is_some_and(FieldRef::is_exact);
             let start = if exact { start.to_owned() } else { start.to_lowercase() };
             Filter::Pattern {
                 field: target.clone(),

@@ -32,7 +32,7 @@ pub(super) fn show(filter: &Filter) -> String {
         let parts: Vec<String> = parts.iter().map(show).collect();
         format!("({})", parts.join(word))
     };
-    let name = |field: &Option<String>| field.clone().unwrap_or_else(|| "*".to_owned());
+    let name = |field: &Option<FieldRef>| field.as_ref().map_or("*", FieldRef::name).to_owned();
     match filter {
         Filter::All => "all".to_owned(),
         Filter::None => "none".to_owned(),
@@ -316,9 +316,10 @@ fn numbers_keep_every_reading() {
         time_us: Some(1_577_836_800_000_000),
         text: Some("1577836800000".to_owned()),
     };
+    let status = FieldRef::resolve(&mapping(), "status");
     assert_eq!(
         request.filter,
-        Filter::Range { field: "status".into(), lower: Bound::Included(edge), upper: Bound::Open }
+        Filter::Range { field: status, lower: Bound::Included(edge), upper: Bound::Open }
     );
 }
 
@@ -378,7 +379,7 @@ fn the_body() {
     assert_eq!(show(request.post_filter.as_ref().unwrap()), "status=[1]");
     let keys: Vec<(&SortBy, bool, &Missing)> =
         request.sort.iter().map(|sort| (&sort.by, sort.descending, &sort.missing)).collect();
-    let field = |name: &str| SortBy::Field(name.to_owned());
+    let field = |name: &str| SortBy::Field(FieldRef::resolve(&mapping(), name));
     assert_eq!(
         keys,
         [

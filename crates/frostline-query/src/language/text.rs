@@ -1,11 +1,13 @@
 //! Pieces that several text queries share: wildcards in names, `minimum_should_match`, operators.
 
-use frostline_split::{FieldType, ValueType, query_tokens};
+use std::collections::BTreeSet;
+
+use frostline_split::{TIME_FIELD, ValueType, query_tokens};
 
 use super::Context;
 use super::date::DateReader;
 use super::json::At;
-use crate::filter::{Bound, Edge, Filter, Minimum};
+use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum};
 use crate::{Error, Result};
 
 /// Whether `text` matches `pattern`, in which `*` stands for any text (also none, also dots). A
@@ -56,26 +58,28 @@ pub(crate) fn at_least(minimum: usize, mut parts: Vec<Filter>) -> Filter {
 }
 
 /// The fields that a name with `*` stands for.
-pub(crate) fn expand_field(pattern: &str, context: &Context<'_>) -> Vec<String> {
+pub(crate) fn expand_field(pattern: &str, context: &Context<'_>) -> Vec<FieldRef> {
     if !pattern.contains('*') {
-        return vec![pattern.to_owned()];
+        return vec![context.field(pattern)];
     }
-    let mut names = Vec::new();
-    for path in context.mapping.fields().keys() {
-        if wildcard_matches(pattern, path) {
-            names.push(path.clone());
-            continue;
-        }
+    let mapping = context.mapping;
+    let mut names = BTreeSet::new();
+    for path in mapping.fields().keys() {
         let exact = format!("{path}.keyword");
-        if wildcard_matches(pattern, &exact) {
-            names.push(exact);
+        if wildcard_matches(pattern, path) {
+            names.insert(path.clone());
+        } else if wildcard_matches(pattern, &exact) {
+            names.insert(exact);
         }
     }
-    names
+    // The time is a field like others, and no column of the mapping.
+    let time = [mapping.time_field(), TIME_FIELD].into_iter().find(|name| wildcard_matches(pattern, name));
+    names.extend(time.map(str::to_owned));
+    names.iter().map(|name| context.field(name)).collect()
 }
 
 /// Where a text is looked for: None is every field of the document.
-pub(crate) type Target = Option<String>;
+pub(crate) type Target = Option<FieldRef>;
 
 /// Reads `["title^2", "host.*"]`; boosts are dropped and wildcards expanded. `*` is every field.
 pub(crate) fn targets(fields: &[String], context: &Context<'_>) -> Result<Vec<Target>> {
@@ -151,34 +155,19 @@ pub(crate) enum Dates {
     Only,
 }
 
-pub(crate) fn dates_of(field: &str, context: &Context<'_>) -> Dates {
-    let resolved = context.mapping.resolve(field);
-    let readings = resolved.field.map(|(_, field)| &field.readings);
-    let declared = resolved.field.is_some_and(|(_, field)| field.declared == Some(FieldType::Date));
-    let has_dates = declared || readings.is_some_and(|readings| readings.contains_key(&ValueType::Date));
-    let has_others = readings.is_some_and(|readings| readings.keys().any(|ty| *ty != ValueType::Date));
-    match (resolved.is_time || has_dates, has_others) {
+pub(crate) fn dates_of(field: &FieldRef) -> Dates {
+    let dates = field.types().any(|ty| ty == ValueType::Date);
+    match (dates, field.types().any(|ty| ty != ValueType::Date)) {
         (false, _) => Dates::No,
         (true, true) => Dates::Some,
         (true, false) => Dates::Only,
     }
 }
 
-/// Whether a path asks for whole values, so that letters keep their case.
-pub(crate) fn is_exact(field: &str, context: &Context<'_>) -> bool {
-    field.ends_with(".keyword") || context.mapping.resolve(field).exact
-}
-
 /// `filter`, which compares `field` with `text`, or the time that `text` stands for where the field
 /// holds dates: `2020-01-01` is the whole day.
-pub(crate) fn or_date(
-    filter: Filter,
-    field: &str,
-    text: &str,
-    reader: &DateReader,
-    context: &Context<'_>,
-) -> Result<Filter> {
-    let dates = dates_of(field, context);
+pub(crate) fn or_date(filter: Filter, field: &FieldRef, text: &str, reader: &DateReader) -> Result<Filter> {
+    let dates = dates_of(field);
     if dates == Dates::No {
         return Ok(filter);
     }
@@ -186,7 +175,7 @@ pub(crate) fn or_date(
     match (range, dates) {
         (Ok((from, to)), _) => {
             let edge = |us| Bound::Included(Edge { time_us: Some(us), ..Edge::default() });
-            let range = Filter::Range { field: field.to_owned(), lower: edge(from), upper: edge(to) };
+            let range = Filter::Range { field: field.clone(), lower: edge(from), upper: edge(to) };
             Ok(if dates == Dates::Only { range } else { any(vec![filter, range]) })
         }
         (Err(error), Dates::Only) => Err(error.context(format!("the field [{field}] holds dates"))),
@@ -219,13 +208,13 @@ pub(crate) fn match_in(
     at: &At<'_>,
     context: &Context<'_>,
 ) -> Result<Filter> {
-    if target.as_deref() == Some("_id") {
+    if target.as_ref().is_some_and(|field| field.name() == "_id") {
         return Ok(Filter::Ids(vec![text.to_owned()]));
     }
     let mut tokens = query_tokens(text);
     tokens.sort_unstable();
     tokens.dedup();
-    let exact = target.as_deref().is_some_and(|field| is_exact(field, context));
+    let exact = target.as_ref().is_some_and(FieldRef::is_exact);
     if tokens.is_empty() && !exact {
         return Ok(if options.zero_terms_all { Filter::All } else { Filter::None });
     }
@@ -239,7 +228,7 @@ pub(crate) fn match_in(
     };
     let Some(field) = target else { return Ok(filter) };
     let reader = DateReader::new(context.now_us);
-    match or_date(filter.clone(), field, text, &reader, context) {
+    match or_date(filter.clone(), field, text, &reader) {
         Err(_) if options.lenient => Ok(Filter::None),
         read => read,
     }

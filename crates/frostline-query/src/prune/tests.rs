@@ -1,7 +1,8 @@
 use frostline_base::{ObjectRef, SplitId};
+use frostline_split::Mapping;
 
 use super::*;
-use crate::filter::{Edge, Scalar};
+use crate::filter::{Edge, FieldRef, Scalar};
 
 fn split(times: Option<(i64, i64)>, rows_without_time: u64) -> Arc<SplitEntry> {
     let object = ObjectRef { key: "logs/01/x.parquet".to_owned(), bytes: 100 };
@@ -20,7 +21,7 @@ fn split(times: Option<(i64, i64)>, rows_without_time: u64) -> Arc<SplitEntry> {
 fn time(start_us: i64, end_us: i64) -> Filter {
     let at = |time| Edge { time_us: Some(time), ..Edge::default() };
     let (lower, upper) = (Bound::Included(at(start_us)), Bound::Excluded(at(end_us)));
-    Filter::Range { field: TIME_FIELD.to_owned(), lower, upper }
+    Filter::Range { field: FieldRef::resolve(&Mapping::dynamic(), "@timestamp"), lower, upper }
 }
 
 fn check(filter: &Filter, split: &Arc<SplitEntry>, left: Option<Filter>) {
@@ -45,7 +46,10 @@ fn a_range_that_covers_a_split_disappears_and_one_that_misses_it_prunes() {
 #[test]
 fn compound_filters_keep_only_what_is_open() {
     let entry = split(Some((100, 199)), 0);
-    let term = Filter::Equals { field: "a".to_owned(), values: vec![Scalar::Long(1)] };
+    let term = {
+        let field = FieldRef::resolve(&Mapping::dynamic(), "a");
+        Filter::Equals { field, values: vec![Scalar::Long(1)] }
+    };
     check(&Filter::And(vec![time(0, 300), term.clone()]), &entry, Some(term.clone()));
     check(&Filter::And(vec![time(300, 400), term.clone()]), &entry, None);
     let either =

@@ -16,28 +16,6 @@ use crate::filter::{Bound, Edge, Number, Scalar};
 use crate::select::View;
 use crate::{Error, Result};
 
-/// What a path in a query touches.
-#[derive(Clone, Debug)]
-pub(crate) struct Target {
-    /// The field's path, without `.keyword`.
-    pub(crate) path: String,
-    /// Whether text is compared as written (`.keyword`) and not by its tokens.
-    pub(crate) exact: bool,
-}
-
-impl Target {
-    pub(crate) fn covers(&self, field: &SplitField) -> bool {
-        field.path == self.path
-    }
-}
-
-/// The field that `path` names: itself, or the text field that `path` is the `.keyword` of.
-pub(crate) fn resolve(mapping: &Mapping, path: &str) -> Target {
-    let resolved = mapping.resolve(path);
-    let named = resolved.field.map_or(path, |(path, _)| path);
-    Target { path: named.to_owned(), exact: resolved.exact }
-}
-
 /// One value of a field.
 pub(crate) enum FieldValue<'a> {
     /// A whole number, or a time in microseconds.

@@ -9,11 +9,12 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
-use frostline_split::{SOURCE_COLUMN, SplitField, TIME_COLUMN, TextAs};
+use frostline_split::{SOURCE_COLUMN, TIME_COLUMN, TextAs};
 use roaring::RoaringBitmap;
 
 use crate::Result;
 use crate::exec::scan::{ADDRESS_TYPE, row_ids, row_numbers};
+use crate::filter::FieldRef;
 use crate::read::fields;
 use crate::read::merge::{self, arrow_error};
 use crate::select::View;
@@ -29,8 +30,8 @@ pub(crate) struct Output {
 /// Where a column comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Of {
-    /// The time of the document.
-    Time,
+    /// The time of the document; with `missing` in place of none.
+    Time { missing: Option<ScalarValue> },
     /// The document as it was written.
     Source,
     /// `_id`.
@@ -41,7 +42,7 @@ pub(crate) enum Of {
     Row,
     /// All values of a field: a list where the type is a list, else the smallest or the largest; with
     /// `missing` in place of none.
-    Values { path: String, largest: bool, missing: Option<ScalarValue> },
+    Values { field: FieldRef, largest: bool, missing: Option<ScalarValue> },
 }
 
 impl Output {
@@ -65,12 +66,12 @@ impl Output {
             Of::Split => Ok(Arc::new(UInt32Array::from_value(ordinal, count))),
             Of::Row => Ok(row_numbers(rows)),
             Of::Id => Ok(row_ids(view.open.entry.id, rows)),
-            Of::Time => self.column(view, TIME_COLUMN, rows).await,
+            Of::Time { missing } => filled(self.column(view, TIME_COLUMN, rows).await?, missing.as_ref()),
             Of::Source => self.column(view, SOURCE_COLUMN, rows).await,
-            Of::Values { path, largest, missing } => {
-                let arrays = readings(view, path, rows, TextAs::Plain).await?;
+            Of::Values { field, largest, missing } => {
+                let arrays = readings(view, field, rows, TextAs::Plain).await?;
                 let values = self.merge(&arrays, *largest, count)?;
-                missing.as_ref().map_or(Ok(Arc::clone(&values)), |missing| fill(&values, missing))
+                filled(values, missing.as_ref())
             }
         }
     }
@@ -99,18 +100,25 @@ impl Output {
 /// The arrays of every reading of a field for the given rows, each with one entry a row.
 pub(crate) async fn readings(
     view: View<'_>,
-    path: &str,
+    field: &FieldRef,
     rows: &RoaringBitmap,
     text_as: TextAs,
 ) -> Result<Vec<ArrayRef>> {
-    let readings: Vec<&SplitField> = view.split().fields().iter().filter(|f| f.path == path).collect();
-    let arrays = readings.into_iter().map(|field| fields::read_whole(view, field, rows, text_as));
-    Ok(futures::future::try_join_all(arrays).await?.into_iter().flatten().collect())
+    let readings = field.in_split(view.split().fields());
+    let arrays = readings.map(|(field, _)| fields::read_whole(view, field, rows, text_as));
+    let mut arrays: Vec<ArrayRef> =
+        futures::future::try_join_all(arrays).await?.into_iter().flatten().collect();
+    if field.is_time() {
+        let time = Output::new(field.name(), merge::time_type(), Of::Time { missing: None });
+        arrays.push(time.column(view, TIME_COLUMN, rows).await?);
+    }
+    Ok(arrays)
 }
 
-fn fill(values: &ArrayRef, missing: &ScalarValue) -> Result<ArrayRef> {
+fn filled(values: ArrayRef, missing: Option<&ScalarValue>) -> Result<ArrayRef> {
+    let Some(missing) = missing else { return Ok(values) };
     let missing = missing.to_scalar().map_err(crate::exec::scan::internal)?;
-    zip(&is_not_null(values).map_err(arrow_error)?, values, &missing).map_err(arrow_error)
+    zip(&is_not_null(&values).map_err(arrow_error)?, &values, &missing).map_err(arrow_error)
 }
 
 /// The position of the smallest or the largest of some values.

@@ -164,25 +164,36 @@ fn a_query_path_finds_fields_multi_fields_and_objects() {
         mapping.place(path, ValueType::Text, false);
     }
     mapping.place("count", ValueType::Long, false);
-    let named = |path: &str| mapping.resolve(path).field.map(|(path, _)| path.to_owned());
-    assert_eq!(named("message.keyword").as_deref(), Some("message"));
-    assert_eq!(named("host.name.keyword").as_deref(), Some("host.name"));
-    assert_eq!(named("user.words").as_deref(), Some("user"));
-    assert_eq!((named("count.keyword"), named("nobody"), named("message.other")), (None, None, None));
-    let exact = |path| mapping.resolve(path).exact;
-    assert_eq!(
-        [exact("message"), exact("message.keyword"), exact("user"), exact("user.words")],
-        [false, true, true, false]
-    );
-    let host = mapping.resolve("host");
-    assert_eq!(host.field.map(|(path, _)| path), Some("host"));
-    assert_eq!(
-        host.children.iter().map(|(path, _)| *path).collect::<Vec<_>>(),
-        ["host.name", "host.os.kind"]
-    );
-    assert!(mapping.resolve("@timestamp").is_time && !host.is_time);
-    let by_event = Mapping::dynamic().with_time_field("event.at");
-    assert!(by_event.resolve("event.at").is_time && by_event.resolve("@timestamp").is_time);
+    let paths = |name: &str| mapping.resolve(name).paths;
+    assert_eq!(paths("message"), [("message", false)]);
+    assert_eq!(paths("message.keyword"), [("message", true)]);
+    assert_eq!(paths("host.name.keyword"), [("host.name", true)]);
+    assert_eq!(paths("user"), [("user", true)]);
+    assert_eq!(paths("user.words"), [("user", false)]);
+    assert_eq!(paths("count.keyword"), [("count", true)]);
+    assert_eq!(paths("nobody"), []);
+    assert_eq!(paths("message.other"), []);
+    assert_eq!(paths("host"), [("host", false)]);
+    assert_eq!(["host", "hosts", "host.os"].map(|path| mapping.has_children(path)), [true, false, true]);
+}
+
+#[test]
+fn a_field_named_like_another_name_of_its_parent_stands_beside_it() {
+    let mut mapping = Mapping::dynamic();
+    mapping.place("s", ValueType::Text, false);
+    mapping.place("s.keyword", ValueType::Text, false);
+    assert_eq!(mapping.resolve("s.keyword").paths, [("s.keyword", false), ("s", true)]);
+}
+
+#[test]
+fn the_time_is_known_by_its_own_name_and_as_timestamp_where_no_field_is() {
+    let time = |mapping: &Mapping, name: &str| mapping.resolve(name).is_time;
+    let mut mapping = Mapping::dynamic();
+    assert!(time(&mapping, "@timestamp") && !time(&mapping, "event.at"));
+    mapping = mapping.with_time_field("event.at");
+    assert!(time(&mapping, "event.at") && time(&mapping, "@timestamp"));
+    mapping.place("@timestamp", ValueType::Date, false);
+    assert!(time(&mapping, "event.at") && !time(&mapping, "@timestamp"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::numbers;
-use crate::filter::{Bound, Edge, Filter, Minimum, Number, Pattern, Scalar};
+use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
 use crate::language::SearchRequest;
 use crate::testing::{NOW_US, Place};
 use crate::{Search, SearchOptions};
@@ -66,9 +66,9 @@ fn text() -> impl Strategy<Value = String> {
 
 /// Filters over the same fields and values.
 pub(super) fn filter() -> impl Strategy<Value = Filter> {
-    let field = || prop::sample::select(&FIELDS[..4]).prop_map(str::to_owned);
+    let field = || prop::sample::select(&FIELDS[..4]).prop_map(named);
     let any_field = move || prop::option::of(field());
-    let keyword = move || field().prop_map(|field| format!("{field}.keyword"));
+    let keyword = move || field().prop_map(|field| named(&format!("{field}.keyword")));
     let leaf = prop_oneof![
         Just(Filter::All),
         (field(), prop::collection::vec(scalar(), 1..3))
@@ -83,7 +83,7 @@ pub(super) fn filter() -> impl Strategy<Value = Filter> {
         (field(), bound(), bound()).prop_map(|(field, lower, upper)| Filter::Range { field, lower, upper }),
         time_range(),
         prop::sample::select(vec!["a", "b", "c", "c.d", "e", "@timestamp", "none"])
-            .prop_map(|field| Filter::Exists { field: field.to_owned() }),
+            .prop_map(|field| Filter::Exists { field: named(field) }),
         (keyword(), prop::sample::select(vec!["f*", "*o*", "???", "long*a", "*"])).prop_map(
             |(field, pattern)| {
                 let pattern = Pattern::Wildcard(pattern.to_owned());
@@ -99,6 +99,35 @@ pub(super) fn filter() -> impl Strategy<Value = Filter> {
             inner.prop_map(|part| Filter::Not(Box::new(part))),
         ]
     })
+}
+
+/// A field before the mapping is known.
+fn named(name: &str) -> FieldRef {
+    FieldRef::resolve(&Mapping::dynamic(), name)
+}
+
+/// The filter with its names resolved.
+fn resolved(filter: Filter, mapping: &Mapping) -> Filter {
+    let of = |field: FieldRef| FieldRef::resolve(mapping, field.name());
+    let all = |parts: Vec<Filter>| parts.into_iter().map(|part| resolved(part, mapping)).collect();
+    match filter {
+        Filter::Equals { field, values } => Filter::Equals { field: of(field), values },
+        Filter::Match { field, text, minimum, prefix_last } => {
+            Filter::Match { field: field.map(of), text, minimum, prefix_last }
+        }
+        Filter::Phrase { field, text, prefix_last } => {
+            Filter::Phrase { field: field.map(of), text, prefix_last }
+        }
+        Filter::Range { field, lower, upper } => Filter::Range { field: of(field), lower, upper },
+        Filter::Exists { field } => Filter::Exists { field: of(field) },
+        Filter::Pattern { field, pattern, case_insensitive } => {
+            Filter::Pattern { field: field.map(of), pattern, case_insensitive }
+        }
+        Filter::And(parts) => Filter::And(all(parts)),
+        Filter::AtLeast { minimum, parts } => Filter::AtLeast { minimum, parts: all(parts) },
+        Filter::Not(part) => Filter::Not(Box::new(resolved(*part, mapping))),
+        Filter::All | Filter::None | Filter::Ids(_) => filter,
+    }
 }
 
 fn scalar() -> impl Strategy<Value = Scalar> {
@@ -136,7 +165,7 @@ fn time_range() -> impl Strategy<Value = Filter> {
     (at(), at()).prop_map(|(a, b)| {
         let (low, high) = if a.time_us < b.time_us { (a, b) } else { (b, a) };
         Filter::Range {
-            field: "@timestamp".to_owned(),
+            field: named("@timestamp"),
             lower: Bound::Included(low),
             upper: Bound::Excluded(high),
         }
@@ -150,6 +179,7 @@ pub(super) async fn check(mut groups: Vec<Vec<Value>>, filters: Vec<Filter>) {
     }
     let place = Place::with(&groups).await;
     for filter in filters {
+        let filter = resolved(filter, place.index.mapping());
         let expected: Vec<i64> = groups
             .iter()
             .flatten()
@@ -219,26 +249,28 @@ impl Model {
                 parts.iter().filter(|part| self.matches(part)).count() >= *minimum
             }
             Filter::Not(part) => !self.matches(part),
-            Filter::Exists { field } if field == "@timestamp" => self.time_us.is_some(),
+            Filter::Exists { field } if field.is_time() => self.time_us.is_some(),
             Filter::Exists { field } => {
                 let below = format!("{field}.");
-                self.values.iter().any(|(path, _)| path == field || path.starts_with(&below))
+                self.values.iter().any(|(path, _)| path == field.name() || path.starts_with(&below))
             }
             Filter::Equals { field, values } => {
-                self.of_field(field).any(|own| values.iter().any(|v| equal(own, v)))
+                self.of_field(field.name()).any(|own| values.iter().any(|v| equal(own, v)))
             }
-            Filter::Match { field, text, minimum, .. } => self.matches_text(field.as_deref(), text, minimum),
-            Filter::Phrase { field, text, .. } => self.has_phrase(field.as_deref(), text),
-            Filter::Range { field, lower, upper } if field == "@timestamp" => {
+            Filter::Match { field, text, minimum, .. } => {
+                self.matches_text(field.as_ref().map(FieldRef::name), text, minimum)
+            }
+            Filter::Phrase { field, text, .. } => self.has_phrase(field.as_ref().map(FieldRef::name), text),
+            Filter::Range { field, lower, upper } if field.is_time() => {
                 let inside = crate::prune::bounds(lower, upper);
                 self.time_us.is_some_and(|time| inside.contains(time))
             }
             Filter::Range { field, lower, upper } => {
-                self.of_field(field).any(|own| inside(own, lower, upper))
+                self.of_field(field.name()).any(|own| inside(own, lower, upper))
             }
             Filter::Pattern { field, pattern, .. } => {
                 let matcher = crate::filter::pattern::Matcher::new(pattern, false).unwrap();
-                let mut values = self.of_field(field.as_deref().unwrap());
+                let mut values = self.of_field(field.as_ref().unwrap().name());
                 values.any(|own| matches!(own, Owned::Text(text) if matcher.is_match(text)))
             }
         }

@@ -1,0 +1,181 @@
+//! A field as a question means it: a name, resolved once.
+//!
+//! - A name is resolved against the mapping by [`FieldRef::resolve`] when a question is parsed, and by
+//!   [`FieldRef::column`] where SQL names a column. Whatever comes after takes a [`FieldRef`] and never a name.
+//! - A reference stands for the values of one path, or of several: `level.raw` may be another name of
+//!   `level` and a field of its own. A split looks up the readings that it has of these paths.
+//! - It is plain data: written to bytes and read in another process it means the same.
+
+use std::fmt;
+use std::sync::Arc;
+
+use frostline_split::{FieldType, Mapping, SplitField, ValueType};
+use serde::{Deserialize, Serialize};
+
+/// A field of a question. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FieldRef(Arc<Meaning>);
+
+#[derive(PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+struct Meaning {
+    name: String,
+    /// The documents' time is one of the values.
+    time: bool,
+    paths: Vec<FieldPath>,
+    readings: Vec<TypedReading>,
+    /// Fields lie below the name, and a document that has one of them has this field.
+    object: bool,
+}
+
+/// A path whose values are meant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FieldPath {
+    /// The path in the documents.
+    pub path: String,
+    /// Text is compared whole and as written, not by its tokens.
+    pub exact: bool,
+}
+
+/// A type that values of the field have or are declared to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TypedReading {
+    /// The type.
+    pub ty: ValueType,
+    /// Some documents have several values.
+    pub list: bool,
+    /// There is a column of these values.
+    pub column: bool,
+}
+
+impl FieldRef {
+    /// What `name` means in a query, an aggregation or a sort.
+    pub fn resolve(mapping: &Mapping, name: &str) -> FieldRef {
+        let resolved = mapping.resolve(name);
+        let object = mapping.has_children(name);
+        FieldRef::new(mapping, name, resolved.is_time, resolved.paths, object)
+    }
+
+    /// The column `path` of a table: the values of exactly this path, compared as written.
+    pub fn column(mapping: &Mapping, path: &str) -> FieldRef {
+        FieldRef::own(mapping, path, true)
+    }
+
+    /// The words of the column `path` of a table.
+    pub fn words(mapping: &Mapping, path: &str) -> FieldRef {
+        FieldRef::own(mapping, path, false)
+    }
+
+    fn own(mapping: &Mapping, path: &str, exact: bool) -> FieldRef {
+        let own = mapping.field(path).map(|_| (path, exact));
+        FieldRef::new(mapping, path, mapping.is_time(path), own.into_iter().collect(), false)
+    }
+
+    fn new(mapping: &Mapping, name: &str, time: bool, paths: Vec<(&str, bool)>, object: bool) -> FieldRef {
+        let mut readings: Vec<TypedReading> = Vec::new();
+        for field in paths.iter().filter_map(|(path, _)| mapping.field(path)) {
+            for (ty, reading) in &field.readings {
+                let (list, column) = (reading.list, reading.has_column());
+                match readings.iter_mut().find(|known| known.ty == *ty) {
+                    Some(known) => (known.list, known.column) = (known.list || list, known.column || column),
+                    None => readings.push(TypedReading { ty: *ty, list, column }),
+                }
+            }
+            let declared = field.declared.and_then(FieldType::value_type);
+            if let Some(ty) = declared.filter(|ty| !time && readings.iter().all(|known| known.ty != *ty)) {
+                readings.push(TypedReading { ty, list: false, column: false });
+            }
+        }
+        readings.sort_unstable();
+        let paths =
+            paths.into_iter().map(|(path, exact)| FieldPath { path: path.to_owned(), exact }).collect();
+        FieldRef(Arc::new(Meaning { name: name.to_owned(), time, paths, readings, object }))
+    }
+
+    /// The name, as the question wrote it.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Whether the documents' time is one of the values.
+    pub fn is_time(&self) -> bool {
+        self.0.time
+    }
+
+    /// Whether whole values are asked for in one of the paths, so that letters keep their case.
+    pub fn is_exact(&self) -> bool {
+        self.0.paths.iter().any(|path| path.exact)
+    }
+
+    /// The same field, whole values asked for.
+    pub fn whole(&self) -> FieldRef {
+        let meaning = &*self.0;
+        if meaning.paths.iter().all(|path| path.exact) && self.is_known() {
+            return self.clone();
+        }
+        let paths = meaning.paths.iter().map(|path| FieldPath { path: path.path.clone(), exact: true });
+        FieldRef(Arc::new(Meaning {
+            name: format!("{}.keyword", meaning.name),
+            time: meaning.time,
+            paths: paths.collect(),
+            readings: meaning.readings.clone(),
+            object: false,
+        }))
+    }
+
+    /// Whether the mapping knows the field, or fields below it.
+    pub fn is_known(&self) -> bool {
+        self.0.time || self.0.object || !self.0.paths.is_empty()
+    }
+
+    /// The paths whose values are meant.
+    pub fn paths(&self) -> &[FieldPath] {
+        &self.0.paths
+    }
+
+    /// The types that the values have, each once; without the documents' time.
+    pub fn readings(&self) -> &[TypedReading] {
+        &self.0.readings
+    }
+
+    /// The types of all values, the documents' time included.
+    pub fn types(&self) -> impl Iterator<Item = ValueType> + '_ {
+        let time = self.0.time && self.0.readings.iter().all(|reading| reading.ty != ValueType::Date);
+        self.0.readings.iter().map(|reading| reading.ty).chain(time.then_some(ValueType::Date))
+    }
+
+    /// The readings that a split has of this field, and whether whole values are asked for.
+    pub(crate) fn in_split<'s>(
+        &self,
+        fields: &'s [SplitField],
+    ) -> impl Iterator<Item = (&'s SplitField, bool)> {
+        fields.iter().filter_map(|field| {
+            let path = self.0.paths.iter().find(|path| path.path == field.path)?;
+            Some((field, path.exact))
+        })
+    }
+
+    /// Whether a row with a value of `field` has this field.
+    pub(crate) fn exists_by(&self, field: &SplitField) -> bool {
+        let inside = |path: &str| path.strip_prefix(&self.0.name).is_some_and(|rest| rest.starts_with('.'));
+        self.0.paths.iter().any(|path| path.path == field.path) || (self.0.object && inside(&field.path))
+    }
+}
+
+impl fmt::Display for FieldRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.name)
+    }
+}
+
+impl fmt::Debug for FieldRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Meaning { name, time, paths, readings, object } = &*self.0;
+        let mut shown = f.debug_struct("FieldRef");
+        shown.field("name", name).field("time", time).field("paths", paths);
+        shown.field("readings", readings).field("object", object).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;
