@@ -135,15 +135,15 @@ constants! {
 constants! {
     /// What a machine lets through to all of its volumes together.
     InstanceType {
-        /// MB/s (10^6 bytes) that it holds for ever.
+        /// MB/s (10^6 bytes) that it sustains.
         base_mb_per_s,
-        /// MB/s that it holds for `burst_minutes_per_day`, or for ever without one.
+        /// MB/s that it holds for `burst_minutes_per_day`, sustained without one.
         max_mb_per_s,
-        /// I/O operations a second that it holds for ever.
+        /// I/O operations a second that it sustains.
         base_iops,
         /// I/O operations a second while it bursts.
         max_iops,
-        /// How long the maximum holds in 24 hours; absent where it holds for ever.
+        /// How long the maximum holds in 24 hours; absent where it is sustained.
         burst_minutes_per_day,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`decide`] tries every class of the catalogue in stripes of 1 to 16 volumes, larger volumes where speed
 //! follows size, and steps of what can be bought; what the model says about each is compared with the
-//! [`Need`]. What meets it for ever and what meets it only while credits last are two lists; what cannot be
+//! [`Need`]. What meets it sustained and what meets it only while credits last are two lists; what cannot be
 //! judged because the catalogue does not know a price or a latency is a third, never a guess.
 //!
 //! The rates are those of a raw stripe (ext4 or XFS with direct I/O and chunks no smaller than a request),
@@ -55,16 +55,16 @@ pub struct Choice {
     pub usd_per_month: Option<f64>,
     /// The weakest evidence among the prices.
     pub price_evidence: Option<Evidence>,
-    /// MiB/s of the needed pattern that it holds for ever, machine included.
+    /// MiB/s of the needed pattern that it sustains, machine included.
     pub sustained_mib_per_s: f64,
     /// MiB/s while every credit lasts, machine included.
     pub burst_mib_per_s: f64,
-    /// MiB/s for ever without the machine.
+    /// MiB/s sustained, without the machine.
     pub unlimited_mib_per_s: f64,
-    /// Hours for which full credits pay at the needed rate; absent where it is met for ever. The machine's minutes
+    /// Hours for which full credits pay at the needed rate; absent where it is met sustained. The machine's minutes
     /// count.
     pub hours_from_full: Option<f64>,
-    /// Hours every day for which the needed rate can be had if nothing is asked in the others; 24 where it is met for ever.
+    /// Hours every day for which the needed rate can be had if nothing is asked in the others; 24 where it is met sustained.
     pub hours_per_day: f64,
     /// What the machine does to it; absent without one.
     pub instance_effect: Option<String>,
@@ -90,7 +90,7 @@ pub struct Choice {
 pub struct FrontPoint {
     /// Dollars a month.
     pub usd_per_month: f64,
-    /// MiB/s of the needed pattern for ever.
+    /// Sustained MiB/s of the needed pattern.
     pub sustained_mib_per_s: f64,
     /// MiB/s while credits last.
     pub burst_mib_per_s: f64,
@@ -109,7 +109,7 @@ pub struct Decision {
     pub catalogue: String,
     /// When it was true.
     pub catalogue_date: String,
-    /// What meets the need for ever, or for the hours a day that were asked for, cheapest first (within a hundredth, fewest volumes
+    /// What meets the need sustained, or for the hours a day that were asked for, cheapest first (within a hundredth, fewest volumes
     /// first).
     pub meets: Vec<Choice>,
     /// What meets it only while credits last, cheapest first.

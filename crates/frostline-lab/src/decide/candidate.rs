@@ -160,7 +160,7 @@ impl Judge<'_> {
         }
     }
 
-    /// MiB/s that the machine lets through for ever, and at its maximum.
+    /// MiB/s that the machine lets through, sustained and at its maximum.
     fn caps(&self) -> (f64, f64) {
         let Some(instance) = &self.instance else { return (f64::INFINITY, f64::INFINITY) };
         let block = self.question.need.block_bytes as f64 / MIB;
@@ -275,7 +275,7 @@ impl Judge<'_> {
         let choice = &best.choice;
         if choice.burst_mib_per_s < need.mib_per_s * (1.0 - 1e-9) {
             return format!(
-                "at most {:.0} MiB/s of this pattern, {:.0} for ever ({} x {})",
+                "at most {:.0} MiB/s of this pattern, {:.0} sustained ({} x {})",
                 choice.burst_mib_per_s, choice.sustained_mib_per_s, choice.count, choice.spec
             );
         }

@@ -157,7 +157,7 @@ fn a_machine_takes_its_part() {
         Some("r7g.8xlarge does not hold it back")
     );
     let small = on("r7g.xlarge");
-    assert!(small.meets.is_empty(), "149 MiB/s for ever");
+    assert!(small.meets.is_empty(), "149 MiB/s sustained");
     let st1 = of(&small.while_credits_last, "st1", 1);
     assert!((st1.sustained_mib_per_s - 149.01).abs() < 0.01);
     assert_eq!((st1.hours_from_full, st1.hours_per_day), (Some(0.5), 0.5));

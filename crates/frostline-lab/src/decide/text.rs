@@ -28,7 +28,7 @@ pub fn text(decision: &Decision) -> Vec<String> {
         lines.extend(decision.refused.iter().map(|(class, why)| format!("  {class}: {why}")));
     }
     lines.push(String::new());
-    lines.push("Dollars against MiB/s for ever, whether it meets the need or not:".to_owned());
+    lines.push("Dollars vs sustained MiB/s of every choice:".to_owned());
     for point in &decision.front {
         let (usd, mib_per_s) = (point.usd_per_month, point.sustained_mib_per_s);
         lines.push(format!(
@@ -75,7 +75,7 @@ fn line(choice: &Choice) -> String {
     let evidence =
         choice.price_evidence.map_or_else(String::new, |evidence| format!(" ({evidence:?})").to_lowercase());
     let mut parts =
-        vec![format!("{usd}{evidence}"), format!("{:.0} MiB/s for ever", choice.sustained_mib_per_s)];
+        vec![format!("{usd}{evidence}"), format!("{:.0} MiB/s sustained", choice.sustained_mib_per_s)];
     if choice.burst_mib_per_s > choice.sustained_mib_per_s * 1.001 {
         parts.push(format!("{:.0} in a burst", choice.burst_mib_per_s));
     }

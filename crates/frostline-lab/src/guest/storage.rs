@@ -179,7 +179,7 @@ impl Layout {
 
     fn zpool(&self, disks: &str) -> String {
         let cache = if self.arc == Arc::Free { "all" } else { "metadata" };
-        // ashift is for ever, and virtio disks claim sectors of 512 bytes; 12 is what is advised for SSDs.
+        // ashift cannot be changed later, and virtio disks claim sectors of 512 bytes; 12 is what is advised for SSDs.
         format!(
             "modprobe zfs\n{}zpool create -f -o ashift=12 -O atime=off -O xattr=sa -O compression={} \
              -O recordsize={}K -O primarycache={cache} -m {MOUNT} {NAME} {disks}\n",

@@ -35,7 +35,7 @@ pub fn available_mib() -> u64 {
 fn hypervisor(cpuinfo: &str) -> Option<String> {
     let named = read("/sys/class/dmi/id/sys_vendor").trim().to_owned();
     let is_guest = value_after(cpuinfo, "flags").is_some_and(|f| f.split(' ').any(|f| f == "hypervisor"));
-    is_guest.then(|| if named.is_empty() { "a hypervisor without a name".to_owned() } else { named })
+    is_guest.then(|| if named.is_empty() { "unknown hypervisor".to_owned() } else { named })
 }
 
 /// `some avg10` of /proc/pressure/cpu: percent of the last 10 s in which something waited for a CPU.

@@ -334,7 +334,7 @@ fn unmount(at: &Path) -> Result<bool> {
     let mut found = false;
     while is_mounted(at) {
         found = true;
-        // Lazily only when a plain unmount is refused: a dead FUSE daemon's mount is busy for ever.
+        // Lazily only when a plain unmount is refused: a dead FUSE daemon's mount stays busy.
         if rustix::mount::unmount(at, rustix::mount::UnmountFlags::empty()).is_err() {
             rustix::mount::unmount(at, rustix::mount::UnmountFlags::DETACH)
                 .map_err(|e| io(e.into(), "cannot unmount", at))?;
@@ -387,7 +387,7 @@ fn run(program: &str, arguments: &[&str]) -> Result<()> {
     Err(Error::unavailable(format!("{program} {}: {}", arguments.join(" "), said.trim())))
 }
 
-/// The start time of a process in clock ticks since boot, which with its id names it for ever.
+/// The start time of a process in clock ticks since boot, which with its id identifies it.
 fn start_time(pid: u32) -> Option<u64> {
     stat_fields(pid as i32)?.get(19)?.parse().ok()
 }

@@ -39,7 +39,7 @@ impl Instance {
         let value = |constant: &Option<Constant>| constant.as_ref().map_or(0.0, |constant| constant.value);
         let burst_s = value(&kind.burst_minutes_per_day) * 60.0 / time_scale;
         let bucket = |base: f64, max: f64| {
-            // Without burst minutes the maximum holds for ever.
+            // Without burst minutes the maximum is sustained.
             let base = if burst_s > 0.0 { base } else { max };
             let capacity = (max - base) * burst_s;
             Bucket::new(base, max, capacity, capacity)
@@ -58,7 +58,7 @@ impl Instance {
         &self.name
     }
 
-    /// MiB/s that it holds for ever.
+    /// MiB/s that it sustains.
     pub fn base_mib_per_s(&self) -> f64 {
         self.bytes.base / super::MIB
     }
@@ -68,7 +68,7 @@ impl Instance {
         self.bytes.burst.max(self.bytes.base) / super::MIB
     }
 
-    /// I/O operations a second that it holds for ever.
+    /// I/O operations a second that it sustains.
     pub fn base_iops(&self) -> f64 {
         self.ops.base
     }
@@ -78,7 +78,7 @@ impl Instance {
         self.ops.burst.max(self.ops.base)
     }
 
-    /// Seconds a day at the maximum; absent where the maximum holds for ever.
+    /// Seconds a day at the maximum; absent where the maximum is sustained.
     pub fn burst_s(&self) -> Option<f64> {
         self.bytes.bursts().then(|| self.bytes.capacity / (self.bytes.burst - self.bytes.base))
     }

@@ -54,14 +54,14 @@ pub struct Answers {
     pub sc1_best_mib_per_s: f64,
     /// Minutes until 4 x 2 TiB of st1 fall from a full bucket to the base; absent if never.
     pub burst_minutes: Option<f64>,
-    /// Hours for which 1 x 8 TiB holds its burst; absent if for ever.
+    /// Hours for which 1 x 8 TiB holds its burst; absent if sustained.
     pub single_burst_hours: Option<f64>,
     /// The most that a stripe can do over one volume's burst at 128 KiB on the machine that the warm tier runs on,
     /// after the machine's 30 minutes.
     pub instance_ratio: f64,
     /// That machine.
     pub instance: String,
-    /// MiB/s that it holds for ever.
+    /// MiB/s that it sustains.
     pub instance_mib_per_s: f64,
     /// What 64 GiB of ARC over the 160 GiB set do to the job's MiB/s, as a factor, at equal volumes.
     pub arc_factor: f64,
@@ -129,8 +129,8 @@ impl Answers {
             ),
             format!(
                 "A full bucket lasts {} on 4 x 2 TiB and {} on 1 x 8 TiB: ten-minute runs see the burst only. That new st1 volumes start full is not documented.",
-                or_for_ever(self.burst_minutes, "minutes"),
-                or_for_ever(self.single_burst_hours, "hours")
+                or_sustained(self.burst_minutes, "minutes"),
+                or_sustained(self.single_burst_hours, "hours")
             ),
             format!(
                 "{} holds {:.0} MiB/s after 30 minutes a day: {:.2} times one volume's burst at 128 KiB is the most, whatever the stripe.",
@@ -152,6 +152,6 @@ impl Answers {
     }
 }
 
-fn or_for_ever(length: Option<f64>, unit: &str) -> String {
-    length.map_or_else(|| "for ever".to_owned(), |length| format!("{length:.1} {unit}"))
+fn or_sustained(length: Option<f64>, unit: &str) -> String {
+    length.map_or_else(|| "sustained".to_owned(), |length| format!("{length:.1} {unit}"))
 }

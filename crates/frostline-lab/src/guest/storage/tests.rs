@@ -145,7 +145,7 @@ fn fio_is_told_how_to_fill_its_buffers() {
     );
 }
 
-/// What fio 3.33 printed in a guest, on a pool of four disks of 2 MB/s with data that halves (shortened).
+/// What fio 3.33 printed in a guest, on a pool of four disks of 2 MB/s with data that compresses 2:1 (shortened).
 #[test]
 fn what_fio_prints_is_read() {
     // It may complain first.
