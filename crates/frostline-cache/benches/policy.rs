@@ -73,7 +73,7 @@ impl Kept for Ours {
                 let key = region.wrapping_mul(0x9E37_79B9_7F4A_7C15);
                 let Some(admitted) = self.policy.admit(key, want.share) else { return want.pages };
                 let held = &mut self.slots[admitted.slot as usize];
-                if admitted.evicted {
+                if admitted.evicted.is_some() {
                     self.places.remove(&held.0);
                 }
                 held.0 = region;

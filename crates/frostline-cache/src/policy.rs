@@ -12,15 +12,13 @@
 //! - Popularity is a count up to 15 that halves every [`DECAY_ACCESSES`] × slots *meaningful* accesses:
 //!   hits and returns of keys that are still remembered. A sweep of new keys does not count, so it
 //!   cannot age what is popular either.
-//! - Keys that left are remembered (a *ghost*: key and count, two per slot), so that popularity outlives
-//!   eviction.
+//! - Keys that left are remembered (a *ghost*: a fingerprint of the key and the count, two per slot), so that popularity
+//!   outlives eviction.
 //! - Reads of one region within [`CORRELATED_CALLS`] calls are one read: a sweep that takes a region in
 //!   pieces does not look popular.
+//! - Memory is 40 bytes a slot, all of it taken when the policy is made: 32 of the entry and 8 of its two ghosts.
 //! - Each share (footer, index, column, source) has a guaranteed minimum. A newcomer evicts only from
 //!   shares above theirs, or from its own.
-
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 
 use frostline_base::{Error, Result, Share};
 
@@ -37,6 +35,9 @@ const NONE: u32 = u32::MAX;
 /// Lists of a share: the window, then main by popularity (2-3, 4-7, 8-15).
 const LISTS: usize = 4;
 const SHARES: usize = 4;
+/// What stands for the list of a slot that holds nothing, or is gone.
+const FREE: u8 = 0xFE;
+const RETIRED: u8 = 0xFF;
 
 /// The guaranteed minimum of each share, in percent of the slots. What a share does not use, others borrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +77,9 @@ impl Shares {
 #[derive(Debug)]
 pub struct Policy {
     entries: Vec<Entry>,
-    free: Vec<u32>,
+    /// The first free slot, which names the next one, and how many there are.
+    free_first: u32,
+    free: u32,
     lists: [[List; LISTS]; SHARES],
     used: [u32; SHARES],
     guaranteed: [u32; SHARES],
@@ -87,7 +90,7 @@ pub struct Policy {
     /// Number of this access, of this call, and of the halvings so far.
     access: u64,
     call: u64,
-    epoch: u32,
+    epoch: u16,
     /// Meaningful accesses since the last halving.
     meaningful: u64,
     evictions: u64,
@@ -96,36 +99,31 @@ pub struct Policy {
     window_held: u32,
 }
 
-/// A slot for a newcomer, and whether something was evicted to get it.
+/// A slot for a newcomer, and what was evicted to get it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
     /// The slot.
     pub slot: u32,
-    /// Whether the slot held something until now.
-    pub evicted: bool,
+    /// The key that the slot held until now.
+    pub evicted: Option<u64>,
 }
 
+/// 32 bytes for each region of a cache. The numbers that wrap around (call, epoch) are compared by their distance.
 #[derive(Clone, Debug)]
 struct Entry {
     key: u64,
+    /// When it was last read.
     access: u64,
-    call: u64,
-    epoch: u32,
     prev: u32,
+    /// The next newer one of its list; of a free slot, the next free one.
     next: u32,
-    holds: u32,
+    /// The call whose read was last counted, and the halvings that `frequency` has seen.
+    call: u16,
+    epoch: u16,
     share: u8,
     list: u8,
     frequency: u8,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Free,
-    Used,
-    /// On a volume that failed: never used again.
-    Retired,
+    holds: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -138,9 +136,10 @@ impl Policy {
     /// A policy for `slots` empty slots.
     pub fn new(slots: u32, shares: Shares) -> Self {
         let guaranteed = shares.percents().map(|p| (u64::from(slots) * u64::from(p) / 100) as u32);
-        Policy {
+        let mut policy = Policy {
             entries: vec![Entry::free(); slots as usize],
-            free: (0..slots).rev().collect(),
+            free_first: NONE,
+            free: 0,
             lists: [[List { oldest: NONE, newest: NONE }; LISTS]; SHARES],
             used: [0; SHARES],
             guaranteed,
@@ -154,7 +153,9 @@ impl Policy {
             evictions: 0,
             demoted: 0,
             window_held: 0,
-        }
+        };
+        policy.chain_free();
+        policy
     }
 
     /// A call of a reader begins: what it touches more than once counts once.
@@ -169,9 +170,9 @@ impl Policy {
         let Some(frequency) = self.decayed(slot) else { return };
         let entry = &mut self.entries[slot as usize];
         entry.access = access;
-        let counted = call > entry.call + CORRELATED_CALLS;
+        let counted = u64::from((call as u16).wrapping_sub(entry.call)) > CORRELATED_CALLS;
         if counted {
-            entry.call = call;
+            entry.call = call as u16;
             entry.frequency = (frequency + 1).min(FREQUENCY_MAX);
             self.meaningful();
         }
@@ -185,39 +186,43 @@ impl Policy {
         if remembered.is_some() {
             self.meaningful();
         }
-        let free = self.free.pop();
-        let admitted = match free {
-            Some(slot) => Admitted { slot, evicted: false },
-            None => Admitted { slot: self.evict(share as usize)?, evicted: true },
+        let admitted = match self.take_free() {
+            Some(slot) => Admitted { slot, evicted: None },
+            None => self.evict(share as usize)?,
         };
         let frequency = remembered.map_or(1, |f| (f + 1).min(FREQUENCY_MAX));
         self.occupy(admitted.slot, key, share, frequency);
         Some(admitted)
     }
 
-    /// Puts a region back into the slot where it was before a restart. False where the slot is taken or
-    /// there is no such slot. Call [`Policy::restored`] after the last one.
-    pub fn restore(&mut self, slot: u32, key: u64, share: Share, frequency: u8) -> bool {
-        let free = self.entries.get(slot as usize).is_some_and(|e| e.state == State::Free);
+    /// Puts a region back into the slot where it was before a restart, last read when `stamp` says. False where the slot is
+    /// taken or there is no such slot. Call [`Policy::restored`] after the last one.
+    pub fn restore(&mut self, slot: u32, key: u64, share: Share, frequency: u8, stamp: u64) -> bool {
+        let free = self.entries.get(slot as usize).is_some_and(|e| e.list == FREE);
         if free {
-            self.access += 1;
+            self.access = self.access.max(stamp);
             self.occupy(slot, key, share, frequency.clamp(1, FREQUENCY_MAX));
+            self.entries[slot as usize].access = stamp;
         }
         free
     }
 
-    /// All regions are restored. A restart separates reads: the next one of each region counts, however
+    /// All regions are restored, in any order. A restart separates reads: the next one of each region counts, however
     /// few calls a process makes.
     pub fn restored(&mut self) {
         self.call += CORRELATED_CALLS + 1;
-        self.retain_free();
+        self.chain_free();
+        for slot in self.by_age() {
+            self.relink(slot);
+        }
     }
 
     /// The slot is empty now. Nothing is remembered of what it held.
     pub fn remove(&mut self, slot: u32) {
         if self.is_used(slot) {
             self.vacate(slot);
-            self.free.push(slot);
+            self.entries[slot as usize].next = self.free_first;
+            (self.free_first, self.free) = (slot, self.free + 1);
         }
     }
 
@@ -233,13 +238,13 @@ impl Policy {
             self.vacate(slot);
         }
         if let Some(entry) = self.entries.get_mut(slot as usize) {
-            entry.state = State::Retired;
+            entry.list = RETIRED;
         }
     }
 
     /// All slots that are gone are retired.
     pub fn retired(&mut self) {
-        self.retain_free();
+        self.chain_free();
         let slots = self.slots();
         self.main_max = slots - slots.div_ceil(WINDOW_PART);
     }
@@ -250,7 +255,7 @@ impl Policy {
             self.unlink(slot);
             let entry = &mut self.entries[slot as usize];
             self.window_held += u32::from(entry.holds == 0 && entry.list == 0);
-            entry.holds += 1;
+            entry.holds = entry.holds.saturating_add(1);
         }
     }
 
@@ -269,6 +274,24 @@ impl Policy {
         self.decayed(slot).unwrap_or(0)
     }
 
+    /// The key of what the slot holds.
+    pub fn key(&self, slot: u32) -> Option<u64> {
+        self.entries.get(slot as usize).filter(|e| e.is_used()).map(|e| e.key)
+    }
+
+    /// Whose share the slot counts to, and a number that grows with each read: larger is later.
+    pub fn share_and_stamp(&self, slot: u32) -> Option<(Share, u64)> {
+        let entry = self.entries.get(slot as usize).filter(|e| e.is_used())?;
+        let share =
+            [Share::Footer, Share::Index, Share::Column, Share::Source].get(usize::from(entry.share))?;
+        Some((*share, entry.access))
+    }
+
+    /// Bytes of memory that this takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>() + self.ghosts.ways.capacity() * size_of::<u32>()
+    }
+
     /// The used slots, least recently read first.
     pub fn by_age(&self) -> Vec<u32> {
         let mut used: Vec<u32> = (0..self.entries.len() as u32).filter(|&s| self.is_used(s)).collect();
@@ -283,7 +306,7 @@ impl Policy {
 
     /// Slots that hold nothing and may.
     pub fn free(&self) -> u32 {
-        self.free.len() as u32
+        self.free
     }
 
     /// Slots that hold something or may.
@@ -296,17 +319,30 @@ impl Policy {
         (self.evictions, self.demoted)
     }
 
-    fn retain_free(&mut self) {
-        let entries = &self.entries;
-        self.free.retain(|&slot| entries[slot as usize].state == State::Free);
+    /// Makes one chain of all free slots, the lowest first.
+    fn chain_free(&mut self) {
+        (self.free_first, self.free) = (NONE, 0);
+        for slot in (0..self.entries.len() as u32).rev() {
+            let entry = &mut self.entries[slot as usize];
+            if entry.list == FREE {
+                entry.next = self.free_first;
+                (self.free_first, self.free) = (slot, self.free + 1);
+            }
+        }
+    }
+
+    fn take_free(&mut self) -> Option<u32> {
+        let slot = Some(self.free_first).filter(|&slot| slot != NONE)?;
+        (self.free_first, self.free) = (self.entries[slot as usize].next, self.free - 1);
+        Some(slot)
     }
 
     fn is_used(&self, slot: u32) -> bool {
-        self.entries.get(slot as usize).is_some_and(|e| e.state == State::Used)
+        self.entries.get(slot as usize).is_some_and(Entry::is_used)
     }
 
     fn decayed(&self, slot: u32) -> Option<u8> {
-        let entry = self.entries.get(slot as usize).filter(|e| e.state == State::Used)?;
+        let entry = self.entries.get(slot as usize).filter(|e| e.is_used())?;
         Some(decay(entry.frequency, entry.epoch, self.epoch))
     }
 
@@ -314,16 +350,16 @@ impl Policy {
         self.meaningful += 1;
         if self.meaningful >= DECAY_ACCESSES * self.entries.len() as u64 {
             self.meaningful = 0;
-            self.epoch += 1;
+            self.epoch = self.epoch.wrapping_add(1);
         }
     }
 
     fn occupy(&mut self, slot: u32, key: u64, share: Share, frequency: u8) {
         self.used[share as usize] += 1;
-        let (access, call, epoch) = (self.access, self.call, self.epoch);
+        let (access, call, epoch) = (self.access, self.call as u16, self.epoch);
         let share = share as u8;
         self.entries[slot as usize] =
-            Entry { key, access, call, epoch, share, frequency, state: State::Used, ..Entry::free() };
+            Entry { key, access, call, epoch, share, frequency, list: 0, ..Entry::free() };
         self.link(slot, 0);
     }
 
@@ -335,7 +371,7 @@ impl Policy {
     }
 
     /// Empties and returns the slot that is worth least to the others, for a newcomer of `share`.
-    fn evict(&mut self, share: usize) -> Option<u32> {
+    fn evict(&mut self, share: usize) -> Option<Admitted> {
         let eligible = self.eligible(share);
         self.age(eligible);
         // Each turn moves one entry from the window to main, so the loop ends.
@@ -369,7 +405,7 @@ impl Policy {
         self.vacate(victim);
         self.ghosts.remember(key, frequency, self.epoch);
         self.evictions += 1;
-        Some(victim)
+        Some(Admitted { slot: victim, evicted: Some(key) })
     }
 
     fn eligible(&self, share: usize) -> [bool; SHARES] {
@@ -481,16 +517,19 @@ impl Entry {
         Entry {
             key: 0,
             access: 0,
-            call: 0,
-            epoch: 0,
             prev: NONE,
             next: NONE,
-            holds: 0,
+            call: 0,
+            epoch: 0,
             share: 0,
-            list: 0,
+            list: FREE,
             frequency: 0,
-            state: State::Free,
+            holds: 0,
         }
+    }
+
+    fn is_used(&self) -> bool {
+        usize::from(self.list) < LISTS
     }
 }
 
@@ -504,65 +543,71 @@ fn list_of(frequency: u8) -> usize {
     }
 }
 
-fn decay(frequency: u8, then: u32, now: u32) -> u8 {
-    frequency.checked_shr(now.saturating_sub(then)).unwrap_or(0)
+fn decay(frequency: u8, then: u16, now: u16) -> u8 {
+    frequency.checked_shr(u32::from(now.wrapping_sub(then))).unwrap_or(0)
 }
 
-/// Popularity of what is no longer here, oldest forgotten first.
+/// Popularity of what is no longer here. Keys fall into sets; in each the oldest is forgotten first. A key is told by a
+/// fingerprint of 18 bits, so one key in eight thousand that was never here passes for one that was.
 #[derive(Debug)]
 struct Ghosts {
-    keys: HashMap<u64, Ghost, BuildHasherDefault<AlreadyHashed>>,
-    order: VecDeque<(u64, u64)>,
-    len_max: usize,
-    sequence: u64,
+    /// Set after set, each oldest first and zeros behind the last.
+    ways: Vec<u32>,
+    sets: u64,
 }
 
-#[derive(Debug)]
-struct Ghost {
-    frequency: u8,
-    epoch: u32,
-    sequence: u64,
-}
+const GHOSTS_IN_SET: usize = 32;
+const EPOCH_BITS: u32 = 10;
+const FREQUENCY_BITS: u32 = 4;
+const FINGERPRINT_BITS: u32 = 32 - EPOCH_BITS - FREQUENCY_BITS;
 
 impl Ghosts {
     fn new(len_max: usize) -> Self {
-        Ghosts { keys: HashMap::default(), order: VecDeque::new(), len_max, sequence: 0 }
+        let sets = len_max.div_ceil(GHOSTS_IN_SET);
+        Ghosts { ways: vec![0; sets * GHOSTS_IN_SET], sets: sets as u64 }
     }
 
-    fn remember(&mut self, key: u64, frequency: u8, epoch: u32) {
-        self.sequence += 1;
-        self.keys.insert(key, Ghost { frequency, epoch, sequence: self.sequence });
-        self.order.push_back((key, self.sequence));
-        // The order also holds ghosts that came back to life; it is bounded like the keys.
-        while self.keys.len() > self.len_max || self.order.len() > 2 * self.len_max.max(1) {
-            let Some((key, sequence)) = self.order.pop_front() else { return };
-            if self.keys.get(&key).is_some_and(|ghost| ghost.sequence == sequence) {
-                self.keys.remove(&key);
-            }
+    fn remember(&mut self, key: u64, frequency: u8, epoch: u16) {
+        let (set, fingerprint) = self.set_of(key);
+        forget(set, fingerprint);
+        let end = set.iter().position(|&ghost| ghost == 0).unwrap_or_else(|| {
+            set.copy_within(1.., 0);
+            set.len() - 1
+        });
+        let epoch = u32::from(epoch) & ((1 << EPOCH_BITS) - 1);
+        if let Some(ghost) = set.get_mut(end) {
+            *ghost = (fingerprint << (32 - FINGERPRINT_BITS)) | (u32::from(frequency) << EPOCH_BITS) | epoch;
         }
     }
 
-    fn take(&mut self, key: u64, epoch: u32) -> Option<u8> {
-        self.keys.remove(&key).map(|ghost| decay(ghost.frequency, ghost.epoch, epoch))
+    fn take(&mut self, key: u64, epoch: u16) -> Option<u8> {
+        let (set, fingerprint) = self.set_of(key);
+        let ghost = forget(set, fingerprint)?;
+        let frequency = (ghost >> EPOCH_BITS) & ((1 << FREQUENCY_BITS) - 1);
+        let age = u32::from(epoch).wrapping_sub(ghost) & ((1 << EPOCH_BITS) - 1);
+        Some((frequency as u8).checked_shr(age).unwrap_or(0))
+    }
+
+    fn set_of(&mut self, key: u64) -> (&mut [u32], u32) {
+        // Keys need not be hashes: a multiplication and a shift spread them.
+        let hash = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let hash = (hash ^ (hash >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let set = (((hash >> 32) * self.sets) >> 32) as usize * GHOSTS_IN_SET;
+        // Never zero, which stands for none.
+        let fingerprint = 1 + (((hash & 0xFFFF_FFFF) * ((1 << FINGERPRINT_BITS) - 1)) >> 32) as u32;
+        (self.ways.get_mut(set..set + GHOSTS_IN_SET).unwrap_or_default(), fingerprint)
     }
 }
 
-/// Keys are hashes already.
-#[derive(Default)]
-struct AlreadyHashed(u64);
-
-impl Hasher for AlreadyHashed {
-    fn finish(&self) -> u64 {
-        self.0
+/// Takes the ghost with this fingerprint out of its set.
+fn forget(set: &mut [u32], fingerprint: u32) -> Option<u32> {
+    let at = set.iter().position(|&ghost| ghost >> (32 - FINGERPRINT_BITS) == fingerprint)?;
+    let ghost = *set.get(at)?;
+    set.copy_within(at + 1.., at);
+    if let Some(last) = set.last_mut() {
+        *last = 0;
     }
-
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |hash, &byte| hash.rotate_left(8) ^ u64::from(byte));
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
+    Some(ghost)
 }
 
 #[cfg(test)]

@@ -15,8 +15,12 @@ pub struct Stats {
     pub bytes_used: u64,
     /// Bytes fetched from the store, page rounding included.
     pub bytes_fetched: u64,
-    /// Bytes of pages near.
+    /// Bytes of pages near, the last page of an object counted as a whole one.
     pub bytes_near: u64,
+    /// Bytes of memory for the bookkeeping: fixed when the cache is opened, at most a thousandth of the capacity.
+    pub memory_bytes: u64,
+    /// Pages that were fetched and not kept, because the volumes could not keep up with writing.
+    pub pages_unwritten: u64,
     /// Bytes that the cache may hold.
     pub capacity: u64,
     /// Bytes of a region and of a page: small caches have smaller ones than asked for.

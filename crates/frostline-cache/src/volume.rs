@@ -1,7 +1,8 @@
-//! Where bytes lie: files over the volumes of a pool, and which byte of which file a page is.
+//! Where bytes lie: files over the volumes of a pool, and which byte of which file a page and its checksum are.
 //!
 //! The files are one address space in stripes, as RAID 0 does it: slot after slot, and every
 //! [`STRIPE_BYTES`] on the next volume. A reader of neighbouring pages gets the bandwidth of all volumes.
+//! In each file, one page of checksums stands before the pages that it is for, so that memory holds none of them.
 //! Nothing here trusts what it reads: the caller verifies every page.
 
 use std::fmt::Debug;
@@ -11,6 +12,8 @@ use std::path::Path;
 
 /// Bytes that lie together on one volume (a page where pages are larger).
 pub(crate) const STRIPE_BYTES: u64 = 64 << 10;
+/// Bytes of a page's checksum.
+pub(crate) const SUM_BYTES: u64 = 8;
 
 /// Positions inside a file of one volume. A trait so that tests can put a failing volume here.
 pub(crate) trait Volume: Send + Sync + Debug {
@@ -40,13 +43,24 @@ impl Geometry {
             u64::from(slot) * u64::from(self.region_bytes) + u64::from(page) * u64::from(self.page_bytes);
         let volumes = u64::from(self.volumes.max(1));
         let (stripe, within) = (address / self.stripe_bytes(), address % self.stripe_bytes());
-        Place { volume: (stripe % volumes) as u32, at: stripe / volumes * self.stripe_bytes() + within }
+        let at = stripe / volumes * self.stripe_bytes() + within;
+        // A page of checksums before this group of pages, and one for each group before it.
+        let sums = (at / self.group_bytes() + 1) * u64::from(self.page_bytes);
+        Place { volume: (stripe % volumes) as u32, at: at + sums }
+    }
+
+    /// Where on its volume the checksum of the page at `place` lies. Pages that follow one another have checksums that do.
+    pub(crate) fn sum_at(&self, place: Place) -> u64 {
+        let page_bytes = u64::from(self.page_bytes);
+        let group = place.at - place.at % (self.group_bytes() + page_bytes);
+        group + ((place.at - group) / page_bytes).saturating_sub(1) * SUM_BYTES
     }
 
     /// The length of each volume's file.
     pub(crate) fn file_bytes(&self, slots: u32) -> u64 {
         let stripes = (u64::from(slots) * u64::from(self.region_bytes)).div_ceil(self.stripe_bytes());
-        stripes.div_ceil(u64::from(self.volumes.max(1))) * self.stripe_bytes()
+        let bytes = stripes.div_ceil(u64::from(self.volumes.max(1))) * self.stripe_bytes();
+        bytes + bytes.div_ceil(self.group_bytes()) * u64::from(self.page_bytes)
     }
 
     pub(crate) fn pages(&self) -> u32 {
@@ -58,6 +72,11 @@ impl Geometry {
         let step = (self.stripe_bytes() / u64::from(self.page_bytes)).max(1) as usize;
         let mut volumes = (0..self.pages()).step_by(step).map(|page| self.place(slot, page).volume);
         volumes.all(|volume| failed.get(volume as usize).copied().unwrap_or(true))
+    }
+
+    /// Bytes of the pages whose checksums fill a page.
+    fn group_bytes(&self) -> u64 {
+        u64::from(self.page_bytes) / SUM_BYTES * u64::from(self.page_bytes)
     }
 
     fn stripe_bytes(&self) -> u64 {
@@ -105,24 +124,6 @@ impl Volume for FileVolume {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
-    }
-}
-
-/// A volume that could not be opened.
-#[derive(Debug)]
-pub(crate) struct Missing;
-
-impl Volume for Missing {
-    fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
     }
 }
 

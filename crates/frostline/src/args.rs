@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use frostline_bench::{demo, tiers};
 use frostline_doctor::cli::Doctor;
 use frostline_lab::cli::Lab;
 
@@ -63,7 +64,7 @@ pub(crate) enum Command {
     /// Delete objects that no version of an index needs
     Vacuum(Vacuum),
     /// Generate web server logs, search them cold and warm, and print the published study beside it
-    Demo(Demo),
+    Demo(demo::Options),
     /// Measurements
     #[command(subcommand)]
     Bench(Bench),
@@ -209,46 +210,8 @@ pub(crate) struct Vacuum {
     pub(crate) dry_run: bool,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Demo {
-    /// How many documents to generate
-    #[arg(long, default_value_t = 2_000_000)]
-    pub(crate) documents: u64,
-    /// The number that everything random follows from
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Only write the generated documents to standard output, as NDJSON
-    #[arg(long)]
-    pub(crate) only_generate: bool,
-    /// Keep the repository and caches in this directory [default: a directory that is removed]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) keep: Option<PathBuf>,
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Reproduce the published frozen-tier study: hot, cold and frozen
-    Tiers(BenchTiers),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchTiers {
-    /// How many documents to generate
-    #[arg(long, default_value_t = 2_000_000)]
-    pub(crate) documents: u64,
-    /// The number that everything random follows from
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Measurements of each cell; the median is printed
-    #[arg(long, default_value_t = 5)]
-    pub(crate) runs: usize,
-    /// Latency profile of the simulated store: optimistic, measured or pessimistic
-    #[arg(long, default_value = "measured")]
-    pub(crate) profile: String,
-    /// Write a self-contained HTML page with charts
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
-    /// Keep the repository and caches in this directory [default: a directory that is removed]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) keep: Option<PathBuf>,
+    Tiers(tiers::Options),
 }

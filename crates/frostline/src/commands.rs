@@ -1,23 +1,19 @@
 //! One module a command.
 
-mod bench;
 mod cache;
-mod demo;
 mod doctor;
 mod index;
 mod ingest;
 mod lab;
 mod mount;
-mod page;
-mod report;
 mod search;
 mod sql;
-mod study;
-mod trial;
 mod vacuum;
 
 use anyhow::Result;
 use clap::CommandFactory;
+
+use frostline_bench::{Limits, demo, tiers};
 
 use crate::Outcome;
 use crate::args::{Arguments, Bench, Cache, Command};
@@ -32,11 +28,17 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         Command::Index(given) => index::run(&config, given).await,
         Command::Mount(given) => mount::mount(&config, given).await,
         Command::Unmount(given) => mount::unmount(&config, &given.name).await,
-        Command::Cache(Cache::Stats) => cache::stats(&config),
+        Command::Cache(Cache::Stats) => cache::stats(&config).await,
         Command::Cache(Cache::Clear) => cache::clear(&config).await,
         Command::Vacuum(given) => vacuum::run(&config, given).await,
-        Command::Demo(given) => demo::run(&config, given).await,
-        Command::Bench(Bench::Tiers(given)) => bench::tiers(&config, given).await,
+        Command::Demo(given) => {
+            demo::run(given, &limits(&config)).await?;
+            Ok(Outcome::Done)
+        }
+        Command::Bench(Bench::Tiers(given)) => {
+            tiers::run(given, &limits(&config)).await?;
+            Ok(Outcome::Done)
+        }
         Command::Doctor(given) => doctor::run(&config, &given),
         Command::Lab(given) => lab::run(&config, given),
         Command::Completions { shell } => {
@@ -48,4 +50,9 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
             Ok(Outcome::Done)
         }
     }
+}
+
+/// What the demonstration and the study may use.
+fn limits(config: &Config) -> Limits {
+    Limits { memory_bytes_max: config.memory_bytes_max, json: config.json, random: ingest::random() }
 }

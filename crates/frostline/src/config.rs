@@ -1,8 +1,14 @@
 //! Options from the command line, the environment and a TOML file, in that order of weight.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use frostline_base::SystemClock;
+use frostline_node::{Node, Settings};
+use frostline_show::{note, parse_bytes};
+use frostline_store::Retry;
 use serde::Deserialize;
 
 use crate::args::Global;
@@ -12,9 +18,11 @@ use crate::args::Global;
 pub(crate) struct Config {
     repo: Option<String>,
     pub(crate) data: PathBuf,
-    pub(crate) volumes: Vec<PathBuf>,
+    volumes: Vec<PathBuf>,
     pub(crate) memory_bytes_max: u64,
     pub(crate) json: bool,
+    /// When the process began: what a person waits is counted from here.
+    pub(crate) started: Instant,
 }
 
 /// The configuration file.
@@ -29,7 +37,7 @@ struct File {
 }
 
 impl Config {
-    pub(crate) fn load(given: Global) -> Result<Config> {
+    pub(crate) fn load(given: Global, started: Instant) -> Result<Config> {
         let file = match &given.config {
             Some(path) => File::read(path)?,
             None => {
@@ -48,20 +56,47 @@ impl Config {
             volumes: if given.volumes.is_empty() { file.volumes.unwrap_or_default() } else { given.volumes },
             memory_bytes_max: parse_bytes(&memory).context("--memory")?,
             json: given.json || file.json.unwrap_or(false),
+            started,
         })
     }
 
-    /// The repository; without one nothing can be searched.
-    pub(crate) fn repo(&self) -> Result<&str> {
-        self.repo.as_deref().context(
-            "no repository is named: pass --repo URL (s3://bucket/prefix, a directory, …), set FROSTLINE_REPO, or put \
-             repo = \"…\" into the configuration file",
-        )
+    /// The node of the repository that was named; without one nothing can be searched.
+    pub(crate) fn node(&self) -> Result<Node> {
+        self.open(false)
     }
 
-    /// The same options for another repository and data directory.
-    pub(crate) fn at(&self, repo: &str, data: &Path) -> Config {
-        Config { repo: Some(repo.to_owned()), data: data.to_owned(), volumes: Vec::new(), ..self.clone() }
+    /// The same; a directory that is not there is made.
+    pub(crate) fn node_made(&self) -> Result<Node> {
+        self.open(true)
+    }
+
+    fn open(&self, create: bool) -> Result<Node> {
+        let repo = self.repo.as_deref().context(
+            "no repository is named: pass --repo URL (s3://bucket/prefix, a directory, …), set FROSTLINE_REPO, or put \
+             repo = \"…\" into the configuration file",
+        )?;
+        let settings = Settings {
+            create,
+            volumes: self.volumes.clone(),
+            memory_bytes_max: self.memory_bytes_max,
+            ..Settings::new(repo, &self.data)
+        };
+        let node = Node::open(&settings, Arc::new(SystemClock))?;
+        node.repository().on_retry(Box::new(tell_of_retries()));
+        Ok(node)
+    }
+}
+
+/// Says on the terminal, at most once a second, why a request takes so long. A first or second failure that passes is
+/// not worth a line.
+fn tell_of_retries() -> impl Fn(&Retry) {
+    let told: Mutex<Option<Instant>> = Mutex::new(None);
+    move |retry| {
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if retry.attempt > 3 && told.is_none_or(|told| told.elapsed() >= Duration::from_secs(1)) {
+            *told = Some(Instant::now());
+            note!("frostline: {}; retrying (attempt {})", retry.why, retry.attempt);
+        }
     }
 }
 
@@ -77,74 +112,4 @@ fn user_folder(variable: &str, below_home: &str) -> Option<PathBuf> {
     let named = std::env::var_os(variable).filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let folder = named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(below_home)))?;
     Some(folder.join("frostline"))
-}
-
-/// Reads a number of bytes: `1048576`, `64MiB`, `10GB`, `1.5g`.
-pub(crate) fn parse_bytes(text: &str) -> Result<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "tb" => 1_000_000_000_000,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        "t" | "tib" => 1 << 40,
-        _ => bail!("{text:?} is not a size: write bytes or a unit such as KiB, MB, GiB"),
-    };
-    let number: f64 =
-        number.parse().ok().with_context(|| format!("{text:?} is not a size: it starts with a number"))?;
-    Ok((number * factor as f64) as u64)
-}
-
-/// `1 split`, `2 splits`.
-pub(crate) fn show_count(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-/// Bytes for people: three digits and a unit of 1,000.
-pub(crate) fn show_bytes(bytes: u64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB", "PB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < units.len() {
-        value /= 1_000.0;
-        unit += 1;
-    }
-    let decimals = if unit == 0 || value >= 99.95 {
-        0
-    } else if value >= 9.995 {
-        1
-    } else {
-        2
-    };
-    format!("{value:.decimals$} {}", units[unit])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read_with_units() {
-        for (text, bytes) in [("12", 12), ("1KiB", 1024), ("1.5 GB", 1_500_000_000), ("2g", 2 << 30)] {
-            assert_eq!(parse_bytes(text).ok(), Some(bytes), "{text}");
-        }
-        for text in ["", "x", "1 parsec", "1..2"] {
-            assert!(parse_bytes(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn sizes_are_shown_with_three_digits() {
-        for (bytes, text) in
-            [(0, "0 B"), (999, "999 B"), (1_000, "1.00 kB"), (12_345, "12.3 kB"), (999_900, "1.00 MB")]
-        {
-            assert_eq!(show_bytes(bytes), text);
-        }
-    }
 }

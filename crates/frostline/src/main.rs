@@ -1,16 +1,17 @@
 //! The `frostline` binary: arguments, configuration, wiring, progress bars and error printing.
+// `println!` panics when a pipe is closed: use `say!` and `note!`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod commands;
 mod config;
-mod mounts;
-mod node;
-mod table;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::Context;
 use clap::Parser;
+use frostline_show::note;
 
 use crate::args::Arguments;
 
@@ -26,23 +27,24 @@ pub(crate) enum Outcome {
 }
 
 fn main() -> ExitCode {
+    let started = Instant::now();
     let arguments = Arguments::parse();
     // `frostline … | head` ends quietly when its reader does.
-    match run(arguments) {
+    match run(arguments, started) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Partial) => ExitCode::from(3),
         Ok(Outcome::Found) => ExitCode::FAILURE,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("frostline: {error:#}");
+            note!("frostline: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+fn run(arguments: Arguments, started: Instant) -> anyhow::Result<Outcome> {
     start_logging();
-    let config = config::Config::load(arguments.global)?;
+    let config = config::Config::load(arguments.global, started)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -31,7 +31,7 @@ impl Cache {
         }
         let Some(admitted) = self.policy.admit(key, share) else { return false };
         let before = self.held.insert(admitted.slot, key);
-        assert_eq!(before.is_some(), admitted.evicted);
+        assert_eq!(before, admitted.evicted);
         if let Some(before) = before {
             self.places.remove(&before);
         }
@@ -134,7 +134,7 @@ fn held_slots_stay_and_full_of_them_nothing_is_admitted() {
     assert_eq!(cache.policy.admit(77, Share::Column), None);
     let slot = cache.places[&3];
     cache.policy.release(slot);
-    assert_eq!(cache.policy.admit(77, Share::Column), Some(Admitted { slot, evicted: true }));
+    assert_eq!(cache.policy.admit(77, Share::Column), Some(Admitted { slot, evicted: Some(3) }));
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn whole(cache: &Cache, held: &HashMap<u32, u32>) -> Result<(), TestCaseError> {
 #[test]
 fn the_first_read_after_a_restart_counts() {
     let mut policy = Policy::new(4, EQUAL);
-    assert!(policy.restore(0, 7, Share::Index, 1));
+    assert!(policy.restore(0, 7, Share::Index, 1, 9));
     policy.restored();
     policy.begin();
     policy.touch(0);

@@ -5,7 +5,7 @@ use super::*;
 fn check(region_bytes: u32, page_bytes: u32, volumes: u32) {
     let geometry = Geometry { region_bytes, page_bytes, volumes };
     let slots = 37;
-    let mut taken = HashSet::new();
+    let (mut taken, mut taken_sums) = (HashSet::new(), HashSet::new());
     for slot in 0..slots {
         for page in 0..geometry.pages() {
             let place = geometry.place(slot, page);
@@ -13,8 +13,13 @@ fn check(region_bytes: u32, page_bytes: u32, volumes: u32) {
             assert!(place.at.is_multiple_of(u64::from(page_bytes)), "{place:?}");
             assert!(place.at + u64::from(page_bytes) <= geometry.file_bytes(slots), "{place:?}");
             assert!(taken.insert((place.volume, place.at)), "two pages at {place:?}");
+            let sum = geometry.sum_at(place);
+            assert!(sum % SUM_BYTES == 0 && taken_sums.insert((place.volume, sum)), "two sums at {sum}");
+            assert!(place.at - sum <= geometry.group_bytes() + u64::from(page_bytes), "{place:?} {sum}");
         }
     }
+    let is_page = |(volume, sum): &(u32, u64)| taken.contains(&(*volume, sum - sum % u64::from(page_bytes)));
+    assert!(!taken_sums.iter().any(is_page), "a checksum lies in a page");
 }
 
 #[test]

@@ -1,30 +1,29 @@
 //! `frostline cache`.
 
 use anyhow::{Context, Result};
+use frostline_show::{Table, say, say_json, show_bytes};
 use serde_json::json;
 
 use crate::Outcome;
-use crate::config::{Config, show_bytes};
-use crate::node::Node;
-use crate::table::{Table, print_json};
+use crate::config::Config;
 
-pub(crate) fn stats(config: &Config) -> Result<Outcome> {
-    let node = Node::open(config)?;
+pub(crate) async fn stats(config: &Config) -> Result<Outcome> {
+    let node = config.node()?;
     let mounts = node.mounts().all()?;
-    let stats = node.cache()?.map(|cache| cache.stats());
-    let results_bytes = node.results()?.bytes();
+    let stats = node.cache().await?.map(|cache| cache.stats());
+    let results_bytes = node.results().await.map_or(0, |results| results.bytes());
     if config.json {
-        print_json(&json!({ "mounts": mounts, "cache": stats, "results_bytes": results_bytes }))?;
+        say_json(&json!({ "mounts": mounts, "cache": stats, "results_bytes": results_bytes }))?;
         return Ok(Outcome::Done);
     }
     let Some(stats) = stats else {
-        println!("nothing is mounted: frostline mount NAME");
+        say!("nothing is mounted: frostline mount NAME")?;
         return Ok(Outcome::Done);
     };
     let mut table = Table::new(&["cache", ">"]);
     let mut row = |name: &str, value: String| table.row(vec![name.to_owned(), value]);
     row("capacity", show_bytes(stats.capacity));
-    row("near", show_bytes(stats.bytes_near));
+    row("cached", show_bytes(stats.bytes_near));
     row(
         "regions",
         format!(
@@ -39,25 +38,17 @@ pub(crate) fn stats(config: &Config) -> Result<Outcome> {
     for mount in mounts {
         row(&format!("mounted {}", mount.index), show_bytes(mount.cache_bytes));
     }
-    table.print()?;
+    say!("{table}")?;
     Ok(Outcome::Done)
 }
 
 pub(crate) async fn clear(config: &Config) -> Result<Outcome> {
-    let node = Node::open(config)?;
-    if let Some(cache) = node.cache()? {
-        if cache.stats().locked_by_other {
-            return Err(anyhow::anyhow!("another frostline process uses this cache"))
-                .context("cannot clear it");
-        }
-        cache.clear().await;
-        cache.close().await;
-    }
-    node.results()?.clear();
+    let node = config.node()?;
+    node.clear().await.context("cannot clear the cache")?;
     if config.json {
-        print_json(&json!({ "cleared": true }))?;
+        say_json(&json!({ "cleared": true }))?;
     } else {
-        println!("nothing is near any more");
+        say!("cache cleared")?;
     }
     Ok(Outcome::Done)
 }

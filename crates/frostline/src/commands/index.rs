@@ -6,6 +6,8 @@ use anyhow::{Context, Result, bail};
 use frostline_base::{Error, IndexName, Meter, ReadRanges, Share};
 use frostline_catalog::{Index, Resolve, SplitEntry};
 use frostline_ingest::{Merge, MergePolicy};
+use frostline_node::Node;
+use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
 use frostline_split::{KeyRange, Postings, Split, TextAs, decode_postings};
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -13,18 +15,16 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::args;
-use crate::config::{Config, show_bytes, show_count};
-use crate::node::Node;
-use crate::table::{Table, print_json, printable};
+use crate::config::Config;
 
 pub(crate) async fn run(config: &Config, given: args::Index) -> Result<Outcome> {
-    let node = Node::open(config)?;
+    let node = config.node()?;
     match given {
-        args::Index::List => list(&node).await,
-        args::Index::Show(given) => show(&node, &given.name).await,
-        args::Index::Delete { name, yes } => delete(&node, &name, yes).await,
-        args::Index::Verify(given) => verify(&node, &given.name).await,
-        args::Index::Merge(given) => merge(&node, &given.name).await,
+        args::Index::List => list(&node, config).await,
+        args::Index::Show(given) => show(&node, config, &given.name).await,
+        args::Index::Delete { name, yes } => delete(&node, config, &name, yes).await,
+        args::Index::Verify(given) => verify(&node, config, &given.name).await,
+        args::Index::Merge(given) => merge(&node, config, &given.name).await,
     }
 }
 
@@ -60,26 +60,26 @@ fn iso(time_us: i64) -> String {
     format_date(time_us, &Format::default(), &frostline_query::UTC)
 }
 
-async fn list(node: &Node) -> Result<Outcome> {
+async fn list(node: &Node, config: &Config) -> Result<Outcome> {
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
-    for (name, opened) in node.catalog.open_all("*", Resolve::default()).await? {
+    for (name, opened) in node.catalog().open_all("*", Resolve::default()).await? {
         match opened {
             Ok(index) => found.push(summary(node, &index)?),
             Err(error) => damaged.push((name, format!("{:#}", anyhow::Error::from(error)))),
         }
     }
     let outcome = if damaged.is_empty() { Outcome::Done } else { Outcome::Partial };
-    if node.config.json {
+    if config.json {
         let damaged: Vec<Value> =
             damaged.iter().map(|(name, error)| json!({ "index": name, "error": error })).collect();
-        print_json(&json!({ "indices": found, "damaged": damaged }))?;
+        say_json(&json!({ "indices": found, "damaged": damaged }))?;
         return Ok(outcome);
     }
     for (name, error) in &damaged {
-        eprintln!("{name} is damaged: {error}");
+        note!("{name} is damaged: {error}");
     }
     if found.is_empty() && damaged.is_empty() {
-        println!("no index in {}: frostline ingest --index NAME FILE makes one", node.repository.url());
+        say!("no index in {}: frostline ingest --index NAME FILE makes one", node.repository().url())?;
         return Ok(outcome);
     }
     let mut table = Table::new(&["index", "documents>", "splits>", "size>", "from", "to", "mounted"]);
@@ -95,16 +95,16 @@ async fn list(node: &Node) -> Result<Outcome> {
             mounted.to_owned(),
         ]);
     }
-    table.print()?;
+    say!("{table}")?;
     Ok(outcome)
 }
 
-async fn show(node: &Node, name: &str) -> Result<Outcome> {
-    let index = node.index(name).await?;
+async fn show(node: &Node, config: &Config, name: &str) -> Result<Outcome> {
+    let index = node.index(&name.parse()?).await?;
     let summary = summary(node, &index)?;
     let mapping = index.mapping();
     let conflicts = mapping.conflicts();
-    if node.config.json {
+    if config.json {
         let fields: Vec<Value> = mapping
             .fields()
             .iter()
@@ -114,25 +114,25 @@ async fn show(node: &Node, name: &str) -> Result<Outcome> {
         let conflicts: Vec<Value> =
             conflicts.iter().map(|c| json!({ "path": c.path, "types": c.types })).collect();
         let foreign: Vec<&str> = index.foreign().iter().map(|file| file.path.as_str()).collect();
-        print_json(&json!({
+        say_json(&json!({
             "summary": summary, "mapping": mapping.to_elasticsearch_json(), "fields": fields,
             "conflicts": conflicts, "splits": splits, "foreign": foreign,
         }))?;
         return Ok(Outcome::Done);
     }
-    println!(
+    say!(
         "{}: {} in {}, {}, version {}",
         summary.index,
         show_count(summary.documents, "document"),
         show_count(summary.splits as u64, "split"),
         show_bytes(summary.bytes),
         summary.version
-    );
+    )?;
     if let (Some(from), Some(to)) = (&summary.time_min, &summary.time_max) {
-        println!("times from {from} to {to}");
+        say!("times from {from} to {to}")?;
     }
     for file in index.foreign() {
-        eprintln!("{} was committed by another tool and cannot be searched", file.path);
+        note!("{} was committed by another tool and cannot be searched", file.path);
     }
     let mut table = Table::new(&["field", "types", "kept in"]);
     for (path, field) in mapping.fields() {
@@ -141,14 +141,14 @@ async fn show(node: &Node, name: &str) -> Result<Outcome> {
         let place = if own { "a column" } else { "_dynamic" };
         table.row(vec![printable(path), types.join(", "), place.to_owned()]);
     }
-    table.print()?;
+    say!("{table}")?;
     for conflict in conflicts {
         let types: Vec<String> = conflict.types.iter().map(|ty| format!("{ty:?}").to_lowercase()).collect();
-        println!(
+        say!(
             "conflict: {} is {}; all readings are searchable",
             printable(&conflict.path),
             types.join(" and ")
-        );
+        )?;
     }
     Ok(Outcome::Done)
 }
@@ -161,46 +161,49 @@ fn split_json(split: &SplitEntry) -> Value {
     })
 }
 
-async fn delete(node: &Node, name: &str, yes: bool) -> Result<Outcome> {
+async fn delete(node: &Node, config: &Config, name: &str, yes: bool) -> Result<Outcome> {
     let name: IndexName = name.parse()?;
     if !yes {
         if !std::io::stdin().is_terminal() {
             bail!("deleting {name} cannot be undone: add --yes to do it");
         }
-        eprint!("Delete {name} and all its data in {}? Type its name: ", node.repository.url());
-        std::io::stderr().flush()?;
+        write!(
+            std::io::stderr(),
+            "Delete {name} and all its data in {}? Type its name: ",
+            node.repository().url()
+        )?;
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer)?;
         if answer.trim() != name.as_str() {
             bail!("{name} was not deleted");
         }
     }
-    node.catalog.delete(&name).await.with_context(|| format!("cannot delete the index {name}"))?;
-    node.mounts().remove(&name)?;
-    if node.config.json {
-        print_json(&json!({ "index": name, "deleted": true }))?;
+    node.catalog().delete(&name).await.with_context(|| format!("cannot delete the index {name}"))?;
+    node.unmount(&name).await?;
+    if config.json {
+        say_json(&json!({ "index": name, "deleted": true }))?;
     } else {
-        println!("{name} is deleted");
+        say!("{name} is deleted")?;
     }
     Ok(Outcome::Done)
 }
 
-async fn merge(node: &Node, name: &str) -> Result<Outcome> {
+async fn merge(node: &Node, config: &Config, name: &str) -> Result<Outcome> {
     let name: IndexName = name.parse()?;
-    let merge = Merge::new(&node.repository, &node.catalog, super::ingest::random());
-    let report = merge.run(&name, &merge_policy(&node.config)).await?;
-    if node.config.json {
-        print_json(&report)?;
+    let merge = Merge::new(node.repository(), node.catalog(), super::ingest::random());
+    let report = merge.run(&name, &merge_policy(config)).await?;
+    if config.json {
+        say_json(&report)?;
     } else if report.merges == 0 {
-        println!("nothing to merge: no splits of similar size that follow on one another fit into one");
+        say!("nothing to merge: no splits of similar size that follow on one another fit into one")?;
     } else {
-        println!(
+        say!(
             "{}: {} became {} ({})",
             show_count(report.merges, "merge"),
             show_count(report.splits_before, "split"),
             report.splits_after,
             show_count(report.documents, "document")
-        );
+        )?;
     }
     Ok(Outcome::Done)
 }
@@ -218,8 +221,8 @@ struct Fault {
     what: String,
 }
 
-async fn verify(node: &Node, name: &str) -> Result<Outcome> {
-    let index = node.index(name).await?;
+async fn verify(node: &Node, config: &Config, name: &str) -> Result<Outcome> {
+    let index = node.index(&name.parse()?).await?;
     let bar = ProgressBar::new(index.splits().len() as u64);
     let mut faults = Vec::new();
     let (mut bytes, mut unchecked) = (0, 0);
@@ -239,24 +242,24 @@ async fn verify(node: &Node, name: &str) -> Result<Outcome> {
     }
     bar.finish_and_clear();
     let foreign = index.foreign().len();
-    if node.config.json {
-        print_json(&json!({
+    if config.json {
+        say_json(&json!({
             "index": name, "splits": index.splits().len(), "bytes_read": bytes, "faults": faults, "foreign": foreign,
             "parquet_footers_unchecked": unchecked,
         }))?;
     } else {
         for fault in &faults {
-            println!("{}: {}", fault.object, fault.what);
+            say!("{}: {}", fault.object, fault.what)?;
         }
-        println!(
+        say!(
             "{} checked ({}), {} damaged, {foreign} of other tools",
             show_count(index.splits().len() as u64, "split"),
             show_bytes(bytes),
             faults.len()
-        );
+        )?;
         if unchecked > 0 {
             let splits = show_count(unchecked, "split");
-            println!("{splits} of an earlier version of Frostline without a checksum of the Parquet footer");
+            say!("{splits} of an earlier version of Frostline without a checksum of the Parquet footer")?;
         }
     }
     Ok(if faults.is_empty() { Outcome::Done } else { Outcome::Partial })
@@ -273,9 +276,9 @@ struct Verified {
 async fn verify_split(node: &Node, entry: &SplitEntry) -> frostline_base::Result<Verified> {
     let meter = Meter::default();
     let read = async |ranges: &[std::ops::Range<u64>], share| {
-        node.repository.read_ranges(&entry.object, ranges, share, &meter).await
+        node.repository().read_ranges(&entry.object, ranges, share, &meter).await
     };
-    let length = node.repository.head(&entry.object.key).await?;
+    let length = node.repository().head(&entry.object.key).await?;
     if length != entry.object.bytes {
         let what = format!("the object has {length} bytes and the catalog says {}", entry.object.bytes);
         return Err(Error::corrupt(what).with("object", &entry.object.key));

@@ -10,25 +10,25 @@ use frostline_base::IndexName;
 use frostline_ingest::{
     Cancel, Format, Ingest, IngestOptions, IngestReport, Inputs, Merge, Progress, Random,
 };
+use frostline_node::Node;
+use frostline_show::{note, parse_bytes, say, say_json, show_bytes, show_count};
 use frostline_split::Mapping;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rand::Rng;
 
 use crate::Outcome;
 use crate::args;
-use crate::config::{Config, parse_bytes, show_bytes, show_count};
-use crate::node::Node;
-use crate::table::print_json;
+use crate::config::Config;
 
 /// Smaller splits cost more requests than they hold documents.
 const SPLIT_BYTES_MIN: u64 = 64 << 10;
 
 pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome> {
-    let node = Node::open_with(config, true)?;
+    let node = config.node_made()?;
     let name: IndexName = given.index.parse()?;
     let inputs = Inputs::from_arguments(&given.inputs)?;
     let options = options(config, &given)?;
-    if given.mapping.is_some() && node.catalog.open(&name).await.is_ok() {
+    if given.mapping.is_some() && node.catalog().open(&name).await.is_ok() {
         bail!("{name} exists and keeps its mapping: leave out --mapping, or ingest into a new index");
     }
     let rejects = given.rejects.clone().unwrap_or_else(|| config.data.join(format!("{name}.rejects.ndjson")));
@@ -36,12 +36,12 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     let report = ingest(&node, inputs, &name, options, Some(&rejects), true).await?;
     if merge && !report.cancelled {
         let policy = super::index::merge_policy(config);
-        Merge::new(&node.repository, &node.catalog, random()).run(&name, &policy).await?;
+        Merge::new(node.repository(), node.catalog(), random()).run(&name, &policy).await?;
     }
     if config.json {
-        print_json(&report)?;
+        say_json(&report)?;
     } else {
-        print(&report, &name, &rejects);
+        print(&report, &name, &rejects)?;
     }
     Ok(if report.cancelled || !report.failed.is_empty() { Outcome::Partial } else { Outcome::Done })
 }
@@ -57,7 +57,7 @@ pub(crate) async fn ingest(
 ) -> Result<IngestReport> {
     let cancel = Cancel::default();
     let bar = progress_bar(inputs.bytes(), show_progress);
-    let mut ingest = Ingest::new(&node.repository, &node.catalog, Arc::clone(&node.clock), random())
+    let mut ingest = Ingest::new(node.repository(), node.catalog(), Arc::clone(node.clock()), random())
         .with_cancel(&cancel)
         .with_progress({
             let bar = bar.clone();
@@ -70,7 +70,7 @@ pub(crate) async fn ingest(
         let cancel = cancel.clone();
         async move {
             if tokio::signal::ctrl_c().await.is_ok() {
-                eprintln!("stopping: what is uploaded is being committed");
+                note!("stopping: what is uploaded is being committed");
                 cancel.cancel();
             }
         }
@@ -160,9 +160,9 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_message(format!("{} documents, {} splits{rejected}", progress.documents, progress.splits));
 }
 
-fn print(report: &IngestReport, name: &IndexName, rejects: &Path) {
+fn print(report: &IngestReport, name: &IndexName, rejects: &Path) -> Result<()> {
     if report.documents > 0 {
-        println!(
+        say!(
             "{} into {name} (version {}): {} in, {} out in {}, {:.1} MB/s",
             show_count(report.documents, "document"),
             report.version,
@@ -170,27 +170,28 @@ fn print(report: &IngestReport, name: &IndexName, rejects: &Path) {
             show_bytes(report.bytes_out),
             show_count(report.splits, "split"),
             report.mb_per_s()
-        );
+        )?;
     }
     for input in &report.already_ingested {
-        println!("already ingested: {input} (--again takes it in again)");
+        say!("already ingested: {input} (--again takes it in again)")?;
     }
     for input in &report.resumed {
-        println!("went on behind what an earlier run took in: {input}");
+        say!("went on behind what an earlier run took in: {input}")?;
     }
     for skipped in &report.skipped {
-        eprintln!("skipped {}: {}", skipped.name, skipped.reason);
+        note!("skipped {}: {}", skipped.name, skipped.reason);
     }
     for failed in &report.failed {
-        eprintln!("could not be read to its end: {}: {}", failed.name, failed.reason);
+        note!("could not be read to its end: {}: {}", failed.name, failed.reason);
     }
     if report.rejected_total() > 0 {
         let reasons: Vec<String> =
             report.rejected.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         let lines = show_count(report.rejected_total(), "line");
-        eprintln!("{lines} refused ({}): see {}", reasons.join(", "), rejects.display());
+        note!("{lines} refused ({}): see {}", reasons.join(", "), rejects.display());
     }
     if report.cancelled {
-        eprintln!("stopped before the end: run the same command again to go on");
+        note!("stopped before the end: run the same command again to go on");
     }
+    Ok(())
 }

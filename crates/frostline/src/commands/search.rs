@@ -1,72 +1,57 @@
 //! `frostline search` and `frostline explain`.
 
 use std::io::Read;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use frostline_query::{QueryCost, Response, Search, SearchOptions, SplitCost};
+use frostline_query::{QueryCost, Response, Search, SplitCost};
+use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
 use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::args;
-use crate::config::{Config, show_bytes, show_count};
-use crate::node::{Node, Opened};
-use crate::table::{Table, print_json, printable};
+use crate::config::Config;
 
 pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome> {
-    let node = Node::open(config)?;
+    let node = config.node()?;
     let body = body(&given)?;
-    let opened = node.search(&given.index).await?;
-    let response = answer(&node, &opened, &body, !given.no_result_cache, given.strict).await?;
-    if let Some(cache) = &opened.cache {
-        cache.close().await;
+    let index = node.index(&given.index.parse()?).await?;
+    let options = node.search_options(!given.no_result_cache, given.strict).await;
+    let search = Search::new(&node.searcher().await?, &index, &body, &options)?;
+    for field in search.unknown_fields() {
+        note!("no document of {} has the field {}", index.name(), printable(&field));
     }
+    let opening = config.started.elapsed();
+    let response = search.run().await?;
+    node.close().await;
     if config.json {
-        print_json(&response)?;
+        say_json(&response)?;
     } else {
-        print(&response)?;
+        print(&response, &Waited { opening, whole: config.started.elapsed() })?;
     }
     Ok(if response.is_partial() { Outcome::Partial } else { Outcome::Done })
 }
 
-pub(crate) async fn answer(
-    node: &Node,
-    opened: &Opened,
-    body: &[u8],
-    results: bool,
-    strict: bool,
-) -> Result<Response> {
-    let options = SearchOptions {
-        now_us: node.clock.now_us(),
-        results: if results { Some(node.results()?) } else { None },
-        strict,
-    };
-    let search = Search::new(&opened.searcher, &opened.index, body, &options)?;
-    for field in search.unknown_fields() {
-        eprintln!("no document of {} has the field {}", opened.index.name(), printable(&field));
-    }
-    Ok(search.run().await?)
-}
-
 pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outcome> {
-    let node = Node::open(config)?;
+    let node = config.node()?;
     let body = body(&given)?;
-    let opened = node.search(&given.index).await?;
-    let options = SearchOptions { now_us: node.clock.now_us(), results: None, strict: given.strict };
-    let explained = Search::new(&opened.searcher, &opened.index, &body, &options)?.explain()?;
+    let index = node.index(&given.index.parse()?).await?;
+    let options = node.search_options(false, given.strict).await;
+    let explained = Search::new(&node.searcher().await?, &index, &body, &options)?.explain()?;
     if config.json {
-        print_json(&explained)?;
+        say_json(&explained)?;
         return Ok(Outcome::Done);
     }
     for plan in &explained.plans {
-        print!("{plan}");
+        say!("{}", plan.trim_end())?;
     }
-    println!(
+    say!(
         "at most {} of {} splits are opened ({} rows): {} of footers, then dictionaries, postings and columns where they match",
         explained.splits_opened_max,
         explained.splits_live,
         explained.rows_max,
         show_bytes(explained.footer_bytes)
-    );
+    )?;
     Ok(Outcome::Done)
 }
 
@@ -109,11 +94,11 @@ fn body(given: &args::Search) -> Result<Vec<u8>> {
     Ok(body.to_string().into_bytes())
 }
 
-fn print(response: &Response) -> Result<()> {
+fn print(response: &Response, waited: &Waited) -> Result<()> {
     for hit in &response.hits.hits {
         match &hit.source {
-            Some(source) => println!("{}", printable(source.get())),
-            None => println!("{}", hit.id),
+            Some(source) => say!("{}", printable(source.get()))?,
+            None => say!("{}", hit.id)?,
         }
     }
     if let Some(aggregations) = &response.aggregations {
@@ -121,21 +106,36 @@ fn print(response: &Response) -> Result<()> {
     }
     for failure in &response.shards.failures {
         let reason = failure.reason.get("reason").and_then(Value::as_str).unwrap_or_default();
-        eprintln!("missing from this answer: {}: {reason}", failure.object);
+        note!("missing from this answer: {}: {reason}", failure.object);
     }
     let cost = &response.cost;
     let total = response.hits.total.as_ref().map_or(String::new(), |total| {
         format!("{}{} matches, ", if total.relation == "gte" { "over " } else { "" }, total.value)
     });
-    eprintln!("{total}{}; {}", show_cost(cost), show_splits(&cost.splits));
+    note!("{total}{}; {}", show_cost(cost, waited), show_splits(&cost.splits));
     Ok(())
 }
 
+/// What a person waited for an answer.
+pub(crate) struct Waited {
+    /// Until the catalog was read and the cache was open.
+    pub(crate) opening: Duration,
+    /// From the start of the process to the answer.
+    pub(crate) whole: Duration,
+}
+
 /// What an answer cost, in one line.
-pub(crate) fn show_cost(cost: &QueryCost) -> String {
+pub(crate) fn show_cost(cost: &QueryCost, waited: &Waited) -> String {
     let simulated = if cost.simulated { " (simulated store)" } else { "" };
     let gets = show_count(cost.gets, "GET");
-    format!("{:.0} ms{simulated}, {gets}, {} fetched, ${:.7}", cost.took_ms, show_bytes(cost.bytes), cost.usd)
+    format!(
+        "{} ms ({} opening, {:.0} searching){simulated}, {gets}, {} fetched, ${:.7}",
+        waited.whole.as_millis(),
+        waited.opening.as_millis(),
+        cost.took_ms,
+        show_bytes(cost.bytes),
+        cost.usd
+    )
 }
 
 fn show_splits(splits: &SplitCost) -> String {
@@ -162,7 +162,7 @@ fn print_aggregations(aggregations: &Value) -> Result<()> {
         };
         match buckets.filter(|buckets| buckets.iter().all(is_flat)) {
             Some(buckets) => print_buckets(name, buckets)?,
-            None => println!("{name}: {}", serde_json::to_string_pretty(aggregation)?),
+            None => say!("{name}: {}", serde_json::to_string_pretty(aggregation)?)?,
         }
     }
     Ok(())
@@ -187,7 +187,7 @@ fn print_buckets(name: &str, buckets: &[Value]) -> Result<()> {
         row.extend(metrics.iter().map(|metric| text(&bucket[metric.as_str()]["value"])));
         table.row(row);
     }
-    table.print()
+    Ok(say!("{table}")?)
 }
 
 fn text(value: &Value) -> String {

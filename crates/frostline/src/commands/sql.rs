@@ -2,29 +2,23 @@
 
 use anyhow::Result;
 use frostline_query::{Sql, SqlAnswer, json_value};
+use frostline_show::{Table, note, printable, say, say_json, show_count};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::commands::search::show_cost;
-use crate::config::{Config, show_count};
-use crate::node::Node;
-use crate::table::{Table, print_json, printable};
+use crate::commands::search::{Waited, show_cost};
+use crate::config::Config;
 
 pub(crate) async fn run(config: &Config, query: &str) -> Result<Outcome> {
-    let node = Node::open(config)?;
+    let node = config.node()?;
     let mut indices = Vec::new();
-    let mut mounted = false;
     for name in Sql::tables(query)? {
-        let index = node.index(&name).await?;
-        mounted |= node.mounts().find(index.name())?.is_some();
-        indices.push(index);
+        indices.push(node.index(&name.parse()?).await?);
     }
-    let cache = if mounted { node.cache()? } else { None };
-    let searcher = node.searcher(cache.as_ref());
+    let searcher = node.searcher().await?;
+    let opening = config.started.elapsed();
     let answer = Sql::new(&searcher, &indices)?.run(query).await?;
-    if let Some(cache) = &cache {
-        cache.close().await;
-    }
+    node.close().await;
     let rows = rows(&answer)?;
     if config.json {
         let columns: Vec<Value> = answer
@@ -33,9 +27,9 @@ pub(crate) async fn run(config: &Config, query: &str) -> Result<Outcome> {
             .iter()
             .map(|field| json!({ "name": field.name(), "type": field.data_type().to_string() }))
             .collect();
-        print_json(&json!({ "columns": columns, "rows": rows, "cost": answer.cost }))?;
+        say_json(&json!({ "columns": columns, "rows": rows, "cost": answer.cost }))?;
     } else {
-        print(&answer, &rows)?;
+        print(&answer, &rows, &Waited { opening, whole: config.started.elapsed() })?;
     }
     Ok(Outcome::Done)
 }
@@ -51,7 +45,7 @@ fn rows(answer: &SqlAnswer) -> Result<Vec<Vec<Value>>> {
     Ok(rows)
 }
 
-fn print(answer: &SqlAnswer, rows: &[Vec<Value>]) -> Result<()> {
+fn print(answer: &SqlAnswer, rows: &[Vec<Value>], waited: &Waited) -> Result<()> {
     let names: Vec<String> =
         answer
             .schema
@@ -74,7 +68,7 @@ fn print(answer: &SqlAnswer, rows: &[Vec<Value>]) -> Result<()> {
         });
         table.row(cells.collect());
     }
-    table.print()?;
-    eprintln!("{}; {}", show_count(rows.len() as u64, "row"), show_cost(&answer.cost));
+    say!("{table}")?;
+    note!("{}; {}", show_count(rows.len() as u64, "row"), show_cost(&answer.cost, waited));
     Ok(())
 }

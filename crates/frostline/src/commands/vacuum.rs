@@ -2,16 +2,15 @@
 
 use anyhow::{Result, bail};
 use frostline_catalog::Vacuum;
+use frostline_show::{Table, say, say_json, show_bytes, show_count};
 
 use crate::Outcome;
 use crate::args;
-use crate::config::{Config, show_bytes};
-use crate::node::Node;
-use crate::table::{Table, print_json};
+use crate::config::Config;
 
 pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome> {
-    let node = Node::open(config)?;
-    let index = node.index(&given.name).await?;
+    let node = config.node()?;
+    let index = node.index(&given.name.parse()?).await?;
     let wanted = Vacuum {
         retain_ms: milliseconds(given.retain_hours)?,
         orphan_grace_ms: milliseconds(given.orphan_hours)?,
@@ -19,9 +18,9 @@ pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome>
         ..Vacuum::default()
     };
     let mut done = index.vacuum(&wanted).await?;
-    done.merge(node.catalog.vacuum_deleted(&wanted).await?);
+    done.merge(node.catalog().vacuum_deleted(&wanted).await?);
     if config.json {
-        print_json(&done)?;
+        say_json(&done)?;
         return Ok(Outcome::Done);
     }
     let mut table = Table::new(&["object", "bytes>", "why"]);
@@ -30,15 +29,11 @@ pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome>
         table.row(vec![deleted.key.clone(), deleted.bytes.to_string(), why]);
     }
     if !done.deleted.is_empty() {
-        table.print()?;
+        say!("{table}")?;
     }
     let verb = if done.dry_run { "would be deleted" } else { "deleted" };
-    println!(
-        "{} objects ({}) {verb}; {} are too young",
-        done.deleted.len(),
-        show_bytes(done.bytes),
-        done.kept
-    );
+    let objects = show_count(done.deleted.len() as u64, "object");
+    say!("{objects} ({}) {verb}; {} too young", show_bytes(done.bytes), done.kept)?;
     Ok(Outcome::Done)
 }
 

@@ -1,6 +1,7 @@
 //! A node under measurement: started afresh, asked, and billed.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,17 +9,20 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use frostline_base::{ByteRange, Cost, Meter, ObjectRef, ReadRanges, Share};
-use frostline_ingest::Input;
-use frostline_query::{Response, Searcher, Settings};
+use frostline_base::{ByteRange, Cost, IndexName, Meter, ObjectRef, ReadRanges, Share, SystemClock};
+use frostline_cache::RegionCache;
+use frostline_catalog::Index;
+use frostline_ingest::{Cancel, Ingest, IngestOptions, IngestReport, Input, Inputs, Progress};
+use frostline_node::{Node, Settings};
+use frostline_query::{Response, Search, Searcher};
+use frostline_show::note;
 use futures::future::try_join_all;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::commands::search;
-use crate::commands::study::{INDEX, Row, Study};
-use crate::config::Config;
-use crate::node::{Node, Opened};
+use crate::Limits;
+use crate::study::{INDEX, Row, Study};
 
 /// What one measurement cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -35,7 +39,9 @@ pub(crate) struct Sample {
 /// A process that serves one index: what a restart makes anew.
 pub(crate) struct Process {
     node: Node,
-    opened: Opened,
+    index: Arc<Index>,
+    cache: Option<Arc<RegionCache>>,
+    searcher: Arc<Searcher>,
     reads: Arc<Recorded>,
 }
 
@@ -61,41 +67,36 @@ impl Sample {
 
 impl Process {
     /// Opens repository, catalog, cache and searcher. The sample is what that cost: reading the catalog.
-    pub(crate) async fn start(config: &Config, index: &str) -> Result<(Process, Sample)> {
+    pub(crate) async fn start(config: &Settings, index: &str) -> Result<(Process, Sample)> {
         let started = Instant::now();
-        let node = Node::open(config)?;
-        let mut opened = node.search(index).await?;
-        if opened.cache.as_ref().is_some_and(|cache| cache.stats().locked_by_other) {
+        let node = open(config)?;
+        let index = node.index(&index.parse()?).await?;
+        let cache = node.cache().await?;
+        if cache.as_ref().is_some_and(|cache| cache.stats().locked_by_other) {
             bail!("the cache in {} is in use by another process", config.data.display());
         }
-        let inner: Arc<dyn ReadRanges> = match &opened.cache {
-            Some(cache) => Arc::clone(cache) as Arc<dyn ReadRanges>,
-            None => Arc::new(node.repository.clone()),
-        };
-        let reads = Arc::new(Recorded { inner, ranges: Mutex::default() });
-        let memory_bytes_max = usize::try_from(config.memory_bytes_max).unwrap_or(usize::MAX);
-        let settings = Settings { memory_bytes_max, ..Settings::default() };
-        opened.searcher =
-            Searcher::new(&node.repository, Arc::clone(&reads) as Arc<dyn ReadRanges>, settings);
-        let process = Process { node, opened, reads };
-        let cost = process.node.repository.meter().cost();
+        let reads = Arc::new(Recorded { inner: node.reader().await?, ranges: Mutex::default() });
+        let searcher = node.searcher_through(Arc::clone(&reads) as Arc<dyn ReadRanges>);
+        let process = Process { node, index, cache, searcher, reads };
+        let cost = process.node.repository().meter().cost();
         let sample = process.sample(started, &cost, cost.bytes_read);
         Ok((process, sample))
     }
 
     /// Asks all bodies at once and waits for the last answer.
     pub(crate) async fn ask(&self, bodies: &[String], results: bool) -> Result<(Sample, Vec<Response>)> {
-        let meter = self.node.repository.meter();
+        let meter = self.node.repository().meter();
         let before = meter.cost();
         self.reads.forget();
         let started = Instant::now();
-        let asked = bodies
-            .iter()
-            .map(|body| search::answer(&self.node, &self.opened, body.as_bytes(), results, true));
+        let options = self.node.search_options(results, true).await;
+        let asked = bodies.iter().map(|body| async {
+            Search::new(&self.searcher, &self.index, body.as_bytes(), &options)?.run().await
+        });
         let answers = try_join_all(asked).await?;
         let mut sample = self.sample(started, &Cost::default(), 0);
         // People wait between two looks; by then what was fetched has been written.
-        if let Some(cache) = &self.opened.cache {
+        if let Some(cache) = &self.cache {
             cache.flush().await;
         }
         let cost = meter.cost().since(&before);
@@ -106,13 +107,13 @@ impl Process {
 
     /// Ends the process as a shutdown does, so that the next can have the cache.
     pub(crate) async fn end(self) {
-        if let Some(cache) = &self.opened.cache {
+        if let Some(cache) = &self.cache {
             cache.close().await;
         }
     }
 
     fn sample(&self, started: Instant, cost: &Cost, bytes_used: u64) -> Sample {
-        let requested = if self.node.repository.is_simulated() { *cost } else { Cost::default() };
+        let requested = if self.node.repository().is_simulated() { *cost } else { Cost::default() };
         Sample::of(started, &requested, bytes_used)
     }
 }
@@ -138,7 +139,7 @@ pub(crate) struct Run {
 impl Run {
     /// Asks the needle first and again, then, after another restart, the dashboard first, again, for one
     /// country, and again from the result cache.
-    pub(crate) async fn of(config: &Config, study: &Study, start: Start<'_>) -> Result<Run> {
+    pub(crate) async fn of(config: &Settings, study: &Study, start: Start<'_>) -> Result<Run> {
         let mut run = Run { samples: Vec::new(), first_searches: Vec::new(), answers: Vec::new() };
         if let Some(needle) = study.needle() {
             let question = Study::needle_question(&needle);
@@ -160,7 +161,7 @@ impl Run {
         Ok(run)
     }
 
-    async fn restart(&self, config: &Config, start: Start<'_>) -> Result<(Process, Sample)> {
+    async fn restart(&self, config: &Settings, start: Start<'_>) -> Result<(Process, Sample)> {
         match start {
             Start::Dropped => forget_near(config)?,
             Start::Near(folder) => {
@@ -203,15 +204,68 @@ impl Run {
     }
 }
 
+/// The node of these settings, by the machine's clock.
+pub(crate) fn open(settings: &Settings) -> Result<Node> {
+    Ok(Node::open(settings, Arc::new(SystemClock))?)
+}
+
+/// Ingests with a progress bar. Ctrl-C commits what is uploaded, and fails.
+pub(crate) async fn take_in(
+    node: &Node,
+    inputs: Inputs,
+    index: &str,
+    limits: &Limits,
+    rejects: Option<File>,
+) -> Result<IngestReport> {
+    let name: IndexName = index.parse()?;
+    let cancel = Cancel::default();
+    let bar = progress_bar(inputs.bytes());
+    let random = Arc::clone(&limits.random);
+    let mut ingest = Ingest::new(node.repository(), node.catalog(), Arc::clone(node.clock()), random)
+        .with_cancel(&cancel)
+        .with_progress({
+            let bar = bar.clone();
+            move |progress: &Progress| bar.set_position(progress.bytes_read)
+        });
+    if let Some(rejects) = rejects {
+        ingest = ingest.with_rejects(rejects);
+    }
+    let options = IngestOptions { memory_bytes_max: limits.memory_bytes_max, ..IngestOptions::default() };
+    let running = ingest.run(inputs, &name, options);
+    tokio::pin!(running);
+    let report = tokio::select! {
+        report = &mut running => report,
+        _ = tokio::signal::ctrl_c() => {
+            cancel.cancel();
+            running.await
+        }
+    };
+    bar.finish_and_clear();
+    let report = report.with_context(|| format!("cannot ingest into {name}"))?;
+    if report.cancelled {
+        bail!("stopped");
+    }
+    Ok(report)
+}
+
+fn progress_bar(bytes: u64) -> ProgressBar {
+    let bar = ProgressBar::new(bytes);
+    // The shape is a constant; a bar without it still counts.
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {bytes_per_sec}  ETA {eta}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
 /// Fails where the index holds other documents than these: a kept directory of another run.
 pub(crate) async fn check_documents(node: &Node, input: &Input) -> Result<()> {
-    if !node.catalog.list().await?.iter().any(|name| name.as_str() == INDEX) {
+    if !node.catalog().list().await?.iter().any(|name| name.as_str() == INDEX) {
         return Ok(());
     }
-    let index = node.index(INDEX).await?;
+    let index = node.index(&INDEX.parse()?).await?;
     let is_known = input.identity().is_some_and(|identity| index.progress(identity).is_some());
     if !is_known && !index.splits().is_empty() {
-        bail!("{} holds the documents of another run: keep this one elsewhere", node.repository.url());
+        bail!("{} holds the documents of another run: keep this one elsewhere", node.repository().url());
     }
     Ok(())
 }
@@ -226,7 +280,7 @@ pub(crate) fn said(answers: &[Response]) -> Result<Answer> {
 }
 
 /// Forgets what is near: pages and partial answers. Mounts stay.
-pub(crate) fn forget_near(config: &Config) -> Result<()> {
+pub(crate) fn forget_near(config: &Settings) -> Result<()> {
     for part in ["cache", "results"] {
         remove(&config.data.join(part))?;
     }
@@ -309,7 +363,7 @@ impl Drop for Place {
         if !self.is_kept
             && let Err(error) = remove(&self.folder)
         {
-            eprintln!("frostline: {error:#}");
+            note!("frostline: {error:#}");
         }
     }
 }

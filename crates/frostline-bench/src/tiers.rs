@@ -8,29 +8,29 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use frostline_base::{IndexName, Meter, ObjectRef, ReadRanges, Share};
+use clap::Args;
+use frostline_base::{Meter, ObjectRef, ReadRanges, Share};
 use frostline_cache::RegionCache;
 use frostline_catalog::Index;
-use frostline_ingest::{IngestOptions, IngestReport, Inputs};
+use frostline_ingest::{IngestReport, Inputs};
+use frostline_node::{CacheSize, Settings};
+use frostline_show::{note, say, say_json, show_bytes};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
-use crate::Outcome;
-use crate::args;
-use crate::commands::report::{Cell, table};
-use crate::commands::study::{DASHBOARD, INDEX, PUBLISHED, Row, Study, Tier, simulated};
-use crate::commands::trial::{
-    Answer, OS_CACHE_DROPPED, Place, Run, Sample, Start, check_documents, memory_bytes_peak, remove,
+use crate::Limits;
+use crate::page;
+use crate::report::{Cell, table};
+use crate::study::{DASHBOARD, INDEX, PUBLISHED, Row, Study, Tier, simulated};
+use crate::trial::{
+    Answer, OS_CACHE_DROPPED, Place, Run, Sample, Start, check_documents, memory_bytes_peak, open, remove,
+    take_in,
 };
-use crate::commands::{ingest, mount, page};
-use crate::config::{Config, show_bytes};
-use crate::node::Node;
-use crate::table::print_json;
 
 /// Objects copied or hydrated at a time.
 const OBJECTS_IN_FLIGHT: usize = 4;
 /// Room for every page of every split, however they fall into regions.
-const ALL_NEAR: &str = "125%";
+const ALL_LOCAL: CacheSize = CacheSize::Percent(125.0);
 const NEEDLE_GETS_MAX: f64 = 6.0;
 const FETCHED_FOR_USED_MAX: f64 = 1.3;
 
@@ -64,12 +64,36 @@ pub(crate) struct Check {
     pub(crate) holds: bool,
 }
 
-pub(crate) async fn tiers(config: &Config, given: args::BenchTiers) -> Result<Outcome> {
+/// What is measured, and where.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// How many documents to generate
+    #[arg(long, default_value_t = 2_000_000)]
+    pub documents: u64,
+    /// The number that everything random follows from
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Measurements of each cell; the median is printed
+    #[arg(long, default_value_t = 5)]
+    pub runs: usize,
+    /// Latency profile of the simulated store: optimistic, measured or pessimistic
+    #[arg(long, default_value = "measured")]
+    pub profile: String,
+    /// Write a self-contained HTML page with charts
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Keep the repository and caches in this directory [default: a directory that is removed]
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+}
+
+/// Measures every row of the study in every tier, and prints the table.
+pub async fn run(given: Options, limits: &Limits) -> Result<()> {
     if given.runs == 0 {
         bail!("--runs 0 measures nothing");
     }
     let started = Instant::now();
-    let mut bench = Bench::new(config, &given)?;
+    let mut bench = Bench::new(limits, &given)?;
     let took_in = bench.take_in().await?;
     tokio::select! {
         measured = bench.measure() => measured?,
@@ -83,18 +107,18 @@ pub(crate) async fn tiers(config: &Config, given: args::BenchTiers) -> Result<Ou
         std::fs::write(path, page::html(&report))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    if config.json {
-        print_json(&report)?;
+    if limits.json {
+        say_json(&report)?;
     } else {
         print(&report)?;
     }
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 struct Bench {
     study: Study,
     place: Place,
-    config: Config,
+    limits: Limits,
     runs: usize,
     profile: String,
     samples: Vec<(Row, Tier, Sample)>,
@@ -105,11 +129,11 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(config: &Config, given: &args::BenchTiers) -> Result<Bench> {
+    fn new(limits: &Limits, given: &Options) -> Result<Bench> {
         let place = Place::new(given.keep.as_deref(), "bench")?;
         let bench = Bench {
             study: Study::new(given.documents, given.seed),
-            config: config.clone(),
+            limits: limits.clone(),
             runs: given.runs,
             profile: given.profile.clone(),
             samples: Vec::new(),
@@ -117,9 +141,9 @@ impl Bench {
             answers: Vec::new(),
             place,
         };
-        Node::open_with(&bench.plain(), true)?;
+        open(&bench.plain())?;
         // A profile that does not exist is said before anything is generated.
-        Node::open(&bench.cloud(0, Tier::Frozen5))?;
+        open(&bench.cloud(0, Tier::Frozen5))?;
         Ok(bench)
     }
 
@@ -131,39 +155,34 @@ impl Bench {
         self.place.folder.join(format!("near-{}", tier as usize))
     }
 
-    fn plain(&self) -> Config {
-        self.config.at(&self.repository().display().to_string(), &self.near(Tier::Hot))
+    fn plain(&self) -> Settings {
+        let repository = self.repository().display().to_string();
+        Settings { create: true, ..self.limits.settings(repository, &self.near(Tier::Hot)) }
     }
 
-    fn cloud(&self, run: usize, tier: Tier) -> Config {
+    fn cloud(&self, run: usize, tier: Tier) -> Settings {
         let seed = self.study.generator.seed.wrapping_add(run as u64);
-        self.config.at(&simulated(&self.repository(), &self.profile, seed), &self.near(tier))
+        self.limits.settings(simulated(&self.repository(), &self.profile, seed), &self.near(tier))
     }
 
     async fn take_in(&self) -> Result<IngestReport> {
-        let node = Node::open(&self.plain())?;
-        let name: IndexName = INDEX.parse()?;
-        let options =
-            IngestOptions { memory_bytes_max: self.config.memory_bytes_max, ..IngestOptions::default() };
+        let node = open(&self.plain())?;
         let input = self.study.input();
         check_documents(&node, &input).await?;
-        let report = ingest::ingest(&node, Inputs::of(input), &name, options, None, true).await?;
-        if report.cancelled {
-            bail!("stopped");
-        }
-        Ok(report)
+        take_in(&node, Inputs::of(input), INDEX, &self.limits, None).await
     }
 
     async fn measure(&mut self) -> Result<()> {
         self.hot().await?;
         self.cold().await?;
-        self.frozen(Tier::Frozen5, "5%").await?;
-        self.frozen(Tier::Frozen05, "0.5%").await
+        self.frozen(Tier::Frozen5, CacheSize::Percent(5.0)).await?;
+        self.frozen(Tier::Frozen05, CacheSize::Percent(0.5)).await
     }
 
     async fn hot(&mut self) -> Result<()> {
         let folder = self.place.folder.join("hot");
-        let local = self.config.at(&folder.display().to_string(), &self.near(Tier::Hot));
+        let local = self.limits.settings(folder.display().to_string(), &self.near(Tier::Hot));
+        let local = Settings { create: true, ..local };
         for run in 0..self.runs {
             self.tell(Tier::Hot, "restoring", run);
             remove(&folder)?;
@@ -180,7 +199,7 @@ impl Bench {
         let near = self.near(Tier::Cold);
         for run in 0..self.runs {
             self.tell(Tier::Cold, "fetching all", run);
-            let config = self.mount(Tier::Cold, run, ALL_NEAR).await?;
+            let config = self.mount(Tier::Cold, run, ALL_LOCAL).await?;
             let sample = hydrate(&config).await?;
             self.samples.push((Row::Restore, Tier::Cold, sample));
         }
@@ -190,7 +209,7 @@ impl Bench {
         Ok(())
     }
 
-    async fn frozen(&mut self, tier: Tier, cache: &str) -> Result<()> {
+    async fn frozen(&mut self, tier: Tier, cache: CacheSize) -> Result<()> {
         for run in 0..self.runs {
             let config = self.mount(tier, run, cache).await?;
             self.ask(tier, run, &config, Start::Dropped).await?;
@@ -199,18 +218,19 @@ impl Bench {
     }
 
     /// Mounts the index on a node that never saw it.
-    async fn mount(&mut self, tier: Tier, run: usize, cache: &str) -> Result<Config> {
+    async fn mount(&mut self, tier: Tier, run: usize, cache: CacheSize) -> Result<Settings> {
         let config = self.cloud(run, tier);
         remove(&config.data)?;
         let started = Instant::now();
-        let node = Node::open(&config)?;
-        let mounted = mount::register(&node, INDEX, cache).await?;
-        let sample = Sample::of(started, &node.repository.meter().cost(), mounted.cost.bytes_used);
+        let node = open(&config)?;
+        let mounted = node.mount(&INDEX.parse()?, cache).await?;
+        node.close().await;
+        let sample = Sample::of(started, &node.repository().meter().cost(), mounted.cost.bytes_used);
         self.samples.push((Row::Mount, tier, sample));
         Ok(config)
     }
 
-    async fn ask(&mut self, tier: Tier, run: usize, config: &Config, start: Start<'_>) -> Result<()> {
+    async fn ask(&mut self, tier: Tier, run: usize, config: &Settings, start: Start<'_>) -> Result<()> {
         self.tell(tier, "asking", run);
         let asked = Run::of(config, &self.study, start).await?;
         for (row, answer) in asked.answers {
@@ -228,11 +248,11 @@ impl Bench {
     }
 
     fn tell(&self, tier: Tier, what: &str, run: usize) {
-        eprintln!("{}: {what}, {} of {}", tier.name(), run + 1, self.runs);
+        note!("{}: {what}, {} of {}", tier.name(), run + 1, self.runs);
     }
 
     async fn report(&self, ingest: IngestReport, started: Instant) -> Result<Report> {
-        let index = Node::open(&self.plain())?.index(INDEX).await?;
+        let index = open(&self.plain())?.index(&INDEX.parse()?).await?;
         let splits = index.splits().len();
         let data_bytes = data_bytes(&index);
         let cells: Vec<Cell> = Row::ALL
@@ -272,15 +292,15 @@ fn data_bytes(index: &Index) -> u64 {
 }
 
 /// Copies every object of the store into a local directory and opens the index there.
-async fn restore(cloud: &Config, local: &Config) -> Result<Sample> {
+async fn restore(cloud: &Settings, local: &Settings) -> Result<Sample> {
     let started = Instant::now();
-    let (from, to) = (Node::open(cloud)?, Node::open_with(local, true)?);
+    let (from, to) = (open(cloud)?, open(local)?);
     let meter = Meter::default();
     let copied: Vec<u64> = from
-        .repository
+        .repository()
         .list("")
         .map(|listed| {
-            let (from, to, meter) = (&from.repository, &to.repository, &meter);
+            let (from, to, meter) = (from.repository(), to.repository(), &meter);
             async move {
                 let listed = listed?;
                 let object = ObjectRef { key: listed.key, bytes: listed.bytes };
@@ -295,22 +315,22 @@ async fn restore(cloud: &Config, local: &Config) -> Result<Sample> {
         .try_collect()
         .await
         .context("cannot copy the repository")?;
-    to.index(INDEX).await?;
-    Ok(Sample::of(started, &from.repository.meter().cost(), copied.into_iter().sum()))
+    to.index(&INDEX.parse()?).await?;
+    Ok(Sample::of(started, &from.repository().meter().cost(), copied.into_iter().sum()))
 }
 
 /// Fetches every byte of a mounted index that is not near.
-async fn hydrate(config: &Config) -> Result<Sample> {
+async fn hydrate(config: &Settings) -> Result<Sample> {
     let started = Instant::now();
-    let node = Node::open(config)?;
-    let index = node.index(INDEX).await?;
-    let cache = node.cache()?.context("the index is not mounted")?;
+    let node = open(config)?;
+    let index = node.index(&INDEX.parse()?).await?;
+    let cache = node.cache().await?.context("the index is not mounted")?;
     hydrate_splits(&cache, &index).await?;
     let (near, all) = (cache.stats().bytes_near, data_bytes(&index));
     if near < all {
         bail!("only {} of {} are near: is the disk full?", show_bytes(near), show_bytes(all));
     }
-    let sample = Sample::of(started, &node.repository.meter().cost(), all);
+    let sample = Sample::of(started, &node.repository().meter().cost(), all);
     cache.close().await;
     Ok(sample)
 }
@@ -366,7 +386,7 @@ fn checks(
 }
 
 fn print(report: &Report) -> Result<()> {
-    println!(
+    say!(
         "{} documents, {} in {} splits; medians of {}, least and most beside them; store simulated, profile {}, seeds from {}\n",
         report.documents,
         show_bytes(report.data_bytes),
@@ -374,18 +394,18 @@ fn print(report: &Report) -> Result<()> {
         report.runs,
         report.profile,
         report.seed
-    );
-    table(&report.cells).print()?;
-    println!("\nPublished: {}. Other data, other hardware.", report.published);
-    println!(
+    )?;
+    say!("{}", table(&report.cells))?;
+    say!("\nPublished: {}. Other data, other hardware.", report.published)?;
+    say!(
         "GETs and bytes are of the store alone: hot is a local directory, cold asks the store for the catalog only."
-    );
+    )?;
     for check in &report.checks {
         let verdict = if check.holds { "ok" } else { "NOT HELD" };
-        println!("{verdict}: {}: {:.2} (at most {})", check.what, check.measured, check.limit);
+        say!("{verdict}: {}: {:.2} (at most {})", check.what, check.measured, check.limit)?;
     }
     let memory = report.memory_bytes_peak.map_or("unknown".to_owned(), show_bytes);
-    println!("{:.1} s in all, peak memory {memory}.", report.total_s);
+    say!("{:.1} s in all, peak memory {memory}.", report.total_s)?;
     Ok(())
 }
 

@@ -4,10 +4,10 @@
 
 use std::fmt::Write;
 
-use crate::commands::bench::Report;
-use crate::commands::report::{Cell, show_ms};
-use crate::commands::study::Row;
-use crate::config::show_bytes;
+use crate::report::{Cell, show_ms};
+use crate::study::Row;
+use crate::tiers::Report;
+use frostline_show::show_bytes;
 
 /// The scale of all charts: from 1 ms to 10^7 ms, in powers of ten.
 const DECADES: [&str; 8] = ["1 ms", "10 ms", "0.1 s", "1 s", "10 s", "100 s", "17 min", "2.8 h"];
@@ -246,8 +246,8 @@ code{font-size:.85em;overflow-wrap:anywhere}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::study::Tier;
-    use crate::commands::trial::Sample;
+    use crate::study::Tier;
+    use crate::trial::Sample;
 
     #[test]
     fn text_cannot_become_markup() {

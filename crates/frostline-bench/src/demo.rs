@@ -1,43 +1,59 @@
 //! `frostline demo`: the whole way from log lines to answers, on data that every machine has.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use frostline_base::IndexName;
+use clap::Args;
 use frostline_corpus::{Generator, GitLog};
-use frostline_ingest::{IngestOptions, IngestReport, Input, Inputs};
+use frostline_ingest::{IngestReport, Input, Inputs};
+use frostline_node::{CacheSize, Settings};
 use frostline_query::Response;
+use frostline_show::{Table, note, printable, say, say_json, show_bytes};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::Outcome;
-use crate::args;
-use crate::commands::report::{Cell, show_ms};
-use crate::commands::study::{DASHBOARD, INDEX, PUBLISHED, Study, Tier, simulated};
-use crate::commands::trial::{Place, Process, Run, Sample, Start, check_documents, memory_bytes_peak};
-use crate::commands::{ingest, mount};
-use crate::config::{Config, show_bytes};
-use crate::node::Node;
-use crate::table::{Table, print_json, printable};
+use crate::Limits;
+use crate::report::{Cell, show_ms};
+use crate::study::{DASHBOARD, INDEX, PUBLISHED, Study, Tier, simulated};
+use crate::trial::{Place, Process, Run, Sample, Start, check_documents, memory_bytes_peak, open, take_in};
 
 const PROFILE: &str = "measured";
-const CACHE: &str = "5%";
+const CACHE_PERCENT: f64 = 5.0;
 /// A demonstration does not read a whole journal.
 const SYSTEM_LOGS_BYTES_MAX: u64 = 64 << 20;
 const HITS: usize = 3;
 const HIT_CHARACTERS_MAX: usize = 150;
 
-pub(crate) async fn run(config: &Config, given: args::Demo) -> Result<Outcome> {
+/// What is shown, and where.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// How many documents to generate
+    #[arg(long, default_value_t = 2_000_000)]
+    pub documents: u64,
+    /// The number that everything random follows from
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Only write the generated documents to standard output, as NDJSON
+    #[arg(long)]
+    pub only_generate: bool,
+    /// Keep the repository and caches in this directory [default: a directory that is removed]
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+}
+
+/// Generates logs, searches them cold and warm, does the same with logs of this machine, and prints what it did.
+pub async fn run(given: Options, limits: &Limits) -> Result<()> {
     let study = Study::new(given.documents, given.seed);
     if given.only_generate {
         return generate(&study);
     }
     let started = Instant::now();
-    let demo = Demo::new(config, study, given.keep.as_deref())?;
+    let demo = Demo::new(limits, study, given.keep.as_deref())?;
     let input = demo.study.input();
-    check_documents(&Node::open_with(&demo.plain, true)?, &input).await?;
+    check_documents(&open(&demo.plain)?, &input).await?;
     let took_in = demo.take_in(input, INDEX).await?;
     demo.say(&generated(&took_in))?;
     // Stopped from here on, nothing is being written that would outlive the directory.
@@ -51,20 +67,21 @@ pub(crate) async fn run(config: &Config, given: args::Demo) -> Result<Outcome> {
 }
 
 /// Writes the documents as lines.
-fn generate(study: &Study) -> Result<Outcome> {
+fn generate(study: &Study) -> Result<()> {
     let mut out = std::io::BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
     std::io::copy(&mut Generator::new(study.generator.clone()), &mut out)?;
     out.flush()?;
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 struct Demo {
     study: Study,
     place: Place,
     /// The repository as the directory it is: taking in does not wait for uploads.
-    plain: Config,
+    plain: Settings,
     /// The same behind the simulated store.
-    cloud: Config,
+    cloud: Settings,
+    limits: Limits,
 }
 
 /// Logs of this machine, taken in and asked.
@@ -83,12 +100,12 @@ struct RealInput {
 }
 
 impl Demo {
-    fn new(config: &Config, study: Study, keep: Option<&Path>) -> Result<Demo> {
+    fn new(limits: &Limits, study: Study, keep: Option<&Path>) -> Result<Demo> {
         let place = Place::new(keep, "demo")?;
         let (repository, data) = (place.folder.join("repository"), place.folder.join("near"));
-        let plain = config.at(&repository.display().to_string(), &data);
-        let cloud = config.at(&simulated(&repository, PROFILE, study.generator.seed), &data);
-        Ok(Demo { study, place, plain, cloud })
+        let cloud = limits.settings(simulated(&repository, PROFILE, study.generator.seed), &data);
+        let plain = Settings { create: true, ..limits.settings(repository.display().to_string(), &data) };
+        Ok(Demo { study, place, plain, cloud, limits: limits.clone() })
     }
 
     async fn take_in(&self, input: Input, index: &str) -> Result<IngestReport> {
@@ -96,19 +113,12 @@ impl Demo {
     }
 
     async fn take_in_all(&self, inputs: Inputs, index: &str) -> Result<IngestReport> {
-        let node = Node::open_with(&self.plain, true)?;
-        let name: IndexName = index.parse()?;
-        let options =
-            IngestOptions { memory_bytes_max: self.plain.memory_bytes_max, ..IngestOptions::default() };
-        let rejects = self.place.folder.join(format!("{index}.rejects.ndjson"));
-        let report = ingest::ingest(&node, inputs, &name, options, Some(&rejects), true).await?;
-        if report.cancelled {
-            bail!("stopped");
-        }
-        Ok(report)
+        let path = self.place.folder.join(format!("{index}.rejects.ndjson"));
+        let rejects = File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        take_in(&open(&self.plain)?, inputs, index, &self.limits, Some(rejects)).await
     }
 
-    async fn show(&self, took_in: &IngestReport, started: Instant) -> Result<Outcome> {
+    async fn show(&self, took_in: &IngestReport, started: Instant) -> Result<()> {
         let mounted = self.mount().await?;
         let run = Run::of(&self.cloud, &self.study, Start::Dropped).await?;
         let cells: Vec<Cell> = run
@@ -124,14 +134,14 @@ impl Demo {
                     self.say_real(&input)?;
                     real.push(input);
                 }
-                Err(error) => eprintln!("left out: {error:#}"),
+                Err(error) => note!("left out: {error:#}"),
             }
         }
         let (total_s, memory) = (started.elapsed().as_secs_f64(), memory_bytes_peak());
-        if self.plain.json {
-            print_json(&json!({
+        if self.limits.json {
+            say_json(&json!({
                 "documents": self.study.generator.documents, "seed": self.study.generator.seed,
-                "store": { "simulated": true, "profile": PROFILE, "url": self.cloud.repo()? },
+                "store": { "simulated": true, "profile": PROFILE, "url": self.cloud.repo },
                 "ingest": took_in, "mount": mounted, "cells": cells,
                 "first_without_catalog": run.first_searches,
                 "published": PUBLISHED, "real_inputs": real, "total_s": total_s, "memory_bytes_peak": memory,
@@ -139,20 +149,21 @@ impl Demo {
         } else {
             self.say_next(total_s, memory)?;
         }
-        Ok(Outcome::Done)
+        Ok(())
     }
 
     async fn mount(&self) -> Result<Value> {
-        let node = Node::open(&self.cloud)?;
-        let mounted = mount::register(&node, INDEX, CACHE).await?;
+        let node = open(&self.cloud)?;
+        let mounted = node.mount(&INDEX.parse()?, CacheSize::Percent(CACHE_PERCENT)).await?;
+        node.close().await;
         let sample = Sample {
             ms: mounted.took.as_micros() as f64 / 1e3,
-            gets: node.repository.meter().cost().gets,
-            bytes_fetched: node.repository.meter().cost().bytes_read,
+            gets: node.repository().meter().cost().gets,
+            bytes_fetched: node.repository().meter().cost().bytes_read,
             bytes_used: mounted.cost.bytes_used,
         };
         self.say(&format!(
-            "Mounted frozen: {} splits, {} in the store, a cache of {} ({CACHE}); {}, {} GETs, {} fetched.",
+            "Mounted frozen: {} splits, {} in the store, a cache of {} ({CACHE_PERCENT} %); {}, {} GETs, {} fetched.",
             mounted.splits,
             show_bytes(mounted.data_bytes),
             show_bytes(mounted.mount.cache_bytes),
@@ -167,15 +178,15 @@ impl Demo {
     }
 
     fn say_study(&self, run: &Run, cells: &[Cell]) -> Result<()> {
-        if self.plain.json {
+        if self.limits.json {
             return Ok(());
         }
         let needle = self.study.needle();
-        println!();
+        say!("")?;
         if let Some(needle) = &needle {
-            println!("The needle: {}:{}, {} documents.", needle.field, needle.value, needle.hits);
+            say!("The needle: {}:{}, {} documents.", needle.field, needle.value, needle.hits)?;
         }
-        println!("The dashboard: {DASHBOARD}.\n");
+        say!("The dashboard: {DASHBOARD}.\n")?;
         let mut table =
             Table::new(&["frozen, 5 % cache", "published>", "here>", "GETs>", "fetched>", "used>"]);
         for cell in cells {
@@ -188,22 +199,22 @@ impl Demo {
                 show_bytes(cell.median.bytes_used),
             ]);
         }
-        table.print()?;
-        println!();
-        println!("Published: {PUBLISHED}.");
-        println!(
+        say!("{table}")?;
+        say!("")?;
+        say!("Published: {PUBLISHED}.")?;
+        say!(
             "Here: {} generated documents on this machine. Other data, other hardware: the columns show the shape, not who is faster.",
             self.study.generator.documents
-        );
-        println!(
+        )?;
+        say!(
             "The store is simulated (profile {PROFILE}, seed {}): its waiting is made up, GETs and bytes are real.",
             self.study.generator.seed
-        );
-        println!(
+        )?;
+        say!(
             "First: region cache, partial answers and open splits are dropped and everything is made anew, as in a restarted process; without\n\
              reading the catalog it is {}. The operating system's own cache only hides the directory below the simulated store.",
             without_catalog(run)
-        );
+        )?;
         Ok(())
     }
 
@@ -284,27 +295,27 @@ impl Demo {
 
     fn say_next(&self, total_s: f64, memory: Option<u64>) -> Result<()> {
         if self.place.is_kept() {
-            let (repo, near) = (self.cloud.repo()?, self.place.folder.join("near"));
-            println!("\nKept. Ask it yourself:");
-            println!(
+            let (repo, near) = (&self.cloud.repo, self.place.folder.join("near"));
+            say!("\nKept. Ask it yourself:")?;
+            say!(
                 "  frostline search --repo '{repo}' --data '{}' --index {INDEX} 'response:404 AND geo.country:IS'",
                 near.display()
-            );
+            )?;
         }
-        println!("\nYour own logs, in a bucket or a directory:");
-        println!("  frostline ingest --repo s3://BUCKET/logs --index web /var/log/nginx");
-        println!("  frostline mount  --repo s3://BUCKET/logs web --cache 5%");
-        println!(
+        say!("\nYour own logs, in a bucket or a directory:")?;
+        say!("  frostline ingest --repo s3://BUCKET/logs --index web /var/log/nginx")?;
+        say!("  frostline mount  --repo s3://BUCKET/logs web --cache 5%")?;
+        say!(
             "  frostline search --repo s3://BUCKET/logs --index web 'response:404 AND clientip:10.0.0.0/8'"
-        );
+        )?;
         let memory = memory.map_or("unknown".to_owned(), show_bytes);
-        println!("\n{total_s:.1} s in all, peak memory {memory}.");
+        say!("\n{total_s:.1} s in all, peak memory {memory}.")?;
         Ok(())
     }
 
     fn say(&self, text: &str) -> Result<()> {
-        if !self.plain.json {
-            writeln!(std::io::stdout(), "{text}")?;
+        if !self.limits.json {
+            say!("{text}")?;
         }
         Ok(())
     }

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::commands::study::{Row, Tier};
-use crate::commands::trial::Sample;
-use crate::config::show_bytes;
-use crate::table::Table;
+use crate::study::{Row, Tier};
+use crate::trial::Sample;
+use frostline_show::Table;
+use frostline_show::show_bytes;
 
 /// One cell of the study: a row in a tier.
 #[derive(Clone, Debug, Serialize)]

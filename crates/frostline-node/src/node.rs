@@ -1,0 +1,292 @@
+//! The node itself.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use frostline_base::{Clock, Error, ErrorKind, IndexName, Meter, ReadRanges, Result, Share};
+use frostline_cache::{CacheOptions, RegionCache};
+use frostline_catalog::{Catalog, Index};
+use frostline_query::{Results, SearchOptions, Searcher};
+use frostline_store::{OpenOptions, Repository};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::sync::OnceCell;
+
+use crate::mounts::{CacheSize, Mount, Mounted, Mounts, Tier};
+use crate::reader::{MountedCache, Reader};
+use crate::settings::Settings;
+
+const FOOTERS_IN_FLIGHT: usize = 64;
+
+/// A repository and this machine's view of it. Everything that is expensive to make is made once, when it is
+/// first wanted, and shared.
+pub struct Node {
+    settings: Settings,
+    repository: Repository,
+    catalog: Catalog,
+    clock: Arc<dyn Clock>,
+    mounts: Mounts,
+    /// Indices at the newest version that this node has seen.
+    indices: Mutex<BTreeMap<IndexName, Arc<Index>>>,
+    reader: Arc<Reader>,
+    searcher: Arc<Searcher>,
+    /// Held while the cache is opened for the mounts, and whether it was.
+    attached: tokio::sync::Mutex<bool>,
+    results: OnceCell<Option<Arc<Results>>>,
+}
+
+impl Node {
+    /// The node of these settings. Makes no request and touches no file, but for a directory that is to be made.
+    pub fn open(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Node> {
+        let url = &settings.repo;
+        let repository =
+            Repository::open(url, &OpenOptions { create: settings.create, ..OpenOptions::default() })
+                .map_err(|e| e.context(format!("cannot open the repository {url}")))?;
+        let reader = Arc::new(Reader::new(&repository));
+        Ok(Node {
+            catalog: Catalog::new(&repository, Arc::clone(&clock)),
+            mounts: Mounts::of(&settings.data, &settings.repo_key()),
+            indices: Mutex::default(),
+            searcher: searcher(settings, &repository, Arc::clone(&reader) as Arc<dyn ReadRanges>),
+            reader,
+            attached: tokio::sync::Mutex::new(false),
+            results: OnceCell::new(),
+            settings: settings.clone(),
+            repository,
+            clock,
+        })
+    }
+
+    /// What it was told.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The repository.
+    pub fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
+    /// The catalog, for whoever creates, lists or deletes indices.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Which indices are mounted.
+    pub fn mounts(&self) -> &Mounts {
+        &self.mounts
+    }
+
+    /// The newest version of an index. One that this node has opened before is refreshed, which is one GET when
+    /// nothing changed.
+    pub async fn index(&self, name: &IndexName) -> Result<Arc<Index>> {
+        let kept = self.indices().get(name).cloned();
+        let opened = match kept {
+            Some(index) => match index.refresh().await {
+                // Deleted, and perhaps made again under its name.
+                Err(e) if e.kind() == ErrorKind::NotFound => self.catalog.open(name).await,
+                refreshed => refreshed,
+            },
+            None => self.catalog.open(name).await,
+        };
+        let index = match opened {
+            Ok(index) => Arc::new(index),
+            Err(e) => {
+                if e.kind() == ErrorKind::NotFound {
+                    self.indices().remove(name);
+                }
+                let url = self.repository.url();
+                return Err(e.context(format!("cannot open the index {name} of {url}")));
+            }
+        };
+        let mut indices = self.indices();
+        match indices.get(name) {
+            // Somebody who asked at the same time saw more.
+            Some(other) if other.table_id() == index.table_id() && other.version() > index.version() => {
+                Ok(Arc::clone(other))
+            }
+            _ => {
+                indices.insert(name.clone(), Arc::clone(&index));
+                Ok(index)
+            }
+        }
+    }
+
+    /// The searcher of all indices: reads what is mounted through the region cache and the rest from the repository.
+    pub async fn searcher(&self) -> Result<Arc<Searcher>> {
+        self.attach().await?;
+        Ok(Arc::clone(&self.searcher))
+    }
+
+    /// A searcher with no split open, which reads through `reader` and has the limits of this node's own: for whoever
+    /// measures reads.
+    pub fn searcher_through(&self, reader: Arc<dyn ReadRanges>) -> Arc<Searcher> {
+        searcher(&self.settings, &self.repository, reader)
+    }
+
+    /// What the searcher reads through.
+    pub async fn reader(&self) -> Result<Arc<dyn ReadRanges>> {
+        self.attach().await?;
+        Ok(Arc::clone(&self.reader) as Arc<dyn ReadRanges>)
+    }
+
+    /// The region cache; none where nothing is mounted.
+    pub async fn cache(&self) -> Result<Option<Arc<RegionCache>>> {
+        self.attach().await?;
+        Ok(self.reader.mounted().map(|mounted| Arc::clone(&mounted.cache)))
+    }
+
+    /// Partial answers of aggregations; none where their folder cannot be used.
+    pub async fn results(&self) -> Option<Arc<Results>> {
+        let open = || async {
+            let folder = self.settings.data.join("results").join(self.settings.repo_key());
+            let bytes_max = self.settings.results_bytes_max;
+            let opened = tokio::task::spawn_blocking(move || Results::open(&folder, bytes_max)).await.ok()?;
+            match opened {
+                Ok(results) => Some(Arc::new(results)),
+                Err(error) => {
+                    tracing::warn!(?error, "partial answers are not kept");
+                    None
+                }
+            }
+        };
+        self.results.get_or_init(open).await.clone()
+    }
+
+    /// How a search runs on this node: now by its clock, with its partial answers if they are wanted.
+    pub async fn search_options(&self, results: bool, strict: bool) -> SearchOptions {
+        let results = if results { self.results().await } else { None };
+        SearchOptions { now_us: self.clock.now_us(), results, strict }
+    }
+
+    /// Searches the index through this machine's cache from now on, and fetches its hot footers, which are what
+    /// every search starts with.
+    pub async fn mount(&self, name: &IndexName, size: CacheSize) -> Result<Mounted> {
+        let started = Instant::now();
+        let index = self.index(name).await?;
+        let data_bytes = index.splits().iter().map(|split| split.object.bytes).sum();
+        let mount = Mount {
+            index: name.clone(),
+            repo: self.repository.url().to_owned(),
+            tier: Tier::Frozen,
+            cache_bytes: size.bytes(data_bytes),
+        };
+        self.mounts.put(&mount)?;
+        self.detach().await;
+        let reader = self.reader().await?;
+        let meter = Meter::default();
+        stream::iter(index.splits())
+            .map(|split| {
+                let footer = std::slice::from_ref(&split.footer);
+                reader.read_ranges(&split.object, footer, Share::Footer, &meter)
+            })
+            .buffer_unordered(FOOTERS_IN_FLIGHT)
+            .try_for_each(|_| async { Ok(()) })
+            .await
+            .map_err(|e| e.context("cannot read the hot footers"))?;
+        let splits = index.splits().len();
+        Ok(Mounted { mount, splits, data_bytes, cost: meter.cost(), took: started.elapsed() })
+    }
+
+    /// Reads the index from the repository again. Whether it was mounted.
+    pub async fn unmount(&self, name: &IndexName) -> Result<bool> {
+        let removed = self.mounts.remove(name)?;
+        if removed {
+            self.detach().await;
+        }
+        Ok(removed)
+    }
+
+    /// Drops what is cached of the repository: regions and partial answers.
+    pub async fn clear(&self) -> Result<()> {
+        if let Some(cache) = self.cache().await? {
+            if cache.stats().locked_by_other {
+                return Err(Error::unavailable("another process uses this cache"));
+            }
+            cache.clear().await;
+            cache.close().await;
+        }
+        if let Some(results) = self.results().await {
+            results.clear();
+        }
+        Ok(())
+    }
+
+    /// Leaves the cache as a restart finds it best. Questions may still be asked.
+    pub async fn close(&self) {
+        if let Some(mounted) = self.reader.mounted() {
+            mounted.cache.close().await;
+        }
+    }
+
+    /// Opens the region cache for the mounts, unless it is.
+    async fn attach(&self) -> Result<()> {
+        let mut attached = self.attached.lock().await;
+        if *attached {
+            return Ok(());
+        }
+        let mounts = self.mounts.all()?;
+        let capacity: u64 = mounts.iter().map(|mount| mount.cache_bytes).sum();
+        let mounted = if capacity == 0 {
+            None
+        } else {
+            let cache = self.open_cache(capacity).await?;
+            Some(MountedCache { cache, indices: mounts.into_iter().map(|mount| mount.index).collect() })
+        };
+        self.reader.attach(mounted);
+        *attached = true;
+        Ok(())
+    }
+
+    /// Closes the region cache: the mounts have changed.
+    async fn detach(&self) {
+        let mut attached = self.attached.lock().await;
+        self.close().await;
+        self.reader.attach(None);
+        *attached = false;
+    }
+
+    async fn open_cache(&self, capacity: u64) -> Result<Arc<RegionCache>> {
+        let volumes = self.volumes();
+        let inner: Arc<dyn ReadRanges> = Arc::new(self.repository.clone());
+        let open = move || {
+            for volume in &volumes {
+                // The cache leaves out what cannot be used and says so.
+                let _ = std::fs::create_dir_all(volume);
+            }
+            RegionCache::open(CacheOptions::new(volumes, capacity), inner)
+        };
+        let opened = tokio::task::spawn_blocking(open).await;
+        let opened = opened.map_err(|e| Error::internal("opening the cache failed").with_source(e))?;
+        opened.map_err(|e| e.context("cannot open the cache"))
+    }
+
+    fn volumes(&self) -> Vec<PathBuf> {
+        let folders = match self.settings.volumes.as_slice() {
+            [] => vec![self.settings.data.join("cache")],
+            volumes => volumes.to_vec(),
+        };
+        let key = self.settings.repo_key();
+        folders.into_iter().map(|folder| folder.join(&key)).collect()
+    }
+
+    fn indices(&self) -> MutexGuard<'_, BTreeMap<IndexName, Arc<Index>>> {
+        // The map is whole even if a thread died while it held the lock.
+        self.indices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn searcher(settings: &Settings, repository: &Repository, reader: Arc<dyn ReadRanges>) -> Arc<Searcher> {
+    let memory_bytes_max = usize::try_from(settings.memory_bytes_max).unwrap_or(usize::MAX);
+    let limits = frostline_query::Settings { memory_bytes_max, ..frostline_query::Settings::default() };
+    Searcher::new(repository, reader, limits)
+}
+
+#[cfg(test)]
+mod tests;

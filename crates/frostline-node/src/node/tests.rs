@@ -1,0 +1,117 @@
+use std::path::Path;
+
+use frostline_base::FixedClock;
+use frostline_ingest::{Ingest, IngestOptions, Inputs};
+use frostline_query::{Response, Search};
+use tempfile::TempDir;
+
+use super::*;
+
+const NOW_US: i64 = 1_717_200_000_000_000;
+
+/// A directory with a repository, and room for caches.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn settings(&self) -> Settings {
+        let repo = self.0.path().join("repo").display().to_string();
+        Settings { create: true, ..Settings::new(repo, self.0.path().join("data")) }
+    }
+
+    fn node(&self) -> Node {
+        open(&self.settings())
+    }
+
+    async fn ingest(&self, node: &Node, index: &str, documents: usize) {
+        let lines: String =
+            (0..documents).map(|n| format!("{{\"n\":{n},\"word\":\"w{}\"}}\n", n % 9)).collect();
+        let path = self.0.path().join(format!("{index}-{documents}.ndjson"));
+        std::fs::write(&path, lines).unwrap();
+        let inputs = Inputs::from_arguments(&[path]).unwrap();
+        let split = xxhash_rust::xxh3::xxh3_128(format!("{index} {documents}").as_bytes());
+        let random = Arc::new(move || split);
+        let ingest = Ingest::new(node.repository(), node.catalog(), Arc::clone(node.clock()), random);
+        ingest.run(inputs, &name(index), IngestOptions::default()).await.unwrap();
+    }
+}
+
+fn open(settings: &Settings) -> Node {
+    Node::open(settings, Arc::new(FixedClock::at(NOW_US))).unwrap()
+}
+
+fn name(index: &str) -> IndexName {
+    index.parse().unwrap()
+}
+
+async fn search(node: &Node, index: &str) -> Response {
+    let index = node.index(&name(index)).await.unwrap();
+    let options = node.search_options(true, true).await;
+    let body = br#"{"query":{"term":{"word":"w3"}},"track_total_hits":true}"#;
+    Search::new(&node.searcher().await.unwrap(), &index, body, &options).unwrap().run().await.unwrap()
+}
+
+fn found(response: &Response) -> u64 {
+    response.hits.total.as_ref().unwrap().value
+}
+
+#[tokio::test]
+async fn an_open_index_is_refreshed_by_one_get_and_not_opened_again() {
+    let place = Place::new();
+    let node = place.node();
+    place.ingest(&node, "web", 90).await;
+    let first = node.index(&name("web")).await.unwrap();
+    let before = node.repository().meter().cost();
+    let second = node.index(&name("web")).await.unwrap();
+    let cost = node.repository().meter().cost().since(&before);
+    assert_eq!((first.version(), cost.gets, cost.lists), (second.version(), 1, 0));
+    place.ingest(&node, "web", 45).await;
+    assert!(node.index(&name("web")).await.unwrap().version() > first.version());
+    assert_eq!(found(&search(&node, "web").await), 15);
+}
+
+#[tokio::test]
+async fn mounted_indices_are_read_through_the_cache_and_others_are_not() {
+    let place = Place::new();
+    let node = place.node();
+    for index in ["app", "web"] {
+        place.ingest(&node, index, 900).await;
+    }
+    let mounted = node.mount(&name("web"), CacheSize::Bytes(1 << 20)).await.unwrap();
+    assert_eq!((mounted.splits, mounted.mount.cache_bytes), (1, 1 << 20));
+    for (index, cached) in [("web", true), ("app", false)] {
+        search(&node, index).await;
+        let again = search(&node, index).await;
+        assert_eq!((found(&again), again.cost.gets == 0), (100, cached), "{index}");
+    }
+    // Mounts may change while the node lives.
+    node.mount(&name("app"), CacheSize::Bytes(1 << 20)).await.unwrap();
+    search(&node, "app").await;
+    assert_eq!(search(&node, "app").await.cost.gets, 0);
+    assert_eq!(node.cache().await.unwrap().unwrap().stats().capacity, 2 << 20);
+    assert!(node.unmount(&name("app")).await.unwrap());
+    assert!(!node.unmount(&name("app")).await.unwrap());
+    assert!(search(&node, "app").await.cost.gets > 0);
+}
+
+/// M8: a data directory that cannot be made or written costs requests and no answer.
+#[tokio::test]
+async fn a_data_directory_that_cannot_be_used_costs_no_answer() {
+    let place = Place::new();
+    place.ingest(&place.node(), "web", 90).await;
+    let file = place.0.path().join("a-file");
+    std::fs::write(&file, "").unwrap();
+    let denied = open(&Settings { data: file.join("data"), ..place.settings() });
+    assert_eq!(found(&search(&denied, "web").await), 10);
+    assert!(denied.results().await.is_none());
+    // Mounted, but its volume is a file.
+    let mounted = Settings { volumes: vec![file], ..place.settings() };
+    let node = open(&mounted);
+    node.mount(&name("web"), CacheSize::Bytes(1 << 20)).await.unwrap();
+    assert_eq!(found(&search(&node, "web").await), 10);
+    assert_eq!(node.cache().await.unwrap().unwrap().stats().volumes_failed, 1);
+    assert!(!Path::new(&mounted.data).join("cache").exists());
+}

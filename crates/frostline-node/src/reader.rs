@@ -1,0 +1,80 @@
+//! One reader for all indices of a repository, mounted or not.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use frostline_base::{ByteRange, IndexName, Meter, ObjectRef, ReadRanges, Result, Share};
+use frostline_cache::RegionCache;
+use frostline_store::Repository;
+
+/// Reads objects of mounted indices through the region cache and all others from the repository.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    repository: Repository,
+    mounted: RwLock<Option<Arc<MountedCache>>>,
+}
+
+/// The region cache and the indices that are read through it.
+#[derive(Debug)]
+pub(crate) struct MountedCache {
+    pub(crate) cache: Arc<RegionCache>,
+    pub(crate) indices: BTreeSet<IndexName>,
+}
+
+impl Reader {
+    pub(crate) fn new(repository: &Repository) -> Reader {
+        Reader { repository: repository.clone(), mounted: RwLock::default() }
+    }
+
+    /// The cache, once it is attached.
+    pub(crate) fn mounted(&self) -> Option<Arc<MountedCache>> {
+        self.mounted.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn attach(&self, mounted: Option<MountedCache>) {
+        *self.mounted.write().unwrap_or_else(PoisonError::into_inner) = mounted.map(Arc::new);
+    }
+}
+
+impl MountedCache {
+    /// Whether the object belongs to a mounted index: the first part of a key is the index's folder.
+    fn holds(&self, object: &ObjectRef) -> bool {
+        let folder = object.key.split('/').next().unwrap_or_default();
+        self.indices.iter().any(|index| index.as_str() == folder)
+    }
+}
+
+impl ReadRanges for Reader {
+    fn read_ranges<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+        match self.mounted().filter(|mounted| mounted.holds(object)) {
+            Some(mounted) => {
+                Box::pin(async move { mounted.cache.read_ranges(object, ranges, share, meter).await })
+            }
+            None => self.repository.read_ranges(object, ranges, share, meter),
+        }
+    }
+
+    fn read_again<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+        match self.mounted().filter(|mounted| mounted.holds(object)) {
+            Some(mounted) => {
+                Box::pin(async move { mounted.cache.read_again(object, ranges, share, meter).await })
+            }
+            None => self.repository.read_again(object, ranges, share, meter),
+        }
+    }
+}

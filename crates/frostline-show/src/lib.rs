@@ -1,0 +1,13 @@
+//! What people type and read: sizes with units, counts with nouns, tables, lines on a terminal, and the name that
+//! somebody meant.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod nearest;
+mod size;
+mod table;
+mod terminal;
+
+pub use nearest::{nearest, suggestion};
+pub use size::{SizeError, parse_bytes, show_bytes, show_count};
+pub use table::{Table, printable};
+pub use terminal::{say_json, write_line, write_note};

@@ -1,0 +1,54 @@
+//! The known name that a mistyped one most likely stands for.
+
+/// The known name nearest to `word`, if it is near enough to have been meant.
+///
+/// Letter case does not count, and two neighbouring letters in the wrong order are one mistake.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    let mistakes_max = (word.chars().count() / 3).max(1) + 1;
+    known
+        .into_iter()
+        .map(|name| (strsim::osa_distance(&word, &name.to_lowercase()), name))
+        .filter(|(mistakes, name)| *mistakes <= mistakes_max && *mistakes < name.chars().count())
+        .min_by_key(|(mistakes, _)| *mistakes)
+        .map(|(_, name)| name)
+}
+
+/// `` ; did you mean `x`? ``, or what is known where nothing is near.
+pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    match nearest(word, known.clone()) {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None => {
+            let known: Vec<&str> = known.into_iter().collect();
+            format!("; known: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_name_finds_the_one_that_was_meant() {
+        let known = ["bytes", "response", "@timestamp", "user.id"];
+        for (word, meant) in [
+            ("byts", Some("bytes")),
+            ("BYTES", Some("bytes")),
+            ("repsonse", Some("response")),
+            ("timestamp", Some("@timestamp")),
+            ("userid", Some("user.id")),
+            ("latitude", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(word, known), meant, "{word}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_near_all_names_are_listed() {
+        assert_eq!(suggestion("gp2", ["gp3", "st1"]), "; did you mean `gp3`?");
+        assert_eq!(suggestion("quite-another", ["gp3", "st1"]), "; known: gp3, st1");
+        assert_eq!(suggestion("x", []), "; known: none");
+    }
+}
