@@ -66,7 +66,8 @@ impl Aggregation {
     }
 
     fn by_digest(&self, target: &Target, open: &OpenSplit) -> Result<Option<AggState>> {
-        let Some(question) = DigestQuestion::of(&target.filter) else { return Ok(None) };
+        let question = DigestQuestion::of(&target.filter).filter(|_| self.scan.searcher.settings.use_digests);
+        let Some(question) = question else { return Ok(None) };
         let digest = open.digest()?;
         let term = question.term.as_ref().map(|(field, value)| (field, value.as_str()));
         self.tree.from_digest(&open.split, digest, question.time, term)

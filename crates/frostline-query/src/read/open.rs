@@ -29,11 +29,13 @@ pub struct Settings {
     pub memory_bytes_max: usize,
     /// Hot footers kept open between queries.
     pub open_splits_max: usize,
+    /// Whether digests may answer aggregations. Off, the columns are read instead, for the same answer.
+    pub use_digests: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { splits_in_flight: 64, memory_bytes_max: 2 << 30, open_splits_max: 4096 }
+        Settings { splits_in_flight: 64, memory_bytes_max: 2 << 30, open_splits_max: 4096, use_digests: true }
     }
 }
 

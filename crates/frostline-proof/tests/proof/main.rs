@@ -1,0 +1,7 @@
+//! Tests of the engine as a whole; `docs/testing.md` says how to run and read them.
+//!
+//! - `ways`: random documents and random questions. Every way to an answer gives the same answer, and it is
+//!   the one that a plain look at every document gives.
+
+mod dice;
+mod ways;

@@ -1,0 +1,154 @@
+//! The same documents, kept in different ways.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use frostline_base::{FixedClock, IndexName, ObjectRef, ReadRanges, Result, SplitId};
+use frostline_catalog::{Catalog, Change, Index, Settings as IndexSettings, SplitEntry};
+use frostline_ingest::{Merge, MergePolicy};
+use frostline_query::{Results, Search, SearchOptions, Searcher, Settings, Sql, SqlAnswer};
+use frostline_split::{Mapping, SplitWriter, WriterOptions};
+use frostline_store::{OpenOptions, Repository};
+use serde_json::{Value, json};
+
+use super::documents::{NOW_US, Scene};
+
+/// All places of a scene.
+pub(crate) struct Places {
+    pub(crate) all: Vec<Place>,
+    /// Holds the kept answers.
+    _folder: tempfile::TempDir,
+}
+
+/// An index with the documents of a scene, and how it is asked.
+pub(crate) struct Place {
+    pub(crate) name: &'static str,
+    repository: Repository,
+    index: Arc<Index>,
+    searcher: Arc<Searcher>,
+    settings: Settings,
+    results: Option<Arc<Results>>,
+}
+
+impl Places {
+    /// The places of a scene. `questions` are asked once before the last documents come, where answers are kept.
+    pub(crate) async fn of(scene: &Scene, questions: &[Value]) -> Result<Places> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let together = vec![scene.documents().cloned().collect()];
+        let few = |columns: u32| Scene { column_budget: columns, ..scene.clone() };
+        let mut all = vec![
+            Place::new("one split", scene, &together).await?,
+            Place::new("many splits", scene, &scene.groups).await?,
+            Place::new("no columns", &few(0), &scene.groups).await?,
+            Place::new("few columns", &few(4), &scene.groups).await?,
+            Place::new("no digests", scene, &scene.groups).await?.without_digests(),
+            Place::new("merged", scene, &scene.groups).await?.merged().await?,
+        ];
+        let (early, late) = scene.groups.split_at(scene.groups.len() / 2);
+        // What digests answer is not kept.
+        let mut kept = Place::new("kept answers", scene, early).await?.without_digests();
+        kept.results = Some(Arc::new(Results::open(folder.path(), 64 << 20)?));
+        for question in questions {
+            // What counts is only what is kept of it.
+            let _ = kept.ask(question).await;
+        }
+        kept.add(late).await?;
+        all.push(kept);
+        Ok(Places { all, _folder: folder })
+    }
+}
+
+impl Place {
+    async fn new(name: &'static str, scene: &Scene, groups: &[Vec<Value>]) -> Result<Place> {
+        let repository = Repository::open("memory:", &OpenOptions::default())?;
+        let mapping = Mapping::from_elasticsearch_json(&scene.mapping)?
+            .with_time_field(&scene.time_field)
+            .with_column_budget(scene.column_budget);
+        let index = catalog(&repository).create(&index_name(), mapping, IndexSettings::default()).await?;
+        let settings = Settings::default();
+        let searcher = searcher(&repository, settings.clone());
+        let mut place = Place { name, repository, index: Arc::new(index), searcher, settings, results: None };
+        place.add(groups).await?;
+        Ok(place)
+    }
+
+    /// Adds a split for each group.
+    async fn add(&mut self, groups: &[Vec<Value>]) -> Result<()> {
+        for group in groups.iter().filter(|group| !group.is_empty()) {
+            let mut writer = SplitWriter::new(self.index.mapping().clone(), WriterOptions::default());
+            for document in group {
+                writer.add(document.to_string().as_bytes())?;
+            }
+            let mut bytes = Vec::new();
+            let sealed = writer.seal(&mut bytes)?;
+            let id = SplitId::from_random(self.index.splits().len() as u128 + 1);
+            let key = self.index.split_key(id);
+            self.repository.put(&key, Bytes::from(bytes)).await?;
+            let entry = SplitEntry {
+                id,
+                object: ObjectRef { key, bytes: sealed.bytes },
+                footer: sealed.footer,
+                rows: sealed.rows.into(),
+                times: sealed.times,
+                rows_without_time: sealed.rows_without_time.into(),
+                unpacked_bytes: Some(sealed.unpacked_bytes),
+            };
+            let change = Change {
+                add: vec![entry],
+                mapping: Some(sealed.mapping),
+                operation: "test".to_owned(),
+                ..Change::default()
+            };
+            self.index = Arc::new(self.index.commit(change).await?);
+        }
+        Ok(())
+    }
+
+    async fn merged(mut self) -> Result<Place> {
+        let next = AtomicU64::new(1_000);
+        let random = Arc::new(move || u128::from(next.fetch_add(1, Ordering::Relaxed)));
+        let merge = Merge::new(&self.repository, &catalog(&self.repository), random);
+        merge.run(&index_name(), &MergePolicy { splits_min: 2, ..MergePolicy::default() }).await?;
+        self.index = Arc::new(catalog(&self.repository).open(&index_name()).await?);
+        Ok(self)
+    }
+
+    fn without_digests(mut self) -> Place {
+        self.settings.use_digests = false;
+        self.searcher = searcher(&self.repository, self.settings.clone());
+        self
+    }
+
+    /// The same after a restart: opened again, nothing in memory.
+    pub(crate) async fn restart(&mut self) -> Result<()> {
+        self.index = Arc::new(catalog(&self.repository).open(&index_name()).await?);
+        self.searcher = searcher(&self.repository, self.settings.clone());
+        Ok(())
+    }
+
+    /// The answer to a search body, as JSON.
+    pub(crate) async fn search(&self, body: &Value) -> Result<Value> {
+        let options = SearchOptions { now_us: NOW_US, results: self.results.clone(), strict: true };
+        let search = Search::new(&self.searcher, &self.index, body.to_string().as_bytes(), &options)?;
+        Ok(json!(search.run().await?))
+    }
+
+    /// The answer to an SQL query.
+    pub(crate) async fn sql(&self, query: &str) -> Result<SqlAnswer> {
+        Sql::new(&self.searcher, std::slice::from_ref(&self.index))?.run(query).await
+    }
+}
+
+fn catalog(repository: &Repository) -> Catalog {
+    Catalog::new(repository, Arc::new(FixedClock::at(NOW_US)))
+}
+
+fn searcher(repository: &Repository, settings: Settings) -> Arc<Searcher> {
+    let reader: Arc<dyn ReadRanges> = Arc::new(repository.clone());
+    Searcher::new(repository, reader, settings)
+}
+
+fn index_name() -> IndexName {
+    "logs".parse().expect("a name")
+}
