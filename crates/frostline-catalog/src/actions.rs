@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use frostline_base::{Error, Result};
 
+const DOMAIN_METADATA: &str = "domainMetadata";
+
 /// One line of a commit: exactly one of the fields is set.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -21,6 +23,8 @@ pub(crate) struct Action {
     pub(crate) meta_data: Option<MetaData>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) txn: Option<Txn>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) domain_metadata: Option<DomainMetadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) remove: Option<Remove>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,6 +70,16 @@ pub(crate) struct Txn {
     pub(crate) version: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_updated: Option<i64>,
+}
+
+/// What a writer keeps for a purpose of its own, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DomainMetadata {
+    pub(crate) domain: String,
+    pub(crate) configuration: String,
+    #[serde(default)]
+    pub(crate) removed: bool,
 }
 
 /// What a reader and a writer must understand.
@@ -123,6 +137,22 @@ impl Protocol {
         }
     }
 
+    /// The same for a table whose log names further files: readers need nothing more, writers must keep them.
+    pub(crate) fn naming_files(&self) -> Option<Self> {
+        let features = self.writer_features.as_deref().unwrap_or_default();
+        if features.iter().any(|feature| feature == DOMAIN_METADATA) {
+            return None;
+        }
+        // Version 7 lists by name what version 2 stands for.
+        let implied = if self.min_writer_version < 7 { &["appendOnly", "invariants"][..] } else { &[] };
+        let features = features.iter().cloned().chain(implied.iter().map(|feature| (*feature).to_owned()));
+        Some(Protocol {
+            min_writer_version: 7,
+            writer_features: Some(features.chain([DOMAIN_METADATA.to_owned()]).collect()),
+            ..self.clone()
+        })
+    }
+
     /// Refuses a table that needs what this version cannot read.
     pub(crate) fn check_readable(&self) -> Result<()> {
         let features = self.reader_features.as_deref().unwrap_or_default();
@@ -138,7 +168,7 @@ impl Protocol {
 
     /// Refuses to write to a table that needs what this version cannot keep up.
     pub(crate) fn check_writable(&self) -> Result<()> {
-        let known = |f: &String| f == "appendOnly" || f == "invariants";
+        let known = |f: &String| matches!(f.as_str(), "appendOnly" | "invariants" | DOMAIN_METADATA);
         let features = self.writer_features.as_deref().unwrap_or_default();
         if self.min_writer_version <= 2 || (self.min_writer_version == 7 && features.iter().all(known)) {
             return Ok(());
@@ -161,6 +191,7 @@ pub(crate) struct Commit {
     pub(crate) protocol: Option<Protocol>,
     pub(crate) metadata: Option<MetaData>,
     pub(crate) txns: Vec<Txn>,
+    pub(crate) domains: Vec<DomainMetadata>,
     pub(crate) removes: Vec<Remove>,
     pub(crate) adds: Vec<Add>,
 }
@@ -225,6 +256,7 @@ impl Commit {
         self.protocol = action.protocol.or(self.protocol.take());
         self.metadata = action.meta_data.or(self.metadata.take());
         self.txns.extend(action.txn);
+        self.domains.extend(action.domain_metadata);
         self.removes.extend(action.remove);
         self.adds.extend(action.add);
     }
@@ -234,9 +266,17 @@ impl Commit {
         let protocol = self.protocol.clone().map(|p| Action { protocol: Some(p), ..Action::default() });
         let metadata = self.metadata.clone().map(|m| Action { meta_data: Some(m), ..Action::default() });
         let txns = self.txns.iter().map(|t| Action { txn: Some(t.clone()), ..Action::default() });
+        let domain = |d: &DomainMetadata| Action { domain_metadata: Some(d.clone()), ..Action::default() };
+        let domains = self.domains.iter().map(domain);
         let removes = self.removes.iter().map(|r| Action { remove: Some(r.clone()), ..Action::default() });
         let adds = self.adds.iter().map(|a| Action { add: Some(a.clone()), ..Action::default() });
-        std::iter::once(info).chain(protocol).chain(metadata).chain(txns).chain(removes).chain(adds)
+        std::iter::once(info)
+            .chain(protocol)
+            .chain(metadata)
+            .chain(txns)
+            .chain(domains)
+            .chain(removes)
+            .chain(adds)
     }
 }
 

@@ -23,16 +23,26 @@ use url::Url;
 
 use frostline_base::{Error, Result};
 
-use crate::actions::{MetaData, Protocol, Remove};
+use crate::actions::{DomainMetadata, MetaData, Protocol, Remove};
+use crate::file_entry::{self, FileEntry};
 use crate::log::Log;
-use crate::split_entry::{LiveFile, live_file};
+use crate::sorted::Sorted;
+use crate::split_entry::{ForeignFile, LiveFile, SplitEntry, live_file};
 use crate::state::Base;
 
 const ROWS_AT_ONCE_MAX: usize = 8_192;
 /// About what the texts of one column may take in a batch, were each as long as the longest page.
 const TEXT_AT_ONCE_BYTES: u64 = 512 << 20;
-const LIVE: [&str; 8] =
-    ["add.path", "add.size", "add.tags", "add.deletionVector", "txn", "protocol", "metaData.id", "metaData"];
+const LIVE: [&str; 8] = [
+    "add.path",
+    "add.size",
+    "add.tags",
+    "add.deletionVector",
+    "txn",
+    "domainMetadata",
+    "protocol",
+    "metaData",
+];
 const REMOVED: [&str; 2] = ["remove.path", "remove.deletionTimestamp"];
 
 /// Writes a checkpoint of `version`, which must be committed, and then the hint that names it. Killed at any
@@ -73,18 +83,36 @@ pub(crate) async fn decode<T: Send + 'static>(
 /// The state that a checkpoint's objects hold.
 pub(crate) fn read(folder: &Path, version: u64, objects: &[(Path, Bytes)]) -> Result<Base> {
     let at = objects.first().map(|(path, _)| path.to_string()).unwrap_or_default();
-    let mut base = Base { version: Some(version), at, ..Base::default() };
+    let mut found = Found::default();
     for (path, bytes) in objects {
-        read_batches(path, bytes, &LIVE, |batch| read_live(folder, path, batch, &mut base))?;
+        read_batches(path, bytes, &LIVE, |batch| read_live(folder, path, batch, &mut found))?;
     }
-    base.splits.sort_unstable_by_key(|split| split.id);
-    base.foreign.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    let splits = base.splits.len();
-    base.splits.dedup_by_key(|split| split.id);
-    if base.splits.len() != splits {
-        return Err(Error::corrupt("a checkpoint names a split twice").with("object", &base.at));
+    let count = found.splits.len();
+    let splits: Sorted<_, _> = found.splits.into_iter().map(|split| (split.id, split)).collect();
+    if splits.len() != count {
+        return Err(Error::corrupt("a checkpoint names a split twice").with("object", &at));
     }
-    Ok(base)
+    Ok(Base {
+        version: Some(version),
+        at,
+        protocol: found.protocol,
+        metadata: found.metadata.map(Arc::new),
+        splits,
+        foreign: found.foreign.into_iter().map(|file| (file.path.clone(), file)).collect(),
+        progress: found.progress.into_iter().collect(),
+        files: found.files.into_iter().collect(),
+    })
+}
+
+/// What the rows of a checkpoint say, as they come.
+#[derive(Default)]
+struct Found {
+    protocol: Option<Protocol>,
+    metadata: Option<MetaData>,
+    splits: Vec<Arc<SplitEntry>>,
+    foreign: Vec<Arc<ForeignFile>>,
+    progress: Vec<(String, i64)>,
+    files: Vec<(String, Arc<FileEntry>)>,
 }
 
 /// The files that a checkpoint remembers as removed.
@@ -149,25 +177,28 @@ fn read_batches(
     Ok(())
 }
 
-fn read_live(folder: &Path, at: &Path, batch: &RecordBatch, base: &mut Base) -> Result<()> {
+fn read_live(folder: &Path, at: &Path, batch: &RecordBatch, found: &mut Found) -> Result<()> {
     if let Some(add) = structs(batch, "add") {
-        read_adds(folder, at, add, base)?;
+        read_adds(folder, at, add, found)?;
     }
     if let Some(txn) = structs(batch, "txn") {
-        read_txns(txn, base);
+        read_txns(txn, found);
+    }
+    if let Some(domains) = structs(batch, "domainMetadata") {
+        read_domains(folder, at, domains, found)?;
     }
     for row in 0..batch.num_rows() {
         if let Some(protocol) = structs(batch, "protocol").filter(|p| p.is_valid(row)) {
-            base.protocol = Some(read_protocol(protocol, row));
+            found.protocol = Some(read_protocol(protocol, row));
         }
         if let Some(metadata) = structs(batch, "metaData").filter(|m| m.is_valid(row)) {
-            base.metadata = Some(read_metadata(metadata, row));
+            found.metadata = Some(read_metadata(metadata, row));
         }
     }
     Ok(())
 }
 
-fn read_adds(folder: &Path, at: &Path, add: &StructArray, base: &mut Base) -> Result<()> {
+fn read_adds(folder: &Path, at: &Path, add: &StructArray, found: &mut Found) -> Result<()> {
     let (paths, sizes, tags) = (strings(add, "path"), longs(add, "size"), column(add, "tags"));
     let tags = tags.and_then(|tags| tags.as_any().downcast_ref::<MapArray>());
     let vectors = column(add, "deletionVector").and_then(|v| v.as_struct_opt());
@@ -184,21 +215,38 @@ fn read_adds(folder: &Path, at: &Path, add: &StructArray, base: &mut Base) -> Re
         }
         let entries = tags.filter(|tags| tags.is_valid(row)).map(|tags| pairs(tags, row));
         match live_file(folder, at.as_ref(), path, size, entries.into_iter().flatten())? {
-            LiveFile::Split(entry) => base.splits.push(Arc::new(entry)),
-            LiveFile::Foreign(file) => base.foreign.push(Arc::new(file)),
+            LiveFile::Split(entry) => found.splits.push(Arc::new(entry)),
+            LiveFile::Foreign(file) => found.foreign.push(Arc::new(file)),
         }
     }
     Ok(())
 }
 
-fn read_txns(txn: &StructArray, base: &mut Base) {
+fn read_txns(txn: &StructArray, found: &mut Found) {
     let (sources, versions) = (strings(txn, "appId"), longs(txn, "version"));
     for row in (0..txn.len()).filter(|row| txn.is_valid(*row)) {
         let version = versions.filter(|v| v.is_valid(row)).map(|v| v.value(row));
         if let (Some(source), Some(version)) = (sources.and_then(|s| value(s, row)), version) {
-            base.progress.insert(source.to_owned(), version);
+            found.progress.push((source.to_owned(), version));
         }
     }
+}
+
+fn read_domains(folder: &Path, at: &Path, domains: &StructArray, found: &mut Found) -> Result<()> {
+    let (names, said) = (strings(domains, "domain"), strings(domains, "configuration"));
+    let removed = column(domains, "removed").and_then(|c| c.as_boolean_opt());
+    for row in (0..domains.len()).filter(|row| domains.is_valid(*row)) {
+        let Some(domain) = names.and_then(|names| value(names, row)) else { continue };
+        let action = DomainMetadata {
+            domain: domain.to_owned(),
+            configuration: said.and_then(|said| value(said, row)).unwrap_or_default().to_owned(),
+            removed: removed.is_some_and(|removed| removed.is_valid(row) && removed.value(row)),
+        };
+        if let Some((path, Some(file))) = file_entry::read(folder, at.as_ref(), &action)? {
+            found.files.push((path, Arc::new(file)));
+        }
+    }
+    Ok(())
 }
 
 fn read_protocol(protocol: &StructArray, row: usize) -> Protocol {

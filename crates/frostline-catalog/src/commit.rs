@@ -13,6 +13,7 @@ use frostline_split::Mapping;
 use serde_json::json;
 
 use crate::actions::{Commit, MetaData, Remove, Txn};
+use crate::file_entry::{self, FileEntry};
 use crate::index::Index;
 use crate::schema;
 use crate::split_entry::SplitEntry;
@@ -29,6 +30,11 @@ pub struct Change {
     /// Sources and the position up to which this change takes them in. A position at or below the one already
     /// committed is a `Conflict`: somebody has taken these documents in.
     pub progress: Vec<(String, i64)>,
+    /// Further files that become part of the index. Their objects must be whole before this is committed. The first one
+    /// raises the table's protocol for writers, not for readers: see `docs/format/catalog.md`.
+    pub files_add: Vec<FileEntry>,
+    /// Further files that stop being part of it, as they were added. Each must be one, or the commit is a `Conflict`.
+    pub files_remove: Vec<FileEntry>,
     /// What the history calls it, such as `ingest`, `merge` or `delete`.
     pub operation: String,
     /// The rows stay the same and only move to other splits, as in a merge. Tools that follow the table's
@@ -71,14 +77,18 @@ impl Index {
         if change.add.is_empty()
             && change.remove.is_empty()
             && change.progress.is_empty()
+            && change.files_add.is_empty()
+            && change.files_remove.is_empty()
             && metadata.is_none()
         {
             return Ok(None);
         }
         let now_ms = self.shared.clock.now_us() / 1_000;
         let data_change = !change.rearranges;
-        let removed = change.remove.iter().filter_map(|id| self.state.split(*id)).collect::<Vec<_>>();
+        let removed = change.remove.iter().filter_map(|id| self.state.splits.get(id)).collect::<Vec<_>>();
         let version = self.version() + 1;
+        let gone = change.files_remove.iter().map(|file| Ok(file_entry::removal(&file.path())));
+        let domains = gone.chain(change.files_add.iter().map(FileEntry::to_action)).collect::<Result<_>>()?;
         let txn = |(source, position): &(String, i64)| Txn {
             app_id: source.clone(),
             version: *position,
@@ -88,9 +98,10 @@ impl Index {
             version,
             key: self.log.commits.entry_path(version).to_string(),
             info: self.info(change, id, now_ms, &removed),
-            protocol: None,
+            protocol: self.state.protocol.naming_files().filter(|_| !change.files_add.is_empty()),
             metadata,
             txns: change.progress.iter().map(txn).collect(),
+            domains,
             removes: removed
                 .iter()
                 .map(|split| split.to_remove(now_ms, data_change))
@@ -117,6 +128,19 @@ impl Index {
         if let Some(id) = change.remove.iter().find(|id| self.split(**id).is_none()) {
             return Err(Error::conflict("a split to remove is not live any more").with("split", id));
         }
+        for file in &change.files_add {
+            file.check(&self.log.folder)?;
+            if self.state.files.get(&file.path()).is_some() {
+                return Err(Error::conflict("a further file to add is there").with("file", file.path()));
+            }
+        }
+        if let Some(file) =
+            change.files_remove.iter().find(|file| self.state.files.get(&file.path()).is_none())
+        {
+            return Err(
+                Error::conflict("a further file to remove is not there any more").with("file", file.path())
+            );
+        }
         if let Some(source) = twice(change.progress.iter().map(|(source, _)| source)) {
             return Err(Error::invalid("a change names a source twice").with("source", source));
         }
@@ -138,8 +162,9 @@ impl Index {
         if !merged.merge(wanted)? {
             return Ok(None);
         }
-        let mut metadata = self.state.metadata.clone();
+        let mut metadata = MetaData::clone(&self.state.metadata);
         schema::set_mapping(&mut metadata, &merged)?;
+        schema::limit_progress(&mut metadata, self.settings());
         Ok(Some(metadata))
     }
 

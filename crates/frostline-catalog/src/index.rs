@@ -9,6 +9,7 @@ use frostline_split::Mapping;
 
 use crate::actions::Commit;
 use crate::catalog::Shared;
+use crate::file_entry::{FileEntry, file_path};
 use crate::log::Log;
 use crate::schema::Settings;
 use crate::split_entry::{ForeignFile, SplitEntry, split_key};
@@ -56,18 +57,23 @@ impl Index {
 
     /// The live splits, sorted by identity.
     pub fn splits(&self) -> &[Arc<SplitEntry>] {
-        &self.state.splits
+        self.state.splits.row()
     }
 
     /// The live split of that identity.
     pub fn split(&self, id: SplitId) -> Option<&Arc<SplitEntry>> {
-        self.state.split(id)
+        self.state.splits.get(&id)
     }
 
     /// Live files that another tool committed. Their rows cannot be searched: whoever answers a query says
     /// so.
     pub fn foreign(&self) -> &[Arc<ForeignFile>] {
-        &self.state.foreign
+        self.state.foreign.row()
+    }
+
+    /// The further files that the log names, sorted by path.
+    pub fn files(&self) -> impl Iterator<Item = &Arc<FileEntry>> {
+        self.state.files.values()
     }
 
     /// The position up to which `source` has been taken in: the one of the last commit that named it.
@@ -79,6 +85,11 @@ impl Index {
     /// committed.
     pub fn split_key(&self, id: SplitId) -> String {
         split_key(&self.log.folder, id)
+    }
+
+    /// The key below the repository's root where the object of a new further file must be put before it is committed.
+    pub fn file_key(&self, id: SplitId, kind: &str) -> String {
+        format!("{}/{}", self.log.folder, file_path(id, kind))
     }
 
     /// The newest version. One GET when nothing changed (it answers "not found"); one more for each new
@@ -180,7 +191,7 @@ impl fmt::Debug for Index {
         f.debug_struct("Index")
             .field("name", &self.name().as_str())
             .field("version", &self.version())
-            .field("splits", &self.splits().len())
+            .field("splits", &self.state.splits.len())
             .finish_non_exhaustive()
     }
 }

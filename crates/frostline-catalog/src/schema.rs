@@ -36,6 +36,9 @@ pub struct Settings {
     pub log_retention_ms: i64,
     /// How long the log remembers when a file was removed: the longest retention that a vacuum can honour.
     pub file_retention_ms: i64,
+    /// How long a source's position is kept after it last moved (at least an hour). What comes again later is taken
+    /// for new.
+    pub progress_retention_ms: i64,
     /// Settings of other crates, by name, kept as they are.
     #[serde(flatten)]
     pub others: BTreeMap<String, serde_json::Value>,
@@ -47,6 +50,7 @@ impl Default for Settings {
             checkpoint_commits: 32,
             log_retention_ms: 30 * 24 * HOUR_MS,
             file_retention_ms: 7 * 24 * HOUR_MS,
+            progress_retention_ms: 90 * 24 * HOUR_MS,
             others: BTreeMap::new(),
         }
     }
@@ -62,6 +66,9 @@ impl Settings {
             return Err(Error::invalid(
                 "log_retention_ms is less than an hour, or file_retention_ms is negative",
             ));
+        }
+        if self.progress_retention_ms < HOUR_MS {
+            return Err(Error::invalid("progress_retention_ms is less than an hour"));
         }
         Ok(())
     }
@@ -135,7 +142,15 @@ pub(crate) fn metadata(
         configuration,
     };
     set_mapping(&mut metadata, mapping)?;
+    limit_progress(&mut metadata, settings);
     Ok(metadata)
+}
+
+/// Says how long positions of sources are kept: whoever writes a checkpoint leaves out those that last moved before.
+/// Tables that were made before there was a limit get it with their next metadata.
+pub(crate) fn limit_progress(metadata: &mut MetaData, settings: &Settings) {
+    let retention = format!("interval {} seconds", settings.progress_retention_ms / 1_000);
+    metadata.configuration.insert("delta.setTransactionRetentionDuration".to_owned(), retention);
 }
 
 /// Puts a mapping and the schema that follows from it into `metadata`; the rest stays.

@@ -1,8 +1,9 @@
 //! What a version of the log says, in memory: the checkpoint plus the commits after it, replayed.
 //!
-//! A state never changes; [`State::after`] makes the next one. Entries are shared between versions.
+//! A state never changes; [`State::after`] makes the next one, at the cost of what changed. Everything else is shared
+//! between versions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use object_store::path::Path;
@@ -10,20 +11,23 @@ use object_store::path::Path;
 use frostline_base::{Error, Result, SplitId};
 
 use crate::actions::{Commit, MetaData, Protocol};
+use crate::file_entry::{self, FileEntry};
 use crate::schema::Described;
+use crate::sorted::Sorted;
 use crate::split_entry::{ForeignFile, LiveFile, SplitEntry, live_file, split_of_path};
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) version: u64,
     pub(crate) protocol: Protocol,
-    pub(crate) metadata: MetaData,
+    pub(crate) metadata: Arc<MetaData>,
     pub(crate) described: Arc<Described>,
-    /// Sorted by identity.
-    pub(crate) splits: Vec<Arc<SplitEntry>>,
-    /// Sorted by path.
-    pub(crate) foreign: Vec<Arc<ForeignFile>>,
-    pub(crate) progress: BTreeMap<String, i64>,
+    pub(crate) splits: Sorted<SplitId, Arc<SplitEntry>>,
+    /// By path.
+    pub(crate) foreign: Sorted<String, Arc<ForeignFile>>,
+    pub(crate) progress: Sorted<String, i64>,
+    /// By path.
+    pub(crate) files: Sorted<String, Arc<FileEntry>>,
 }
 
 /// What a checkpoint holds, or nothing yet.
@@ -33,10 +37,20 @@ pub(crate) struct Base {
     /// The object it was read from, for messages.
     pub(crate) at: String,
     pub(crate) protocol: Option<Protocol>,
-    pub(crate) metadata: Option<MetaData>,
-    pub(crate) splits: Vec<Arc<SplitEntry>>,
-    pub(crate) foreign: Vec<Arc<ForeignFile>>,
-    pub(crate) progress: BTreeMap<String, i64>,
+    pub(crate) metadata: Option<Arc<MetaData>>,
+    pub(crate) splits: Sorted<SplitId, Arc<SplitEntry>>,
+    pub(crate) foreign: Sorted<String, Arc<ForeignFile>>,
+    pub(crate) progress: Sorted<String, i64>,
+    pub(crate) files: Sorted<String, Arc<FileEntry>>,
+}
+
+/// What commits change, by key: the last word on each counts.
+#[derive(Default)]
+struct Changes {
+    splits: BTreeMap<SplitId, Option<Arc<SplitEntry>>>,
+    foreign: BTreeMap<String, Option<Arc<ForeignFile>>>,
+    progress: BTreeMap<String, Option<i64>>,
+    files: BTreeMap<String, Option<Arc<FileEntry>>>,
 }
 
 impl State {
@@ -52,57 +66,64 @@ impl State {
             version: Some(self.version),
             at: String::new(),
             protocol: Some(self.protocol.clone()),
-            metadata: Some(self.metadata.clone()),
+            metadata: Some(Arc::clone(&self.metadata)),
             splits: self.splits.clone(),
             foreign: self.foreign.clone(),
             progress: self.progress.clone(),
+            files: self.files.clone(),
         };
         base.apply(folder, commits)?;
         base.finish(Some(self))
     }
+}
 
-    /// The live split of that identity.
-    pub(crate) fn split(&self, id: SplitId) -> Option<&Arc<SplitEntry>> {
-        let at = self.splits.binary_search_by_key(&id, |split| split.id).ok()?;
-        self.splits.get(at)
+impl Changes {
+    fn take(&mut self, folder: &Path, commit: &Commit) -> Result<()> {
+        for txn in &commit.txns {
+            self.progress.insert(txn.app_id.clone(), Some(txn.version));
+        }
+        for domain in &commit.domains {
+            if let Some((path, file)) = file_entry::read(folder, &commit.key, domain)? {
+                self.files.insert(path, file.map(Arc::new));
+            }
+        }
+        for remove in &commit.removes {
+            match split_of_path(&remove.path) {
+                Some(id) => drop(self.splits.insert(id, None)),
+                None => drop(self.foreign.insert(remove.path.clone(), None)),
+            }
+        }
+        for add in &commit.adds {
+            if add.deletion_vector.as_ref().is_some_and(|v| !v.is_null()) {
+                return Err(Error::invalid("another tool deleted rows of a split in place")
+                    .with("object", &commit.key)
+                    .with("split", &add.path));
+            }
+            let tags = add.tags.iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_deref()?)));
+            match live_file(folder, &commit.key, &add.path, add.size, tags)? {
+                LiveFile::Split(entry) => {
+                    self.splits.insert(entry.id, Some(Arc::new(entry)));
+                }
+                LiveFile::Foreign(file) => {
+                    self.foreign.insert(file.path.clone(), Some(Arc::new(file)));
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 impl Base {
     fn apply(&mut self, folder: &Path, commits: &[Commit]) -> Result<()> {
-        let mut splits: HashMap<SplitId, Option<Arc<SplitEntry>>> = HashMap::new();
-        let mut foreign: HashMap<String, Option<Arc<ForeignFile>>> = HashMap::new();
+        let mut changes = Changes::default();
         for commit in commits {
             self.apply_metadata(commit)?;
-            for remove in &commit.removes {
-                if let Some(id) = split_of_path(&remove.path) {
-                    splits.insert(id, None);
-                }
-                foreign.insert(remove.path.clone(), None);
-            }
-            for add in &commit.adds {
-                if add.deletion_vector.as_ref().is_some_and(|v| !v.is_null()) {
-                    return Err(Error::invalid("another tool deleted rows of a split in place")
-                        .with("object", &commit.key)
-                        .with("split", &add.path));
-                }
-                let tags = add.tags.iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_deref()?)));
-                match live_file(folder, &commit.key, &add.path, add.size, tags)? {
-                    LiveFile::Split(entry) => {
-                        splits.insert(entry.id, Some(Arc::new(entry)));
-                    }
-                    LiveFile::Foreign(file) => {
-                        foreign.insert(file.path.clone(), Some(Arc::new(file)));
-                    }
-                }
-            }
+            changes.take(folder, commit)?;
         }
-        self.splits.retain(|split| !splits.contains_key(&split.id));
-        self.splits.extend(splits.into_values().flatten());
-        self.splits.sort_unstable_by_key(|split| split.id);
-        self.foreign.retain(|file| !foreign.contains_key(&file.path));
-        self.foreign.extend(foreign.into_values().flatten());
-        self.foreign.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        self.splits = self.splits.after(changes.splits);
+        self.foreign = self.foreign.after(changes.foreign);
+        self.progress = self.progress.after(changes.progress);
+        self.files = self.files.after(changes.files);
         Ok(())
     }
 
@@ -114,16 +135,13 @@ impl Base {
             self.protocol = Some(protocol.clone());
         }
         if let Some(metadata) = &commit.metadata {
-            self.metadata = Some(metadata.clone());
+            self.metadata = Some(Arc::new(metadata.clone()));
             self.at.clone_from(&commit.key);
         }
         let ours = self.metadata.as_ref().map(|m| m.id.as_str());
         if commit.table_id().is_some_and(|id| Some(id) != ours) {
             return Err(Error::corrupt("a commit file belongs to an earlier index of this name; delete it")
                 .with("object", &commit.key));
-        }
-        for txn in &commit.txns {
-            self.progress.insert(txn.app_id.clone(), txn.version);
         }
         self.version = Some(commit.version);
         Ok(())
@@ -136,11 +154,11 @@ impl Base {
         let protocol = self.protocol.ok_or_else(|| missing("protocol"))?;
         let metadata = self.metadata.ok_or_else(|| missing("metadata"))?;
         protocol.check_readable()?;
-        let described = match before.filter(|before| before.metadata == metadata) {
+        let described = match before.filter(|before| Arc::ptr_eq(&before.metadata, &metadata)) {
             Some(before) => Arc::clone(&before.described),
             None => Arc::new(Described::read(&metadata, &self.at)?),
         };
-        let (splits, foreign, progress) = (self.splits, self.foreign, self.progress);
-        Ok(State { version, protocol, metadata, described, splits, foreign, progress })
+        let Base { splits, foreign, progress, files, .. } = self;
+        Ok(State { version, protocol, metadata, described, splits, foreign, progress, files })
     }
 }

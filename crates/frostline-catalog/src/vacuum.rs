@@ -22,6 +22,7 @@ use frostline_base::{Error, Result};
 use frostline_commits::{Listing, objects};
 
 use crate::checkpoint;
+use crate::file_entry::{self, file_of_path};
 use crate::index::Index;
 use crate::log::{Log, decoded};
 use crate::pin::{self, Pins};
@@ -90,10 +91,14 @@ pub enum Reason {
     Pin,
 }
 
-/// Whether the object of that name, below the folder of an index, is a split or a pin.
+/// Whether the object of that name, below the folder of an index, is a split, a further file or a pin.
 pub(crate) fn is_ours(below: &str) -> bool {
     let is_pin = below.strip_prefix("_pins/").is_some_and(|name| pin::of_name(name).is_some());
-    is_pin || split_of_path(below).is_some()
+    is_pin || is_part(below)
+}
+
+fn is_part(below: &str) -> bool {
+    split_of_path(below).is_some() || file_of_path(below).is_some()
 }
 
 pub(crate) async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
@@ -105,7 +110,18 @@ pub(crate) async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     let pins = Pins::list(&newest.log, index.shared.clock.now_us()).await?;
     let oldest_kept = (newest.version() + 1).saturating_sub(wanted.versions_keep);
     let oldest_kept = pins.oldest.map_or(oldest_kept, |pinned| pinned.min(oldest_kept));
-    let named = Named::read(&newest, &found.log, oldest_kept, now_ms).await?;
+    // The log remembers when a split was removed. For a further file it does not, so the versions that are young say it.
+    let leaves_files = found
+        .files
+        .iter()
+        .map(|object| index.log.below(&object.location))
+        .any(|below| file_of_path(below).is_some() && newest.state.files.get(below).is_none());
+    let young = |object: &ObjectMeta| {
+        now_ms.saturating_sub(object.last_modified.timestamp_millis()) < wanted.retain_ms
+    };
+    let young_from = found.log.entries.iter().find(|(_, object)| leaves_files && young(object));
+    let kept_from = young_from.map_or(u64::MAX, |(version, _)| *version).min(oldest_kept + 1);
+    let named = Named::read(&newest, &found.log, kept_from, now_ms).await?;
     let mut done = Vacuumed { version: newest.version(), dry_run: wanted.dry_run, ..Vacuumed::default() };
     for object in &found.files {
         match named.verdict(index, object, wanted, now_ms) {
@@ -203,7 +219,7 @@ impl Objects {
             let below = index.log.below(&object.location);
             match below.strip_prefix("_delta_log/") {
                 Some(name) if !name.contains('/') => found.log.push(object, "parquet"),
-                None if split_of_path(below).is_some() => found.files.push(object),
+                None if is_part(below) => found.files.push(object),
                 // Whatever it is, it is not ours.
                 _ => {}
             }
@@ -228,11 +244,10 @@ enum Verdict {
 }
 
 impl Named {
-    async fn read(newest: &Index, listed: &Listing, oldest_kept: u64, now_ms: i64) -> Result<Named> {
+    async fn read(newest: &Index, listed: &Listing, kept_from: u64, now_ms: i64) -> Result<Named> {
         let version = newest.version();
         let checkpoint = listed.checkpoint().filter(|(at, _)| *at <= version);
         // A version is kept whole when nothing that a later one removed is deleted.
-        let kept_from = oldest_kept + 1;
         let tail_from = checkpoint.as_ref().map_or(0, |(at, _)| at + 1);
         let first_unlisted = listed.newest().map_or(0, |listed| listed + 1);
         let there = |v: &u64| listed.entries.contains_key(v) || *v >= first_unlisted;
@@ -245,6 +260,11 @@ impl Named {
             }
         }
         for commit in &commits {
+            for domain in commit.domains.iter().filter(|domain| domain.removed && commit.version >= kept_from)
+            {
+                let removed = file_entry::read(&newest.log.folder, &commit.key, domain)?;
+                named.kept.extend(removed.map(|(path, _)| path));
+            }
             for remove in &commit.removes {
                 let path = decoded(&remove.path);
                 if commit.version >= kept_from {
@@ -283,8 +303,9 @@ fn expired<'a>(newest: &Index, listed: &'a Listing, oldest_kept: u64, now_ms: i6
 }
 
 fn live(index: &Index) -> BTreeSet<String> {
-    let splits = index.splits().iter().map(|split| split_path(split.id));
-    splits.chain(index.foreign().iter().map(|file| decoded(&file.path))).collect()
+    let splits = index.state.splits.values().map(|split| split_path(split.id));
+    let files = index.files().map(|file| file.path());
+    splits.chain(files).chain(index.state.foreign.values().map(|file| decoded(&file.path))).collect()
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl Shared {
         let mut foreign = BTreeSet::new();
         match Index::open(Arc::clone(self), log.clone()).await {
             Ok(index) => {
-                foreign = index.foreign().iter().map(|file| log.object(&file.path)).collect();
+                foreign = index.state.foreign.values().map(|file| log.object(&file.path)).collect();
                 self.drop_table(index).await?;
             }
             Err(e) if e.kind() == ErrorKind::NotFound => {}

@@ -222,3 +222,31 @@ async fn a_checkpoint_is_written_every_so_many_commits_and_read_instead() {
     assert_eq!(read.mapping(), index.mapping());
     assert_eq!(read.settings(), index.settings());
 }
+
+/// An input that is done is one record, however many commits it took, and goes once it did not move for
+/// `progress_retention_ms`. The kernel, which writes the checkpoint, goes by the machine's clock.
+#[tokio::test]
+async fn progress_in_the_log_is_bounded() {
+    let store = Faulty::sound();
+    let clock = crate::testing::clock();
+    clock.advance_us(-91 * 24 * 3_600_000_000);
+    let catalog = crate::Catalog::on(Arc::new(store.clone()), clock.clone());
+    let settings = Settings { checkpoint_commits: 1_000, ..Settings::default() };
+    let mut index = catalog.create(&name("logs"), Mapping::dynamic(), settings).await.unwrap();
+    let at = |source: &str, position| Change {
+        progress: vec![(source.to_owned(), position)],
+        operation: "ingest".to_owned(),
+        ..Change::default()
+    };
+    for position in 1..=20 {
+        index = index.commit(at("done", position)).await.unwrap();
+        index = index.commit(at("goes on", position)).await.unwrap();
+    }
+    clock.advance_us(91 * 24 * 3_600_000_000);
+    index = index.refresh().await.unwrap();
+    index = index.commit(at("goes on", 21)).await.unwrap().checkpoint().await.unwrap();
+    assert_eq!(index.state.progress.len(), 2, "two inputs, two records");
+    let opened = catalog.open(index.name()).await.unwrap();
+    assert_eq!(opened.checkpoint, Some(index.version()));
+    assert_eq!((opened.progress("done"), opened.progress("goes on")), (None, Some(21)));
+}
