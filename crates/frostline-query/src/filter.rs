@@ -7,6 +7,8 @@
 mod field;
 pub(crate) mod pattern;
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 pub use field::{FieldPath, FieldRef, TypedReading};
@@ -142,7 +144,9 @@ pub struct Edge {
     /// As a time in microseconds since 1970 UTC (date math, formats and time zone already applied,
     /// rounded as Elasticsearch rounds: `lt`/`gte` down, `lte`/`gt` up), for Date readings.
     pub time_us: Option<i64>,
-    /// As text compared byte by byte (Text readings), or as an address (Ip readings).
+    /// As an address (IPv4 mapped into IPv6), for Ip readings.
+    pub address: Option<[u8; 16]>,
+    /// As text compared byte by byte, for Text readings.
     pub text: Option<String>,
 }
 
@@ -151,8 +155,38 @@ pub struct Edge {
 pub enum Number {
     /// A whole number.
     Long(i64),
+    /// A whole number that 64 bits do not hold.
+    Big(i128),
     /// Any other number.
     Double(f64),
+}
+
+impl Number {
+    /// Whole numbers beyond are doubles.
+    pub(crate) const BIG_MAX: i128 = 10_i128.pow(38) - 1;
+
+    /// The number that a text is written as: `42`, `-1.5`, `+3e5`; finite. "nan" and "inf" are words.
+    pub fn parse(text: &str) -> Option<Number> {
+        if let Ok(whole) = text.parse::<i128>()
+            && whole.abs() <= Self::BIG_MAX
+        {
+            return Some(i64::try_from(whole).map_or(Number::Big(whole), Number::Long));
+        }
+        let plain = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+        text.parse().ok().filter(|number: &f64| plain && number.is_finite()).map(Number::Double)
+    }
+
+    /// How a double compares with it, exactly.
+    pub(crate) fn order_of(self, double: f64) -> Ordering {
+        let whole = match self {
+            Number::Double(n) => return double.partial_cmp(&n).unwrap_or(Ordering::Less),
+            Number::Long(n) => i128::from(n),
+            Number::Big(n) => n,
+        };
+        // A cast saturates at the ends, beyond which every double is greater or less than any of ours.
+        let below = double.floor();
+        (below as i128).cmp(&whole).then(if double > below { Ordering::Greater } else { Ordering::Equal })
+    }
 }
 
 /// How many tokens of a [`Filter::Match`] must be there.

@@ -4,3 +4,4 @@ pub(crate) mod fields;
 pub(crate) mod merge;
 pub(crate) mod open;
 pub(crate) mod output;
+pub(crate) mod view;

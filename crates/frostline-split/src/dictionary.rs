@@ -1,7 +1,7 @@
 //! A sorted dictionary: keys to [`Postings`], in compressed blocks of about 16 KiB that are found by
 //! a sparse index in the hot footer.
 //!
-//! A split has two. The **text** dictionary's keys are [`text_key`]: token first, so that a search
+//! A split has two. The **text** dictionary's keys are [`TextKey`]s: token first, so that a search
 //! over all fields reads the block that a search over one field reads. The **exact** dictionary's
 //! keys are [`exact_key`] and [`ip_key`]: field first, so that a prefix or a range of one field's
 //! values is a range of keys.
@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::bytes_codec::{Cursor, checksum, put_varint};
 use crate::postings::{Postings, decode_deltas, deltas_bytes, put_deltas, put_stored, skip_deltas};
+use crate::text_index::Form;
 
 /// Exact values up to this many bytes are keys as they are; see [`exact_key`].
 pub const EXACT_BYTES_MAX: usize = 128;
@@ -30,24 +31,31 @@ const BLOCK_RAW_BYTES_MAX: usize = 256 << 10;
 const BLOCK_PLAIN: u8 = 0;
 const BLOCK_ZSTD: u8 = 1;
 
-/// The text dictionary's key of `token` in field number `field`.
-pub fn text_key(token: &str, field: u16) -> Vec<u8> {
-    let mut key = Vec::with_capacity(token.len() + 3);
-    put_text_key(&mut key, token.as_bytes(), field);
-    key
-}
-
-pub(crate) fn put_text_key(out: &mut Vec<u8>, token: &[u8], field: u16) {
+pub(crate) fn put_text_key(out: &mut Vec<u8>, token: &[u8], form: Form, field: u16) {
     out.extend_from_slice(token);
-    out.push(0);
+    out.push(form as u8);
     out.extend_from_slice(&field.to_be_bytes());
 }
 
-/// The token and the field number of a key of the text dictionary.
-pub fn split_text_key(key: &[u8]) -> Option<(&str, u16)> {
-    let (front, field) = key.split_last_chunk::<2>()?;
-    let token = front.strip_suffix(&[0])?;
-    Some((std::str::from_utf8(token).ok()?, u16::from_be_bytes(*field)))
+/// A key of the text dictionary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextKey<'a> {
+    /// The token, or what its form says of it.
+    pub token: &'a str,
+    /// What is held of the token.
+    pub form: Form,
+    /// The number of the field.
+    pub field: u16,
+}
+
+impl<'a> TextKey<'a> {
+    /// Takes a key apart; none where it is no key of a text dictionary.
+    pub fn split(key: &'a [u8]) -> Option<TextKey<'a>> {
+        let (front, field) = key.split_last_chunk::<2>()?;
+        let (form, token) = front.split_last()?;
+        let (token, form) = (std::str::from_utf8(token).ok()?, Form::of(*form)?);
+        Some(TextKey { token, form, field: u16::from_be_bytes(*field) })
+    }
 }
 
 /// The exact dictionary's key of a text `value` in field number `field`.
@@ -112,9 +120,9 @@ impl KeyRange {
         KeyRange { start: prefix, end }
     }
 
-    /// `token` in every field of the text dictionary.
+    /// The whole `token` in every field of the text dictionary.
     pub fn token(token: &str) -> Self {
-        Self::prefix([token.as_bytes(), &[0]].concat())
+        Self::prefix([token.as_bytes(), &[Form::Whole as u8]].concat())
     }
 
     /// Keys from `start` up to and without `end`.
@@ -129,6 +137,49 @@ impl KeyRange {
 
     fn ends_before(&self, key: &[u8]) -> bool {
         self.end.as_deref().is_some_and(|end| key >= end)
+    }
+}
+
+/// Several [`KeyRange`]s, which may overlap, as one test.
+#[derive(Clone, Debug)]
+pub struct KeyRanges {
+    hull: KeyRange,
+    /// By their starts.
+    starts: Vec<Vec<u8>>,
+    /// Where each or one before it ends last; none where one has no end.
+    ends: Vec<Option<Vec<u8>>>,
+}
+
+impl KeyRanges {
+    /// The union of `ranges`.
+    pub fn new<'r>(ranges: impl IntoIterator<Item = &'r KeyRange>) -> Self {
+        let mut ranges: Vec<&KeyRange> = ranges.into_iter().collect();
+        ranges.sort_by(|a, b| a.start.cmp(&b.start));
+        let mut ends: Vec<Option<Vec<u8>>> = Vec::with_capacity(ranges.len());
+        for range in &ranges {
+            let end = match (ends.last(), &range.end) {
+                (Some(None), _) | (_, None) => None,
+                (Some(Some(last)), Some(end)) => Some(last.max(end).clone()),
+                (None, Some(end)) => Some(end.clone()),
+            };
+            ends.push(end);
+        }
+        let starts: Vec<Vec<u8>> = ranges.iter().map(|range| range.start.clone()).collect();
+        let none = || (Vec::new(), Some(Vec::new()));
+        let (start, end) = starts.first().cloned().zip(ends.last().cloned()).unwrap_or_else(none);
+        KeyRanges { hull: KeyRange { start, end }, starts, ends }
+    }
+
+    /// A range that all of them are in.
+    pub fn hull(&self) -> &KeyRange {
+        &self.hull
+    }
+
+    /// Whether `key` is in one of them.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        let before = self.starts.partition_point(|start| start.as_slice() <= key);
+        let end = before.checked_sub(1).and_then(|at| self.ends.get(at));
+        end.is_some_and(|end| end.as_deref().is_none_or(|end| key < end))
     }
 }
 

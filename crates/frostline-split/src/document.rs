@@ -9,14 +9,16 @@
 //!   document of a kind allocates nothing.
 
 use crate::mapping::{FieldType, Mapping, Mode, ValueType};
-use crate::values::{parse_date, parse_double, parse_ip, parse_long, parse_time_field, whole_number};
+use crate::values::{
+    ip_text, parse_date, parse_double, parse_ip, parse_long, parse_time_field, whole_number,
+};
 use crate::{Error, Result};
 
 mod paths;
 
 use paths::{NodeId, Paths, Plan};
 
-/// A typed value of a document. `Ip` and `Text` are as written.
+/// A typed value of a document. `Text` is as written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// `true` or `false`.
@@ -27,7 +29,7 @@ pub enum Value<'a> {
     Double(f64),
     /// Microseconds since 1970-01-01 UTC.
     Date(i64),
-    /// An IPv4 or IPv6 address; [`crate::parse_ip`] reads it.
+    /// An IPv4 or IPv6 address in its one text ([`crate::ip_text`]).
     Ip(&'a str),
     /// Any other text.
     Text(&'a str),
@@ -329,6 +331,10 @@ impl<'a> Parser<'a> {
     fn add(&mut self, node: NodeId, natural: Stored, start: usize) -> Result<()> {
         let (path, plan) = self.out.paths.leaf(node);
         let stored = if plan.is_free() { Some(natural) } else { self.planned(node, plan, natural, start)? };
+        let stored = match stored {
+            Some(Stored::Ip { .. }) => Some(self.address(start)),
+            other => other,
+        };
         if !matches!(stored, Some(Stored::Ip { .. } | Stored::Text { .. })) {
             self.out.text.truncate(start);
         }
@@ -339,6 +345,20 @@ impl<'a> Parser<'a> {
         }
         self.out.values.push((path, stored));
         Ok(())
+    }
+
+    /// The address that is written from `start` on, in the one text that it has.
+    fn address(&mut self, start: usize) -> Stored {
+        // Dotted addresses have no other.
+        let written = self.written(start);
+        if written.contains(':')
+            && let Some(address) = parse_ip(written)
+        {
+            let text = ip_text(&address);
+            self.out.text.truncate(start);
+            self.out.text.push_str(&text);
+        }
+        ip_from(start, self.out.text.len() - start)
     }
 
     /// The value of a field that the mapping says something about; `None` for the time.

@@ -18,8 +18,10 @@ use crate::bytes_codec::{Cursor, put_varint};
 use crate::dictionary::Dictionary;
 use crate::mapping::ValueType;
 
-/// What this crate writes, and the only version it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// What this crate writes.
+pub const FORMAT_VERSION: u32 = 2;
+/// The oldest version that it reads.
+pub const FORMAT_VERSION_OLDEST: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"FROSTHF1";
 const FRAME_BYTES: usize = 28;
@@ -115,6 +117,7 @@ impl Chunk {
 /// The unpacked body of a hot footer, and its digest still packed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Footer {
+    pub(crate) version: u32,
     pub(crate) rows: u32,
     pub(crate) rows_without_time: u32,
     pub(crate) times: Option<(i64, i64)>,
@@ -155,13 +158,9 @@ impl Footer {
         let body = zstd::bulk::compress(&raw, zstd_level).map_err(crate::writer::cannot_write)?;
         let mut out = Vec::with_capacity(FRAME_BYTES + body.len() + self.digest.len() + CHECKSUMS_BYTES);
         out.extend_from_slice(MAGIC);
-        for number in [
-            FORMAT_VERSION as usize,
-            body.len(),
-            raw.len(),
-            self.digest.len(),
-            self.digest_raw_bytes as usize,
-        ] {
+        for number in
+            [self.version as usize, body.len(), raw.len(), self.digest.len(), self.digest_raw_bytes as usize]
+        {
             let number = u32::try_from(number).map_err(|_| {
                 Error::exhausted("the hot footer of this split would be over 4 GiB: seal smaller splits")
             })?;
@@ -211,9 +210,9 @@ impl Footer {
             return Err(Error::corrupt("these bytes are not the hot footer of a split"));
         }
         let version = frame.u32_le()?;
-        if version != FORMAT_VERSION {
+        if !(FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&version) {
             return Err(Error::invalid(format!(
-                "the split has format version {version}, this program reads version {FORMAT_VERSION}"
+                "the split has format version {version}, this program reads versions {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}"
             )));
         }
         let body_packed = frame.u32_le()? as usize;
@@ -223,6 +222,7 @@ impl Footer {
         let body = unpack(frame.take(body_packed)?, body_raw)?;
         let digest = frame.take(digest_packed)?.to_vec();
         let mut footer = decode_body(&mut Cursor::new(&body), digest, digest_raw_bytes)?;
+        footer.version = version;
         footer.tail_checksum = if frame.is_empty() { None } else { Some(frame.u64_le()?) };
         Ok(footer)
     }
@@ -259,6 +259,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, digest: Vec<u8>, digest_raw_b
     let text = Dictionary::decode(cursor, rows)?;
     let exact = Dictionary::decode(cursor, rows)?;
     Ok(Footer {
+        version: FORMAT_VERSION,
         rows,
         rows_without_time,
         times,

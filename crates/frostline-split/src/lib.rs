@@ -20,6 +20,7 @@ mod mapping;
 pub mod page_header;
 mod postings;
 mod reader;
+mod text_index;
 #[doc(hidden)]
 pub mod thrift;
 mod tokenizer;
@@ -28,12 +29,12 @@ mod writer;
 
 pub use columns::{ColumnRead, TextAs};
 pub use dictionary::{
-    Block, Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, KeyRange, exact_key, ip_key, is_hashed,
-    split_text_key, text_key,
+    Block, Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, KeyRange, KeyRanges, TextKey, exact_key, ip_key,
+    is_hashed,
 };
 pub use digest::{BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, ValueCount, ValueCounts};
 pub use document::{Document, Limits, PathId, Value, parse_document};
-pub use footer::{Bounds, FORMAT_VERSION, PageBounds, SplitField};
+pub use footer::{Bounds, FORMAT_VERSION, FORMAT_VERSION_OLDEST, PageBounds, SplitField};
 pub use frostline_base::{Error, Result};
 pub use mapping::{
     Conflict, DYNAMIC_COLUMN, Field, FieldType, Mapping, Mode, Placement, Reading, Resolved, SOURCE_COLUMN,
@@ -41,8 +42,9 @@ pub use mapping::{
 };
 pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};
+pub use text_index::{CUT_START_BYTES, Form, Keys, PieceKeys, TOKEN_BYTES_MAX, text_key};
 pub use tokenizer::{
-    Phrase, TOKEN_BYTES_MAX, Tokenizer, contains_phrase, phrase_tokens, query_tokens, tokenize,
+    Phrase, Piece, Tokenizer, contains_phrase, lower, phrase_words, query_pieces, query_tokens, tokenize,
 };
 pub use values::{
     ip_address, ip_text, number_text, parse_cidr, parse_date, parse_ip, parse_time_field, value_token,

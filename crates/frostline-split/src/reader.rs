@@ -49,6 +49,11 @@ impl Split {
         Split { footer, columns, fields }
     }
 
+    /// The format's version.
+    pub fn version(&self) -> u32 {
+        self.footer.version
+    }
+
     /// How many rows there are, numbered from zero in order of time, those without time last.
     pub fn rows(&self) -> u32 {
         self.footer.rows

@@ -1,62 +1,84 @@
-//! The text analysis "default": which tokens a text is found by.
+//! The text analysis "default": which tokens a text has, and which pieces of a query it is found by.
 //!
 //! Text is lower-cased. A *word* is a maximal run of letters, digits, `_` and combining marks. Words
 //! next to each other with only joiners between them form larger tokens, by the loosest joiner in
 //! them, from tight to loose:
 //!
-//! | joiners           | example                            | level    |
-//! |-------------------|------------------------------------|----------|
-//! | `. - + ~ $ % #`   | `powershell.exe`, `10.0.0.1`       | compound |
-//! | `@`               | `alice@example.com`                | compound |
-//! | `:`               | `10.0.0.1:443`, `fe80::1`          | compound |
-//! | `/ \`             | `c:\windows\system32`, `10.0.0.0/8`| whole    |
-//! | `=`               | `user=alice`, `path=c:\windows`    | whole    |
-//! | `& ?`             | `https://h/p?user=alice&x=1`       | whole    |
+//! | joiners         | example                            | level    |
+//! |-----------------|------------------------------------|----------|
+//! | `. - + ~ $ %`   | `powershell.exe`, `10.0.0.1`       | compound |
+//! | `@ #`           | `alice@example.com`                | compound |
+//! | `:`             | `10.0.0.1:443`, `fe80::1`          | compound |
+//! | `/ \`           | `c:\windows\system32`, `10.0.0.0/8`| whole    |
+//! | `=`             | `user=alice`, `path=c:\windows`    | whole    |
+//! | `& ?`           | `https://h/p?user=alice&x=1`       | whole    |
 //!
-//! Every level is indexed, so the last example is found by `https://h/p`, `user=alice` and `alice`.
+//! A text has the tokens of every level, so the last example has `https://h/p`, `user=alice` and `alice`.
 //! Two joiners in a row still join (`fe80::1`), five where one is a slash (`c:\\windows`). Everything
 //! else (white space, quotes, brackets, `, ; | < > ! * ^`) separates, and so does leading and trailing
 //! punctuation.
 //!
+//! A query text comes apart into [`Piece`]s at the same separators. A piece is found wherever it stands in
+//! a text and begins and ends where words do: `powershell.exe` in `v1.0-powershell.exe`, never `10.0.0.1`
+//! in `10.0.0.12`.
+//!
 //! Guarantees:
 //!
-//! - A piece of a text between two white spaces, taken as a query ([`query_tokens`]), finds the text.
-//! - A text that [`contains_phrase`] has every one of [`phrase_tokens`].
+//! - Every piece of a text is in the text, and so is every token.
+//! - A text that [`contains_phrase`] has every one of [`phrase_words`].
 //! - Chinese, Japanese and Korean characters and emoji are words of one character each, and a query
-//!   that has any is looked up by its words. So any part of such a text finds it; texts with the same
+//!   that has any comes apart into its words. So any part of such a text finds it; texts with the same
 //!   characters elsewhere are found too, which a phrase rules out.
-//! - A token has at most [`TOKEN_BYTES_MAX`] bytes; a longer one is cut and ends in its hash.
 //!
 //! Not done: Unicode normalisation (a composed and a decomposed `é` differ), stemming, and word
 //! boundaries of languages that write none, such as Thai.
 
-use xxhash_rust::xxh3::xxh3_64;
-
-/// No token is longer.
-pub const TOKEN_BYTES_MAX: usize = 64;
-
-/// What is kept of a longer token, before the 16 hexadecimal digits of its hash.
-const CUT_BYTES: usize = 48;
+/// Joiners up to this level make compounds.
+pub(crate) const COMPOUND: u8 = 3;
 
 /// Calls `emit` with every token of a text, at every level; a token that occurs twice comes twice.
 pub fn tokenize(text: &str, emit: impl FnMut(&str)) {
     Tokenizer::new().tokenize(text, emit);
 }
 
-/// The tokens that a query text is looked up by, all of which a text must have: each piece between
-/// separators is one token, or its words where it has characters that are words by themselves. Empty
-/// where the text is only punctuation.
+/// Text as it is compared: in lower case, each character by itself, so that a word's neighbours never
+/// change how it is written.
+pub fn lower(text: &str) -> String {
+    let mut lower = String::new();
+    lower_into(text, &mut lower);
+    lower
+}
+
+/// The texts of [`query_pieces`].
 pub fn query_tokens(text: &str) -> Vec<String> {
-    let mut tokens = Vec::new();
+    query_pieces(text).into_iter().map(|piece| piece.text).collect()
+}
+
+/// What a query text is looked up by, each piece once, in the order of the text: what stands between
+/// separators, or its words where it has characters that are words by themselves. Empty where the text is
+/// only punctuation.
+pub fn query_pieces(text: &str) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
     let mut tokenizer = Tokenizer::new();
-    tokenizer.each_chunk(text, |chunk| {
-        if chunk.has_singles() {
-            chunk.words().for_each(|word| add_capped(&mut tokens, word));
-        } else {
-            add_capped(&mut tokens, chunk.whole());
+    for part in text.split_whitespace() {
+        let mut of_part = Vec::new();
+        tokenizer.each_chunk(part, |chunk| {
+            if chunk.has_singles() {
+                of_part.extend(chunk.words.iter().map(|word| chunk.piece(word, word)));
+            } else if let [first, ..] = chunk.words {
+                of_part.push(chunk.piece(first, chunk.words.last().unwrap_or(first)));
+            }
+        });
+        if let [only] = of_part.as_mut_slice() {
+            only.written = part.trim_matches(is_around_values).to_owned();
         }
-    });
-    tokens
+        for piece in of_part {
+            if pieces.iter().all(|known| known.text != piece.text) {
+                pieces.push(piece);
+            }
+        }
+    }
+    pieces
 }
 
 /// Whether the words of `phrase` stand one after the other among the words of `text`, whatever the
@@ -65,11 +87,90 @@ pub fn contains_phrase(text: &str, phrase: &str) -> bool {
     Phrase::new(phrase).is_in(text)
 }
 
-/// Tokens that every text has that contains the phrase: its words, each once.
-pub fn phrase_tokens(phrase: &str) -> Vec<String> {
-    let mut tokens = Vec::new();
-    Phrase::new(phrase).words.iter().for_each(|word| add_capped(&mut tokens, word));
-    tokens
+/// The words of a phrase, each once: every text that contains the phrase has them.
+pub fn phrase_words(phrase: &str) -> Vec<Piece> {
+    let mut words: Vec<Piece> = Vec::new();
+    Tokenizer::new().each_chunk(phrase, |chunk| {
+        for word in chunk.words {
+            let piece = chunk.piece(word, word);
+            if words.iter().all(|known| known.text != piece.text) {
+                words.push(piece);
+            }
+        }
+    });
+    words
+}
+
+/// A part of a query text, in lower case, that begins and ends where words do.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    text: String,
+    /// What stands in the query, with the signs around it that a number may have.
+    written: String,
+    words: Vec<Word>,
+}
+
+impl Piece {
+    /// What texts start with a word that `prefix` is the start of; none where no token can start so, or
+    /// where its start is more than one chunk.
+    pub fn start(prefix: &str) -> Option<Piece> {
+        let text = lower(prefix);
+        let mut words = Vec::new();
+        let (end, _) = next_chunk(&text, 0, &mut words)?;
+        let begins = words.first().is_some_and(|word| word.start == 0);
+        let is_one = end == text.len() && !words.iter().any(|word| word.is_single);
+        (begins && is_one).then(|| Piece { written: text.clone(), text, words })
+    }
+
+    /// In lower case.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// As the query has it.
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+
+    /// Whether it stands in the text.
+    pub fn is_in(&self, text: &str, tokenizer: &mut Tokenizer) -> bool {
+        self.find(text, tokenizer, false)
+    }
+
+    /// Whether something stands in the text that starts with it.
+    pub fn starts_in(&self, text: &str, tokenizer: &mut Tokenizer) -> bool {
+        self.find(text, tokenizer, true)
+    }
+
+    fn find(&self, text: &str, tokenizer: &mut Tokenizer, open_ended: bool) -> bool {
+        let mut found = false;
+        tokenizer.each_chunk(text, |chunk| found = found || chunk.has(&self.text, open_ended));
+        found
+    }
+
+    /// The loosest joiner in it; joiners at its end count.
+    pub(crate) fn loosest(&self) -> u8 {
+        let inner = self.words.iter().skip(1).map(|word| word.before).max().unwrap_or(ADJACENT);
+        let end = self.words.last().map_or(0, |word| word.end);
+        let tail = self.text.get(end..).unwrap_or_default().bytes().map(|byte| KINDS[usize::from(byte)]);
+        tail.fold(inner, u8::max)
+    }
+
+    /// Its parts that joiners up to `level` hold together.
+    pub(crate) fn groups(&self, level: u8) -> Vec<Piece> {
+        let chunk = Chunk { text: &self.text, words: &self.words, levels: 0 };
+        let groups = self.words.chunk_by(|_, next| next.before <= level);
+        groups.filter_map(|group| Some(chunk.piece(group.first()?, group.last()?))).collect()
+    }
+}
+
+/// Whether `rest`, which follows a word's start in a token, goes on with the same word.
+pub(crate) fn continues_word(rest: &str) -> bool {
+    kind_at(rest, 0).is_some_and(|(kind, _)| kind == WORD)
+}
+
+fn is_around_values(c: char) -> bool {
+    "\"'`()[]{}<>,;!|*^".contains(c)
 }
 
 /// [`tokenize`] with buffers that are used again for the next text.
@@ -77,7 +178,6 @@ pub fn phrase_tokens(phrase: &str) -> Vec<String> {
 pub struct Tokenizer {
     lower: String,
     words: Vec<Word>,
-    capped: String,
 }
 
 /// A phrase made ready to be looked for in many texts; see [`contains_phrase`].
@@ -99,12 +199,10 @@ impl Tokenizer {
 
     /// See [`tokenize`].
     pub fn tokenize(&mut self, text: &str, mut emit: impl FnMut(&str)) {
-        let mut capped = std::mem::take(&mut self.capped);
-        self.each_chunk(text, |chunk| chunk.each_token(|token| emit(cap(token, &mut capped))));
-        self.capped = capped;
+        self.each_chunk(text, |chunk| chunk.each_token(|token, _| emit(token)));
     }
 
-    fn each_chunk(&mut self, text: &str, mut visit: impl FnMut(&Chunk<'_>)) {
+    pub(crate) fn each_chunk(&mut self, text: &str, mut visit: impl FnMut(&Chunk<'_>)) {
         lower_into(text, &mut self.lower);
         let mut at = 0;
         while let Some((end, levels)) = next_chunk(&self.lower, at, &mut self.words) {
@@ -129,6 +227,11 @@ impl Phrase {
         phrase.tail = phrase.words.pop();
         phrase.borders = borders(&phrase.words);
         phrase
+    }
+
+    /// Its last word.
+    pub fn last_word(&self) -> Option<String> {
+        self.tail.as_ref().or(self.words.last()).cloned()
     }
 
     /// Whether it has no words, and so is in no text.
@@ -165,7 +268,7 @@ struct Word {
 }
 
 /// Words that only joiners stand between.
-struct Chunk<'a> {
+pub(crate) struct Chunk<'a> {
     text: &'a str,
     words: &'a [Word],
     /// A bit for each level that joins two of the words.
@@ -178,35 +281,58 @@ impl<'a> Chunk<'a> {
         self.words.iter().map(move |word| between(text, word, word))
     }
 
-    fn whole(&self) -> &'a str {
-        match self.words {
-            [first, .., last] => between(self.text, first, last),
-            [only] => between(self.text, only, only),
-            [] => "",
-        }
-    }
-
     fn has_singles(&self) -> bool {
         self.words.iter().any(|word| word.is_single)
     }
 
-    /// Every word, and at every level every group of words that a joiner of that level holds together.
-    fn each_token(&self, mut emit: impl FnMut(&'a str)) {
-        self.words().for_each(&mut emit);
-        let mut levels = self.levels;
-        while levels != 0 {
-            self.each_group(levels.trailing_zeros() as u8, &mut emit);
-            levels &= levels - 1;
-        }
+    fn piece(&self, first: &Word, last: &Word) -> Piece {
+        let text = between(self.text, first, last).to_owned();
+        let inside = self.words.iter().filter(|word| first.start <= word.start && word.end <= last.end);
+        let moved =
+            |word: &Word| Word { start: word.start - first.start, end: word.end - first.start, ..*word };
+        Piece { written: text.clone(), text, words: inside.map(moved).collect() }
     }
 
-    fn each_group(&self, level: u8, mut emit: impl FnMut(&'a str)) {
-        for group in self.words.chunk_by(|_, next| next.before <= level) {
-            if let [first, rest @ ..] = group
-                && let Some(last) = rest.last()
-                && rest.iter().any(|word| word.before == level)
-            {
-                emit(between(self.text, first, last));
+    /// Whether `piece` stands where a word starts, and ends where one ends unless it is open-ended.
+    fn has(&self, piece: &str, open_ended: bool) -> bool {
+        let Some(last) = self.words.last() else { return false };
+        self.words.iter().any(|word| {
+            let rest = self.text.get(word.start..last.end).unwrap_or_default();
+            let end = word.start + piece.len();
+            rest.starts_with(piece)
+                && (open_ended || self.words.binary_search_by_key(&end, |word| word.end).is_ok())
+        })
+    }
+
+    /// Every word, and at every level every group of words that a joiner of that level holds together;
+    /// each with its level, zero for words.
+    pub(crate) fn each_token(&self, mut emit: impl FnMut(&'a str, u8)) {
+        self.words().for_each(|word| emit(word, ADJACENT));
+        self.each_group(0..=LOOSEST, |level, group, _| {
+            if let [first, .., last] = group {
+                emit(between(self.text, first, last), level);
+            }
+        });
+    }
+
+    /// What a compound has from each of its words on, but for what is a token by itself.
+    pub(crate) fn each_inner(&self, mut emit: impl FnMut(&'a str)) {
+        self.each_group(1..=COMPOUND, |_, group, joined| {
+            let Some(last) = group.last() else { return };
+            // From the last joiner of this level on, what is left is a group of a tighter one.
+            let starts = group.iter().take(joined).skip(1).filter(|word| !word.is_single);
+            starts.for_each(|first| emit(between(self.text, first, last)));
+        });
+    }
+
+    /// Every group that a joiner of its level holds together, with the last word that such a joiner is before.
+    fn each_group(&self, levels: std::ops::RangeInclusive<u8>, mut visit: impl FnMut(u8, &'a [Word], usize)) {
+        for level in levels.filter(|level| self.levels & 1 << level != 0) {
+            for group in self.words.chunk_by(|_, next| next.before <= level) {
+                let joined = group.iter().skip(1).rposition(|word| word.before == level);
+                if let Some(at) = joined {
+                    visit(level, group, at + 1);
+                }
             }
         }
     }
@@ -215,6 +341,7 @@ impl<'a> Chunk<'a> {
 /// What a byte of lower-cased text is: a joiner's level, or one of the kinds below.
 const ADJACENT: u8 = 0;
 const SLASH: u8 = 4;
+const LOOSEST: u8 = 6;
 const SEPARATOR: u8 = 7;
 const WORD: u8 = 8;
 const SINGLE: u8 = 9;
@@ -228,8 +355,8 @@ const fn kinds() -> [u8; 256] {
     while byte < 256 {
         kinds[byte] = match byte as u8 {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => WORD,
-            b'.' | b'-' | b'+' | b'~' | b'$' | b'%' | b'#' => 1,
-            b'@' => 2,
+            b'.' | b'-' | b'+' | b'~' | b'$' | b'%' => 1,
+            b'@' | b'#' => 2,
             b':' => 3,
             b'/' | b'\\' => SLASH,
             b'=' => 5,
@@ -325,7 +452,6 @@ fn lower_into(text: &str, lower: &mut String) {
         lower.push_str(text);
         lower.make_ascii_lowercase();
     } else {
-        // Character by character, so that a word's neighbours never change how it is written.
         lower.extend(text.chars().flat_map(char::to_lowercase));
     }
 }
@@ -333,27 +459,6 @@ fn lower_into(text: &str, lower: &mut String) {
 fn between<'a>(text: &'a str, first: &Word, last: &Word) -> &'a str {
     // Words start and end at characters, so the range is always there.
     text.get(first.start..last.end).unwrap_or_default()
-}
-
-fn cap<'a>(token: &'a str, capped: &'a mut String) -> &'a str {
-    if token.len() <= TOKEN_BYTES_MAX {
-        return token;
-    }
-    capped.clear();
-    capped.push_str(token.get(..token.floor_char_boundary(CUT_BYTES)).unwrap_or_default());
-    let hash = xxh3_64(token.as_bytes());
-    let digits = (0..16).rev().map(|digit| (hash >> (4 * digit) & 15) as u8);
-    capped.extend(digits.map(|digit| char::from(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 })));
-    capped
-}
-
-/// Adds a token that is not there yet.
-fn add_capped(tokens: &mut Vec<String>, token: &str) {
-    let mut capped = String::new();
-    let token = cap(token, &mut capped);
-    if !tokens.iter().any(|known| known == token) {
-        tokens.push(token.to_owned());
-    }
 }
 
 fn borders(words: &[String]) -> Vec<usize> {
@@ -379,4 +484,4 @@ fn step(words: &[String], borders: &[usize], matched: &mut usize, word: &str) ->
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

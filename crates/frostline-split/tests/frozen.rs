@@ -1,5 +1,5 @@
-//! A split of format version 1, written once and read for ever. `FROSTLINE_BLESS=1` writes it anew,
-//! which is right only while the version has not been released.
+//! A split of each format version, written once and read by every later reader. `FROSTLINE_BLESS=1`
+//! writes the newest anew, which is right only while the version has not been released.
 #![allow(clippy::unwrap_used)]
 
 use std::ops::Range;
@@ -9,8 +9,8 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use bytes::Bytes;
 use frostline_split::{
-    DigestValue, KeyRange, Mapping, Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions,
-    exact_key, text_key,
+    DigestValue, FORMAT_VERSION, FORMAT_VERSION_OLDEST, KeyRange, Mapping, Postings, Split, SplitWriter,
+    TextAs, ValueType, WriterOptions, exact_key, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -21,9 +21,10 @@ const DOCUMENTS: [&str; 4] = [
     r#"{"message":"no time here"}"#,
 ];
 
-fn file() -> Bytes {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/version-1.parquet");
-    if std::env::var_os("FROSTLINE_BLESS").is_some() {
+fn file(version: u32) -> Bytes {
+    let name = format!("tests/data/version-{version}.parquet");
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
+    if version == FORMAT_VERSION && std::env::var_os("FROSTLINE_BLESS").is_some() {
         let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
         DOCUMENTS.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
         let mut out = Vec::new();
@@ -38,11 +39,11 @@ fn cut(file: &Bytes, range: &Range<u64>) -> Bytes {
 }
 
 /// The hot footer, found as a program would that knows only the file.
-fn open(file: &Bytes) -> Split {
+fn open(file: &Bytes, version: u32) -> Split {
     let reader = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap();
     let pairs = reader.metadata().file_metadata().key_value_metadata().unwrap();
     let value = |key: &str| pairs.iter().find(|pair| pair.key == key).unwrap().value.clone().unwrap();
-    assert_eq!(value("frostline.split.version"), "1");
+    assert_eq!(value("frostline.split.version"), version.to_string());
     let range = value("frostline.split.footer");
     let (start, end) = range.split_once("..").unwrap();
     Split::open(&cut(file, &(start.parse().unwrap()..end.parse().unwrap()))).unwrap()
@@ -62,12 +63,19 @@ fn rows(file: &Bytes, dictionary: &frostline_split::Dictionary, key: Vec<u8>) ->
 }
 
 #[test]
-fn version_1_is_still_read() {
-    let file = file();
-    let split = open(&file);
+fn every_version_is_still_read() {
+    (FORMAT_VERSION_OLDEST..=FORMAT_VERSION).for_each(check);
+}
+
+fn check(version: u32) {
+    let file = file(version);
+    let split = open(&file, version);
+    assert_eq!(split.version(), version);
     assert_eq!((split.rows(), split.rows_without_time()), (4, 1));
-    // It is older than the checksum of the Parquet footer.
-    assert!(!split.verify_parquet(&file[..4], &file[file.len() - 4..]).unwrap());
+    if version == 1 {
+        // It is older than the checksum of the Parquet footer.
+        assert!(!split.verify_parquet(&file[..4], &file[file.len() - 4..]).unwrap());
+    }
     assert_eq!(split.times(), Some((1_709_287_201_000_000, 1_709_287_800_000_000)));
     let number = |path, ty| split.field(path, ty).unwrap().number;
     assert_eq!(rows(&file, split.text(), text_key("found", number("message", ValueType::Text))), [1]);
@@ -89,7 +97,13 @@ fn version_1_is_still_read() {
 
 #[test]
 fn any_parquet_reader_reads_the_rows() {
-    let file = file();
+    for version in FORMAT_VERSION_OLDEST..=FORMAT_VERSION {
+        read_by_others(version);
+    }
+}
+
+fn read_by_others(version: u32) {
+    let file = file(version);
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     let schema = reader.schema().clone();
     let batches: Vec<_> = reader.build().unwrap().map(Result::unwrap).collect();

@@ -26,7 +26,8 @@ use crate::filter::Filter;
 use crate::prune::{self, Target};
 use crate::read::open::{OpenSplit, Searcher};
 use crate::read::output::{Of, Output};
-use crate::select::{Rows, View};
+use crate::read::view::View;
+use crate::select::Rows;
 use crate::{Error, ErrorKind, Result};
 
 /// A filter over one version of an index, and what answering it has cost so far.

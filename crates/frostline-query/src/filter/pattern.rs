@@ -1,5 +1,6 @@
 //! Prefixes, wildcards and regular expressions over text, as one compiled matcher.
 
+use frostline_split::lower;
 use regex::{Regex, RegexBuilder};
 
 use crate::filter::Pattern;
@@ -8,6 +9,8 @@ use crate::{Error, Result};
 /// Matches a whole text, and knows what every match starts with.
 #[derive(Debug)]
 pub(crate) struct Matcher {
+    /// The characters that every match starts with, none for any one.
+    head: Vec<Option<char>>,
     literal: String,
     regex: Regex,
 }
@@ -18,10 +21,12 @@ const COMPILED_BYTES_MAX: usize = 8 << 20;
 impl Matcher {
     /// For values as written.
     pub(crate) fn new(pattern: &Pattern, case_insensitive: bool) -> Result<Matcher> {
-        let (literal, expression) = match pattern {
-            Pattern::Prefix(prefix) => (prefix.clone(), format!("{}.*", regex::escape(prefix))),
+        let (head, expression) = match pattern {
+            Pattern::Prefix(prefix) => {
+                (prefix.chars().map(Some).collect(), format!("{}.*", regex::escape(prefix)))
+            }
             Pattern::Wildcard(wildcard) => wildcard_expression(wildcard),
-            Pattern::Regex(regex) => (String::new(), regex.clone()),
+            Pattern::Regex(regex) => (Vec::new(), regex.clone()),
         };
         let regex = RegexBuilder::new(&format!("^(?:{expression})$"))
             .case_insensitive(case_insensitive)
@@ -31,16 +36,23 @@ impl Matcher {
             .map_err(|e| {
                 Error::invalid(format!("the pattern {pattern:?} cannot be compiled")).with_source(e)
             })?;
-        Ok(Matcher { literal: if case_insensitive { String::new() } else { literal }, regex })
+        let head = if case_insensitive { Vec::new() } else { head };
+        let literal = head.iter().map_while(|c| *c).collect();
+        Ok(Matcher { head, literal, regex })
     }
 
     /// For tokens, which are lower-cased: letters of a prefix or wildcard match in either case.
     pub(crate) fn for_tokens(pattern: &Pattern, case_insensitive: bool) -> Result<Matcher> {
         match pattern {
-            Pattern::Prefix(prefix) => Matcher::new(&Pattern::Prefix(prefix.to_lowercase()), false),
-            Pattern::Wildcard(wildcard) => Matcher::new(&Pattern::Wildcard(wildcard.to_lowercase()), false),
+            Pattern::Prefix(prefix) => Matcher::new(&Pattern::Prefix(lower(prefix)), false),
+            Pattern::Wildcard(wildcard) => Matcher::new(&Pattern::Wildcard(lower(wildcard)), false),
             Pattern::Regex(_) => Matcher::new(pattern, case_insensitive),
         }
+    }
+
+    /// Whether a text that starts with `start` could match; false only where none can.
+    pub(crate) fn may_match(&self, start: &str) -> bool {
+        self.head.iter().zip(start.chars()).all(|(wanted, c)| wanted.is_none_or(|wanted| wanted == c))
     }
 
     /// What every match starts with; empty where nothing is known.
@@ -54,32 +66,32 @@ impl Matcher {
     }
 }
 
-/// The literal start and the regular expression of a wildcard.
-fn wildcard_expression(wildcard: &str) -> (String, String) {
-    let mut literal = true;
-    let mut prefix = String::new();
+/// The characters before the first `*` of a wildcard, and the wildcard as a regular expression.
+fn wildcard_expression(wildcard: &str) -> (Vec<Option<char>>, String) {
+    let mut head = Vec::new();
+    let mut in_head = true;
     let mut expression = String::new();
     let mut characters = wildcard.chars();
     while let Some(c) = characters.next() {
         let plain = match c {
-            '*' | '?' => None,
+            '*' => {
+                in_head = false;
+                expression.push_str(".*");
+                continue;
+            }
+            '?' => None,
             '\\' => Some(characters.next().unwrap_or('\\')),
             other => Some(other),
         };
         match plain {
-            Some(plain) => {
-                expression.push_str(&regex::escape(plain.encode_utf8(&mut [0; 4])));
-                if literal {
-                    prefix.push(plain);
-                }
-            }
-            None => {
-                literal = false;
-                expression.push_str(if c == '*' { ".*" } else { "." });
-            }
+            Some(plain) => expression.push_str(&regex::escape(plain.encode_utf8(&mut [0; 4]))),
+            None => expression.push('.'),
+        }
+        if in_head {
+            head.push(plain);
         }
     }
-    (prefix, expression)
+    (head, expression)
 }
 
 #[cfg(test)]

@@ -199,10 +199,22 @@ pub(crate) fn unsigned(value: &Value, at: &At<'_>) -> Result<u64> {
     })
 }
 
-/// The text of a scalar as a user would write it.
+/// The text of a scalar as a user would write it. A number that may have been a whole number of more than
+/// 64 bits is refused: what reads JSON has rounded it.
 pub(crate) fn scalar_text(value: &Value, at: &At<'_>) -> Result<String> {
+    const EXACT_MAX: f64 = 18_446_744_073_709_551_616.0;
     match value {
         Value::String(text) => Ok(text.clone()),
+        Value::Number(number)
+            if number.is_f64()
+                && number.as_f64().is_some_and(|n| {
+                    (EXACT_MAX..crate::filter::Number::BIG_MAX as f64).contains(&n.abs())
+                }) =>
+        {
+            Err(at.invalid(format_args!(
+                "{number} may be rounded: write a number of more than 64 bits as text"
+            )))
+        }
         Value::Number(number) => Ok(number.to_string()),
         Value::Bool(flag) => Ok(flag.to_string()),
         other => Err(at.invalid(format_args!("expected a value, found {}", kind(other)))),

@@ -74,8 +74,11 @@ pub(crate) fn scalar(value: &Value, at: &At<'_>) -> Result<Scalar> {
         Value::String(text) => Ok(Scalar::Text(text.clone())),
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(number), _) => Ok(Scalar::Long(number)),
-            (None, Some(number)) => Ok(Scalar::Double(number)),
-            (None, None) => Err(at.invalid("the number is out of range")),
+            (None, Some(double)) if number.is_f64() => {
+                json::scalar_text(value, at)?;
+                Ok(Scalar::Double(double))
+            }
+            _ => Ok(Scalar::Text(number.to_string())),
         },
         other => Err(at.invalid(format_args!("expected a value, found {}", json::kind(other)))),
     }

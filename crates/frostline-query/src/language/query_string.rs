@@ -22,7 +22,7 @@ use super::json::{self, At, Object};
 use super::query::{self, check_analysis, check_field, exists, exists_in};
 use super::range::{Edges, between};
 use super::regexp;
-use super::text::{self, Dates, MatchOptions, Target, all, any, dates_of, match_any, match_in};
+use super::text::{self, MatchOptions, Target, all, any, match_any};
 use crate::filter::{Bound, FieldRef, Filter, Pattern, Scalar};
 use crate::{Error, Result};
 
@@ -701,37 +701,20 @@ impl Parser<'_> {
             and: self.options.and,
             phrase,
             lenient: self.options.lenient,
+            zone: self.options.zone.clone(),
             ..Default::default()
         };
-        let at = At::root("query");
         if frostline_split::query_tokens(text).is_empty() {
             return Ok(self.tokenless(text, targets));
         }
-        match targets {
-            [one] if one.as_ref().is_none_or(|field| dates_of(field) == Dates::No) => {
-                match_in(one, text, &options, &at, self.context).map(Some)
-            }
-            targets => self.in_zone(targets, text, &options, &at).map(Some),
-        }
-    }
-
-    /// Like [`match_any`], with dates read in the time zone of the query.
-    fn in_zone(&self, targets: &[Target], text: &str, options: &MatchOptions, at: &At<'_>) -> Result<Filter> {
-        match (targets, &self.options.zone) {
-            ([Some(field)], Some(_)) => {
-                let lenient = MatchOptions { lenient: true, ..options.clone() };
-                let plain = match_in(&None, text, &lenient, at, self.context)?;
-                text::or_date(with_field(plain, field), field, text, &self.dates())
-            }
-            _ => match_any(targets, text, options, at, self.context),
-        }
+        match_any(targets, text, &options, &At::root("query"), self.context).map(Some)
     }
 
     /// Text of punctuation alone has no token; a field can still hold exactly that (`referer:"-"`).
     /// Without a field the clause says nothing.
     fn tokenless(&self, text: &str, targets: &[Target]) -> Option<Filter> {
         let fields: Vec<&FieldRef> = targets.iter().flatten().collect();
-        if fields.is_empty() || text.is_empty() {
+        if fields.is_empty() {
             return None;
         }
         let values = vec![Scalar::Text(text.to_owned())];
@@ -743,25 +726,13 @@ impl Parser<'_> {
     }
 }
 
-fn with_field(filter: Filter, field: &FieldRef) -> Filter {
-    match filter {
-        Filter::Match { text, minimum, prefix_last, .. } => {
-            Filter::Match { field: Some(field.clone()), text, minimum, prefix_last }
-        }
-        Filter::Phrase { text, prefix_last, .. } => {
-            Filter::Phrase { field: Some(field.clone()), text, prefix_last }
-        }
-        other => other,
-    }
-}
-
 fn literal(pieces: &[Piece]) -> String {
     pieces.iter().map(|(c, _)| *c).collect()
 }
 
 /// The pattern of a word with wildcards; text is lower-cased as its tokens are.
 fn pattern_of(pieces: &[Piece], exact: bool) -> Pattern {
-    let cased = |text: String| if exact { text } else { text.to_lowercase() };
+    let cased = |text: String| if exact { text } else { frostline_split::lower(&text) };
     if let Some((('*', false), head)) = pieces.split_last()
         && head.iter().all(|(c, escaped)| *escaped || !matches!(c, '*' | '?'))
     {

@@ -1,5 +1,6 @@
 //! Ranges: the bounds of the query DSL and of query strings, in every way they can be read.
 
+use frostline_split::{ValueType, parse_ip};
 use serde_json::Value;
 
 use super::Context;
@@ -15,16 +16,28 @@ pub(crate) struct Edges {
     pub(crate) reader: DateReader,
     /// A format or time zone was given, or the field holds only dates: what is no date is a mistake.
     pub(crate) must_be_date: bool,
+    has_numbers: bool,
+    has_dates: bool,
+    has_addresses: bool,
 }
 
 impl Edges {
     /// The default formats in UTC.
     pub(crate) fn new(field: &FieldRef, context: &Context<'_>) -> Edges {
-        let must_be_date = dates_of(field) == Dates::Only;
-        Edges { reader: DateReader::new(context.now_us), must_be_date }
+        let has = |wanted: &[ValueType]| field.types().any(|ty| wanted.contains(&ty));
+        Edges {
+            reader: DateReader::new(context.now_us),
+            must_be_date: dates_of(field) == Dates::Only,
+            has_numbers: has(&[ValueType::Long, ValueType::Double]),
+            has_dates: has(&[ValueType::Date]),
+            has_addresses: has(&[ValueType::Ip]),
+        }
     }
 
     /// The bound of a value as written. `gte` and `lt` round down, `gt` and `lte` up.
+    ///
+    /// Where the field has values of a type that the bound can be read as, the bound asks those and no
+    /// others: a number asks numbers, and neither dates nor text.
     pub(crate) fn bound(&self, value: &Value, lower: bool, included: bool, at: &At<'_>) -> Result<Bound> {
         let text = json::scalar_text(value, at)?;
         let round_up = lower != included;
@@ -33,22 +46,21 @@ impl Edges {
             Err(error) if self.must_be_date => return Err(at.invalid(error)),
             Err(_) => None,
         };
-        let edge = Edge { number: number(value, &text), time_us, text: Some(text) };
+        let number = if value.is_boolean() { None } else { Number::parse(&text) };
+        let address = parse_ip(&text);
+        let edge = if self.must_be_date {
+            Edge { time_us, ..Edge::default() }
+        } else if self.has_numbers && number.is_some() {
+            Edge { number, ..Edge::default() }
+        } else if self.has_dates && time_us.is_some() {
+            Edge { time_us, ..Edge::default() }
+        } else if self.has_addresses && address.is_some() {
+            Edge { address, ..Edge::default() }
+        } else {
+            Edge { number, time_us, address, text: Some(text) }
+        };
         Ok(if included { Bound::Included(edge) } else { Bound::Excluded(edge) })
     }
-}
-
-fn number(value: &Value, text: &str) -> Option<Number> {
-    let text = match value {
-        Value::Bool(_) => return None,
-        _ => text,
-    };
-    if let Ok(whole) = text.parse() {
-        return Some(Number::Long(whole));
-    }
-    // "nan" and "inf" are words, not numbers.
-    let plain = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
-    text.parse().ok().filter(|number: &f64| plain && number.is_finite()).map(Number::Double)
 }
 
 /// Reads the body of `{"range": {FIELD: {…}}}`.

@@ -93,6 +93,7 @@ fn show_scalar(scalar: &Scalar) -> String {
 fn show_edge(edge: &Edge) -> String {
     match (edge.number, edge.time_us, &edge.text) {
         (Some(Number::Long(number)), ..) => number.to_string(),
+        (Some(Number::Big(number)), ..) => number.to_string(),
         (Some(Number::Double(number)), ..) => format!("{number:?}"),
         (None, Some(us), _) => format_date(us, &Format::default(), &jiff::tz::TimeZone::UTC),
         (None, None, text) => format!("'{}'", text.clone().unwrap_or_default()),
@@ -309,18 +310,19 @@ fn ranges() {
 }
 
 #[test]
-fn numbers_keep_every_reading() {
-    let request = request(json!({"query": {"range": {"status": {"gte": 1_577_836_800_000_i64}}}})).unwrap();
-    let edge = Edge {
-        number: Some(Number::Long(1_577_836_800_000)),
-        time_us: Some(1_577_836_800_000_000),
-        text: Some("1577836800000".to_owned()),
+fn a_bound_asks_numbers_where_the_field_has_any() {
+    let lower = |field: &str| {
+        let body = json!({"query": {"range": {field: {"gte": 1_577_836_800_000_i64}}}});
+        match request(body).unwrap().filter {
+            Filter::Range { lower: Bound::Included(edge), .. } => edge,
+            other => panic!("{other:?}"),
+        }
     };
-    let status = FieldRef::resolve(&mapping(), "status");
-    assert_eq!(
-        request.filter,
-        Filter::Range { field: status, lower: Bound::Included(edge), upper: Bound::Open }
-    );
+    let number = Some(Number::Long(1_577_836_800_000));
+    assert_eq!(lower("status"), Edge { number, ..Edge::default() });
+    let (time_us, text) = (Some(1_577_836_800_000_000), Some("1577836800000".to_owned()));
+    assert_eq!(lower("@timestamp"), Edge { time_us, ..Edge::default() });
+    assert_eq!(lower("unknown"), Edge { number, time_us, text, address: None });
 }
 
 #[test]

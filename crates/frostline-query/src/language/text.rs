@@ -198,6 +198,8 @@ pub(crate) struct MatchOptions {
     pub(crate) prefix_last: bool,
     /// The tokens must follow one another.
     pub(crate) phrase: bool,
+    /// Of dates that name none; UTC without.
+    pub(crate) zone: Option<jiff::tz::TimeZone>,
 }
 
 /// `text` in one target.
@@ -226,11 +228,39 @@ pub(crate) fn match_in(
         let Some(minimum) = minimum_of(options, tokens.len(), exact, at)? else { return Ok(Filter::None) };
         Filter::Match { field, text: text_owned, minimum, prefix_last: options.prefix_last }
     };
-    let Some(field) = target else { return Ok(filter) };
-    let reader = DateReader::new(context.now_us);
+    let zone = options.zone.clone().unwrap_or(jiff::tz::TimeZone::UTC);
+    let reader = DateReader { zone, ..DateReader::new(context.now_us) };
+    let Some(field) = target else { return or_any_date(filter, text, &reader, context) };
     match or_date(filter.clone(), field, text, &reader) {
         Err(_) if options.lenient => Ok(Filter::None),
         read => read,
+    }
+}
+
+/// `filter`, which looks for `text` in every field, or the time that `text` stands for in any field that
+/// holds dates.
+fn or_any_date(filter: Filter, text: &str, reader: &DateReader, context: &Context<'_>) -> Result<Filter> {
+    if reader.read(text, false).is_err() {
+        return Ok(filter);
+    }
+    let mapping = context.mapping;
+    let has_dates = |field: &&FieldRef| dates_of(field) != Dates::No;
+    let names = mapping.fields().keys().map(String::as_str).chain([mapping.time_field()]);
+    let fields: BTreeSet<FieldRef> = names.map(|name| context.field(name)).collect();
+    let mut parts = vec![filter];
+    for field in fields.iter().filter(has_dates) {
+        // What is no date in one field is none in any.
+        parts.push(or_date(Filter::None, field, text, reader)?);
+    }
+    Ok(any(parts.into_iter().flat_map(flat).collect()))
+}
+
+/// The alternatives of a filter, but for those that nothing matches.
+fn flat(filter: Filter) -> Vec<Filter> {
+    match filter {
+        Filter::AtLeast { minimum: 1, parts } => parts.into_iter().flat_map(flat).collect(),
+        Filter::None => Vec::new(),
+        other => vec![other],
     }
 }
 

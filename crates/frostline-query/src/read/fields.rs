@@ -1,5 +1,6 @@
 //! Fields of a split: from a user's path to its readings, and from rows to values.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, RecordBatch, StringBuilder};
@@ -12,8 +13,8 @@ use frostline_split::{
 };
 use roaring::RoaringBitmap;
 
-use crate::filter::{Bound, Edge, Number, Scalar};
-use crate::select::View;
+use crate::filter::{Bound, Number, Scalar};
+use crate::read::view::View;
 use crate::{Error, Result};
 
 /// One value of a field.
@@ -197,8 +198,15 @@ pub(crate) fn time_span(value: &Scalar) -> Option<(i64, i64)> {
     const DAY_US: i64 = 86_400_000_000;
     match value {
         Scalar::Text(text) => {
-            let start = parse_date(text.trim())?;
-            let long = if text.trim().len() == 10 { DAY_US } else { 1_000 };
+            let text = text.trim();
+            let start = parse_date(text)?;
+            let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
+            let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+            let long = match text.len() {
+                10 => DAY_US,
+                _ if digits > 3 => 1,
+                _ => 1_000,
+            };
             Some((start, start.saturating_add(long)))
         }
         Scalar::Long(ms) => {
@@ -209,28 +217,23 @@ pub(crate) fn time_span(value: &Scalar) -> Option<(i64, i64)> {
     }
 }
 
-/// The keys of the addresses that equal a value: one address, or all of a CIDR block.
-pub(crate) fn ip_equality(number: u16, value: &Scalar) -> Option<KeyRange> {
-    let Scalar::Text(text) = value else { return None };
-    let (first, last) = match parse_ip(text) {
-        Some(address) => (address, address),
-        None => parse_cidr(text)?,
-    };
+/// The keys of all addresses of a block such as `10.0.0.0/8`.
+pub(crate) fn ip_block(number: u16, text: &str) -> Option<KeyRange> {
+    let (first, last) = parse_cidr(text)?;
     Some(ip_keys(number, first, last))
 }
 
 /// The keys of the addresses between two bounds.
 pub(crate) fn ip_key_range(number: u16, lower: &Bound, upper: &Bound) -> Option<KeyRange> {
-    let address = |edge: &Edge| edge.text.as_deref().and_then(parse_ip);
     let first = match lower {
         Bound::Open => [0; 16],
-        Bound::Included(edge) => address(edge)?,
-        Bound::Excluded(edge) => u128::from_be_bytes(address(edge)?).checked_add(1)?.to_be_bytes(),
+        Bound::Included(edge) => edge.address?,
+        Bound::Excluded(edge) => u128::from_be_bytes(edge.address?).checked_add(1)?.to_be_bytes(),
     };
     let last = match upper {
         Bound::Open => [0xFF; 16],
-        Bound::Included(edge) => address(edge)?,
-        Bound::Excluded(edge) => u128::from_be_bytes(address(edge)?).checked_sub(1)?.to_be_bytes(),
+        Bound::Included(edge) => edge.address?,
+        Bound::Excluded(edge) => u128::from_be_bytes(edge.address?).checked_sub(1)?.to_be_bytes(),
     };
     (first <= last).then(|| ip_keys(number, first, last))
 }
@@ -270,28 +273,27 @@ pub(crate) fn double_tests(
     upper: &Bound,
 ) -> Option<(impl Fn(f64) -> bool, impl Fn(f64) -> bool)> {
     let edge = |bound: &Bound| match bound {
-        Bound::Open => Some(0.0),
-        Bound::Included(edge) | Bound::Excluded(edge) => edge.number.map(as_f64),
+        Bound::Open => Some(None),
+        Bound::Included(edge) => Some(Some((edge.number?, true))),
+        Bound::Excluded(edge) => Some(Some((edge.number?, false))),
     };
     let (low, high) = (edge(lower)?, edge(upper)?);
-    let (open_low, strict_low) = (matches!(lower, Bound::Open), matches!(lower, Bound::Excluded(_)));
-    let (open_high, strict_high) = (matches!(upper, Bound::Open), matches!(upper, Bound::Excluded(_)));
-    let above = move |n: f64| open_low || n > low || (!strict_low && n == low);
-    let below = move |n: f64| open_high || n < high || (!strict_high && n == high);
-    Some((above, below))
-}
-
-fn as_f64(number: Number) -> f64 {
-    match number {
-        Number::Long(n) => n as f64,
-        Number::Double(n) => n,
-    }
+    let inside = |wanted: Ordering, edge: Option<(Number, bool)>| {
+        move |n: f64| {
+            edge.is_none_or(|(edge, included)| {
+                let order = edge.order_of(n);
+                order == wanted || (included && order == Ordering::Equal)
+            })
+        }
+    };
+    Some((inside(Ordering::Greater, low), inside(Ordering::Less, high)))
 }
 
 /// The largest whole number not above; none below all of them (or not a number).
 pub(crate) fn floor(number: Number) -> Option<i64> {
     match number {
         Number::Long(n) => Some(n),
+        Number::Big(n) => (n > 0).then_some(i64::MAX),
         // A cast saturates at the ends.
         Number::Double(n) if n >= i64::MIN as f64 => Some(n.floor() as i64),
         Number::Double(_) => None,
@@ -302,6 +304,7 @@ pub(crate) fn floor(number: Number) -> Option<i64> {
 pub(crate) fn ceil(number: Number) -> Option<i64> {
     match number {
         Number::Long(n) => Some(n),
+        Number::Big(n) => (n < 0).then_some(i64::MIN),
         // The nearest double above i64::MAX is one too many.
         Number::Double(n) if n < i64::MAX as f64 => Some(n.ceil() as i64),
         Number::Double(_) => None,

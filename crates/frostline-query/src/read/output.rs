@@ -17,7 +17,7 @@ use crate::exec::scan::{ADDRESS_TYPE, row_ids, row_numbers};
 use crate::filter::FieldRef;
 use crate::read::fields;
 use crate::read::merge::{self, arrow_error};
-use crate::select::View;
+use crate::read::view::View;
 
 /// A named column of one type.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,9 @@
+use frostline_split::{EXACT_PREFIX_BYTES, exact_key};
+
+use super::pages::LongSpan;
+use super::verify::{exact_prefix, exact_text};
 use super::*;
-use crate::filter::Edge;
+use crate::filter::{Bound, Edge, Number};
 
 fn rows(numbers: &[u32]) -> Rows {
     Rows::Some(numbers.iter().copied().collect())

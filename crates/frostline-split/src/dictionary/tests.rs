@@ -82,8 +82,11 @@ proptest! {
 
 #[test]
 fn a_text_key_comes_apart() {
-    assert_eq!(split_text_key(&text_key("powershell.exe", 513)), Some(("powershell.exe", 513)));
-    assert_eq!(split_text_key(b"x"), None);
+    let key = crate::text_key("powershell.exe", 513);
+    let expected = TextKey { token: "powershell.exe", form: Form::Whole, field: 513 };
+    assert_eq!(TextKey::split(&key), Some(expected));
+    assert_eq!(TextKey::split(b"x"), None);
+    assert_eq!(TextKey::split(b"x\x03\0\0"), None);
 }
 
 #[test]
@@ -92,4 +95,21 @@ fn long_values_are_keyed_by_their_hash() {
     assert_ne!(exact_key(&a, 1), exact_key(&b, 1));
     assert_eq!(exact_key(&a, 1).len(), 2 + 64 + 1 + 16);
     assert!(is_hashed(&a) && !is_hashed("x"));
+}
+
+proptest! {
+    #[test]
+    fn ranges_together_contain_what_one_of_them_does(
+        ranges in proptest::collection::vec(("[ab]{0,3}", proptest::option::of("[ab]{0,3}")), 0..5),
+        key in "[ab]{0,4}",
+    ) {
+        let ranges: Vec<KeyRange> = ranges
+            .into_iter()
+            .map(|(start, end)| KeyRange::between(start.into_bytes(), end.map(String::into_bytes)))
+            .collect();
+        let expected = ranges.iter().any(|range| range.contains(key.as_bytes()));
+        let together = KeyRanges::new(&ranges);
+        prop_assert_eq!(together.contains(key.as_bytes()), expected);
+        prop_assert!(!expected || together.hull().contains(key.as_bytes()));
+    }
 }

@@ -116,16 +116,53 @@ fn parts_of_texts_without_spaces_find_them() {
 }
 
 #[test]
-fn long_tokens_are_cut_and_keep_apart() {
-    let (one, other) = ("a".repeat(100), "a".repeat(101));
-    let (one, other) = (query_tokens(&one).remove(0), query_tokens(&other).remove(0));
-    assert_eq!((one.len(), other.len()), (64, 64));
-    assert_eq!(one[..48], other[..48]);
-    assert_ne!(one, other);
-    assert_eq!(query_tokens(&"b".repeat(64)), ["b".repeat(64)]);
-    // Three bytes a character: the cut falls between characters.
-    assert_eq!(query_tokens(&"ⴰ".repeat(40)).remove(0).len(), 64);
-    assert!(query_tokens(&"é".repeat(40)).remove(0).len() <= 64);
+fn a_piece_is_found_wherever_it_stands_between_ends_of_words() {
+    let check = |text: &str, piece: &str, expected: bool| {
+        let pieces = query_pieces(piece);
+        let mut tokenizer = Tokenizer::new();
+        let found = pieces.iter().all(|piece| piece.is_in(text, &mut tokenizer));
+        assert_eq!(found, expected, "{piece:?} in {text:?}");
+    };
+    check(r"C:\x\v1.0#PowerShell.exe -enc", "powershell.exe", true);
+    check("v1.0-powershell.exe.bak", "powershell.exe", true);
+    check("v1.0-powershell.exe.bak", "powershell-exe", false);
+    check("10.0.0.12", "10.0.0.1", false);
+    check("110.0.0.1", "10.0.0.1", false);
+    check("from 10.0.0.1:443", "0.0.1", true);
+    check(r"c:\windows\system32\cmd.exe", r"System32\cmd", true);
+    check("aabaab aab-aab", "aab-aab", true);
+    check("東京powershell.exe東京", "powershell.exe", true);
+    check("", "x", false);
+}
+
+#[test]
+fn a_final_sigma_is_a_sigma() {
+    assert_eq!(lower("ΟΔΟΣ"), "οδοσ");
+    assert_eq!(query_tokens("ΟΔΟΣ"), ["οδοσ"]);
+}
+
+#[test]
+fn what_is_written_keeps_its_sign() {
+    let written = |text: &str| -> Vec<String> {
+        query_pieces(text).iter().map(|piece| piece.written().to_owned()).collect()
+    };
+    assert_eq!(written("-5"), ["-5"]);
+    assert_eq!(written("(+1.5e3), x"), ["+1.5e3", "x"]);
+    assert_eq!(written("A,B"), ["a", "b"]);
+    assert_eq!(written("::1"), ["::1"]);
+}
+
+#[test]
+fn starts_of_pieces() {
+    let check = |text: &str, start: &str, expected: bool| {
+        let piece = Piece::start(start).unwrap();
+        assert_eq!(piece.starts_in(text, &mut Tokenizer::new()), expected, "{start:?} in {text:?}");
+    };
+    check("v1.0#PowerShell.exe", "PowerShell.e", true);
+    check("10.0.0.1", "10.0.", true);
+    check("10.0", "10.0.", false);
+    check("apowershell", "power", false);
+    assert!(Piece::start(".exe").is_none() && Piece::start("a b").is_none() && Piece::start("").is_none());
 }
 
 #[test]
@@ -133,11 +170,11 @@ fn a_line_of_forty_kilobytes_stays_linear() {
     for unit in ["a", "a.", "a/", "a=b&", "ab ", "東", "aB+/9x=", "\\", "::"] {
         let line = unit.repeat(40_960 / unit.len());
         let (mut count, mut longest) = (0, 0);
-        tokenize(&line, |token| {
+        crate::text_index::each_key(&mut Tokenizer::new(), &line, |token, _| {
             count += 1;
             longest = longest.max(token.len());
         });
-        assert!(count <= 7 * line.len() && longest <= TOKEN_BYTES_MAX, "{unit}");
+        assert!(count <= 7 * line.len() && longest <= crate::TOKEN_BYTES_MAX, "{unit}");
     }
 }
 
@@ -168,12 +205,13 @@ fn a_phrase_serves_many_texts() {
     assert!(!phrase.is_in("a"));
     assert!(!phrase.is_in("b"), "a match does not reach over two texts");
     assert!(phrase.is_in("x a b"));
-    assert_eq!(phrase_tokens("B a, b"), ["b", "a"]);
+    let words: Vec<String> = phrase_words("B a, b").iter().map(|word| word.text().to_owned()).collect();
+    assert_eq!(words, ["b", "a"]);
     assert!(Phrase::new("--").is_empty());
 }
 
 /// Texts where every rule has something to do.
-fn texts() -> impl Strategy<Value = String> {
+pub(crate) fn texts() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[a-cA-C0-1_]{1,4}",
         "[.:/=@&?#-]{1,6}",
@@ -201,9 +239,10 @@ proptest! {
     }
 
     #[test]
-    fn tokens_are_short_and_have_no_separators(text in texts()) {
+    fn tokens_have_no_separators_and_are_in_their_text(text in texts()) {
         for token in tokens(&text) {
-            prop_assert!(!token.is_empty() && token.len() <= TOKEN_BYTES_MAX);
+            prop_assert!(!token.is_empty());
+            prop_assert!(query_pieces(&token).iter().all(|piece| piece.is_in(&text, &mut Tokenizer::new())));
             prop_assert!(!token.contains(|c: char| c.is_whitespace() || c.is_control()));
         }
     }
@@ -218,7 +257,7 @@ proptest! {
             prop_assert_eq!(contains_phrase(&text, &phrase), expected);
             if expected {
                 let indexed = tokens(&text);
-                prop_assert!(phrase_tokens(&phrase).iter().all(|token| indexed.contains(token)));
+                prop_assert!(phrase_words(&phrase).iter().all(|word| indexed.contains(word.text())));
             }
         }
     }
@@ -234,8 +273,6 @@ proptest! {
         let indexed = tokens(&text);
         let ascii_upper = text.to_ascii_uppercase();
         prop_assert_eq!(&indexed, &tokens(&ascii_upper));
-        for word in words(&text).iter().filter(|word| word.len() <= TOKEN_BYTES_MAX) {
-            prop_assert!(indexed.contains(word));
-        }
+        prop_assert!(words(&text).iter().all(|word| indexed.contains(word)));
     }
 }

@@ -11,9 +11,10 @@ use frostline_base::{ByteRange, Result};
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::dictionary::{DictionaryWriter, PostingsSink, ip_key, put_exact_key, put_text_key};
+use crate::dictionary::{DictionaryWriter, PostingsSink, ip_key, put_exact_key};
 use crate::mapping::ValueType;
 use crate::postings::INLINE_BYTES_MAX;
+use crate::text_index::{Form, each_key};
 use crate::tokenizer::Tokenizer;
 use crate::values::{parse_ip, value_token};
 use crate::writer::values::Values;
@@ -134,7 +135,7 @@ impl Union {
 
 /// A token of a field and where its encoded postings are.
 struct TokenEntry {
-    /// The token's first bytes as a number that sorts like them.
+    /// The token's first bytes, its form behind them, as a number that sorts like them.
     head: u64,
     key: u32,
     postings: u64,
@@ -146,10 +147,12 @@ struct TokenEntry {
 /// The tokens of one reading while they are being counted.
 #[derive(Default)]
 struct Tokens {
+    /// Each with its form behind it.
     text: Vec<u8>,
     /// Where each ends, its hash, and the last value that had it.
     entries: Vec<(u32, u32, u32)>,
     table: HashTable<u32>,
+    key: Vec<u8>,
 }
 
 impl Tokens {
@@ -164,11 +167,13 @@ impl Tokens {
     }
 
     /// The number of `token`, and whether `value` has it for the first time.
-    fn intern(&mut self, token: &str, value: u32) -> (u32, bool) {
-        let hash = xxh3_64(token.as_bytes());
+    fn intern(&mut self, token: &str, form: Form, value: u32) -> (u32, bool) {
+        self.key.clear();
+        self.key.extend_from_slice(token.as_bytes());
+        self.key.push(form as u8);
+        let hash = xxh3_64(&self.key);
         let same = |n: &u32| {
-            self.entries[*n as usize].1 == hash as u32
-                && token_at(&self.text, &self.entries, *n) == token.as_bytes()
+            self.entries[*n as usize].1 == hash as u32 && token_at(&self.text, &self.entries, *n) == self.key
         };
         if let Some(known) = self.table.find(hash, same) {
             let last = &mut self.entries[*known as usize].2;
@@ -176,7 +181,7 @@ impl Tokens {
             return (*known, is_new);
         }
         let number = self.entries.len() as u32;
-        self.text.extend_from_slice(token.as_bytes());
+        self.text.extend_from_slice(&self.key);
         self.entries.push((self.text.len() as u32, hash as u32, value));
         let (text, entries) = (&self.text, &self.entries);
         self.table.insert_unique(hash, number, |n| xxh3_64(token_at(text, entries, *n)));
@@ -301,16 +306,16 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         self.value_ends.clear();
         let (tokens, stream) = (&mut self.tokens, &mut self.token_stream);
         for (number, value) in reading.distinct.iter().enumerate() {
-            let mut emit = |token: &str| {
-                let (token, is_new) = tokens.intern(token, number as u32);
+            let mut emit = |token: &str, form: Form| {
+                let (token, is_new) = tokens.intern(token, form, number as u32);
                 if is_new {
                     stream.push(token);
                 }
             };
             if reading.ty == ValueType::Text {
-                self.tokenizer.tokenize(reading.values.text(*value), &mut emit);
+                each_key(&mut self.tokenizer, reading.values.text(*value), &mut emit);
             } else if let Some(token) = value_token(&reading.values.value(*value, reading.ty)) {
-                emit(&token);
+                emit(&token, Form::Whole);
             }
             self.value_ends.push(stream.len() as u32);
         }
@@ -330,7 +335,8 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         let mut key = Vec::new();
         for entry in &self.entries {
             key.clear();
-            put_text_key(&mut key, token(entry), entry.field);
+            key.extend_from_slice(token(entry));
+            key.extend_from_slice(&entry.field.to_be_bytes());
             let start = entry.postings as usize;
             text.add(&key, &self.postings[start..start + usize::from(entry.postings_bytes)])?;
         }

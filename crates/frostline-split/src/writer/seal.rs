@@ -540,6 +540,7 @@ fn write_index<W: Write + Send>(
     let digest_raw_bytes = digest.len() as u32;
     let digest = zstd::bulk::compress(&digest, level).map_err(cannot_write)?;
     let footer = Footer {
+        version: FORMAT_VERSION,
         rows,
         rows_without_time,
         times,

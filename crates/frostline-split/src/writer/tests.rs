@@ -9,9 +9,10 @@ use proptest::prelude::*;
 use roaring::RoaringBitmap;
 
 use super::*;
+use crate::text_index::{Form, each_key};
 use crate::{
     Dictionary, DigestValue, KeyRange, MINUTE_US, Numbers, Postings, SOURCE_COLUMN, Split, TIME_COLUMN,
-    TextAs, Value, decode_postings, exact_key, ip_key, parse_ip, text_key, tokenize, value_token,
+    TextAs, Tokenizer, Value, decode_postings, exact_key, ip_key, parse_ip, value_token,
 };
 
 type Keyed = BTreeMap<Vec<u8>, BTreeSet<u32>>;
@@ -62,14 +63,15 @@ impl Model {
         for ((path, ty), rows) in &self.readings {
             let field = split.field(path, *ty).unwrap().number;
             for (row, value) in rows.iter().flat_map(|(row, values)| values.iter().map(move |v| (*row, v))) {
-                let mut add = |token: &str| {
-                    keys.entry(text_key(token, field)).or_default().insert(row);
+                let mut add = |token: &str, form: Form| {
+                    let key = [token.as_bytes(), &[form as u8], &field.to_be_bytes()].concat();
+                    keys.entry(key).or_default().insert(row);
                 };
                 match value {
-                    Held::Text(text) if *ty == ValueType::Text => tokenize(text, add),
-                    Held::Text(text) => add(&value_token(&Value::Ip(text)).unwrap()),
-                    Held::Boolean(truth) => add(&truth.to_string()),
-                    Held::Long(number) => add(&number.to_string()),
+                    Held::Text(text) if *ty == ValueType::Text => each_key(&mut Tokenizer::new(), text, add),
+                    Held::Text(text) => add(&value_token(&Value::Ip(text)).unwrap(), Form::Whole),
+                    Held::Boolean(truth) => add(&truth.to_string(), Form::Whole),
+                    Held::Long(number) => add(&number.to_string(), Form::Whole),
                     Held::Double(_) | Held::Date(_) => {}
                 }
             }

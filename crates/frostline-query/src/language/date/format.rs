@@ -204,6 +204,8 @@ struct Parts {
     minute: Option<i64>,
     second: Option<i64>,
     micro: Option<i64>,
+    /// The text says no more than the millisecond.
+    stops_at_millis: bool,
     zone: Option<TimeZone>,
 }
 
@@ -226,7 +228,8 @@ impl Parts {
             (None, Some(_)) => return None,
             (hour, _) => hour,
         };
-        let nanos = i32::try_from(open(self.micro, 999_999)).ok()?.checked_mul(1_000)?;
+        let rest = if round_up && self.stops_at_millis { 999 } else { 0 };
+        let nanos = i32::try_from(open(self.micro, 999_999) + rest).ok()?.checked_mul(1_000)?;
         let (minute, second) = (small(open(self.minute, 59))?, small(open(self.second, 59))?);
         let time = Time::new(small(open(hour, 23))?, minute, second, nanos).ok()?;
         let zone = self.zone.as_ref().unwrap_or(zone);
@@ -255,8 +258,8 @@ impl Shape {
     }
 }
 
-/// A number of units of `unit_us`, perhaps with a fraction; a whole number stands, rounded up, for the
-/// last microsecond of its unit.
+/// A number of units of `unit_us`, perhaps with a fraction; what says no more than the unit or the
+/// millisecond stands, rounded up, for the last microsecond of it.
 fn read_epoch(text: &str, unit_us: i64, round_up: bool) -> Option<i64> {
     let negative = text.starts_with('-');
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -268,7 +271,11 @@ fn read_epoch(text: &str, unit_us: i64, round_up: bool) -> Option<i64> {
     let whole = whole.parse::<i64>().ok()?.checked_mul(unit_us)?;
     let whole = if negative { -whole } else { whole };
     let part = match fraction {
-        Some(fraction) => fraction_us(fraction)?.checked_mul(unit_us)? / 1_000_000,
+        Some(fraction) => {
+            let stops_at_millis = unit_us == 1_000_000 && fraction.len() <= 3;
+            let rest = if round_up && stops_at_millis && !negative { 999 } else { 0 };
+            fraction_us(fraction)?.checked_mul(unit_us)? / 1_000_000 + rest
+        }
         None if round_up => unit_us - 1,
         None => 0,
     };
@@ -304,7 +311,7 @@ fn read_iso(text: &str, strict: bool) -> Option<Parts> {
             if reader.skip(":") {
                 parts.second = Some(reader.digits(least, 2)?);
                 if reader.skip(".") || reader.skip(",") {
-                    parts.micro = Some(reader.fraction(1, 9)?);
+                    reader.fraction(1, 9, &mut parts)?;
                 }
             }
         }
@@ -343,14 +350,16 @@ impl Reader<'_> {
         number.parse().ok()
     }
 
-    fn fraction(&mut self, least: usize, most: usize) -> Option<i64> {
+    fn fraction(&mut self, least: usize, most: usize, parts: &mut Parts) -> Option<()> {
         let count = self.digit_count(most);
         if count < least {
             return None;
         }
         let (digits, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
-        fraction_us(digits)
+        parts.micro = Some(fraction_us(digits)?);
+        parts.stops_at_millis = count <= 3;
+        Some(())
     }
 
     /// `Z` or an offset.
@@ -421,7 +430,7 @@ impl Reader<'_> {
             'a' => parts.afternoon = Some(self.name(&["AM", "PM"], true)? == 2),
             'm' => parts.minute = Some(self.digits(least, most)?),
             's' => parts.second = Some(self.digits(least, most)?),
-            'S' => parts.micro = Some(self.fraction(count, count)?),
+            'S' => self.fraction(count, count, parts)?,
             // The weekday follows from the date.
             'E' => drop(self.name(DAYS, count > 3)?),
             'X' | 'x' | 'Z' => parts.zone = Some(self.offset()?),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use frostline_split::{
-    Document, Limits, Mapping, Value as Typed, contains_phrase, parse_cidr, parse_document, parse_ip,
-    query_tokens, tokenize,
+    Document, Limits, Mapping, Tokenizer, Value as Typed, contains_phrase, parse_cidr, parse_document,
+    parse_ip, query_pieces,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -144,12 +144,15 @@ fn bound() -> impl Strategy<Value = Bound> {
     let number = (-3i64..6).prop_map(|n| Edge {
         number: Some(Number::Long(n)),
         text: Some(n.to_string()),
-        time_us: None,
+        ..Edge::default()
     });
     let fraction =
-        Just(Edge { number: Some(Number::Double(0.75)), text: Some("0.75".to_owned()), time_us: None });
-    let word = prop::sample::select(vec!["b", "foo", "long long", "10.0.0.5"])
-        .prop_map(|text| Edge { text: Some(text.to_owned()), ..Edge::default() });
+        Just(Edge { number: Some(Number::Double(0.75)), text: Some("0.75".to_owned()), ..Edge::default() });
+    let word = prop::sample::select(vec!["b", "foo", "long long", "10.0.0.5"]).prop_map(|text| Edge {
+        text: Some(text.to_owned()),
+        address: parse_ip(text),
+        ..Edge::default()
+    });
     let edge = prop_oneof![number, fraction, word];
     (edge, 0..3u8).prop_map(|(edge, kind)| match kind {
         0 => Bound::Open,
@@ -281,44 +284,35 @@ impl Model {
             Some(field) => self.of_field(field).collect(),
             None => self.values.iter().map(|(_, value)| value).collect(),
         };
-        let mut tokens = std::collections::HashSet::new();
-        for value in &values {
-            tokens_of(value, |token| {
-                tokens.insert(token.to_owned());
-            });
-        }
-        let wanted: std::collections::BTreeSet<String> = query_tokens(text).into_iter().collect();
-        let found = wanted.iter().filter(|token| tokens.contains(*token)).count();
+        let pieces = query_pieces(text);
+        let has = |own: &Owned, piece: &frostline_split::Piece| match own {
+            Owned::Text(text) => piece.is_in(text, &mut Tokenizer::new()),
+            other => equal(other, &Scalar::Text(piece.written().to_owned())),
+        };
+        let found = pieces.iter().filter(|piece| values.iter().any(|own| has(own, piece))).count();
         let needed = match minimum {
-            Minimum::All => wanted.len(),
+            Minimum::All => pieces.len(),
             Minimum::Count(count) => (*count).max(1),
         };
         let whole = Scalar::Text(text.trim().to_owned());
-        let typed = |own: &&&Owned| matches!(own, Owned::Double(_) | Owned::Date(_) | Owned::Ip(_));
-        let equal_whole = field.is_some() && values.iter().filter(typed).any(|own| equal(own, &whole));
-        (!wanted.is_empty() && found >= needed) || equal_whole
+        let typed = |own: &&&Owned| !matches!(own, Owned::Text(_));
+        // What is one piece was compared already.
+        let is_one = matches!(pieces.as_slice(), [only] if only.written() == text.trim());
+        let equal_whole =
+            field.is_some() && !is_one && values.iter().filter(typed).any(|own| equal(own, &whole));
+        (!pieces.is_empty() && found >= needed) || equal_whole
     }
 
     fn has_phrase(&self, field: Option<&str>, text: &str) -> bool {
         let whole = Scalar::Text(text.trim().to_owned());
         let holds = |own: &Owned| match own {
             Owned::Text(value) => contains_phrase(value, text),
-            other => field.is_some() && equal(other, &whole),
+            other => equal(other, &whole),
         };
         match field {
             Some(field) => self.of_field(field).any(holds),
             None => self.values.iter().any(|(_, own)| holds(own)),
         }
-    }
-}
-
-fn tokens_of(value: &Owned, mut take: impl FnMut(&str)) {
-    match value {
-        Owned::Text(text) => tokenize(text, take),
-        Owned::Long(n) => take(&n.to_string()),
-        Owned::Boolean(b) => take(&b.to_string()),
-        Owned::Ip(text) => take(&frostline_split::ip_text(&parse_ip(text).unwrap())),
-        Owned::Double(_) | Owned::Date(_) => {}
     }
 }
 
@@ -359,7 +353,7 @@ fn inside(own: &Owned, lower: &Bound, upper: &Bound) -> bool {
         Owned::Long(n) => edge.number.and_then(|e| (*n as f64).partial_cmp(&as_f64(e))),
         Owned::Double(n) => edge.number.and_then(|e| n.partial_cmp(&as_f64(e))),
         Owned::Date(time) => edge.time_us.map(|e| time.cmp(&e)),
-        Owned::Ip(text) => edge.text.as_deref().and_then(parse_ip).map(|e| parse_ip(text).unwrap().cmp(&e)),
+        Owned::Ip(text) => edge.address.map(|e| parse_ip(text).unwrap().cmp(&e)),
         Owned::Text(text) => edge.text.as_deref().map(|e| text.as_str().cmp(e)),
         Owned::Boolean(_) => None,
     };
@@ -379,6 +373,7 @@ fn inside(own: &Owned, lower: &Bound, upper: &Bound) -> bool {
 fn as_f64(number: Number) -> f64 {
     match number {
         Number::Long(n) => n as f64,
+        Number::Big(n) => n as f64,
         Number::Double(n) => n,
     }
 }

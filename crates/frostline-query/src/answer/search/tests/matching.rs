@@ -1,0 +1,318 @@
+//! Matching is exact for every token, number, date and address.
+
+use frostline_split::{Tokenizer, query_pieces, tokenize};
+use proptest::prelude::*;
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::filter::{Filter, Pattern};
+use crate::read::view::View;
+use crate::select::Rows;
+use crate::testing::Place;
+
+/// A split of documents with a number and one value of `v` each.
+async fn place(values: &[Value]) -> Place {
+    let documents = values.iter().enumerate().map(|(n, v)| json!({"n": n, "v": v}));
+    Place::with(&[documents.collect()]).await
+}
+
+/// The numbers of the documents that a query of the DSL finds.
+async fn found(place: &Place, query: Value) -> Vec<i64> {
+    let mut found = place.numbers(&json!({"query": query, "size": 100})).await;
+    found.sort_unstable();
+    found
+}
+
+/// The same for a query string.
+async fn asked(place: &Place, query: &str) -> Vec<i64> {
+    found(place, json!({"query_string": {"query": query}})).await
+}
+
+#[tokio::test]
+async fn w5_patterns_find_tokens_of_any_length() {
+    let sha512 = "0123456789abcdef".repeat(8);
+    let base64 = format!("powershell.exe -enc {}SQBFAFgA{}", "aGVsbG8g".repeat(20), "d29ybGQh".repeat(20));
+    let url = format!("https://evil.example/{}/stage2.bin?x=1", "deep/".repeat(20));
+    let values = [json!(url), json!(sha512), json!(base64), json!("nothing of it")];
+    let place = place(&values).await;
+    assert_eq!(found(&place, json!({"wildcard": {"v": "https*stage2*"}})).await, [0]);
+    assert_eq!(found(&place, json!({"wildcard": {"v": "*STAGE2.bin*"}})).await, [0]);
+    assert_eq!(found(&place, json!({"prefix": {"v": &sha512[..50]}})).await, [1]);
+    assert_eq!(found(&place, json!({"prefix": {"v": &sha512[..100]}})).await, [1]);
+    assert_eq!(found(&place, json!({"match_bool_prefix": {"v": &sha512[..100]}})).await, [1]);
+    assert_eq!(
+        found(&place, json!({"match_phrase_prefix": {"v": format!("exe enc {}", "aGVsbG8g".repeat(15))}}))
+            .await,
+        [2]
+    );
+    assert_eq!(found(&place, json!({"regexp": {"v": "[a-f0-9]{128}"}})).await, [1]);
+    assert_eq!(asked(&place, "v:*sqbfafga*").await, [2]);
+    assert_eq!(asked(&place, "*sqbfafga*").await, [2]);
+    let benign = json!({"bool": {"must_not": [{"wildcard": {"v": "*SQBFAFgA*"}}]}});
+    assert_eq!(found(&place, benign).await, [0, 1, 3]);
+    assert_eq!(found(&place, json!({"match": {"v": sha512}})).await, [1]);
+    assert_eq!(found(&place, json!({"match": {"v": sha512.replacen('0', "1", 1)}})).await, Vec::<i64>::new());
+}
+
+#[tokio::test]
+async fn w11_compounds_are_found_inside_compounds() {
+    let values = [
+        json!("C:\\Windows\\v1.0#powershell.exe -nop"),
+        json!("old.powershell.exe.bak"),
+        json!("PowerShell.exe"),
+        json!("powershell-exe"),
+        json!("powershell.exes"),
+        json!("run C:\\Windows\\System32\\cmd.exe /c"),
+        json!("10.0.0.12"),
+        json!("10.0.0.1:443"),
+    ];
+    let place = place(&values).await;
+    for query in ["v:powershell.exe", "powershell.exe", "v:powershell.ex*"] {
+        assert_eq!(
+            asked(&place, query).await.into_iter().filter(|n| *n != 4).collect::<Vec<_>>(),
+            [0, 1, 2],
+            "{query}"
+        );
+    }
+    assert_eq!(asked(&place, "v:powershell.exe").await, [0, 1, 2]);
+    assert_eq!(found(&place, json!({"match": {"v": "System32\\cmd.exe"}})).await, [5]);
+    assert_eq!(found(&place, json!({"match": {"v": "windows\\system32"}})).await, [5]);
+    assert_eq!(found(&place, json!({"match": {"v": "windows\\cmd.exe"}})).await, Vec::<i64>::new());
+    assert_eq!(asked(&place, "v:10.0.0.1").await, [7]);
+    let places =
+        place.sql("SELECT n FROM logs WHERE match(v, 'powershell.exe') OR n = 99 ORDER BY n").await.unwrap();
+    assert_eq!(places, [json!(0), json!(1), json!(2)]);
+}
+
+#[tokio::test]
+async fn w9_numbers_are_compared_exactly() {
+    let values = [
+        json!(9_007_199_254_740_992_i64),
+        json!(9_007_199_254_740_992.0),
+        json!(9_007_199_254_740_993_i64),
+        json!(1e300),
+    ];
+    let place = place(&values).await;
+    assert_eq!(asked(&place, "v:>=9007199254740993").await, [2, 3]);
+    assert_eq!(asked(&place, "v:>9007199254740992").await, [2, 3]);
+    assert_eq!(asked(&place, "v:<9007199254740993").await, [0, 1]);
+    assert_eq!(found(&place, json!({"range": {"v": {"lte": 9_007_199_254_740_992_i64}}})).await, [0, 1]);
+    assert_eq!(asked(&place, "v:9007199254740992").await, [0, 1]);
+    assert_eq!(asked(&place, "v:>18446744073709551616").await, [3]);
+    let refused = place.search(&json!({"query": {"term": {"v": 36_893_488_147_419_103_232.0}}}));
+    assert!(refused.err().unwrap().to_string().contains("as text"));
+}
+
+#[tokio::test]
+async fn w12_capital_sigmas_and_addresses_have_one_form() {
+    let place =
+        place(&[json!("ΟΔΟΣ Ερμού"), json!("::1"), json!("0:0:0:0:0:0:0:1"), json!("::ffff:10.0.0.1")]).await;
+    assert_eq!(asked(&place, "v:ΟΔΟΣ*").await, [0]);
+    assert_eq!(found(&place, json!({"prefix": {"v": "ΟΔΟΣ"}})).await, [0]);
+    assert_eq!(asked(&place, "v:\"::1\"").await, [1, 2]);
+    assert_eq!(asked(&place, "v:10.0.0.1").await, [3]);
+    let body = json!({"size": 0, "query": {"range": {"n": {"gte": 1}}},
+        "aggs": {"t": {"terms": {"field": "v"}}, "c": {"cardinality": {"field": "v"}}}});
+    let answer = serde_json::to_value(place.answer(&body).await).unwrap();
+    assert_eq!(answer["aggregations"]["c"]["value"], 2);
+    let buckets = answer["aggregations"]["t"]["buckets"].as_array().unwrap();
+    let keys: Vec<&str> = buckets.iter().map(|bucket| bucket["key"].as_str().unwrap()).collect();
+    assert_eq!(keys, ["::1", "10.0.0.1"]);
+}
+
+#[tokio::test]
+async fn w12_a_bound_with_milliseconds_is_rounded_to_them() {
+    let values = [
+        json!("2024-01-01T00:00:00.123Z"),
+        json!("2024-01-01T00:00:00.123456Z"),
+        json!("2024-01-01T00:00:00.124Z"),
+    ];
+    let place = place(&values).await;
+    let range = |bounds: Value| json!({"range": {"v": bounds}});
+    assert_eq!(found(&place, range(json!({"lte": "2024-01-01T00:00:00.123Z"}))).await, [0, 1]);
+    assert_eq!(found(&place, range(json!({"gt": "2024-01-01T00:00:00.123Z"}))).await, [2]);
+    assert_eq!(found(&place, range(json!({"lte": "2024-01-01T00:00:00.123455Z"}))).await, [0]);
+    assert_eq!(found(&place, range(json!({"lt": "2024-01-01T00:00:00.123Z"}))).await, Vec::<i64>::new());
+    assert_eq!(found(&place, json!({"term": {"v": "2024-01-01T00:00:00.123456Z"}})).await, [1]);
+}
+
+#[tokio::test]
+async fn w15_words_without_a_field_find_values_of_every_type() {
+    let values = [
+        json!(1.5),
+        json!(1e3),
+        json!("2024-01-01T10:00:00Z"),
+        json!(4624),
+        json!("event 4624"),
+        json!("10.0.0.1"),
+        json!("from 10.0.0.1"),
+        json!(true),
+        json!(7),
+        json!("007"),
+        json!(-5),
+        json!(""),
+    ];
+    let place = place(&values).await;
+    for (query, expected) in [
+        ("1.5", vec![0]),
+        ("1000", vec![1]),
+        ("2024-01-01", vec![2]),
+        ("4624", vec![3, 4]),
+        ("\"4624\"", vec![3, 4]),
+        ("\"10.0.0.1\"", vec![5, 6]),
+        ("10.0.0.1", vec![5, 6]),
+        ("\"true\"", vec![7]),
+        ("007", vec![8, 9]),
+        ("v:007", vec![8, 9]),
+        ("v:\"-5\"", vec![10]),
+        ("v:\"\"", vec![11]),
+    ] {
+        let mut found = asked(&place, query).await;
+        // Every document has a number.
+        found.retain(|n| expected.contains(n) || !matches!(query, "007"));
+        assert_eq!(found, expected, "{query}");
+    }
+    assert_eq!(found(&place, json!({"term": {"v": ""}})).await, [11]);
+}
+
+#[tokio::test]
+async fn w17_a_bound_asks_values_of_its_own_type() {
+    let values = [
+        json!(60),
+        json!(40),
+        json!("n/a"),
+        json!("2024-01-01"),
+        json!("10.0.0.1"),
+        json!(60.5),
+        json!("zzz"),
+    ];
+    let place = place(&values).await;
+    assert_eq!(asked(&place, "v:>50").await, [0, 5]);
+    assert_eq!(found(&place, json!({"range": {"v": {"gte": 1}}})).await, [0, 1, 5]);
+    assert_eq!(found(&place, json!({"range": {"v": {"gte": "1"}}})).await, [0, 1, 5]);
+    assert_eq!(found(&place, json!({"range": {"v": {"gte": "2023-01-01"}}})).await, [3]);
+    assert_eq!(found(&place, json!({"range": {"v": {"gte": "10.0.0.0"}}})).await, [4]);
+    assert_eq!(found(&place, json!({"range": {"v": {"gte": "o"}}})).await, [6]);
+}
+
+#[tokio::test]
+async fn w7_lists_of_excluded_values_keep_null() {
+    let place =
+        Place::with(&[vec![json!({"n": 0, "r": 1.5}), json!({"n": 1}), json!({"n": 2, "r": 4})]]).await;
+    for (condition, expected) in [
+        ("r NOT IN (1.5, 2.5) OR r NOT IN (3.5, 4.5)", vec![0, 2]),
+        ("NOT (r IN (1.5, 2.5) AND r IN (3.5, 4.5))", vec![0, 2]),
+        ("NOT ((r = 1.5 OR r = 2.5) AND (r = 3.5 OR r = 4.5))", vec![0, 2]),
+        ("NOT (r IN (1.5, 2.5) AND r NOT IN (1.5, 2.5, 3.5))", vec![0, 2]),
+        ("(r NOT IN (1.5) OR r NOT IN (4)) IS NULL", vec![1]),
+        ("(r IN (1.5) AND r IN (4)) IS NULL", vec![1]),
+        ("r IN (1.5, 4) AND r IN (4, 5)", vec![2]),
+        ("r = 1.5 OR r = 4", vec![0, 2]),
+    ] {
+        let found = place.sql(&format!("SELECT n FROM logs WHERE {condition} ORDER BY n")).await.unwrap();
+        assert_eq!(found, expected.iter().map(|n| json!(n)).collect::<Vec<_>>(), "{condition}");
+    }
+    let column = place.sql("SELECT r NOT IN (1.5) OR r NOT IN (4) FROM logs ORDER BY n").await.unwrap();
+    assert_eq!(column, [json!(true), Value::Null, json!(true)]);
+}
+
+#[tokio::test]
+async fn w14_sums_do_not_wrap() {
+    let place = place(&[json!(i64::MAX), json!(i64::MAX), json!(-5)]).await;
+    let error = place.sql("SELECT sum(v) FROM logs").await.unwrap_err();
+    assert!(error.to_string().contains("beyond 64 bits"), "{error}");
+    let grouped = place.sql("SELECT sum(v) FROM logs GROUP BY n % 2 ORDER BY 1").await;
+    assert_eq!(grouped.unwrap(), [json!(i64::MAX - 5), json!(i64::MAX)]);
+    assert_eq!(place.sql("SELECT sum(v) FROM logs WHERE n > 0").await.unwrap(), [json!(i64::MAX - 5)]);
+    assert_eq!(place.sql("SELECT sum(DISTINCT v) FROM logs").await.unwrap(), [json!(i64::MAX - 5)]);
+    assert_eq!(place.sql("SELECT sum(v) FROM logs WHERE n > 9").await.unwrap(), [Value::Null]);
+    let running = place.sql("SELECT sum(v) OVER (ORDER BY n DESC) FROM logs ORDER BY 1").await;
+    assert!(running.unwrap_err().to_string().contains("beyond 64 bits"));
+}
+
+#[tokio::test]
+async fn w14_is_distinct_from_binds_before_and() {
+    let place =
+        Place::with(&[vec![json!({"n": 0, "f": true}), json!({"n": 1}), json!({"n": 2, "f": false})]]).await;
+    let found = place.sql("SELECT n FROM logs WHERE f IS DISTINCT FROM true AND f IS NULL").await.unwrap();
+    assert_eq!(found, [json!(1)]);
+}
+
+/// Texts of the signs that the analysis tells apart, with long words among them.
+fn text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        4 => "[a-cA-C0-1_]{1,4}",
+        4 => "[.:/\\\\=@&?#-]{1,3}",
+        1 => "[ \"',()]{1,2}",
+        1 => "[東京éñΣς🔥]{1,3}",
+        1 => "[a-b]{60,70}",
+    ];
+    prop::collection::vec(piece, 1..9).prop_map(|pieces| pieces.concat())
+}
+
+/// A part of one of the texts, or any text.
+fn needle() -> impl Strategy<Value = (prop::sample::Index, usize, usize, Option<String>)> {
+    (any::<prop::sample::Index>(), 0usize..60, 1usize..90, prop::option::weighted(0.1, text()))
+}
+
+fn tokens(text: &str) -> Vec<String> {
+    let mut tokens = Vec::new();
+    tokenize(text, |token| tokens.push(token.to_owned()));
+    tokens
+}
+
+async fn selected(place: &Place, filter: &Filter) -> Vec<u32> {
+    let meter = frostline_base::Meter::default();
+    let open = place.searcher.open(&place.index.splits()[0], &meter).await.unwrap();
+    let view = View { open: &open, reader: place.searcher.reader.as_ref(), meter: &meter };
+    match view.select(filter, None).await.unwrap() {
+        Rows::All => (0..open.split.rows()).collect(),
+        Rows::Some(rows) => rows.iter().collect(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn select_agrees_with_a_scan(texts in prop::collection::vec(text(), 1..8), needles in prop::collection::vec(needle(), 12)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let texts: Vec<String> = texts.into_iter().map(|text| format!("~{text}")).collect();
+        let documents: Vec<Value> = texts.iter().map(|text| json!(text)).collect();
+        runtime.block_on(async {
+            let place = place(&documents).await;
+            let field = crate::filter::FieldRef::resolve(place.index.mapping(), "v");
+            for (of, at, length, other) in needles {
+                let part: String = other.unwrap_or_else(|| of.get(&texts).chars().skip(at).take(length).collect());
+                let scan = |holds: &dyn Fn(&str) -> bool| -> Vec<u32> {
+                    (0u32..).zip(&texts).filter(|(_, text)| holds(text)).map(|(row, _)| row).collect()
+                };
+                let match_all = Filter::Match {
+                    field: Some(field.clone()),
+                    text: part.clone(),
+                    minimum: crate::filter::Minimum::All,
+                    prefix_last: false,
+                };
+                let pieces = query_pieces(&part);
+                let expected = scan(&|text| {
+                    !pieces.is_empty() && pieces.iter().all(|piece| piece.is_in(text, &mut Tokenizer::new()))
+                });
+                assert_eq!(selected(&place, &match_all).await, expected, "{part:?} in {texts:?}");
+                for (pattern, regex) in [
+                    (Pattern::Wildcard(format!("*{}*", escaped(&part))), format!("(?s)^.*{}.*$", regex::escape(&frostline_split::lower(&part)))),
+                    (Pattern::Wildcard(format!("{}*", escaped(&part))), format!("(?s)^{}.*$", regex::escape(&frostline_split::lower(&part)))),
+                    (Pattern::Regex(format!(r"\A(?:[a-z.]*{})\z", regex::escape(&part))), format!(r"\A(?:[a-z.]*{})\z", regex::escape(&part))),
+                ] {
+                    let regex = Regex::new(&regex).unwrap();
+                    let expected = scan(&|text| tokens(text).iter().any(|token| regex.is_match(token)));
+                    let filter = Filter::Pattern { field: Some(field.clone()), pattern, case_insensitive: false };
+                    assert_eq!(selected(&place, &filter).await, expected, "{filter:?} in {texts:?}");
+                }
+            }
+        });
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.chars().flat_map(|c| if matches!(c, '*' | '?' | '\\') { vec!['\\', c] } else { vec![c] }).collect()
+}

@@ -1,0 +1,34 @@
+//! One split as a query sees it: what is open of it, and how to read the rest.
+
+use bytes::Bytes;
+use frostline_base::{Meter, ReadRanges, Share};
+use frostline_split::Split;
+
+use crate::Result;
+use crate::read::open::OpenSplit;
+
+/// An open split and the way to its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) open: &'a OpenSplit,
+    pub(crate) reader: &'a dyn ReadRanges,
+    pub(crate) meter: &'a Meter,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn split(&self) -> &'a Split {
+        &self.open.split
+    }
+
+    pub(crate) async fn read(&self, ranges: &[std::ops::Range<u64>], share: Share) -> Result<Vec<Bytes>> {
+        if ranges.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.reader.read_ranges(&self.open.entry.object, ranges, share, self.meter).await
+    }
+
+    /// Rows that have a time come first.
+    pub(crate) fn rows_with_time(&self) -> u32 {
+        self.split().rows().saturating_sub(self.split().rows_without_time())
+    }
+}

@@ -1,0 +1,205 @@
+//! What equals a value: each reading of a field compares in its own type.
+
+use frostline_base::TimeRange;
+use frostline_split::{KeyRange, SplitField, ValueType, exact_key, ip_text, is_hashed, parse_ip};
+use futures::future::{try_join, try_join_all};
+use roaring::RoaringBitmap;
+
+use crate::Result;
+use crate::filter::{FieldRef, Number, Scalar};
+use crate::read::fields;
+use crate::read::view::View;
+use crate::select::lookup::Lookup;
+use crate::select::{Rows, narrow};
+
+impl View<'_> {
+    pub(super) async fn equals(
+        self,
+        field: &FieldRef,
+        values: &[Scalar],
+        among: Option<&RoaringBitmap>,
+    ) -> Result<Rows> {
+        let readings: Vec<&SplitField> = self.readings(field).map(|(reading, _)| reading).collect();
+        let rows = self.equal_in(&readings, values, among).await?;
+        Ok(Rows::Some(if field.is_time() { rows | self.time_equals(values).await? } else { rows }))
+    }
+
+    /// Rows in which a reading of whole values, or the time, equals a text.
+    pub(super) async fn equals_whole(
+        self,
+        field: &FieldRef,
+        text: &str,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap> {
+        let text = [Scalar::Text(text.to_owned())];
+        let whole = self.readings(field).filter(|(_, exact)| *exact).map(|(reading, _)| reading);
+        let rows = self.equal_in(&whole.collect::<Vec<_>>(), &text, among).await?;
+        Ok(if field.is_time() { rows | self.time_equals(&text).await? } else { rows })
+    }
+
+    async fn time_equals(self, values: &[Scalar]) -> Result<RoaringBitmap> {
+        let mut rows = RoaringBitmap::new();
+        for value in values {
+            let Some((start_us, end_us)) = fields::time_span(value) else { continue };
+            rows |= self.rows_in_time(TimeRange { start_us, end_us }).await?;
+        }
+        Ok(rows)
+    }
+
+    /// Rows in which one of the readings has one of the values.
+    pub(super) async fn equal_in(
+        self,
+        readings: &[&SplitField],
+        values: &[Scalar],
+        among: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap> {
+        let Equalities { lookup, by_values } = Equalities::of(readings, values);
+        let by_values = by_values.iter().map(|(reading, left)| self.equal_values(reading, left, among));
+        let (rows, others) = try_join(self.rows_of(lookup), try_join_all(by_values)).await?;
+        Ok(others.into_iter().fold(rows, |a, b| a | b))
+    }
+
+    /// Values that no dictionary holds whole: fractions, dates, very long text.
+    pub(super) async fn equal_values(
+        self,
+        field: &SplitField,
+        wanted: &[Scalar],
+        among: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap> {
+        match field.ty {
+            ValueType::Text => {
+                let texts: Vec<String> = wanted.iter().map(scalar_text).collect();
+                let keys = texts.iter().map(|t| KeyRange::exact(exact_key(t, field.number)));
+                let candidates = self.rows_of(Lookup { exact: keys.collect(), ..Lookup::default() }).await?;
+                let candidates = narrow(candidates, among);
+                self.verify(field, &candidates, |text| texts.iter().any(|t| t == text)).await
+            }
+            ValueType::Date => {
+                let spans: Vec<(i64, i64)> = wanted.iter().filter_map(fields::time_span).collect();
+                let inside = |t: i64| spans.iter().any(|(start, end)| *start <= t && t < *end);
+                self.scan_longs(field, among, &inside, |low, high| {
+                    spans.iter().any(|(start, end)| low < *end && high >= *start)
+                })
+                .await
+            }
+            _ => {
+                let numbers: Vec<f64> = wanted.iter().filter_map(scalar_f64).collect();
+                let inside = |n: f64| numbers.contains(&n);
+                self.scan_doubles(field, among, &inside, |low, high| {
+                    numbers.iter().any(|n| low <= *n && *n <= high)
+                })
+                .await
+            }
+        }
+    }
+}
+
+/// What to ask to find some values in some readings.
+#[derive(Default)]
+pub(super) struct Equalities<'f> {
+    pub(super) lookup: Lookup,
+    /// What no dictionary holds whole.
+    pub(super) by_values: Vec<(&'f SplitField, Vec<Scalar>)>,
+}
+
+impl<'f> Equalities<'f> {
+    pub(super) fn of(readings: &[&'f SplitField], values: &[Scalar]) -> Equalities<'f> {
+        let mut equal = Equalities::default();
+        for reading in readings {
+            let mut left = Vec::new();
+            for value in values {
+                match equality(reading, value) {
+                    Equality::Nothing => {}
+                    Equality::Token(token) => equal.lookup.add_token(token, reading.number),
+                    Equality::Exact(range) => equal.lookup.exact.push(range),
+                    Equality::Values => left.push(value.clone()),
+                }
+            }
+            if !left.is_empty() {
+                equal.by_values.push((*reading, left));
+            }
+        }
+        equal
+    }
+}
+
+/// How one reading of a field answers "equals this value".
+enum Equality {
+    Nothing,
+    /// By its one token.
+    Token(String),
+    Exact(KeyRange),
+    Values,
+}
+
+fn equality(field: &SplitField, value: &Scalar) -> Equality {
+    let token = |token: Option<String>| token.map_or(Equality::Nothing, Equality::Token);
+    match field.ty {
+        ValueType::Boolean => token(scalar_bool(value).map(|value| value.to_string())),
+        ValueType::Long => token(scalar_i64(value).map(|value| value.to_string())),
+        ValueType::Ip => match value {
+            Scalar::Text(text) => match parse_ip(text.trim()) {
+                Some(address) => Equality::Token(ip_text(&address)),
+                None => {
+                    fields::ip_block(field.number, text.trim()).map_or(Equality::Nothing, Equality::Exact)
+                }
+            },
+            _ => Equality::Nothing,
+        },
+        ValueType::Text => {
+            let text = scalar_text(value);
+            match is_hashed(&text) {
+                true => Equality::Values,
+                false => Equality::Exact(KeyRange::exact(exact_key(&text, field.number))),
+            }
+        }
+        ValueType::Double => scalar_f64(value).map_or(Equality::Nothing, |_| Equality::Values),
+        ValueType::Date => fields::time_span(value).map_or(Equality::Nothing, |_| Equality::Values),
+    }
+}
+
+pub(crate) fn scalar_text(value: &Scalar) -> String {
+    match value {
+        Scalar::Boolean(b) => b.to_string(),
+        Scalar::Long(n) => n.to_string(),
+        Scalar::Double(n) => {
+            serde_json::Number::from_f64(*n).map_or_else(|| n.to_string(), |n| n.to_string())
+        }
+        Scalar::Text(text) => text.clone(),
+    }
+}
+
+fn scalar_bool(value: &Scalar) -> Option<bool> {
+    match value {
+        Scalar::Boolean(b) => Some(*b),
+        Scalar::Text(text) => text.trim().parse().ok(),
+        Scalar::Long(_) | Scalar::Double(_) => None,
+    }
+}
+
+/// The number that a value is, or that a text is written as.
+fn scalar_number(value: &Scalar) -> Option<Number> {
+    match value {
+        Scalar::Long(n) => Some(Number::Long(*n)),
+        Scalar::Double(n) => Some(Number::Double(*n)),
+        Scalar::Text(text) => Number::parse(text.trim()),
+        Scalar::Boolean(_) => None,
+    }
+}
+
+/// The whole number that equals it.
+fn scalar_i64(value: &Scalar) -> Option<i64> {
+    let number = scalar_number(value)?;
+    let (below, above) = (fields::floor(number)?, fields::ceil(number)?);
+    (below == above).then_some(below)
+}
+
+/// The double that equals it.
+fn scalar_f64(value: &Scalar) -> Option<f64> {
+    match scalar_number(value)? {
+        // A whole number that no double holds equals none.
+        Number::Long(n) => Some(n as f64).filter(|near| *near as i128 == i128::from(n)),
+        Number::Big(n) => Some(n as f64).filter(|near| *near as i128 == n),
+        Number::Double(n) => Some(n),
+    }
+}

@@ -1,0 +1,126 @@
+//! Keys of the two dictionaries, and the rows that have them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use frostline_base::Share;
+use frostline_split::{
+    Block, Dictionary, Form, KeyRange, KeyRanges, Keys, Postings, TextKey, decode_postings,
+};
+use roaring::RoaringBitmap;
+
+use crate::Result;
+use crate::read::view::View;
+use crate::select::Rows;
+
+/// Keys to look up in the two dictionaries.
+#[derive(Default)]
+pub(super) struct Lookup {
+    /// Whole tokens, each in some fields.
+    pub(super) tokens: BTreeMap<String, BTreeSet<u16>>,
+    pub(super) exact: Vec<KeyRange>,
+}
+
+impl Lookup {
+    pub(super) fn add_token(&mut self, token: String, field: u16) {
+        self.tokens.entry(token).or_default().insert(field);
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        TextKey::split(key).is_some_and(|key| {
+            let fields = self.tokens.get(key.token).filter(|_| key.form == Form::Whole);
+            fields.is_some_and(|fields| fields.contains(&key.field))
+        })
+    }
+}
+
+impl View<'_> {
+    /// The rows that have any of the keys.
+    pub(super) async fn rows_of(self, lookup: Lookup) -> Result<RoaringBitmap> {
+        let tokens: Vec<KeyRange> = lookup.tokens.keys().map(|token| KeyRange::token(token)).collect();
+        let is_wanted = |key: &[u8]| lookup.has(key);
+        let (text, exact) = futures::future::try_join(
+            self.scan(self.split().text(), &tokens, &is_wanted),
+            self.scan(self.split().exact(), &lookup.exact, &|_| true),
+        )
+        .await?;
+        let postings = text.into_iter().chain(exact).map(|(_, postings)| postings).collect();
+        Ok(self.union(postings).await?.bitmap(self.split().rows()))
+    }
+
+    /// For each of `sets` the rows that have one of its keys, field by field. `is_wanted` says of which fields,
+    /// by the number of the set and a key.
+    pub(super) async fn rows_by_field(
+        self,
+        sets: &[&Keys],
+        is_wanted: &(dyn Fn(usize, &TextKey<'_>) -> bool + Sync),
+    ) -> Result<Vec<HashMap<u16, RoaringBitmap>>> {
+        let ranges: Vec<KeyRange> = sets.iter().flat_map(|keys| keys.ranges().iter().cloned()).collect();
+        let has = |at: usize, key: &TextKey<'_>| sets[at].has(key) && is_wanted(at, key);
+        let in_any =
+            |key: &[u8]| TextKey::split(key).is_some_and(|key| (0..sets.len()).any(|at| has(at, &key)));
+        let found = self.scan(self.split().text(), &ranges, &in_any).await?;
+        let (keys, postings): (Vec<Vec<u8>>, Vec<Postings>) = found.into_iter().unzip();
+        let rows = self.each(postings).await?;
+        let mut by_field = vec![HashMap::<u16, RoaringBitmap>::new(); sets.len()];
+        for (key, rows) in keys.iter().filter_map(|key| TextKey::split(key)).zip(rows) {
+            for (at, of_set) in by_field.iter_mut().enumerate() {
+                if has(at, &key) {
+                    *of_set.entry(key.field).or_default() |= &rows;
+                }
+            }
+        }
+        Ok(by_field)
+    }
+
+    /// Every wanted key inside the ranges with its postings; all blocks are read at once.
+    pub(super) async fn scan(
+        self,
+        dictionary: &Dictionary,
+        ranges: &[KeyRange],
+        is_wanted: &(dyn Fn(&[u8]) -> bool + Sync),
+    ) -> Result<Vec<(Vec<u8>, Postings)>> {
+        // A block is unpacked once, for all the ranges that reach into it.
+        let mut blocks: BTreeMap<usize, (Block, Vec<&KeyRange>)> = BTreeMap::new();
+        for range in ranges {
+            for block in dictionary.blocks(range) {
+                blocks.entry(block.number).or_insert_with(|| (block, Vec::new())).1.push(range);
+            }
+        }
+        let bytes: Vec<_> = blocks.values().map(|(block, _)| block.range.clone()).collect();
+        let read = self.read(&bytes, Share::Index).await?;
+        let mut found = Vec::new();
+        for ((block, ranges), bytes) in blocks.values().zip(&read) {
+            let ranges = KeyRanges::new(ranges.iter().copied());
+            dictionary.scan(block, bytes, ranges.hull(), |key, postings| {
+                if ranges.contains(key) && is_wanted(key) {
+                    found.push((key.to_vec(), postings));
+                }
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// The rows of each of the postings; what is stored is read at once.
+    async fn each(self, postings: Vec<Postings>) -> Result<Vec<RoaringBitmap>> {
+        let stored = postings.iter().filter_map(|postings| match postings {
+            Postings::Stored { range, .. } => Some(range.clone()),
+            _ => None,
+        });
+        let mut read = self.read(&stored.collect::<Vec<_>>(), Share::Index).await?.into_iter();
+        let count = self.split().rows();
+        let rows = postings.into_iter().map(|postings| match postings {
+            Postings::All => Ok(Rows::All.bitmap(count)),
+            Postings::Rows(bitmap) => Ok(bitmap),
+            Postings::Stored { .. } => decode_postings(&read.next().unwrap_or_default(), count),
+        });
+        rows.collect()
+    }
+
+    pub(super) async fn union(self, postings: Vec<Postings>) -> Result<Rows> {
+        if postings.iter().any(|postings| matches!(postings, Postings::All)) {
+            return Ok(Rows::All);
+        }
+        let rows = self.each(postings).await?;
+        Ok(Rows::Some(rows.into_iter().fold(RoaringBitmap::new(), |a, b| a | b)))
+    }
+}

@@ -1,0 +1,180 @@
+//! Values between bounds: from the times of a split, from dictionaries where they list all values, else
+//! from the pages whose bounds leave it open.
+
+use frostline_base::TimeRange;
+use frostline_split::{DigestValue, SplitField, ValueType};
+use roaring::RoaringBitmap;
+
+use crate::Result;
+use crate::filter::{Bound, FieldRef};
+use crate::prune;
+use crate::read::fields::{self, FieldValue};
+use crate::read::view::View;
+use crate::select::Rows;
+use crate::select::lookup::Lookup;
+
+/// A range that holds no more values than this is answered by their postings, and by the column otherwise.
+const EQUALITIES_MAX: usize = 64;
+
+impl View<'_> {
+    pub(super) async fn range(
+        self,
+        field: &FieldRef,
+        lower: &Bound,
+        upper: &Bound,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<Rows> {
+        let mut rows = match field.is_time() {
+            true => self.rows_in_time(prune::bounds(lower, upper)).await?,
+            false => RoaringBitmap::new(),
+        };
+        for (reading, _) in self.readings(field) {
+            rows |= self.range_of(reading, lower, upper, among).await?;
+        }
+        Ok(Rows::Some(rows))
+    }
+
+    async fn range_of(
+        self,
+        field: &SplitField,
+        lower: &Bound,
+        upper: &Bound,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap> {
+        match field.ty {
+            ValueType::Long => {
+                let Some(span) = LongSpan::new(lower, upper) else { return Ok(RoaringBitmap::new()) };
+                if let Some(rows) = self.few_longs(field, &span).await? {
+                    return Ok(rows);
+                }
+                self.scan_longs(field, among, &|n| span.contains(n), |low, high| span.overlaps(low, high))
+                    .await
+            }
+            ValueType::Date => {
+                let span = prune::bounds(lower, upper);
+                if span.is_empty() {
+                    return Ok(RoaringBitmap::new());
+                }
+                let overlaps = |low: i64, high: i64| low < span.end_us && high >= span.start_us;
+                self.scan_longs(field, among, &|t| span.contains(t), overlaps).await
+            }
+            ValueType::Double => {
+                let Some((above, below)) = fields::double_tests(lower, upper) else {
+                    return Ok(RoaringBitmap::new());
+                };
+                self.scan_doubles(field, among, &|n| above(n) && below(n), |low, high| {
+                    above(high) && below(low)
+                })
+                .await
+            }
+            ValueType::Boolean => Ok(RoaringBitmap::new()),
+            ValueType::Ip => {
+                let Some(range) = fields::ip_key_range(field.number, lower, upper) else {
+                    return Ok(RoaringBitmap::new());
+                };
+                self.rows_of(Lookup { exact: vec![range], ..Lookup::default() }).await
+            }
+            ValueType::Text => {
+                let Some(inside) = fields::text_test(lower, upper) else { return Ok(RoaringBitmap::new()) };
+                self.texts_where(field, "", among, inside).await
+            }
+        }
+    }
+
+    /// A range of numbers as a handful of equalities, where the digest lists all values of the field.
+    async fn few_longs(self, field: &SplitField, span: &LongSpan) -> Result<Option<RoaringBitmap>> {
+        let digest = self.open.digest()?;
+        let Some(counts) = digest.values(field.number)? else { return Ok(None) };
+        let mut lookup = Lookup::default();
+        for count in &counts.values {
+            if let DigestValue::Long(n) = count.value
+                && span.contains(n)
+            {
+                lookup.add_token(n.to_string(), field.number);
+            }
+        }
+        if lookup.tokens.len() > EQUALITIES_MAX {
+            return Ok(None);
+        }
+        Ok(Some(self.rows_of(lookup).await?))
+    }
+
+    pub(crate) async fn rows_in_time(self, range: TimeRange) -> Result<RoaringBitmap> {
+        let mut rows = RoaringBitmap::new();
+        if range.is_empty() {
+            return Ok(rows);
+        }
+        let known = self.split().rows_in_time(range);
+        rows.insert_range(known.certain);
+        let mut unsure = RoaringBitmap::new();
+        for part in known.unsure {
+            unsure.insert_range(part);
+        }
+        if !unsure.is_empty() {
+            let times = fields::times(self, &unsure).await?;
+            let inside = unsure.iter().zip(times).filter(|(_, t)| t.is_some_and(|t| range.contains(t)));
+            rows.extend(inside.map(|(row, _)| row));
+        }
+        Ok(rows)
+    }
+
+    pub(super) async fn scan_longs(
+        self,
+        field: &SplitField,
+        among: Option<&RoaringBitmap>,
+        inside: &(dyn Fn(i64) -> bool + Sync),
+        overlaps: impl Fn(i64, i64) -> bool,
+    ) -> Result<RoaringBitmap> {
+        let rows = fields::rows_in_pages(self, field, among, overlaps, |_, _| false);
+        self.keep(field, &rows, |value| matches!(value, FieldValue::Long(n) if inside(*n))).await
+    }
+
+    pub(super) async fn scan_doubles(
+        self,
+        field: &SplitField,
+        among: Option<&RoaringBitmap>,
+        inside: &(dyn Fn(f64) -> bool + Sync),
+        overlaps: impl Fn(f64, f64) -> bool,
+    ) -> Result<RoaringBitmap> {
+        let rows = fields::rows_in_pages(self, field, among, |_, _| false, overlaps);
+        self.keep(field, &rows, |value| matches!(value, FieldValue::Double(n) if inside(*n))).await
+    }
+}
+
+/// Whole numbers between two bounds, both ends inside.
+pub(crate) struct LongSpan {
+    pub(super) first: i64,
+    pub(super) last: i64,
+}
+
+impl LongSpan {
+    /// None where no whole number can be inside.
+    pub(super) fn new(lower: &Bound, upper: &Bound) -> Option<LongSpan> {
+        let first = match lower {
+            Bound::Open => i64::MIN,
+            Bound::Included(edge) => fields::ceil(edge.number?)?,
+            // A number below all whole numbers excludes none of them.
+            Bound::Excluded(edge) => match fields::floor(edge.number?) {
+                Some(whole) => whole.checked_add(1)?,
+                None => i64::MIN,
+            },
+        };
+        let last = match upper {
+            Bound::Open => i64::MAX,
+            Bound::Included(edge) => fields::floor(edge.number?)?,
+            Bound::Excluded(edge) => match fields::ceil(edge.number?) {
+                Some(whole) => whole.checked_sub(1)?,
+                None => i64::MAX,
+            },
+        };
+        (first <= last).then_some(LongSpan { first, last })
+    }
+
+    fn contains(&self, n: i64) -> bool {
+        self.first <= n && n <= self.last
+    }
+
+    fn overlaps(&self, low: i64, high: i64) -> bool {
+        low <= self.last && high >= self.first
+    }
+}

@@ -1,0 +1,281 @@
+//! What has the words of a text, a phrase, or a token that matches a pattern.
+//!
+//! Each question is asked of keys first: some make a row sure, all others are needed for it. Rows that have
+//! the needed ones and no sure one are verified on their texts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use frostline_split::{
+    CUT_START_BYTES, Form, KeyRange, Keys, Phrase, Piece, PieceKeys, Postings, SplitField, TextKey,
+    Tokenizer, ValueType, phrase_words, query_pieces,
+};
+use futures::future::{try_join, try_join_all};
+use roaring::RoaringBitmap;
+
+use crate::Result;
+use crate::filter::pattern::Matcher;
+use crate::filter::{FieldRef, Minimum, Pattern, Scalar};
+use crate::read::view::View;
+use crate::select::equal::Equalities;
+use crate::select::lookup::Lookup;
+use crate::select::{Rows, at_least, narrow};
+
+impl<'a> View<'a> {
+    /// Whether keys alone cannot tell which rows have the pieces of a text.
+    pub(super) fn leaves_to_values(self, text: &str, prefix_last: bool) -> bool {
+        let pieces = query_pieces(text);
+        let (version, last) = (self.split().version(), pieces.len().saturating_sub(1));
+        pieces
+            .iter()
+            .enumerate()
+            .any(|(at, piece)| !PieceKeys::of(piece, version, prefix_last && at == last).needed.is_empty())
+    }
+
+    pub(super) async fn matches(
+        self,
+        field: Option<&FieldRef>,
+        text: &str,
+        minimum: &Minimum,
+        prefix_last: bool,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<Rows> {
+        let readings = self.words_of(field);
+        let pieces = query_pieces(text);
+        let last = pieces.len().saturating_sub(1);
+        let found = pieces
+            .iter()
+            .enumerate()
+            .map(|(at, piece)| self.rows_of_piece(&readings, piece, prefix_last && at == last, among));
+        let found = try_join_all(found).await?;
+        let needed = match minimum {
+            Minimum::All => pieces.len(),
+            Minimum::Count(count) => (*count).max(1),
+        };
+        let rows = match pieces.len() {
+            0 => Rows::none(),
+            _ => at_least(needed, found.into_iter().map(Rows::Some).collect(), self.split().rows()),
+        };
+        let Some(field) = field else { return Ok(rows) };
+        let whole = self.equals_whole(field, text, among).await?;
+        // Readings that are not analysed compare the whole text as well; a piece that is all of it was compared.
+        let trimmed = text.trim();
+        let values: &[Scalar] = match pieces.as_slice() {
+            [only] if only.written() == trimmed => &[],
+            _ => &[Scalar::Text(trimmed.to_owned())],
+        };
+        let typed: Vec<&SplitField> =
+            readings.into_iter().filter(|reading| reading.ty != ValueType::Text).collect();
+        let typed = self.equal_in(&typed, values, among).await?;
+        Ok(Rows::Some(rows.bitmap(self.split().rows()) | whole | typed))
+    }
+
+    pub(super) async fn phrase(
+        self,
+        field: Option<&FieldRef>,
+        text: &str,
+        prefix_last: bool,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<Rows> {
+        let (texts, typed): (Vec<&SplitField>, Vec<&SplitField>) =
+            self.words_of(field).into_iter().partition(|reading| reading.ty == ValueType::Text);
+        let version = self.split().version();
+        let words = phrase_words(text);
+        let keys = match words.as_slice() {
+            [only] => PieceKeys::of(only, version, prefix_last),
+            words => {
+                let last = Phrase::new(text).last_word().filter(|_| prefix_last);
+                let needed = words.iter().flat_map(|word| {
+                    PieceKeys::of(word, version, last.as_deref() == Some(word.text())).necessary()
+                });
+                // What has all of it in one piece has the words one after another.
+                let pieces = query_pieces(text);
+                let whole = pieces.first().filter(|_| pieces.len() == 1 && !prefix_last);
+                let sure = whole.and_then(|piece| PieceKeys::of(piece, version, false).sure);
+                PieceKeys { sure, needed: needed.collect() }
+            }
+        };
+        let make = || {
+            let mut phrase = if prefix_last { Phrase::with_prefix(text) } else { Phrase::new(text) };
+            move |value: &str| phrase.is_in(value)
+        };
+        let value = [Scalar::Text(text.trim().to_owned())];
+        let equal = Equalities::of(&typed, &value);
+        let rows = self.rows_with(&texts, &keys, equal, among, make).await?;
+        match field {
+            Some(field) => Ok(Rows::Some(rows | self.equals_whole(field, text, among).await?)),
+            None => Ok(Rows::Some(rows)),
+        }
+    }
+
+    pub(super) async fn pattern(
+        self,
+        field: Option<&FieldRef>,
+        pattern: &Pattern,
+        case_insensitive: bool,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<Rows> {
+        let readings = self.words_of(field);
+        let start = match pattern {
+            Pattern::Prefix(prefix) => Piece::start(prefix),
+            _ => None,
+        };
+        let mut rows = match start {
+            _ if readings.is_empty() => RoaringBitmap::new(),
+            Some(piece) => self.rows_with_start(&readings, &piece, among).await?,
+            None => self.rows_with_token(&readings, pattern, case_insensitive, among).await?,
+        };
+        let whole = field.into_iter().flat_map(|field| self.readings(field)).filter(|(_, exact)| *exact);
+        let matcher = Matcher::new(pattern, case_insensitive)?;
+        for (reading, _) in whole.filter(|(reading, _)| reading.ty == ValueType::Text) {
+            let start = matcher.literal_prefix();
+            rows |= self.texts_where(reading, start, among, |text| matcher.is_match(text)).await?;
+        }
+        Ok(Rows::Some(rows))
+    }
+
+    /// The readings of a field whose words are asked for; of every field without one.
+    fn words_of(self, field: Option<&FieldRef>) -> Vec<&'a SplitField> {
+        match field {
+            Some(field) => {
+                self.readings(field).filter(|(_, exact)| !exact).map(|(reading, _)| reading).collect()
+            }
+            None => self.split().fields().iter().collect(),
+        }
+    }
+
+    /// Rows whose text has the piece, or that have a value of another type that it is written as.
+    async fn rows_of_piece(
+        self,
+        readings: &[&SplitField],
+        piece: &Piece,
+        open_ended: bool,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap> {
+        let (texts, typed): (Vec<&SplitField>, Vec<&SplitField>) =
+            readings.iter().partition(|reading| reading.ty == ValueType::Text);
+        let keys = PieceKeys::of(piece, self.split().version(), open_ended);
+        let equal = Equalities::of(&typed, &[Scalar::Text(piece.written().to_owned())]);
+        let make = || {
+            let mut tokenizer = Tokenizer::new();
+            move |text: &str| match open_ended {
+                true => piece.starts_in(text, &mut tokenizer),
+                false => piece.is_in(text, &mut tokenizer),
+            }
+        };
+        // The one token of a number or an address may start with a piece, too.
+        let asked = if open_ended { readings } else { &texts };
+        self.rows_with(asked, &keys, equal, among, make).await
+    }
+
+    async fn rows_with_start(
+        self,
+        readings: &[&SplitField],
+        piece: &Piece,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap> {
+        let keys = PieceKeys::of(piece, self.split().version(), true);
+        let make = || {
+            let mut tokenizer = Tokenizer::new();
+            move |text: &str| piece.starts_in(text, &mut tokenizer)
+        };
+        self.rows_with(readings, &keys, Equalities::default(), among, make).await
+    }
+
+    /// Rows that have sure keys in one of `readings`, or the needed ones and a text that holds by a test that
+    /// `make` makes; and rows in which something is equal.
+    async fn rows_with<F: FnMut(&str) -> bool + Send>(
+        self,
+        readings: &[&SplitField],
+        keys: &PieceKeys,
+        equal: Equalities<'_>,
+        among: Option<&RoaringBitmap>,
+        make: impl Fn() -> F + Send + Sync,
+    ) -> Result<RoaringBitmap> {
+        let Equalities { lookup: Lookup { tokens, exact }, by_values } = equal;
+        let asked: BTreeSet<u16> = readings.iter().map(|reading| reading.number).collect();
+        let tokens: Vec<(Keys, BTreeSet<u16>)> =
+            tokens.into_iter().map(|(token, fields)| (Keys::token(&token), fields)).collect();
+        let of_piece = keys.sure.iter().chain(&keys.needed);
+        let sets: Vec<&Keys> = of_piece.chain(tokens.iter().map(|(keys, _)| keys)).collect();
+        let first_token = sets.len() - tokens.len();
+        let is_wanted = |set: usize, key: &TextKey<'_>| {
+            let fields = set.checked_sub(first_token).map_or(&asked, |at| &tokens[at].1);
+            fields.contains(&key.field)
+        };
+        let (mut found, others) = try_join(
+            self.rows_by_field(&sets, &is_wanted),
+            try_join(
+                self.rows_of(Lookup { exact, ..Lookup::default() }),
+                try_join_all(by_values.iter().map(|(reading, left)| self.equal_values(reading, left, among))),
+            ),
+        )
+        .await?;
+        let equal = found.split_off(first_token).into_iter().flat_map(std::collections::HashMap::into_values);
+        let mut rows = equal.chain(others.1).fold(others.0, |a, b| a | b);
+        if keys.sure.is_some() {
+            rows = found.remove(0).into_values().fold(rows, |a, b| a | b);
+        }
+        let Some((first, more)) = found.split_first() else { return Ok(rows) };
+        let mut left = Vec::new();
+        for reading in readings.iter().filter(|reading| reading.ty == ValueType::Text) {
+            let Some(of_first) = first.get(&reading.number) else { continue };
+            let mut candidates = narrow(of_first - &rows, among);
+            for set in more {
+                candidates &= set.get(&reading.number).unwrap_or(&RoaringBitmap::new());
+            }
+            left.push((*reading, candidates));
+        }
+        let verified = left.iter().map(|(reading, candidates)| self.verify(reading, candidates, make()));
+        Ok(try_join_all(verified).await?.into_iter().fold(rows, |a, b| a | b))
+    }
+
+    /// Rows that have a token that matches. Of long tokens the dictionary has the start only: where that leaves
+    /// it open, the texts are asked.
+    async fn rows_with_token(
+        self,
+        readings: &[&SplitField],
+        pattern: &Pattern,
+        case_insensitive: bool,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap> {
+        let matcher = Matcher::for_tokens(pattern, case_insensitive)?;
+        let asked: BTreeMap<u16, &SplitField> =
+            readings.iter().map(|reading| (reading.number, *reading)).collect();
+        let version = self.split().version();
+        // Whether a key's token matches; none where that is left to the text.
+        let says = |key: &TextKey<'_>| match key.cut(version) {
+            Some(start) if matcher.may_match(start) || matcher.is_match(key.token) => None,
+            Some(_) => Some(false),
+            None => Some(key.form == Form::Whole && matcher.is_match(key.token)),
+        };
+        let is_wanted = |key: &[u8]| {
+            TextKey::split(key).is_some_and(|key| asked.contains_key(&key.field) && says(&key) != Some(false))
+        };
+        let literal = matcher.literal_prefix();
+        let literal = literal.get(..literal.floor_char_boundary(CUT_START_BYTES)).unwrap_or_default();
+        let range = KeyRange::prefix(literal.as_bytes().to_vec());
+        let found = self.scan(self.split().text(), &[range], &is_wanted).await?;
+        let mut sure = Vec::new();
+        let mut open: BTreeMap<u16, Vec<Postings>> = BTreeMap::new();
+        for (key, postings) in found {
+            let Some(key) = TextKey::split(&key) else { continue };
+            match says(&key) {
+                None => open.entry(key.field).or_default().push(postings),
+                Some(_) => sure.push(postings),
+            }
+        }
+        let mut rows = self.union(sure).await?.bitmap(self.split().rows());
+        for (number, postings) in open {
+            let Some(reading) = asked.get(&number) else { continue };
+            let candidates = narrow(self.union(postings).await?.bitmap(self.split().rows()), among) - &rows;
+            let mut tokenizer = Tokenizer::new();
+            let has_match = |text: &str| {
+                let mut found = false;
+                tokenizer.tokenize(text, |token| found = found || matcher.is_match(token));
+                found
+            };
+            rows |= self.verify(reading, &candidates, has_match).await?;
+        }
+        Ok(rows)
+    }
+}
