@@ -245,7 +245,6 @@ def test_random_sql(questions, mixed):
             assert answers.same(ours, answers.rows(mixed.oracle, query), in_order="ORDER BY" in query)
 
 
-@pytest.mark.xfail(strict=True, reason="DataFusion 55 takes `x NOT IN (…) OR x NOT IN (…)` for true where x is null: that is why compare_number excludes null")
 def test_not_in_of_null_is_not_true(mixed):
     query = 'SELECT count(*) FROM mixed WHERE "ratio" NOT IN (1.5, 2.5) OR "ratio" NOT IN (3.5, 4.5)'
     assert mixed.frostline.sql(query) == [[mixed.oracle.count(has("ratio"))]]

@@ -2,8 +2,10 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod leaf;
+pub(crate) mod nulls;
 pub(crate) mod order;
 pub(crate) mod results;
 pub(crate) mod scan;
 pub(crate) mod table;
 pub(crate) mod top;
+pub(crate) mod whole_sum;

@@ -1,5 +1,7 @@
 //! SQL over indices.
 
+mod precedence;
+
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -10,17 +12,21 @@ use datafusion::common::{ScalarValue, TableReference};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    AggregateUDF, ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement;
 use frostline_base::Meter;
 use frostline_catalog::Index;
-use frostline_split::{contains_phrase, query_tokens, tokenize};
+use frostline_split::{Piece, Tokenizer, contains_phrase, query_pieces};
 
 use crate::answer::response::QueryCost;
 use crate::answer::search::session;
+use crate::exec::nulls::KeepNulls;
 use crate::exec::scan::{Scan, internal};
 use crate::exec::table::IndexTable;
+use crate::exec::whole_sum::WholeSum;
 use crate::read::open::Searcher;
 use crate::{Error, Result};
 
@@ -62,6 +68,10 @@ impl Sql {
     pub fn new(searcher: &Arc<Searcher>, indices: &[Arc<Index>]) -> Result<Sql> {
         let session = session(searcher.settings.memory_bytes_max)?;
         session.register_udf(ScalarUDF::from(Match::new()));
+        let keep_nulls = KeepNulls::new();
+        session.register_udf(keep_nulls.function());
+        session.add_analyzer_rule(Arc::new(keep_nulls));
+        session.register_udaf(AggregateUDF::from(WholeSum::default()));
         let meter = Arc::new(Meter::default());
         let scans = Arc::default();
         for index in indices {
@@ -82,7 +92,19 @@ impl Sql {
         let started = Instant::now();
         let only_queries =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        let frame = self.session.sql_with_options(query, only_queries).await.map_err(|e| syntax(query, e))?;
+        let state = self.session.state();
+        let dialect = state.config_options().sql_parser.dialect;
+        let mut statement = state.sql_to_statement(query, &dialect).map_err(|e| syntax(query, e))?;
+        let mut inner = &mut statement;
+        while let Statement::Explain(explain) = inner {
+            inner = &mut explain.statement;
+        }
+        if let Statement::Statement(statement) = inner {
+            precedence::restore(statement)?;
+        }
+        let plan = state.statement_to_plan(statement).await.map_err(|e| syntax(query, e))?;
+        only_queries.verify_plan(&plan).map_err(|e| syntax(query, e))?;
+        let frame = self.session.execute_logical_plan(plan).await.map_err(|e| syntax(query, e))?;
         let schema: SchemaRef = Arc::clone(frame.schema().inner());
         let batches = frame.collect().await.map_err(internal)?;
         let scans = self.scans.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
@@ -151,15 +173,15 @@ impl ScalarUDFImpl for Match {
 }
 
 enum Test {
-    Tokens { wanted: Vec<String>, all: bool },
+    Pieces { wanted: Vec<Piece>, all: bool },
     Phrase(String),
 }
 
 impl Test {
     fn new(text: &str, mode: Option<&str>) -> Option<Test> {
         match mode? {
-            "and" => Some(Test::Tokens { wanted: query_tokens(text), all: true }),
-            "or" => Some(Test::Tokens { wanted: query_tokens(text), all: false }),
+            "and" => Some(Test::Pieces { wanted: query_pieces(text), all: true }),
+            "or" => Some(Test::Pieces { wanted: query_pieces(text), all: false }),
             "phrase" => Some(Test::Phrase(text.to_owned())),
             _ => None,
         }
@@ -169,14 +191,10 @@ impl Test {
     fn holds(&self, values: &[String]) -> bool {
         match self {
             Test::Phrase(phrase) => values.iter().any(|value| contains_phrase(value, phrase)),
-            Test::Tokens { wanted, all } => {
-                let mut tokens = std::collections::HashSet::new();
-                for value in values {
-                    tokenize(value, |token| {
-                        tokens.insert(token.to_owned());
-                    });
-                }
-                let mut has = wanted.iter().map(|token| tokens.contains(token));
+            Test::Pieces { wanted, all } => {
+                let mut tokenizer = Tokenizer::new();
+                let mut has =
+                    wanted.iter().map(|piece| values.iter().any(|value| piece.is_in(value, &mut tokenizer)));
                 if *all { !wanted.is_empty() && has.all(|has| has) } else { has.any(|has| has) }
             }
         }

@@ -19,6 +19,7 @@ use frostline_catalog::Index;
 use frostline_split::{Mapping, TIME_FIELD, ValueType};
 
 use crate::answer::sql::MATCH;
+use crate::exec::nulls::looked_through;
 use crate::exec::scan::{Scan, scan_exec};
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
 use crate::prune;
@@ -147,11 +148,15 @@ fn translate(expr: &Expr, mapping: &Mapping) -> Option<Translated> {
                 exact,
             })
         }
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (left.as_ref(), right.as_ref()) {
-            (Expr::Column(column), Expr::Literal(value, _)) => compare(column, *op, value, mapping),
-            (Expr::Literal(value, _), Expr::Column(column)) => compare(column, op.swap()?, value, mapping),
-            _ => None,
-        },
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            match (looked_through(left), looked_through(right)) {
+                (Expr::Column(column), Expr::Literal(value, _)) => compare(column, *op, value, mapping),
+                (Expr::Literal(value, _), Expr::Column(column)) => {
+                    compare(column, op.swap()?, value, mapping)
+                }
+                _ => None,
+            }
+        }
         Expr::Not(inner) => match inner.as_ref() {
             Expr::ScalarFunction(function) => {
                 exactly(Filter::Not(Box::new(translate_match(function, mapping)?)))
@@ -261,7 +266,7 @@ fn edge_of(value: &ScalarValue, kind: Plain) -> Option<Edge> {
 }
 
 fn in_list(list: &InList, mapping: &Mapping) -> Option<Translated> {
-    let Expr::Column(column) = list.expr.as_ref() else { return None };
+    let Expr::Column(column) = looked_through(&list.expr) else { return None };
     if list.negated {
         return None;
     }
