@@ -27,8 +27,8 @@ pub struct Change {
     pub remove: Vec<SplitId>,
     /// Fields to merge into the index's mapping.
     pub mapping: Option<Mapping>,
-    /// Sources and the position up to which this change takes them in. A position at or below the one already
-    /// committed is a `Conflict`: somebody has taken these documents in.
+    /// Sources and the position of each with this change in: any number that means something to the writer. Each
+    /// must still be where the version that the change is committed to has it, or the commit is a `Conflict`.
     pub progress: Vec<(String, i64)>,
     /// Further files that become part of the index. Their objects must be whole before this is committed. The first one
     /// raises the table's protocol for writers, not for readers: see `docs/format/catalog.md`.
@@ -45,8 +45,8 @@ pub struct Change {
 impl Index {
     /// Applies `change` to the newest version and gives back the version that has it.
     ///
-    /// `Conflict` when the change no longer makes sense: a split to remove is gone, a split to add is there, or a
-    /// source's position was reached by somebody else. `Unavailable` when the store does not answer: the change
+    /// `Conflict` when the change no longer makes sense: a split to remove is gone, a split to add is there, or
+    /// another writer moved one of its sources since this version. `Unavailable` when the store does not answer: the change
     /// may then be applied, so open the index again and look at [`Index::progress`]. `NotFound` when the index
     /// was deleted. A change that changes nothing writes nothing.
     ///
@@ -58,6 +58,7 @@ impl Index {
         let base = if self.is_stale() { self.refresh().await? } else { self.clone() };
         let plan = |base: &Index| {
             base.state.protocol.check_writable()?;
+            self.check_unmoved(&change, base)?;
             base.plan(&change, &id)
         };
         match self.log.commits.append(base, plan).await? {
@@ -144,12 +145,18 @@ impl Index {
         if let Some(source) = twice(change.progress.iter().map(|(source, _)| source)) {
             return Err(Error::invalid("a change names a source twice").with("source", source));
         }
-        for (source, position) in &change.progress {
-            if let Some(reached) = self.progress(source).filter(|reached| reached >= position) {
-                return Err(Error::conflict("the source was already taken in up to there")
+        Ok(())
+    }
+
+    /// Whether every source that `change` moves is in `newest` where it is in this version.
+    fn check_unmoved(&self, change: &Change, newest: &Index) -> Result<()> {
+        for (source, _) in &change.progress {
+            let (seen, reached) = (self.progress(source), newest.progress(source));
+            if seen != reached {
+                return Err(Error::conflict("another writer moved the position of a source")
                     .with("source", source)
-                    .with("position", position)
-                    .with("reached", reached));
+                    .with("seen", seen.unwrap_or_default())
+                    .with("reached", reached.unwrap_or_default()));
             }
         }
         Ok(())

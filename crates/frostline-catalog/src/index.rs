@@ -81,6 +81,11 @@ impl Index {
         self.state.progress.get(source).copied()
     }
 
+    /// Every source with its position, in the order of their names.
+    pub fn sources(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.state.progress.iter().map(|(source, position)| (source.as_str(), *position))
+    }
+
     /// The key below the repository's root where the object of a new split must be put before it is
     /// committed.
     pub fn split_key(&self, id: SplitId) -> String {

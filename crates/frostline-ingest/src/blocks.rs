@@ -1,17 +1,38 @@
-//! A stream of bytes cut into blocks of whole lines, in bounded memory.
+//! Bytes cut into blocks of whole lines, in bounded memory.
 //!
-//! A line longer than the limit is skipped while it is read, never held whole: at most the limit and two
-//! blocks are in memory. A read error comes after every whole line before it.
+//! Whoever reads fills bytes in and takes pieces out: [`Upto`] says how much must be there for a piece. Everything
+//! that is taken goes through a [`Prefix`], so the place behind a piece always has its hash.
+//!
+//! A line longer than the limit is dropped while it comes, never held whole: at most the limit and two blocks are
+//! in memory.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
-/// A line of CSV may hold line ends in quotes: then a *line* here is a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use crate::identity::Prefix;
+use crate::lines::Events;
+
+/// Where one document's text ends. A *line* here is what becomes documents: for CSV a record, where lines that
+/// continue others are joined an event.
+#[derive(Clone, Debug)]
 pub(crate) enum LineEnds {
-    /// Every line feed.
+    /// At every line feed.
     All,
-    /// Those outside double quotes.
+    /// At those outside double quotes.
     OutsideQuotes,
+    /// Before each line that begins an event.
+    Events(Arc<Events>),
+}
+
+/// How much makes a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upto {
+    /// A full block.
+    Full,
+    /// Lines that have their ends; an event ends with the last of them.
+    Lines,
+    /// Everything: the input ends here.
+    End,
 }
 
 /// Whole lines of one input, or one that is too long.
@@ -45,101 +66,100 @@ pub(crate) struct BlockLimits {
 
 /// How much of a refused line is kept to be shown.
 const HEAD_BYTES: usize = 1 << 10;
+const FILL_BYTES: usize = 256 << 10;
+/// A longer event is cut into several.
+const EVENT_BYTES_MAX: usize = 1 << 20;
 
-/// Cuts a reader into blocks.
+/// Cuts what it is filled with into blocks.
 pub(crate) struct Blocks {
-    reader: Box<dyn Read + Send>,
     limits: BlockLimits,
     line_ends: LineEnds,
+    prefix: Prefix,
     pending: Vec<u8>,
     /// Bytes of `pending` that were searched for line ends, and what was found.
     scanned: usize,
     in_quotes: bool,
     whole: usize,
-    offset: u64,
-    line: u64,
-    at_end: bool,
-    failed: Option<io::Error>,
+    /// The line that is being dropped.
+    too_long: Option<Block>,
 }
 
 impl Blocks {
-    /// Starts at the first byte of `reader`.
-    pub(crate) fn new(reader: Box<dyn Read + Send>, limits: BlockLimits) -> Self {
+    /// Goes on behind `prefix`, where a line begins.
+    pub(crate) fn new(limits: BlockLimits, line_ends: LineEnds, prefix: Prefix) -> Self {
         Blocks {
-            reader,
             limits,
-            line_ends: LineEnds::All,
+            line_ends,
+            prefix,
             pending: Vec::new(),
             scanned: 0,
             in_quotes: false,
             whole: 0,
-            offset: 0,
-            line: 1,
-            at_end: false,
-            failed: None,
+            too_long: None,
         }
     }
 
-    /// The first bytes, at least `wanted` of them where there are as many. Only before the first block.
-    pub(crate) fn sample(&mut self, wanted: usize) -> &[u8] {
-        while self.pending.len() < wanted && !self.is_drained() {
-            self.fill(wanted);
-        }
+    /// What was taken so far.
+    pub(crate) fn prefix(&self) -> &Prefix {
+        &self.prefix
+    }
+
+    /// How lines end, where the first bytes tell it.
+    pub(crate) fn set_line_ends(&mut self, line_ends: LineEnds) {
+        self.line_ends = line_ends;
+        self.restart_scan();
+    }
+
+    /// What was read and not taken.
+    pub(crate) fn pending(&self) -> &[u8] {
         &self.pending
     }
 
-    /// How lines end; said after the sample told the format and before the first block.
-    pub(crate) fn set_line_ends(&mut self, line_ends: LineEnds) {
-        self.line_ends = line_ends;
+    /// Whether [`Upto::Lines`] would give something.
+    pub(crate) fn has_lines(&mut self) -> bool {
+        self.scan();
+        self.whole > 0
     }
 
-    /// Goes on at `offset`, which lies after a line end: what was read by an earlier run.
-    pub(crate) fn skip_to(&mut self, offset: u64) -> io::Result<()> {
-        while self.offset < offset {
-            if self.pending.is_empty() {
-                if self.is_drained() {
-                    return self.failed.take().map_or(Ok(()), Err);
-                }
-                self.fill(self.limits.block_bytes);
-                continue;
+    /// Adds what one read gives, at most 256 KiB; how much that was.
+    pub(crate) fn fill(&mut self, reader: &mut dyn Read) -> io::Result<usize> {
+        let before = self.pending.len();
+        self.pending.resize(before + FILL_BYTES, 0);
+        let read = loop {
+            match reader.read(&mut self.pending[before..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
             }
-            let wanted = usize::try_from(offset - self.offset).unwrap_or(usize::MAX).min(self.pending.len());
-            let rest = self.pending.split_off(wanted);
-            self.advance(wanted as u64, line_feeds(&self.pending));
-            self.pending = rest;
-        }
-        Ok(())
+        };
+        self.pending.truncate(before + read.as_ref().map_or(0, |count| *count));
+        read
     }
 
-    /// Where the next piece starts in the unpacked input.
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// The next piece; `None` at the end.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Piece>> {
-        loop {
+    /// The next piece; `None` where not enough is there for one.
+    pub(crate) fn next(&mut self, upto: Upto) -> Option<Piece> {
+        if self.too_long.is_none() {
             self.scan();
-            if self.whole > 0 && (self.pending.len() >= self.limits.block_bytes || self.is_drained()) {
-                return Ok(Some(Piece::Lines(self.cut(self.whole))));
+            let is_over = self.pending.len() > self.limits.line_bytes_max;
+            let is_due = upto != Upto::Full || self.pending.len() >= self.limits.block_bytes;
+            let whole = match upto {
+                Upto::End if !is_over => self.pending.len(),
+                _ if is_due => self.whole_upto(upto),
+                _ => self.whole,
+            };
+            if whole > 0 || !is_over {
+                return (whole > 0 && is_due).then(|| Piece::Lines(self.cut(whole)));
             }
-            if self.whole == 0 && self.pending.len() > self.limits.line_bytes_max {
-                return self.skip_line().map(Some);
-            }
-            if self.is_drained() {
-                return self.finish();
-            }
-            self.fill(self.limits.block_bytes);
+            let head = self.pending.get(..HEAD_BYTES).unwrap_or(&self.pending).to_vec();
+            let (offset, line) = (self.prefix.bytes(), self.prefix.line());
+            self.too_long = Some(Block { offset, line, line_feeds: 1, bytes: head });
         }
-    }
-
-    /// The last line, if it has no end; it is whole unless reading failed.
-    fn finish(&mut self) -> io::Result<Option<Piece>> {
-        match self.failed.take() {
-            Some(error) => Err(error),
-            None if self.pending.is_empty() => Ok(None),
-            None => Ok(Some(Piece::Lines(self.cut(self.pending.len())))),
-        }
+        let end = memchr::memchr(b'\n', &self.pending).map(|at| at + 1);
+        let dropped = end.unwrap_or(self.pending.len());
+        self.prefix.extend(&self.pending[..dropped]);
+        self.pending.drain(..dropped);
+        self.restart_scan();
+        let is_over = end.is_some() || upto == Upto::End;
+        self.too_long.take_if(|_| is_over).map(Piece::TooLong)
     }
 
     fn cut(&mut self, at: usize) -> Block {
@@ -147,32 +167,10 @@ impl Blocks {
         rest.extend_from_slice(&self.pending[at..]);
         self.pending.truncate(at);
         let bytes = std::mem::replace(&mut self.pending, rest);
-        let line_feeds = line_feeds(&bytes);
-        let block = Block { offset: self.offset, line: self.line, line_feeds, bytes };
-        self.advance(at as u64, line_feeds);
+        let (offset, line) = (self.prefix.bytes(), self.prefix.line());
+        self.prefix.extend(&bytes);
         self.restart_scan();
-        block
-    }
-
-    /// Drops the rest of a line that is too long.
-    fn skip_line(&mut self) -> io::Result<Piece> {
-        let head = self.pending.get(..HEAD_BYTES).unwrap_or(&self.pending).to_vec();
-        let block = Block { offset: self.offset, line: self.line, line_feeds: 1, bytes: head };
-        loop {
-            if let Some(end) = memchr::memchr(b'\n', &self.pending) {
-                self.pending.drain(..=end);
-                self.advance(end as u64 + 1, 1);
-                break;
-            }
-            self.advance(self.pending.len() as u64, 0);
-            self.pending.clear();
-            if self.is_drained() {
-                break;
-            }
-            self.fill(self.limits.block_bytes);
-        }
-        self.restart_scan();
-        Ok(Piece::TooLong(block))
+        Block { offset, line, line_feeds: self.prefix.line() - line, bytes }
     }
 
     fn restart_scan(&mut self) {
@@ -182,7 +180,7 @@ impl Blocks {
     fn scan(&mut self) {
         let fresh = &self.pending[self.scanned..];
         match self.line_ends {
-            LineEnds::All => {
+            LineEnds::All | LineEnds::Events(_) => {
                 if let Some(at) = memchr::memrchr(b'\n', fresh) {
                     self.whole = self.scanned + at + 1;
                 }
@@ -200,30 +198,27 @@ impl Blocks {
         self.scanned = self.pending.len();
     }
 
-    fn fill(&mut self, bytes: usize) {
-        let before = self.pending.len();
-        let read = self.reader.by_ref().take(bytes.max(1) as u64).read_to_end(&mut self.pending);
-        match read {
-            Ok(0) => self.at_end = true,
-            Ok(_) => {}
-            Err(error) => self.failed = Some(error),
+    /// Where the last whole line ends. The last event may go on in what comes, unless it is longer than a block.
+    fn whole_upto(&self, upto: Upto) -> usize {
+        let LineEnds::Events(events) = &self.line_ends else { return self.whole };
+        if upto != Upto::Full {
+            return self.whole;
         }
-        debug_assert!(self.pending.len() >= before);
-    }
-
-    fn is_drained(&self) -> bool {
-        self.at_end || self.failed.is_some()
-    }
-
-    fn advance(&mut self, bytes: u64, lines: u64) {
-        self.offset += bytes;
-        self.line += lines;
+        let mut end = self.whole;
+        while end > 0 {
+            let start = memchr::memrchr(b'\n', &self.pending[..end - 1]).map_or(0, |at| at + 1);
+            if start > 0 && events.is_start(&self.pending[start..end]) {
+                return start;
+            }
+            end = start;
+        }
+        self.whole
     }
 }
 
 impl Block {
     /// The lines without their ends, each with its offset and number.
-    pub(crate) fn lines(&self, line_ends: LineEnds) -> Lines<'_> {
+    pub(crate) fn lines<'a>(&'a self, line_ends: &'a LineEnds) -> Lines<'a> {
         Lines { rest: &self.bytes, offset: self.offset, line: self.line, line_ends }
     }
 }
@@ -233,7 +228,7 @@ pub(crate) struct Lines<'a> {
     rest: &'a [u8],
     offset: u64,
     line: u64,
-    line_ends: LineEnds,
+    line_ends: &'a LineEnds,
 }
 
 /// One line and where it stands.
@@ -251,34 +246,51 @@ impl<'a> Iterator for Lines<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let end = self.end();
-        let (whole, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+        let (whole, rest) = self.rest.split_at(self.end());
         let bytes = whole.strip_suffix(b"\n").unwrap_or(whole);
         let line = Line { bytes, offset: self.offset, number: self.line };
         self.offset += whole.len() as u64;
-        self.line += if self.line_ends == LineEnds::All { 1 } else { line_feeds(whole) };
+        self.line += if matches!(self.line_ends, LineEnds::All) { 1 } else { line_feeds(whole) };
         self.rest = rest;
         Some(line)
     }
 }
 
 impl Lines<'_> {
-    fn end(&self) -> Option<usize> {
-        if self.line_ends == LineEnds::All {
-            return memchr::memchr(b'\n', self.rest).map(|at| at + 1);
+    fn end(&self) -> usize {
+        let end = match self.line_ends {
+            LineEnds::All => memchr::memchr(b'\n', self.rest).map(|at| at + 1),
+            LineEnds::OutsideQuotes => {
+                let mut in_quotes = false;
+                let mut marks = memchr::memchr2_iter(b'"', b'\n', self.rest);
+                let end = marks.find(|at| {
+                    let is_quote = self.rest[*at] == b'"';
+                    in_quotes ^= is_quote;
+                    !is_quote && !in_quotes
+                });
+                end.map(|at| at + 1)
+            }
+            LineEnds::Events(events) => self.event_end(events),
+        };
+        end.unwrap_or(self.rest.len())
+    }
+
+    fn event_end(&self, events: &Events) -> Option<usize> {
+        let line_end = |from: usize| memchr::memchr(b'\n', &self.rest[from..]).map(|at| from + at + 1);
+        let mut end = line_end(0)?;
+        while end < self.rest.len() {
+            let next = line_end(end).unwrap_or(self.rest.len());
+            if next > EVENT_BYTES_MAX || events.is_start(&self.rest[end..next]) {
+                return Some(end);
+            }
+            end = next;
         }
-        let mut in_quotes = false;
-        let mut marks = memchr::memchr2_iter(b'"', b'\n', self.rest);
-        let end = marks.find(|at| {
-            let is_quote = self.rest[*at] == b'"';
-            in_quotes ^= is_quote;
-            !is_quote && !in_quotes
-        });
-        end.map(|at| at + 1)
+        Some(end)
     }
 }
 
-fn line_feeds(bytes: &[u8]) -> u64 {
+/// How many line feeds there are.
+pub(crate) fn line_feeds(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 

@@ -6,6 +6,8 @@
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
+/// What packed input begins with, but for the skippable frames of Zstandard.
+const PACKED: [u8; 4] = [0x1f, 0x28, 0xfd, b'B'];
 const XZ_MEMORY_BYTES_MAX: u64 = 1100 << 20;
 const ZSTD_WINDOW_LOG_MAX: u32 = 31;
 const BUFFER_BYTES: usize = 256 << 10;
@@ -41,10 +43,18 @@ impl Compression {
 }
 
 /// Reads `reader` unpacked. Damaged or cut input is an error of the read that meets it; what came before
-/// has been delivered.
+/// has been delivered. A reader that answers [`io::ErrorKind::WouldBlock`] is asked until it has said how it is
+/// packed; later on the caller gets that answer and asks again.
 pub fn decompress(mut reader: impl Read + Send + 'static) -> io::Result<(Box<dyn Read + Send>, Compression)> {
     let mut first = Vec::with_capacity(6);
-    reader.by_ref().take(6).read_to_end(&mut first)?;
+    while let Err(error) = reader.by_ref().take(6 - first.len() as u64).read_to_end(&mut first) {
+        let is_plain = first.first().is_some_and(|first| !PACKED.contains(first));
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return Err(error);
+        } else if is_plain {
+            break;
+        }
+    }
     let compression = Compression::of(&first);
     let whole = BufReader::with_capacity(BUFFER_BYTES, Cursor::new(first).chain(reader));
     let unpacked: Box<dyn Read + Send> = match compression {

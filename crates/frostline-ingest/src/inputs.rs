@@ -1,34 +1,39 @@
 //! What is ingested: files, directories, standard input, and streams that are told apart by a name.
 //!
 //! A directory is walked recursively in the sorted order of its paths. Hidden names, symbolic links to
-//! directories, and what is no regular file are skipped with a note; a file of a directory that turns out
-//! binary or unreadable is skipped with a note when its turn comes, a file named by the user is an error.
+//! directories, and what is no regular file are skipped with a note. A file is opened when its turn comes, once,
+//! and everything that is said of it comes from that handle: renamed meanwhile, it is still the same file. A
+//! file of a directory that turns out binary or cannot be opened is skipped with a note.
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use frostline_base::{Error, Result};
-use xxhash_rust::xxh3::Xxh3;
 
-use crate::decompress::Compression;
+use crate::content::Content;
 use crate::pipeline::Cancel;
-
-const IDENTITY_BYTES: u64 = 64 << 10;
 
 /// One stream of lines.
 #[derive(Debug)]
 pub struct Input {
     name: String,
-    identity: Option<String>,
     bytes: Option<u64>,
-    is_packed: bool,
     from_directory: bool,
     kind: Kind,
+}
+
+/// An input whose turn has come.
+pub(crate) enum Opened {
+    File(Content),
+    /// What was read of it before cannot be known again.
+    Stream(Box<dyn Read + Send>),
+    /// Documents with the identity that whoever makes them gave.
+    Documents(String, Box<dyn Read + Send>),
 }
 
 /// Inputs in the order they are read, and what was left out.
@@ -52,11 +57,11 @@ pub struct Skipped {
 enum Kind {
     File(PathBuf),
     Stream(Box<dyn Read + Send>),
-    Documents(Box<dyn Read + Send>),
+    Documents(String, Box<dyn Read + Send>),
 }
 
 impl Inputs {
-    /// The inputs that the user named: files, directories, or `-` for standard input.
+    /// The inputs that the user named: files, directories, patterns of them, or `-` for standard input.
     pub fn from_arguments(arguments: &[PathBuf]) -> Result<Inputs> {
         let mut inputs = Inputs::default();
         for argument in arguments {
@@ -64,11 +69,13 @@ impl Inputs {
                 inputs.inputs.push(Input::stream("standard input", io::stdin()));
                 continue;
             }
-            let metadata = fs::metadata(argument).map_err(|error| cannot("read", argument, error))?;
-            if metadata.is_dir() {
-                inputs.walk(argument)?;
-            } else {
-                inputs.inputs.push(Input::file(argument)?);
+            for path in matches_of(argument) {
+                let metadata = fs::metadata(&path).map_err(|error| cannot("read", &path, error))?;
+                if metadata.is_dir() {
+                    inputs.walk(&path)?;
+                } else {
+                    inputs.inputs.push(Input::file(&path)?);
+                }
             }
         }
         Ok(inputs)
@@ -84,9 +91,12 @@ impl Inputs {
         self.inputs.iter().filter_map(|input| input.bytes).sum()
     }
 
-    /// The bytes of all inputs unpacked, where that is known before reading.
+    /// The bytes of all inputs unpacked, where that can be guessed before reading. Names say only how the work is
+    /// divided; what is packed is told by its content.
     pub(crate) fn bytes_unpacked(&self) -> Option<u64> {
-        self.inputs.iter().map(|input| input.bytes.filter(|_| !input.is_packed)).sum()
+        let packed = [".gz", ".zst", ".xz", ".bz2"];
+        let is_packed = |input: &Input| packed.iter().any(|ending| input.name.ends_with(ending));
+        self.inputs.iter().map(|input| input.bytes.filter(|_| !is_packed(input))).sum()
     }
 
     fn walk(&mut self, directory: &Path) -> Result<()> {
@@ -125,40 +135,26 @@ impl Inputs {
 }
 
 impl Input {
-    /// A regular file. Its identity is made of its size, first and last 64 KiB: the same file under
-    /// another name is the same input. Anything else that can be opened (a pipe) has no identity.
+    /// A regular file, known by its content. Anything else that can be opened (a pipe) is a stream.
     pub fn file(path: &Path) -> Result<Input> {
-        let mut file = File::open(path).map_err(|error| cannot("open", path, error))?;
-        let metadata = file.metadata().map_err(|error| cannot("read", path, error))?;
+        let metadata = fs::metadata(path).map_err(|error| cannot("read", path, error))?;
         if metadata.is_dir() {
             return Err(Error::invalid(format!("{} is a directory", path.display())));
         }
         let is_regular = metadata.is_file();
-        let (identity, is_packed) = if is_regular {
-            let known =
-                identity_of(&mut file, metadata.len()).map_err(|error| cannot("read", path, error))?;
-            (Some(known.0), known.1)
+        let kind = if is_regular {
+            Kind::File(path.to_owned())
         } else {
-            (None, false)
+            Kind::Stream(Box::new(File::open(path).map_err(|error| cannot("open", path, error))?))
         };
         let bytes = is_regular.then_some(metadata.len());
-        let name = path.display().to_string();
-        // A pipe can be opened only once.
-        let kind = if is_regular { Kind::File(path.to_owned()) } else { Kind::Stream(Box::new(file)) };
-        Ok(Input { name, identity, bytes, is_packed, from_directory: false, kind })
+        Ok(Input { name: path.display().to_string(), bytes, from_directory: false, kind })
     }
 
     /// A stream without identity: what was read of it before cannot be known again.
     pub fn stream(name: &str, reader: impl Read + Send + 'static) -> Input {
         let kind = Kind::Stream(Box::new(reader));
-        Input {
-            name: name.into(),
-            identity: None,
-            bytes: None,
-            is_packed: false,
-            from_directory: false,
-            kind,
-        }
+        Input { name: name.into(), bytes: None, from_directory: false, kind }
     }
 
     /// JSON lines that come out the same whenever `identity` is the same; about `bytes` of them where that
@@ -169,14 +165,8 @@ impl Input {
         bytes: Option<u64>,
         reader: impl Read + Send + 'static,
     ) -> Input {
-        Input {
-            name: name.into(),
-            identity: Some(identity.into()),
-            bytes,
-            is_packed: false,
-            from_directory: false,
-            kind: Kind::Documents(Box::new(reader)),
-        }
+        let kind = Kind::Documents(identity.into(), Box::new(reader));
+        Input { name: name.into(), bytes, from_directory: false, kind }
     }
 
     /// What people call it.
@@ -184,9 +174,12 @@ impl Input {
         &self.name
     }
 
-    /// What stays the same when the same input comes again, where there is such a thing.
+    /// The name of its position in the catalog, where it was given one: not for files and streams.
     pub fn identity(&self) -> Option<&str> {
-        self.identity.as_deref()
+        match &self.kind {
+            Kind::Documents(identity, _) => Some(identity),
+            _ => None,
+        }
     }
 
     /// Its length as stored, where known.
@@ -199,45 +192,50 @@ impl Input {
         self.from_directory
     }
 
-    /// Whether its lines are JSON documents whatever they look like.
-    pub fn is_json(&self) -> bool {
-        matches!(self.kind, Kind::Documents(_))
-    }
-
-    /// Opens it for reading from its start, unpacked. Bytes as stored are counted into `bytes_read`. A stream
-    /// that has nothing to say is not waited for after `cancel`: reading it then fails.
-    pub fn open(self, bytes_read: Arc<AtomicU64>, cancel: &Cancel) -> Result<Box<dyn Read + Send>> {
-        let name = self.name;
-        let broken = |error: io::Error| Error::invalid(format!("cannot read {name}")).with_source(error);
+    /// Opens it. Bytes as stored are counted into `bytes_read`. A stream that has nothing to say for a moment
+    /// answers [`io::ErrorKind::WouldBlock`], and after `cancel` it ends.
+    pub(crate) fn open(self, bytes_read: &Arc<AtomicU64>, cancel: &Cancel) -> io::Result<Opened> {
+        let bytes_read_too = Arc::clone(bytes_read);
         match self.kind {
-            Kind::File(path) => {
-                let file = File::open(&path).map_err(|error| cannot("open", &path, error))?;
-                Ok(crate::decompress::decompress(Counted { inner: file, bytes_read }).map_err(broken)?.0)
-            }
+            Kind::File(path) => Content::open(&path, bytes_read).map(Opened::File),
             Kind::Stream(stream) => {
                 let inner = Pumped::new(stream, cancel.clone());
-                Ok(crate::decompress::decompress(Counted { inner, bytes_read }).map_err(broken)?.0)
+                Ok(Opened::Stream(Box::new(Counted { inner, bytes_read: bytes_read_too })))
             }
-            Kind::Documents(documents) => Ok(Box::new(Counted { inner: documents, bytes_read })),
+            Kind::Documents(identity, documents) => {
+                let documents = Counted { inner: documents, bytes_read: bytes_read_too };
+                Ok(Opened::Documents(identity, Box::new(documents)))
+            }
         }
     }
 }
 
-/// A file's identity, and whether it is packed.
-fn identity_of(file: &mut File, bytes: u64) -> io::Result<(String, bool)> {
-    let mut hash = Xxh3::new();
-    hash.update(&bytes.to_le_bytes());
-    let mut piece = Vec::new();
-    file.by_ref().take(IDENTITY_BYTES).read_to_end(&mut piece)?;
-    hash.update(&piece);
-    let is_packed = Compression::of(&piece) != Compression::None;
-    if bytes > IDENTITY_BYTES {
-        piece.clear();
-        file.seek(SeekFrom::Start(bytes.saturating_sub(IDENTITY_BYTES).max(IDENTITY_BYTES)))?;
-        file.by_ref().take(IDENTITY_BYTES).read_to_end(&mut piece)?;
-        hash.update(&piece);
+/// The regular files that there are now of what the user named: files, directories and patterns of them.
+pub(crate) fn files_of(arguments: &[PathBuf]) -> Vec<PathBuf> {
+    let mut inputs = Inputs::default();
+    for path in arguments.iter().flat_map(|argument| matches_of(argument)) {
+        match fs::metadata(&path) {
+            // What cannot be listed now may be there the next time.
+            Ok(metadata) if metadata.is_dir() => drop(inputs.walk(&path)),
+            Ok(metadata) if metadata.is_file() => inputs.inputs.extend(Input::file(&path)),
+            _ => {}
+        }
     }
-    Ok((format!("file-{:032x}", hash.digest128()), is_packed))
+    let paths = inputs.inputs.into_iter().filter_map(|input| match input.kind {
+        Kind::File(path) => Some(path),
+        _ => None,
+    });
+    paths.collect()
+}
+
+/// The paths that a pattern matches, or the argument itself where it is a path or matches nothing.
+fn matches_of(argument: &Path) -> Vec<PathBuf> {
+    let pattern = argument.to_str().filter(|pattern| pattern.contains(['*', '?', '[']));
+    let matches = match pattern {
+        Some(pattern) if !argument.exists() => glob::glob(pattern).map(|found| found.flatten().collect()),
+        _ => return vec![argument.to_owned()],
+    };
+    matches.ok().filter(|found: &Vec<PathBuf>| !found.is_empty()).unwrap_or_else(|| vec![argument.to_owned()])
 }
 
 fn cannot(verb: &str, path: &Path, error: io::Error) -> Error {
@@ -276,10 +274,11 @@ impl<R: Read> Read for Counted<R> {
 }
 
 /// Reads a stream in a thread of its own, so that whoever waits for it can be called away. The thread
-/// ends with the stream, or with the process where the stream never says anything again.
+/// ends with the stream, after a cancel, or with the process where the stream never says anything again.
 struct Pumped {
     pieces: mpsc::Receiver<io::Result<Vec<u8>>>,
     cancel: Cancel,
+    stop: Arc<AtomicBool>,
     piece: io::Cursor<Vec<u8>>,
 }
 
@@ -289,8 +288,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 impl Pumped {
     fn new(mut stream: Box<dyn Read + Send>, cancel: Cancel) -> Self {
         let (sender, pieces) = mpsc::sync_channel(4);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
         std::thread::spawn(move || {
-            loop {
+            while !stopped.load(Ordering::Relaxed) {
                 let mut piece = vec![0; PIECE_BYTES];
                 let read = stream.read(&mut piece);
                 if read.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {
@@ -306,24 +307,25 @@ impl Pumped {
                 }
             }
         });
-        Pumped { pieces, cancel, piece: io::Cursor::default() }
+        Pumped { pieces, cancel, stop, piece: io::Cursor::default() }
     }
 }
 
 impl Read for Pumped {
+    /// After a cancel everything that was read is still given, then the end.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let count = self.piece.read(buffer)?;
             if count > 0 || buffer.is_empty() {
                 return Ok(count);
             }
-            if self.cancel.is_cancelled() {
-                return Err(io::Error::other("reading was cancelled"));
-            }
+            let is_cancelled = self.cancel.is_cancelled();
+            self.stop.store(is_cancelled, Ordering::Relaxed);
             match self.pieces.recv_timeout(PATIENCE) {
                 Ok(Ok(piece)) if piece.is_empty() => return Ok(0),
                 Ok(piece) => self.piece = io::Cursor::new(piece?),
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Timeout) if is_cancelled => return Ok(0),
+                Err(mpsc::RecvTimeoutError::Timeout) => return Err(io::ErrorKind::WouldBlock.into()),
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(0),
             }
         }
@@ -335,7 +337,7 @@ impl fmt::Debug for Kind {
         match self {
             Kind::File(path) => f.debug_tuple("File").field(path).finish(),
             Kind::Stream(_) => f.write_str("Stream"),
-            Kind::Documents(_) => f.write_str("Documents"),
+            Kind::Documents(identity, _) => f.debug_tuple("Documents").field(identity).finish(),
         }
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! A [`LineParser`] takes one line (for CSV one record) at a time and gives the JSON bytes of its
 //! documents, with `@timestamp` where the line has a time. JSON lines are passed on as they are. A line
-//! that cannot be taken is an `Invalid` error whose sentence is the reason; nothing of it is emitted, and
-//! the next line is not affected. Invalid UTF-8 and NUL bytes refuse a line in every format: what cannot
+//! that cannot be taken is a [`Refusal`]; nothing of it is emitted, and the next line is not affected. Invalid UTF-8 and NUL bytes refuse a line in every format: what cannot
 //! be shown again unchanged is not stored. The field names are listed in `docs/ingest.md`.
 
 mod combined;
 mod csv;
 mod detect;
+mod events;
 mod jsonl;
 mod logfmt;
 mod syslog;
@@ -23,6 +23,25 @@ use crate::json::ObjectWriter;
 use crate::times;
 
 pub use csv::CsvHeader;
+pub(crate) use events::Events;
+pub use events::Multiline;
+
+/// Why one line or document is not taken. It comes from reading that line and from nothing else, and is no
+/// error of the run: a store that fails can never become a refused line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(String);
+
+impl Refusal {
+    /// A refusal with its reason, a sentence without a full stop.
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Refusal(reason.into())
+    }
+
+    /// The reason.
+    pub fn reason(&self) -> &str {
+        &self.0
+    }
+}
 
 /// How the lines of an input are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -143,9 +162,21 @@ impl LineParser {
         self.format == Format::Csv
     }
 
+    /// The same parser at a later time, which gives its year to times that have none.
+    #[must_use]
+    pub fn at(mut self, now_us: i64) -> Self {
+        self.time.now_us = now_us;
+        self
+    }
+
+    /// How the lines of an input that begins with `sample` are joined into events; `None` where they are not.
+    pub(crate) fn events(&self, multiline: &Multiline, sample: &[u8]) -> Option<Arc<Events>> {
+        Events::of(multiline, self.format, sample)
+    }
+
     /// Takes one line without its line end and hands each document in it to `take`: usually one, none
     /// for blank lines and headers.
-    pub fn parse(&mut self, line: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    pub fn parse(&mut self, line: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), Refusal> {
         let text = readable(line)?;
         if text.trim_ascii().is_empty() {
             return Ok(());
@@ -157,7 +188,7 @@ impl LineParser {
         }
     }
 
-    fn parse_text(&mut self, text: &str, take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    fn parse_text(&mut self, text: &str, take: &mut dyn FnMut(&[u8])) -> Result<(), Refusal> {
         self.document.clear();
         let mut object = ObjectWriter::new(&mut self.document);
         let written = match self.format {
@@ -167,7 +198,7 @@ impl LineParser {
             Format::Csv => match &self.header {
                 Some(header) if header.is(text) => return Ok(()),
                 Some(header) => header.write(text, &self.time, &mut object),
-                None => Err(Error::invalid("the file has no header row")),
+                None => Err(Refusal::new("the file has no header row")),
             },
             _ => write_plain(text, &self.time, &mut object),
         };
@@ -187,7 +218,7 @@ impl LineParser {
 }
 
 /// Free text: the whole line is `message`; a time at its start is also `@timestamp`.
-fn write_plain(text: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<()> {
+fn write_plain(text: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<(), Refusal> {
     if let Some((time_us, _)) = times::leading_time(text.trim_ascii_start(), time.now_us) {
         object.time(&time.to, time_us);
     }
@@ -195,14 +226,14 @@ fn write_plain(text: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Re
     Ok(())
 }
 
-fn readable(line: &[u8]) -> Result<&str> {
+fn readable(line: &[u8]) -> Result<&str, Refusal> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     if let Some(at) = memchr::memchr(0, line) {
-        return Err(Error::invalid(format!("NUL byte at byte {at} of the line")));
+        return Err(Refusal::new(format!("NUL byte at byte {at} of the line")));
     }
     std::str::from_utf8(line)
-        .map_err(|error| Error::invalid(format!("invalid UTF-8 at byte {} of the line", error.valid_up_to())))
+        .map_err(|error| Refusal::new(format!("invalid UTF-8 at byte {} of the line", error.valid_up_to())))
 }
 
 #[cfg(test)]

@@ -5,38 +5,46 @@
 //! splits, and upload them. One committer takes finished batches in the order of their numbers, so what is
 //! committed is always a start of each input without gaps.
 //!
-//! **Exactly once.** The commit that makes splits live also moves the position of every input in them, so
-//! after a stop at any moment the next run goes on behind the last committed line. A position is
-//! `2 * offset + done`, the offset being in the unpacked input. Each commit also claims the positions
-//! that it starts from (`identity@offset`): of two runs that read the same input at the same time one
-//! loses the claim with `Conflict` and nothing of it is committed twice. Splits that were uploaded and not
-//! committed are garbage that vacuum removes.
+//! **Exactly once.** The commit that makes splits live also moves the mark of every input in them (see
+//! [`crate::identity`]), so after a stop at any moment the next run goes on behind the last committed line. Each
+//! commit expects the marks that it moves where this run left them: of two runs that read the same input at the
+//! same time one gets `Conflict`, and nothing of it is committed twice. Splits that were uploaded and not committed
+//! are garbage that vacuum removes. What is ingested is what the catalog names, and nothing else.
+//!
+//! **Errors.** A document that is refused is a [`Refusal`](crate::Refusal) and stops nothing; an input that cannot
+//! be read is an [`io::Error`](std::io::Error), told in the report; everything else is an [`Error`] that ends the
+//! run. An input of which every line is refused is told as failed, and its mark stays where it was.
 //!
 //! **Memory.** [`IngestOptions::memory_bytes_max`] is shared by the workers: of each share a quarter is for
 //! the raw lines of the next batch, half for the split being written, the rest for sealing and the sealed
 //! split. Fewer workers run where a share would fall below 128 MiB. A single line may be 16 MiB.
 
+mod committer;
+mod follow;
 mod reader;
 mod worker;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use frostline_base::{Clock, Cost, Error, IndexName, Result, SplitId};
-use frostline_catalog::{Catalog, Change, Index, Settings, SplitEntry};
+use frostline_catalog::{Catalog, Index, Settings, SplitEntry};
 use frostline_split::{Mapping, WriterOptions};
 use frostline_store::Repository;
 use serde::Serialize;
 
+use crate::identity::Mark;
 use crate::inputs::{Inputs, Skipped};
-use crate::lines::Format;
-use crate::rejects::Rejects;
+use crate::lines::{Format, Multiline};
+use committer::Committer;
 use reader::Reader;
-use worker::Worker;
 pub(crate) use worker::seal_and_upload;
+use worker::{Outcome, Source, Worker};
 
 const SHARE_BYTES_MIN: u64 = 128 << 20;
 const BATCH_BYTES_MIN: u64 = 16 << 20;
@@ -63,8 +71,12 @@ pub struct IngestOptions {
     pub memory_bytes_max: u64,
     /// Worker threads; 0 for one for each core.
     pub threads: usize,
-    /// Take inputs in again that were taken in before.
+    /// Ingest inputs again that were ingested before.
     pub again: bool,
+    /// Which lines continue the one before them.
+    pub multiline: Multiline,
+    /// How long lines of an input that goes on may wait before they are committed.
+    pub seal_after: Duration,
 }
 
 impl Default for IngestOptions {
@@ -78,24 +90,47 @@ impl Default for IngestOptions {
             memory_bytes_max: 2 << 30,
             threads: 0,
             again: false,
+            multiline: Multiline::Auto,
+            seal_after: Duration::from_secs(10),
         }
     }
 }
 
-/// Stops a run from another thread: nothing more is read, batches that are already uploaded in order are
-/// committed, the rest is dropped.
+/// Stops a run from another thread: nothing more is read, and what was read is committed.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel(Arc<Signal>);
+
+#[derive(Debug, Default)]
+struct Signal {
+    is_given: Mutex<bool>,
+    given: Condvar,
+}
 
 impl Cancel {
     /// Asks the run to stop.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        *self.0.is_given.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.given.notify_all();
     }
 
     /// Whether it was asked to.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        *self.0.is_given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a run that follows files does while there is nothing to read.
+pub trait Pause: Send {
+    /// Comes back after `at_most`, or before if there may be something to read.
+    fn pause(&mut self, at_most: Duration);
+}
+
+impl Pause for Cancel {
+    /// Waits for the time to pass or the cancel to be given.
+    fn pause(&mut self, at_most: Duration) {
+        let is_given = self.0.is_given.lock().unwrap_or_else(PoisonError::into_inner);
+        // However it ends, the caller looks for itself.
+        drop(self.0.given.wait_timeout_while(is_given, at_most, |is_given| !*is_given));
     }
 }
 
@@ -125,6 +160,10 @@ pub struct IngestReport {
     pub bytes_read: u64,
     /// Bytes of committed documents as they are kept.
     pub source_bytes: u64,
+    /// Committed documents without a time.
+    pub documents_without_time: u64,
+    /// Committed lines that continued the one before them and are part of its document.
+    pub lines_joined: u64,
     /// Lines refused, by kind of reason.
     pub rejected: BTreeMap<String, u64>,
     /// Splits committed.
@@ -174,6 +213,13 @@ pub struct Ingest {
     rejects: Option<Box<dyn Write + Send>>,
     on_progress: Arc<dyn Fn(&Progress) + Send + Sync>,
     cancel: Cancel,
+    pause: Option<Box<dyn Pause>>,
+}
+
+/// What a run reads.
+enum Work {
+    Read(Inputs),
+    Follow(Vec<PathBuf>, Box<dyn Pause>),
 }
 
 impl Ingest {
@@ -188,6 +234,7 @@ impl Ingest {
             rejects: None,
             on_progress: Arc::new(|_| {}),
             cancel: Cancel::default(),
+            pause: None,
         }
     }
 
@@ -213,30 +260,42 @@ impl Ingest {
         self
     }
 
+    /// Waits by `pause` while followed files have nothing new, instead of for a moment or the cancel.
+    #[must_use]
+    pub fn with_pause(mut self, pause: impl Pause + 'static) -> Self {
+        self.pause = Some(Box::new(pause));
+        self
+    }
+
     /// Takes the inputs into the index, which is made if there is none. What an earlier run took in is not
     /// taken again. On an error everything committed before it stays and a later run goes on behind it;
     /// `Conflict` says that another run takes in the same input at this time.
-    pub async fn run(
+    pub async fn run(self, inputs: Inputs, name: &IndexName, options: IngestOptions) -> Result<IngestReport> {
+        self.work(Work::Read(inputs), name, options).await
+    }
+
+    /// Takes in what the files, directories and patterns have and what comes, until it is cancelled. What is read
+    /// is committed when a split is full, and after [`IngestOptions::seal_after`]. Otherwise as [`Ingest::run`].
+    pub async fn follow(
         mut self,
-        inputs: Inputs,
+        watched: Vec<PathBuf>,
         name: &IndexName,
         options: IngestOptions,
     ) -> Result<IngestReport> {
+        let pause = self.pause.take().unwrap_or_else(|| Box::new(self.cancel.clone()));
+        self.work(Work::Follow(watched, pause), name, options).await
+    }
+
+    async fn work(mut self, work: Work, name: &IndexName, options: IngestOptions) -> Result<IngestReport> {
         let started_us = self.clock.now_us();
         let cost = self.repository.meter().cost();
         let mapping = options.mapping.clone();
         let index = self.catalog.open_or_create(name, mapping, Settings::default()).await?;
-        let run = Arc::new(self.plan(&inputs, &index, options));
+        let run = Arc::new(self.plan(&work, &index, options));
         let (finished, mut finishes) = tokio::sync::mpsc::channel(run.threads * 2);
-        let threads = start(&run, inputs, &index, &finished);
+        let threads = start(&run, work, &index, &finished);
         drop(finished);
-        let mut committer = Committer {
-            run: &run,
-            index,
-            next: 0,
-            waiting: BTreeMap::new(),
-            report: IngestReport::default(),
-        };
+        let mut committer = Committer::new(&run, index);
         let committed = committer.take_all(&mut finishes, self.rejects.as_deref_mut()).await;
         run.stop.store(true, Ordering::Relaxed);
         // A worker that waits to hand over its batch must see that nobody takes it.
@@ -245,10 +304,11 @@ impl Ingest {
             .await
             .map_err(|error| Error::internal("waiting for the threads of a run failed").with_source(error))?;
         let (version, is_waiting) = (committer.index.version(), !committer.waiting.is_empty());
+        let refused = committer.refused();
         let mut report = committer.report;
         committed?;
         let read = ended?;
-        if is_waiting && !self.cancel.is_cancelled() {
+        if is_waiting {
             return Err(Error::internal("a batch of the input was lost on its way"));
         }
         report.version = version;
@@ -259,18 +319,23 @@ impl Ingest {
         report.cancelled = self.cancel.is_cancelled();
         (report.already_ingested, report.resumed) = (read.already_ingested, read.resumed);
         (report.skipped, report.failed) = (read.skipped, read.failed);
+        report.failed.extend(refused);
         Ok(report)
     }
 
-    fn plan(&self, inputs: &Inputs, index: &Index, options: IngestOptions) -> Run {
+    fn plan(&self, work: &Work, index: &Index, options: IngestOptions) -> Run {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let wanted = if options.threads == 0 { cores } else { options.threads };
         let affordable = (options.memory_bytes_max / SHARE_BYTES_MIN).max(1);
         let threads = (wanted as u64).min(affordable).max(1);
         let share = (options.memory_bytes_max / threads).max(SHARE_BYTES_MIN);
         let largest = options.split_bytes.min(share / 4).max(1);
+        let (bytes_total, bytes_unpacked) = match work {
+            Work::Read(inputs) => (inputs.bytes(), inputs.bytes_unpacked()),
+            Work::Follow(..) => (0, None),
+        };
         // Little input is spread over all workers; what packed input unfolds to is not known.
-        let even = inputs.bytes_unpacked().map_or(u64::MAX, |bytes| bytes.div_ceil(threads));
+        let even = bytes_unpacked.map_or(u64::MAX, |bytes| bytes.div_ceil(threads));
         let batch_bytes = largest.min(even.max(BATCH_BYTES_MIN));
         let writer = WriterOptions {
             rows_max: options.split_rows_max.max(1),
@@ -281,12 +346,14 @@ impl Ingest {
         };
         Run {
             repository: self.repository.clone(),
+            first: index.clone(),
             runtime: tokio::runtime::Handle::current(),
             random: Arc::clone(&self.random),
-            now_us: self.clock.now_us(),
+            clock: Arc::clone(&self.clock),
+            seal_after_us: i64::try_from(options.seal_after.as_micros()).unwrap_or(i64::MAX),
             mapping: Mutex::new(index.mapping().clone()),
             time_field: index.mapping().time_field().to_owned(),
-            counters: Counters { bytes_total: inputs.bytes(), ..Counters::default() },
+            counters: Counters { bytes_total, ..Counters::default() },
             on_progress: Arc::clone(&self.on_progress),
             cancel: self.cancel.clone(),
             stop: AtomicBool::new(false),
@@ -307,9 +374,12 @@ impl std::fmt::Debug for Ingest {
 /// What reader, workers and committer of one run share.
 struct Run {
     repository: Repository,
+    /// The index as it was at the start.
+    first: Index,
     runtime: tokio::runtime::Handle,
     random: Random,
-    now_us: i64,
+    clock: Arc<dyn Clock>,
+    seal_after_us: i64,
     /// The fields known so far, so that a new split starts with what earlier ones found.
     mapping: Mutex<Mapping>,
     time_field: String,
@@ -335,7 +405,7 @@ struct Counters {
 
 impl Run {
     fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.cancel.is_cancelled()
+        self.stop.load(Ordering::Relaxed)
     }
 
     fn report_progress(&self) {
@@ -361,29 +431,10 @@ impl Run {
 }
 
 /// Part of an input that a batch holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
-    identity: Option<String>,
+    source: Arc<Source>,
     start: u64,
-    end: u64,
-    is_done: bool,
-}
-
-impl Part {
-    /// What the commit says about it: the position reached, and the claim on where it began.
-    fn positions(&self) -> impl Iterator<Item = (String, i64)> {
-        let position = position(self.end, self.is_done);
-        let said = self.identity.iter();
-        said.flat_map(move |identity| {
-            [(identity.clone(), position), (format!("{identity}@{}", self.start), 1)]
-        })
-    }
-}
-
-/// How a position in an input is written in the catalog. The first commit of an empty input must be
-/// above nothing, so that positions only grow.
-fn position(offset: u64, is_done: bool) -> i64 {
-    i64::try_from(offset).unwrap_or(i64::MAX / 2).saturating_mul(2).saturating_add(i64::from(is_done))
+    end: Mark,
 }
 
 /// A batch whose splits are uploaded.
@@ -391,7 +442,7 @@ struct Finished {
     number: u64,
     parts: Vec<Part>,
     splits: Vec<NewSplit>,
-    rejects: Rejects,
+    outcomes: Vec<Outcome>,
 }
 
 /// A split that is uploaded and not live yet.
@@ -422,7 +473,7 @@ impl Threads {
 /// Starts the threads. They end by themselves when there is no more to read, or when the committer goes.
 fn start(
     run: &Arc<Run>,
-    inputs: Inputs,
+    work: Work,
     index: &Index,
     finished: &tokio::sync::mpsc::Sender<Result<Finished>>,
 ) -> Threads {
@@ -438,105 +489,11 @@ fn start(
     let workers =
         (0..run.threads).map(|_| worker()).map(|worker| std::thread::spawn(move || worker.work())).collect();
     let reader = Reader::new(Arc::clone(run), jobs, index.clone());
-    Threads { reader: std::thread::spawn(move || reader.read_all(inputs)), workers }
-}
-
-/// Commits finished batches in order.
-struct Committer<'a> {
-    run: &'a Run,
-    index: Index,
-    next: u64,
-    waiting: BTreeMap<u64, Finished>,
-    report: IngestReport,
-}
-
-impl Committer<'_> {
-    async fn take_all(
-        &mut self,
-        finishes: &mut tokio::sync::mpsc::Receiver<Result<Finished>>,
-        mut rejects: Option<&mut (dyn Write + Send + 'static)>,
-    ) -> Result<()> {
-        while let Some(finished) = finishes.recv().await {
-            let finished = finished?;
-            self.waiting.insert(finished.number, finished);
-            let ready = self.ready();
-            if !ready.is_empty() {
-                self.commit(ready, &mut rejects).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The batches that follow without a gap on what is committed.
-    fn ready(&mut self) -> Vec<Finished> {
-        let mut ready = Vec::new();
-        while let Some(finished) = self.waiting.remove(&self.next) {
-            self.next += 1;
-            ready.push(finished);
-        }
-        ready
-    }
-
-    async fn commit(
-        &mut self,
-        batches: Vec<Finished>,
-        sink: &mut Option<&mut (dyn Write + Send + 'static)>,
-    ) -> Result<()> {
-        let mut all = Rejects::default();
-        for batch in &batches {
-            batch.rejects.add_counts(&mut all);
-            if let Some(sink) = sink {
-                let written = sink.write_all(&batch.rejects.lines).and_then(|()| sink.flush());
-                written.map_err(|error| {
-                    Error::unavailable("refused lines cannot be written to their file").with_source(error)
-                })?;
-            }
-        }
-        self.index = self.index.commit(change_of(&batches)?).await?;
-        self.run.learn(self.index.mapping());
-        self.count(&batches, &all);
-        self.run.report_progress();
-        Ok(())
-    }
-
-    fn count(&mut self, batches: &[Finished], rejects: &Rejects) {
-        let report = &mut self.report;
-        for split in batches.iter().flat_map(|batch| &batch.splits) {
-            report.documents += split.entry.rows;
-            report.splits += 1;
-            report.bytes_out += split.entry.object.bytes;
-            report.source_bytes += split.source_bytes;
-            report.index_bytes += split.index_bytes;
-        }
-        let parts = batches.iter().flat_map(|batch| &batch.parts);
-        report.bytes_in += parts.map(|part| part.end - part.start).sum::<u64>();
-        for (kind, count) in &rejects.counts {
-            *report.rejected.entry(kind.clone()).or_default() += count;
-        }
-        self.run.counters.splits.store(report.splits, Ordering::Relaxed);
-    }
-}
-
-fn change_of(batches: &[Finished]) -> Result<Change> {
-    let splits = || batches.iter().flat_map(|batch| &batch.splits);
-    let mut mapping: Option<Mapping> = None;
-    for split in splits() {
-        match &mut mapping {
-            Some(mapping) => drop(mapping.merge(&split.mapping)?),
-            None => mapping = Some(split.mapping.clone()),
-        }
-    }
-    // Later parts of an input stand behind earlier ones: the last position wins.
-    let parts = batches.iter().flat_map(|batch| &batch.parts);
-    let progress: BTreeMap<String, i64> = parts.flat_map(Part::positions).collect();
-    debug_assert_eq!(splits().map(|split| split.entry.id).collect::<BTreeSet<_>>().len(), splits().count());
-    Ok(Change {
-        add: splits().map(|split| split.entry.clone()).collect(),
-        mapping,
-        progress: progress.into_iter().collect(),
-        operation: "ingest".into(),
-        ..Change::default()
-    })
+    let read = move || match work {
+        Work::Read(inputs) => reader.read_all(inputs),
+        Work::Follow(watched, mut pause) => reader.follow(watched, &mut *pause),
+    };
+    Threads { reader: std::thread::spawn(read), workers }
 }
 
 /// Makes the identity of a new split.

@@ -54,9 +54,10 @@ impl Rejects {
         self.counts.values().sum()
     }
 
-    /// Adds to the counts of `into`, of which there are never more than 50 kinds.
-    pub(crate) fn add_counts(&self, into: &mut Rejects) {
-        self.counts.iter().for_each(|(kind, count)| into.count(kind.clone(), *count));
+    /// Appends others, never keeping more than 50 kinds.
+    pub(crate) fn append(&mut self, others: &Rejects) {
+        self.lines.extend_from_slice(&others.lines);
+        others.counts.iter().for_each(|(kind, count)| self.count(kind.clone(), *count));
     }
 
     fn count(&mut self, kind: String, by: u64) {

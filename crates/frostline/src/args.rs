@@ -111,13 +111,24 @@ pub(crate) struct Ingest {
     /// Worker threads [default: one for each core]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     pub(crate) threads: usize,
-    /// Take in again what was taken in before
-    #[arg(long)]
+    /// Ingest again what was ingested before
+    #[arg(long, conflicts_with = "follow")]
     pub(crate) again: bool,
     /// Merge small splits afterwards
     #[arg(long)]
     pub(crate) merge: bool,
-    /// Files, directories, or - for standard input; .gz, .zst, .xz and .bz2 are unpacked
+    /// Keep reading files as they grow, are rotated and appear, until Ctrl-C
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Commit what came of a followed file or a pipe after so many seconds, though a split is not full
+    #[arg(long, default_value_t = 10, value_name = "SECONDS")]
+    pub(crate) seal_after: u64,
+    /// Join lines that continue an event, such as stack traces: auto (where lines begin with a time), off, or a
+    /// regular expression that the first line of an event matches
+    #[arg(long, default_value = "auto", value_name = "auto|off|PATTERN")]
+    pub(crate) multiline: String,
+    /// Files, directories, quoted patterns such as '/var/log/*.log', or - for standard input; .gz, .zst, .xz and
+    /// .bz2 are unpacked
     #[arg(required = true, value_name = "FILE|DIR|-")]
     pub(crate) inputs: Vec<PathBuf>,
 }

@@ -55,8 +55,8 @@ async fn a_change_that_makes_no_sense_any_more_is_a_conflict() {
         ("added twice", adding(base.name(), [1])),
         ("removed by another", remove(2)),
         ("never there", remove(9)),
-        ("repeats a position", Change { progress: at(5), ..adding(base.name(), [7]) }),
-        ("falls behind a position", Change { progress: at(4), ..adding(base.name(), [7]) }),
+        ("moves a source that another moved", Change { progress: at(5), ..adding(base.name(), [7]) }),
+        ("moves it to another position", Change { progress: at(4), ..adding(base.name(), [7]) }),
     ] {
         let refused = base.commit(change).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Conflict, "{what}: {refused:?}");

@@ -1,27 +1,40 @@
 use std::io::{self, Read};
 
-use super::{BlockLimits, Blocks, LineEnds, Piece};
+use super::{BlockLimits, Blocks, LineEnds, Piece, Upto};
+use crate::identity::Prefix;
+use crate::lines::{Format, LineParser, Multiline};
 
 const SMALL: BlockLimits = BlockLimits { block_bytes: 64, line_bytes_max: 200 };
 
-/// Every line as (offset, number, text), too long ones marked.
+/// Every line as (offset, number, text), too long ones marked. The input comes in pieces of 7 bytes.
 fn lines_of(input: Vec<u8>, line_ends: LineEnds, skip_to: u64) -> Vec<(u64, u64, String)> {
-    let mut blocks = Blocks::new(Box::new(io::Cursor::new(input)), SMALL);
-    blocks.sample(16);
-    blocks.set_line_ends(line_ends);
-    blocks.skip_to(skip_to).unwrap();
+    let mut prefix = Prefix::default();
+    prefix.extend(&input[..skip_to as usize]);
+    let mut blocks = Blocks::new(SMALL, line_ends.clone(), prefix);
     let mut lines = Vec::new();
-    while let Some(piece) = blocks.next().unwrap() {
-        match piece {
-            Piece::Lines(block) => {
-                assert!(block.bytes.len() <= SMALL.line_bytes_max + 2 * SMALL.block_bytes);
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                lines.extend(block.lines(line_ends).map(|line| (line.offset, line.number, text(line.bytes))));
+    let mut pieces = input[skip_to as usize..].chunks(7);
+    loop {
+        let bytes = pieces.next();
+        blocks.fill(&mut bytes.unwrap_or_default()).unwrap();
+        let upto = if bytes.is_some() { Upto::Full } else { Upto::End };
+        while let Some(piece) = blocks.next(upto) {
+            match piece {
+                Piece::Lines(block) => {
+                    assert!(block.bytes.len() <= SMALL.line_bytes_max + 2 * SMALL.block_bytes);
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    let all = block.lines(&line_ends);
+                    lines.extend(all.map(|line| (line.offset, line.number, text(line.bytes))));
+                }
+                Piece::TooLong(block) => lines.push((block.offset, block.line, "too long".into())),
             }
-            Piece::TooLong(block) => lines.push((block.offset, block.line, "too long".into())),
+        }
+        if bytes.is_none() {
+            let mut whole = Prefix::default();
+            whole.extend(&input);
+            assert_eq!(blocks.prefix().mark(false), whole.mark(false));
+            return lines;
         }
     }
-    lines
 }
 
 #[test]
@@ -55,30 +68,56 @@ fn a_line_of_100_mb_is_never_held() {
     let input =
         io::Cursor::new(b"before\n".to_vec()).chain(long).chain(io::Cursor::new(b"\nafter\n".to_vec()));
     let limits = BlockLimits { block_bytes: 1 << 20, line_bytes_max: 16 << 20 };
-    let mut blocks = Blocks::new(Box::new(input), limits);
+    let mut blocks = Blocks::new(limits, LineEnds::All, Prefix::default());
+    let mut input = input;
     let mut seen = Vec::new();
-    while let Some(piece) = blocks.next().unwrap() {
+    loop {
+        let count = blocks.fill(&mut input).unwrap();
         assert!(blocks.pending.capacity() < 64 << 20);
-        match piece {
-            Piece::Lines(block) => seen.push((block.line, block.bytes.len())),
-            Piece::TooLong(block) => seen.push((block.line, block.bytes.len())),
+        let upto = if count > 0 { Upto::Full } else { Upto::End };
+        while let Some(piece) = blocks.next(upto) {
+            match piece {
+                Piece::Lines(block) => seen.push((block.line, block.bytes.len())),
+                Piece::TooLong(block) => seen.push((block.line, block.bytes.len())),
+            }
+        }
+        if count == 0 {
+            break;
         }
     }
     assert_eq!(seen, [(1, 7), (2, 1024), (3, 6)]);
 }
 
+fn events(pattern: &str) -> LineEnds {
+    let pattern: Multiline = pattern.parse().unwrap();
+    let parser = LineParser::for_input(Format::Plain, b"", 0);
+    LineEnds::Events(parser.events(&pattern, b"").unwrap())
+}
+
 #[test]
-fn a_failing_read_comes_after_the_whole_lines() {
-    struct Broken;
-    impl Read for Broken {
-        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            Err(io::Error::other("torn"))
+fn lines_that_continue_one_are_part_of_it() {
+    let text = b"  early\nE one\n  a\n  b\nE two\nE three\n\nlast".to_vec();
+    let lines = lines_of(text, events("^E "), 0);
+    let expected =
+        [(0, 1, "  early"), (8, 2, "E one\n  a\n  b"), (22, 5, "E two"), (28, 6, "E three\n\nlast")];
+    assert_eq!(lines, expected.map(|(offset, line, text)| (offset, line, text.to_owned())));
+}
+
+#[test]
+fn an_event_that_never_ends_is_cut() {
+    let limits = BlockLimits { block_bytes: 2 << 20, line_bytes_max: 16 << 20 };
+    let line_ends = events("^E ");
+    let mut blocks = Blocks::new(limits, line_ends.clone(), Prefix::default());
+    let mut text = io::Cursor::new([&b"E one\n"[..], &b"  and more\n".repeat(500_000)].concat());
+    while blocks.fill(&mut text).unwrap() > 0 {}
+    let (mut bytes, mut longest) = (0, 0);
+    for upto in [Upto::Full, Upto::End] {
+        while let Some(Piece::Lines(block)) = blocks.next(upto) {
+            let all = block.lines(&line_ends).map(|line| line.bytes.len());
+            longest = all.max().unwrap().max(longest);
+            bytes += block.bytes.len();
         }
     }
-    let input = io::Cursor::new(b"one\ntwo\nhal".to_vec()).chain(Broken);
-    let mut blocks = Blocks::new(Box::new(input), SMALL);
-    let Some(Piece::Lines(block)) = blocks.next().unwrap() else { panic!("no lines") };
-    assert_eq!(block.bytes, b"one\ntwo\n");
-    assert!(blocks.next().is_err());
-    assert_eq!(blocks.offset(), 8);
+    assert_eq!(bytes, 6 + 11 * 500_000);
+    assert!(longest <= super::EVENT_BYTES_MAX, "{longest}");
 }

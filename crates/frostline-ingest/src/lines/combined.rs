@@ -1,20 +1,17 @@
 //! The combined log format of Apache and nginx, and the common format it extends.
 
-use frostline_base::{Error, Result};
-
-use super::TimeRule;
+use super::{Refusal, TimeRule};
 use crate::json::ObjectWriter;
 use crate::times;
 
 /// `clientip ident auth [time] "request" response bytes "referrer" "agent"`. The last two may be missing
 /// (common format), a virtual host may come first, the last quote may be cut off (a torn line), and what
 /// follows the agent is kept as `rest`.
-pub(super) fn write(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<()> {
+pub(super) fn write(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<(), Refusal> {
     let parts =
-        Parts::split(line).ok_or_else(|| Error::invalid("the line is not in the combined log format"))?;
-    let time_us = times::common_log(parts.time).ok_or_else(|| {
-        Error::invalid(format!("{:?} is not a time of the combined log format", parts.time))
-    })?;
+        Parts::split(line).ok_or_else(|| Refusal::new("the line is not in the combined log format"))?;
+    let time_us = times::common_log(parts.time)
+        .ok_or_else(|| Refusal::new(format!("{:?} is not a time of the combined log format", parts.time)))?;
     object.time(&time.to, time_us);
     object.text_if_said("vhost", parts.vhost);
     object.text_if_said("clientip", parts.client);

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use frostline_base::{Error, Result};
-
-use super::TimeRule;
+use super::{Refusal, TimeRule};
 use crate::json::ObjectWriter;
 use crate::times;
 
@@ -76,12 +74,17 @@ impl CsvHeader {
     }
 
     /// Writes one record; an empty field is absent.
-    pub(super) fn write(&self, record: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<()> {
+    pub(super) fn write(
+        &self,
+        record: &str,
+        rule: &TimeRule,
+        object: &mut ObjectWriter<'_>,
+    ) -> Result<(), Refusal> {
         let fields =
-            fields_of(record, self.delimiter).ok_or_else(|| Error::invalid("a quoted field is malformed"))?;
+            fields_of(record, self.delimiter).ok_or_else(|| Refusal::new("a quoted field is malformed"))?;
         if fields.len() != self.names.len() {
             let (has, columns) = (fields.len(), self.names.len());
-            return Err(Error::invalid(format!("the record has {has} fields, the header {columns}")));
+            return Err(Refusal::new(format!("the record has {has} fields, the header {columns}")));
         }
         let time = |wanted: &str| {
             let column = self.names.iter().position(|name| name.eq_ignore_ascii_case(wanted))?;

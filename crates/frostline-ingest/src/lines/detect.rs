@@ -6,7 +6,7 @@ use super::{Format, combined, jsonl, logfmt, syslog};
 const LINES_MAX: usize = 100;
 
 /// The format of an input that begins with `sample`: the one that more than half of its first 100
-/// non-blank lines are in; else CSV, where the first line looks like a header and three of four rows have as
+/// non-blank lines are in, not counting indented ones, which continue others; else CSV, where the first line looks like a header and three of four rows have as
 /// many fields; else free text.
 pub(super) fn format_of(sample: &[u8]) -> Format {
     let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
@@ -17,6 +17,9 @@ pub(super) fn format_of(sample: &[u8]) -> Format {
     // The sample ends somewhere inside a line; it only counts where it is the only one.
     if !text.ends_with('\n') && lines.len() > 1 && lines.len() < LINES_MAX {
         lines.pop();
+    }
+    if lines.iter().any(|line| !is_indented(line)) {
+        lines.retain(|line| !is_indented(line));
     }
     let is_majority = |fits: &dyn Fn(&str) -> bool| {
         let fitting = lines.iter().filter(|line| fits(line)).count();
@@ -38,4 +41,8 @@ pub(super) fn format_of(sample: &[u8]) -> Format {
     } else {
         Format::Plain
     }
+}
+
+fn is_indented(line: &str) -> bool {
+    line.starts_with([' ', '\t'])
 }

@@ -1,40 +1,40 @@
 //! JSON lines: documents as they are, with the brackets and commas of array files around them, and the
 //! times that nginx and others write under their own names.
 
-use frostline_base::{Error, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::TimeRule;
+use super::{Refusal, TimeRule};
 use crate::times;
 
 /// Passes on the object, or each object of an array, byte for byte. Whether it is sound JSON is for the
 /// split writer to say.
-pub(super) fn unchanged(line: &str, take: &mut dyn FnMut(&[u8])) -> Result<()> {
-    each_object(line, &mut |object| {
-        take(object.as_bytes());
-        Ok(())
-    })
+pub(super) fn unchanged(line: &str, take: &mut dyn FnMut(&[u8])) -> Result<(), Refusal> {
+    objects_of(line)?.into_iter().for_each(|object| take(object.as_bytes()));
+    Ok(())
 }
 
-/// Passes on each object with `@timestamp` put before its first member, unless it has one.
+/// Passes on each object with `@timestamp` put before its first member, unless it has one. A line of which
+/// any object is refused is refused whole.
 pub(super) fn with_time(
     line: &str,
     rule: &TimeRule,
     document: &mut Vec<u8>,
     take: &mut dyn FnMut(&[u8]),
-) -> Result<()> {
+) -> Result<(), Refusal> {
     let line = without_hex_escapes(line);
-    each_object(&line, &mut |object| {
-        match time_of(object, rule)? {
+    let objects = objects_of(&line)?;
+    let times = objects.iter().map(|object| time_of(object, rule)).collect::<Result<Vec<_>, _>>()?;
+    for (object, time_us) in objects.into_iter().zip(times) {
+        match time_us {
             Some(time_us) => {
                 insert_time(object, &rule.to, time_us, document);
                 take(document);
             }
             None => take(object.as_bytes()),
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// Whether a line starts a JSON object or an array of them. The line may be cut short.
@@ -53,23 +53,24 @@ pub(super) fn needs_time(line: &str) -> bool {
     !line.contains("\"@timestamp\"") && matches!(usual_time_of(&line, 0), Ok(Some(_)))
 }
 
-fn each_object(line: &str, visit: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+fn objects_of(line: &str) -> Result<Vec<&str>, Refusal> {
     let object = trim_array(line);
     if object.starts_with('{') {
-        return visit(object);
+        return Ok(vec![object]);
     }
     if object.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     if !line.trim_ascii().starts_with('[') {
-        return Err(Error::invalid("the line is not a JSON object"));
+        return Err(Refusal::new("the line is not a JSON object"));
     }
-    let objects: Vec<&RawValue> = serde_json::from_str(line.trim_ascii().trim_end_matches(','))
-        .map_err(|error| Error::invalid(format!("malformed JSON array: {error}")))?;
-    if objects.iter().any(|object| !object.get().starts_with('{')) {
-        return Err(Error::invalid("the array holds something that is not a JSON object"));
+    let values: Vec<&RawValue> = serde_json::from_str(line.trim_ascii().trim_end_matches(','))
+        .map_err(|error| Refusal::new(format!("malformed JSON array: {error}")))?;
+    let objects: Vec<&str> = values.into_iter().map(RawValue::get).collect();
+    if objects.iter().any(|object| !object.starts_with('{')) {
+        return Err(Refusal::new("the array holds something that is not a JSON object"));
     }
-    objects.iter().try_for_each(|object| visit(object.get()))
+    Ok(objects)
 }
 
 /// The line without what an array file with an object a line has around it: `[` and `]` on their own
@@ -109,7 +110,7 @@ struct Times<'a> {
 }
 
 /// The time to be added to an object; `None` where it has one in the right field, or none at all.
-fn time_of(object: &str, rule: &TimeRule) -> Result<Option<i64>> {
+fn time_of(object: &str, rule: &TimeRule) -> Result<Option<i64>, Refusal> {
     if rule.from.is_none() && rule.to == "@timestamp" {
         return usual_time_of(object, rule.now_us);
     }
@@ -123,7 +124,7 @@ fn time_of(object: &str, rule: &TimeRule) -> Result<Option<i64>> {
     if found.is_some() { Ok(found) } else { usual_time_of(object, rule.now_us) }
 }
 
-fn usual_time_of(object: &str, now_us: i64) -> Result<Option<i64>> {
+fn usual_time_of(object: &str, now_us: i64) -> Result<Option<i64>, Refusal> {
     let times: Times<'_> = serde_json::from_str(object).map_err(malformed)?;
     if times.at.is_some() {
         return Ok(None);
@@ -132,8 +133,8 @@ fn usual_time_of(object: &str, now_us: i64) -> Result<Option<i64>> {
     Ok(known.into_iter().flatten().find_map(|value| time_in(value, now_us)))
 }
 
-fn malformed(error: serde_json::Error) -> Error {
-    Error::invalid(format!("malformed JSON: {error}"))
+fn malformed(error: serde_json::Error) -> Refusal {
+    Refusal::new(format!("malformed JSON: {error}"))
 }
 
 fn time_in(value: &RawValue, now_us: i64) -> Option<i64> {

@@ -1,8 +1,6 @@
 //! Logfmt: `key=value` pairs separated by spaces, values quoted where they hold spaces.
 
-use frostline_base::{Error, Result};
-
-use super::TimeRule;
+use super::{Refusal, TimeRule};
 use crate::json::ObjectWriter;
 use crate::times;
 
@@ -11,7 +9,7 @@ const TIME_KEYS: [&str; 6] = ["@timestamp", "time", "ts", "timestamp", "t", "dat
 
 /// Each pair becomes a member, a bare word is `true`, and the last of two equal keys does not hide the
 /// first: the values become an array.
-pub(super) fn write(line: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<()> {
+pub(super) fn write(line: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<(), Refusal> {
     let pairs = pairs_of(line)?;
     let time = |key: &str| {
         let (_, value) = pairs.iter().find(|(known, _)| *known == key)?;
@@ -44,17 +42,17 @@ pub(super) fn fits(line: &str) -> bool {
 
 type Pair<'a> = (&'a str, Option<std::borrow::Cow<'a, str>>);
 
-fn pairs_of(line: &str) -> Result<Vec<Pair<'_>>> {
+fn pairs_of(line: &str) -> Result<Vec<Pair<'_>>, Refusal> {
     let mut pairs: Vec<Pair<'_>> = Vec::new();
     let mut rest = line.trim_ascii();
     while !rest.is_empty() {
         if pairs.len() >= PAIRS_MAX {
-            return Err(Error::invalid(format!("the line has more than {PAIRS_MAX} pairs")));
+            return Err(Refusal::new(format!("the line has more than {PAIRS_MAX} pairs")));
         }
         let end = rest.find(|c: char| c == '=' || c.is_ascii_whitespace()).unwrap_or(rest.len());
         let (key, after) = rest.split_at(end);
         if key.is_empty() || key.contains(['"', '{', '}']) {
-            return Err(Error::invalid(format!("{key:?} is not a key of logfmt")));
+            return Err(Refusal::new(format!("{key:?} is not a key of logfmt")));
         }
         let (value, after) = match after.strip_prefix('=') {
             Some(value) => value_of(value)?,
@@ -64,7 +62,7 @@ fn pairs_of(line: &str) -> Result<Vec<Pair<'_>>> {
         rest = after.trim_ascii_start();
     }
     if pairs.iter().all(|(_, value)| value.is_none()) {
-        return Err(Error::invalid("the line has no key=value pair"));
+        return Err(Refusal::new("the line has no key=value pair"));
     }
     Ok(pairs)
 }
@@ -72,7 +70,7 @@ fn pairs_of(line: &str) -> Result<Vec<Pair<'_>>> {
 /// Looking for equal keys is quadratic; this many pairs in one line are not logfmt.
 const PAIRS_MAX: usize = 2_000;
 
-fn value_of(text: &str) -> Result<(Option<std::borrow::Cow<'_, str>>, &str)> {
+fn value_of(text: &str) -> Result<(Option<std::borrow::Cow<'_, str>>, &str), Refusal> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find(|c: char| c.is_ascii_whitespace()).unwrap_or(text.len());
         return Ok((Some(text[..end].into()), &text[end..]));
@@ -83,7 +81,7 @@ fn value_of(text: &str) -> Result<(Option<std::borrow::Cow<'_, str>>, &str)> {
         escaped = byte == b'\\' && !escaped;
         closes
     });
-    let end = end.ok_or_else(|| Error::invalid("a quoted value is not closed"))?;
+    let end = end.ok_or_else(|| Refusal::new("a quoted value is not closed"))?;
     let value = &quoted[..end];
     let value = if value.contains('\\') { unescaped(value).into() } else { value.into() };
     Ok((Some(value), &quoted[end + 1..]))

@@ -1,8 +1,6 @@
 //! Syslog: RFC 5424, RFC 3164, and the same without a priority as daemons write to files.
 
-use frostline_base::{Error, Result};
-
-use super::TimeRule;
+use super::{Refusal, TimeRule};
 use crate::json::ObjectWriter;
 use crate::times;
 
@@ -14,14 +12,14 @@ const FACILITIES: [&str; 24] = [
 const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
 /// Writes one syslog line. It needs a time; the priority may be missing.
-pub(super) fn write(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<()> {
+pub(super) fn write(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<(), Refusal> {
     let (priority, rest) = priority_of(line)?;
     if let Some(after) = rest.strip_prefix("1 ").filter(|_| priority.is_some()) {
         write_priority(priority, object);
         return write_5424(after, time, object);
     }
     let (time_us, end) =
-        header_time(rest, time.now_us).ok_or_else(|| Error::invalid("the line has no syslog time"))?;
+        header_time(rest, time.now_us).ok_or_else(|| Refusal::new("the line has no syslog time"))?;
     object.time(&time.to, time_us);
     write_priority(priority, object);
     write_3164(&rest[end..], object);
@@ -45,13 +43,13 @@ fn header_time(text: &str, now_us: i64) -> Option<(i64, usize)> {
     written.filter(|(_, end)| text[*end..].starts_with(' '))
 }
 
-fn priority_of(line: &str) -> Result<(Option<i64>, &str)> {
+fn priority_of(line: &str) -> Result<(Option<i64>, &str), Refusal> {
     let Some(inner) = line.strip_prefix('<') else { return Ok((None, line)) };
     let number = inner.split_once('>').filter(|(number, _)| matches!(number.len(), 1..=3));
-    let (number, rest) = number.ok_or_else(|| Error::invalid("the syslog priority is not closed"))?;
+    let (number, rest) = number.ok_or_else(|| Refusal::new("the syslog priority is not closed"))?;
     match number.parse::<u8>() {
         Ok(priority) if priority <= 191 => Ok((Some(i64::from(priority)), rest)),
-        _ => Err(Error::invalid(format!("{number:?} is not a syslog priority of 0 to 191"))),
+        _ => Err(Refusal::new(format!("{number:?} is not a syslog priority of 0 to 191"))),
     }
 }
 
@@ -102,16 +100,16 @@ fn tag_of(text: &str) -> Option<(&str, Option<&str>, &str)> {
 }
 
 /// `TIME HOST PROGRAM PID MSGID DATA MESSAGE` after the version, `-` for what is not said.
-fn write_5424(text: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<()> {
+fn write_5424(text: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<(), Refusal> {
     let mut words = text.splitn(6, ' ');
     let mut word =
-        |what: &str| words.next().ok_or_else(|| Error::invalid(format!("the syslog line has no {what}")));
+        |what: &str| words.next().ok_or_else(|| Refusal::new(format!("the syslog line has no {what}")));
     let (time, host, program) = (word("time")?, word("host")?, word("program")?);
     let (pid, message_id, rest) = (word("process id")?, word("message id")?, word("structured data")?);
     if time != "-" {
         let whole = times::iso(time).filter(|(_, end)| *end == time.len());
         let (time_us, _) =
-            whole.ok_or_else(|| Error::invalid(format!("{time:?} is not a time of RFC 5424")))?;
+            whole.ok_or_else(|| Refusal::new(format!("{time:?} is not a time of RFC 5424")))?;
         object.time(&rule.to, time_us);
     }
     object.text_if_said("host.name", host);
@@ -125,12 +123,12 @@ fn write_5424(text: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Res
 }
 
 /// `[id name="value" …][…]`, each parameter as `syslog.data.<id>.<name>`; returns what follows.
-fn write_structured<'a>(text: &'a str, object: &mut ObjectWriter<'_>) -> Result<&'a str> {
+fn write_structured<'a>(text: &'a str, object: &mut ObjectWriter<'_>) -> Result<&'a str, Refusal> {
     let mut rest = text;
     if let Some(after) = rest.strip_prefix('-') {
         return Ok(after);
     }
-    let broken = || Error::invalid("the structured data of the syslog line is malformed");
+    let broken = || Refusal::new("the structured data of the syslog line is malformed");
     let mut written: Vec<String> = Vec::new();
     while let Some(element) = rest.strip_prefix('[') {
         let end = element.find([' ', ']']).ok_or_else(broken)?;

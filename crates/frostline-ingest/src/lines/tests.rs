@@ -8,7 +8,7 @@ const NOW_US: i64 = 1_740_787_200_000_000;
 fn parse(parser: &mut LineParser, line: &[u8]) -> Result<Vec<Value>, String> {
     let mut documents = Vec::new();
     let taken = parser.parse(line, &mut |bytes| documents.push(serde_json::from_slice(bytes).unwrap()));
-    taken.map(|()| documents).map_err(|error| error.to_string())
+    taken.map(|()| documents).map_err(|refusal| refusal.reason().to_owned())
 }
 
 fn check(format: Format, line: &str, expected: &Value) {
@@ -256,4 +256,15 @@ proptest::proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_line_lands_whole_or_not_at_all() {
+    // The second object names its time twice.
+    let line = br#"[{"msec":"1740787200.1","n":1},{"time":1,"time":2}]"#;
+    let mut parser = LineParser::for_input(Format::Nginx, line, NOW_US);
+    let mut documents = 0;
+    let parsed = parser.parse(line, &mut |_| documents += 1);
+    assert!(parsed.is_err_and(|refusal| refusal.reason().contains("duplicate field")));
+    assert_eq!(documents, 0);
 }

@@ -1,19 +1,22 @@
 //! Reads the inputs in order and deals their lines out in batches.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
+use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
 use frostline_catalog::Index;
 
+use super::follow::Follower;
 use super::worker::{Item, Job, Source};
-use super::{LINE_BYTES_MAX, Part, Run, position};
-use crate::blocks::{BlockLimits, Blocks, LineEnds, Piece};
-use crate::inputs::{Input, Inputs, Skipped, chain};
+use super::{LINE_BYTES_MAX, Part, Pause, Run};
+use crate::blocks::{BlockLimits, Blocks, LineEnds, Piece, Upto};
+use crate::content::{Content, Recognised, SAMPLE_BYTES};
+use crate::identity::{Known, Mark, Prefix, SourceKey};
+use crate::inputs::{Input, Inputs, Opened, Skipped, chain};
 use crate::lines::{Format, LineParser};
 
-const SAMPLE_BYTES: usize = 64 << 10;
-const BLOCK_BYTES: usize = 2 << 20;
+const LIMITS: BlockLimits = BlockLimits { block_bytes: 2 << 20, line_bytes_max: LINE_BYTES_MAX };
 const BINARY_SAMPLE_BYTES: usize = 8 << 10;
 
 /// What the reader has to say in the end.
@@ -26,15 +29,17 @@ pub(super) struct ReadReport {
 }
 
 pub(super) struct Reader {
-    run: Arc<Run>,
+    pub(super) run: Arc<Run>,
     jobs: mpsc::SyncSender<Job>,
     index: Index,
-    /// Distinguishes the inputs of a run that takes everything in again.
-    suffix: String,
-    seen: BTreeSet<String>,
+    /// What the catalog knew at the start, and how far this run has read since.
+    pub(super) known: Known,
+    /// The inputs that this run has read.
+    read: BTreeSet<SourceKey>,
+    sources: usize,
     next: u64,
     batch: Option<Batch>,
-    report: ReadReport,
+    pub(super) report: ReadReport,
 }
 
 /// The batch being filled.
@@ -43,19 +48,35 @@ struct Batch {
     bytes: u64,
     lines: u64,
     parts: Vec<Part>,
+    begun_us: i64,
 }
 
-/// The workers are gone or the run is cancelled: there is nobody to read for.
-struct Stopped;
+/// The workers are gone: there is nobody to read for.
+pub(super) struct Stopped;
+
+/// What is read next of an input, and how its lines are taken.
+pub(super) struct Feed {
+    pub(super) reader: Box<dyn Read + Send>,
+    pub(super) blocks: Blocks,
+    pub(super) source: Arc<Source>,
+}
 
 impl Reader {
     pub(super) fn new(run: Arc<Run>, jobs: mpsc::SyncSender<Job>, index: Index) -> Self {
-        let suffix =
-            if run.options.again { format!("+{:016x}", (run.random)() as u64) } else { String::new() };
-        let (seen, report) = (BTreeSet::new(), ReadReport::default());
-        Reader { run, jobs, index, suffix, seen, next: 0, batch: None, report }
+        Reader {
+            run,
+            jobs,
+            known: Known::of(&index),
+            index,
+            read: BTreeSet::new(),
+            sources: 0,
+            next: 0,
+            batch: None,
+            report: ReadReport::default(),
+        }
     }
 
+    /// Reads every input to its end. What was dealt of one when the run is cancelled makes a whole batch.
     pub(super) fn read_all(mut self, inputs: Inputs) -> ReadReport {
         self.report.skipped = inputs.skipped;
         for input in inputs.inputs {
@@ -63,100 +84,249 @@ impl Reader {
                 // What is unfinished is dropped with its channel; a worker sees that its end is missing.
                 return self.report;
             }
+            if self.run.cancel.is_cancelled() {
+                break;
+            }
         }
         self.close();
         self.report
     }
 
+    /// Follows files until the run is cancelled.
+    pub(super) fn follow(mut self, watched: Vec<PathBuf>, pause: &mut dyn Pause) -> ReadReport {
+        if Follower::new(&mut self, watched).follow(pause).is_ok() {
+            self.close();
+        }
+        self.report
+    }
+
     fn read(&mut self, input: Input) -> Result<(), Stopped> {
-        let name = input.name().to_owned();
-        let identity = input.identity().map(|identity| format!("{identity}{}", self.suffix));
-        let start = match self.start_of(&name, identity.as_deref(), input.bytes()) {
-            Some(start) => start,
-            None => return Ok(()),
-        };
-        let (from_directory, is_json) = (input.from_directory(), input.is_json());
-        let reader = match input.open(Arc::clone(&self.run.counters.bytes_read), &self.run.cancel) {
-            Ok(reader) => reader,
+        let (name, from_directory) = (input.name().to_owned(), input.from_directory());
+        match input.open(&self.run.counters.bytes_read, &self.run.cancel) {
+            Ok(Opened::File(content)) => self.read_file(name, &content, from_directory),
+            Ok(Opened::Stream(stream)) => self.read_stream(name, stream),
+            Ok(Opened::Documents(identity, documents)) => {
+                self.read_documents(name, SourceKey::Named(identity), documents)
+            }
             Err(error) => {
-                self.fail(name, chain(&error), from_directory);
+                self.unopened(name, &error, from_directory);
+                Ok(())
+            }
+        }
+    }
+
+    fn read_file(&mut self, name: String, content: &Content, from_directory: bool) -> Result<(), Stopped> {
+        let recognised = match content.recognise(&self.known) {
+            Ok(recognised) => recognised,
+            Err(error) => {
+                self.fail(name, &error);
                 return Ok(());
             }
         };
-        let limits = BlockLimits { block_bytes: BLOCK_BYTES, line_bytes_max: LINE_BYTES_MAX };
-        let mut blocks = Blocks::new(reader, limits);
-        let sample = blocks.sample(SAMPLE_BYTES);
-        let head = sample.get(..BINARY_SAMPLE_BYTES).unwrap_or(sample);
-        if from_directory && memchr::memchr(0, head).is_some() {
+        if from_directory && is_binary(&recognised.sample) {
             self.report.skipped.push(Skipped { name, reason: "binary".into() });
             return Ok(());
         }
-        let format = if is_json { Format::NdJson } else { self.run.options.format };
-        let parser = LineParser::for_input(format, sample, self.run.now_us)
-            .with_time_field(self.run.options.time_field.clone(), &self.run.time_field);
-        let line_ends = if parser.quotes_span_lines() { LineEnds::OutsideQuotes } else { LineEnds::All };
-        blocks.set_line_ends(line_ends);
-        if let Err(error) = blocks.skip_to(start) {
-            self.fail(name, error.to_string(), from_directory);
+        if let Some((key, _)) = &recognised.known
+            && recognised.is_done
+            && !self.run.options.again
+        {
+            content.count_rest();
+            if self.read.contains(key) {
+                let reason = "the same content comes before".into();
+                self.report.skipped.push(Skipped { name, reason });
+            } else {
+                self.report.already_ingested.push(name);
+            }
             return Ok(());
         }
-        let source = Arc::new(Source { name, parser, line_ends });
-        self.deal(blocks, &source, identity.as_ref(), from_directory)
+        match self.feed_of(name.clone(), content, recognised) {
+            Ok(feed) => self.deal(feed),
+            Err(error) => {
+                self.fail(name, &error);
+                Ok(())
+            }
+        }
     }
 
-    /// Where to go on in an input; `None` where there is nothing to do.
-    fn start_of(&mut self, name: &str, identity: Option<&str>, bytes: Option<u64>) -> Option<u64> {
-        let Some(identity) = identity else { return Some(0) };
-        if !self.seen.insert(identity.to_owned()) {
-            self.report
-                .skipped
-                .push(Skipped { name: name.to_owned(), reason: "the same content comes before".into() });
-            return None;
-        }
-        let reached =
-            self.index.progress(identity).and_then(|reached| u64::try_from(reached).ok()).unwrap_or(0);
-        if reached % 2 == 1 {
-            // For the bar, what need not be read is read.
-            self.run.counters.bytes_read.fetch_add(bytes.unwrap_or(0), Ordering::Relaxed);
-            self.report.already_ingested.push(name.to_owned());
-            return None;
-        }
-        if reached > 0 {
-            self.report.resumed.push(name.to_owned());
-        }
-        Some(reached / 2)
-    }
-
-    fn deal(
+    /// Where to go on in a file that was recognised or is new.
+    pub(super) fn feed_of(
         &mut self,
-        mut blocks: Blocks,
-        source: &Arc<Source>,
-        identity: Option<&String>,
-        from_directory: bool,
-    ) -> Result<(), Stopped> {
-        loop {
-            let start = blocks.offset();
-            match blocks.next() {
-                Ok(Some(piece)) => self.place(piece, source, identity, start..blocks.offset())?,
-                Ok(None) => return self.place_end(identity, start),
+        name: String,
+        content: &Content,
+        recognised: Recognised,
+    ) -> io::Result<Feed> {
+        let known = recognised.known.filter(|_| !self.run.options.again);
+        let (key, prefix) = match known {
+            Some((key, prefix)) => {
+                if !self.read.contains(&key) {
+                    self.report.resumed.push(name.clone());
+                }
+                (Some(key), prefix)
+            }
+            None if recognised.sample.is_empty() => (None, Prefix::default()),
+            None => {
+                let mut first = Prefix::default();
+                first.extend(&recognised.sample);
+                (Some(self.known.new_key(first.head())), Prefix::default())
+            }
+        };
+        let reader = content.reader(prefix.bytes())?;
+        let source = self.source(name, self.run.options.format, &recognised.sample, key);
+        Ok(Feed { reader, blocks: Blocks::new(LIMITS, source.line_ends.clone(), prefix), source })
+    }
+
+    /// A stream's lines are taken though it has no end yet: its format is decided when nothing more comes for
+    /// as long as a batch may wait.
+    fn read_stream(&mut self, name: String, stream: Box<dyn Read + Send>) -> Result<(), Stopped> {
+        let begun_us = self.run.clock.now_us();
+        let mut stream = match crate::decompress::decompress(stream) {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                self.fail(name, &error);
+                return Ok(());
+            }
+        };
+        let mut blocks = Blocks::new(LIMITS, LineEnds::All, Prefix::default());
+        let mut failed = None;
+        while blocks.pending().len() < SAMPLE_BYTES {
+            match blocks.fill(&mut stream) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let is_due = self.run.clock.now_us() - begun_us >= self.run.seal_after_us;
+                    if is_due && blocks.has_lines() {
+                        break;
+                    }
+                }
                 Err(error) => {
-                    self.fail(source.name.clone(), error.to_string(), from_directory);
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        let source = self.source(name, self.run.options.format, blocks.pending(), None);
+        blocks.set_line_ends(source.line_ends.clone());
+        let reader: Box<dyn Read + Send> = match failed {
+            Some(error) => Box::new(Broken(Some(error))),
+            None => stream,
+        };
+        self.deal(Feed { reader, blocks, source })
+    }
+
+    fn read_documents(
+        &mut self,
+        name: String,
+        key: SourceKey,
+        mut documents: Box<dyn Read + Send>,
+    ) -> Result<(), Stopped> {
+        if !self.read.insert(key.clone()) {
+            let reason = "the same content comes before".into();
+            self.report.skipped.push(Skipped { name, reason });
+            return Ok(());
+        }
+        let (offset, is_done) = if self.run.options.again { (0, false) } else { key.position(&self.index) };
+        if is_done {
+            self.report.already_ingested.push(name);
+            return Ok(());
+        }
+        let mut prefix = Prefix::default();
+        if offset > 0 {
+            self.report.resumed.push(name.clone());
+            if let Err(error) = prefix.advance(&mut documents, offset) {
+                self.fail(name, &error);
+                return Ok(());
+            }
+        }
+        let source = self.source(name, Format::NdJson, b"", Some(key));
+        let blocks = Blocks::new(LIMITS, source.line_ends.clone(), prefix);
+        self.deal(Feed { reader: documents, blocks, source })
+    }
+
+    /// An input as its lines are parsed.
+    fn source(&mut self, name: String, format: Format, sample: &[u8], key: Option<SourceKey>) -> Arc<Source> {
+        let run = &self.run;
+        let parser = LineParser::for_input(format, sample, run.clock.now_us())
+            .with_time_field(run.options.time_field.clone(), &run.time_field);
+        let line_ends = match parser.events(&run.options.multiline, sample) {
+            Some(events) => LineEnds::Events(events),
+            None if parser.quotes_span_lines() => LineEnds::OutsideQuotes,
+            None => LineEnds::All,
+        };
+        self.sources += 1;
+        Arc::new(Source { number: self.sources, name, parser, line_ends, key })
+    }
+
+    /// Deals an input to its end. A cancel ends a stream there, since what was read of it cannot be read again;
+    /// of another input what was not dealt is left for the next run.
+    fn deal(&mut self, mut feed: Feed) -> Result<(), Stopped> {
+        let mut waiting_us = None;
+        loop {
+            while let Some(piece) = feed.blocks.next(Upto::Full) {
+                self.place(&feed.source, piece, feed.blocks.prefix().mark(false))?;
+                waiting_us = None;
+                if feed.source.key.is_some() && self.run.cancel.is_cancelled() {
+                    return Ok(());
+                }
+            }
+            if feed.source.key.is_none() {
+                self.seal_if_old(&mut feed, &mut waiting_us)?;
+            }
+            match feed.blocks.fill(&mut feed.reader) {
+                Ok(0) => return self.end(&mut feed),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    self.place_rest(&mut feed, Upto::Lines)?;
+                    self.fail(feed.source.name.clone(), &error);
                     return Ok(());
                 }
             }
         }
     }
 
-    fn place(
-        &mut self,
-        piece: Piece,
-        source: &Arc<Source>,
-        identity: Option<&String>,
-        range: std::ops::Range<u64>,
-    ) -> Result<(), Stopped> {
-        let (bytes, lines) = match &piece {
-            Piece::Lines(block) => (block.bytes.len() as u64, block.line_feeds.max(1)),
-            Piece::TooLong(_) => (0, 1),
+    /// Seals what waits for more of a slow stream when it has waited long enough.
+    fn seal_if_old(&mut self, feed: &mut Feed, waiting_us: &mut Option<i64>) -> Result<(), Stopped> {
+        let now_us = self.run.clock.now_us();
+        if waiting_us.is_none() && feed.blocks.has_lines() {
+            *waiting_us = Some(now_us);
+        }
+        let oldest_us = [*waiting_us, self.batch_begun_us()].into_iter().flatten().min();
+        if oldest_us.is_some_and(|oldest_us| now_us - oldest_us >= self.run.seal_after_us) {
+            self.place_rest(feed, Upto::Lines)?;
+            self.close();
+            *waiting_us = None;
+        }
+        Ok(())
+    }
+
+    /// When the batch was begun that is being filled.
+    pub(super) fn batch_begun_us(&self) -> Option<i64> {
+        self.batch.as_ref().map(|batch| batch.begun_us)
+    }
+
+    /// Deals what is there.
+    pub(super) fn place_rest(&mut self, feed: &mut Feed, upto: Upto) -> Result<(), Stopped> {
+        while let Some(piece) = feed.blocks.next(upto) {
+            self.place(&feed.source, piece, feed.blocks.prefix().mark(false))?;
+        }
+        Ok(())
+    }
+
+    /// Deals the rest of an input that ends here.
+    pub(super) fn end(&mut self, feed: &mut Feed) -> Result<(), Stopped> {
+        self.place_rest(feed, Upto::End)?;
+        let mark = feed.blocks.prefix().mark(true);
+        if let Some(SourceKey::Named(_)) = &feed.source.key {
+            self.open()?.extend(&feed.source, mark.offset, mark);
+        }
+        Ok(())
+    }
+
+    pub(super) fn place(&mut self, source: &Arc<Source>, piece: Piece, mark: Mark) -> Result<(), Stopped> {
+        let (offset, bytes, lines) = match &piece {
+            Piece::Lines(block) => (block.offset, block.bytes.len() as u64, block.line_feeds.max(1)),
+            Piece::TooLong(block) => (block.offset, 0, 1),
         };
         let rows_max = u64::from(self.run.writer.rows_max);
         let batch_bytes = self.run.batch_bytes;
@@ -164,21 +334,17 @@ impl Reader {
         if self.batch.as_ref().is_some_and(|batch| batch.lines > 0 && is_over(batch)) {
             self.close();
         }
+        if let Some(key) = &source.key {
+            self.read.insert(key.clone());
+            self.known.note(key, &mark);
+        }
         let batch = self.open()?;
         batch.bytes += bytes;
         batch.lines += lines;
-        batch.extend(identity, range, false);
+        batch.extend(source, offset, mark);
         batch.items.send(Item::Lines(Arc::clone(source), piece)).map_err(|_| Stopped)?;
         self.run.report_progress();
         if self.run.is_stopped() { Err(Stopped) } else { Ok(()) }
-    }
-
-    /// Notes that an input was read to its end.
-    fn place_end(&mut self, identity: Option<&String>, end: u64) -> Result<(), Stopped> {
-        if identity.is_some() {
-            self.open()?.extend(identity, end..end, true);
-        }
-        Ok(())
     }
 
     fn open(&mut self) -> Result<&mut Batch, Stopped> {
@@ -189,39 +355,52 @@ impl Reader {
             let (items, taken) = mpsc::channel();
             self.jobs.send(Job { number: self.next, items: taken }).map_err(|_| Stopped)?;
             self.next += 1;
-            self.batch = Some(Batch { items, bytes: 0, lines: 0, parts: Vec::new() });
+            let begun_us = self.run.clock.now_us();
+            self.batch = Some(Batch { items, bytes: 0, lines: 0, parts: Vec::new(), begun_us });
         }
         self.batch.as_mut().ok_or(Stopped)
     }
 
-    fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         if let Some(batch) = self.batch.take() {
             // A worker that went has said why itself.
             let _ = batch.items.send(Item::End(batch.parts));
         }
     }
 
-    fn fail(&mut self, name: String, reason: String, from_directory: bool) {
-        if self.run.cancel.is_cancelled() {
-            return;
-        }
+    /// Notes an input that could not be opened. Of a directory's files that is a note, of others a failure.
+    fn unopened(&mut self, name: String, error: &io::Error, from_directory: bool) {
         let list = if from_directory { &mut self.report.skipped } else { &mut self.report.failed };
-        list.push(Skipped { name, reason });
+        list.push(Skipped { name, reason: chain(error) });
+    }
+
+    /// Notes an input that could not be read to its end: lines of it may have landed and others not.
+    pub(super) fn fail(&mut self, name: String, error: &io::Error) {
+        if !self.run.cancel.is_cancelled() {
+            self.report.failed.push(Skipped { name, reason: chain(error) });
+        }
     }
 }
 
 impl Batch {
-    fn extend(&mut self, identity: Option<&String>, range: std::ops::Range<u64>, is_done: bool) {
-        debug_assert!(position(range.end, is_done) >= position(range.start, false));
+    fn extend(&mut self, source: &Arc<Source>, start: u64, end: Mark) {
         match self.parts.last_mut() {
-            Some(part) if part.identity.as_ref() == identity && part.end == range.start => {
-                part.end = range.end;
-                part.is_done |= is_done;
-            }
-            _ => {
-                let (start, end) = (range.start, range.end);
-                self.parts.push(Part { identity: identity.cloned(), start, end, is_done });
-            }
+            Some(part) if part.source.number == source.number && part.end.offset == start => part.end = end,
+            _ => self.parts.push(Part { source: Arc::clone(source), start, end }),
         }
+    }
+}
+
+/// Whether a content is no text.
+pub(super) fn is_binary(sample: &[u8]) -> bool {
+    memchr::memchr(0, sample.get(..BINARY_SAMPLE_BYTES).unwrap_or(sample)).is_some()
+}
+
+/// Says what went wrong before, once.
+struct Broken(Option<io::Error>);
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,12 @@ use serde_json::Value;
 
 use super::{Cancel, Ingest, IngestOptions, IngestReport, Random};
 use crate::inputs::{Input, Inputs};
+use crate::lines::Format;
 use crate::merge::{Merge, MergePolicy};
 
 /// A repository in a folder of its own, and what a run needs.
 pub(crate) struct Bench {
-    folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
     url: String,
     ids: Arc<AtomicU64>,
 }
@@ -37,7 +38,7 @@ impl Bench {
     }
 
     /// The same repository behind a store that meets these mishaps first.
-    fn failing(&self, script: Vec<Mishap>) -> Repository {
+    pub(crate) fn failing(&self, script: Vec<Mishap>) -> Repository {
         let store = Arc::new(Failing::scripted(self.repository().object_store(), script));
         Repository::with_store(&self.url, store, &OpenOptions::default())
     }
@@ -55,8 +56,11 @@ impl Bench {
         })
     }
 
-    fn ingest(&self, repository: &Repository) -> Ingest {
-        let clock = Arc::new(FixedClock::at(1_740_787_200_000_000));
+    pub(crate) fn ingest(&self, repository: &Repository) -> Ingest {
+        self.ingest_at(repository, Arc::new(FixedClock::at(1_740_787_200_000_000)))
+    }
+
+    pub(crate) fn ingest_at(&self, repository: &Repository, clock: Arc<FixedClock>) -> Ingest {
         Ingest::new(repository, &Self::catalog(repository), clock, self.random())
     }
 
@@ -101,7 +105,7 @@ pub(crate) fn name() -> IndexName {
     "logs".parse().unwrap()
 }
 
-fn small() -> IngestOptions {
+pub(crate) fn small() -> IngestOptions {
     IngestOptions { threads: 2, split_rows_max: 100, ..IngestOptions::default() }
 }
 
@@ -113,8 +117,11 @@ fn numbered(count: usize) -> String {
     })
 }
 
-fn assert_each_once(documents: &BTreeMap<String, usize>, text: &str) {
-    assert_eq!(documents.len(), text.lines().count());
+pub(crate) fn assert_each_once(documents: &BTreeMap<String, usize>, text: &str) {
+    let lines: BTreeSet<&str> = text.lines().collect();
+    let strange: Vec<&String> =
+        documents.keys().filter(|document| !lines.contains(document.as_str())).collect();
+    assert_eq!(strange, Vec::<&String>::new());
     for line in text.lines() {
         assert_eq!(documents.get(line), Some(&1), "{line}");
     }
@@ -279,6 +286,181 @@ async fn a_torn_input_lands_up_to_the_tear() {
     for line in bench.documents_if_any(&report).await.keys() {
         assert!(text.contains(line.as_str()));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_truncated_gzip_in_a_directory_is_a_failure_and_what_landed_is_told() {
+    use std::io::Write as _;
+    let bench = Bench::new();
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(numbered(20_000).as_bytes()).unwrap();
+    let packed = packer.finish().unwrap();
+    bench.write("in/a.gz", &packed[..packed.len() * 3 / 4]);
+    let report = ingest_paths(&bench, &[&bench.folder.path().join("in")], small()).await.unwrap();
+    assert_eq!((report.skipped.len(), report.failed.len()), (0, 1));
+    assert!(report.documents > 1_000, "{}", report.documents);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_split_that_cannot_be_uploaded_is_no_refused_line() {
+    let bench = Bench::new();
+    ingest_paths(&bench, &[&bench.write("first", b"{\"first\":1}\n")], small()).await.unwrap();
+    let key = bench.index().await.splits()[0].object.key.clone();
+    let folder =
+        bench.folder.path().join("repository").join(key).parent().unwrap().parent().unwrap().to_owned();
+    let text = numbered(1_000);
+    let path = bench.write("a.ndjson", text.as_bytes());
+    // Where the folders of splits would be are files: ENOTDIR.
+    let blocked: Vec<PathBuf> =
+        (0..=255).map(|prefix| folder.join(format!("{prefix:02x}"))).filter(|path| !path.exists()).collect();
+    blocked.iter().for_each(|path| fs::write(path, b"").unwrap());
+    let failed = ingest_paths(&bench, &[&path], small()).await;
+    assert!(failed.is_err(), "{failed:?}");
+    blocked.iter().for_each(|path| fs::remove_file(path).unwrap());
+    let report = ingest_paths(&bench, &[&path], small()).await.unwrap();
+    assert_eq!((report.rejected_total(), report.documents_without_time), (0, 0));
+    assert_each_once(&bench.documents().await, &format!("{{\"first\":1}}\n{text}"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_answers_400_refuses_no_line() {
+    let text = numbered(250);
+    for (request, code) in
+        (0..16).flat_map(|request| [(request, "RequestTimeout"), (request, "InvalidRequest")])
+    {
+        let bench = Bench::new();
+        let path = bench.write("a.ndjson", text.as_bytes());
+        let mut script = vec![Mishap::None; request];
+        script.push(Mishap::Answered(400, code));
+        let inputs = Inputs::from_arguments(std::slice::from_ref(&path)).unwrap();
+        let first = bench.ingest(&bench.failing(script)).run(inputs, &name(), small()).await;
+        if let Ok(report) = &first {
+            assert_eq!((report.documents, report.rejected_total()), (250, 0), "{code} at request {request}");
+        }
+        let second = ingest_paths(&bench, &[&path], small()).await.unwrap();
+        assert!(first.is_err() || second.documents == 0);
+        assert_each_once(&bench.documents().await, &text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_renamed_while_another_is_read_is_known_by_what_was_read() {
+    let bench = Bench::new();
+    let (old, new) = (numbered(1_000), numbered(700).replace("2025", "2026"));
+    let first = bench.write("in/a.log", b"{\"first\":1}\n");
+    let log = bench.write("in/app.log", old.as_bytes());
+    let rotated = bench.folder.path().join("in/app.log.1");
+    // When the first file is read, the second is rotated.
+    let rotate = {
+        let (log, rotated, new) = (log.clone(), rotated.clone(), new.clone());
+        move || {
+            if !rotated.exists() {
+                fs::rename(&log, &rotated).unwrap();
+                fs::write(&log, &new).unwrap();
+            }
+        }
+    };
+    let inputs = Inputs::from_arguments(&[first, log]).unwrap();
+    let ingest = bench.ingest(&bench.repository()).with_progress(move |_| rotate());
+    let report = ingest.run(inputs, &name(), small()).await.unwrap();
+    assert!(report.documents > 1 && rotated.exists());
+    ingest_paths(&bench, &[&bench.folder.path().join("in")], small()).await.unwrap();
+    assert_each_once(&bench.documents().await, &format!("{{\"first\":1}}\n{old}{new}"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_files_that_differ_only_in_the_middle_both_land() {
+    let bench = Bench::new();
+    let one = numbered(9_000);
+    let middle = one.lines().nth(4_500).unwrap();
+    let other = one.replacen(middle, &middle.replace("2025", "2026"), 1);
+    assert_eq!(one.len(), other.len());
+    let paths = [bench.write("one", one.as_bytes()), bench.write("other", other.as_bytes())];
+    for path in &paths {
+        let options = IngestOptions { threads: 2, ..IngestOptions::default() };
+        assert_eq!(ingest_paths(&bench, &[path], options).await.unwrap().documents, 9_000);
+    }
+    let again = ingest_paths(&bench, &[&paths[0], &paths[1]], small()).await.unwrap();
+    assert_eq!((again.documents, again.already_ingested.len()), (0, 2));
+    assert_eq!(bench.documents().await.len(), 9_001);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grown_file_goes_on_and_has_one_record() {
+    let bench = Bench::new();
+    let text = numbered(2_000);
+    let path = bench.write("a.log", b"");
+    // Cuts inside lines, too: a torn document is refused, and read again when it is whole.
+    for cut in [0, 1, 60, 1_000, 1_017, 40_000, text.len() - 1, text.len()] {
+        fs::write(&path, &text[..cut]).unwrap();
+        for _ in 0..2 {
+            let options = IngestOptions { format: Format::NdJson, ..small() };
+            ingest_paths(&bench, &[&path], options).await.unwrap();
+        }
+    }
+    assert_each_once(&bench.documents().await, &text);
+    let packed = bench.write("a.log.1.zst", &zstd::encode_all(text.as_bytes(), 1).unwrap());
+    let report = ingest_paths(&bench, &[&packed], small()).await.unwrap();
+    assert_eq!((report.documents, report.already_ingested.len()), (0, 1));
+    let index = bench.index().await;
+    assert_eq!(index.sources().count(), 2, "{:?}", index.sources().collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_which_nothing_lands_is_a_failure_and_not_done() {
+    let bench = Bench::new();
+    let path = bench.write("a.log", numbered(300).as_bytes());
+    let other = bench.write("b.log", b"1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5\n");
+    let rejects = bench.folder.path().join("rejects.ndjson");
+    let wrong = IngestOptions { format: Format::Combined, ..small() };
+    let report = bench
+        .ingest(&bench.repository())
+        .with_rejects(fs::File::create(&rejects).unwrap())
+        .run(Inputs::from_arguments(&[path.clone(), other]).unwrap(), &name(), wrong)
+        .await
+        .unwrap();
+    assert_eq!((report.documents, report.rejected_total()), (1, 0));
+    assert_eq!(report.failed.len(), 1);
+    assert!(report.failed[0].reason.contains("all 300 lines are refused"), "{:?}", report.failed);
+    assert_eq!(fs::read(&rejects).unwrap(), b"", "they are read again with the file");
+    let right = ingest_paths(&bench, &[&path], small()).await.unwrap();
+    assert_eq!((right.documents, right.failed.len()), (300, 0));
+}
+
+/// Gives its text, then cancels and never says anything again.
+struct Endless {
+    text: std::io::Cursor<Vec<u8>>,
+    cancel: Cancel,
+    silence: std::sync::mpsc::Receiver<()>,
+}
+
+impl std::io::Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.text.read(buffer)? {
+            0 => {
+                self.cancel.cancel();
+                // The sender lives as long as the test.
+                self.silence.recv().map(|()| 0).map_err(std::io::Error::other)
+            }
+            count => Ok(count),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_read_of_a_stream_lands_when_the_run_is_cancelled() {
+    let bench = Bench::new();
+    let text = numbered(1_000);
+    let (_sender, silence) = std::sync::mpsc::channel();
+    let cancel = Cancel::default();
+    // The last line has no end yet; nothing else will ever read it.
+    let text_read = std::io::Cursor::new(text.trim_end().as_bytes().to_vec());
+    let stream = Endless { text: text_read, cancel: cancel.clone(), silence };
+    // The clock stands still, so nothing is sealed by age.
+    let ingest = bench.ingest(&bench.repository()).with_cancel(&cancel);
+    let report = ingest.run(Inputs::of(Input::stream("pipe", stream)), &name(), small()).await.unwrap();
+    assert!(report.cancelled);
+    assert_each_once(&bench.documents().await, &text);
 }
 
 impl Bench {

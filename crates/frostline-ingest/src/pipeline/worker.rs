@@ -1,5 +1,6 @@
 //! Turns batches into uploaded splits.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
@@ -9,15 +10,30 @@ use frostline_split::{Mapping, SplitWriter};
 use frostline_store::Repository;
 
 use super::{Finished, LINE_BYTES_MAX, NewSplit, Part, Random, Run, new_split_id};
-use crate::blocks::{LineEnds, Piece};
-use crate::lines::LineParser;
+use crate::blocks::{Line, LineEnds, Piece, line_feeds};
+use crate::identity::SourceKey;
+use crate::lines::{LineParser, Refusal};
 use crate::rejects::{Reject, Rejects};
 
 /// An input as its lines are parsed.
+#[derive(Debug)]
 pub(super) struct Source {
+    /// Counted within the run.
+    pub(super) number: usize,
     pub(super) name: String,
     pub(super) parser: LineParser,
     pub(super) line_ends: LineEnds,
+    /// What the catalog calls it, where it can be known again.
+    pub(super) key: Option<SourceKey>,
+}
+
+/// What became of an input's lines in one batch.
+pub(super) struct Outcome {
+    pub(super) source: Arc<Source>,
+    pub(super) documents: u64,
+    /// Lines that continued another one.
+    pub(super) lines_joined: u64,
+    pub(super) rejects: Rejects,
 }
 
 /// A batch to be worked on while it is still being read.
@@ -67,7 +83,7 @@ impl Worker {
             worker: self,
             writer: SplitWriter::new(self.run.mapping(), self.run.writer.clone()),
             splits: Vec::new(),
-            rejects: Rejects::default(),
+            outcomes: BTreeMap::new(),
         };
         for item in job.items {
             if self.run.is_stopped() {
@@ -86,29 +102,26 @@ struct BatchWriter<'a> {
     worker: &'a Worker,
     writer: SplitWriter,
     splits: Vec<NewSplit>,
-    rejects: Rejects,
+    outcomes: BTreeMap<usize, Outcome>,
 }
 
 impl BatchWriter<'_> {
-    fn take(&mut self, source: &Source, piece: &Piece) -> Result<()> {
-        let (rows, refused) = (u64::from(self.writer.rows()), self.rejects.total());
-        let sealed: u64 = self.splits.iter().map(|split| split.entry.rows).sum();
+    fn take(&mut self, source: &Arc<Source>, piece: &Piece) -> Result<()> {
+        let mut outcome = self.outcomes.remove(&source.number).unwrap_or_else(|| Outcome {
+            source: Arc::clone(source),
+            documents: 0,
+            lines_joined: 0,
+            rejects: Rejects::default(),
+        });
+        let (documents, refused) = (outcome.documents, outcome.rejects.total());
         match piece {
             Piece::Lines(block) => {
-                let mut parser = source.parser.clone();
-                for line in block.lines(source.line_ends) {
-                    let reject = Reject {
-                        source: &source.name,
-                        line: line.number,
-                        offset: line.offset,
-                        reason: "",
-                        raw: line.bytes,
-                        cut: false,
-                    };
-                    self.line(&mut parser, reject)?;
+                let mut parser = source.parser.clone().at(self.worker.run.clock.now_us());
+                for line in block.lines(&source.line_ends) {
+                    self.line(&mut parser, &line, &mut outcome)?;
                 }
             }
-            Piece::TooLong(block) => self.rejects.push(&Reject {
+            Piece::TooLong(block) => outcome.rejects.push(&Reject {
                 source: &source.name,
                 line: block.line,
                 offset: block.offset,
@@ -117,48 +130,63 @@ impl BatchWriter<'_> {
                 cut: true,
             }),
         }
-        let now: u64 = self.splits.iter().map(|split| split.entry.rows).sum();
         let counters = &self.worker.run.counters;
-        counters.documents.fetch_add(now + u64::from(self.writer.rows()) - sealed - rows, Ordering::Relaxed);
-        counters.rejected.fetch_add(self.rejects.total() - refused, Ordering::Relaxed);
+        counters.documents.fetch_add(outcome.documents - documents, Ordering::Relaxed);
+        counters.rejected.fetch_add(outcome.rejects.total() - refused, Ordering::Relaxed);
+        self.outcomes.insert(source.number, outcome);
         Ok(())
     }
 
-    fn line(&mut self, parser: &mut LineParser, line: Reject<'_>) -> Result<()> {
-        if line.raw.len() > LINE_BYTES_MAX {
-            self.rejects.push(&Reject { reason: TOO_LONG, ..line });
+    fn line(&mut self, parser: &mut LineParser, line: &Line<'_>, outcome: &mut Outcome) -> Result<()> {
+        let Outcome { source, documents, lines_joined, rejects } = outcome;
+        let (raw, name) = (line.bytes, source.name.as_str());
+        let mut refuse = |reason: &str, raw: &[u8]| {
+            let (line, offset) = (line.number, line.offset);
+            rejects.push(&Reject { source: name, line, offset, reason, raw, cut: false });
+        };
+        if raw.len() > LINE_BYTES_MAX {
+            refuse(TOO_LONG, raw);
             return Ok(());
         }
-        let raw = line.raw;
-        let mut fatal = None;
+        if matches!(source.line_ends, LineEnds::Events(_)) {
+            *lines_joined += line_feeds(raw);
+        }
+        let mut failed = None;
         let parsed = parser.parse(raw, &mut |document| {
-            if fatal.is_some() {
+            if failed.is_some() {
                 return;
             }
             match self.add(document) {
-                Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::Invalid => {
-                    let (reason, raw) = (&error.to_string(), document);
-                    self.rejects.push(&Reject { reason, raw, source: line.source, ..line });
-                }
-                Err(error) => fatal = Some(error),
+                Ok(Ok(())) => *documents += 1,
+                Ok(Err(refusal)) => refuse(refusal.reason(), document),
+                Err(error) => failed = Some(error),
             }
         });
-        if let Err(error) = parsed {
-            self.rejects.push(&Reject { reason: &error.to_string(), raw, ..line });
+        if let Err(refusal) = parsed {
+            refuse(refusal.reason(), raw);
         }
-        fatal.map_or(Ok(()), Err)
+        failed.map_or(Ok(()), Err)
     }
 
-    fn add(&mut self, document: &[u8]) -> Result<()> {
-        match self.writer.add(document) {
-            Err(error) if error.kind() == ErrorKind::Exhausted && self.writer.rows() > 0 => {
+    /// Adds a document, sealing where the split is full. An error ends the run; a refusal is of this document.
+    fn add(&mut self, document: &[u8]) -> Result<std::result::Result<(), Refusal>> {
+        let offer = match offer(&mut self.writer, document)? {
+            Offer::Full => {
                 self.seal()?;
-                self.writer.add(document)?;
+                offer(&mut self.writer, document)?
             }
-            added => added?,
+            offer => offer,
+        };
+        match offer {
+            Offer::Taken => {
+                if self.writer.is_full() {
+                    self.seal()?;
+                }
+                Ok(Ok(()))
+            }
+            Offer::Refused(refusal) => Ok(Err(refusal)),
+            Offer::Full => Err(Error::exhausted("a document does not fit into a split of its own")),
         }
-        if self.writer.is_full() { self.seal() } else { Ok(()) }
     }
 
     fn seal(&mut self) -> Result<()> {
@@ -176,7 +204,28 @@ impl BatchWriter<'_> {
         if self.writer.rows() > 0 {
             self.seal()?;
         }
-        Ok(Finished { number, parts, splits: self.splits, rejects: self.rejects })
+        let outcomes = self.outcomes.into_values().collect();
+        Ok(Finished { number, parts, splits: self.splits, outcomes })
+    }
+}
+
+/// What became of a document.
+enum Offer {
+    Taken,
+    Refused(Refusal),
+    /// The split must be sealed first.
+    Full,
+}
+
+/// The only place where an error becomes a refusal: the writer's answer to a document, before anything is sealed.
+fn offer(writer: &mut SplitWriter, document: &[u8]) -> Result<Offer> {
+    match writer.add(document) {
+        Ok(()) => Ok(Offer::Taken),
+        Err(error) => match error.kind() {
+            ErrorKind::Invalid => Ok(Offer::Refused(Refusal::new(error.to_string()))),
+            ErrorKind::Exhausted => Ok(Offer::Full),
+            _ => Err(error),
+        },
     }
 }
 

@@ -4,37 +4,59 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use frostline_base::IndexName;
 use frostline_ingest::{
     Cancel, Format, Ingest, IngestOptions, IngestReport, Inputs, Merge, Progress, Random,
 };
-use frostline_node::Node;
 use frostline_show::{note, parse_bytes, say, say_json, show_bytes, show_count};
 use frostline_split::Mapping;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rand::Rng;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Outcome;
 use crate::args;
 use crate::config::Config;
 
+/// What a shell says of a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
 /// Smaller splits cost more requests than they hold documents.
 const SPLIT_BYTES_MIN: u64 = 64 << 10;
 
 pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome> {
     let node = config.node_made()?;
     let name: IndexName = given.index.parse()?;
-    let inputs = Inputs::from_arguments(&given.inputs)?;
+    let has_stream = given.inputs.iter().any(|input| input.as_os_str() == "-");
+    if given.follow && has_stream {
+        bail!("standard input is followed as it comes: leave out --follow");
+    }
+    let inputs = if given.follow { Inputs::default() } else { Inputs::from_arguments(&given.inputs)? };
     let options = options(config, &given)?;
     if given.mapping.is_some() && node.catalog().open(&name).await.is_ok() {
         bail!("{name} exists and keeps its mapping: leave out --mapping, or ingest into a new index");
     }
     let rejects = given.rejects.clone().unwrap_or_else(|| config.data.join(format!("{name}.rejects.ndjson")));
-    let merge = given.merge;
-    let report = ingest(&node, inputs, &name, options, Some(&rejects), true).await?;
-    if merge && !report.cancelled {
+    let (cancel, bar) = (Cancel::default(), progress_bar(inputs.bytes()));
+    let ingest = Ingest::new(node.repository(), node.catalog(), Arc::clone(node.clock()), random())
+        .with_cancel(&cancel)
+        .with_rejects(Rejects { path: rejects.clone(), file: None })
+        .with_progress({
+            let bar = bar.clone();
+            move |progress| show(&bar, progress)
+        });
+    let stopping = tokio::spawn(stop_on_signals(cancel));
+    let report = if given.follow {
+        ingest.follow(given.inputs, &name, options).await
+    } else {
+        ingest.run(inputs, &name, options).await
+    };
+    stopping.abort();
+    bar.finish_and_clear();
+    let report = report.with_context(|| format!("cannot ingest into {name}"))?;
+    if given.merge && (given.follow || !report.cancelled) {
         let policy = super::index::merge_policy(config);
         Merge::new(node.repository(), node.catalog(), random()).run(&name, &policy).await?;
     }
@@ -42,43 +64,39 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
         say_json(&report)?;
     } else {
         print(&report, &name, &rejects)?;
+        match report.cancelled {
+            true if given.follow => note!("stopped: everything that was read is ingested"),
+            true if has_stream => {
+                note!("stopped: what was read of standard input is ingested, what comes after it is not");
+            }
+            true => note!("stopped before the end: run the same command again to go on"),
+            false => {}
+        }
     }
-    Ok(if report.cancelled || !report.failed.is_empty() { Outcome::Partial } else { Outcome::Done })
+    if report.documents == 0 && (report.rejected_total() > 0 || !report.failed.is_empty()) {
+        bail!("nothing was ingested into {name}");
+    }
+    let is_whole = report.failed.is_empty() && (given.follow || !report.cancelled);
+    Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
-/// Takes inputs in, with a progress bar; Ctrl-C stops after what is already uploaded.
-pub(crate) async fn ingest(
-    node: &Node,
-    inputs: Inputs,
-    name: &IndexName,
-    options: IngestOptions,
-    rejects: Option<&Path>,
-    show_progress: bool,
-) -> Result<IngestReport> {
-    let cancel = Cancel::default();
-    let bar = progress_bar(inputs.bytes(), show_progress);
-    let mut ingest = Ingest::new(node.repository(), node.catalog(), Arc::clone(node.clock()), random())
-        .with_cancel(&cancel)
-        .with_progress({
-            let bar = bar.clone();
-            move |progress| show(&bar, progress)
-        });
-    if let Some(rejects) = rejects {
-        ingest = ingest.with_rejects(Rejects { path: rejects.to_owned(), file: None });
-    }
-    let interrupted = tokio::spawn({
-        let cancel = cancel.clone();
-        async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                note!("stopping: what is uploaded is being committed");
-                cancel.cancel();
-            }
+/// Ctrl-C and SIGTERM stop the run when what it has read is committed, the second of them at once.
+async fn stop_on_signals(cancel: Cancel) {
+    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
+    let mut is_first = true;
+    loop {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminated.recv() => {}
         }
-    });
-    let report = ingest.run(inputs, name, options).await;
-    interrupted.abort();
-    bar.finish_and_clear();
-    report.with_context(|| format!("cannot ingest into {name}"))
+        if !is_first {
+            note!("stopped at once: run the same command again to go on behind the last commit");
+            std::process::exit(INTERRUPTED);
+        }
+        note!("stopping: what was read is being committed; the same again stops at once");
+        cancel.cancel();
+        is_first = false;
+    }
 }
 
 /// The file of refused lines, made when the first comes.
@@ -134,13 +152,15 @@ fn options(config: &Config, given: &args::Ingest) -> Result<IngestOptions> {
         memory_bytes_max: config.memory_bytes_max,
         threads: given.threads,
         again: given.again,
+        multiline: given.multiline.parse().context("--multiline")?,
+        seal_after: Duration::from_secs(given.seal_after),
         ..IngestOptions::default()
     })
 }
 
-fn progress_bar(bytes: u64, show: bool) -> ProgressBar {
-    let target = if show { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let bar = ProgressBar::with_draw_target(Some(bytes).filter(|bytes| *bytes > 0), target);
+fn progress_bar(bytes: u64) -> ProgressBar {
+    let bytes_known = Some(bytes).filter(|bytes| *bytes > 0);
+    let bar = ProgressBar::with_draw_target(bytes_known, ProgressDrawTarget::stderr());
     let shape = if bytes > 0 {
         "{bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}  {msg}"
     } else {
@@ -172,26 +192,30 @@ fn print(report: &IngestReport, name: &IndexName, rejects: &Path) -> Result<()> 
             report.mb_per_s()
         )?;
     }
+    if report.documents_without_time > 0 {
+        say!("{} without a time", show_count(report.documents_without_time, "document"))?;
+    }
+    if report.lines_joined > 0 {
+        let lines = show_count(report.lines_joined, "line");
+        say!("{lines} joined to the line before (--multiline off keeps each line apart)")?;
+    }
     for input in &report.already_ingested {
-        say!("already ingested: {input} (--again takes it in again)")?;
+        say!("already ingested: {input} (--again ingests it once more)")?;
     }
     for input in &report.resumed {
-        say!("went on behind what an earlier run took in: {input}")?;
+        say!("resumed: {input}")?;
     }
     for skipped in &report.skipped {
         note!("skipped {}: {}", skipped.name, skipped.reason);
     }
     for failed in &report.failed {
-        note!("could not be read to its end: {}: {}", failed.name, failed.reason);
+        note!("failed: {}: {}", failed.name, failed.reason);
     }
     if report.rejected_total() > 0 {
         let reasons: Vec<String> =
             report.rejected.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         let lines = show_count(report.rejected_total(), "line");
         note!("{lines} refused ({}): see {}", reasons.join(", "), rejects.display());
-    }
-    if report.cancelled {
-        note!("stopped before the end: run the same command again to go on");
     }
     Ok(())
 }

@@ -1,0 +1,206 @@
+//! Commits finished batches in the order of their numbers.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::Ordering;
+
+use frostline_base::{Error, Result};
+use frostline_catalog::{Change, Index};
+use frostline_split::Mapping;
+
+use super::worker::Outcome;
+use super::{Finished, IngestReport, NewSplit, Run};
+use crate::identity::SourceKey;
+use crate::inputs::Skipped;
+use crate::rejects::Rejects;
+
+/// Refused lines of an input are held back for as long as no line of it landed, up to this many bytes.
+const HELD_BYTES_MAX: usize = 64 << 20;
+
+pub(super) struct Committer<'a> {
+    run: &'a Run,
+    pub(super) index: Index,
+    next: u64,
+    pub(super) waiting: BTreeMap<u64, Finished>,
+    /// Where this run expects the marks of its inputs.
+    expected: BTreeMap<String, Option<i64>>,
+    accounts: BTreeMap<usize, Account>,
+    pub(super) report: IngestReport,
+}
+
+/// One input of the run, over all batches so far.
+struct Account {
+    name: String,
+    documents: u64,
+    refused: u64,
+    /// Refused while nothing had landed.
+    held: Rejects,
+    /// Why a line was refused.
+    reason: Option<String>,
+}
+
+type Sink<'a> = Option<&'a mut (dyn Write + Send + 'static)>;
+
+impl<'a> Committer<'a> {
+    pub(super) fn new(run: &'a Run, index: Index) -> Self {
+        Committer {
+            run,
+            index,
+            next: 0,
+            waiting: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+            report: IngestReport::default(),
+        }
+    }
+
+    pub(super) async fn take_all(
+        &mut self,
+        finishes: &mut tokio::sync::mpsc::Receiver<Result<Finished>>,
+        mut rejects: Sink<'_>,
+    ) -> Result<()> {
+        while let Some(finished) = finishes.recv().await {
+            let finished = finished?;
+            self.waiting.insert(finished.number, finished);
+            let ready = self.ready();
+            if !ready.is_empty() {
+                self.commit(ready, &mut rejects).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The inputs of which lines were refused and no line landed.
+    pub(super) fn refused(&self) -> Vec<Skipped> {
+        let accounts = self.accounts.values().filter(|account| account.documents == 0 && account.refused > 0);
+        let refused = accounts.map(|account| Skipped {
+            name: account.name.clone(),
+            reason: format!(
+                "nothing of it was ingested, all {} lines are refused: {}",
+                account.refused,
+                account.reason.as_deref().unwrap_or_default()
+            ),
+        });
+        refused.collect()
+    }
+
+    /// The batches that follow without a gap on what is committed.
+    fn ready(&mut self) -> Vec<Finished> {
+        let mut ready = Vec::new();
+        while let Some(finished) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            ready.push(finished);
+        }
+        ready
+    }
+
+    async fn commit(&mut self, batches: Vec<Finished>, sink: &mut Sink<'_>) -> Result<()> {
+        let mut written = Rejects::default();
+        for outcome in batches.iter().flat_map(|batch| &batch.outcomes) {
+            self.settle(outcome, &mut written);
+        }
+        if let Some(sink) = sink {
+            sink.write_all(&written.lines).and_then(|()| sink.flush()).map_err(|error| {
+                Error::unavailable("refused lines cannot be written to their file").with_source(error)
+            })?;
+        }
+        let progress = self.progress(&batches)?;
+        let splits = || batches.iter().flat_map(|batch| &batch.splits);
+        let change = Change {
+            add: splits().map(|split| split.entry.clone()).collect(),
+            mapping: mapping_of(splits())?,
+            progress: progress.clone(),
+            operation: "ingest".into(),
+            ..Change::default()
+        };
+        if !change.add.is_empty() || !progress.is_empty() {
+            self.index = self.index.commit(change).await?;
+        }
+        self.expected.extend(progress.into_iter().map(|(source, value)| (source, Some(value))));
+        self.run.learn(self.index.mapping());
+        self.count(&batches, &written);
+        self.run.report_progress();
+        Ok(())
+    }
+
+    /// Books what became of an input's lines. Its refused lines are written once a line of it landed: until then
+    /// the input may be read again with another format, and they with it.
+    fn settle(&mut self, outcome: &Outcome, written: &mut Rejects) {
+        let source = &outcome.source;
+        let account = self.accounts.entry(source.number).or_insert_with(|| Account {
+            name: source.name.clone(),
+            documents: 0,
+            refused: 0,
+            held: Rejects::default(),
+            reason: None,
+        });
+        account.documents += outcome.documents;
+        account.refused += outcome.rejects.total();
+        if account.reason.is_none() {
+            account.reason = outcome.rejects.counts.keys().next().cloned();
+        }
+        account.held.append(&outcome.rejects);
+        let is_settled = account.documents > 0 || source.key.is_none();
+        if is_settled || account.held.lines.len() > HELD_BYTES_MAX {
+            written.append(&std::mem::take(&mut account.held));
+        }
+    }
+
+    /// Where the catalog must say that the inputs of these batches are. `Conflict` if another run moved one.
+    fn progress(&mut self, batches: &[Finished]) -> Result<Vec<(String, i64)>> {
+        // Later parts of an input stand behind earlier ones: the last mark wins.
+        let mut progress = BTreeMap::new();
+        for part in batches.iter().flat_map(|batch| &batch.parts) {
+            let account = self.accounts.get(&part.source.number);
+            let has_landed = account.is_none_or(|account| account.documents > 0 || account.refused == 0);
+            if let Some(key) = part.source.key.as_ref().filter(|_| has_landed) {
+                self.check(key)?;
+                progress.extend(key.progress(&part.end));
+            }
+        }
+        Ok(progress.into_iter().collect())
+    }
+
+    /// The catalog itself refuses a commit if a mark has moved since the version that it starts from.
+    fn check(&mut self, key: &SourceKey) -> Result<()> {
+        let name = key.name();
+        let now = self.index.progress(&name);
+        let expected = *self.expected.entry(name.clone()).or_insert_with(|| self.run.first.progress(&name));
+        if now == expected {
+            return Ok(());
+        }
+        Err(Error::conflict("another run ingests the same input at this time").with("source", name))
+    }
+
+    fn count(&mut self, batches: &[Finished], rejects: &Rejects) {
+        let report = &mut self.report;
+        for split in batches.iter().flat_map(|batch| &batch.splits) {
+            report.documents += split.entry.rows;
+            report.documents_without_time += split.entry.rows_without_time;
+            report.splits += 1;
+            report.bytes_out += split.entry.object.bytes;
+            report.source_bytes += split.source_bytes;
+            report.index_bytes += split.index_bytes;
+        }
+        let outcomes = batches.iter().flat_map(|batch| &batch.outcomes);
+        report.lines_joined += outcomes.map(|outcome| outcome.lines_joined).sum::<u64>();
+        let parts = batches.iter().flat_map(|batch| &batch.parts);
+        report.bytes_in += parts.map(|part| part.end.offset - part.start).sum::<u64>();
+        for (kind, count) in &rejects.counts {
+            *report.rejected.entry(kind.clone()).or_default() += count;
+        }
+        self.run.counters.splits.store(report.splits, Ordering::Relaxed);
+    }
+}
+
+/// The fields of all splits.
+fn mapping_of<'a>(splits: impl Iterator<Item = &'a NewSplit>) -> Result<Option<Mapping>> {
+    let mut all: Option<Mapping> = None;
+    for split in splits {
+        match &mut all {
+            Some(mapping) => drop(mapping.merge(&split.mapping)?),
+            None => all = Some(split.mapping.clone()),
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,439 @@
+//! Follows files as they grow, are rotated, and come and go.
+//!
+//! Every file is held by the handle that was opened, so one that is renamed is read to its end under any name. What
+//! matters is the content, as for files that are read once (see [`crate::identity`]): a restart goes on where the
+//! catalog says, and the copy of a log, also a packed one, is the log that was read before.
+//!
+//! - **Rotation by rename**: the handle goes on with the renamed file, the new one at the old path is a new file.
+//! - **Rotation by copy and truncation**: a file that is shorter than what was read of it, or begins otherwise, is
+//!   a new one from there on. Its copy, where it is followed as well, goes on where the original was left; while the
+//!   original is there, a file that holds the start of it, or packs it, is a copy and waits.
+//! - A file that did not change for a minute is closed, with its last line even if that has no end, and opened
+//!   again when it changes.
+//! - A packed file is read when it did not change between two scans.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Pause;
+use super::reader::{Feed, Reader, Stopped, is_binary};
+use crate::blocks::Upto;
+use crate::content::{Content, Recognised};
+use crate::identity::HEAD_BYTES_MAX;
+use crate::inputs::{Skipped, files_of};
+
+const POLL: Duration = Duration::from_millis(250);
+const SCAN_US: i64 = 1_000_000;
+/// A file that did not change for so long is closed.
+const IDLE_US: i64 = 60_000_000;
+/// Read of one file before the others get their turn.
+const TURN_BYTES: u64 = 8 << 20;
+const COMPARED_BYTES: usize = 256 << 10;
+
+/// The files that are followed.
+pub(super) struct Follower<'a> {
+    reader: &'a mut Reader,
+    /// Files, directories and patterns.
+    watched: Vec<PathBuf>,
+    tails: BTreeMap<FileId, Tail>,
+    /// Files that are read to their end.
+    closed: BTreeMap<FileId, Closed>,
+    /// Packed files as they were in the last scan.
+    packed: BTreeMap<FileId, Stamp>,
+    copies: BTreeMap<FileId, Copy>,
+    /// Paths of which it was said that they cannot be read.
+    noted: BTreeSet<PathBuf>,
+    scanned_us: Option<i64>,
+    /// Since when something waits to be sealed.
+    waiting_us: Option<i64>,
+}
+
+/// Device and inode: what a file is called while a handle holds it, or while nothing about it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FileId(u64, u64);
+
+/// What changes when a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    modified: (i64, i64),
+}
+
+/// A file that is being read.
+struct Tail {
+    content: Content,
+    feed: Feed,
+    /// Its first bytes and how many were read: a file that has others, or fewer, is written anew.
+    head: Vec<u8>,
+    bytes_read: u64,
+    grown_us: i64,
+}
+
+/// A file that is read to its end, as it was then.
+struct Closed {
+    path: PathBuf,
+    stamp: Stamp,
+}
+
+/// A file that so far holds the start of another.
+struct Copy {
+    of: FileId,
+    stamp: Stamp,
+}
+
+impl FileId {
+    fn of(metadata: &Metadata) -> FileId {
+        FileId(metadata.dev(), metadata.ino())
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Stamp {
+        Stamp { bytes: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) }
+    }
+}
+
+impl<'a> Follower<'a> {
+    pub(super) fn new(reader: &'a mut Reader, watched: Vec<PathBuf>) -> Self {
+        Follower {
+            reader,
+            watched,
+            tails: BTreeMap::new(),
+            closed: BTreeMap::new(),
+            packed: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            noted: BTreeSet::new(),
+            scanned_us: None,
+            waiting_us: None,
+        }
+    }
+
+    /// Reads until the run is cancelled. Whole lines that are there then are dealt.
+    pub(super) fn follow(mut self, pause: &mut dyn Pause) -> Result<(), Stopped> {
+        loop {
+            let is_last = self.reader.run.cancel.is_cancelled();
+            let mut is_busy = self.read_on()?;
+            if is_last {
+                return self.deal_lines();
+            }
+            let now_us = self.now_us();
+            if self.scanned_us.is_none_or(|scanned_us| now_us - scanned_us >= SCAN_US) {
+                self.scanned_us = Some(now_us);
+                is_busy |= self.scan()?;
+            }
+            self.seal_if_due()?;
+            if self.reader.run.is_stopped() {
+                return Err(Stopped);
+            }
+            if !is_busy {
+                pause.pause(POLL);
+            }
+        }
+    }
+
+    fn now_us(&self) -> i64 {
+        self.reader.run.clock.now_us()
+    }
+
+    /// Reads what the open files have more; whether some may have more still.
+    fn read_on(&mut self) -> Result<bool, Stopped> {
+        let mut is_busy = false;
+        for id in self.tails.keys().copied().collect::<Vec<_>>() {
+            let Some(mut tail) = self.tails.remove(&id) else { continue };
+            if tail.is_written_anew() {
+                // The next scan opens it as what it is now. What has its end is still the old content's.
+                self.reader.place_rest(&mut tail.feed, Upto::Lines)?;
+                self.forget(id);
+                self.scanned_us = None;
+                continue;
+            }
+            let count = self.read_tail(&mut tail)?;
+            is_busy |= count >= TURN_BYTES;
+            let now_us = self.now_us();
+            if count > 0 {
+                tail.grown_us = now_us;
+            }
+            if now_us - tail.grown_us < IDLE_US {
+                self.tails.insert(id, tail);
+                continue;
+            }
+            self.reader.place_rest(&mut tail.feed, Upto::End)?;
+            self.forget(id);
+            if let Ok(metadata) = tail.content.metadata() {
+                let stamp = Stamp { bytes: tail.bytes_read, ..Stamp::of(&metadata) };
+                self.close(id, stamp, Path::new(&tail.feed.source.name));
+            }
+        }
+        Ok(is_busy)
+    }
+
+    fn read_tail(&mut self, tail: &mut Tail) -> Result<u64, Stopped> {
+        let mut count = 0;
+        while count < TURN_BYTES {
+            match tail.feed.blocks.fill(&mut tail.feed.reader) {
+                Ok(0) => break,
+                Ok(more) => count += more as u64,
+                Err(error) => {
+                    self.note(Path::new(&tail.feed.source.name), &error);
+                    break;
+                }
+            }
+            while let Some(piece) = tail.feed.blocks.next(Upto::Full) {
+                let mark = tail.feed.blocks.prefix().mark(false);
+                self.reader.place(&tail.feed.source, piece, mark)?;
+            }
+        }
+        tail.bytes_read += count;
+        Ok(count)
+    }
+
+    /// A file that is no more what it was can be no file's original.
+    fn forget(&mut self, id: FileId) {
+        self.copies.retain(|_, copy| copy.of != id);
+    }
+
+    /// Looks for files that are new or have changed; whether there are some. The longest come first, so that an
+    /// original comes before the copies of it that are being made.
+    fn scan(&mut self) -> Result<bool, Stopped> {
+        let mut files = Vec::new();
+        for path in files_of(&self.watched) {
+            let Ok(metadata) = fs::metadata(&path) else { continue };
+            let (id, stamp) = (FileId::of(&metadata), Stamp::of(&metadata));
+            if self.closed.get(&id).is_some_and(|closed| closed.stamp != stamp) {
+                self.closed.remove(&id);
+                self.forget(id);
+            }
+            files.push((path, id, stamp));
+        }
+        let is_known = |id: &FileId, stamp: &Stamp| {
+            self.tails.contains_key(id)
+                || self.closed.contains_key(id)
+                || self.copies.get(id).is_some_and(|copy| copy.stamp == *stamp)
+        };
+        let there: BTreeSet<FileId> = files.iter().map(|(_, id, _)| *id).collect();
+        let new = files.into_iter().filter(|(_, id, stamp)| stamp.bytes > 0 && !is_known(id, stamp));
+        let mut changed: Vec<_> =
+            new.map(|(path, _, stamp)| (std::cmp::Reverse(stamp.bytes), path)).collect();
+        self.closed.retain(|id, _| there.contains(id));
+        self.packed.retain(|id, _| there.contains(id));
+        self.copies.retain(|id, _| there.contains(id));
+        changed.sort();
+        let mut is_busy = false;
+        for (_, path) in changed {
+            match Content::open(&path, &self.reader.run.counters.bytes_read) {
+                Ok(content) => is_busy |= self.take(path, content)?,
+                Err(error) => self.note(&path, &error),
+            }
+        }
+        Ok(is_busy)
+    }
+
+    /// Takes a file that was opened; whether it is followed now.
+    fn take(&mut self, path: PathBuf, content: Content) -> Result<bool, Stopped> {
+        let Ok(metadata) = content.metadata() else { return Ok(false) };
+        let (id, stamp) = (FileId::of(&metadata), Stamp::of(&metadata));
+        if self.tails.contains_key(&id) {
+            return Ok(false);
+        }
+        if !content.is_plain() {
+            return self.take_packed(path, &content, id, stamp).map(|()| false);
+        }
+        let recognised = match content.recognise(&self.reader.known) {
+            Ok(recognised) => recognised,
+            Err(error) => {
+                self.note(&path, &error);
+                return Ok(false);
+            }
+        };
+        if let Some(of) = self.original_of(&content, stamp.bytes, &recognised) {
+            self.copies.insert(id, Copy { of, stamp });
+            return Ok(false);
+        }
+        if is_binary(&recognised.sample) {
+            self.note(&path, &io::Error::other("binary"));
+        }
+        if recognised.is_done || is_binary(&recognised.sample) {
+            self.close(id, stamp, &path);
+            return Ok(false);
+        }
+        // The first line names the file; one that is still being written is waited for.
+        let has_head = recognised.known.is_some()
+            || recognised.sample.len() >= HEAD_BYTES_MAX
+            || memchr::memchr(b'\n', &recognised.sample).is_some();
+        if !has_head && self.now_us() - metadata.mtime() * 1_000_000 < IDLE_US {
+            return Ok(false);
+        }
+        let head = recognised.sample.get(..HEAD_BYTES_MAX).unwrap_or(&recognised.sample).to_vec();
+        match self.reader.feed_of(path.display().to_string(), &content, recognised) {
+            Ok(feed) => {
+                let (bytes_read, grown_us) = (feed.blocks.prefix().bytes(), self.now_us());
+                self.copies.remove(&id);
+                self.tails.insert(id, Tail { content, feed, head, bytes_read, grown_us });
+                Ok(true)
+            }
+            Err(error) => {
+                self.note(&path, &error);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Reads a packed file that did not change since the last scan. One that is torn may be a known file that is
+    /// still being packed: it waits until it changes.
+    fn take_packed(
+        &mut self,
+        path: PathBuf,
+        content: &Content,
+        id: FileId,
+        stamp: Stamp,
+    ) -> Result<(), Stopped> {
+        if self.packed.insert(id, stamp) != Some(stamp) {
+            return Ok(());
+        }
+        let read = content.recognise(&self.reader.known).and_then(|recognised| {
+            if let Some(error) = recognised.torn {
+                return Err(error);
+            }
+            if let Some(of) = self.open_file_of(&recognised) {
+                self.copies.insert(id, Copy { of, stamp });
+                return Ok(None);
+            }
+            self.close(id, stamp, &path);
+            if recognised.is_done || is_binary(&recognised.sample) {
+                return Ok(None);
+            }
+            self.reader.feed_of(path.display().to_string(), content, recognised).map(Some)
+        });
+        let mut feed = match read {
+            Ok(Some(feed)) => feed,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                self.close(id, stamp, &path);
+                self.note(&path, &error);
+                return Ok(());
+            }
+        };
+        loop {
+            while let Some(piece) = feed.blocks.next(Upto::Full) {
+                self.reader.place(&feed.source, piece, feed.blocks.prefix().mark(false))?;
+            }
+            if self.reader.run.cancel.is_cancelled() {
+                return Ok(());
+            }
+            match feed.blocks.fill(&mut feed.reader) {
+                Ok(0) => return self.reader.place_rest(&mut feed, Upto::End),
+                Ok(_) => {}
+                Err(error) => {
+                    self.note(&path, &error);
+                    return self.reader.place_rest(&mut feed, Upto::Lines);
+                }
+            }
+        }
+    }
+
+    /// The file that this is a copy of, as far as it goes: an open one that the catalog knows by the same name, or
+    /// one of whose start it holds all `bytes`. A file whose first line begins a longer known file may be the copy
+    /// of one that is closed.
+    fn original_of(&self, content: &Content, bytes: u64, recognised: &Recognised) -> Option<FileId> {
+        if let Some(of) = self.open_file_of(recognised) {
+            return Some(of);
+        }
+        let is_start_of = |original: &Content| is_same(content, original, bytes).unwrap_or(false);
+        if let Some((of, _)) = self.tails.iter().find(|(_, tail)| is_start_of(&tail.content)) {
+            return Some(*of);
+        }
+        let known = self.reader.known.candidates(&recognised.sample);
+        if recognised.known.is_some() || known.iter().all(|known| known.offset <= bytes) {
+            return None;
+        }
+        let is_start_of_closed = |id: FileId, closed: &Closed| {
+            closed.stamp.bytes > bytes
+                && Content::open(&closed.path, &Arc::default()).is_ok_and(|original| {
+                    original.is_plain()
+                        && original.metadata().is_ok_and(|metadata| FileId::of(&metadata) == id)
+                        && is_start_of(&original)
+                })
+        };
+        self.closed.iter().find(|(id, closed)| is_start_of_closed(**id, closed)).map(|(id, _)| *id)
+    }
+
+    /// The open file that the catalog knows by the same name: another with its content waits until it is closed.
+    fn open_file_of(&self, recognised: &Recognised) -> Option<FileId> {
+        let (key, _) = recognised.known.as_ref()?;
+        let mut tails = self.tails.iter();
+        tails.find(|(_, tail)| tail.feed.source.key.as_ref() == Some(key)).map(|(id, _)| *id)
+    }
+
+    /// Notes a file that is read to its end.
+    fn close(&mut self, id: FileId, stamp: Stamp, path: &Path) {
+        self.closed.insert(id, Closed { path: path.to_owned(), stamp });
+    }
+
+    /// Seals what has waited long enough, or has become much.
+    fn seal_if_due(&mut self) -> Result<(), Stopped> {
+        let now_us = self.now_us();
+        let has_lines = self.tails.values_mut().any(|tail| tail.feed.blocks.has_lines());
+        if !has_lines && self.reader.batch_begun_us().is_none() {
+            self.waiting_us = None;
+            return Ok(());
+        }
+        let pending: u64 = self.tails.values().map(|tail| tail.feed.blocks.pending().len() as u64).sum();
+        let waiting_us = *self.waiting_us.get_or_insert(now_us);
+        let is_due = now_us - waiting_us >= self.reader.run.seal_after_us;
+        if !is_due && pending < self.reader.run.batch_bytes {
+            return Ok(());
+        }
+        self.deal_lines()?;
+        self.reader.close();
+        self.waiting_us = None;
+        Ok(())
+    }
+
+    fn deal_lines(&mut self) -> Result<(), Stopped> {
+        self.tails.values_mut().try_for_each(|tail| self.reader.place_rest(&mut tail.feed, Upto::Lines))
+    }
+
+    /// Says once that a file cannot be read.
+    fn note(&mut self, path: &Path, error: &io::Error) {
+        if self.noted.insert(path.to_owned()) {
+            let (name, reason) = (path.display().to_string(), error.to_string());
+            self.reader.report.skipped.push(Skipped { name, reason });
+        }
+    }
+}
+
+impl Tail {
+    /// Whether the file is not the one any more that was read so far.
+    fn is_written_anew(&self) -> bool {
+        let Ok(metadata) = self.content.metadata() else { return false };
+        if metadata.len() < self.bytes_read {
+            return true;
+        }
+        let mut head = vec![0; self.head.len()];
+        let read = self.content.read_at(&mut head, 0);
+        metadata.len() > self.bytes_read && read.is_ok_and(|count| head[..count] != self.head)
+    }
+}
+
+/// Whether the first `bytes` bytes of two contents are the same.
+fn is_same(one: &Content, other: &Content, bytes: u64) -> io::Result<bool> {
+    let (mut left, mut right) = (vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]);
+    let mut at = 0;
+    while at < bytes {
+        let wanted = (bytes - at).min(COMPARED_BYTES as u64) as usize;
+        let count = one.read_at(&mut left[..wanted], at)?;
+        if count == 0 || other.read_at(&mut right[..count], at)? != count || left[..count] != right[..count] {
+            return Ok(false);
+        }
+        at += count as u64;
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests;
