@@ -155,14 +155,14 @@ impl RegionCache {
     /// first if they are to stay. Nothing is counted as used.
     pub async fn hydrate(&self, object: &ObjectRef, share: Share, meter: &Meter) -> Result<u64> {
         let Some(near) = &self.near else { return Ok(0) };
-        // What is being written counts as here.
-        near.flush().await;
         let page_bytes = u64::from(near.page_bytes());
         let (pages, step) = (object.bytes.div_ceil(page_bytes), (HYDRATE_BYTES / page_bytes).max(1));
         let mut fetched = 0;
         let mut first = 0;
         while first < pages {
             let end = (first + step).min(pages);
+            // What is being written counts as here, and no more is fetched than can be written.
+            near.flush().await;
             let absent = near.absent(object, first..end);
             let got = self.gather(near, object, absent, share, meter).await?;
             fetched += got.values().map(|page| page.len() as u64).sum::<u64>();

@@ -31,8 +31,9 @@ use crate::volume::{Geometry, Place, SUM_BYTES, Volume};
 const RUN_BYTES_MAX: usize = 1 << 20;
 /// A table's regions are kept at their size while at least this many fit.
 const REGIONS_KEPT_MIN: u64 = 16;
-/// A volume that takes longer to read a few pages has failed: the store answers in a tenth of it.
+/// A volume that takes longer to read has failed: this long, and what the bytes take at 10 MB/s. The store answers sooner.
 const READ_MAX: Duration = Duration::from_secs(3);
+const READ_BYTES_PER_US: u64 = 10;
 
 /// The part of a cache that is on this machine.
 #[derive(Debug)]
@@ -243,9 +244,11 @@ impl Near {
         }
         let reads = by_volume.into_iter().map(|(volume, pages)| {
             let (near, asked) = (Arc::clone(self), pages.clone());
+            let bytes: usize = pages.iter().map(|page| page.bytes).sum();
+            let time_max = READ_MAX + Duration::from_micros(bytes as u64 / READ_BYTES_PER_US);
             let read = tokio::task::spawn_blocking(move || near.read_volume(volume, id, pages));
             async move {
-                match tokio::time::timeout(READ_MAX, read).await {
+                match tokio::time::timeout(time_max, read).await {
                     Ok(read) => read.unwrap_or_else(|_| (Pages::new(), asked)),
                     Err(_) => {
                         self.fail_volume(volume, &io::ErrorKind::TimedOut.into());
