@@ -29,6 +29,10 @@ impl Place {
     async fn ingest(&self, node: &Node, index: &str, documents: usize) {
         let lines: String =
             (0..documents).map(|n| format!("{{\"n\":{n},\"word\":\"w{}\"}}\n", n % 9)).collect();
+        self.ingest_lines(node, index, documents, lines).await;
+    }
+
+    async fn ingest_lines(&self, node: &Node, index: &str, documents: usize, lines: String) {
         let path = self.0.path().join(format!("{index}-{documents}.ndjson"));
         std::fs::write(&path, lines).unwrap();
         let inputs = Inputs::from_arguments(&[path]).unwrap();
@@ -114,4 +118,62 @@ async fn a_data_directory_that_cannot_be_used_costs_no_answer() {
     assert_eq!(found(&search(&node, "web").await), 10);
     assert_eq!(node.cache().await.unwrap().unwrap().stats().volumes_failed, 1);
     assert!(!Path::new(&mounted.data).join("cache").exists());
+}
+
+/// L10: what was cached of a damaged object is believed no longer than the object is damaged.
+#[tokio::test]
+async fn a_restored_object_answers_wholly_although_its_damage_was_cached() {
+    let place = Place::new();
+    // Larger than a page of the cache in each of its parts: nothing of the noise packs.
+    let noise = |n: usize| xxhash_rust::xxh3::xxh3_128(&n.to_le_bytes());
+    let line = |n: usize| format!("{{\"n\":{n},\"word\":\"w{}\",\"noise\":\"{:032x}\"}}\n", n % 9, noise(n));
+    place.ingest_lines(&place.node(), "web", 9_000, (0..9_000).map(line).collect()).await;
+    let node = place.node();
+    node.mount(&name("web"), CacheSize::Bytes(4 << 20)).await.unwrap();
+    let split = node.index(&name("web")).await.unwrap().splits()[0].clone();
+    node.close().await;
+    drop(node);
+    let file = place.0.path().join("repo").join(&split.object.key);
+    let whole = std::fs::read(&file).unwrap();
+    // Each question and each clearing is a process of its own, so nothing is known but what the cache holds.
+    let clear = async || {
+        let node = place.node();
+        node.cache().await.unwrap().unwrap().clear().await;
+        node.close().await;
+    };
+    let ask = async |body: &str| {
+        let node = place.node();
+        let index = node.index(&name("web")).await.unwrap();
+        let options = node.search_options(false, false).await;
+        let searcher = node.searcher().await.unwrap();
+        let response =
+            Search::new(&searcher, &index, body.as_bytes(), &options).unwrap().run().await.unwrap();
+        node.close().await;
+        (found(&response), response.hits.hits.len())
+    };
+    let count = r#"{"query":{"term":{"word":"w3"}},"track_total_hits":true,"size":0}"#;
+    let hits = r#"{"query":{"term":{"word":"w3"}},"track_total_hits":true,"size":3}"#;
+    let sorted =
+        r#"{"query":{"match_all":{}},"track_total_hits":true,"size":3,"sort":["n"],"_source":false}"#;
+    let (before_footer, all) = (0..split.footer.start as usize, 0..whole.len());
+    for (cached, body, damage) in [
+        (None, count, all.clone()),
+        (None, hits, all),
+        (None, hits, before_footer.clone()),
+        (Some(count), hits, before_footer.clone()),
+        (Some(count), sorted, before_footer),
+    ] {
+        clear().await;
+        let expected = ask(body).await;
+        clear().await;
+        if let Some(cached) = cached {
+            ask(cached).await;
+        }
+        let mut damaged = whole.clone();
+        damaged[damage.clone()].iter_mut().step_by(7).for_each(|byte| *byte ^= 0x55);
+        std::fs::write(&file, &damaged).unwrap();
+        assert_ne!(ask(body).await, expected, "{body} {damage:?}: the damage shows");
+        std::fs::write(&file, &whole).unwrap();
+        assert_eq!(ask(body).await, expected, "{body}: and is gone with it");
+    }
 }

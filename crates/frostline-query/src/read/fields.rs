@@ -44,8 +44,8 @@ pub(crate) async fn read_columns(
 ) -> Result<Vec<RecordBatch>> {
     let read = view.split().columns(names, rows, text_as)?;
     let share = if names == [SOURCE_COLUMN] { Share::Source } else { Share::Column };
-    let bytes = view.read(read.ranges(), share).await?;
-    read.decode(bytes).map_err(|e| e.with("object", &view.open.entry.object.key))
+    let decoded = view.decoded(read.ranges(), share, |bytes| read.clone().decode(bytes)).await;
+    decoded.map_err(|e| e.with("object", &view.open.entry.object.key))
 }
 
 /// The times of the given rows, in row order.

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use frostline_base::{Meter, ReadRanges, Share, SplitId};
+use bytes::Bytes;
+use frostline_base::{Meter, ReadRanges, Share, SplitId, read_decoded};
 use frostline_catalog::SplitEntry;
 use frostline_split::{Digest, Split};
 use frostline_store::{Prices, Repository};
@@ -84,10 +85,12 @@ impl Searcher {
         }
         let key = &entry.object.key;
         let footer = std::slice::from_ref(&entry.footer);
-        let bytes = self.reader.read_ranges(&entry.object, footer, Share::Footer, meter).await?;
-        let bytes = bytes.first().ok_or_else(|| Error::internal("a read of one range returned none"))?;
-        let split = Split::open(bytes)
-            .map_err(|e| e.with("object", key).with("range", format!("{:?}", entry.footer)))?;
+        let decode = |bytes: Vec<Bytes>| {
+            let bytes = bytes.first().ok_or_else(|| Error::internal("a read of one range returned none"))?;
+            Split::open(bytes).map_err(|e| e.with("object", key).with("range", format!("{:?}", entry.footer)))
+        };
+        let reader = self.reader.as_ref();
+        let split = read_decoded(reader, &entry.object, footer, Share::Footer, meter, decode).await?;
         if u64::from(split.rows()) != entry.rows {
             let what = format!("the split has {} rows and the catalog says {}", split.rows(), entry.rows);
             return Err(Error::corrupt(what).with("object", key));

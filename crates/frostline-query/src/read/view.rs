@@ -1,7 +1,7 @@
 //! One split as a query sees it: what is open of it, and how to read the rest.
 
 use bytes::Bytes;
-use frostline_base::{Meter, ReadRanges, Share};
+use frostline_base::{Meter, ReadRanges, Share, read_decoded};
 use frostline_split::Split;
 
 use crate::Result;
@@ -20,11 +20,17 @@ impl<'a> View<'a> {
         &self.open.split
     }
 
-    pub(crate) async fn read(&self, ranges: &[std::ops::Range<u64>], share: Share) -> Result<Vec<Bytes>> {
+    /// What `decode` makes of these ranges of the split. Bytes that do not decode are read again past every cache.
+    pub(crate) async fn decoded<T>(
+        &self,
+        ranges: &[std::ops::Range<u64>],
+        share: Share,
+        mut decode: impl FnMut(Vec<Bytes>) -> Result<T>,
+    ) -> Result<T> {
         if ranges.is_empty() {
-            return Ok(Vec::new());
+            return decode(Vec::new());
         }
-        self.reader.read_ranges(&self.open.entry.object, ranges, share, self.meter).await
+        read_decoded(self.reader, &self.open.entry.object, ranges, share, self.meter, decode).await
     }
 
     /// Rows that have a time come first.

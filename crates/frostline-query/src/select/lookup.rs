@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use bytes::Bytes;
 use frostline_base::Share;
 use frostline_split::{
     Block, Dictionary, Form, KeyRange, KeyRanges, Keys, Postings, TextKey, decode_postings,
 };
 use roaring::RoaringBitmap;
 
-use crate::Result;
 use crate::read::view::View;
 use crate::select::Rows;
+use crate::{Error, Result};
 
 /// Keys to look up in the two dictionaries.
 #[derive(Default)]
@@ -87,17 +88,19 @@ impl View<'_> {
             }
         }
         let bytes: Vec<_> = blocks.values().map(|(block, _)| block.range.clone()).collect();
-        let read = self.read(&bytes, Share::Index).await?;
-        let mut found = Vec::new();
-        for ((block, ranges), bytes) in blocks.values().zip(&read) {
-            let ranges = KeyRanges::new(ranges.iter().copied());
-            dictionary.scan(block, bytes, ranges.hull(), |key, postings| {
-                if ranges.contains(key) && is_wanted(key) {
-                    found.push((key.to_vec(), postings));
-                }
-            })?;
-        }
-        Ok(found)
+        let decode = |read: Vec<Bytes>| {
+            let mut found = Vec::new();
+            for ((block, ranges), bytes) in blocks.values().zip(&read) {
+                let ranges = KeyRanges::new(ranges.iter().copied());
+                dictionary.scan(block, bytes, ranges.hull(), |key, postings| {
+                    if ranges.contains(key) && is_wanted(key) {
+                        found.push((key.to_vec(), postings));
+                    }
+                })?;
+            }
+            Ok(found)
+        };
+        self.decoded(&bytes, Share::Index, decode).await
     }
 
     /// The rows of each of the postings; what is stored is read at once.
@@ -106,12 +109,18 @@ impl View<'_> {
             Postings::Stored { range, .. } => Some(range.clone()),
             _ => None,
         });
-        let mut read = self.read(&stored.collect::<Vec<_>>(), Share::Index).await?.into_iter();
+        let stored: Vec<_> = stored.collect();
         let count = self.split().rows();
+        let decode = |read: Vec<Bytes>| {
+            read.iter().map(|bytes| decode_postings(bytes, count)).collect::<Result<Vec<_>>>()
+        };
+        let mut decoded = self.decoded(&stored, Share::Index, decode).await?.into_iter();
         let rows = postings.into_iter().map(|postings| match postings {
             Postings::All => Ok(Rows::All.bitmap(count)),
             Postings::Rows(bitmap) => Ok(bitmap),
-            Postings::Stored { .. } => decode_postings(&read.next().unwrap_or_default(), count),
+            Postings::Stored { .. } => {
+                decoded.next().ok_or_else(|| Error::internal("fewer postings were read than asked for"))
+            }
         });
         rows.collect()
     }
