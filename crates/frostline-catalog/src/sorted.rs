@@ -111,9 +111,15 @@ impl<K: Ord + Clone, V: Clone> Sorted<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> FromIterator<(K, V)> for Sorted<K, V> {
+    /// Of several values with one key the last stays.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(values: I) -> Self {
-        let values = values.into_iter().map(|(key, value)| (key, Some(value)));
-        Sorted::default().after(values.collect())
+        let mut values: Vec<(K, V)> = values.into_iter().collect();
+        values.reverse();
+        values.sort_by(|(a, _), (b, _)| a.cmp(b));
+        values.dedup_by(|(next, _), (first, _)| next == first);
+        let mut filling = Filling { chunks: Vec::new(), last: values, len: 0 };
+        filling.flush();
+        Sorted::of(filling.chunks, filling.len)
     }
 }
 
@@ -140,9 +146,11 @@ impl<K: Clone, V: Clone> Filling<K, V> {
     fn flush(&mut self) {
         self.len += self.last.len();
         let pieces = self.last.len().div_ceil(CHUNK_MAX).max(1);
-        let each = self.last.len().div_ceil(pieces).max(1);
-        self.chunks.extend(self.last.chunks(each).map(|piece| Arc::new(piece.to_vec())));
-        self.last.clear();
+        let each = self.last.len().div_ceil(pieces);
+        let mut last = std::mem::take(&mut self.last).into_iter();
+        while last.len() > 0 {
+            self.chunks.push(Arc::new(last.by_ref().take(each).collect()));
+        }
     }
 }
 

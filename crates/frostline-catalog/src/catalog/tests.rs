@@ -304,3 +304,54 @@ async fn a_repository_carries_an_index() {
         assert_eq!(catalog.list().await.unwrap(), [], "{url}");
     }
 }
+
+/// Processes make and delete indices, some of one name, over a store that leaves puts without an answer, half of them
+/// applied. What was acknowledged is so for everybody.
+#[tokio::test]
+async fn processes_race_for_names_over_a_store_that_does_not_answer() {
+    for seed in 0..30 {
+        let store = Faulty::silent(if seed % 3 == 0 { 0 } else { 250 }, seed);
+        let processes = (0..4).map(|process| {
+            let catalog = catalog(&store);
+            tokio::spawn(async move {
+                let (mut made, mut deleted) = (Vec::new(), Vec::new());
+                for index in
+                    [name("shared"), name(&format!("own-{process}")), name(&format!("gone-{process}"))]
+                {
+                    let created = catalog.create(&index, Mapping::dynamic(), Settings::default()).await;
+                    match created {
+                        Ok(created) => made.push((index.clone(), created.table_id().to_owned())),
+                        Err(e) if e.kind() == ErrorKind::Unavailable => {}
+                        Err(e) => assert_eq!((e.kind(), index.as_str()), (ErrorKind::Conflict, "shared")),
+                    }
+                    if index.as_str().starts_with("gone") && catalog.delete(&index).await.is_ok() {
+                        deleted.push(index);
+                    }
+                }
+                (made, deleted)
+            })
+        });
+        let done: Vec<_> =
+            futures::future::join_all(processes).await.into_iter().map(|done| done.unwrap()).collect();
+        let opened = catalog(&store).open_all("*", Resolve::default()).await.unwrap();
+        let live: std::collections::BTreeMap<IndexName, String> = opened
+            .into_iter()
+            .map(|(index, opened)| (index, opened.unwrap().table_id().to_owned()))
+            .collect();
+        let winners: Vec<&String> = done
+            .iter()
+            .flat_map(|(made, _)| made)
+            .filter(|(index, _)| index.as_str() == "shared")
+            .map(|(_, table)| table)
+            .collect();
+        assert!(winners.len() <= 1, "seed {seed}: {winners:?}");
+        for (made, deleted) in &done {
+            for index in deleted {
+                assert!(!live.contains_key(index), "seed {seed}: {index} was deleted");
+            }
+            for (index, table) in made.iter().filter(|(index, _)| !index.as_str().starts_with("gone")) {
+                assert_eq!(live.get(index), Some(table), "seed {seed}: {index} was made");
+            }
+        }
+    }
+}

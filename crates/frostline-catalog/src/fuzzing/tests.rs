@@ -17,6 +17,22 @@ proptest! {
 const LOG: &[u8] = include_bytes!("../../../../fuzz/seeds/catalog_commit/three-versions");
 const CHECKPOINT: &[u8] = include_bytes!("../../../../fuzz/seeds/catalog_checkpoint/three-versions");
 
+/// The seeds are what they claim to be; a fuzzer that starts from damage finds little.
+#[test]
+fn the_seeds_of_the_repository_log_are_sound() {
+    let entry = include_bytes!("../../../../fuzz/seeds/repository_log/entry");
+    let checkpoint = include_bytes!("../../../../fuzz/seeds/repository_log/checkpoint");
+    let text = include_str!("../../../../fuzz/seeds/index_expression/everything");
+    let read = LogEntry::decode(0, "entry", entry).unwrap();
+    assert!(Registry::default().apply(&read).is_ok());
+    let objects = [(Path::from("checkpoint"), Bytes::from_static(checkpoint))];
+    assert_eq!(crate::repository_log::read_checkpoint(1, &objects).unwrap().indices.len(), 1);
+    for bytes in [&entry[..], &checkpoint[..]] {
+        repository_log(bytes);
+    }
+    expression(text, 1_711_110_645_123_456);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]

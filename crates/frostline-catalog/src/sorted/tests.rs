@@ -36,6 +36,12 @@ proptest! {
     }
 }
 
+#[test]
+fn of_several_values_with_one_key_the_last_stays() {
+    let sorted: Sorted<u32, u64> = [(2, 1), (1, 5), (2, 3), (2, 2), (1, 6)].into_iter().collect();
+    assert!(sorted.iter().eq([(&1, &6), (&2, &2)]));
+}
+
 /// What a commit costs does not grow with what is live: all chunks but those that it touches are shared.
 #[test]
 fn a_change_copies_what_it_touches() {
