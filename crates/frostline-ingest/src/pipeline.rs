@@ -291,6 +291,13 @@ impl Ingest {
         let cost = self.repository.meter().cost();
         let mapping = options.mapping.clone();
         let index = self.catalog.open_or_create(name, mapping, Settings::default()).await?;
+        let time_field = index.mapping().time_field();
+        if let Some(other) = options.time_field.as_deref().filter(|field| *field != time_field) {
+            return Err(Error::invalid(format!(
+                "the index takes its time from the field {time_field:?}, which cannot become {other:?}: leave \
+                 --time-field out, or make another index"
+            )));
+        }
         let run = Arc::new(self.plan(&work, &index, options));
         let (finished, mut finishes) = tokio::sync::mpsc::channel(run.threads * 2);
         let threads = start(&run, work, &index, &finished);

@@ -30,7 +30,7 @@ use serde_json::Value;
 
 use crate::filter::{FieldRef, Filter};
 use distinct::Precision;
-use keys::Key;
+use keys::{Common, Key};
 use time::{DateFormat, Rounding};
 
 /// The aggregations of one request, checked: whatever is in here can be computed.
@@ -112,6 +112,7 @@ enum Kind {
 #[derive(Clone, Debug)]
 struct Terms {
     field: FieldIndex,
+    common: Common,
     size: usize,
     min_doc_count: u64,
     order: Vec<OrderBy>,
@@ -211,6 +212,7 @@ struct Composite {
 struct Source {
     name: String,
     field: FieldIndex,
+    common: Common,
     by: SourceBy,
     descending: bool,
     missing_bucket: bool,

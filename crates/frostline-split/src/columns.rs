@@ -54,7 +54,7 @@ pub(crate) fn arrow_type(kind: ColumnKind, text_as: TextAs) -> DataType {
     match kind {
         ColumnKind::Time => ValueType::Date.arrow_type(),
         ColumnKind::Source => DataType::Binary,
-        ColumnKind::Dynamic => list(DataType::Utf8),
+        ColumnKind::Dynamic { .. } => list(DataType::Utf8),
         ColumnKind::Field { ty, list: true, .. } => list(ty.arrow_type()),
         ColumnKind::Field { ty: ValueType::Text | ValueType::Ip, .. } if text_as == TextAs::Dictionary => {
             DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))

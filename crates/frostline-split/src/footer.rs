@@ -36,13 +36,20 @@ const RAW_BYTES_MAX: usize = 1 << 30;
 pub(crate) enum ColumnKind {
     Time,
     Source,
-    Dynamic,
-    Field { field: u16, ty: ValueType, list: bool },
+    /// Old splits do not say which type a value has.
+    Dynamic {
+        typed: bool,
+    },
+    Field {
+        field: u16,
+        ty: ValueType,
+        list: bool,
+    },
 }
 
 impl ColumnKind {
     pub(crate) fn is_list(self) -> bool {
-        matches!(self, ColumnKind::Dynamic | ColumnKind::Field { list: true, .. })
+        matches!(self, ColumnKind::Dynamic { .. } | ColumnKind::Field { list: true, .. })
     }
 }
 
@@ -298,7 +305,7 @@ fn put_chunk(out: &mut Vec<u8>, chunk: &Chunk) {
     match chunk.kind {
         ColumnKind::Time => out.push(0),
         ColumnKind::Source => out.push(1),
-        ColumnKind::Dynamic => out.push(2),
+        ColumnKind::Dynamic { typed } => out.push(if typed { 5 } else { 2 }),
         ColumnKind::Field { field, list, .. } => {
             out.push(3 + u8::from(list));
             put_varint(out, u64::from(field));
@@ -324,7 +331,7 @@ fn read_chunk(cursor: &mut Cursor<'_>, rows: u32, fields: &[SplitField]) -> Resu
     let kind = match cursor.u8()? {
         0 => ColumnKind::Time,
         1 => ColumnKind::Source,
-        2 => ColumnKind::Dynamic,
+        code @ (2 | 5) => ColumnKind::Dynamic { typed: code == 5 },
         code @ (3 | 4) => {
             let number = cursor.varint_usize()?;
             let field = fields.get(number).ok_or_else(|| Error::corrupt("a column belongs to no field"))?;

@@ -125,7 +125,7 @@ fn column_kind(byte: u8) -> ColumnKind {
             ColumnKind::Field { field: 0, ty: ValueType::ALL[number], list: byte >= 0x80 }
         }
         6 => ColumnKind::Time,
-        7 => ColumnKind::Dynamic,
+        7 => ColumnKind::Dynamic { typed: byte >= 0x80 },
         _ => ColumnKind::Source,
     }
 }

@@ -12,6 +12,7 @@ pub mod delta_lengths;
 mod dictionary;
 mod digest;
 mod document;
+mod dynamic;
 mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -34,6 +35,7 @@ pub use dictionary::{
 };
 pub use digest::{BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, ValueCount, ValueCounts};
 pub use document::{Document, Limits, PathId, Value, parse_document};
+pub use dynamic::DynamicPairs;
 pub use footer::{Bounds, FORMAT_VERSION, FORMAT_VERSION_OLDEST, PageBounds, SplitField};
 pub use frostline_base::{Error, Result};
 pub use mapping::{

@@ -23,7 +23,7 @@ mod elasticsearch;
 pub const TIME_COLUMN: &str = "_timestamp";
 /// The column of the documents' original bytes.
 pub const SOURCE_COLUMN: &str = "_source";
-/// The column of `path=value` for readings beyond the column budget.
+/// The column of `path:type=value` for readings beyond the column budget.
 pub const DYNAMIC_COLUMN: &str = "_dynamic";
 /// The time field of a mapping that names none.
 pub const TIME_FIELD: &str = "@timestamp";
@@ -70,6 +70,9 @@ pub struct Reading {
     pub list: bool,
     /// Some documents have their values in `_dynamic`.
     pub dynamic: bool,
+    /// Some of those have several values.
+    #[serde(default)]
+    pub dynamic_list: bool,
 }
 
 /// The type of a stored value.
@@ -239,6 +242,7 @@ impl Mapping {
         let mut reading = known.unwrap_or_default();
         if !reading.has_column() && (reading.dynamic || !self.has_room(path)) {
             reading.dynamic = true;
+            reading.dynamic_list |= list;
         } else if list {
             reading.list = true;
         } else {
@@ -398,6 +402,7 @@ impl Field {
             ours.scalar |= theirs.scalar;
             ours.list |= theirs.list;
             ours.dynamic |= theirs.dynamic;
+            ours.dynamic_list |= theirs.dynamic_list;
         }
     }
 
@@ -444,7 +449,7 @@ impl ValueType {
         }
     }
 
-    fn column_suffix(self) -> &'static str {
+    pub(crate) fn column_suffix(self) -> &'static str {
         match self {
             ValueType::Boolean => "bool",
             ValueType::Long => "long",

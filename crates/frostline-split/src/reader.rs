@@ -12,8 +12,9 @@ use crate::bytes_codec::Cursor;
 use crate::columns::{ColumnRead, TextAs};
 use crate::dictionary::Dictionary;
 use crate::digest::Digest;
-use crate::footer::{Bounds, Footer, PageBounds, SplitField, unpack};
-use crate::mapping::{TIME_COLUMN, ValueType};
+use crate::dynamic::DynamicPairs;
+use crate::footer::{Bounds, ColumnKind, Footer, PageBounds, SplitField, unpack};
+use crate::mapping::{DYNAMIC_COLUMN, TIME_COLUMN, ValueType};
 use crate::postings::Postings;
 
 const PARQUET_MAGIC: &[u8] = b"PAR1";
@@ -122,6 +123,12 @@ impl Split {
         let encoded =
             encoded.ok_or_else(|| Error::invalid(format!("the split has no field number {field}")))?;
         self.footer.text.read_postings(&mut Cursor::new(encoded))
+    }
+
+    /// How to read the values of a reading that has no column of its own from `_dynamic`.
+    pub fn dynamic_pairs(&self, field: &SplitField) -> DynamicPairs {
+        let chunk = self.columns.get(DYNAMIC_COLUMN).and_then(|n| self.footer.chunks.get(*n));
+        DynamicPairs::new(self, field, chunk.map_or(ColumnKind::Dynamic { typed: true }, |chunk| chunk.kind))
     }
 
     /// Whether the split has a physical column of this name.

@@ -81,7 +81,8 @@ pub struct Sealed {
     pub rows: u32,
     /// How many of them have no time.
     pub rows_without_time: u32,
-    /// First and last time, both inside.
+    /// First and last time, both inside. Further dates in the time field, which a document may have beside
+    /// its time, are inside as well, so that no range of times that finds them passes the split over.
     pub times: Option<(i64, i64)>,
     /// The mapping as it became.
     pub mapping: Mapping,

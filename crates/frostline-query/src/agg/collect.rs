@@ -11,13 +11,13 @@ use roaring::RoaringBitmap;
 
 use super::column::{FieldColumn, Reading, Scalar};
 use super::distinct::{Distinct, value_hash};
-use super::keys::{Key, Real, mix};
+use super::keys::{Common, Key, Real, mix};
 use super::metric::{Moments, Number, ValueKind};
 use super::state::{Hit, HitAddress, Hits, Keyed, Node, Slots, nodes, within};
 use super::time::{Rounding, Span};
 use super::{
     Agg, AggState, AggTree, Cardinality, Composite, Filters, Include, Kind, Metric, MetricKind, Percentiles,
-    Ranges, SourceBy, TopHits,
+    Ranges, SourceBy, Terms, TopHits,
 };
 use crate::{Error, Result};
 
@@ -454,10 +454,8 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Option<C
             let column = &batch.columns[terms.field];
             match (column.readings(), &terms.missing) {
                 ([Reading::Codes(codes)], None) => Some(code_dictionary(codes, docs)),
-                ([Reading::Long(_) | Reading::Double(_) | Reading::Boolean(_) | Reading::Text(_)], None) => {
-                    Some(code_scalar(&column.readings()[0], keyed, docs))
-                }
-                _ => Some(code_terms(column, terms.missing.as_ref(), keyed, docs)),
+                ([reading], None) if terms.common.keeps(reading) => Some(code_scalar(reading, keyed, docs)),
+                _ => Some(code_terms(terms, column, keyed, docs)),
             }
         }
         Kind::DateHistogram(histogram) => {
@@ -527,63 +525,10 @@ fn code_scalar(reading: &Reading, keyed: &mut Keyed, docs: &Docs) -> Coded {
     coded
 }
 
-/// Terms of a field with lists or several readings: numbers of two readings are compared as doubles,
-/// anything else of several readings as text; a document counts once for each different key.
-fn code_terms(column: &FieldColumn, missing: Option<&Key>, keyed: &mut Keyed, docs: &Docs) -> Coded {
-    let common = Common::of(column);
-    code_any(column, missing.and_then(Key::scalar), keyed, docs, |value| Some(common.key(value)))
-}
-
-/// The kind of key that all readings of a field can be given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Common {
-    Same,
-    Double,
-    Text,
-}
-
-impl Common {
-    fn of(column: &FieldColumn) -> Common {
-        let kind = |reading: &Reading| {
-            let reading = match reading {
-                Reading::List(_, inner) => inner,
-                other => other,
-            };
-            match reading {
-                Reading::Boolean(_) => 0,
-                Reading::Long(_) => 1,
-                Reading::Double(_) => 2,
-                Reading::Time(_) => 3,
-                _ => 4,
-            }
-        };
-        Common::of_kinds(column.readings().iter().map(kind))
-    }
-
-    /// 0 boolean, 1 long, 2 double, 3 time, 4 text.
-    pub(super) fn of_kinds(kinds: impl Iterator<Item = u8>) -> Common {
-        let kinds = kinds.fold(0u8, |all, kind| all | 1 << kind);
-        match kinds {
-            kinds if kinds.count_ones() <= 1 => Common::Same,
-            0b00110 => Common::Double,
-            _ => Common::Text,
-        }
-    }
-
-    /// Times are kept to the millisecond, as keys are answered.
-    pub(super) fn key(self, value: Scalar<'_>) -> Key {
-        let value = match value {
-            Scalar::Time(us) => Scalar::Time(us - us.rem_euclid(1000)),
-            other => other,
-        };
-        match (self, value) {
-            (Common::Double, Scalar::Long(value)) => Key::Double(Real(value as f64)),
-            (Common::Text, Scalar::Boolean(_) | Scalar::Long(_) | Scalar::Double(_) | Scalar::Time(_)) => {
-                Key::Text(value.key().text())
-            }
-            _ => value.key(),
-        }
-    }
+/// Terms of a field with lists or several readings: a document counts once for each different key.
+fn code_terms(terms: &Terms, column: &FieldColumn, keyed: &mut Keyed, docs: &Docs) -> Coded {
+    let missing = terms.missing.as_ref().and_then(Key::scalar);
+    code_any(column, missing, keyed, docs, |value| Some(terms.common.key(value)))
 }
 
 /// Any number of values for each document.
@@ -683,8 +628,6 @@ impl Composite {
                 _ => None,
             })
             .collect();
-        let commons: Vec<Common> =
-            self.sources.iter().map(|source| Common::of(&batch.columns[source.field])).collect();
         let mut coded = Coded::default();
         let mut values: Vec<Vec<Key>> = vec![Vec::new(); self.sources.len()];
         // Many documents in a row have the keys of the one before.
@@ -696,7 +639,7 @@ impl Composite {
                 keys.clear();
                 batch.columns[source.field].each(at as usize, |value| {
                     keys.extend(match &source.by {
-                        SourceBy::Terms => Some(commons[index].key(value)),
+                        SourceBy::Terms => Some(source.common.key(value)),
                         SourceBy::Histogram { interval } => {
                             number(value).map(|n| histogram_key(n.as_f64(), *interval, 0.0))
                         }
@@ -798,15 +741,26 @@ impl super::SortBy {
         let mut best: Option<Key> = None;
         batch.columns[field].each(at, |value| {
             let key = value.key();
-            let better = best.as_ref().is_none_or(|best| match self.descending {
-                true => super::render::compare_keys(&key, best).is_gt(),
-                false => super::render::compare_keys(&key, best).is_lt(),
-            });
+            let better = best
+                .as_ref()
+                .is_none_or(|best| super::render::compare_sorted(&key, best, self.descending).is_lt());
             if better {
                 best = Some(key);
             }
         });
         best.unwrap_or(Key::Null)
+    }
+}
+
+impl Common {
+    /// Whether values of a reading are the keys as they are.
+    fn keeps(self, reading: &Reading) -> bool {
+        match reading {
+            Reading::Long(_) | Reading::Boolean(_) => self == Common::Same,
+            Reading::Double(_) => self != Common::Text,
+            Reading::Text(_) | Reading::Codes(_) => true,
+            Reading::Time(_) | Reading::List(..) => false,
+        }
     }
 }
 

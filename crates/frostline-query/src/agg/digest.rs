@@ -4,12 +4,16 @@
 //! buckets that cut its minutes or ten-minute buckets, combinations that it does not count) is `None`,
 //! and then the columns are read.
 
+use std::collections::BTreeSet;
+
 use frostline_base::TimeRange;
 use frostline_split::{
-    BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, Split, ValueCount, ValueCounts, ValueType, parse_ip,
+    BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, Split, ValueCount, ValueCounts, ValueType, ip_text,
+    parse_ip,
 };
 
 use super::column::Scalar;
+use super::keys::Common;
 use super::metric::{Moments, Number};
 use super::state::{Keyed, Node, nodes};
 use super::{Agg, AggState, AggTree, DateHistogram, Kind, Metric, MetricKind, Terms};
@@ -46,7 +50,6 @@ pub(super) struct Facts {
 pub(super) struct ReadingFacts {
     pub path: String,
     pub ty: ValueType,
-    pub dynamic: bool,
     pub numbers: Option<Numbers>,
     pub values: Option<ValueCounts>,
 }
@@ -62,12 +65,12 @@ impl Facts {
                 if readings.iter().any(|known| known.path == field.path && known.ty == field.ty) {
                     continue;
                 }
+                let values = digest.values(field.number)?;
                 readings.push(ReadingFacts {
                     path: field.path.clone(),
                     ty: field.ty,
-                    dynamic: field.dynamic,
                     numbers: digest.numbers(field.number),
-                    values: digest.values(field.number)?,
+                    values: if field.ty == ValueType::Ip { values.and_then(addresses) } else { values },
                 });
             }
         }
@@ -109,7 +112,7 @@ impl Facts {
         match self.readings(field).as_slice() {
             _ if field.is_time() => None,
             [] => Some(None),
-            [one] if !one.dynamic => one.values.as_ref().map(Some),
+            [one] => one.values.as_ref().map(Some),
             _ => None,
         }
     }
@@ -240,7 +243,7 @@ impl<'a> Rows<'a> {
                 for (start, rows) in series {
                     let bucket = time_bucket(of, 0, start, BUCKET_US, keyed)?;
                     let Some(Node::Keyed(below)) = keyed.children.get_mut(index) else { return None };
-                    add(below, bucket, scalar(value), rows);
+                    add(below, bucket, terms.common, scalar(value), rows);
                 }
             }
         }
@@ -256,11 +259,11 @@ impl<'a> Rows<'a> {
                 return None;
             }
             if rows > 0 {
-                add(keyed, 0, missing.scalar()?, rows);
+                add(keyed, 0, of.common, missing.scalar()?, rows);
             }
         }
         for (value, rows) in &values {
-            add(keyed, 0, scalar(value), *rows);
+            add(keyed, 0, of.common, scalar(value), *rows);
         }
         for (index, child) in agg.children.iter().enumerate() {
             let Kind::DateHistogram(histogram) = &child.kind else { return None };
@@ -271,7 +274,7 @@ impl<'a> Rows<'a> {
             for (value, series) in
                 self.timed_values(field)?.into_iter().filter(|(_, series)| !series.is_empty())
             {
-                let id = keyed.keys.scalar(scalar(value));
+                let id = keyed.keys.key(&of.common.key(scalar(value)));
                 let bucket = keyed.bucket(0, id);
                 let Some(Node::Keyed(below)) = keyed.children.get_mut(index) else { return None };
                 count_times(histogram, bucket, &series, BUCKET_US, below)?;
@@ -300,10 +303,26 @@ impl<'a> Rows<'a> {
     fn numbers(&self, field: &FieldRef) -> Option<Vec<Moments>> {
         let of = |reading: &&ReadingFacts| {
             let numeric = matches!(reading.ty, ValueType::Long | ValueType::Double);
-            reading.numbers.filter(|_| numeric && self.whole && !reading.dynamic).map(moments)
+            reading.numbers.filter(|_| numeric && self.whole).map(moments)
         };
         self.facts.readings(field).iter().map(of).collect()
     }
+}
+
+/// The counts by address; `None` where an address is written in several ways, since a row may hold two of them.
+fn addresses(mut counts: ValueCounts) -> Option<ValueCounts> {
+    let mut seen = BTreeSet::new();
+    for count in &mut counts.values {
+        if let DigestValue::Text(text) = &mut count.value
+            && let Some(address) = parse_ip(text)
+        {
+            *text = ip_text(&address);
+            if !seen.insert(address) {
+                return None;
+            }
+        }
+    }
+    Some(counts)
 }
 
 /// The rows with a value, and by ten-minute bucket where that is known.
@@ -387,8 +406,8 @@ fn time_bucket(of: &DateHistogram, parent: u32, start: i64, width_us: i64, keyed
     Some(keyed.bucket(parent, id))
 }
 
-fn add(keyed: &mut Keyed, parent: u32, value: Scalar<'_>, rows: u64) {
-    let id = keyed.keys.scalar(value);
+fn add(keyed: &mut Keyed, parent: u32, common: Common, value: Scalar<'_>, rows: u64) {
+    let id = keyed.keys.key(&common.key(value));
     let bucket = keyed.bucket(parent, id);
     if let Some(count) = keyed.counts.get_mut(bucket as usize) {
         *count += rows;

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use frostline_split::ValueType;
 use hashbrown::HashTable;
 use serde::{Deserialize, Deserializer, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -144,6 +145,63 @@ impl Key {
             Key::Double(value) => Some(value.0),
             Key::Time(us) => Some(us.div_euclid(1000) as f64),
             _ => None,
+        }
+    }
+}
+
+/// What the keys of a field are, so that a value has the same key in whichever split it is, and a field that
+/// is a number here and text there has one key for `404` and `"404"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Common {
+    /// All values have one type; the values themselves.
+    Same,
+    /// Numbers of both types; doubles.
+    Double,
+    /// Anything else; the values as text.
+    Text,
+}
+
+impl Common {
+    /// For values of these types and what stands for none.
+    pub(super) fn of(types: impl Iterator<Item = ValueType>, missing: Option<&Key>) -> Common {
+        let kinds = types.map(|ty| match ty {
+            ValueType::Boolean => 0,
+            ValueType::Long => 1,
+            ValueType::Double => 2,
+            ValueType::Date => 3,
+            ValueType::Ip | ValueType::Text => 4,
+        });
+        let missing = missing.and_then(|key| match key {
+            Key::Boolean(_) => Some(0),
+            Key::Long(_) => Some(1),
+            Key::Double(_) => Some(2),
+            Key::Time(_) => Some(3),
+            Key::Text(_) => Some(4),
+            Key::Null | Key::Tuple(_) => None,
+        });
+        let kinds = kinds.chain(missing).fold(0u8, |all, kind| all | 1 << kind);
+        match kinds {
+            kinds if kinds.count_ones() <= 1 => Common::Same,
+            0b00110 => Common::Double,
+            _ => Common::Text,
+        }
+    }
+
+    /// Times are kept to the millisecond, as keys are answered.
+    pub(super) fn key(self, value: Scalar<'_>) -> Key {
+        let value = match value {
+            Scalar::Time(us) => Scalar::Time(us - us.rem_euclid(1000)),
+            other => other,
+        };
+        match (self, value) {
+            (Common::Double, Scalar::Long(value)) => Key::Double(Real(value as f64)),
+            (Common::Text, Scalar::Double(value)) if value.fract() == 0.0 && value.abs() < 9e18 => {
+                Key::Text((value as i64).to_string())
+            }
+            (Common::Text, Scalar::Boolean(_) | Scalar::Long(_) | Scalar::Double(_) | Scalar::Time(_)) => {
+                Key::Text(value.key().text())
+            }
+            _ => value.key(),
         }
     }
 }

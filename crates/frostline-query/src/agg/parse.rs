@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use super::distinct::Precision;
-use super::keys::{Key, Real};
+use super::keys::{Common, Key, Real};
 use super::sketch::Accuracy;
 use super::time::{self, DateFormat, Rounding, Unit};
 use super::{
@@ -210,12 +210,14 @@ impl Parser<'_> {
         params.ignore(&["show_term_doc_count_error"]);
         let order = params.order(vec![by(OrderKey::Count, true)])?;
         let zone = TimeZone::UTC;
+        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
         Ok(Kind::Terms(Terms {
             field,
+            common: Common::of(self.tree.fields[field].types(), missing.as_ref()),
             size,
             min_doc_count: params.count("min_doc_count")?.unwrap_or(1).max(1) as u64,
             order,
-            missing: params.take("missing").map(|value| params.key(&value)).transpose()?,
+            missing,
             include: params.include("include")?,
             exclude: params.include("exclude")?,
             format: self.format(params, &zone)?,
@@ -485,7 +487,8 @@ impl Parser<'_> {
         let missing_bucket = params.flag("missing_bucket")?.unwrap_or(false);
         params.ignore(&["value_type"]);
         params.done()?;
-        Ok(Source { name: name.clone(), field, by, descending, missing_bucket, null_first, format })
+        let common = Common::of(self.tree.fields[field].types(), None);
+        Ok(Source { name: name.clone(), field, common, by, descending, missing_bucket, null_first, format })
     }
 
     fn top_hits(&mut self, params: &mut Params) -> Result<Kind> {

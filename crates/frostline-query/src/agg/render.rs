@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value, json};
 
-use super::collect::Common;
 use super::keys::{Key, Real};
 use super::metric::{Moments, ValueKind};
 use super::state::{AggState, Hit, HitAddress, Hits, Keyed, Node};
@@ -71,76 +70,12 @@ impl AggState {
 
     /// The value of `aggregations` in the response. `Exhausted` where it would hold more buckets than
     /// `options` allow.
-    pub fn finalize(
-        mut self,
-        tree: &AggTree,
-        options: FinalizeOptions,
-        hits: &dyn HitSource,
-    ) -> Result<Value> {
+    pub fn finalize(self, tree: &AggTree, options: FinalizeOptions, hits: &dyn HitSource) -> Result<Value> {
         self.check(tree)?;
-        for (node, agg) in self.nodes.iter_mut().zip(&tree.aggs) {
-            unify(node, agg);
-        }
         let views: Vec<View<'_>> = views(&self.nodes, &tree.aggs);
         let mut writer = Writer { options, hits, buckets: 0 };
         Ok(Value::Object(writer.aggs(&views, 0)?))
     }
-}
-
-/// Gives all keys of an aggregation one kind: documents of different splits may have written a field
-/// as numbers and as text.
-fn unify(node: &mut Node, agg: &Agg) {
-    match node {
-        Node::Keyed(keyed) => {
-            let keys = match &agg.kind {
-                Kind::Terms(_) => common_keys(keyed.keys.keys()),
-                Kind::Composite(_) => common_tuples(keyed.keys.keys()),
-                _ => None,
-            };
-            if let Some(keys) = keys {
-                let parents = keyed.parents.iter().max().map_or(0, |parent| parent + 1);
-                let map: Vec<u32> = (0..parents).collect();
-                let children = super::state::nodes(&agg.children, 0);
-                let mixed = std::mem::replace(keyed, Keyed::new(children));
-                keyed.absorb(mixed, agg, &map, &keys);
-            }
-            keyed.children.iter_mut().zip(&agg.children).for_each(|(node, agg)| unify(node, agg));
-        }
-        Node::Slots(slots) => {
-            slots.children.iter_mut().zip(&agg.children).for_each(|(node, agg)| unify(node, agg))
-        }
-        _ => {}
-    }
-}
-
-fn common_keys(keys: &[Key]) -> Option<Vec<Key>> {
-    let kinds = keys.iter().filter_map(|key| match key {
-        Key::Boolean(_) => Some(0),
-        Key::Long(_) => Some(1),
-        Key::Double(_) => Some(2),
-        Key::Time(_) => Some(3),
-        Key::Text(_) => Some(4),
-        Key::Null | Key::Tuple(_) => None,
-    });
-    let common = Common::of_kinds(kinds);
-    (common != Common::Same).then(|| {
-        keys.iter().map(|key| key.scalar().map_or_else(|| key.clone(), |value| common.key(value))).collect()
-    })
-}
-
-fn common_tuples(keys: &[Key]) -> Option<Vec<Key>> {
-    let width = keys.iter().map(|key| key.parts().len()).max()?;
-    let column =
-        |part: usize| keys.iter().map(|key| key.parts().get(part).cloned().unwrap_or(Key::Null)).collect();
-    let columns: Vec<Vec<Key>> = (0..width).map(column).collect();
-    let changed: Vec<Option<Vec<Key>>> = columns.iter().map(|keys| common_keys(keys)).collect();
-    if changed.iter().all(Option::is_none) {
-        return None;
-    }
-    let columns: Vec<Vec<Key>> =
-        columns.into_iter().zip(changed).map(|(old, new)| new.unwrap_or(old)).collect();
-    let tuple = |row: usize| columns.iter().filter_map(|keys| keys.get(row).cloned()).collect();
-    Some((0..keys.len()).map(|row| Key::Tuple(tuple(row))).collect())
 }
 
 impl Key {
@@ -650,6 +585,12 @@ pub(super) fn compare_keys(a: &Key, b: &Key) -> Ordering {
     }
 }
 
+/// The order of sort values: numbers come before all else, in either direction.
+pub(super) fn compare_sorted(a: &Key, b: &Key, descending: bool) -> Ordering {
+    let is_other = |key: &Key| !matches!(key, Key::Long(_) | Key::Double(_));
+    is_other(a).cmp(&is_other(b)).then_with(|| directed(compare_keys(a, b), descending))
+}
+
 fn compare_nulls(a: &Key, b: &Key, null_first: bool, descending: bool) -> Ordering {
     match (a == &Key::Null, b == &Key::Null) {
         (true, true) => Ordering::Equal,
@@ -672,7 +613,10 @@ impl TopHits {
     /// Better hits are less; no two are equal.
     pub(super) fn compare(&self, a: &Hit, b: &Hit) -> Ordering {
         let keys = self.sort.iter().zip(a.keys.iter().zip(&b.keys));
-        let mut orders = keys.map(|(sort, (a, b))| compare_nulls(a, b, sort.missing_first, sort.descending));
+        let mut orders = keys.map(|(sort, (a, b))| match (a == &Key::Null, b == &Key::Null) {
+            (false, false) => compare_sorted(a, b, sort.descending),
+            _ => compare_nulls(a, b, sort.missing_first, sort.descending),
+        });
         orders.find(|ordering| ordering.is_ne()).unwrap_or_else(|| a.address.cmp(&b.address))
     }
 }

@@ -20,14 +20,15 @@ const MEMORY: usize = 1 << 30;
 
 /// Filters in tests are `{"range_of_rows": [a, b]}`-free: each query is `{"rows": [..]}`.
 fn parse(aggs: &Value) -> Result<AggTree> {
+    parse_over(&mapping(), aggs)
+}
+
+fn parse_over(mapping: &Mapping, aggs: &Value) -> Result<AggTree> {
     let filter = |query: &Value, _: &str| {
         let rows = query["rows"].as_array().cloned().unwrap_or_default();
         Ok(Filter::Ids(rows.iter().map(|row| row.to_string()).collect()))
     };
-    AggTree::parse(
-        aggs,
-        &ParseContext { now_us: 1_700_000_000_000_000, mapping: &mapping(), filter: &filter },
-    )
+    AggTree::parse(aggs, &ParseContext { now_us: 1_700_000_000_000_000, mapping, filter: &filter })
 }
 
 /// The fields that digests know.
@@ -35,6 +36,26 @@ fn mapping() -> Mapping {
     let mut mapping = Mapping::dynamic();
     mapping.place("h", ValueType::Text, false);
     mapping.place("n", ValueType::Long, false);
+    mapping
+}
+
+/// The fields of documents.
+fn mapping_of(docs: &[Value]) -> Mapping {
+    let mut mapping = Mapping::dynamic();
+    for (name, value) in docs.iter().filter_map(Value::as_object).flatten() {
+        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        for one in values {
+            let ty = match one {
+                Value::Null | Value::Object(_) | Value::Array(_) => continue,
+                Value::Bool(_) => ValueType::Boolean,
+                Value::Number(number) if number.is_i64() => ValueType::Long,
+                Value::Number(_) => ValueType::Double,
+                Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => ValueType::Date,
+                Value::String(_) => ValueType::Text,
+            };
+            mapping.place(name, ty, values.len() > 1);
+        }
+    }
     mapping
 }
 
@@ -119,7 +140,7 @@ impl HitSource for Echo {
 }
 
 fn answer(docs: &[Value], aggs: &Value) -> Result<Value> {
-    let tree = parse(aggs)?;
+    let tree = parse_over(&mapping_of(docs), aggs)?;
     let mut collector = Collector::new(&tree, MEMORY);
     let rows: Vec<u32> = (0..docs.len() as u32).collect();
     collect(&mut collector, &tree, docs, 0, &rows);
@@ -211,11 +232,11 @@ fn keys_of_a_field_with_several_types_are_unified() {
         &[("true".into(), 2), ("false".into(), 1)],
     );
     // Two splits, each with one type.
-    let tree =
-        parse(&json!({"a": {"terms": {"field": "v"}, "aggs": {"n": {"sum": {"field": "n"}}}}})).unwrap();
+    let splits = [vec![json!({"v": 7, "n": 1})], vec![json!({"v": "7", "n": 2}), json!({"v": "8", "n": 4})]];
+    let aggs = json!({"a": {"terms": {"field": "v"}, "aggs": {"n": {"sum": {"field": "n"}}}}});
+    let tree = parse_over(&mapping_of(&splits.concat()), &aggs).unwrap();
     let mut state = AggState::empty(&tree);
-    for docs in [json!([{"v": 7, "n": 1}]), json!([{"v": "7", "n": 2}, {"v": "8", "n": 4}])] {
-        let docs = docs.as_array().unwrap().clone();
+    for docs in splits {
         let mut collector = Collector::new(&tree, MEMORY);
         collect(&mut collector, &tree, &docs, 0, &(0..docs.len() as u32).collect::<Vec<_>>());
         state.merge(collector.finish(), &tree, MEMORY).unwrap();

@@ -68,9 +68,14 @@ impl Aggregation {
     fn by_digest(&self, target: &Target, open: &OpenSplit) -> Result<Option<AggState>> {
         let question = DigestQuestion::of(&target.filter).filter(|_| self.scan.searcher.settings.use_digests);
         let Some(question) = question else { return Ok(None) };
+        // A digest counts the documents' times, and a document may have further dates in that field.
+        let further = |(field, _): &(FieldRef, _)| field.in_split(open.split.fields()).next().is_some();
+        if question.time.as_ref().is_some_and(further) {
+            return Ok(None);
+        }
         let digest = open.digest()?;
         let term = question.term.as_ref().map(|(field, value)| (field, value.as_str()));
-        self.tree.from_digest(&open.split, digest, question.time, term)
+        self.tree.from_digest(&open.split, digest, question.time.map(|(_, range)| range), term)
     }
 
     async fn collect(
@@ -106,9 +111,10 @@ impl Aggregation {
     }
 
     fn key(&self, target: &Target, scope: Scope) -> Result<Key> {
-        let filter = serde_json::to_string(&target.filter)
+        let question = (&target.filter, self.tree.fields(), self.tree.filters());
+        let question = serde_json::to_string(&question)
             .map_err(|e| Error::internal("a filter cannot be written").with_source(e))?;
-        Ok(Key::new(target.entry.id, &[&self.text, &filter, &format!("{scope:?}")]))
+        Ok(Key::new(target.entry.id, &[&self.text, &question, &format!("{scope:?}")]))
     }
 
     async fn remembered(&self, key: &Key, target: &Target) -> Option<AggState> {
@@ -156,7 +162,7 @@ impl Aggregation {
 /// A filter that a digest may be able to answer: a range of times and one value of one field, each
 /// perhaps absent.
 struct DigestQuestion {
-    time: Option<TimeRange>,
+    time: Option<(FieldRef, TimeRange)>,
     term: Option<(FieldRef, String)>,
 }
 
@@ -177,7 +183,7 @@ impl DigestQuestion {
     fn add(&mut self, part: &Filter) -> Option<()> {
         match part {
             Filter::Range { field, lower, upper } if field.is_time() && self.time.is_none() => {
-                self.time = Some(crate::prune::bounds(lower, upper));
+                self.time = Some((field.clone(), crate::prune::bounds(lower, upper)));
             }
             Filter::Equals { field, values } if self.term.is_none() => {
                 let [value] = values.as_slice() else { return None };

@@ -18,8 +18,8 @@ use crate::exec::top::DOCUMENT;
 use crate::filter::Scalar;
 use crate::language::date::{Format, format_date};
 use crate::language::{Missing, SearchRequest, Sort, SortBy, SortMode};
-use crate::read::merge;
 use crate::read::output::{Of, Output};
+use crate::read::{merge, mixed};
 use crate::{Error, Result};
 
 /// The order of the hits of one request.
@@ -163,9 +163,26 @@ impl OrderKey {
             KeyOf::Score => Value::Null,
             KeyOf::Doc => Value::from(doc_number(address)),
             KeyOf::Column(output) => match batch.column_by_name(&output.name) {
-                Some(column) => sort_value(column, at, self.format.as_ref()),
+                Some(column) => self.sort_value(column, at),
                 None => Value::Null,
             },
+        }
+    }
+
+    fn sort_value(&self, column: &ArrayRef, at: usize) -> Value {
+        if column.is_null(at) {
+            return Value::Null;
+        }
+        match column.data_type() {
+            DataType::Int64 => Value::from(column.as_primitive::<Int64Type>().value(at)),
+            DataType::Float64 => Value::from(column.as_primitive::<Float64Type>().value(at)),
+            DataType::Boolean => Value::from(column.as_boolean().value(at)),
+            DataType::Binary => mixed::value(column.as_binary::<i32>().value(at), self.descending),
+            DataType::Timestamp(..) => {
+                let time_us = column.as_primitive::<TimestampMicrosecondType>().value(at);
+                time_value(time_us, self.format.as_ref())
+            }
+            _ => column.as_string_opt::<i32>().map_or(Value::Null, |texts| Value::from(texts.value(at))),
         }
     }
 
@@ -176,7 +193,7 @@ impl OrderKey {
             KeyOf::Doc => self.compare_doc(position),
             KeyOf::Column(output) => {
                 let column = col(format!("\"{}\"", output.name));
-                let Some(value) = position_value(position, &output.ty)? else {
+                let Some(value) = position_value(position, &output.ty, self.descending)? else {
                     let beyond = if self.nulls_first { column.clone().is_not_null() } else { lit(false) };
                     return Ok((beyond, column.is_null()));
                 };
@@ -220,7 +237,7 @@ fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
         }
         SortBy::Doc => return Ok(OrderKey { of: KeyOf::Doc, descending, nulls_first: false, format: None }),
         SortBy::Field(field) if field.is_time() => {
-            let missing = missing_value(&sort.missing, &merge::time_type())?;
+            let missing = missing_value(&sort.missing, &merge::time_type(), descending)?;
             let of = KeyOf::Column(time_key(at, missing));
             return Ok(OrderKey { of, descending, nulls_first, format });
         }
@@ -235,14 +252,18 @@ fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
             return Err(Error::invalid(format!("sort mode [{name}] is not supported: use min or max")));
         }
     };
-    let ty = merge::common_type(field.types());
-    let missing = missing_value(&sort.missing, &ty)?;
-    let output = Output::new(format!("k{at}"), ty, Of::Values { field: field.clone(), largest, missing });
+    let ty = match mixed::is_mixed(field.types()) {
+        true => mixed::MIXED,
+        false => merge::common_type(field.types()),
+    };
+    let missing = missing_value(&sort.missing, &ty, descending)?;
+    let values = Of::Values { field: field.clone(), descending, largest, missing };
+    let output = Output::new(format!("k{at}"), ty, values);
     Ok(OrderKey { of: KeyOf::Column(output), descending, nulls_first, format })
 }
 
 /// What stands for an absent value in a key of type `ty`; none where absence has a place of its own.
-fn missing_value(missing: &Missing, ty: &DataType) -> Result<Option<ScalarValue>> {
+fn missing_value(missing: &Missing, ty: &DataType, descending: bool) -> Result<Option<ScalarValue>> {
     let Missing::Value(value) = missing else { return Ok(None) };
     let json = match value {
         Scalar::Boolean(b) => Value::from(*b),
@@ -250,11 +271,11 @@ fn missing_value(missing: &Missing, ty: &DataType) -> Result<Option<ScalarValue>
         Scalar::Double(n) => Value::from(*n),
         Scalar::Text(text) => Value::from(text.as_str()),
     };
-    position_value(&json, ty)
+    position_value(&json, ty, descending)
 }
 
 /// A sort value of an answer, read back as a value of the key's column; none for null.
-fn position_value(value: &Value, ty: &DataType) -> Result<Option<ScalarValue>> {
+fn position_value(value: &Value, ty: &DataType, descending: bool) -> Result<Option<ScalarValue>> {
     let wrong =
         || Error::invalid(format!("search_after: {value} cannot be compared with a sort key of type {ty}"));
     if value.is_null() {
@@ -271,6 +292,7 @@ fn position_value(value: &Value, ty: &DataType) -> Result<Option<ScalarValue>> {
             };
             ScalarValue::TimestampMicrosecond(Some(time), zone.clone())
         }
+        DataType::Binary => ScalarValue::Binary(Some(mixed::key(value, descending))),
         _ => ScalarValue::Utf8(Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))),
     };
     Ok(Some(read))
@@ -286,21 +308,6 @@ fn whole(value: &Value) -> Option<i64> {
 
 fn doc_number(address: HitAddress) -> u64 {
     u64::from(address.split) << 32 | u64::from(address.row)
-}
-
-fn sort_value(column: &ArrayRef, at: usize, format: Option<&Format>) -> Value {
-    if column.is_null(at) {
-        return Value::Null;
-    }
-    match column.data_type() {
-        DataType::Int64 => Value::from(column.as_primitive::<Int64Type>().value(at)),
-        DataType::Float64 => Value::from(column.as_primitive::<Float64Type>().value(at)),
-        DataType::Boolean => Value::from(column.as_boolean().value(at)),
-        DataType::Timestamp(..) => {
-            time_value(column.as_primitive::<TimestampMicrosecondType>().value(at), format)
-        }
-        _ => column.as_string_opt::<i32>().map_or(Value::Null, |texts| Value::from(texts.value(at))),
-    }
 }
 
 /// A time in milliseconds, with a fraction only where the time has one, so that a position in the order

@@ -71,7 +71,11 @@ fn columns(mapping: &Mapping) -> Vec<Output> {
             true => DataType::List(Arc::new(Field::new_list_field(element, true))),
             false => element,
         };
-        columns.push(Output::new(path, ty, Of::Values { field, largest: false, missing: None }));
+        columns.push(Output::new(
+            path,
+            ty,
+            Of::Values { field, descending: false, largest: false, missing: None },
+        ));
     }
     columns.push(Output::new(METADATA[0], DataType::Utf8, Of::Source));
     columns.push(Output::new(METADATA[1], DataType::Utf8, Of::Id));

@@ -3,13 +3,16 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, RecordBatch, StringBuilder};
-use arrow::compute::{cast, concat};
-use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow::array::{
+    Array, ArrayBuilder, ArrayRef, AsArray, BooleanBuilder, Float64Builder, Int64Builder, ListBuilder,
+    RecordBatch, StringBuilder, TimestampMicrosecondBuilder,
+};
+use arrow::compute::concat;
+use arrow::datatypes::{Float64Type, Int64Type, TimestampMicrosecondType};
 use frostline_base::Share;
 use frostline_split::{
-    Bounds, DYNAMIC_COLUMN, KeyRange, Mapping, SOURCE_COLUMN, SplitField, TIME_COLUMN, TextAs, ValueType,
-    ip_key, parse_cidr, parse_date, parse_ip,
+    Bounds, DYNAMIC_COLUMN, DynamicPairs, KeyRange, Mapping, SOURCE_COLUMN, SplitField, TIME_COLUMN, TextAs,
+    Value, ValueType, ip_key, parse_cidr, parse_date, parse_ip,
 };
 use roaring::RoaringBitmap;
 
@@ -146,50 +149,70 @@ pub(crate) async fn read_reading(
     let columns = columns_of(field);
     let names: Vec<&str> = columns.iter().map(String::as_str).collect();
     let batches = read_columns(view, &names, Some(rows), text_as).await?;
+    let pairs = field.dynamic.then(|| view.split().dynamic_pairs(field));
     batches
         .into_iter()
         .map(|batch| {
-            let arrays =
-                if field.dynamic { vec![dynamic_values(&batch, field)?] } else { batch.columns().to_vec() };
+            let arrays = match &pairs {
+                Some(pairs) => vec![dynamic_values(&batch, pairs, field.ty)?],
+                None => batch.columns().to_vec(),
+            };
             Ok((batch.num_rows(), arrays))
         })
         .collect()
 }
 
-/// The values of a field that has no column of its own, taken from the `path=value` strings of a batch
-/// that holds `_dynamic`: a list of the reading's type.
-pub(crate) fn dynamic_values(batch: &RecordBatch, field: &SplitField) -> Result<ArrayRef> {
-    let pairs = batch.column_by_name(DYNAMIC_COLUMN).and_then(|c| c.as_list_opt::<i32>().cloned());
-    let pairs = pairs.ok_or_else(|| Error::corrupt("the column _dynamic does not hold lists"))?;
-    let texts = pairs.values().as_string_opt::<i32>();
+/// The values of a reading that has no column of its own, taken from the pairs of a batch that holds
+/// `_dynamic`: a list of the reading's type.
+fn dynamic_values(batch: &RecordBatch, pairs: &DynamicPairs, ty: ValueType) -> Result<ArrayRef> {
+    let lists = batch.column_by_name(DYNAMIC_COLUMN).and_then(|c| c.as_list_opt::<i32>());
+    let lists = lists.ok_or_else(|| Error::corrupt("the column _dynamic does not hold lists"))?;
+    let texts = lists.values().as_string_opt::<i32>();
     let texts = texts.ok_or_else(|| Error::corrupt("the column _dynamic does not hold text"))?;
-    let mut builder = ListBuilder::new(StringBuilder::new());
-    for row in 0..pairs.len() {
-        let here = pairs.value_offsets()[row] as usize..pairs.value_offsets()[row + 1] as usize;
-        let values = here.filter_map(|at| texts.value(at).strip_prefix(&field.path)?.strip_prefix('='));
-        let mut any = false;
-        for value in values.filter(|value| reads_as(field.ty, value)) {
-            builder.values().append_value(value);
-            any = true;
+    let values = (0..lists.len()).map(|row| {
+        let here = lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize;
+        here.filter(|at| texts.is_valid(*at)).filter_map(|at| pairs.value(texts.value(at)))
+    });
+    Ok(match ty {
+        ValueType::Boolean => list_of(values, BooleanBuilder::new(), |builder, value| {
+            builder.append_option(if let Value::Boolean(truth) = value { Some(truth) } else { None });
+        }),
+        ValueType::Long => list_of(values, Int64Builder::new(), |builder, value| {
+            builder.append_option(if let Value::Long(number) = value { Some(number) } else { None });
+        }),
+        ValueType::Double => list_of(values, Float64Builder::new(), |builder, value| {
+            builder.append_option(if let Value::Double(number) = value { Some(number) } else { None });
+        }),
+        ValueType::Date => {
+            let builder = TimestampMicrosecondBuilder::new().with_data_type(ty.arrow_type());
+            list_of(values, builder, |builder, value| {
+                builder.append_option(if let Value::Date(time_us) = value { Some(time_us) } else { None });
+            })
         }
-        builder.append(any);
-    }
-    let texts = builder.finish();
-    let item = Arc::new(Field::new_list_field(field.ty.arrow_type(), true));
-    cast(&texts, &DataType::List(item)).map_err(crate::read::merge::arrow_error)
+        ValueType::Ip | ValueType::Text => list_of(values, StringBuilder::new(), |builder, value| {
+            builder.append_option(if let Value::Ip(text) | Value::Text(text) = value {
+                Some(text)
+            } else {
+                None
+            });
+        }),
+    })
 }
 
-/// Whether a value of a field without a column belongs to this reading of it.
-fn reads_as(ty: ValueType, value: &str) -> bool {
-    let own = match value {
-        "true" | "false" => ValueType::Boolean,
-        _ if value.parse::<i64>().is_ok() => ValueType::Long,
-        _ if value.parse::<f64>().is_ok() => ValueType::Double,
-        _ if parse_date(value).is_some() => ValueType::Date,
-        _ if parse_ip(value).is_some() => ValueType::Ip,
-        _ => ValueType::Text,
-    };
-    own == ty
+/// A list for each row, null where it has no value.
+fn list_of<'a, B: ArrayBuilder>(
+    rows: impl Iterator<Item = impl Iterator<Item = Value<'a>>>,
+    builder: B,
+    append: impl Fn(&mut B, Value<'a>),
+) -> ArrayRef {
+    let mut lists = ListBuilder::new(builder);
+    for row in rows {
+        let before = lists.values().len();
+        row.for_each(|value| append(lists.values(), value));
+        let any = lists.values().len() > before;
+        lists.append(any);
+    }
+    Arc::new(lists.finish())
 }
 
 /// The microseconds that a date in a query stands for, half open: a day for a date, else the instant at

@@ -9,15 +9,16 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
-use frostline_split::{SOURCE_COLUMN, TIME_COLUMN, TextAs};
+use frostline_split::{SOURCE_COLUMN, TIME_COLUMN, TextAs, ValueType};
 use roaring::RoaringBitmap;
 
-use crate::Result;
 use crate::exec::scan::{ADDRESS_TYPE, row_ids, row_numbers};
 use crate::filter::FieldRef;
 use crate::read::fields;
 use crate::read::merge::{self, arrow_error};
+use crate::read::mixed;
 use crate::read::view::View;
+use crate::{Error, Result};
 
 /// A named column of one type.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,8 +42,8 @@ pub(crate) enum Of {
     /// The row in the split.
     Row,
     /// All values of a field: a list where the type is a list, else the smallest or the largest; with
-    /// `missing` in place of none.
-    Values { field: FieldRef, largest: bool, missing: Option<ScalarValue> },
+    /// `missing` in place of none. Where the type is [`mixed::MIXED`], the keys of a sort in this direction.
+    Values { field: FieldRef, descending: bool, largest: bool, missing: Option<ScalarValue> },
 }
 
 impl Output {
@@ -68,8 +69,12 @@ impl Output {
             Of::Id => Ok(row_ids(view.open.entry.id, rows)),
             Of::Time { missing } => filled(self.column(view, TIME_COLUMN, rows).await?, missing.as_ref()),
             Of::Source => self.column(view, SOURCE_COLUMN, rows).await,
-            Of::Values { field, largest, missing } => {
-                let arrays = readings(view, field, rows, TextAs::Plain).await?;
+            Of::Values { field, descending, largest, missing } => {
+                let mut arrays = readings(view, field, rows, TextAs::Plain).await?;
+                if self.ty == mixed::MIXED {
+                    arrays =
+                        arrays.iter().map(|array| mixed::keys(array, *descending)).collect::<Result<_>>()?;
+                }
                 let values = self.merge(&arrays, *largest, count)?;
                 filled(values, missing.as_ref())
             }
@@ -97,7 +102,8 @@ impl Output {
     }
 }
 
-/// The arrays of every reading of a field for the given rows, each with one entry a row.
+/// The arrays of every reading of a field for the given rows, each with one entry a row. As dictionaries, which
+/// are for counting, addresses have their one text.
 pub(crate) async fn readings(
     view: View<'_>,
     field: &FieldRef,
@@ -105,7 +111,13 @@ pub(crate) async fn readings(
     text_as: TextAs,
 ) -> Result<Vec<ArrayRef>> {
     let readings = field.in_split(view.split().fields());
-    let arrays = readings.map(|(field, _)| fields::read_whole(view, field, rows, text_as));
+    let arrays = readings.map(|(field, _)| async move {
+        let arrays = fields::read_whole(view, field, rows, text_as).await?;
+        match (field.ty, text_as) {
+            (ValueType::Ip, TextAs::Dictionary) => Ok(arrays.iter().map(merge::addresses).collect()),
+            _ => Ok::<Vec<ArrayRef>, Error>(arrays),
+        }
+    });
     let mut arrays: Vec<ArrayRef> =
         futures::future::try_join_all(arrays).await?.into_iter().flatten().collect();
     if field.is_time() {
@@ -147,6 +159,7 @@ fn compare(values: &ArrayRef, a: usize, b: usize) -> Ordering {
             values.value(a).cmp(&values.value(b))
         }
         DataType::Boolean => values.as_boolean().value(a).cmp(&values.as_boolean().value(b)),
+        DataType::Binary => values.as_binary::<i32>().value(a).cmp(values.as_binary::<i32>().value(b)),
         _ => values.as_string::<i32>().value(a).cmp(values.as_string::<i32>().value(b)),
     }
 }

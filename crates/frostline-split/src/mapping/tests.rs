@@ -60,7 +60,7 @@ fn writers_that_grew_apart_exceed_the_budget_rather_than_lose() {
     assert_eq!(merged.column_count(), 2);
     assert_eq!(
         merged.field("a").unwrap().readings[&ValueType::Long],
-        Reading { scalar: true, list: false, dynamic: true }
+        Reading { scalar: true, list: false, dynamic: true, dynamic_list: false }
     );
 }
 

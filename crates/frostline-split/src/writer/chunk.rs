@@ -46,7 +46,7 @@ impl Physical {
     pub(crate) fn of(kind: ColumnKind) -> Physical {
         match kind {
             ColumnKind::Time => Physical::Int64,
-            ColumnKind::Source | ColumnKind::Dynamic => Physical::Bytes,
+            ColumnKind::Source | ColumnKind::Dynamic { .. } => Physical::Bytes,
             ColumnKind::Field { ty, .. } => match ty {
                 ValueType::Boolean => Physical::Boolean,
                 ValueType::Long | ValueType::Date => Physical::Int64,

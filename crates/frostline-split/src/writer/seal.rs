@@ -17,9 +17,9 @@ use crate::digest::{
     BUCKET_US, CELLS_MAX, DigestValue, DigestWriter, Numbers, VALUES_MAX, ValueCount, ValueCounts, count_by,
 };
 use crate::document::Value;
+use crate::dynamic;
 use crate::footer::{Chunk, ColumnKind, FORMAT_VERSION, Footer, SplitField, Unsummed};
 use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
-use crate::values::number_text;
 use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, PAGE_BYTES, internal};
 use crate::writer::index::{IndexWriter, ReadingRows};
 use crate::writer::values::Values;
@@ -36,6 +36,7 @@ pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result
     let unpacked_bytes = writer.unpacked_bytes();
     let (arranged, writer) = Arranged::new(writer);
     let columns = plan_columns(&arranged);
+    let further_times = further_times(&arranged, &writer);
     let mut out = Holding { out, held: None };
     let mut file = open_file(&mut out, &columns, &arranged, &writer)?;
     let (chunks, column_stats) = write_columns(&mut file, &columns, &arranged, &writer)?;
@@ -78,13 +79,25 @@ pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result
         footer: range,
         rows: footer.rows,
         rows_without_time: footer.rows_without_time,
-        times: footer.times,
+        times: footer.times.map(|times| further_times.into_iter().fold(times, cover)),
         mapping: writer.mapping,
         column_stats,
         source_bytes: writer.source_bytes,
         unpacked_bytes,
         parts,
     })
+}
+
+/// The smallest and the largest date among the values of the time field that are not the time of their document.
+fn further_times(arranged: &Arranged, writer: &SplitWriter) -> Vec<i64> {
+    let mut readings = arranged.readings.iter();
+    let dates = readings.find(|r| r.ty == ValueType::Date && *r.path == *writer.mapping.time_field());
+    let ends = dates.map(|dates| [dates.distinct.first(), dates.distinct.last()]);
+    ends.into_iter().flatten().flatten().map(|number| writer.values.bits(*number) as i64).collect()
+}
+
+fn cover((first, last): (i64, i64), time_us: i64) -> (i64, i64) {
+    (first.min(time_us), last.max(time_us))
 }
 
 /// An output that holds back what is written to it once it is told to.
@@ -265,7 +278,7 @@ fn plan_columns(arranged: &Arranged) -> Vec<Column> {
         }));
     }
     if arranged.readings.iter().any(|reading| reading.dynamic) {
-        columns.push(Column { name: DYNAMIC_COLUMN.to_owned(), kind: ColumnKind::Dynamic });
+        columns.push(Column { name: DYNAMIC_COLUMN.to_owned(), kind: ColumnKind::Dynamic { typed: true } });
     }
     columns.push(Column { name: SOURCE_COLUMN.to_owned(), kind: ColumnKind::Source });
     columns
@@ -330,7 +343,7 @@ impl Cells for SourceCells<'_> {
     }
 }
 
-/// `path=value` texts.
+/// Pairs.
 struct DynamicCells(Vec<Vec<u8>>);
 
 impl Cells for DynamicCells {
@@ -410,7 +423,7 @@ impl ColumnsWriter<'_> {
                     self.at,
                 )?
             }
-            ColumnKind::Dynamic => {
+            ColumnKind::Dynamic { .. } => {
                 let (rows, cells) = dynamic_cells(arranged, &self.writer.values);
                 every = (0..rows.len() as u32).collect();
                 self.encoder.encode(&input(&rows, &every, &cells, None, PAGE_BYTES), descriptor, self.at)?
@@ -464,28 +477,18 @@ fn rows_of_kind(rows: &[u32], numbers: &[u32], list: bool) -> (Vec<u32>, Vec<u32
     (some_rows, some_numbers)
 }
 
-/// The values of fields beyond the column budget, as texts in row order.
+/// The values of fields beyond the column budget, as pairs in row order.
 fn dynamic_cells(arranged: &Arranged, values: &Values) -> (Vec<u32>, DynamicCells) {
     let mut texts: Vec<(u32, Vec<u8>)> = Vec::new();
     for reading in arranged.readings.iter().filter(|reading| reading.dynamic) {
         for at in reading.span.clone() {
             let value = values.value(reading.distinct[arranged.numbers[at] as usize], reading.ty);
-            texts.push((arranged.rows[at], format!("{}={}", reading.path, value_text(&value)).into_bytes()));
+            texts.push((arranged.rows[at], dynamic::pair(&reading.path, &value).into_bytes()));
         }
     }
     texts.sort_by_key(|(row, _)| *row);
     let (rows, texts) = texts.into_iter().unzip();
     (rows, DynamicCells(texts))
-}
-
-fn value_text(value: &Value<'_>) -> String {
-    match value {
-        Value::Boolean(truth) => truth.to_string(),
-        Value::Ip(text) | Value::Text(text) => (*text).to_owned(),
-        Value::Date(time_us) => jiff::Timestamp::from_microsecond(*time_us)
-            .map_or_else(|_| time_us.to_string(), |t| t.to_string()),
-        Value::Long(_) | Value::Double(_) => number_text(value).unwrap_or_default(),
-    }
 }
 
 fn write_index<W: Write + Send>(
@@ -605,7 +608,7 @@ fn value_counts<W: Write>(
         let value = match rows.values.value(*value, reading.ty) {
             Value::Boolean(truth) => DigestValue::Boolean(truth),
             Value::Long(number) => DigestValue::Long(number),
-            other => DigestValue::Text(value_text(&other)),
+            other => DigestValue::Text(dynamic::value_text(&other)),
         };
         let rows = index.rows_of_value(number);
         let timed = rows.iter().filter(|_| bucketed).filter_map(|row| times.get(*row as usize));

@@ -442,7 +442,7 @@ fn fields_beyond_the_budget_stay_searchable() {
     let found = &all_keys(&file, &split, split.exact()).unwrap()[&exact_key("value 15", field.number)];
     assert_eq!(found.iter().copied().collect::<Vec<_>>(), [14]);
     let batch = read(&file, &split, &["_dynamic"], None, TextAs::Plain).unwrap();
-    assert_eq!(values_at(batch.column(0), 14), [Held::Text("f15=value 15".to_owned())]);
+    assert_eq!(values_at(batch.column(0), 14), [Held::Text("f15:text=value 15".to_owned())]);
 }
 
 #[test]

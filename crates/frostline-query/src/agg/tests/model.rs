@@ -192,7 +192,7 @@ proptest! {
         let aggs = json!({"a": agg});
         prop_assert_eq!(&answer(&docs, &aggs).unwrap()["a"], &expected);
         // Each part is a collector; within it, a switch of the flag starts a new batch.
-        let tree = parse(&aggs).unwrap();
+        let tree = parse_over(&mapping_of(&docs), &aggs).unwrap();
         let mut states = Vec::new();
         for part in 0..4 {
             let mut collector = Collector::new(&tree, MEMORY);
@@ -235,7 +235,7 @@ proptest! {
             "@timestamp": t.map(|t| jiff::Timestamp::from_microsecond(time(t)).unwrap().to_string())
         })).collect();
         let aggs = json!({"a": agg});
-        let tree = parse(&aggs).unwrap();
+        let tree = parse_over(&mapping_of(&docs), &aggs).unwrap();
         let host = FieldRef::resolve(&mapping(), "h");
         let got = facts.answer(&tree, clip, term.as_deref().map(|term| (&host, term)));
         if clip.is_none() && term.is_none() {
@@ -302,13 +302,8 @@ fn facts(docs: &[Doc], time: impl Fn(i64) -> i64) -> Facts {
         max: *max,
         sum: all.iter().map(|n| i128::from(*n)).sum(),
     });
-    let reading = |path: &str, ty, numbers, values| ReadingFacts {
-        path: path.to_owned(),
-        ty,
-        dynamic: false,
-        numbers,
-        values,
-    };
+    let reading =
+        |path: &str, ty, numbers, values| ReadingFacts { path: path.to_owned(), ty, numbers, values };
     let mut readings = vec![reading("h", ValueType::Text, None, kept(hosts.collect()))];
     if numbers.is_some() {
         readings.push(reading("n", ValueType::Long, numbers, kept(longs.collect())));

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::testing::{Place, numbers};
 use crate::{Searcher, Settings};
 
+mod fields;
 mod matching;
 mod model;
 

@@ -1,0 +1,306 @@
+//! A field is the same in every part of a question, whatever it is called and wherever its values are.
+
+use std::sync::Arc;
+
+use frostline_split::{FieldType, Mapping};
+use serde_json::{Value, json};
+
+use crate::testing::{NOW_US, Place};
+use crate::{Results, Search, SearchOptions};
+
+async fn count(place: &Place, query: Value) -> u64 {
+    let total = |size| {
+        let body = json!({"size": size, "query": query});
+        async move { place.answer(&body).await.hits.total.unwrap().value }
+    };
+    let (counted, shown) = (total(0).await, total(100).await);
+    assert_eq!(counted, shown, "size 0 and size 100 of {query}");
+    counted
+}
+
+fn query_string(text: &str) -> Value {
+    json!({"query_string": {"query": text}})
+}
+
+/// The keys and counts of a terms aggregation.
+async fn terms(place: &Place, query: Value, field: &str) -> Vec<(Value, u64)> {
+    let body = json!({"size": 0, "query": query, "aggs": {"a": {"terms": {"field": field, "order": {"_key": "asc"}}}}});
+    let answer = place.answer(&body).await.aggregations.unwrap();
+    let buckets = answer["a"]["buckets"].as_array().unwrap().iter();
+    buckets.map(|bucket| (bucket["key"].clone(), bucket["doc_count"].as_u64().unwrap())).collect()
+}
+
+async fn metric(place: &Place, kind: &str, field: &str) -> Value {
+    let body = json!({"size": 0, "aggs": {"a": {kind: {"field": field}}}});
+    place.answer(&body).await.aggregations.unwrap()["a"]["value"].clone()
+}
+
+#[tokio::test]
+async fn a_time_field_of_another_name_is_asked_for_by_its_name() {
+    let documents: Vec<Value> =
+        (1..6).map(|n| json!({"n": n, "eventTime": format!("2024-05-0{n}T00:00:00Z")})).collect();
+    let mapping = Mapping::dynamic().with_time_field("eventTime");
+    let place = Place::with_mapping(&[documents.clone()], mapping.clone()).await;
+    for name in ["eventTime", "@timestamp"] {
+        assert_eq!(count(&place, query_string(&format!("{name}:[2024-05-02 TO *]"))).await, 4, "{name}");
+        assert_eq!(count(&place, query_string(&format!("_exists_:{name}"))).await, 5, "{name}");
+        let newest = json!({"size": 2, "sort": [{name: "desc"}]});
+        assert_eq!(place.numbers(&newest).await, [5, 4], "{name}");
+        let days =
+            json!({"size": 0, "aggs": {"a": {"date_histogram": {"field": name, "fixed_interval": "1d"}}}});
+        let days = place.answer(&days).await.aggregations.unwrap();
+        assert_eq!(days["a"]["buckets"].as_array().unwrap().len(), 5, "{name}");
+        let later = format!("select count(*) from logs where \"{name}\" > '2024-05-03T12:00:00Z'");
+        assert_eq!(place.sql(&later).await.unwrap(), [json!(2)], "{name}");
+    }
+    // Where documents hold `@timestamp` as well, it is a field of its own.
+    let mut both = documents;
+    both[0]["@timestamp"] = json!("2020-01-01T00:00:00Z");
+    let place = Place::with_mapping(&[both], mapping).await;
+    assert_eq!(count(&place, query_string("eventTime:[2024 TO *]")).await, 5);
+    assert_eq!(count(&place, query_string("@timestamp:[2024 TO *]")).await, 0);
+    assert_eq!(count(&place, query_string("@timestamp:[2020 TO 2021]")).await, 1);
+}
+
+#[tokio::test]
+async fn a_kept_answer_is_not_used_once_its_field_means_something_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = Arc::new(Results::open(folder.path(), 1 << 20).unwrap());
+    let first: Vec<Value> =
+        (1..6).map(|n| json!({"n": n, "eventTime": format!("2024-05-0{n}T00:00:00Z")})).collect();
+    let second =
+        vec![json!({"n": 6, "eventTime": "2024-05-09T00:00:00Z", "@timestamp": "2024-05-03T00:00:00Z"})];
+    let ask = async |place: &Place, query: Value| {
+        let body =
+            json!({"size": 0, "query": query, "aggs": {"a": {"cardinality": {"field": "@timestamp"}}}});
+        let options =
+            SearchOptions { now_us: NOW_US, results: Some(Arc::clone(&results)), ..Default::default() };
+        let search = Search::new(&place.searcher, &place.index, body.to_string().as_bytes(), &options);
+        let answer = search.unwrap().run().await.unwrap();
+        (answer.hits.total.unwrap().value, answer.aggregations.unwrap()["a"]["value"].clone())
+    };
+    let some = json!({"range": {"n": {"gte": 2}}});
+    let late = json!({"range": {"@timestamp": {"gte": "2024-05-02T12:00:00.5Z"}}});
+    let mapping = Mapping::dynamic().with_time_field("eventTime");
+    let before = Place::with_mapping(std::slice::from_ref(&first), mapping.clone()).await;
+    assert_eq!(ask(&before, some.clone()).await, (4, json!(4)));
+    assert_eq!(ask(&before, late.clone()).await, (3, json!(3)));
+    let after = Place::with_mapping(&[first, second], mapping).await;
+    assert_eq!(ask(&after, some).await, (5, json!(1)));
+    assert_eq!(ask(&after, late).await, (1, json!(1)));
+}
+
+#[tokio::test]
+async fn keyword_of_a_number_is_the_number_in_digests_columns_and_filters() {
+    let status = |n: i64| if n % 3 == 0 { 404 } else { 200 };
+    let documents: Vec<Value> = (0..30).map(|n| json!({"n": n, "status": status(n)})).collect();
+    let place = Place::with(&[documents]).await;
+    for field in ["status", "status.keyword"] {
+        assert_eq!(count(&place, json!({"term": {field: 404}})).await, 10, "{field}");
+        assert_eq!(count(&place, query_string(&format!("{field}:404"))).await, 10, "{field}");
+        assert_eq!(
+            terms(&place, json!({"match_all": {}}), field).await,
+            [(json!(200), 20), (json!(404), 10)]
+        );
+        assert_eq!(terms(&place, json!({"term": {"n": 3}}), field).await, [(json!(404), 1)]);
+    }
+    // A filter that no digest answers, so that the same is read from columns.
+    let some = json!({"range": {"n": {"gte": 1}}});
+    assert_eq!(terms(&place, some, "status.keyword").await, [(json!(200), 20), (json!(404), 9)]);
+}
+
+#[tokio::test]
+async fn other_names_that_a_mapping_declares_are_known_everywhere() {
+    let mapping = Mapping::from_elasticsearch_json(&json!({"properties": {
+        "level": {"type": "text", "fields": {"raw": {"type": "keyword"}}},
+    }}));
+    let documents: Vec<Value> =
+        (0..9).map(|n| json!({"n": n, "level": if n < 3 { "Very High" } else { "low" }})).collect();
+    let place = Place::with_mapping(&[documents], mapping.unwrap()).await;
+    assert_eq!(count(&place, json!({"term": {"level.raw": "Very High"}})).await, 3);
+    assert_eq!(count(&place, query_string("level:high")).await, 3);
+    assert_eq!(count(&place, query_string("level.raw:high")).await, 0);
+    assert_eq!(count(&place, json!({"exists": {"field": "level.raw"}})).await, 9);
+    let expected = [(json!("Very High"), 3), (json!("low"), 6)];
+    assert_eq!(terms(&place, json!({"match_all": {}}), "level.raw").await, expected);
+    assert_eq!(terms(&place, json!({"range": {"n": {"gte": 0}}}), "level.raw").await, expected);
+    assert_eq!(place.numbers(&json!({"size": 1, "sort": ["level.raw", "n"]})).await, [0]);
+}
+
+#[tokio::test]
+async fn fields_beyond_the_column_budget_answer_as_columns_do() {
+    let documents = vec![
+        json!({"n": 1, "zid": "123", "v": 5, "a": "x"}),
+        json!({"n": 2, "zid": "456", "v": "7", "a=b": "y"}),
+        json!({"n": 3, "zid": "x9", "v": true, "a": "b=y"}),
+        json!({"n": 4, "zid": ["true", "nan"], "v": 0.5, "w": "2024-05-01"}),
+        json!({"n": 5, "v": [1, 2.5], "w": "10.0.0.1"}),
+    ];
+    let columns = Place::with(std::slice::from_ref(&documents)).await;
+    let dynamic = Place::with_mapping(&[documents], Mapping::dynamic().with_column_budget(1)).await;
+    for field in ["zid", "v", "a", "a=b", "w"] {
+        let all = json!({"match_all": {}});
+        assert_eq!(terms(&dynamic, all.clone(), field).await, terms(&columns, all, field).await, "{field}");
+        for kind in ["cardinality", "sum", "value_count", "max"] {
+            assert_eq!(
+                metric(&dynamic, kind, field).await,
+                metric(&columns, kind, field).await,
+                "{kind} {field}"
+            );
+        }
+        for order in ["asc", "desc"] {
+            let body = json!({"sort": [{field: order}, {"n": "asc"}]});
+            assert_eq!(dynamic.numbers(&body).await, columns.numbers(&body).await, "{order} {field}");
+        }
+        let sql = format!("select \"{field}\" from logs order by n");
+        assert_eq!(dynamic.sql(&sql).await.unwrap(), columns.sql(&sql).await.unwrap(), "{field}");
+    }
+    assert_eq!(metric(&dynamic, "sum", "v").await, json!(10.0));
+    let ids = ["123", "456", "nan", "true", "x9"].map(|id| (json!(id), 1));
+    assert_eq!(terms(&dynamic, json!({"match_all": {}}), "zid").await, ids);
+}
+
+#[tokio::test]
+async fn terms_have_one_key_for_a_value_in_whichever_split_it_is() {
+    let documents = [
+        json!({"n": 1, "v": 404}),
+        json!({"n": 2, "v": "404"}),
+        json!({"n": 3, "v": 404.0}),
+        json!({"n": 4, "v": 0.5}),
+    ];
+    let apart: Vec<Vec<Value>> = documents.iter().map(|document| vec![document.clone()]).collect();
+    let numbers = [json!({"n": 1, "v": 404}), json!({"n": 2, "v": 404.5})];
+    let numbers_apart: Vec<Vec<Value>> = numbers.iter().map(|document| vec![document.clone()]).collect();
+    for groups in [apart, vec![documents.to_vec()]] {
+        let place = Place::with(&groups).await;
+        let expected = [(json!("0.5"), 1), (json!("404"), 3)];
+        assert_eq!(terms(&place, json!({"match_all": {}}), "v").await, expected);
+        assert_eq!(metric(&place, "cardinality", "v").await, json!(2));
+    }
+    for groups in [numbers_apart, vec![numbers.to_vec()]] {
+        let place = Place::with(&groups).await;
+        let expected = [(json!(404.0), 1), (json!(404.5), 1)];
+        assert_eq!(terms(&place, json!({"match_all": {}}), "v").await, expected);
+    }
+}
+
+#[tokio::test]
+async fn an_address_is_one_key_however_it_is_written() {
+    let address = |n: i64| if n % 2 == 0 { "::1" } else { "0:0:0:0:0:0:0:1" };
+    let documents: Vec<Value> = (0..4).map(|n| json!({"n": n, "ip": address(n)})).collect();
+    let place = Place::with(&[documents]).await;
+    for query in [json!({"match_all": {}}), json!({"range": {"n": {"gte": 0}}})] {
+        assert_eq!(terms(&place, query, "ip").await, [(json!("::1"), 4)]);
+    }
+    assert_eq!(metric(&place, "cardinality", "ip").await, json!(1));
+}
+
+#[tokio::test]
+async fn a_sql_column_of_a_field_that_is_an_object_too_is_null_where_it_has_no_value() {
+    let place = Place::with(&[vec![
+        json!({"n": 1, "host": "a"}),
+        json!({"n": 2, "host": {"name": "b"}}),
+        json!({"n": 3}),
+    ]])
+    .await;
+    for (condition, expected) in
+        [("host is null", 2), ("host is not null", 1), ("host <> 'zzz'", 1), ("\"host.name\" is null", 2)]
+    {
+        let found = place.sql(&format!("select count(*) from logs where {condition}")).await.unwrap();
+        assert_eq!(found, [json!(expected)], "{condition}");
+    }
+    assert_eq!(count(&place, json!({"exists": {"field": "host"}})).await, 2);
+}
+
+#[tokio::test]
+async fn the_time_is_found_by_a_pattern_of_names_and_sorted_by_what_stands_for_none() {
+    let documents = vec![
+        json!({"n": 1, "@timestamp": "2024-05-01T00:00:00Z"}),
+        json!({"n": 2, "@timestamp": "not a time"}),
+        json!({"n": 3, "@timestamp": ["2024-05-02T00:00:00Z", "2024-05-20T00:00:00Z"]}),
+        json!({"n": 4}),
+    ];
+    let place = Place::with(&[documents]).await;
+    for field in ["@timestamp", "@time*"] {
+        assert_eq!(count(&place, json!({"exists": {"field": field}})).await, 3, "{field}");
+    }
+    assert_eq!(count(&place, query_string("@timestamp:\"not a time\"")).await, 1);
+    let later = json!({"range": {"@timestamp": {"gte": "2024-05-10", "lt": "2024-06-01"}}});
+    assert_eq!(count(&place, later).await, 1);
+    for (missing, expected) in [("2024-05-01T12:00:00Z", [3, 4, 2, 1]), ("2025-01-01", [4, 2, 3, 1])] {
+        let body = json!({"sort": [{"@timestamp": {"order": "desc", "missing": missing}}]});
+        assert_eq!(place.numbers(&body).await, expected, "{missing}");
+    }
+}
+
+#[tokio::test]
+async fn documents_may_hold_fields_that_are_named_like_metadata() {
+    let place = Place::with(&[vec![
+        json!({"n": 1, "_id": "mine", "_source": "theirs", "x": 1}),
+        json!({"n": 2, "x": 2}),
+    ]])
+    .await;
+    assert_eq!(place.sql("select sum(x) from logs").await.unwrap(), [json!(3)]);
+    let ids = place.sql("select _id from logs order by n").await.unwrap();
+    assert!(
+        ids.iter().all(|id| id.as_str().unwrap().ends_with("-0") || id.as_str().unwrap().ends_with("-1"))
+    );
+    assert_eq!(place.sql("select count(*) from logs where _id = 'mine'").await.unwrap(), [json!(0)]);
+    assert_eq!(count(&place, query_string("theirs")).await, 1);
+}
+
+#[tokio::test]
+async fn a_field_named_keyword_stands_beside_the_exact_reading_of_its_parent() {
+    let place = Place::with(&[vec![
+        json!({"n": 1, "s": "base"}),
+        json!({"n": 2, "s": {"keyword": "x"}}),
+        json!({"n": 3, "s": "Other words"}),
+    ]])
+    .await;
+    assert_eq!(count(&place, query_string("s.keyword:base")).await, 1);
+    assert_eq!(count(&place, query_string("s.keyword:x")).await, 1);
+    assert_eq!(count(&place, query_string("s.keyword:words")).await, 0);
+    assert_eq!(count(&place, json!({"term": {"s.keyword": "Other words"}})).await, 1);
+    assert_eq!(count(&place, json!({"wildcard": {"s.keyword": "Oth*s"}})).await, 1);
+    let expected = ["Other words", "base", "x"].map(|key| (json!(key), 1));
+    assert_eq!(terms(&place, json!({"match_all": {}}), "s.keyword").await, expected);
+}
+
+#[tokio::test]
+async fn numbers_are_sorted_as_numbers_beside_text() {
+    let place = Place::with(&[
+        vec![json!({"n": 9, "v": 9}), json!({"n": 100, "v": 100}), json!({"n": 0, "v": "n/a"})],
+        vec![json!({"n": 10, "v": 10}), json!({"n": -1})],
+    ])
+    .await;
+    for (order, expected) in [("asc", [9, 10, 100, 0, -1]), ("desc", [100, 10, 9, 0, -1])] {
+        assert_eq!(place.numbers(&json!({"sort": [{"v": order}]})).await, expected, "{order}");
+        let mut found = Vec::new();
+        let mut after: Option<Value> = None;
+        while found.len() < 5 {
+            let mut body = json!({"size": 1, "sort": [{"v": order}]});
+            if let Some(after) = &after {
+                body["search_after"] = after.clone();
+            }
+            let page = place.answer(&body).await;
+            after = Some(json!(page.hits.hits[0].sort.clone().unwrap()));
+            found.extend(crate::testing::numbers(&page));
+        }
+        assert_eq!(found, expected, "{order}, page by page");
+    }
+    let first = place.answer(&json!({"size": 4, "sort": ["v"]})).await;
+    let values: Vec<Value> = first.hits.hits.iter().map(|hit| hit.sort.clone().unwrap()[0].clone()).collect();
+    assert_eq!(values, [json!(9), json!(10), json!(100), json!("n/a")]);
+}
+
+#[tokio::test]
+async fn a_declared_field_is_exact_by_its_own_name() {
+    let mut mapping = Mapping::dynamic();
+    mapping.declare("level", FieldType::Keyword).unwrap();
+    let place = Place::with_mapping(&[vec![json!({"n": 1, "level": "Very High"})]], mapping).await;
+    assert_eq!(count(&place, query_string("level:high")).await, 0);
+    assert_eq!(
+        count(&place, json!({"term": {"level": {"value": "very high", "case_insensitive": true}}})).await,
+        1
+    );
+}

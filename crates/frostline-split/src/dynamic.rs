@@ -1,0 +1,91 @@
+//! The column `_dynamic`: values of fields that have no column of their own, as `path:type=value`.
+//!
+//! In the path, `\` stands before `\` and `=`, so that the first bare `=` ends it and no path looks like
+//! another one. Splits that were written before types were kept hold `path=value`; there a value belongs
+//! to the first type, of those that the field has in the split, that it can be read as.
+
+use crate::document::Value;
+use crate::footer::{ColumnKind, SplitField};
+use crate::mapping::ValueType;
+use crate::reader::Split;
+use crate::values::{number_text, parse_date, parse_ip};
+
+/// Reads the values of one reading from the pairs of `_dynamic`.
+#[derive(Clone, Debug)]
+pub struct DynamicPairs {
+    prefix: String,
+    ty: ValueType,
+    /// The types that the field's values may have in this split, in a pair that does not say.
+    guessed: Option<Vec<ValueType>>,
+}
+
+impl DynamicPairs {
+    pub(crate) fn new(split: &Split, field: &SplitField, kind: ColumnKind) -> DynamicPairs {
+        let typed = kind == ColumnKind::Dynamic { typed: true };
+        let prefix = if typed { prefix(&field.path, field.ty) } else { format!("{}=", field.path) };
+        let types = || {
+            let dynamic = split.readings(&field.path).filter(|reading| reading.dynamic);
+            dynamic.map(|reading| reading.ty).collect()
+        };
+        DynamicPairs { prefix, ty: field.ty, guessed: (!typed).then(types) }
+    }
+
+    /// The value that a pair holds, if it is one of this reading.
+    pub fn value<'a>(&self, pair: &'a str) -> Option<Value<'a>> {
+        let text = pair.strip_prefix(&self.prefix)?;
+        let value = read(text, self.ty)?;
+        let Some(types) = &self.guessed else { return Some(value) };
+        let first = types.iter().find(|ty| read(text, **ty).is_some());
+        (first == Some(&self.ty)).then_some(value)
+    }
+}
+
+/// The pair of a value.
+pub(crate) fn pair(path: &str, value: &Value<'_>) -> String {
+    prefix(path, value.ty()) + &value_text(value)
+}
+
+/// A value as people write it.
+pub(crate) fn value_text(value: &Value<'_>) -> String {
+    match value {
+        Value::Boolean(truth) => truth.to_string(),
+        Value::Ip(text) | Value::Text(text) => (*text).to_owned(),
+        // Microseconds where no calendar of ours reaches.
+        Value::Date(time_us) => jiff::Timestamp::from_microsecond(*time_us)
+            .map_or_else(|_| time_us.to_string(), |time| time.to_string()),
+        Value::Long(_) | Value::Double(_) => number_text(value).unwrap_or_default(),
+    }
+}
+
+fn prefix(path: &str, ty: ValueType) -> String {
+    let mut prefix = String::with_capacity(path.len() + 8);
+    for c in path.chars() {
+        if matches!(c, '\\' | '=') {
+            prefix.push('\\');
+        }
+        prefix.push(c);
+    }
+    prefix.push(':');
+    prefix.push_str(ty.column_suffix());
+    prefix.push('=');
+    prefix
+}
+
+fn read(text: &str, ty: ValueType) -> Option<Value<'_>> {
+    Some(match ty {
+        ValueType::Boolean => Value::Boolean(text.parse().ok()?),
+        ValueType::Long => Value::Long(text.parse().ok()?),
+        ValueType::Double => Value::Double(text.parse().ok().filter(|number: &f64| number.is_finite())?),
+        ValueType::Date => Value::Date(parse_time(text)?),
+        ValueType::Ip => Value::Ip(parse_ip(text).map(|_| text)?),
+        ValueType::Text => Value::Text(text),
+    })
+}
+
+fn parse_time(text: &str) -> Option<i64> {
+    let written = || text.parse::<jiff::Timestamp>().ok().map(|time| time.as_microsecond());
+    text.parse().ok().or_else(|| parse_date(text)).or_else(written)
+}
+
+#[cfg(test)]
+mod tests;

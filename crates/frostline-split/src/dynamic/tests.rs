@@ -1,0 +1,67 @@
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{DYNAMIC_COLUMN, Mapping, SplitWriter, TextAs, WriterOptions};
+
+fn pairs(path: &str, ty: ValueType) -> DynamicPairs {
+    DynamicPairs { prefix: prefix(path, ty), ty, guessed: None }
+}
+
+fn value() -> impl Strategy<Value = (ValueType, String, i64, f64)> {
+    let ty = prop::sample::select(ValueType::ALL.to_vec());
+    (ty, "[a-z0-9=:\\\\. -]{0,12}", any::<i64>(), prop::num::f64::NORMAL | prop::num::f64::ZERO)
+}
+
+proptest! {
+    #[test]
+    fn a_pair_gives_its_value_to_its_own_reading_alone(
+        (ty, text, number, double) in value(),
+        path in "[a-c=:\\\\.]{1,6}",
+        other in "[a-c=:\\\\.]{1,6}",
+    ) {
+        let value = match ty {
+            ValueType::Boolean => Value::Boolean(number % 2 == 0),
+            ValueType::Long => Value::Long(number),
+            ValueType::Double => Value::Double(double),
+            ValueType::Date => Value::Date(number / 100),
+            ValueType::Ip => Value::Ip("::1"),
+            ValueType::Text => Value::Text(&text),
+        };
+        let pair = pair(&path, &value);
+        for wanted in ValueType::ALL {
+            let own = pairs(&path, wanted).value(&pair);
+            prop_assert_eq!(own, (wanted == ty).then_some(value));
+            if other != path {
+                prop_assert_eq!(pairs(&other, wanted).value(&pair), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn fields_beyond_the_column_budget_keep_their_types() {
+    let mut writer = SplitWriter::new(Mapping::dynamic().with_column_budget(0), WriterOptions::default());
+    for document in [r#"{"z":"123"}"#, r#"{"z":123}"#, r#"{"z":"true","z=b":1}"#, r#"{"z":[true,"nan",0.5]}"#]
+    {
+        writer.add(document.as_bytes()).unwrap();
+    }
+    let mut file = Vec::new();
+    let sealed = writer.seal(&mut file).unwrap();
+    let file = Bytes::from(file);
+    let cut = |range: &std::ops::Range<u64>| file.slice(range.start as usize..range.end as usize);
+    let split = Split::open(&cut(&sealed.footer)).unwrap();
+    let read = split.columns(&[DYNAMIC_COLUMN], None, TextAs::Plain).unwrap();
+    let bytes = read.ranges().iter().map(&cut).collect();
+    let batch = read.decode(bytes).unwrap().remove(0);
+    let lists = arrow::array::AsArray::as_list::<i32>(batch.column(0)).clone();
+    let texts = arrow::array::AsArray::as_string::<i32>(lists.values()).clone();
+    let mut found = Vec::new();
+    for reading in split.readings("z") {
+        let pairs = split.dynamic_pairs(reading);
+        found.extend(texts.iter().flatten().filter_map(|pair| pairs.value(pair)));
+    }
+    let text = |text| Value::Text(text);
+    let expected = [Value::Boolean(true), Value::Long(123), Value::Double(0.5)];
+    assert_eq!(found, [&expected[..], &[text("123"), text("true"), text("nan")]].concat());
+}
