@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow::array::AsArray;
-use frostline_base::{FixedClock, IndexName, Meter, ReadRanges, Result, Share};
+use frostline_base::{ErrorKind, FixedClock, IndexName, Meter, ReadRanges, Result, Share};
 use frostline_catalog::{Catalog, Index};
 use frostline_corpus::{Generator, GeneratorOptions};
-use frostline_split::{SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
+use frostline_split::{Mapping, SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
 use frostline_store::{Failing, Mishap, OpenOptions, Repository};
 use serde_json::Value;
 
@@ -130,6 +130,24 @@ pub(crate) fn assert_each_once(documents: &BTreeMap<String, usize>, text: &str) 
 async fn ingest_paths(bench: &Bench, paths: &[&Path], options: IngestOptions) -> Result<IngestReport> {
     let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
     bench.ingest(&bench.repository()).run(Inputs::from_arguments(&paths).unwrap(), &name(), options).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_keeps_its_time_field() {
+    let bench = Bench::new();
+    let path = bench.write("a.ndjson", br#"{"n":1,"eventTime":"2024-05-01T00:00:00Z"}"#);
+    let with = |field: &str| IngestOptions {
+        time_field: Some(field.to_owned()),
+        mapping: Mapping::dynamic().with_time_field(field),
+        ..small()
+    };
+    ingest_paths(&bench, &[&path], with("eventTime")).await.unwrap();
+    let error = ingest_paths(&bench, &[&path], with("other")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.what().contains("\"eventTime\"") && error.what().contains("\"other\""), "{error}");
+    ingest_paths(&bench, &[&path], IngestOptions { again: true, ..with("eventTime") }).await.unwrap();
+    ingest_paths(&bench, &[&path], IngestOptions { again: true, ..small() }).await.unwrap();
+    assert_eq!(bench.index().await.splits().iter().map(|split| split.rows_without_time).sum::<u64>(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

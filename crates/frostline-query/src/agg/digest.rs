@@ -4,12 +4,9 @@
 //! buckets that cut its minutes or ten-minute buckets, combinations that it does not count) is `None`,
 //! and then the columns are read.
 
-use std::collections::BTreeSet;
-
 use frostline_base::TimeRange;
 use frostline_split::{
-    BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, Split, ValueCount, ValueCounts, ValueType, ip_text,
-    parse_ip,
+    BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, Split, ValueCount, ValueCounts, ValueType, parse_ip,
 };
 
 use super::column::Scalar;
@@ -65,12 +62,11 @@ impl Facts {
                 if readings.iter().any(|known| known.path == field.path && known.ty == field.ty) {
                     continue;
                 }
-                let values = digest.values(field.number)?;
                 readings.push(ReadingFacts {
                     path: field.path.clone(),
                     ty: field.ty,
                     numbers: digest.numbers(field.number),
-                    values: if field.ty == ValueType::Ip { values.and_then(addresses) } else { values },
+                    values: digest.values(field.number)?,
                 });
             }
         }
@@ -307,22 +303,6 @@ impl<'a> Rows<'a> {
         };
         self.facts.readings(field).iter().map(of).collect()
     }
-}
-
-/// The counts by address; `None` where an address is written in several ways, since a row may hold two of them.
-fn addresses(mut counts: ValueCounts) -> Option<ValueCounts> {
-    let mut seen = BTreeSet::new();
-    for count in &mut counts.values {
-        if let DigestValue::Text(text) = &mut count.value
-            && let Some(address) = parse_ip(text)
-        {
-            *text = ip_text(&address);
-            if !seen.insert(address) {
-                return None;
-            }
-        }
-    }
-    Some(counts)
 }
 
 /// The rows with a value, and by ten-minute bucket where that is known.

@@ -12,7 +12,7 @@ use arrow::datatypes::{Float64Type, Int64Type, TimestampMicrosecondType};
 use frostline_base::Share;
 use frostline_split::{
     Bounds, DYNAMIC_COLUMN, DynamicPairs, KeyRange, Mapping, SOURCE_COLUMN, SplitField, TIME_COLUMN, TextAs,
-    Value, ValueType, ip_key, parse_cidr, parse_date, parse_ip,
+    Value, ValueType, ip_key, parse_cidr, parse_date,
 };
 use roaring::RoaringBitmap;
 

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringArray, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt32Array, new_null_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, concat, take};
-use arrow::datatypes::{DataType, Field, Int32Type, TimeUnit};
-use frostline_split::{ValueType, ip_text, parse_ip};
+use arrow::datatypes::{DataType, Field, TimeUnit};
+use frostline_split::ValueType;
 
 use crate::{Error, Result};
 
@@ -83,20 +83,6 @@ pub(crate) fn lists(readings: &[ArrayRef], element: &DataType, rows: usize) -> R
     let nulls: NullBuffer = offsets.windows(2).map(|pair| pair[0] < pair[1]).collect();
     let item = Arc::new(Field::new_list_field(element.clone(), true));
     ListArray::try_new(item, offsets, taken, Some(nulls)).map_err(arrow_error)
-}
-
-/// Addresses in their one text, in an array of text, in a dictionary or in lists.
-pub(crate) fn addresses(array: &ArrayRef) -> ArrayRef {
-    if let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() {
-        return Arc::new(dictionary.with_values(addresses(dictionary.values())));
-    }
-    if let Some(lists) = array.as_list_opt::<i32>() {
-        let (item, offsets, values, nulls) = lists.clone().into_parts();
-        return Arc::new(ListArray::new(item, offsets, addresses(&values), nulls));
-    }
-    let Some(texts) = array.as_string_opt::<i32>() else { return Arc::clone(array) };
-    let own = |text: &str| parse_ip(text).map_or_else(|| text.to_owned(), |address| ip_text(&address));
-    Arc::new(texts.iter().map(|text| text.map(own)).collect::<StringArray>())
 }
 
 /// One value for each row: the only one, or with several the one that `pick` chooses among the positions.

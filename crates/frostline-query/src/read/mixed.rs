@@ -11,7 +11,6 @@ use serde_json::Value;
 use std::sync::Arc;
 
 use crate::Result;
-use crate::filter::Number;
 use crate::read::merge::arrow_error;
 
 /// The type of a column of such keys.
@@ -36,11 +35,10 @@ pub(crate) fn keys(array: &ArrayRef, descending: bool) -> Result<ArrayRef> {
         let item = Arc::new(Field::new_list_field(MIXED, true));
         return Ok(Arc::new(ListArray::new(item, offsets, keys(&values, descending)?, nulls)));
     }
-    let number = |number: Number| number_key(number, descending);
     let keys: BinaryArray = if let Some(values) = array.as_primitive_opt::<Int64Type>() {
-        values.iter().map(|value| value.map(|n| number(Number::Long(n)))).collect()
+        values.iter().map(|value| value.map(|n| whole_key(n, descending))).collect()
     } else if let Some(values) = array.as_primitive_opt::<Float64Type>() {
-        values.iter().map(|value| value.map(|n| number(Number::Double(n)))).collect()
+        values.iter().map(|value| value.map(|n| number_key(n, 0, descending))).collect()
     } else {
         let texts = cast(array, &DataType::Utf8).map_err(arrow_error)?;
         texts.as_string::<i32>().iter().map(|text| text.map(|text| text_key(text, descending))).collect()
@@ -51,8 +49,8 @@ pub(crate) fn keys(array: &ArrayRef, descending: bool) -> Result<ArrayRef> {
 /// The key of a value of a request.
 pub(crate) fn key(value: &Value, descending: bool) -> Vec<u8> {
     match (value.as_i64(), value.as_f64(), value.as_str()) {
-        (Some(number), ..) => number_key(Number::Long(number), descending),
-        (None, Some(number), _) => number_key(Number::Double(number), descending),
+        (Some(number), ..) => whole_key(number, descending),
+        (None, Some(number), _) => number_key(number, 0, descending),
         (None, None, Some(text)) => text_key(text, descending),
         (None, None, None) => text_key(&value.to_string(), descending),
     }
@@ -84,12 +82,14 @@ fn text_key(text: &str, descending: bool) -> Vec<u8> {
     key
 }
 
-/// The nearest double in an order of bytes, then what is missing to the number.
-fn number_key(number: Number, descending: bool) -> Vec<u8> {
-    let (near, residual) = match number {
-        Number::Long(n) => (n as f64, (i128::from(n) - (n as f64) as i128) as i64),
-        Number::Double(n) => (if n == 0.0 { 0.0 } else { n }, 0),
-    };
+fn whole_key(number: i64, descending: bool) -> Vec<u8> {
+    let near = number as f64;
+    number_key(near, (i128::from(number) - near as i128) as i64, descending)
+}
+
+/// A double in an order of bytes, then how much larger the number is.
+fn number_key(near: f64, residual: i64, descending: bool) -> Vec<u8> {
+    let near = if near == 0.0 { 0.0 } else { near };
     let bits = near.to_bits();
     let bits = if bits & SIGN == 0 { bits ^ SIGN } else { !bits };
     let mut key = vec![if descending { REST } else { NUMBER }];

@@ -9,16 +9,16 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
-use frostline_split::{SOURCE_COLUMN, TIME_COLUMN, TextAs, ValueType};
+use frostline_split::{SOURCE_COLUMN, TIME_COLUMN, TextAs};
 use roaring::RoaringBitmap;
 
+use crate::Result;
 use crate::exec::scan::{ADDRESS_TYPE, row_ids, row_numbers};
 use crate::filter::FieldRef;
 use crate::read::fields;
 use crate::read::merge::{self, arrow_error};
 use crate::read::mixed;
 use crate::read::view::View;
-use crate::{Error, Result};
 
 /// A named column of one type.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,8 +102,7 @@ impl Output {
     }
 }
 
-/// The arrays of every reading of a field for the given rows, each with one entry a row. As dictionaries, which
-/// are for counting, addresses have their one text.
+/// The arrays of every reading of a field for the given rows, each with one entry a row.
 pub(crate) async fn readings(
     view: View<'_>,
     field: &FieldRef,
@@ -111,13 +110,7 @@ pub(crate) async fn readings(
     text_as: TextAs,
 ) -> Result<Vec<ArrayRef>> {
     let readings = field.in_split(view.split().fields());
-    let arrays = readings.map(|(field, _)| async move {
-        let arrays = fields::read_whole(view, field, rows, text_as).await?;
-        match (field.ty, text_as) {
-            (ValueType::Ip, TextAs::Dictionary) => Ok(arrays.iter().map(merge::addresses).collect()),
-            _ => Ok::<Vec<ArrayRef>, Error>(arrays),
-        }
-    });
+    let arrays = readings.map(|(field, _)| fields::read_whole(view, field, rows, text_as));
     let mut arrays: Vec<ArrayRef> =
         futures::future::try_join_all(arrays).await?.into_iter().flatten().collect();
     if field.is_time() {

@@ -65,3 +65,16 @@ fn fields_beyond_the_column_budget_keep_their_types() {
     let expected = [Value::Boolean(true), Value::Long(123), Value::Double(0.5)];
     assert_eq!(found, [&expected[..], &[text("123"), text("true"), text("nan")]].concat());
 }
+
+#[test]
+fn a_pair_of_an_old_split_belongs_to_the_first_type_that_it_reads_as() {
+    let pairs =
+        |ty, types: &[ValueType]| DynamicPairs { prefix: "z=".to_owned(), ty, guessed: Some(types.to_vec()) };
+    let text = pairs(ValueType::Text, &[ValueType::Text]);
+    assert_eq!(text.value("z=123"), Some(Value::Text("123")));
+    assert_eq!(text.value("zz=123"), None);
+    let both = [ValueType::Long, ValueType::Text];
+    assert_eq!(pairs(ValueType::Long, &both).value("z=123"), Some(Value::Long(123)));
+    assert_eq!(pairs(ValueType::Text, &both).value("z=123"), None);
+    assert_eq!(pairs(ValueType::Text, &both).value("z=x9"), Some(Value::Text("x9")));
+}
