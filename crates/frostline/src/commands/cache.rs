@@ -33,6 +33,7 @@ pub(crate) async fn stats(config: &Config) -> Result<Outcome> {
             show_bytes(stats.region_bytes)
         ),
     );
+    row("memory", show_bytes(stats.memory_bytes));
     row("volumes failed", stats.volumes_failed.to_string());
     row("partial answers kept", show_bytes(results_bytes));
     for mount in mounts {
