@@ -14,7 +14,10 @@ fn check(region_bytes: u32, page_bytes: u32, volumes: u32) {
             assert!(place.at + u64::from(page_bytes) <= geometry.file_bytes(slots), "{place:?}");
             assert!(taken.insert((place.volume, place.at)), "two pages at {place:?}");
             let sum = geometry.sum_at(place);
-            assert!(sum % SUM_BYTES == 0 && taken_sums.insert((place.volume, sum)), "two sums at {sum}");
+            assert!(
+                sum.is_multiple_of(SUM_BYTES) && taken_sums.insert((place.volume, sum)),
+                "two sums at {sum}"
+            );
             assert!(place.at - sum <= geometry.group_bytes() + u64::from(page_bytes), "{place:?} {sum}");
         }
     }
