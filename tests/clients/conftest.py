@@ -10,9 +10,6 @@ import corpora
 from frostline import Frostline
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT.parent / "shared" / "data"
-EVENTS = DATA / "security-events.ndjson.zst"
-WEB_LOG = DATA / "apache_combined.log"
 
 
 @pytest.fixture(scope="session")
@@ -49,33 +46,49 @@ def mixed(session_frostline, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def weblogs(session_frostline, tmp_path_factory):
-    """A real web server log in the combined format."""
-    need(WEB_LOG)
-    path = tmp_path_factory.mktemp("weblogs") / "weblogs.ndjson"
-    corpora.write_combined_as_ndjson(WEB_LOG, path)
-    session_frostline.ok("ingest", "--index", "weblogs", "--format", "combined", "--split-bytes", "1MB", WEB_LOG)
-    return corpora.Corpus(session_frostline, "weblogs", path)
+    """A web server's log in the combined format."""
+    log = tmp_path_factory.mktemp("weblogs") / "access.log"
+    corpora.write_combined_log(log)
+    return ingest_weblogs(session_frostline, "weblogs", log, log.with_suffix(".ndjson"))
+
+
+@pytest.fixture(scope="session")
+def real_weblogs(session_frostline, tmp_path_factory):
+    """A real one; only corpora.found names it."""
+    return ingest_weblogs(session_frostline, "real_weblogs", corpora.REAL["weblogs"], tmp_path_factory.mktemp("real") / "weblogs.ndjson")
+
+
+def ingest_weblogs(frostline, index, log, path):
+    corpora.write_combined_as_ndjson(log, path)
+    frostline.ok("ingest", "--index", index, "--format", "combined", "--split-bytes", "500KB", log)
+    return corpora.Corpus(frostline, index, path)
 
 
 @pytest.fixture(scope="session")
 def events(session_frostline, tmp_path_factory):
-    """Real security events: 20,000 that lie wide apart in the file, or all with FROSTLINE_TEST_ALL=1."""
-    need(EVENTS)
+    """Security events with the traps of real ones."""
     path = tmp_path_factory.mktemp("events") / "events.ndjson"
-    corpora.unpack(EVENTS, path, every=1 if os.environ.get("FROSTLINE_TEST_ALL") else 16)
-    session_frostline.ok("ingest", "--index", "events", "--format", "ndjson", "--split-bytes", "6MB", path)
-    return corpora.Corpus(session_frostline, "events", path)
+    corpora.write_events(path)
+    return ingest_events(session_frostline, "events", path)
+
+
+@pytest.fixture(scope="session")
+def real_events(session_frostline, tmp_path_factory):
+    """Real ones: 20,000 that lie wide apart in the file, or all with FROSTLINE_TEST_ALL=1."""
+    path = tmp_path_factory.mktemp("real") / "events.ndjson"
+    corpora.unpack(corpora.REAL["events"], path, every=1 if os.environ.get("FROSTLINE_TEST_ALL") else 16)
+    return ingest_events(session_frostline, "real_events", path)
+
+
+def ingest_events(frostline, index, path):
+    frostline.ok("ingest", "--index", index, "--format", "ndjson", "--split-bytes", "6MB", path)
+    return corpora.Corpus(frostline, index, path)
 
 
 @pytest.fixture(scope="session")
 def corpus(request):
     """The corpus that a test's parameter names."""
     return lambda name: request.getfixturevalue(name)
-
-
-def need(path):
-    if not path.is_file():
-        pytest.skip(f"the data set {path.name} is not beside the repository (../shared/data)")
 
 
 @pytest.fixture(scope="session")

@@ -294,19 +294,21 @@ impl Demo {
     }
 
     fn say_next(&self, total_s: f64, memory: Option<u64>) -> Result<()> {
+        // As it was called: `make demo` leaves a binary that is not on the path.
+        let program = std::env::args().next().unwrap_or_else(|| "frostline".to_owned());
         if self.place.is_kept() {
             let (repo, near) = (&self.cloud.repo, self.place.folder.join("near"));
             say!("\nKept. Ask it yourself:")?;
             say!(
-                "  frostline search --repo '{repo}' --data '{}' --index {INDEX} 'response:404 AND geo.country:IS'",
+                "  {program} search --repo '{repo}' --data '{}' --index {INDEX} 'response:404 AND geo.country:IS'",
                 near.display()
             )?;
         }
         say!("\nYour own logs, in a bucket or a directory:")?;
-        say!("  frostline ingest --repo s3://BUCKET/logs --index web /var/log/nginx")?;
-        say!("  frostline mount  --repo s3://BUCKET/logs web --cache 5%")?;
+        say!("  {program} ingest --repo s3://BUCKET/logs --index web /var/log/nginx")?;
+        say!("  {program} mount  --repo s3://BUCKET/logs web --cache 5%")?;
         say!(
-            "  frostline search --repo s3://BUCKET/logs --index web 'response:404 AND clientip:10.0.0.0/8'"
+            "  {program} search --repo s3://BUCKET/logs --index web 'response:404 AND clientip:10.0.0.0/8'"
         )?;
         let memory = memory.map_or("unknown".to_owned(), show_bytes);
         say!("\n{total_s:.1} s in all, peak memory {memory}.")?;

@@ -159,6 +159,18 @@ impl Catalog {
         }
     }
 
+    /// The newest version of an index that is open, or of the one that was made under its name since. `NotFound` when
+    /// there is none of that name any more. What [`Index::refresh`] costs, and the repository log at the same time.
+    pub async fn refresh(&self, index: &Index) -> Result<Index> {
+        let (registry, refreshed) = futures::join!(self.shared.repository_log.read(), index.refresh());
+        let Some(registry) = registry? else {
+            // Made before there was a repository log.
+            return refreshed;
+        };
+        let table = registry.indices.get(index.name()).and_then(|record| record.table.as_deref());
+        if table == Some(index.table_id()) { refreshed } else { self.open(index.name()).await }
+    }
+
     /// The index of that name, made with this mapping and these settings when there is none.
     pub async fn open_or_create(
         &self,

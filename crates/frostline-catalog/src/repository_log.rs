@@ -163,10 +163,8 @@ impl Registry {
 
 /// The error for a name that no index has; it names the nearest of `names`.
 pub(crate) fn no_such_index<'a>(name: &str, names: impl Iterator<Item = &'a IndexName>) -> Error {
-    let distances = names.map(|other| (strsim::osa_distance(name, other.as_str()), other));
-    let near = distances.filter(|(distance, _)| *distance <= 1 + name.len() / 4).min();
-    Error::not_found(match near {
-        Some((_, other)) => format!("there is no index {name}; did you mean {other}?"),
+    Error::not_found(match frostline_show::nearest(name, names.map(IndexName::as_str)) {
+        Some(other) => format!("there is no index {name}; did you mean {other}?"),
         None => format!("there is no index {name}"),
     })
 }

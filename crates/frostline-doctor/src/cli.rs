@@ -111,6 +111,9 @@ struct Show {
     /// How the report is printed.
     #[arg(long, value_enum)]
     format: Option<Format>,
+    /// Also write the report as a self-contained HTML page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Fail (status 1) when something this bad or worse is found.
     #[arg(long, value_enum, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
@@ -145,6 +148,10 @@ impl Show {
     fn print(&self, report: &Report, json: bool, out: &mut dyn Write) -> Result<u8> {
         let format = self.format.unwrap_or(if json { Format::Json } else { Format::Text });
         print(out, &report.render(format))?;
+        if let Some(path) = &self.html {
+            std::fs::write(path, report.render(Format::Html))
+                .map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))?;
+        }
         Ok(self.status(report))
     }
 

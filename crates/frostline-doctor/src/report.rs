@@ -94,7 +94,8 @@ pub enum Format {
     Text,
     /// One JSON document with `findings`.
     Json,
-    /// One page with everything in it.
+    /// One page with everything in it: `--html FILE`.
+    #[value(skip)]
     Html,
     /// SARIF 2.1.0, for code review tools.
     Sarif,

@@ -6,8 +6,6 @@
 //!
 //! A file that cannot be used is refused with its line and column and, for a mistyped name, the nearest one.
 
-mod nearest;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,7 +13,7 @@ use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-pub use nearest::{nearest, suggestion};
+use frostline_show::suggestion;
 
 const BUILT_IN: [(&str, &str); 2] = [
     ("ebs-2023", include_str!("../catalogue/ebs-2023.toml")),

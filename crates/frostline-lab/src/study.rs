@@ -17,8 +17,8 @@ use frostline_base::{Error, Result};
 
 pub use self::file::{Factor, Gates, GuestStack, Machines, Model, Place, Setup, Variant, Workload};
 use crate::host::probe::Need;
-use crate::names::suggestion;
 use crate::record::Mode;
+use frostline_show::suggestion;
 
 /// Studies that come with the lab, by name.
 const EMBEDDED: &[(&str, &str)] = &[

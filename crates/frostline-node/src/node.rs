@@ -83,16 +83,12 @@ impl Node {
         &self.mounts
     }
 
-    /// The newest version of an index. One that this node has opened before is refreshed, which is one GET when
-    /// nothing changed.
+    /// The newest version of an index. One that this node has opened before is refreshed, which is two GETs at once
+    /// when nothing changed: of the index's log and of the repository's.
     pub async fn index(&self, name: &IndexName) -> Result<Arc<Index>> {
         let kept = self.indices().get(name).cloned();
         let opened = match kept {
-            Some(index) => match index.refresh().await {
-                // Deleted, and perhaps made again under its name.
-                Err(e) if e.kind() == ErrorKind::NotFound => self.catalog.open(name).await,
-                refreshed => refreshed,
-            },
+            Some(index) => self.catalog.refresh(&index).await,
             None => self.catalog.open(name).await,
         };
         let index = match opened {

@@ -40,10 +40,12 @@ impl Reader {
 }
 
 impl MountedCache {
-    /// Whether the object belongs to a mounted index: the first part of a key is the index's folder.
+    /// Whether the object belongs to a mounted index. The first part of a key is the index's folder: its name, and after
+    /// an `@` a number where an earlier index had that name.
     fn holds(&self, object: &ObjectRef) -> bool {
         let folder = object.key.split('/').next().unwrap_or_default();
-        self.indices.iter().any(|index| index.as_str() == folder)
+        let name = folder.split('@').next().unwrap_or_default();
+        self.indices.iter().any(|index| index.as_str() == name)
     }
 }
 

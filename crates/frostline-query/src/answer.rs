@@ -4,3 +4,4 @@ pub(crate) mod response;
 pub(crate) mod search;
 pub(crate) mod show;
 pub(crate) mod sql;
+mod sql_error;

@@ -5,23 +5,22 @@
 /// Letter case does not count, and two neighbouring letters in the wrong order are one mistake.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
-    let mistakes_max = (word.chars().count() / 3).max(1) + 1;
+    let mistakes_max = |name: &str| (word.chars().count().max(name.chars().count()) / 3).max(1);
     known
         .into_iter()
         .map(|name| (strsim::osa_distance(&word, &name.to_lowercase()), name))
-        .filter(|(mistakes, name)| *mistakes <= mistakes_max && *mistakes < name.chars().count())
+        .filter(|(mistakes, name)| *mistakes <= mistakes_max(name) && *mistakes < name.chars().count())
         .min_by_key(|(mistakes, _)| *mistakes)
         .map(|(_, name)| name)
 }
 
 /// `` ; did you mean `x`? ``, or what is known where nothing is near.
-pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
-    match nearest(word, known.clone()) {
+pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    match nearest(word, known.iter().copied()) {
         Some(name) => format!("; did you mean `{name}`?"),
-        None => {
-            let known: Vec<&str> = known.into_iter().collect();
-            format!("; known: {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })
-        }
+        None if known.is_empty() => "; none is known".to_owned(),
+        None => format!("; known: {}", known.join(", ")),
     }
 }
 
@@ -49,6 +48,6 @@ mod tests {
     fn where_nothing_is_near_all_names_are_listed() {
         assert_eq!(suggestion("gp2", ["gp3", "st1"]), "; did you mean `gp3`?");
         assert_eq!(suggestion("quite-another", ["gp3", "st1"]), "; known: gp3, st1");
-        assert_eq!(suggestion("x", []), "; known: none");
+        assert_eq!(suggestion("x", []), "; none is known");
     }
 }

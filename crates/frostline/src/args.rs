@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use frostline_bench::{demo, tiers};
 use frostline_doctor::cli::Doctor;
@@ -18,26 +18,41 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
+/// The command line, in which `lab` and `doctor` list the options that act there.
+pub(crate) fn command() -> clap::Command {
+    let hide = |command: clap::Command, names: &[&'static str]| {
+        names.iter().fold(command, |command, name| {
+            command.arg(Arg::new(*name).long(*name).global(true).hide(true).action(ArgAction::Set))
+        })
+    };
+    Arguments::command()
+        .mut_subcommand("lab", |lab| hide(lab, &["repo", "volumes", "memory"]))
+        .mut_subcommand("doctor", |doctor| hide(doctor, &["repo", "data", "volumes", "memory"]))
+}
+
 /// Options of every command. Each can also be set in the configuration file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Global {
-    /// TOML file with these options [default: frostline/config.toml in the user's configuration folder]
-    #[arg(long, global = true, env = "FROSTLINE_CONFIG", value_name = "FILE")]
+    /// TOML file with these options [env: FROSTLINE_CONFIG] [default: frostline/config.toml in the user's configuration
+    /// folder]
+    #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where indices live: s3://bucket/prefix, gs://, az://, a directory, or sim+URL
-    #[arg(long, global = true, env = "FROSTLINE_REPO", value_name = "URL")]
+    /// Where indices live: s3://bucket/prefix, gs://, az://, a directory, or sim+URL [env: FROSTLINE_REPO]
+    #[arg(long, global = true, value_name = "URL")]
     pub(crate) repo: Option<String>,
-    /// Where caches live [default: frostline in the user's cache folder]
-    #[arg(long, global = true, env = "FROSTLINE_DATA", value_name = "DIR")]
+    /// Where caches live [env: FROSTLINE_DATA] [default: frostline in the user's cache folder]
+    #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Directories, one a device, over which the region cache is striped [default: below --data]
-    #[arg(long, global = true, env = "FROSTLINE_VOLUMES", value_name = "DIR", value_delimiter = ',')]
+    /// Directories, one a device, over which the region cache is striped [env: FROSTLINE_VOLUMES] [default:
+    /// below --data]
+    #[arg(long, global = true, value_name = "DIR", value_delimiter = ',')]
     pub(crate) volumes: Vec<PathBuf>,
-    /// Memory that one command may use for rows, states and buffers, such as 2GiB [default: 2GiB]
-    #[arg(long, global = true, env = "FROSTLINE_MEMORY", value_name = "BYTES")]
+    /// Memory that one command may use for rows, states and buffers, such as 2GiB [env: FROSTLINE_MEMORY]
+    /// [default: 2GiB]
+    #[arg(long, global = true, value_name = "BYTES")]
     pub(crate) memory: Option<String>,
-    /// Print one JSON document on standard output and nothing else
-    #[arg(long, global = true, env = "FROSTLINE_JSON", value_parser = clap::builder::FalseyValueParser::new())]
+    /// Print one JSON document on standard output and nothing else [env: FROSTLINE_JSON]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
@@ -78,8 +93,14 @@ pub(crate) enum Command {
         /// The shell
         shell: Shell,
     },
-    /// Print the manual page
-    Man,
+    /// Print the manual page of a command
+    Man {
+        /// The command, such as search; without one, frostline itself
+        command: Option<String>,
+        /// Write the pages of all commands into this directory instead
+        #[arg(long, value_name = "DIR", conflicts_with = "command")]
+        out: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -141,7 +162,7 @@ pub(crate) struct Search {
     /// Lucene-style query string, such as 'status:404 AND clientip:10.0.0.0/8'
     pub(crate) query: Option<String>,
     /// Elasticsearch search body: JSON, @FILE, or - for standard input
-    #[arg(long, conflicts_with_all = ["query", "size", "sort", "from", "source"], value_name = "JSON")]
+    #[arg(long, conflicts_with_all = ["query", "size", "sort", "from", "source", "since", "until", "all"], value_name = "JSON")]
     pub(crate) body: Option<String>,
     /// Hits to show
     #[arg(long)]
@@ -150,11 +171,23 @@ pub(crate) struct Search {
     #[arg(long)]
     pub(crate) from: Option<usize>,
     /// Order of hits, such as bytes:desc; may be repeated [default: newest first]
-    #[arg(long, value_name = "FIELD[:asc|desc]")]
-    pub(crate) sort: Vec<String>,
+    #[arg(long, value_name = "FIELD[:asc|desc]", value_parser = Sort::parse)]
+    pub(crate) sort: Vec<Sort>,
     /// Only these parts of documents, separated by commas
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) source: Vec<String>,
+    /// Only documents from this time on: 2024-05-01, 2024-05-01T10:00:00Z, or as long ago as 15m, 1h, 2d, 1w
+    #[arg(long, value_name = "TIME", value_parser = Time::parse)]
+    pub(crate) since: Option<Time>,
+    /// Only documents before this time, written as for --since
+    #[arg(long, value_name = "TIME", value_parser = Time::parse)]
+    pub(crate) until: Option<Time>,
+    /// How documents are written [default: ndjson]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Write every match, oldest first, instead of one page
+    #[arg(long, conflicts_with_all = ["size", "from", "sort"])]
+    pub(crate) all: bool,
     /// Do not keep or use partial answers of aggregations
     #[arg(long)]
     pub(crate) no_result_cache: bool,
@@ -167,6 +200,72 @@ pub(crate) struct Search {
 pub(crate) struct Sql {
     /// The query; every index is a table of its name
     pub(crate) query: String,
+    /// How rows are written [default: table]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+}
+
+/// How documents and rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned columns
+    Table,
+    /// Comma-separated values under a line of names
+    Csv,
+    /// One JSON document, as with --json
+    Json,
+    /// A JSON document a line
+    #[value(name = "ndjson")]
+    Lines,
+}
+
+/// A key of an order.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sort {
+    pub(crate) field: String,
+    pub(crate) order: &'static str,
+}
+
+impl Sort {
+    fn parse(text: &str) -> Result<Sort, String> {
+        let (field, order) = match text.rsplit_once(':') {
+            Some((field, "asc")) => (field, "asc"),
+            Some((field, "desc")) => (field, "desc"),
+            Some((_, order)) => return Err(format!("the order is asc or desc, not {order}")),
+            None => (text, "asc"),
+        };
+        Ok(Sort { field: field.to_owned(), order })
+    }
+}
+
+/// A point in time as the query language writes it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Time(pub(crate) String);
+
+impl Time {
+    /// `2d` is two days ago; anything else must be a date, or date math such as `now/d`.
+    fn parse(text: &str) -> Result<Time, String> {
+        let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = &text[number.len()..];
+        if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) {
+            return match unit {
+                "s" | "m" | "h" | "d" | "w" | "M" | "y" => Ok(Time(format!("now-{text}"))),
+                "" if number.len() == 4 => Ok(Time(text.to_owned())),
+                _ => {
+                    Err(format!("{text} has no unit of time: write s, m, h, d, w, M or y, such as 15m or 2d"))
+                }
+            };
+        }
+        let is_date = text.starts_with("now")
+            || text
+                .split_once('-')
+                .is_some_and(|(year, _)| year.len() == 4 && year.bytes().all(|b| b.is_ascii_digit()));
+        if is_date {
+            Ok(Time(text.to_owned()))
+        } else {
+            Err("write a date such as 2024-05-01, or how long ago, such as 1h or 2d".to_owned())
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -200,9 +299,9 @@ pub(crate) struct Mount {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cache {
-    /// What is near, and for which indices
+    /// What is cached, and for which indices
     Stats,
-    /// Forget everything that is near
+    /// Drop everything that is cached
     Clear,
 }
 
@@ -225,4 +324,43 @@ pub(crate) struct Vacuum {
 pub(crate) enum Bench {
     /// Reproduce the published frozen-tier study: hot, cold and frozen
     Tiers(tiers::Options),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_date_or_so_long_ago() {
+        for (text, meant) in [
+            ("1h", Some("now-1h")),
+            ("15m", Some("now-15m")),
+            ("2024-05-01", Some("2024-05-01")),
+            ("2024", Some("2024")),
+            ("now/d", Some("now/d")),
+            ("5", None),
+            ("5 parsecs", None),
+            ("3fortnights", None),
+            ("yesterday", None),
+            ("", None),
+        ] {
+            let time = Time::parse(text);
+            assert_eq!(time.as_ref().ok().map(|time| time.0.as_str()), meant, "{text}: {time:?}");
+        }
+    }
+
+    #[test]
+    fn an_order_is_up_or_down() {
+        assert_eq!(
+            Sort::parse("bytes:desc").map(|sort| (sort.field, sort.order)),
+            Ok(("bytes".to_owned(), "desc"))
+        );
+        assert_eq!(Sort::parse("a:b:asc").map(|sort| sort.field), Ok("a:b".to_owned()));
+        assert!(Sort::parse("bytes:down").is_err());
+    }
+
+    #[test]
+    fn the_command_line_is_whole() {
+        command().debug_assert();
+    }
 }

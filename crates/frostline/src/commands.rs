@@ -2,6 +2,8 @@
 
 mod cache;
 mod doctor;
+mod highlight;
+mod hits;
 mod index;
 mod ingest;
 mod lab;
@@ -10,13 +12,21 @@ mod search;
 mod sql;
 mod vacuum;
 
-use anyhow::Result;
-use clap::CommandFactory;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use frostline_base::IndexName;
 
 use frostline_bench::{Limits, demo, tiers};
+use frostline_catalog::{Index, Resolve};
+use frostline_node::Node;
+use frostline_show::{say_json, suggestion};
+use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::args::{Arguments, Bench, Cache, Command};
+use crate::args::{self, Bench, Cache, Command};
 use crate::config::Config;
 
 pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
@@ -24,7 +34,7 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         Command::Ingest(given) => ingest::run(&config, given).await,
         Command::Search(given) => search::run(&config, given).await,
         Command::Explain(given) => search::explain(&config, given).await,
-        Command::Sql(given) => sql::run(&config, &given.query).await,
+        Command::Sql(given) => sql::run(&config, &given).await,
         Command::Index(given) => index::run(&config, given).await,
         Command::Mount(given) => mount::mount(&config, given).await,
         Command::Unmount(given) => mount::unmount(&config, &given.name).await,
@@ -42,14 +52,67 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         Command::Doctor(given) => doctor::run(&config, &given),
         Command::Lab(given) => lab::run(&config, given),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "frostline", &mut std::io::stdout());
+            let mut completions = Vec::new();
+            clap_complete::generate(shell, &mut args::command(), "frostline", &mut completions);
+            std::io::stdout().write_all(&completions)?;
             Ok(Outcome::Done)
         }
-        Command::Man => {
-            clap_mangen::Man::new(Arguments::command()).render(&mut std::io::stdout())?;
-            Ok(Outcome::Done)
+        Command::Man { command, out } => manual(command.as_deref(), out.as_deref()),
+    }
+}
+
+/// Prints the page of a command, or writes the pages of all, under the names by which pages refer to one another.
+fn manual(command: Option<&str>, out: Option<&Path>) -> Result<Outcome> {
+    let mut all = args::command().disable_help_subcommand(true);
+    if let Some(folder) = out {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        clap_mangen::generate_to(all, folder)
+            .with_context(|| format!("cannot write into {}", folder.display()))?;
+        return Ok(Outcome::Done);
+    }
+    all.build();
+    let shown = match command {
+        None => all,
+        Some(name) => {
+            let names = all.get_subcommands().map(clap::Command::get_name);
+            let suggestion = suggestion(name, names);
+            let found = all.find_subcommand(name);
+            found.with_context(|| format!("there is no command {name}{suggestion}"))?.clone()
+        }
+    };
+    let mut page = Vec::new();
+    clap_mangen::Man::new(shown).render(&mut page)?;
+    std::io::stdout().write_all(&page)?;
+    Ok(Outcome::Done)
+}
+
+/// The indices that an expression such as `web`, `web,app` or `logs-*` names; at least one.
+pub(crate) async fn names_of(node: &Node, expression: &str) -> Result<Vec<IndexName>> {
+    let how = Resolve { allow_no_indices: false, ..Resolve::default() };
+    let names = node.catalog().resolve(expression, how).await;
+    let names = names.with_context(|| format!("in {}", node.repository().url()))?;
+    if names.is_empty() {
+        bail!("{expression} names no index of {}", node.repository().url());
+    }
+    Ok(names)
+}
+
+/// The one index that an expression names.
+pub(crate) async fn index_of(node: &Node, expression: &str) -> Result<Arc<Index>> {
+    match names_of(node, expression).await?.as_slice() {
+        [name] => Ok(node.index(name).await?),
+        several => {
+            let names: Vec<&str> = several.iter().map(IndexName::as_str).collect();
+            bail!("{expression} names {} indices ({}): name one", names.len(), names.join(", "))
         }
     }
+}
+
+/// Prints the document of the one index that was named, or those of several.
+pub(crate) fn say_each(expression: &str, mut documents: Vec<Value>) -> Result<()> {
+    let is_name = expression.parse::<IndexName>().is_ok();
+    let document = documents.pop_if(|_| is_name);
+    Ok(say_json(&document.unwrap_or_else(|| json!({ "indices": documents })))?)
 }
 
 /// What the demonstration and the study may use.

@@ -38,6 +38,7 @@ struct File {
 
 impl Config {
     pub(crate) fn load(given: Global, started: Instant) -> Result<Config> {
+        let given = given.or_environment()?;
         let file = match &given.config {
             Some(path) => File::read(path)?,
             None => {
@@ -97,6 +98,34 @@ fn tell_of_retries() -> impl Fn(&Retry) {
             *told = Some(Instant::now());
             note!("frostline: {}; retrying (attempt {})", retry.why, retry.attempt);
         }
+    }
+}
+
+impl Global {
+    /// What is not on the command line as the environment has it. Not by `clap`, which would show it as typed in its
+    /// lines of usage.
+    fn or_environment(self) -> Result<Global> {
+        let text = |name: &str| match std::env::var(name) {
+            Ok(value) if !value.is_empty() => Ok(Some(value)),
+            Ok(_) | Err(std::env::VarError::NotPresent) => Ok(None),
+            Err(error) => Err(error).with_context(|| name.to_owned()),
+        };
+        let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let volumes = match self.volumes.is_empty() {
+            true => {
+                text("FROSTLINE_VOLUMES")?.iter().flat_map(|all| all.split(',')).map(PathBuf::from).collect()
+            }
+            false => self.volumes,
+        };
+        let json = text("FROSTLINE_JSON")?.unwrap_or_default().to_lowercase();
+        Ok(Global {
+            config: self.config.or_else(|| path("FROSTLINE_CONFIG")),
+            repo: self.repo.or(text("FROSTLINE_REPO")?),
+            data: self.data.or_else(|| path("FROSTLINE_DATA")),
+            volumes,
+            memory: self.memory.or(text("FROSTLINE_MEMORY")?),
+            json: self.json || !matches!(json.as_str(), "" | "n" | "no" | "f" | "false" | "off" | "0"),
+        })
     }
 }
 

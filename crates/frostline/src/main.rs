@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::FromArgMatches;
 use frostline_show::note;
 
 use crate::args::Arguments;
@@ -28,7 +28,8 @@ pub(crate) enum Outcome {
 
 fn main() -> ExitCode {
     let started = Instant::now();
-    let arguments = Arguments::parse();
+    let matches = args::command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // `frostline … | head` ends quietly when its reader does.
     match run(arguments, started) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
@@ -57,13 +58,25 @@ fn run(arguments: Arguments, started: Instant) -> anyhow::Result<Outcome> {
 
 /// Warnings go to standard error; `FROSTLINE_LOG=debug` shows more.
 fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("FROSTLINE_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error,frostline=warn"));
+    let asked = std::env::var("FROSTLINE_LOG").unwrap_or_default();
+    // A level alone is for what Frostline says, not for the libraries below it.
+    let wanted = match asked.parse::<tracing::Level>() {
+        Ok(level) => format!("error,frostline={level}"),
+        Err(_) => asked,
+    };
+    let filter = tracing_subscriber::EnvFilter::try_new(wanted)
+        .ok()
+        .filter(|filter| !filter.to_string().is_empty())
+        .unwrap_or_else(|| tracing_subscriber::EnvFilter::new("error,frostline=warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let is_broken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+        cause.downcast_ref::<std::io::Error>().is_some_and(is_broken)
+            || cause
+                .downcast_ref::<csv::Error>()
+                .is_some_and(|error| matches!(error.kind(), csv::ErrorKind::Io(error) if is_broken(error)))
     })
 }

@@ -20,7 +20,11 @@ impl Place {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        run(self.0.path(), &self.path("repo"), arguments)
+        self.command(arguments).output().unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        command(self.0.path(), &self.path("repo"), arguments)
     }
 
     /// The JSON document that a command prints; the command must succeed.
@@ -38,16 +42,11 @@ impl Place {
     }
 }
 
-fn run(folder: &Path, repo: &str, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_frostline"))
-        .args(arguments)
-        .env_clear()
-        .env("HOME", folder)
-        .env("FROSTLINE_REPO", repo)
-        .env("FROSTLINE_DATA", folder.join("data"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+fn command(folder: &Path, repo: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_frostline"));
+    command.args(arguments).env_clear().env("HOME", folder).env("FROSTLINE_REPO", repo);
+    command.env("FROSTLINE_DATA", folder.join("data")).stdin(Stdio::null());
+    command
 }
 
 fn documents() -> Vec<Value> {
@@ -86,7 +85,9 @@ fn a_cold_needle_takes_few_requests_and_a_repeated_one_none() {
     place.ingest("web", &documents());
     let simulated = format!("sim+file://{}?profile=measured&seed=1", place.path("repo"));
     let search = |query: &str| {
-        let output = run(place.0.path(), &simulated, &["--json", "search", "--index", "web", query]);
+        let output = command(place.0.path(), &simulated, &["--json", "search", "--index", "web", query])
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
@@ -155,14 +156,22 @@ fn completions_and_the_manual_are_printed() {
 #[test]
 fn the_lab_decides_and_simulates_beside_the_engine() {
     let place = Place::new();
-    // Its `--data` is a size, in the place of the binary's own, which is a directory.
-    let decided = place.json(&["lab", "decide", "--need", "randread bs=128k 60MiB/s", "--data", "8TiB"]);
+    let decided = place.json(&["lab", "decide", "--need", "randread bs=128k 60MiB/s", "--capacity", "8TiB"]);
     assert!(!decided["meets"].as_array().unwrap().is_empty());
     let page = place.path("front.html");
-    place.json(&["lab", "decide", "--need", "randread bs=128k 60MiB/s", "--data", "8TiB", "--html", &page]);
+    place.json(&[
+        "lab",
+        "decide",
+        "--need",
+        "randread bs=128k 60MiB/s",
+        "--capacity",
+        "8TiB",
+        "--html",
+        &page,
+    ]);
     assert!(std::fs::read_to_string(&page).unwrap().contains("st1"));
     assert!(place.json(&["lab", "report", "--schema"])["$defs"]["run"].is_object());
-    let typo = place.run(&["lab", "decide", "--need", "randred bs=128k 60MiB/s", "--data", "8TiB"]);
+    let typo = place.run(&["lab", "decide", "--need", "randred bs=128k 60MiB/s", "--capacity", "8TiB"]);
     assert!(String::from_utf8_lossy(&typo.stderr).contains("randread"), "the nearest word is named");
     let run = place.json(&["lab", "run", "warm-tier", "--simulate"]);
     assert_eq!(run["cells"].as_array().unwrap().len(), 73);
@@ -180,6 +189,217 @@ fn the_doctor_says_what_it_found_and_what_it_could_not_read() {
     assert_eq!(report["findings"], json!([]));
     let here = place.json(&["doctor", "--interval", "1"]);
     assert!(here["findings"].is_array());
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let place = Place::new();
+    place.ingest("web", &documents());
+    for arguments in [
+        &["search", "--index", "web", "--size", "2000"][..],
+        &["search", "--index", "web", "--all"],
+        &["search", "--index", "web", "--format", "csv", "--size", "2000"],
+        &["sql", "select * from web"],
+        &["demo", "--only-generate", "--documents", "20000"],
+        &["man", "search"],
+        &["completions", "bash"],
+        &["index", "show", "web"],
+    ] {
+        // Standard output is a pipe that nobody reads, and standard error is the same one.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output =
+            place.command(arguments).stdout(writer.try_clone().unwrap()).stderr(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+    }
+}
+
+#[test]
+fn documents_are_bounded_by_time_and_written_in_several_forms() {
+    let place = Place::new();
+    place.ingest("web", &documents());
+    let since = ["--since", "2024-05-01T10:00:10Z", "--until", "2024-05-01T10:00:13Z"];
+    let found = place.json(&[&["search", "--index", "web"], &since[..]].concat());
+    assert_eq!(found["hits"]["total"]["value"], 3);
+    let within = place.json(&[&["search", "--index", "web", "n:11 OR n:500"], &since[..]].concat());
+    assert_eq!(within["hits"]["total"]["value"], 1);
+    assert_eq!(place.json(&["search", "--index", "web", "--since", "1h"])["hits"]["total"]["value"], 0);
+    let out = |arguments: &[&str]| String::from_utf8(place.run(arguments).stdout).unwrap();
+    let csv =
+        ["search", "--index", "web", "--source", "n,status", "--format", "csv", "--sort", "n", "--size", "2"];
+    assert_eq!(out(&csv), "n,status\n0,200\n1,300\n");
+    let table = ["search", "--index", "web", "n:7", "--format", "table", "--source", "n,client"];
+    assert_eq!(out(&table), "n  client\n7  10.0.0.7\n");
+    assert_eq!(
+        out(&["sql", "select n, client from web where n = 7", "--format", "csv"]),
+        "n,client\n7,10.0.0.7\n"
+    );
+    assert_eq!(out(&["sql", "select n from web where n < 1", "--format", "ndjson"]), "{\"n\":0}\n");
+    assert_eq!(place.run(&["search", "--index", "web", "--since", "5 parsecs"]).status.code(), Some(2));
+    assert_eq!(place.run(&["search", "--index", "web", "--sort", "n:down"]).status.code(), Some(2));
+}
+
+#[test]
+fn an_export_has_every_match_in_the_order_of_time() {
+    let place = Place::new();
+    // More than one search may show, times that repeat and times that are missing, in several splits.
+    let document = |n: u64| match n % 10 {
+        0 => json!({ "n": n }),
+        _ => json!({ "n": n, "@timestamp": format!("2024-05-01T10:{:02}:00Z", n * 7 % 60) }),
+    };
+    for part in 0..3u64 {
+        let documents: Vec<Value> = (part * 9_000..(part + 1) * 9_000).map(document).collect();
+        let file = place.path(&format!("{part}.ndjson"));
+        let lines: Vec<String> = documents.iter().map(Value::to_string).collect();
+        std::fs::write(&file, lines.join("\n")).unwrap();
+        place.json(&["ingest", "--index", "web", &file]);
+    }
+    let output = place.run(&["search", "--index", "web", "--all"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let exported: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let times: Vec<&str> = exported.iter().filter_map(|document| document["@timestamp"].as_str()).collect();
+    assert!(times.is_sorted());
+    assert_eq!((exported.len(), times.len()), (27_000, 24_300));
+    let mut numbers: Vec<u64> = exported.iter().filter_map(|document| document["n"].as_u64()).collect();
+    numbers.sort_unstable();
+    assert!(numbers.iter().copied().eq(0..27_000), "each once");
+    let csv = place.run(&["search", "--index", "web", "n:<100", "--all", "--format", "csv", "--source", "n"]);
+    assert_eq!(String::from_utf8(csv.stdout).unwrap().lines().count(), 101);
+}
+
+#[test]
+fn a_likely_mistake_is_told_and_a_near_name_is_named() {
+    let place = Place::new();
+    place.ingest("web", &documents()[..10]);
+    let said = |arguments: &[&str]| String::from_utf8(place.run(arguments).stderr).unwrap();
+    assert!(said(&["search", "--index", "web", "n:1 and status:300"]).contains("the operator is AND"));
+    assert!(!said(&["search", "--index", "web", "n:1 AND status:300"]).contains("operator"));
+    assert!(said(&["search", "--index", "web", "--source", "statsu"]).contains("did you mean status?"));
+    assert!(said(&["search", "--index", "web", "--sort", "statsu"]).contains("did you mean status?"));
+    assert!(said(&["search", "--index", "wbe", "x"]).contains("did you mean web?"));
+    assert!(said(&["sql", "select statsu from web"]).contains("did you mean status?"));
+    let typo = said(&["search", "--index", "web", "status:(200"]);
+    assert!(!typo.contains("query.query_string"), "{typo}");
+}
+
+#[test]
+fn sql_errors_are_said_in_words_and_tables_are_listed() {
+    let place = Place::new();
+    place.ingest("logs-1", &[json!({ "user": { "id": 1 }, "Name": "x" })]);
+    let said = |query: &str| String::from_utf8(place.run(&["sql", query]).stderr).unwrap();
+    for (query, words) in [
+        ("select user.id from \"logs-1\"", "quote dotted names: \"user.id\""),
+        ("select \"logs-1\".user.id from \"logs-1\"", "quote dotted names: \"user.id\""),
+        ("select * from logs-1", "quote names with a dash: \"logs-1\""),
+        ("select name from \"logs-1\"", "did you mean \"Name\"?"),
+    ] {
+        let said = said(query);
+        assert!(said.contains(words), "{query}: {said}");
+        assert!(!said.contains("Ident"), "{said}");
+    }
+    assert_eq!(place.json(&["sql", "show tables"])["rows"], json!([["logs-1"]]));
+    let columns = place
+        .json(&["sql", "select column_name from information_schema.columns where table_name = 'logs-1'"]);
+    assert!(columns["rows"].as_array().unwrap().contains(&json!(["user.id"])));
+}
+
+#[test]
+fn an_expression_names_several_indices() {
+    let place = Place::new();
+    for name in ["logs-1", "logs-2", "web"] {
+        place.ingest(name, &documents()[..10]);
+    }
+    let names = |answer: &Value, key: &str| -> Vec<String> {
+        answer["indices"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|index| index[key].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&place.json(&["index", "verify", "logs-*"]), "index"), ["logs-1", "logs-2"]);
+    assert_eq!(
+        names(&place.json(&["mount", "logs-*,-logs-2,web", "--cache", "1MiB"]), "index"),
+        ["logs-1", "web"]
+    );
+    assert_eq!(names(&place.json(&["unmount", "*"]), "index"), ["logs-1", "web"]);
+    assert_eq!(place.json(&["index", "show", "*"])["indices"].as_array().unwrap().len(), 3);
+    assert_eq!(place.json(&["index", "merge", "web,logs-1"])["indices"].as_array().unwrap().len(), 2);
+    assert_eq!(place.json(&["vacuum", "*", "--dry-run"])["deleted"], json!([]));
+    assert_eq!(place.json(&["index", "verify", "web"])["index"], "web");
+    assert_eq!(place.json(&["search", "--index", "we*", "n:1"])["hits"]["total"]["value"], 1);
+    assert_eq!(place.run(&["index", "verify", "nothing-*"]).status.code(), Some(1));
+}
+
+#[test]
+fn options_are_listed_where_they_act() {
+    let place = Place::new();
+    let help = |arguments: &[&str]| String::from_utf8(place.run(arguments).stdout).unwrap();
+    for command in [
+        &["lab", "--help"][..],
+        &["lab", "run", "--help"],
+        &["doctor", "--help"],
+        &["doctor", "fix", "--help"],
+    ] {
+        let help = help(command);
+        for option in ["--repo", "--volumes", "--memory"] {
+            assert!(!help.contains(option), "{command:?} lists {option}");
+        }
+        assert!(help.contains("--json"), "{command:?}");
+    }
+    assert!(help(&["search", "--help"]).contains("--repo <URL>"));
+    // They are accepted there all the same, as the environment has them for every command.
+    assert!(place.run(&["--memory", "1GiB", "doctor", "rules"]).status.success());
+    let misused = place.run(&["search"]);
+    assert!(!String::from_utf8_lossy(&misused.stderr).contains("--repo"), "usage shows what was typed");
+}
+
+#[test]
+fn manual_pages_refer_to_pages_that_exist() {
+    let place = Place::new();
+    let folder = place.path("man");
+    assert!(place.run(&["man", "--out", &folder]).status.success());
+    let page = String::from_utf8(place.run(&["man"]).stdout).unwrap();
+    let named: Vec<String> = page
+        .lines()
+        .filter_map(|line| {
+            line.split_once("(1)")?.0.split_whitespace().last().map(|name| name.replace("\\-", "-"))
+        })
+        .filter(|name| name.starts_with("frostline-"))
+        .collect();
+    assert!(named.len() > 10, "{named:?}");
+    for name in named {
+        assert!(Path::new(&folder).join(format!("{name}.1")).is_file(), "{name}");
+    }
+    let search = String::from_utf8(place.run(&["man", "search"]).stdout).unwrap();
+    assert!(search.contains("since"));
+}
+
+#[test]
+fn a_level_of_logging_is_for_frostline_alone() {
+    let place = Place::new();
+    place.ingest("web", &documents()[..10]);
+    let output = place.command(&["sql", "select n from web"]).env("FROSTLINE_LOG", "debug").output().unwrap();
+    assert!(output.status.success());
+    assert!(!String::from_utf8_lossy(&output.stderr).to_lowercase().contains("datafusion"));
+}
+
+#[test]
+fn the_time_shown_is_what_a_person_waited() {
+    let place = Place::new();
+    place.ingest("web", &documents()[..10]);
+    let started = std::time::Instant::now();
+    let output = place.run(&["search", "--index", "web", "n:1"]);
+    let waited = started.elapsed().as_millis() as u64;
+    let said = String::from_utf8(output.stderr).unwrap();
+    let number = |before: &str| -> u64 {
+        let end = said.find(before).unwrap();
+        said[..end].rsplit(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+    };
+    let (whole, opening, searching) = (number(" ms ("), number(" opening"), number(" searching"));
+    assert!(opening + searching <= whole + 1 && whole <= waited, "{said}");
+    assert!(opening > 0, "{said}");
 }
 
 /// The daemon that serves volumes is this binary again, so its own options must not get in the way.

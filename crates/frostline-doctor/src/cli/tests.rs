@@ -40,9 +40,9 @@ fn a_tree_is_examined_in_every_form() {
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["findings"].as_array().unwrap().len(), 1);
     }
-    assert!(
-        run_in(folder.path(), "--root DIR/root --format html").unwrap().1.contains("<article class=\"low\">")
-    );
+    run_in(folder.path(), "--root DIR/root --html DIR/report.html").unwrap();
+    let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(page.contains("<article class=\"low\">"));
     let error = run_in(folder.path(), "--root DIR/nothing").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }

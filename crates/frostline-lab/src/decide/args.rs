@@ -18,9 +18,8 @@ pub struct DecideArgs {
     #[arg(long)]
     pub need: String,
     /// Data to hold, such as 8TiB
-    // A path, as the binary's own `--data` is one, in whose place this one stands.
     #[arg(long, value_name = "SIZE")]
-    pub data: PathBuf,
+    pub capacity: String,
     /// Region whose prices count
     #[arg(long, default_value = "us-east-1")]
     pub region: String,
@@ -51,8 +50,8 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
     let catalogue = args.catalogue.as_deref().map_or_else(|| Ok(Catalogue::latest()), Catalogue::named)?;
     let question = Question {
         need: args.need.parse::<Need>()?,
-        data_gib: parse_gib(&args.data.to_string_lossy())
-            .map_err(|what| Error::invalid(format!("--data {}: {what}", args.data.display())))?,
+        data_gib: parse_gib(&args.capacity)
+            .map_err(|what| Error::invalid(format!("--capacity {}: {what}", args.capacity)))?,
         region: args.region.clone(),
         instance: args.instance.clone(),
         hours_per_day: args.hours_per_day,
@@ -60,7 +59,7 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
     };
     let decision = decide(&catalogue, &question)?;
     if let Some(path) = &args.html {
-        let title = format!("{} over {} in {}", args.need, args.data.display(), args.region);
+        let title = format!("{} over {} in {}", args.need, args.capacity, args.region);
         let page = pareto_page(&title, &points(&decision), Language::English);
         std::fs::write(path, page)
             .map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))?;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::suggestion;
+use frostline_show::suggestion;
 
 /// A need such as `randread bs=128k p99<=20ms 300MiB/s`, in any order:
 ///

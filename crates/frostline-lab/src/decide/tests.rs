@@ -242,13 +242,13 @@ struct Shell {
 #[test]
 fn arguments_are_checked_with_their_place() {
     let run = |need: &str, data: &str, catalogue: &str| {
-        let words = ["lab", "--need", need, "--data", data, "--catalogue", catalogue];
+        let words = ["lab", "--need", need, "--capacity", data, "--catalogue", catalogue];
         let shell = <Shell as clap::Parser>::try_parse_from(words).unwrap();
         args::run(&shell.args, true).unwrap_err().to_string()
     };
     assert!(
         run("randread bs=4k 1000iops", "8TB", "ebs-2023")
-            .contains("--data 8TB: no unit `TB`; did you mean `TiB`?")
+            .contains("--capacity 8TB: no unit `TB`; did you mean `TiB`?")
     );
     assert!(run("ranread bs=4k 1000iops", "8TiB", "ebs-2023").contains("did you mean `randread`?"));
     assert!(run("read 1MiB/s", "8TiB", "ebs-2022").contains("did you mean `ebs-2023`?"));

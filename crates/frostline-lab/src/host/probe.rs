@@ -8,7 +8,7 @@ use frostline_base::{Error, Result};
 
 use super::{facts, tools};
 use crate::guest::Accel;
-use crate::names::suggestion;
+use frostline_show::suggestion;
 
 /// What a cell needs of the host, as a study file writes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

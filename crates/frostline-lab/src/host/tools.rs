@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use frostline_base::{Error, Result};
 
-use crate::names::suggestion;
+use frostline_show::suggestion;
 
 /// Version line by tool.
 pub type Versions = BTreeMap<String, String>;

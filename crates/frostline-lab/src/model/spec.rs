@@ -6,7 +6,9 @@ use std::str::FromStr;
 use frostline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{Catalogue, Class, Kind, suggestion};
+use frostline_show::suggestion;
+
+use crate::catalogue::{Catalogue, Class, Kind};
 
 /// A volume as one would order it: `st1:2TiB`, `gp3:8TiB,iops=16000,mbps=1000`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

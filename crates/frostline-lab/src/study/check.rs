@@ -9,8 +9,9 @@ use toml::Spanned;
 use super::file::{self, File, Gates, Place, Selector, Word};
 use super::{CONTROL, Cell, Comparison, Group, Study, fill};
 use crate::host::probe::Need;
-use crate::names::{position, suggestion};
+use crate::names::position;
 use crate::workload::TOOLS;
+use frostline_show::suggestion;
 
 /// More cells than this are a mistake in a file, not a study.
 const CELLS_MAX: usize = 10_000;

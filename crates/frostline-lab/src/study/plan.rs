@@ -197,7 +197,7 @@ fn chosen<'s>(study: &'s Study, mode: Mode, only: &'s [String]) -> Result<BTreeS
     let known = study.groups.iter().map(|group| group.name.as_str());
     for name in only {
         if !known.clone().any(|group| group == name) {
-            let near = crate::names::suggestion(name, known);
+            let near = frostline_show::suggestion(name, known);
             return Err(Error::invalid(format!("no group of cells is called `{name}`{near}")));
         }
     }

@@ -63,7 +63,7 @@ fn found(response: &Response) -> u64 {
 }
 
 #[tokio::test]
-async fn an_open_index_is_refreshed_by_one_get_and_not_opened_again() {
+async fn an_open_index_is_refreshed_by_two_gets_and_not_opened_again() {
     let place = Place::new();
     let node = place.node();
     place.ingest(&node, "web", 90).await;
@@ -71,10 +71,25 @@ async fn an_open_index_is_refreshed_by_one_get_and_not_opened_again() {
     let before = node.repository().meter().cost();
     let second = node.index(&name("web")).await.unwrap();
     let cost = node.repository().meter().cost().since(&before);
-    assert_eq!((first.version(), cost.gets, cost.lists), (second.version(), 1, 0));
+    assert_eq!((first.version(), cost.gets, cost.lists), (second.version(), 2, 0));
     place.ingest(&node, "web", 45).await;
     assert!(node.index(&name("web")).await.unwrap().version() > first.version());
     assert_eq!(found(&search(&node, "web").await), 15);
+}
+
+#[tokio::test]
+async fn an_index_that_was_made_again_is_another_one() {
+    let place = Place::new();
+    let node = place.node();
+    place.ingest(&node, "web", 90).await;
+    let first = node.index(&name("web")).await.unwrap();
+    place.node().catalog().delete(&name("web")).await.unwrap();
+    let gone = node.index(&name("web")).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+    place.ingest(&node, "web", 9).await;
+    let again = node.index(&name("web")).await.unwrap();
+    assert_ne!(again.table_id(), first.table_id());
+    assert_eq!(found(&search(&node, "web").await), 1);
 }
 
 #[tokio::test]

@@ -21,14 +21,15 @@ use frostline_base::Meter;
 use frostline_catalog::Index;
 use frostline_split::{Piece, Tokenizer, contains_phrase, query_pieces};
 
+use crate::Result;
 use crate::answer::response::QueryCost;
 use crate::answer::search::session;
+use crate::answer::sql_error::worded;
 use crate::exec::nulls::KeepNulls;
 use crate::exec::scan::{Scan, internal};
 use crate::exec::table::IndexTable;
 use crate::exec::whole_sum::WholeSum;
 use crate::read::open::Searcher;
-use crate::{Error, Result};
 
 /// The function that searches text.
 pub(crate) const MATCH: &str = "match";
@@ -58,8 +59,8 @@ impl Sql {
         let session = SessionContext::new();
         let state = session.state();
         let dialect = state.config_options().sql_parser.dialect;
-        let statement = state.sql_to_statement(query, &dialect).map_err(|e| syntax(query, e))?;
-        let tables = state.resolve_table_references(&statement).map_err(|e| syntax(query, e))?;
+        let statement = state.sql_to_statement(query, &dialect).map_err(|e| worded(query, e))?;
+        let tables = state.resolve_table_references(&statement).map_err(|e| worded(query, e))?;
         let own = tables.into_iter().filter(|table| table.schema() != Some("information_schema"));
         Ok(own.map(|table| table.table().to_owned()).collect())
     }
@@ -94,7 +95,7 @@ impl Sql {
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         let state = self.session.state();
         let dialect = state.config_options().sql_parser.dialect;
-        let mut statement = state.sql_to_statement(query, &dialect).map_err(|e| syntax(query, e))?;
+        let mut statement = state.sql_to_statement(query, &dialect).map_err(|e| worded(query, e))?;
         let mut inner = &mut statement;
         while let Statement::Explain(explain) = inner {
             inner = &mut explain.statement;
@@ -102,9 +103,9 @@ impl Sql {
         if let Statement::Statement(statement) = inner {
             precedence::restore(statement)?;
         }
-        let plan = state.statement_to_plan(statement).await.map_err(|e| syntax(query, e))?;
-        only_queries.verify_plan(&plan).map_err(|e| syntax(query, e))?;
-        let frame = self.session.execute_logical_plan(plan).await.map_err(|e| syntax(query, e))?;
+        let plan = state.statement_to_plan(statement).await.map_err(|e| worded(query, e))?;
+        only_queries.verify_plan(&plan).map_err(|e| worded(query, e))?;
+        let frame = self.session.execute_logical_plan(plan).await.map_err(|e| worded(query, e))?;
         let schema: SchemaRef = Arc::clone(frame.schema().inner());
         let batches = frame.collect().await.map_err(internal)?;
         let scans = self.scans.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
@@ -115,14 +116,6 @@ impl Sql {
             scans.iter().map(AsRef::as_ref),
         );
         Ok(SqlAnswer { schema, batches, cost })
-    }
-}
-
-/// What is wrong with a query.
-fn syntax(query: &str, error: DataFusionError) -> Error {
-    match internal(error) {
-        e if e.kind() == crate::ErrorKind::Invalid => Error::invalid(format!("{e}\n  in: {query}")),
-        other => other,
     }
 }
 

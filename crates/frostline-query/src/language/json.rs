@@ -40,7 +40,10 @@ impl<'a> At<'a> {
 
     /// An `Invalid` error about this position.
     pub(crate) fn invalid(&self, what: impl fmt::Display) -> Error {
-        Error::invalid(format!("{what}, at `{self}`"))
+        match (&self.parent, &self.step) {
+            (None, Step::Key("")) => Error::invalid(format!("{what}, at the top of the request")),
+            _ => Error::invalid(format!("{what}, at `{self}`")),
+        }
     }
 
     /// The error for what Frostline knows and does not do.

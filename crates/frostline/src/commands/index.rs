@@ -21,11 +21,38 @@ pub(crate) async fn run(config: &Config, given: args::Index) -> Result<Outcome> 
     let node = config.node()?;
     match given {
         args::Index::List => list(&node, config).await,
-        args::Index::Show(given) => show(&node, config, &given.name).await,
+        args::Index::Show(given) => {
+            each(&node, config, &given.name, async |name| show(&node, config, name).await).await
+        }
         args::Index::Delete { name, yes } => delete(&node, config, &name, yes).await,
-        args::Index::Verify(given) => verify(&node, config, &given.name).await,
-        args::Index::Merge(given) => merge(&node, config, &given.name).await,
+        args::Index::Verify(given) => {
+            each(&node, config, &given.name, async |name| verify(&node, config, name).await).await
+        }
+        args::Index::Merge(given) => {
+            each(&node, config, &given.name, async |name| merge(&node, config, name).await).await
+        }
     }
+}
+
+/// Does something with each index that an expression names. Each says how it ended and, with `--json`, its document.
+async fn each(
+    node: &Node,
+    config: &Config,
+    expression: &str,
+    act: impl AsyncFn(&IndexName) -> Result<(Outcome, Value)>,
+) -> Result<Outcome> {
+    let (mut outcome, mut documents) = (Outcome::Done, Vec::new());
+    for name in super::names_of(node, expression).await? {
+        let (ended, document) = act(&name).await?;
+        if ended != Outcome::Done {
+            outcome = ended;
+        }
+        documents.push(document);
+    }
+    if config.json {
+        super::say_each(expression, documents)?;
+    }
+    Ok(outcome)
 }
 
 #[derive(Serialize)]
@@ -99,8 +126,8 @@ async fn list(node: &Node, config: &Config) -> Result<Outcome> {
     Ok(outcome)
 }
 
-async fn show(node: &Node, config: &Config, name: &str) -> Result<Outcome> {
-    let index = node.index(&name.parse()?).await?;
+async fn show(node: &Node, config: &Config, name: &IndexName) -> Result<(Outcome, Value)> {
+    let index = node.index(name).await?;
     let summary = summary(node, &index)?;
     let mapping = index.mapping();
     let conflicts = mapping.conflicts();
@@ -114,11 +141,11 @@ async fn show(node: &Node, config: &Config, name: &str) -> Result<Outcome> {
         let conflicts: Vec<Value> =
             conflicts.iter().map(|c| json!({ "path": c.path, "types": c.types })).collect();
         let foreign: Vec<&str> = index.foreign().iter().map(|file| file.path.as_str()).collect();
-        say_json(&json!({
+        let document = json!({
             "summary": summary, "mapping": mapping.to_elasticsearch_json(), "fields": fields,
             "conflicts": conflicts, "splits": splits, "foreign": foreign,
-        }))?;
-        return Ok(Outcome::Done);
+        });
+        return Ok((Outcome::Done, document));
     }
     say!(
         "{}: {} in {}, {}, version {}",
@@ -150,7 +177,7 @@ async fn show(node: &Node, config: &Config, name: &str) -> Result<Outcome> {
             types.join(" and ")
         )?;
     }
-    Ok(Outcome::Done)
+    Ok((Outcome::Done, Value::Null))
 }
 
 fn split_json(split: &SplitEntry) -> Value {
@@ -188,13 +215,14 @@ async fn delete(node: &Node, config: &Config, name: &str, yes: bool) -> Result<O
     Ok(Outcome::Done)
 }
 
-async fn merge(node: &Node, config: &Config, name: &str) -> Result<Outcome> {
-    let name: IndexName = name.parse()?;
+async fn merge(node: &Node, config: &Config, name: &IndexName) -> Result<(Outcome, Value)> {
     let merge = Merge::new(node.repository(), node.catalog(), super::ingest::random());
-    let report = merge.run(&name, &merge_policy(config)).await?;
+    let report = merge.run(name, &merge_policy(config)).await?;
+    let document = serde_json::to_value(&report)?;
     if config.json {
-        say_json(&report)?;
-    } else if report.merges == 0 {
+        return Ok((Outcome::Done, document));
+    }
+    if report.merges == 0 {
         say!("nothing to merge: no splits of similar size that follow on one another fit into one")?;
     } else {
         say!(
@@ -205,7 +233,7 @@ async fn merge(node: &Node, config: &Config, name: &str) -> Result<Outcome> {
             show_count(report.documents, "document")
         )?;
     }
-    Ok(Outcome::Done)
+    Ok((Outcome::Done, document))
 }
 
 /// Merges within `--memory`.
@@ -221,8 +249,8 @@ struct Fault {
     what: String,
 }
 
-async fn verify(node: &Node, config: &Config, name: &str) -> Result<Outcome> {
-    let index = node.index(&name.parse()?).await?;
+async fn verify(node: &Node, config: &Config, name: &IndexName) -> Result<(Outcome, Value)> {
+    let index = node.index(name).await?;
     let bar = ProgressBar::new(index.splits().len() as u64);
     let mut faults = Vec::new();
     let (mut bytes, mut unchecked) = (0, 0);
@@ -242,12 +270,12 @@ async fn verify(node: &Node, config: &Config, name: &str) -> Result<Outcome> {
     }
     bar.finish_and_clear();
     let foreign = index.foreign().len();
-    if config.json {
-        say_json(&json!({
-            "index": name, "splits": index.splits().len(), "bytes_read": bytes, "faults": faults, "foreign": foreign,
-            "parquet_footers_unchecked": unchecked,
-        }))?;
-    } else {
+    let outcome = if faults.is_empty() { Outcome::Done } else { Outcome::Partial };
+    let document = json!({
+        "index": name, "splits": index.splits().len(), "bytes_read": bytes, "faults": faults, "foreign": foreign,
+        "parquet_footers_unchecked": unchecked,
+    });
+    if !config.json {
         for fault in &faults {
             say!("{}: {}", fault.object, fault.what)?;
         }
@@ -262,7 +290,7 @@ async fn verify(node: &Node, config: &Config, name: &str) -> Result<Outcome> {
             say!("{splits} of an earlier version of Frostline without a checksum of the Parquet footer")?;
         }
     }
-    Ok(if faults.is_empty() { Outcome::Done } else { Outcome::Partial })
+    Ok((outcome, document))
 }
 
 /// A split without fault.

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use frostline_base::IndexName;
 use frostline_node::{CacheSize, Mounted};
-use frostline_show::{parse_bytes, say, say_json, show_bytes, show_count};
+use frostline_show::{parse_bytes, say, show_bytes, show_count};
 use serde_json::json;
 
 use crate::Outcome;
@@ -13,19 +13,19 @@ use crate::config::Config;
 pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome> {
     let node = config.node()?;
     let size = cache_size(&given.cache)?;
-    let mounted = node.mount(&given.name.parse()?, size).await?;
-    node.close().await;
-    let Mounted { mount, splits, data_bytes, cost, took } = mounted;
-    if config.json {
-        say_json(&json!({
-            "index": mount.index, "tier": mount.tier, "cache_bytes": mount.cache_bytes,
-            "data_bytes": data_bytes, "splits": splits, "took_ms": took.as_millis() as u64,
-            "gets": cost.gets, "bytes": cost.bytes_read,
-        }))?;
-    } else {
+    let mut documents = Vec::new();
+    for name in super::names_of(&node, &given.name).await? {
+        let Mounted { mount, splits, data_bytes, cost, took } = node.mount(&name, size).await?;
+        if config.json {
+            documents.push(json!({
+                "index": mount.index, "tier": mount.tier, "cache_bytes": mount.cache_bytes,
+                "data_bytes": data_bytes, "splits": splits, "took_ms": took.as_millis() as u64,
+                "gets": cost.gets, "bytes": cost.bytes_read,
+            }));
+            continue;
+        }
         say!(
-            "{} is mounted frozen: {}, {} of data, {} of cache; hot footers ({}) fetched in {:.1} s",
-            mount.index,
+            "{name} is mounted frozen: {}, {} of data, {} of cache; hot footers ({}) fetched in {:.1} s",
             show_count(splits as u64, "split"),
             show_bytes(data_bytes),
             show_bytes(mount.cache_bytes),
@@ -33,19 +33,36 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
             took.as_secs_f64()
         )?;
     }
+    node.close().await;
+    if config.json {
+        super::say_each(&given.name, documents)?;
+    }
     Ok(Outcome::Done)
 }
 
 pub(crate) async fn unmount(config: &Config, name: &str) -> Result<Outcome> {
     let node = config.node()?;
-    let index: IndexName = name.parse()?;
-    if !node.unmount(&index).await? {
-        bail!("{index} is not mounted");
+    // A name need not be that of an index any more.
+    let names = match name.parse::<IndexName>() {
+        Ok(name) => vec![name],
+        Err(_) => super::names_of(&node, name).await?,
+    };
+    let mut documents = Vec::new();
+    for index in &names {
+        if !node.unmount(index).await? {
+            match names.len() {
+                1 => bail!("{index} is not mounted"),
+                _ => continue,
+            }
+        }
+        if config.json {
+            documents.push(json!({ "index": index, "unmounted": true }));
+        } else {
+            say!("{index} is no longer mounted; its data stays in {}", node.repository().url())?;
+        }
     }
     if config.json {
-        say_json(&json!({ "index": index, "unmounted": true }))?;
-    } else {
-        say!("{index} is not mounted any more; its data stays in {}", node.repository().url())?;
+        super::say_each(name, documents)?;
     }
     Ok(Outcome::Done)
 }

@@ -1,43 +1,58 @@
 //! `frostline search` and `frostline explain`.
 
-use std::io::Read;
+use std::io::{BufWriter, Read, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use frostline_query::{QueryCost, Response, Search, SplitCost};
-use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
+use anyhow::{Context, Result, anyhow, bail};
+use frostline_base::ErrorKind;
+use frostline_catalog::Index;
+use frostline_node::Node;
+use frostline_query::{QueryCost, Response, Search, SearchOptions, SplitCost};
+use frostline_show::{Table, nearest, note, printable, say, say_json, show_bytes, show_count};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+use super::highlight::Highlight;
+use super::hits::Columns;
 use crate::Outcome;
-use crate::args;
+use crate::args::{self, Format};
 use crate::config::Config;
+
+/// Documents that an export asks for at a time: as many as one search may show.
+const EXPORT_PAGE: usize = 10_000;
 
 pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome> {
     let node = config.node()?;
-    let body = body(&given)?;
-    let index = node.index(&given.index.parse()?).await?;
+    let index = super::index_of(&node, &given.index).await?;
+    tell_of_likely_mistakes(&given, &index);
     let options = node.search_options(!given.no_result_cache, given.strict).await;
-    let search = Search::new(&node.searcher().await?, &index, &body, &options)?;
+    if given.all {
+        let outcome = export(config, &node, &index, &given, &options).await;
+        node.close().await;
+        return outcome;
+    }
+    let search = prepared(&node, &index, &given, &body(&given)?, &options).await?;
     for field in search.unknown_fields() {
-        note!("no document of {} has the field {}", index.name(), printable(&field));
+        tell_of_unknown(&index, &field);
     }
     let opening = config.started.elapsed();
     let response = search.run().await?;
     node.close().await;
-    if config.json {
-        say_json(&response)?;
-    } else {
-        print(&response, &Waited { opening, whole: config.started.elapsed() })?;
+    let waited = Waited { opening, whole: config.started.elapsed() };
+    match given.format.unwrap_or(if config.json { Format::Json } else { Format::Lines }) {
+        Format::Json => say_json(&response)?,
+        Format::Lines => print(&response, &Highlight::of(given.query.as_deref()), &waited)?,
+        format => print_hits(&response, &given, format, &waited)?,
     }
     Ok(if response.is_partial() { Outcome::Partial } else { Outcome::Done })
 }
 
 pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outcome> {
     let node = config.node()?;
-    let body = body(&given)?;
-    let index = node.index(&given.index.parse()?).await?;
+    let index = super::index_of(&node, &given.index).await?;
     let options = node.search_options(false, given.strict).await;
-    let explained = Search::new(&node.searcher().await?, &index, &body, &options)?.explain()?;
+    let explained = prepared(&node, &index, &given, &body(&given)?, &options).await?.explain()?;
     if config.json {
         say_json(&explained)?;
         return Ok(Outcome::Done);
@@ -53,6 +68,21 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
         show_bytes(explained.footer_bytes)
     )?;
     Ok(Outcome::Done)
+}
+
+async fn prepared(
+    node: &Node,
+    index: &Arc<Index>,
+    given: &args::Search,
+    body: &[u8],
+    options: &SearchOptions,
+) -> Result<Search> {
+    let search = Search::new(&node.searcher().await?, index, body, options);
+    search.map_err(|error| match std::error::Error::source(&error) {
+        // Whoever typed a query string did not see the body that it was put into.
+        Some(source) if given.query.is_some() && error.kind() == ErrorKind::Invalid => anyhow!("{source}"),
+        _ => error.into(),
+    })
 }
 
 /// The Elasticsearch body that the arguments stand for.
@@ -72,8 +102,8 @@ fn body(given: &args::Search) -> Result<Vec<u8>> {
         None => {}
     }
     let mut body = json!({});
-    if let Some(query) = &given.query {
-        body["query"] = json!({ "query_string": { "query": query } });
+    if let Some(query) = query(given) {
+        body["query"] = query;
     }
     if let Some(size) = given.size {
         body["size"] = json!(size);
@@ -82,10 +112,7 @@ fn body(given: &args::Search) -> Result<Vec<u8>> {
         body["from"] = json!(from);
     }
     if !given.sort.is_empty() {
-        let sort = given.sort.iter().map(|key| match key.rsplit_once(':') {
-            Some((field, order @ ("asc" | "desc"))) => json!({ field: { "order": order } }),
-            _ => json!(key),
-        });
+        let sort = given.sort.iter().map(|key| json!({ &key.field: { "order": key.order } }));
         body["sort"] = sort.collect();
     }
     if !given.source.is_empty() {
@@ -94,26 +121,161 @@ fn body(given: &args::Search) -> Result<Vec<u8>> {
     Ok(body.to_string().into_bytes())
 }
 
-fn print(response: &Response, waited: &Waited) -> Result<()> {
+/// The query string within `--since` and `--until`.
+fn query(given: &args::Search) -> Option<Value> {
+    let query = given.query.as_ref().map(|query| json!({ "query_string": { "query": query } }));
+    let mut range = serde_json::Map::new();
+    for (bound, time) in [("gte", &given.since), ("lt", &given.until)] {
+        if let Some(time) = time {
+            range.insert(bound.to_owned(), json!(time.0));
+        }
+    }
+    if range.is_empty() {
+        return query;
+    }
+    let range = json!({ "range": { "@timestamp": range } });
+    Some(json!({ "bool": { "filter": query.into_iter().chain([range]).collect::<Value>() } }))
+}
+
+/// What a person may have meant otherwise.
+fn tell_of_likely_mistakes(given: &args::Search, index: &Index) {
+    let words: Vec<&str> = given.query.as_deref().unwrap_or_default().split_whitespace().collect();
+    let between = words.get(1..words.len().saturating_sub(1)).unwrap_or_default();
+    for word in ["and", "or", "not"] {
+        if between.contains(&word) {
+            note!("searching for the word `{word}`; the operator is {}", word.to_uppercase());
+        }
+    }
+    for field in given.source.iter().filter(|field| !field.contains('*')) {
+        let below = format!("{field}.");
+        let known = |path: &str| path == field || path.starts_with(&below);
+        if field != "@timestamp" && !index.mapping().fields().keys().any(|path| known(path)) {
+            tell_of_unknown(index, field);
+        }
+    }
+}
+
+fn tell_of_unknown(index: &Index, field: &str) {
+    let fields = index.mapping().fields();
+    let known = fields.keys().map(AsRef::as_ref).chain(["@timestamp"]);
+    let meant =
+        nearest(field, known).map_or(String::new(), |name| format!("; did you mean {}?", printable(name)));
+    note!("no document of {} has the field {}{meant}", index.name(), printable(field));
+}
+
+/// Writes every match in the order of time, page after page of one version of the index.
+async fn export(
+    config: &Config,
+    node: &Node,
+    index: &Arc<Index>,
+    given: &args::Search,
+    options: &SearchOptions,
+) -> Result<Outcome> {
+    let mut out = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
+    let as_csv = match given.format {
+        Some(Format::Csv) => true,
+        None | Some(Format::Lines) if !config.json => false,
+        _ => bail!("--all writes --format ndjson or csv"),
+    };
+    let columns = Columns::named(&given.source)
+        .unwrap_or_else(|| Columns::all(index.mapping().fields().keys().map(ToString::to_string)));
+    let mut body = json!({
+        "size": EXPORT_PAGE, "sort": [{ "@timestamp": { "order": "asc" } }, { "_doc": { "order": "asc" } }],
+        "track_total_hits": true, "query": query(given).unwrap_or_else(|| json!({ "match_all": {} })),
+    });
+    if !given.source.is_empty() {
+        body["_source"] = json!(given.source);
+    }
+    let bar = ProgressBar::no_length();
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} documents  {per_sec}  ETA {eta}") {
+        bar.set_style(style);
+    }
+    if as_csv {
+        columns.write_header(&mut csv::Writer::from_writer(&mut out))?;
+    }
+    let mut missing = 0;
+    loop {
+        let response =
+            prepared(node, index, given, body.to_string().as_bytes(), options).await?.run().await?;
+        if let Some(total) = &response.hits.total {
+            bar.set_length(total.value);
+            body["track_total_hits"] = json!(false);
+        }
+        if missing == 0 {
+            tell_of_failures(&response);
+        }
+        missing = missing.max(response.shards.failed);
+        let hits = &response.hits.hits;
+        if as_csv {
+            columns.write(hits, &mut csv::Writer::from_writer(&mut out))?;
+        } else {
+            for source in hits.iter().filter_map(|hit| hit.source.as_ref()) {
+                writeln!(out, "{}", source.get())?;
+            }
+        }
+        bar.inc(hits.len() as u64);
+        match hits.last().and_then(|hit| hit.sort.as_ref()).filter(|_| hits.len() == EXPORT_PAGE) {
+            Some(last) => body["search_after"] = json!(last),
+            None => break,
+        }
+    }
+    out.flush()?;
+    bar.finish_and_clear();
+    note!("{} in {:.1} s", show_count(bar.position(), "document"), config.started.elapsed().as_secs_f64());
+    Ok(if missing > 0 { Outcome::Partial } else { Outcome::Done })
+}
+
+fn print(response: &Response, highlight: &Highlight, waited: &Waited) -> Result<()> {
     for hit in &response.hits.hits {
         match &hit.source {
-            Some(source) => say!("{}", printable(source.get()))?,
+            Some(source) => say!("{}", highlight.mark(&printable(source.get())))?,
             None => say!("{}", hit.id)?,
         }
     }
     if let Some(aggregations) = &response.aggregations {
         print_aggregations(aggregations)?;
     }
+    tell_of_cost(response, waited);
+    Ok(())
+}
+
+fn print_hits(response: &Response, given: &args::Search, format: Format, waited: &Waited) -> Result<()> {
+    let hits = &response.hits.hits;
+    let columns = match Columns::named(&given.source) {
+        Some(columns) => columns,
+        None => Columns::of(hits)?,
+    };
+    if format == Format::Csv {
+        let mut out = csv::Writer::from_writer(std::io::stdout().lock());
+        columns.write_header(&mut out)?;
+        columns.write(hits, &mut out)?;
+    } else if !hits.is_empty() {
+        say!("{}", columns.table(hits)?)?;
+    }
+    match &response.aggregations {
+        Some(_) if format == Format::Csv => note!("aggregations are left out: --format json has them"),
+        Some(aggregations) => print_aggregations(aggregations)?,
+        None => {}
+    }
+    tell_of_cost(response, waited);
+    Ok(())
+}
+
+fn tell_of_failures(response: &Response) {
     for failure in &response.shards.failures {
         let reason = failure.reason.get("reason").and_then(Value::as_str).unwrap_or_default();
         note!("missing from this answer: {}: {reason}", failure.object);
     }
+}
+
+fn tell_of_cost(response: &Response, waited: &Waited) {
+    tell_of_failures(response);
     let cost = &response.cost;
     let total = response.hits.total.as_ref().map_or(String::new(), |total| {
-        format!("{}{} matches, ", if total.relation == "gte" { "over " } else { "" }, total.value)
+        let over = if total.relation == "gte" { "over " } else { "" };
+        format!("{over}{} {}, ", total.value, if total.value == 1 { "match" } else { "matches" })
     });
     note!("{total}{}; {}", show_cost(cost, waited), show_splits(&cost.splits));
-    Ok(())
 }
 
 /// What a person waited for an answer.

@@ -3,24 +3,35 @@
 use anyhow::Result;
 use frostline_query::{Sql, SqlAnswer, json_value};
 use frostline_show::{Table, note, printable, say, say_json, show_count};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::Outcome;
+use crate::args::{self, Format};
 use crate::commands::search::{Waited, show_cost};
 use crate::config::Config;
 
-pub(crate) async fn run(config: &Config, query: &str) -> Result<Outcome> {
+pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
+    let query = given.query.as_str();
     let node = config.node()?;
+    let format = given.format.unwrap_or(if config.json { Format::Json } else { Format::Table });
+    if shows_tables(query) {
+        return show_tables(&node, format).await;
+    }
+    let mut names = Sql::tables(query)?;
+    if query.to_lowercase().contains("information_schema") {
+        names = node.catalog().list().await?.iter().map(ToString::to_string).collect();
+    }
     let mut indices = Vec::new();
-    for name in Sql::tables(query)? {
-        indices.push(node.index(&name.parse()?).await?);
+    for name in names {
+        indices.push(super::index_of(&node, &name).await?);
     }
     let searcher = node.searcher().await?;
     let opening = config.started.elapsed();
     let answer = Sql::new(&searcher, &indices)?.run(query).await?;
     node.close().await;
     let rows = rows(&answer)?;
-    if config.json {
+    let waited = Waited { opening, whole: config.started.elapsed() };
+    if format == Format::Json {
         let columns: Vec<Value> = answer
             .schema
             .fields()
@@ -28,8 +39,40 @@ pub(crate) async fn run(config: &Config, query: &str) -> Result<Outcome> {
             .map(|field| json!({ "name": field.name(), "type": field.data_type().to_string() }))
             .collect();
         say_json(&json!({ "columns": columns, "rows": rows, "cost": answer.cost }))?;
+        return Ok(Outcome::Done);
+    }
+    let columns = answer
+        .schema
+        .fields()
+        .iter()
+        .map(|field| Column { name: field.name().clone(), is_number: field.data_type().is_numeric() });
+    print(&columns.collect::<Vec<Column>>(), rows, format)?;
+    if format != Format::Csv && format != Format::Lines {
+        let rows = answer.batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        note!("{}; {}", show_count(rows, "row"), show_cost(&answer.cost, &waited));
+    }
+    Ok(Outcome::Done)
+}
+
+struct Column {
+    name: String,
+    is_number: bool,
+}
+
+/// Whether it is `show tables`, which the catalog answers without an index being opened.
+fn shows_tables(query: &str) -> bool {
+    let words = query.trim().trim_end_matches(';').split_whitespace();
+    words.map(str::to_lowercase).eq(["show", "tables"])
+}
+
+async fn show_tables(node: &frostline_node::Node, format: Format) -> Result<Outcome> {
+    let rows: Vec<Vec<Value>> =
+        node.catalog().list().await?.iter().map(|name| vec![json!(name.as_str())]).collect();
+    if format == Format::Json {
+        let columns = json!([{ "name": "table_name", "type": "Utf8" }]);
+        say_json(&json!({ "columns": columns, "rows": rows }))?;
     } else {
-        print(&answer, &rows, &Waited { opening, whole: config.started.elapsed() })?;
+        print(&[Column { name: "table_name".to_owned(), is_number: false }], rows, format)?;
     }
     Ok(Outcome::Done)
 }
@@ -45,30 +88,55 @@ fn rows(answer: &SqlAnswer) -> Result<Vec<Vec<Value>>> {
     Ok(rows)
 }
 
-fn print(answer: &SqlAnswer, rows: &[Vec<Value>], waited: &Waited) -> Result<()> {
-    let names: Vec<String> =
-        answer
-            .schema
-            .fields()
-            .iter()
-            .map(|field| {
-                if field.data_type().is_numeric() {
-                    format!("{}>", field.name())
-                } else {
-                    field.name().clone()
-                }
-            })
-            .collect();
-    let mut table = Table::new(&names.iter().map(String::as_str).collect::<Vec<&str>>());
-    for row in rows {
-        let cells = row.iter().map(|value| match value {
-            Value::Null => String::new(),
-            Value::String(text) => printable(text),
-            other => other.to_string(),
-        });
-        table.row(cells.collect());
+fn print(columns: &[Column], rows: Vec<Vec<Value>>, format: Format) -> Result<()> {
+    match format {
+        Format::Csv => {
+            let mut out = csv::Writer::from_writer(std::io::stdout().lock());
+            out.write_record(columns.iter().map(|column| &column.name))?;
+            for row in rows {
+                out.write_record(row.iter().map(cell))?;
+            }
+            out.flush()?;
+        }
+        Format::Lines => {
+            for row in rows {
+                let names = columns.iter().map(|column| column.name.clone());
+                say!("{}", Value::Object(names.zip(row).collect::<Map<String, Value>>()))?;
+            }
+        }
+        Format::Table | Format::Json => {
+            let names = columns.iter().map(|column| {
+                if column.is_number { format!("{}>", column.name) } else { column.name.clone() }
+            });
+            let names: Vec<String> = names.collect();
+            let mut table = Table::new(&names.iter().map(String::as_str).collect::<Vec<&str>>());
+            for row in rows {
+                table.row(row.iter().map(|value| printable(&cell(value))).collect());
+            }
+            say!("{table}")?;
+        }
     }
-    say!("{table}")?;
-    note!("{}; {}", show_count(rows.len() as u64, "row"), show_cost(&answer.cost, waited));
     Ok(())
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn show_tables_is_told_from_other_queries() {
+        for (query, shows) in
+            [("show tables", true), (" SHOW\n TABLES ; ", true), ("show tables like 'x'", false)]
+        {
+            assert_eq!(shows_tables(query), shows, "{query}");
+        }
+    }
 }

@@ -1,23 +1,35 @@
 //! `frostline vacuum`.
 
 use anyhow::{Result, bail};
-use frostline_catalog::Vacuum;
+use frostline_catalog::{Vacuum, Vacuumed};
 use frostline_show::{Table, say, say_json, show_bytes, show_count};
 
 use crate::Outcome;
 use crate::args;
 use crate::config::Config;
 
+const HOUR_MS: f64 = 3_600_000.0;
+
 pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome> {
     let node = config.node()?;
-    let index = node.index(&given.name.parse()?).await?;
     let wanted = Vacuum {
         retain_ms: milliseconds(given.retain_hours)?,
         orphan_grace_ms: milliseconds(given.orphan_hours)?,
         dry_run: given.dry_run,
         ..Vacuum::default()
     };
-    let mut done = index.vacuum(&wanted).await?;
+    let mut done = Vacuumed::default();
+    for name in super::names_of(&node, &given.name).await? {
+        let index = node.index(&name).await?;
+        let hours_max = index.settings().file_retention_ms as f64 / HOUR_MS;
+        if given.retain_hours > hours_max {
+            let hours = given.retain_hours;
+            bail!("--retain-hours {hours}: the log of {name} remembers removed splits for {hours_max} hours");
+        }
+        let of_index = index.vacuum(&wanted).await?;
+        done = Vacuumed { version: of_index.version, dry_run: of_index.dry_run, ..done };
+        done.merge(of_index);
+    }
     done.merge(node.catalog().vacuum_deleted(&wanted).await?);
     if config.json {
         say_json(&done)?;
@@ -41,5 +53,5 @@ fn milliseconds(hours: f64) -> Result<i64> {
     if !(0.0..=1e6).contains(&hours) {
         bail!("{hours} is not a number of hours");
     }
-    Ok((hours * 3_600_000.0) as i64)
+    Ok((hours * HOUR_MS) as i64)
 }

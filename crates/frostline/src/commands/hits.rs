@@ -1,0 +1,124 @@
+//! Documents as lines, tables and CSV.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use frostline_query::Hit;
+use frostline_show::{Table, printable};
+use serde_json::Value;
+
+/// A cell of a table is cut here: a terminal has no more room.
+const CELL_CHARACTERS_MAX: usize = 60;
+
+/// Columns of documents: dotted paths, in the order in which they are shown.
+pub(crate) struct Columns(Vec<String>);
+
+impl Columns {
+    /// Those that were asked for by name.
+    pub(crate) fn named(names: &[String]) -> Option<Columns> {
+        let plain = !names.is_empty() && !names.iter().any(|name| name.contains('*'));
+        plain.then(|| Columns(names.to_vec()))
+    }
+
+    /// All that these documents have, each at its first appearance.
+    pub(crate) fn of(hits: &[Hit]) -> Result<Columns> {
+        let (mut columns, mut known) = (Vec::new(), HashSet::new());
+        for hit in hits {
+            for (path, _) in flat(hit)? {
+                if known.insert(path.clone()) {
+                    columns.push(path);
+                }
+            }
+        }
+        Ok(Columns(columns))
+    }
+
+    pub(crate) fn all(paths: impl Iterator<Item = String>) -> Columns {
+        Columns(paths.collect())
+    }
+
+    /// The documents as a table for people.
+    pub(crate) fn table(&self, hits: &[Hit]) -> Result<Table> {
+        let mut table = Table::new(&self.0.iter().map(String::as_str).collect::<Vec<&str>>());
+        for hit in hits {
+            table.row(self.cells(hit)?.into_iter().map(|cell| cut(&printable(&cell))).collect());
+        }
+        Ok(table)
+    }
+
+    /// The names of the columns as a line of CSV.
+    pub(crate) fn write_header(&self, out: &mut csv::Writer<impl Write>) -> Result<()> {
+        out.write_record(&self.0)?;
+        Ok(out.flush()?)
+    }
+
+    /// Documents as lines of CSV.
+    pub(crate) fn write(&self, hits: &[Hit], out: &mut csv::Writer<impl Write>) -> Result<()> {
+        for hit in hits {
+            out.write_record(self.cells(hit)?)?;
+        }
+        // A writer that is dropped says nothing of what it could not write.
+        Ok(out.flush()?)
+    }
+
+    fn cells(&self, hit: &Hit) -> Result<Vec<String>> {
+        let mut values: std::collections::HashMap<String, String> = flat(hit)?.into_iter().collect();
+        Ok(self.0.iter().map(|path| values.remove(path).unwrap_or_default()).collect())
+    }
+}
+
+/// The values of a document by dotted path: objects are taken apart, lists are JSON.
+fn flat(hit: &Hit) -> Result<Vec<(String, String)>> {
+    let mut values = Vec::new();
+    if let Some(source) = &hit.source {
+        let document =
+            serde_json::from_str(source.get()).with_context(|| format!("document {} is not JSON", hit.id))?;
+        flatten(String::new(), document, &mut values);
+    }
+    Ok(values)
+}
+
+fn flatten(path: String, value: Value, values: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let below = if path.is_empty() { name } else { format!("{path}.{name}") };
+                flatten(below, value, values);
+            }
+        }
+        Value::Null => values.push((path, String::new())),
+        Value::String(text) => values.push((path, text)),
+        other => values.push((path, other.to_string())),
+    }
+}
+
+fn cut(cell: &str) -> String {
+    match cell.char_indices().nth(CELL_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &cell[..end]),
+        None => cell.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_taken_apart_by_dotted_path() {
+        let mut values = Vec::new();
+        flatten(
+            String::new(),
+            serde_json::json!({"a": {"b": 1, "c": {"d": null}}, "e": [1, "x"], "f": "t"}),
+            &mut values,
+        );
+        let values: Vec<(&str, &str)> = values.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(values, [("a.b", "1"), ("a.c.d", ""), ("e", "[1,\"x\"]"), ("f", "t")]);
+    }
+
+    #[test]
+    fn long_cells_are_cut_between_characters() {
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&"é".repeat(61)), format!("{}…", "é".repeat(60)));
+    }
+}

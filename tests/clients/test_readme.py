@@ -1,0 +1,51 @@
+"""The tour of README.md, as it stands: every command is run, and prints what the page shows but for its numbers."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from conftest import ROOT
+from frostline import DONE, Outcome
+
+BLOCK = re.compile(r"```sh\n(?P<commands>.*?)```\n(?:```text\n(?P<shown>.*?)```)?", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def tour():
+    text = (ROOT / "README.md").read_text()
+    return text[text.index("## A tour") : text.index("## What works today")]
+
+
+def test_the_tour_can_be_pasted(tour, binary, tmp_path):
+    demo = tmp_path / "target" / "demo"
+    demo.mkdir(parents=True)
+    (demo / "frostline").symlink_to(binary)
+    blocks = list(BLOCK.finditer(tour))
+    assert len(blocks) >= 4
+    script = "\n".join(["set -e", *(f"{block['commands']}\necho END OF BLOCK" for block in blocks)])
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("FROSTLINE_")}
+    run = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env={**clean, "HOME": str(tmp_path)}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert run.returncode == DONE, Outcome(run.returncode, run.stdout, "")
+    for block, printed in zip(blocks, run.stdout.split("END OF BLOCK\n")):
+        if block["shown"]:
+            assert shape(printed) == shape(block["shown"])
+            assert matches(printed) == matches(block["shown"])
+
+
+def shape(text):
+    """The text without its numbers and its spacing."""
+    return [" ".join(re.sub(r"\d[\d.,]*", "#", line).split()) for line in text.splitlines()]
+
+
+def matches(text):
+    """How many documents and rows were found."""
+    return re.findall(r"(\d+) (?:match|row|document)", text)
+
+
+def test_the_binary_that_the_tour_names_is_what_make_demo_builds(tour):
+    makefile = (ROOT / "Makefile").read_text()
+    assert "--profile demo -p frostline" in makefile and "target/demo" in tour
