@@ -137,25 +137,28 @@ impl Catalog {
 
     /// What opening the table of `record` gave, held against the repository log.
     async fn checked(&self, name: &IndexName, record: &IndexRecord, opened: Result<Index>) -> Result<Index> {
+        let is_it = |index: &Index| record.table.as_ref().is_none_or(|table| table == index.table_id());
+        match &opened {
+            Ok(index) if is_it(index) => return opened,
+            Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => return opened,
+            _ => {}
+        }
+        // Deleted at this moment and perhaps made anew, or damaged behind the log's back.
+        let registry = self.shared.registry_as_read().await?;
+        let now = registry.indices.get(name).ok_or_else(|| registry.no_such_index(name.as_str()))?;
+        if now.folder != record.folder || now.table != record.table {
+            return Err(Error::conflict(format!("the index {name} was made anew at this moment")));
+        }
         match opened {
-            Ok(index) if record.table.as_ref().is_some_and(|table| table != index.table_id()) => {
-                Err(Error::corrupt(format!("the folder of the index {name} holds another table"))
-                    .with("folder", &record.folder)
-                    .with("table", index.table_id()))
-            }
+            Ok(index) => Err(Error::corrupt(format!("the folder of the index {name} holds another table"))
+                .with("folder", &record.folder)
+                .with("table", index.table_id())),
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                // Deleted at this moment, or removed behind the log's back.
-                let registry = self.shared.registry_as_read().await?;
-                if registry.indices.get(name).is_some_and(|now| now.folder == record.folder) {
-                    return Err(Error::corrupt(format!(
-                        "the index {name} has lost its Delta log; delete it"
-                    ))
+                Err(Error::corrupt(format!("the index {name} has lost its Delta log; delete it"))
                     .with("folder", &record.folder)
-                    .with_source(e));
-                }
-                Err(registry.no_such_index(name.as_str()))
+                    .with_source(e))
             }
-            opened => opened,
+            damaged => damaged,
         }
     }
 

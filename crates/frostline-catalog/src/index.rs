@@ -108,7 +108,8 @@ impl Index {
             return Index::open(Arc::clone(&self.shared), self.log.clone()).await;
         }
         let checked_us = self.shared.clock.now_us();
-        let commits = self.log.commits.newer(self.version() + 1).await?;
+        let commits = self.log.commits.newer(self.version() + 1).await;
+        let commits = self.shared.unless_deleted(&self.log, commits).await?;
         if commits.is_empty() {
             return Ok(Index { checked_us, ..self.clone() });
         }
@@ -132,7 +133,8 @@ impl Index {
 
     /// Deletes the objects that no live or recent version names. See [`vacuum::Vacuum`].
     pub async fn vacuum(&self, wanted: &vacuum::Vacuum) -> Result<vacuum::Vacuumed> {
-        vacuum::run(self, wanted).await
+        let done = vacuum::run(self, wanted).await;
+        self.shared.unless_deleted(&self.log, done).await
     }
 
     pub(crate) fn is_stale(&self) -> bool {
@@ -143,6 +145,11 @@ impl Index {
     /// Opens the newest version: `_last_checkpoint` (one GET); then, at once, one LIST from there and the
     /// checkpoint itself (one GET for each 8 MiB); then the commits after it, at once (one GET each).
     pub(crate) async fn open(shared: Arc<Shared>, log: Log) -> Result<Index> {
+        let read = Index::read(Arc::clone(&shared), log.clone()).await;
+        shared.unless_deleted(&log, read).await
+    }
+
+    async fn read(shared: Arc<Shared>, log: Log) -> Result<Index> {
         let checked_us = shared.clock.now_us();
         let Some(start) = log.commits.start().await? else {
             return Err(Error::not_found(format!("there is no index {}", log.index)));
@@ -152,8 +159,12 @@ impl Index {
 
     /// Opens that version. The log may have gone on since: whatever refreshes this opens the index afresh.
     pub(crate) async fn open_at(shared: Arc<Shared>, log: Log, version: u64) -> Result<Index> {
-        let start = log.commits.start_up_to(version).await.map_err(|e| e.with("index", &log.index))?;
-        Index::replay(shared, log, start, i64::MIN).await
+        let read = async {
+            let start = log.commits.start_up_to(version).await.map_err(|e| e.with("index", &log.index))?;
+            Index::replay(Arc::clone(&shared), log.clone(), start, i64::MIN).await
+        };
+        let read = read.await;
+        shared.unless_deleted(&log, read).await
     }
 
     /// The version that `commit` made: the first.

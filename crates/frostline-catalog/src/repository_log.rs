@@ -250,7 +250,9 @@ impl RepositoryLog {
     /// Begins the log of a repository that has none with these records, unless another writer is first.
     pub(crate) async fn begin(&self, entry: LogEntry) -> Result<Arc<Registry>> {
         if !self.log.list_from(0).await?.is_empty() {
-            return Err(Error::corrupt("the repository log has lost its beginning").with("log", FOLDER));
+            // Another writer has begun it meanwhile, or its beginning is gone.
+            let lost = || Error::corrupt("the repository log has lost its beginning").with("log", FOLDER);
+            return self.read().await?.ok_or_else(lost);
         }
         if self.log.put(0, &entry).await? {
             return self.wrote(&Arc::default(), &entry).await;

@@ -145,6 +145,18 @@ impl Shared {
         Ok(registry.indices.get(&log.index).is_some_and(|index| index.folder == log.folder.as_ref()))
     }
 
+    /// What reading the log gave; `NotFound` where something is missing because the index was deleted meanwhile.
+    pub(crate) async fn unless_deleted<T>(&self, log: &Log, read: Result<T>) -> Result<T> {
+        if !read.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corrupt) {
+            return read;
+        }
+        let registry = self.registry_as_read().await?;
+        match registry.indices.get(&log.index) {
+            Some(index) if index.folder == log.folder.as_ref() => read,
+            _ => Err(Error::not_found(format!("the index {} was deleted", log.index))),
+        }
+    }
+
     /// After a commit: `NotFound` where the index was deleted before it. The table's folder is never used again, so
     /// the stray commit harms nobody; it is removed all the same.
     pub(crate) async fn confirm(&self, log: &Log, version: u64) -> Result<()> {

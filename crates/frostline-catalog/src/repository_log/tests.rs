@@ -50,6 +50,16 @@ async fn what_a_newer_version_wrote_survives() {
 }
 
 #[tokio::test]
+async fn a_log_that_another_writer_has_begun_meanwhile_is_taken_as_it_is() {
+    let store = Faulty::sound();
+    let late = RepositoryLog::new(Arc::new(store.clone()));
+    assert!(late.read().await.unwrap().is_none());
+    make(&catalog(&store), "logs").await.unwrap();
+    let registry = late.begin(LogEntry::new("late".to_owned(), 1, "begin")).await.unwrap();
+    assert_eq!(registry.indices.len(), 1);
+}
+
+#[tokio::test]
 async fn damage_is_corrupt_and_a_newer_format_is_refused() {
     let entry = "_frostline/log/00000000000000000001.json";
     let checkpoint = "_frostline/log/00000000000000000001.checkpoint.json";
