@@ -13,7 +13,8 @@ use futures::stream::{self, BoxStream};
 use object_store::path::Path;
 use object_store::{
     CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
+    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
+    UploadPart,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -41,6 +42,9 @@ pub enum Mishap {
     Denied,
     /// It is not done, and the server answers with this status and code, as S3 would.
     Answered(u16, &'static str),
+    /// It is done, and the server answers with this status and code all the same. 412 is for conditional puts, as where
+    /// something on the way repeats one that landed; anything else is left alone.
+    Landed(u16, &'static str),
 }
 
 /// A store whose requests meet mishaps.
@@ -53,7 +57,16 @@ pub struct Failing {
 #[derive(Debug)]
 struct Next {
     script: VecDeque<Mishap>,
-    random: Option<(SmallRng, f64)>,
+    random: Option<Random>,
+}
+
+/// Mishaps by chance.
+#[derive(Debug)]
+struct Random {
+    dice: SmallRng,
+    share: f64,
+    /// What they are drawn from; all that pass where there are none.
+    among: Vec<Mishap>,
 }
 
 impl Failing {
@@ -67,8 +80,20 @@ impl Failing {
 
     /// This share of the requests to `inner` meets a passing mishap, drawn from `seed`.
     pub fn seeded(inner: Arc<dyn ObjectStore>, seed: u64, share: f64) -> Self {
-        let random = Some((SmallRng::seed_from_u64(seed), share));
+        Failing::drawing(inner, seed, share, Vec::new())
+    }
+
+    /// This share of the requests to `inner` meets one of these mishaps, drawn from `seed`.
+    pub fn drawing(inner: Arc<dyn ObjectStore>, seed: u64, share: f64, among: Vec<Mishap>) -> Self {
+        let random = Some(Random { dice: SmallRng::seed_from_u64(seed), share, among });
         Failing { inner, next: Arc::new(Mutex::new(Next { script: VecDeque::new(), random })) }
+    }
+
+    /// From now on this share of the requests meets a mishap by chance.
+    pub fn set_share(&self, share: f64) {
+        if let Some(random) = &mut self.next.lock().unwrap_or_else(PoisonError::into_inner).random {
+            random.share = share;
+        }
     }
 
     /// Adds to the script.
@@ -86,15 +111,18 @@ fn draw(next: &Mutex<Next>) -> Mishap {
     if let Some(mishap) = next.script.pop_front() {
         return mishap;
     }
-    let Some((random, share)) = &mut next.random else { return Mishap::None };
-    if random.random::<f64>() >= *share {
+    let Some(Random { dice, share, among }) = &mut next.random else { return Mishap::None };
+    if dice.random::<f64>() >= *share {
         return Mishap::None;
     }
-    match random.random_range(0..6) {
+    if !among.is_empty() {
+        return among[dice.random_range(0..among.len())];
+    }
+    match dice.random_range(0..6) {
         0 => Mishap::SlowDown,
         1 => Mishap::Lost,
         2 => Mishap::AnswerLost,
-        3 => Mishap::Late(random.random_range(1..2_000)),
+        3 => Mishap::Late(dice.random_range(1..2_000)),
         4 => Mishap::Truncated,
         _ => Mishap::Twice,
     }
@@ -103,10 +131,14 @@ fn draw(next: &Mutex<Next>) -> Mishap {
 /// Does `work` the way `mishap` wants it.
 async fn suffer<T>(mishap: Mishap, key: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
     match mishap {
-        Mishap::None | Mishap::Truncated | Mishap::Twice => work.await,
+        Mishap::None | Mishap::Truncated | Mishap::Twice | Mishap::Landed(412, _) => work.await,
         Mishap::SlowDown => Err(Fault::SlowDown.into()),
         Mishap::Lost => Err(Fault::Timeout.into()),
         Mishap::Answered(status, code) => Err(Fault::Answered(status, code).into()),
+        Mishap::Landed(status, code) => {
+            let _ = work.await;
+            Err(Fault::Answered(status, code).into())
+        }
         Mishap::AnswerLost => {
             // Whatever the answer was, nobody learns it.
             let _ = work.await;
@@ -138,6 +170,10 @@ impl ObjectStore for Failing {
             // The sender learns of the first delivery only that its answer was lost.
             let second = self.inner.put_opts(location, payload, opts).await;
             return second.map_err(|_| Fault::Timeout.into());
+        }
+        if let (Mishap::Landed(412, code), PutMode::Create) = (mishap, &opts.mode) {
+            let _ = self.inner.put_opts(location, payload, opts).await;
+            return Err(Fault::Answered(412, code).into());
         }
         suffer(mishap, location.as_ref(), self.inner.put_opts(location, payload, opts)).await
     }
@@ -222,7 +258,10 @@ fn broken_off(
     match mishap {
         Mishap::SlowDown => stream::iter([Err(Fault::SlowDown.into())]).boxed(),
         Mishap::Lost => stream::iter([Err(Fault::Timeout.into())]).boxed(),
-        Mishap::Answered(status, code) => stream::iter([Err(Fault::Answered(status, code).into())]).boxed(),
+        Mishap::Landed(412, _) => keys,
+        Mishap::Answered(status, code) | Mishap::Landed(status, code) => {
+            stream::iter([Err(Fault::Answered(status, code).into())]).boxed()
+        }
         Mishap::AnswerLost | Mishap::Truncated => {
             keys.take(3).chain(stream::iter([Err(Fault::Broken.into())])).boxed()
         }

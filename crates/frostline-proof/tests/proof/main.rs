@@ -2,6 +2,9 @@
 //!
 //! - `ways`: random documents and random questions. Every way to an answer gives the same answer, and it is
 //!   the one that a plain look at every document gives.
+//! - `simulation`: writers, mergers, vacuums, deletions, searches and paging readers at the same time, over a
+//!   store that fails and lies. Nothing that was acknowledged is lost, doubled or wrong.
 
 mod dice;
+mod simulation;
 mod ways;

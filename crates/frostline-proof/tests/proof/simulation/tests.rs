@@ -1,0 +1,151 @@
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use super::actors::{Log, Reader};
+use super::{Actor, Job, Ledger, World};
+use crate::dice::{Dice, setting};
+
+/// `FROSTLINE_SIMULATION_SEEDS=2000 cargo test -p frostline-proof simulation -- --nocapture` runs more.
+#[test]
+fn what_was_acknowledged_is_there_once_whatever_fails() {
+    let first = setting("FROSTLINE_SIMULATION_SEED", 1);
+    let seeds = setting("FROSTLINE_SIMULATION_SEEDS", 50);
+    let mut sums = Sums::default();
+    for seed in first..first + seeds {
+        let run = run(seed);
+        assert!(run.faults.is_empty(), "seed {seed}: {:#?}\n{}", run.faults, run.story);
+        sums.requests += run.sums.requests;
+        sums.lines += run.sums.lines;
+        sums.pagings += run.sums.pagings;
+    }
+    let Sums { requests, lines, pagings } = sums;
+    println!(
+        "{seeds} seeds from {first}: {requests} requests, {lines} lines there at the end, {pagings} versions paged through"
+    );
+}
+
+#[test]
+fn a_seed_is_replayed() {
+    assert_eq!(run(3).story, run(3).story);
+}
+
+#[derive(Default)]
+struct Sums {
+    requests: usize,
+    lines: usize,
+    pagings: u64,
+}
+
+struct Run {
+    faults: Vec<String>,
+    story: String,
+    sums: Sums,
+}
+
+fn run(seed: u64) -> Run {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let run = runtime.block_on(simulate(seed));
+    // Threads of ingests that were killed end by themselves.
+    runtime.shutdown_background();
+    run
+}
+
+async fn simulate(seed: u64) -> Run {
+    let mut dice = Dice::new(seed);
+    let folder = tempfile::tempdir().unwrap();
+    let share = *dice.one(&[0.0, 0.02, 0.05, 0.1]);
+    let world = Arc::new(World::new(seed, share));
+    let ledger = Arc::new(Mutex::new(Ledger::default()));
+    let (names, reader) = (Arc::new(AtomicU64::new(seed << 32)), Arc::new(Mutex::new(Reader::default())));
+    let actor = |number| Actor {
+        world: Arc::clone(&world),
+        ledger: Arc::clone(&ledger),
+        names: Arc::clone(&names),
+        number,
+    };
+    let mut logs: Vec<Arc<Log>> = Vec::new();
+    let (mut faults, mut story, mut line) = (Vec::new(), String::new(), 0);
+    let (mut number, mut requests) = (0, 0);
+    for round in 0..6 + dice.below(8) {
+        let mut jobs = Vec::new();
+        for _ in 0..1 + dice.below(4) {
+            jobs.push(match dice.below(14) {
+                0..=3 => Job::Ingest(next_log(&mut dice, &mut logs, folder.path(), &mut line)),
+                4 | 5 => Job::Merge,
+                6 => Job::Vacuum,
+                7 if dice.chance(0.5) => Job::Delete,
+                7 => Job::List,
+                8 | 9 => Job::Search,
+                _ => Job::Page(Arc::clone(&reader)),
+            });
+        }
+        jobs.dedup_by_key(|job| std::mem::discriminant(job));
+        let alone = matches!(jobs.as_slice(), [Job::Delete]);
+        let mut tasks = Vec::new();
+        for job in jobs {
+            number += 1;
+            let dies_after = dice.chance(0.1).then(|| dice.below(20) as u64);
+            writeln!(story, "round {round}: actor {number} {job:?}, dies after {dies_after:?}").unwrap();
+            let actor = actor(number);
+            world.turns.begin(number, dies_after);
+            tasks.push(tokio::spawn(async move {
+                let faults = actor.work(&job).await;
+                actor.world.turns.end(actor.number);
+                faults
+            }));
+        }
+        let clock = Arc::clone(&world.clock);
+        world.turns.run(&mut dice, || clock.advance_us(500_000)).await;
+        for task in tasks {
+            faults.extend(task.await.unwrap());
+        }
+        let checker = actor(0);
+        match checker.everything().await {
+            Ok(found) => {
+                let mut ledger = ledger.lock().unwrap();
+                if alone && found.is_none() {
+                    ledger.deleted_alone();
+                }
+                let moment = ledger.moment();
+                faults.extend(ledger.faults(&moment, &found.unwrap_or_default()));
+            }
+            Err(error) => faults.push(format!("without mishaps: {error:?}")),
+        }
+        let trace = world.turns.trace();
+        requests += trace.len();
+        writeln!(story, "  {trace:?}").unwrap();
+        if !faults.is_empty() {
+            break;
+        }
+        let hours = *dice.one(&[0, 1, 7, 30, 200]);
+        world.clock.advance_us(hours * 3_600_000_000);
+    }
+    let sums = Sums { requests, lines: ledger.lock().unwrap().sure(), pagings: reader.lock().unwrap().ended };
+    // Files are named by a folder that is another each time.
+    let story = story.replace(&folder.path().display().to_string(), "");
+    Run { faults, story, sums }
+}
+
+/// A file that is not ingested yet, or a new one.
+fn next_log(dice: &mut Dice, logs: &mut Vec<Arc<Log>>, folder: &Path, line: &mut i64) -> Arc<Log> {
+    let open = logs.iter().find(|log| !*log.is_done.lock().unwrap());
+    if let (Some(log), true) = (open, dice.chance(0.8)) {
+        return Arc::clone(log);
+    }
+    let lines: Vec<i64> = (0..1 + dice.below(30) as i64).map(|at| *line + at).collect();
+    *line += lines.len() as i64;
+    let text: String = lines
+        .iter()
+        .map(|n| {
+            format!("{}\n", json!({"n": n, "@timestamp": 1_717_000_000_000i64 + n * 60_000, "msg": "a line"}))
+        })
+        .collect();
+    let file = folder.join(format!("{}.log", logs.len()));
+    std::fs::write(&file, text).unwrap();
+    logs.push(Arc::new(Log { file, lines, is_done: Mutex::new(false) }));
+    Arc::clone(&logs[logs.len() - 1])
+}
