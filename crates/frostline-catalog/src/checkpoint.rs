@@ -28,7 +28,7 @@ use crate::file_entry::{self, FileEntry};
 use crate::log::Log;
 use crate::sorted::Sorted;
 use crate::split_entry::{ForeignFile, LiveFile, SplitEntry, live_file};
-use crate::state::Base;
+use crate::state::{Base, Reached};
 
 const ROWS_AT_ONCE_MAX: usize = 8_192;
 /// About what the texts of one column may take in a batch, were each as long as the longest page.
@@ -111,7 +111,7 @@ struct Found {
     metadata: Option<MetaData>,
     splits: Vec<Arc<SplitEntry>>,
     foreign: Vec<Arc<ForeignFile>>,
-    progress: Vec<(String, i64)>,
+    progress: Vec<(String, Reached)>,
     files: Vec<(String, Arc<FileEntry>)>,
 }
 
@@ -224,10 +224,12 @@ fn read_adds(folder: &Path, at: &Path, add: &StructArray, found: &mut Found) -> 
 
 fn read_txns(txn: &StructArray, found: &mut Found) {
     let (sources, versions) = (strings(txn, "appId"), longs(txn, "version"));
+    let moved = longs(txn, "lastUpdated");
     for row in (0..txn.len()).filter(|row| txn.is_valid(*row)) {
         let version = versions.filter(|v| v.is_valid(row)).map(|v| v.value(row));
         if let (Some(source), Some(version)) = (sources.and_then(|s| value(s, row)), version) {
-            found.progress.push((source.to_owned(), version));
+            let moved_ms = moved.filter(|v| v.is_valid(row)).map(|v| v.value(row));
+            found.progress.push((source.to_owned(), Reached { position: version, moved_ms }));
         }
     }
 }

@@ -78,12 +78,18 @@ impl Index {
 
     /// The position up to which `source` has been taken in: the one of the last commit that named it.
     pub fn progress(&self, source: &str) -> Option<i64> {
-        self.state.progress.get(source).copied()
+        self.state.progress.get(source).map(|reached| reached.position)
+    }
+
+    /// When the position of `source` last moved, in milliseconds since 1970; `None` where that is not known. It is
+    /// forgotten [`Settings::progress_retention_ms`] later: move it to where it is to keep it.
+    pub fn progress_moved_ms(&self, source: &str) -> Option<i64> {
+        self.state.progress.get(source)?.moved_ms
     }
 
     /// Every source with its position, in the order of their names.
     pub fn sources(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.state.progress.iter().map(|(source, position)| (source.as_str(), *position))
+        self.state.progress.iter().map(|(source, reached)| (source.as_str(), reached.position))
     }
 
     /// The key below the repository's root where the object of a new split must be put before it is

@@ -25,9 +25,16 @@ pub(crate) struct State {
     pub(crate) splits: Sorted<SplitId, Arc<SplitEntry>>,
     /// By path.
     pub(crate) foreign: Sorted<String, Arc<ForeignFile>>,
-    pub(crate) progress: Sorted<String, i64>,
+    pub(crate) progress: Sorted<String, Reached>,
     /// By path.
     pub(crate) files: Sorted<String, Arc<FileEntry>>,
+}
+
+/// Where a source is, and since when if its writer said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reached {
+    pub(crate) position: i64,
+    pub(crate) moved_ms: Option<i64>,
 }
 
 /// What a checkpoint holds, or nothing yet.
@@ -40,7 +47,7 @@ pub(crate) struct Base {
     pub(crate) metadata: Option<Arc<MetaData>>,
     pub(crate) splits: Sorted<SplitId, Arc<SplitEntry>>,
     pub(crate) foreign: Sorted<String, Arc<ForeignFile>>,
-    pub(crate) progress: Sorted<String, i64>,
+    pub(crate) progress: Sorted<String, Reached>,
     pub(crate) files: Sorted<String, Arc<FileEntry>>,
 }
 
@@ -49,7 +56,7 @@ pub(crate) struct Base {
 struct Changes {
     splits: BTreeMap<SplitId, Option<Arc<SplitEntry>>>,
     foreign: BTreeMap<String, Option<Arc<ForeignFile>>>,
-    progress: BTreeMap<String, Option<i64>>,
+    progress: BTreeMap<String, Option<Reached>>,
     files: BTreeMap<String, Option<Arc<FileEntry>>>,
 }
 
@@ -80,7 +87,8 @@ impl State {
 impl Changes {
     fn take(&mut self, folder: &Path, commit: &Commit) -> Result<()> {
         for txn in &commit.txns {
-            self.progress.insert(txn.app_id.clone(), Some(txn.version));
+            let reached = Reached { position: txn.version, moved_ms: txn.last_updated };
+            self.progress.insert(txn.app_id.clone(), Some(reached));
         }
         for domain in &commit.domains {
             if let Some((path, file)) = file_entry::read(folder, &commit.key, domain)? {

@@ -76,7 +76,7 @@ impl<'a> Committer<'a> {
         let refused = accounts.map(|account| Skipped {
             name: account.name.clone(),
             reason: format!(
-                "nothing of it was ingested, all {} lines are refused: {}",
+                "none of its lines is ingested ({} refused): {}",
                 account.refused,
                 account.reason.as_deref().unwrap_or_default()
             ),

@@ -49,6 +49,7 @@ pub(super) struct Follower<'a> {
     /// Paths of which it was said that they cannot be read.
     noted: BTreeSet<PathBuf>,
     scanned_us: Option<i64>,
+    renewed_us: i64,
     /// Since when something waits to be sealed.
     waiting_us: Option<i64>,
 }
@@ -100,6 +101,7 @@ impl Stamp {
 
 impl<'a> Follower<'a> {
     pub(super) fn new(reader: &'a mut Reader, watched: Vec<PathBuf>) -> Self {
+        let renewed_us = reader.run.clock.now_us();
         Follower {
             reader,
             watched,
@@ -109,6 +111,7 @@ impl<'a> Follower<'a> {
             copies: BTreeMap::new(),
             noted: BTreeSet::new(),
             scanned_us: None,
+            renewed_us,
             waiting_us: None,
         }
     }
@@ -124,6 +127,11 @@ impl<'a> Follower<'a> {
             let now_us = self.now_us();
             if self.scanned_us.is_none_or(|scanned_us| now_us - scanned_us >= SCAN_US) {
                 self.scanned_us = Some(now_us);
+                if now_us - self.renewed_us >= self.reader.renew_after_us() / 2 {
+                    // Every file is recognised anew, and its record is kept.
+                    self.renewed_us = now_us;
+                    self.closed.clear();
+                }
                 is_busy |= self.scan()?;
             }
             self.seal_if_due()?;
@@ -256,6 +264,9 @@ impl<'a> Follower<'a> {
         }
         if is_binary(&recognised.sample) {
             self.note(&path, &io::Error::other("binary"));
+        }
+        if let Some((key, ingested)) = recognised.known.as_ref().filter(|_| recognised.is_done) {
+            self.reader.renew(key, ingested.mark(true))?;
         }
         if recognised.is_done || is_binary(&recognised.sample) {
             self.close(id, stamp, &path);

@@ -1,6 +1,6 @@
 //! Reads the inputs in order and deals their lines out in batches.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -34,8 +34,8 @@ pub(super) struct Reader {
     index: Index,
     /// What the catalog knew at the start, and how far this run has read since.
     pub(super) known: Known,
-    /// The inputs that this run has read.
-    read: BTreeSet<SourceKey>,
+    /// When this run last moved the mark of an input.
+    moved_us: BTreeMap<SourceKey, i64>,
     sources: usize,
     next: u64,
     batch: Option<Batch>,
@@ -68,7 +68,7 @@ impl Reader {
             jobs,
             known: Known::of(&index),
             index,
-            read: BTreeSet::new(),
+            moved_us: BTreeMap::new(),
             sources: 0,
             next: 0,
             batch: None,
@@ -127,12 +127,14 @@ impl Reader {
             self.report.skipped.push(Skipped { name, reason: "binary".into() });
             return Ok(());
         }
-        if let Some((key, _)) = &recognised.known
+        if let Some((key, ingested)) = &recognised.known
             && recognised.is_done
             && !self.run.options.again
         {
             content.count_rest();
-            if self.read.contains(key) {
+            let is_again = self.moved_us.contains_key(key);
+            self.renew(key, ingested.mark(true))?;
+            if is_again {
                 let reason = "the same content comes before".into();
                 self.report.skipped.push(Skipped { name, reason });
             } else {
@@ -149,6 +151,25 @@ impl Reader {
         }
     }
 
+    /// Writes the record of an input that has nothing new once more before the catalog forgets it.
+    pub(super) fn renew(&mut self, key: &SourceKey, mark: Mark) -> Result<(), Stopped> {
+        let now_us = self.run.clock.now_us();
+        let before_us = || self.index.progress_moved_ms(&key.name()).map(|moved_ms| moved_ms * 1_000);
+        let moved_us = self.moved_us.get(key).copied().or_else(before_us).unwrap_or(now_us);
+        if now_us - moved_us < self.renew_after_us() {
+            return Ok(());
+        }
+        self.moved_us.insert(key.clone(), now_us);
+        let source = self.source(key.name(), Format::Plain, b"", Some(key.clone()));
+        self.open()?.extend(&source, mark.offset, mark);
+        Ok(())
+    }
+
+    /// A record that is older is written again.
+    pub(super) fn renew_after_us(&self) -> i64 {
+        self.index.settings().progress_retention_ms.saturating_mul(1_000) / 4
+    }
+
     /// Where to go on in a file that was recognised or is new.
     pub(super) fn feed_of(
         &mut self,
@@ -159,7 +180,7 @@ impl Reader {
         let known = recognised.known.filter(|_| !self.run.options.again);
         let (key, prefix) = match known {
             Some((key, prefix)) => {
-                if !self.read.contains(&key) {
+                if !self.moved_us.contains_key(&key) {
                     self.report.resumed.push(name.clone());
                 }
                 (Some(key), prefix)
@@ -220,13 +241,14 @@ impl Reader {
         key: SourceKey,
         mut documents: Box<dyn Read + Send>,
     ) -> Result<(), Stopped> {
-        if !self.read.insert(key.clone()) {
+        if self.moved_us.contains_key(&key) {
             let reason = "the same content comes before".into();
             self.report.skipped.push(Skipped { name, reason });
             return Ok(());
         }
         let (offset, is_done) = if self.run.options.again { (0, false) } else { key.position(&self.index) };
         if is_done {
+            self.renew(&key, Mark { offset, hash: 0, is_end: true })?;
             self.report.already_ingested.push(name);
             return Ok(());
         }
@@ -335,7 +357,7 @@ impl Reader {
             self.close();
         }
         if let Some(key) = &source.key {
-            self.read.insert(key.clone());
+            self.moved_us.insert(key.clone(), self.run.clock.now_us());
             self.known.note(key, &mark);
         }
         let batch = self.open()?;

@@ -439,10 +439,89 @@ async fn a_file_of_which_nothing_lands_is_a_failure_and_not_done() {
         .unwrap();
     assert_eq!((report.documents, report.rejected_total()), (1, 0));
     assert_eq!(report.failed.len(), 1);
-    assert!(report.failed[0].reason.contains("all 300 lines are refused"), "{:?}", report.failed);
+    assert!(
+        report.failed[0].reason.contains("none of its lines is ingested (300 refused)"),
+        "{:?}",
+        report.failed
+    );
     assert_eq!(fs::read(&rejects).unwrap(), b"", "they are read again with the file");
     let right = ingest_paths(&bench, &[&path], small()).await.unwrap();
     assert_eq!((right.documents, right.failed.len()), (300, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_is_looked_at_is_not_forgotten() {
+    let bench = Bench::new();
+    let path = bench.write("a.log", numbered(50).as_bytes());
+    let clock = Arc::new(FixedClock::at(1_740_787_200_000_000));
+    let mut versions = Vec::new();
+    for days in [0, 1, 40, 1] {
+        clock.advance_us(days * 86_400_000_000);
+        let repository = bench.repository();
+        let catalog =
+            Catalog::on(repository.object_store(), Arc::clone(&clock) as Arc<dyn frostline_base::Clock>);
+        let ingest = Ingest::new(&repository, &catalog, Arc::clone(&clock) as Arc<_>, bench.random());
+        let inputs = Inputs::from_arguments(std::slice::from_ref(&path)).unwrap();
+        versions.push(ingest.run(inputs, &name(), small()).await.unwrap().version);
+    }
+    // Written, left alone, written again before it is as old as the catalog keeps it, left alone.
+    assert_eq!(versions, [1, 1, 2, 2]);
+    assert_each_once(&bench.documents().await, &numbered(50));
+}
+
+const TRACES: &str = "\
+2025-01-01 10:00:00,123 ERROR main - it failed
+java.lang.IllegalStateException: no such user
+\tat com.example.Users.find(Users.java:42)
+\tat com.example.Main.main(Main.java:7)
+Caused by: java.io.IOException: closed
+\t... 2 more
+2025-01-01 10:00:01,000 INFO main - it goes on
+2025-01-01 10:00:02,000 INFO main - and on
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stack_trace_is_part_of_the_line_that_it_follows() {
+    for (multiline, documents, joined, without_time) in
+        [("auto", 3, 5, 0), ("off", 8, 0, 5), ("^Caused", 2, 6, 1), (r"^\d{4}-", 3, 5, 0)]
+    {
+        let bench = Bench::new();
+        let path = bench.write("app.log", TRACES.as_bytes());
+        let options = IngestOptions { multiline: multiline.parse().unwrap(), ..small() };
+        let report = ingest_paths(&bench, &[&path], options).await.unwrap();
+        assert_eq!(
+            (report.documents, report.lines_joined, report.documents_without_time),
+            (documents, joined, without_time),
+            "{multiline}"
+        );
+        let text: String = bench
+            .documents()
+            .await
+            .keys()
+            .map(|document| {
+                serde_json::from_str::<Value>(document).unwrap()["message"].as_str().unwrap().to_owned()
+            })
+            .fold(String::new(), |text, message| text + &message + "\n");
+        let mut kept: Vec<&str> = text.lines().collect();
+        let mut lines: Vec<&str> = TRACES.lines().collect();
+        kept.sort_unstable();
+        lines.sort_unstable();
+        assert_eq!(kept, lines, "{multiline}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_without_times_are_joined_to_nothing() {
+    let bench = Bench::new();
+    for (name, text) in [
+        ("plain", "one\n  two\nthree\n"),
+        ("mixed", "2025-01-01 10:00:00 once\none\ntwo\nthree\nfour\n"),
+        ("json", "{\"a\":1}\n{\"a\":2}\n"),
+        ("access", "1.2.3.4 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5\n"),
+    ] {
+        let report = ingest_paths(&bench, &[&bench.write(name, text.as_bytes())], small()).await.unwrap();
+        assert_eq!((report.documents as usize, report.lines_joined), (text.lines().count(), 0), "{name}");
+    }
 }
 
 /// Gives its text, then cancels and never says anything again.
