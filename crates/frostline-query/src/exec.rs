@@ -3,6 +3,7 @@
 pub(crate) mod aggregate;
 pub(crate) mod leaf;
 pub(crate) mod nulls;
+pub(crate) mod odd_columns;
 pub(crate) mod order;
 pub(crate) mod results;
 pub(crate) mod scan;

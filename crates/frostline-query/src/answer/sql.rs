@@ -10,6 +10,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::{
     AggregateUDF, ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
@@ -26,6 +27,7 @@ use crate::answer::response::QueryCost;
 use crate::answer::search::session;
 use crate::answer::sql_error::worded;
 use crate::exec::nulls::KeepNulls;
+use crate::exec::odd_columns::OddColumns;
 use crate::exec::scan::{Scan, internal};
 use crate::exec::table::IndexTable;
 use crate::exec::whole_sum::WholeSum;
@@ -67,7 +69,8 @@ impl Sql {
 
     /// A session in which each index is a table of its name.
     pub fn new(searcher: &Arc<Searcher>, indices: &[Arc<Index>]) -> Result<Sql> {
-        let session = session(searcher.settings.memory_bytes_max)?;
+        let mut session = session(searcher.settings.memory_bytes_max)?;
+        session.register_expr_planner(Arc::new(OddColumns)).map_err(internal)?;
         session.register_udf(ScalarUDF::from(Match::new()));
         let keep_nulls = KeepNulls::new();
         session.register_udf(keep_nulls.function());

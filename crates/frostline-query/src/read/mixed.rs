@@ -3,7 +3,7 @@
 //! A value becomes bytes that compare as the values do: numbers by their value, then the rest as text, in
 //! either direction. The value can be read back from them.
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray};
+use arrow::array::{ArrayRef, AsArray, BinaryArray, ListArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
 use frostline_split::ValueType;

@@ -79,8 +79,13 @@ impl Oracle {
     fn terms(&self, docs: &[&Doc], body: &Value, below: Option<&Value>) -> Answer<Value> {
         let field = named(body, "field")?;
         let of = |doc: &Doc| self.only_values(doc, field);
-        let all: Vec<Typed> = docs.iter().flat_map(|doc| of(doc)).collect();
-        let style = Style::of(&all);
+        // The keys of a field are of one kind in the whole index.
+        let all: Vec<Typed> = self.docs.iter().flat_map(of).collect();
+        let is_text = |value: &Typed| matches!(value, Typed::Text(_) | Typed::Address(_));
+        let style = match body["missing"].is_string() && !all.iter().all(is_text) {
+            true => Style::Texts,
+            false => Style::of(&all),
+        };
         let mut groups: Vec<(Key, Vec<&Doc>)> = Vec::new();
         for doc in docs {
             let mut keys: Vec<Key> = of(doc).iter().map(|value| style.key(value)).collect();
@@ -292,6 +297,9 @@ impl Style {
         let text = match value {
             Typed::Boolean(b) => b.to_string(),
             Typed::Number(Number::Whole(n)) => n.to_string(),
+            Typed::Number(Number::Fraction(n)) if n.fract() == 0.0 && n.abs() < 9e18 => {
+                (*n as i64).to_string()
+            }
             Typed::Number(Number::Fraction(n)) => format!("{n:?}"),
             Typed::Date(time_us) => {
                 time_head(*time_us)["key_as_string"].as_str().unwrap_or_default().to_owned()

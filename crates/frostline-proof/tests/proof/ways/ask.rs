@@ -182,6 +182,7 @@ async fn sql_query(oracle: &Oracle, place: &Place, question: &Value) -> Answer<V
     if question.get("group").is_none()
         && let Ok(query) = sql::as_search(&question["where"], true)
         && oracle.matching(&query).is_ok()
+        && !sql::names_object(oracle, &question["where"])?
     {
         let body = json!({"query": query, "sort": [{"n": "asc"}], "size": 1_000});
         let got = match place.search(&body).await {

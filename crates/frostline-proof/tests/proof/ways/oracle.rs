@@ -64,6 +64,11 @@ impl Oracle {
         self.kinds.get(path).into_iter().flatten().copied().collect()
     }
 
+    /// Whether fields lie below a path.
+    pub(crate) fn is_object(&self, path: &str) -> bool {
+        self.kinds.keys().any(|other| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
+    }
+
     /// Whether a document has several values at a path.
     pub(crate) fn has_lists(&self, path: &str) -> bool {
         self.docs.iter().any(|doc| doc.at(path).count() > 1)
@@ -276,15 +281,11 @@ impl Oracle {
             let descending = order == "desc";
             let value = |doc: &Doc| {
                 let values = self.values(doc, field).into_iter().map(|(value, _)| value);
-                match descending {
-                    true => values.max_by(in_order),
-                    false => values.min_by(in_order),
-                }
+                values.min_by(|a, b| in_order(a, b, descending))
             };
             let first = how["missing"] == "_first";
             let ordering = match (value(a), value(b)) {
-                (Some(a), Some(b)) if descending => in_order(&b, &a),
-                (Some(a), Some(b)) => in_order(&a, &b),
+                (Some(a), Some(b)) => in_order(&a, &b, descending),
                 (None, None) => Ordering::Equal,
                 (None, Some(_)) if first => Ordering::Less,
                 (Some(_), None) if !first => Ordering::Less,
@@ -311,18 +312,21 @@ pub(crate) fn named<'a>(body: &'a Value, key: &str) -> Answer<&'a str> {
     body[key].as_str().ok_or_else(|| format!("{key} is missing in {body}"))
 }
 
-/// Numbers first, then the rest by kind.
-fn in_order(a: &Typed, b: &Typed) -> Ordering {
+/// Numbers first in either direction, then the rest by kind.
+fn in_order(a: &Typed, b: &Typed, descending: bool) -> Ordering {
+    let is_other = |value: &Typed| !matches!(value, Typed::Number(_));
+    let (first, second) = if descending { (b, a) } else { (a, b) };
+    is_other(a).cmp(&is_other(b)).then_with(|| by_kind(first, second))
+}
+
+fn by_kind(a: &Typed, b: &Typed) -> Ordering {
     match (a, b) {
         (Typed::Boolean(a), Typed::Boolean(b)) => a.cmp(b),
         (Typed::Number(a), Typed::Number(b)) => a.compare(*b),
         (Typed::Date(a), Typed::Date(b)) => a.cmp(b),
         (Typed::Address(a), Typed::Address(b)) => a.cmp(b),
         (Typed::Text(a), Typed::Text(b)) => a.cmp(b),
-        (a, b) => {
-            let place = |value: &Typed| if matches!(value, Typed::Number(_)) { 0 } else { 1 + kind(value) };
-            place(a).cmp(&place(b))
-        }
+        (a, b) => kind(a).cmp(&kind(b)),
     }
 }
 

@@ -246,6 +246,13 @@ pub(crate) fn answer(oracle: &Oracle, question: &Value) -> Answer<Vec<Value>> {
     Ok(rows.collect())
 }
 
+/// Whether a column is an object as well, which exists in a search where any of its fields does.
+pub(crate) fn names_object(oracle: &Oracle, condition: &Value) -> Answer<bool> {
+    let mut columns = Vec::new();
+    each_column(condition, &mut columns)?;
+    Ok(columns.into_iter().any(|column| oracle.is_object(column)))
+}
+
 fn each_column<'a>(condition: &'a Value, columns: &mut Vec<&'a str>) -> Answer<()> {
     let (kind, body) = only(condition)?;
     match kind {

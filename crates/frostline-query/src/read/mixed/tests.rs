@@ -1,4 +1,4 @@
-use arrow::array::{Int64Array, StringArray};
+use arrow::array::{Array, Int64Array, StringArray};
 use serde_json::json;
 
 use super::*;

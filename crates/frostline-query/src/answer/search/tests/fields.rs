@@ -304,3 +304,30 @@ async fn a_declared_field_is_exact_by_its_own_name() {
         1
     );
 }
+
+#[tokio::test]
+async fn one_odd_document_does_not_fail_comparisons_in_sql() {
+    let place = Place::with(&[vec![
+        json!({"n": 1, "v": 9, "z": "x"}),
+        json!({"n": 2, "v": 100.5, "z": ["x", "y"]}),
+        json!({"n": 3, "v": "n/a", "z": "y"}),
+        json!({"n": 4}),
+    ]])
+    .await;
+    for (condition, expected) in [
+        ("v > 50", vec![2]),
+        ("v <= 9", vec![1]),
+        ("-5 < v", vec![1, 2]),
+        ("v = 'n/a'", vec![3]),
+        ("v <> 9", vec![2]),
+        ("z = 'x'", vec![1, 2]),
+        ("'y' = z", vec![2, 3]),
+        ("z <> 'x'", vec![3]),
+        ("z > 'x'", vec![2, 3]),
+        ("z is null", vec![4]),
+    ] {
+        let found = place.sql(&format!("select n from logs where {condition} order by n")).await.unwrap();
+        let expected: Vec<Value> = expected.into_iter().map(Value::from).collect();
+        assert_eq!(found, expected, "{condition}");
+    }
+}
