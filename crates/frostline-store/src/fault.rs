@@ -305,7 +305,10 @@ fn kind_and_advice(error: &object_store::Error) -> (ErrorKind, String) {
         return told;
     }
     if trouble(error) != Trouble::Final {
-        return (ErrorKind::Unavailable, format!("{}: try again later", facts.said()));
+        let unreachable = facts.http == Some(HttpErrorKind::Connect);
+        let advice =
+            if unreachable { "check the endpoint, and that its server runs" } else { "try again later" };
+        return (ErrorKind::Unavailable, format!("{}: {advice}", facts.said()));
     }
     match error {
         E::NotFound { .. } => (ErrorKind::NotFound, "there is no such object".into()),
