@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import time
 
@@ -212,6 +213,58 @@ def test_the_same_file_is_taken_in_once(frostline, tmp_path):
     assert "already" in frostline.run(*ingest).stderr or again["already_ingested"]
     assert frostline.ok(*ingest, "--again")["documents"] == 500
     assert frostline.sql("SELECT count(*) FROM x") == [[1_000]]
+
+
+def test_growing_and_rotated_files_are_followed(frostline, tmp_path):
+    """The log grows, is renamed and begun anew; SIGTERM commits what was read, and the next run goes on from there."""
+    log, rotated = tmp_path / "app.log", tmp_path / "app.log.1"
+    log.write_text(lines(0, 100))
+    follow = ["ingest", "--index", "x", "--follow", "--seal-after", "1", f"{tmp_path}/app.log*"]
+    with frostline.start(*follow) as process:
+        wait_for_rows(frostline, 100)
+        log.rename(rotated)
+        log.write_text(lines(100, 150))
+        wait_for_rows(frostline, 150)
+        process.terminate()
+        assert process.wait(60) == DONE
+    rotated.open("a").write(lines(150, 170))
+    log.open("a").write(lines(170, 200))
+    report = frostline.ok("ingest", "--index", "x", log, rotated)
+    assert (report["documents"], len(report["resumed"])) == (50, 2)
+    assert frostline.sql('SELECT count(*), count(DISTINCT "n") FROM x') == [[200, 200]]
+
+
+def lines(start, end):
+    return "".join(f'{{"n": {n}}}\n' for n in range(start, end))
+
+
+def wait_for_rows(frostline, rows):
+    deadline = time.monotonic() + 60
+    while frostline.run("sql", "SELECT count(*) FROM x").stdout.find(f"[{rows}]") < 0:
+        assert time.monotonic() < deadline, f"{rows} documents never came"
+
+
+def test_a_pipe_that_is_stopped_is_committed(frostline):
+    command = frostline.command("ingest", "--index", "x", "-")
+    with subprocess.Popen(
+        command, env=frostline.clean_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdin.write(lines(0, 500).encode())
+        process.stdin.flush()
+        # A second pipe-full is only taken when the first was read.
+        process.stdin.write(b" " * (64 << 10))
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == PARTIAL
+        assert json.load(process.stdout)["documents"] == 500
+    assert frostline.sql('SELECT count(DISTINCT "n") FROM x') == [[500]]
+
+
+def test_a_file_of_which_every_line_is_refused_is_not_done(frostline, tmp_path):
+    path = tmp_path / "in.ndjson"
+    path.write_text(lines(0, 20))
+    frostline.fails("ingest", "--index", "x", "--format", "combined", path, says=["nothing was ingested"])
+    assert frostline.ok("ingest", "--index", "x", path)["documents"] == 20
 
 
 @pytest.mark.parametrize("pack", ["gzip", "zstd", "xz", "bzip2"])
