@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use frostline_base::{Error, Result};
 
+/// What commits name as their writer.
+pub(crate) const ENGINE: &str = concat!("Frostline/", env!("CARGO_PKG_VERSION"));
+
 const DOMAIN_METADATA: &str = "domainMetadata";
 
 /// One line of a commit: exactly one of the fields is set.

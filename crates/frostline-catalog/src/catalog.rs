@@ -1,32 +1,27 @@
 //! The indices of a repository: made, opened, listed and deleted, all through the repository log.
 
-mod adoption;
 mod deletion;
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::StreamExt as _;
 use object_store::ObjectStore;
-use serde_json::{Map, json};
+use serde_json::json;
 
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Result};
 use frostline_commits::objects;
 use frostline_split::Mapping;
 use frostline_store::Repository;
 
-use crate::actions::{Commit, Protocol};
+use crate::actions::{Commit, ENGINE, Protocol};
 use crate::expression::{self, Resolve};
 use crate::index::Index;
 use crate::log::Log;
 use crate::pin::Pin;
-use crate::repository_log::{IndexRecord, LogEntry, Record, Registry, RepositoryLog, RetiredRecord};
+use crate::repository_log::{IndexRecord, Registry};
 use crate::schema::{self, Settings};
+use crate::shared::{AT_ONCE, Shared};
 use crate::vacuum::{self, Vacuum, Vacuumed};
-
-/// Indices opened, or looked at, at the same time.
-const AT_ONCE: usize = 16;
 
 /// The indices of one repository. Cheap to clone; clones share what they know of the repository log.
 ///
@@ -38,16 +33,6 @@ pub struct Catalog {
     shared: Arc<Shared>,
 }
 
-/// What every index of a catalog needs.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn ObjectStore>,
-    pub(crate) clock: Arc<dyn Clock>,
-    repository_log: RepositoryLog,
-    seed: RandomState,
-    ids: AtomicU64,
-}
-
 impl Catalog {
     /// The indices of `repository`.
     pub fn new(repository: &Repository, clock: Arc<dyn Clock>) -> Catalog {
@@ -56,10 +41,7 @@ impl Catalog {
 
     /// The indices below the root of `store`.
     pub fn on(store: Arc<dyn ObjectStore>, clock: Arc<dyn Clock>) -> Catalog {
-        let repository_log = RepositoryLog::new(Arc::clone(&store));
-        let shared =
-            Shared { store, clock, repository_log, seed: RandomState::new(), ids: AtomicU64::new(0) };
-        Catalog { shared: Arc::new(shared) }
+        Catalog { shared: Arc::new(Shared::new(store, clock)) }
     }
 
     /// Makes an index. `Conflict` when there is one of that name. It exists, whole, from the moment that the
@@ -253,7 +235,7 @@ impl Catalog {
     /// commits to it gets `NotFound`, however long that writer slept. Then the objects go. A deletion that was cut
     /// short is finished by calling this again; the name is free at once.
     pub async fn delete(&self, name: &IndexName) -> Result<()> {
-        self.shared.delete(name).await
+        deletion::delete(&self.shared, name).await
     }
 
     /// Removes what slow writers left in the folders of deleted indices, where it is older than the orphans' grace.
@@ -275,7 +257,7 @@ impl Catalog {
                 "operation": "create",
                 "operationParameters": {},
                 "isBlindAppend": true,
-                "engineInfo": crate::ENGINE,
+                "engineInfo": ENGINE,
                 "txnId": self.shared.new_id(),
                 "frostlineTable": table,
             }),
@@ -283,43 +265,6 @@ impl Catalog {
             metadata: Some(schema::metadata(&log.index, table.to_owned(), now_ms, mapping, settings)?),
             ..Commit::default()
         })
-    }
-}
-
-impl Shared {
-    /// A name that nothing else in any process has: the process's own random seed, hashed with a count.
-    pub(crate) fn new_id(&self) -> String {
-        let count = self.ids.fetch_add(1, Ordering::Relaxed);
-        let now_us = self.clock.now_us();
-        let half = |which: u8| self.seed.hash_one((which, count, now_us));
-        let hex = format!("{:016x}{:016x}", half(0), half(1));
-        let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default();
-        format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32))
-    }
-
-    fn now_ms(&self) -> i64 {
-        self.clock.now_us() / 1_000
-    }
-
-    fn table(&self, name: &IndexName, folder: &str) -> Log {
-        Log::new(Arc::clone(&self.store), name.clone(), folder)
-    }
-
-    fn entry(&self, operation: &str) -> LogEntry {
-        LogEntry::new(self.new_id(), self.now_ms(), operation)
-    }
-
-    /// The record of an index that is there.
-    fn live(&self, name: &IndexName, table: Option<String>, folder: &str) -> Result<Record> {
-        let created_ms = self.now_ms();
-        let record = IndexRecord { table, folder: folder.to_owned(), created_ms, others: Map::new() };
-        Record::index(name, &record)
-    }
-
-    /// The record of an index that was deleted.
-    fn retired(&self, name: &IndexName, table: Option<String>, folder: &str, purged: bool) -> Result<Record> {
-        let (index, deleted_ms) = (name.clone(), self.now_ms());
-        Record::retired(folder, &RetiredRecord { index, table, deleted_ms, purged, others: Map::new() })
     }
 }
 

@@ -12,7 +12,7 @@ use frostline_commits::Appended;
 use frostline_split::Mapping;
 use serde_json::json;
 
-use crate::actions::{Commit, MetaData, Remove, Txn};
+use crate::actions::{Commit, ENGINE, MetaData, Remove, Txn};
 use crate::file_entry::{self, FileEntry};
 use crate::index::Index;
 use crate::schema;
@@ -197,7 +197,7 @@ impl Index {
             },
             "readVersion": self.version(),
             "isBlindAppend": change.remove.is_empty(),
-            "engineInfo": crate::ENGINE,
+            "engineInfo": ENGINE,
             "txnId": id,
             "frostlineTable": self.table_id(),
         })

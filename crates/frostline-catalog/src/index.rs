@@ -8,13 +8,13 @@ use frostline_commits::{Replica, Start};
 use frostline_split::Mapping;
 
 use crate::actions::Commit;
-use crate::catalog::Shared;
 use crate::file_entry::{FileEntry, file_path};
 use crate::log::Log;
 use crate::schema::Settings;
+use crate::shared::Shared;
 use crate::split_entry::{ForeignFile, SplitEntry, split_key};
 use crate::state::{Base, State};
-use crate::{checkpoint, history, vacuum};
+use crate::{checkpoint, history};
 
 /// One index at one version. Cheap to clone; what it says never changes: [`Index::refresh`] and
 /// [`Index::commit`] give back the next one.
@@ -135,12 +135,6 @@ impl Index {
     /// files have expired are left out.
     pub async fn history(&self, limit: usize) -> Result<Vec<history::Event>> {
         history::read(&self.log, self.version(), limit).await
-    }
-
-    /// Deletes the objects that no live or recent version names. See [`vacuum::Vacuum`].
-    pub async fn vacuum(&self, wanted: &vacuum::Vacuum) -> Result<vacuum::Vacuumed> {
-        let done = vacuum::run(self, wanted).await;
-        self.shared.unless_deleted(&self.log, done).await
     }
 
     pub(crate) fn is_stale(&self) -> bool {

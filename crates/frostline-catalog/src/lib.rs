@@ -25,11 +25,14 @@ mod log;
 mod pin;
 mod repository_log;
 mod schema;
+mod shared;
 mod sorted;
 mod split_entry;
 mod state;
 mod vacuum;
 
+#[cfg(test)]
+mod layers;
 #[cfg(test)]
 mod testing;
 
@@ -44,6 +47,3 @@ pub use pin::Pin;
 pub use schema::Settings;
 pub use split_entry::{ForeignFile, SplitEntry};
 pub use vacuum::{Deleted, Reason, Vacuum, Vacuumed};
-
-/// What commits name as their writer.
-const ENGINE: &str = concat!("Frostline/", env!("CARGO_PKG_VERSION"));

@@ -101,7 +101,15 @@ fn is_part(below: &str) -> bool {
     split_of_path(below).is_some() || file_of_path(below).is_some()
 }
 
-pub(crate) async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
+impl Index {
+    /// Deletes the objects that no live, recent or pinned version names. See [`Vacuum`].
+    pub async fn vacuum(&self, wanted: &Vacuum) -> Result<Vacuumed> {
+        let done = run(self, wanted).await;
+        self.shared.unless_deleted(&self.log, done).await
+    }
+}
+
+async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     wanted.check(index)?;
     let found = Objects::list(index).await?;
     let newest = Index::open(Arc::clone(&index.shared), index.log.clone()).await?;

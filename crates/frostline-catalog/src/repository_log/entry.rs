@@ -1,30 +1,28 @@
-//! The objects of the repository log as bytes: entries and checkpoints, both JSON lines.
+//! Entries of the repository log, as JSON lines. Checkpoints have the same lines.
 
-use bytes::Bytes;
-use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use frostline_base::{Error, Result};
 use frostline_commits::Entry;
 
-use super::Registry;
+use crate::actions::ENGINE;
 
 /// The version of the repository log's format. A higher one is refused.
-const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 1;
 
 /// One line of an entry or a checkpoint: exactly one of the fields is set.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Line {
+pub(super) struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
-    commit: Option<Info>,
+    pub(super) commit: Option<Info>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    checkpoint: Option<Header>,
+    pub(super) checkpoint: Option<Header>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    remove: Option<Key>,
+    pub(super) remove: Option<Key>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    put: Option<Record>,
+    pub(super) put: Option<Record>,
 }
 
 /// The first line of an entry.
@@ -40,15 +38,15 @@ pub(crate) struct Info {
 
 /// The first line of a checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
-struct Header {
-    format: u32,
-    version: u64,
+pub(super) struct Header {
+    pub(super) format: u32,
+    pub(super) version: u64,
     /// Lines that follow: a checkpoint that was cut short is told from a whole one.
-    records: u64,
+    pub(super) records: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Key {
+pub(super) struct Key {
     kind: String,
     name: String,
 }
@@ -83,7 +81,7 @@ pub(crate) struct LogEntry {
 
 impl LogEntry {
     pub(crate) fn new(id: String, time_ms: i64, operation: &str) -> Self {
-        let (operation, engine) = (operation.to_owned(), crate::ENGINE.to_owned());
+        let (operation, engine) = (operation.to_owned(), ENGINE.to_owned());
         LogEntry { info: Info { format: FORMAT, id, time_ms, operation, engine }, ..LogEntry::default() }
     }
 
@@ -129,39 +127,7 @@ impl Entry for LogEntry {
     }
 }
 
-/// The state that a checkpoint holds.
-pub(crate) fn read_checkpoint(version: u64, objects: &[(Path, Bytes)]) -> Result<Registry> {
-    let mut registry = Registry { version: Some(version), ..Registry::default() };
-    let Some((path, bytes)) = objects.first() else { return Ok(registry) };
-    let mut lines = lines(path.as_ref(), bytes);
-    let corrupt = |what: &str| Error::corrupt(what.to_owned()).with("object", path);
-    let Some(Line { checkpoint: Some(header), .. }) = lines.next().transpose()? else {
-        return Err(corrupt("a checkpoint of the repository log has no header"));
-    };
-    check_format(header.format, path.as_ref())?;
-    let mut records = 0;
-    for line in lines {
-        let Line { put: Some(record), .. } = line? else { return Err(misplaced(path.as_ref())) };
-        registry.put(&record).map_err(|e| e.with("object", path))?;
-        records += 1;
-    }
-    if (header.version, header.records) != (version, records) {
-        return Err(corrupt("a checkpoint of the repository log is not whole"));
-    }
-    Ok(registry)
-}
-
-/// The checkpoint that [`read_checkpoint`] reads back.
-pub(crate) fn write_checkpoint(registry: &Registry) -> Result<Vec<u8>> {
-    let records = registry.records()?;
-    let version = registry.version.unwrap_or_default();
-    let header = Header { format: FORMAT, version, records: records.len() as u64 };
-    let header = Line { checkpoint: Some(header), ..Line::default() };
-    let puts = records.into_iter().map(|record| Line { put: Some(record), ..Line::default() });
-    render(std::iter::once(header).chain(puts))
-}
-
-fn lines(key: &str, bytes: &[u8]) -> impl Iterator<Item = Result<Line>> {
+pub(super) fn lines(key: &str, bytes: &[u8]) -> impl Iterator<Item = Result<Line>> {
     let lines = bytes.split(|b| *b == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty());
     lines.map(move |(number, line)| {
         let corrupt = || {
@@ -177,7 +143,7 @@ fn lines(key: &str, bytes: &[u8]) -> impl Iterator<Item = Result<Line>> {
     })
 }
 
-fn render(lines: impl Iterator<Item = Line>) -> Result<Vec<u8>> {
+pub(super) fn render(lines: impl Iterator<Item = Line>) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for line in lines {
         serde_json::to_writer(&mut out, &line).map_err(|e| {
@@ -188,7 +154,7 @@ fn render(lines: impl Iterator<Item = Line>) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-fn check_format(format: u32, key: &str) -> Result<()> {
+pub(super) fn check_format(format: u32, key: &str) -> Result<()> {
     if format <= FORMAT {
         return Ok(());
     }
@@ -197,6 +163,6 @@ fn check_format(format: u32, key: &str) -> Result<()> {
         .with("format", format))
 }
 
-fn misplaced(key: &str) -> Error {
+pub(super) fn misplaced(key: &str) -> Error {
     Error::corrupt("a line of the repository log is neither put nor remove").with("object", key)
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use frostline_base::ErrorKind;
 use frostline_commits::Entry as _;
@@ -6,6 +6,7 @@ use frostline_split::Mapping;
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::registry::{INDEX, is_folder};
 use super::*;
 use crate::testing::{Faulty, adding_to, catalog, name};
 use crate::{Catalog, Resolve, Settings};

@@ -1,0 +1,188 @@
+//! What the repository log says at one version, and as a checkpoint.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::path::Path;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use frostline_base::{Error, IndexName, Result};
+
+use super::entry::{self, FORMAT, Header, Line, LogEntry, Record};
+
+pub(super) const INDEX: &str = "index";
+const RETIRED: &str = "retired";
+
+/// An index, by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IndexRecord {
+    /// The table's identity; `None` for a table that could not be read when it was adopted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) table: Option<String>,
+    /// The folder below the repository's root that holds the table.
+    pub(crate) folder: String,
+    pub(crate) created_ms: i64,
+    /// What a newer version wrote.
+    #[serde(flatten)]
+    pub(crate) others: Map<String, Value>,
+}
+
+/// A deleted index, by its folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RetiredRecord {
+    pub(crate) index: IndexName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) table: Option<String>,
+    pub(crate) deleted_ms: i64,
+    /// Its objects are gone, as far as they were there when it was deleted.
+    #[serde(default)]
+    pub(crate) purged: bool,
+    /// What a newer version wrote.
+    #[serde(flatten)]
+    pub(crate) others: Map<String, Value>,
+}
+
+impl Record {
+    pub(crate) fn index(name: &IndexName, index: &IndexRecord) -> Result<Record> {
+        Record::of(INDEX, name.as_str(), index)
+    }
+
+    pub(crate) fn retired(folder: &str, retired: &RetiredRecord) -> Result<Record> {
+        Record::of(RETIRED, folder, retired)
+    }
+}
+
+/// The key of an index's record, to remove it.
+pub(crate) fn index_key(name: &IndexName) -> (String, String) {
+    (INDEX.to_owned(), name.to_string())
+}
+
+/// What the log says at one version.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Registry {
+    /// The number of the last entry.
+    pub(crate) version: Option<u64>,
+    pub(crate) indices: BTreeMap<IndexName, Arc<IndexRecord>>,
+    /// By folder.
+    pub(crate) retired: BTreeMap<String, Arc<RetiredRecord>>,
+    /// Records of kinds that are not known here, by kind and name.
+    others: BTreeMap<(String, String), Arc<Value>>,
+}
+
+impl Registry {
+    /// Applies an entry, which must be the next one.
+    pub(crate) fn apply(&mut self, entry: &LogEntry) -> Result<()> {
+        for (kind, name) in &entry.removes {
+            match kind.as_str() {
+                INDEX => self.indices.retain(|index, _| index.as_str() != name),
+                RETIRED => self.retired.retain(|folder, _| folder != name),
+                _ => self.others.retain(|(of_kind, of_name), _| (of_kind, of_name) != (kind, name)),
+            }
+        }
+        for record in &entry.puts {
+            self.put(record).map_err(|e| e.with("object", &entry.key))?;
+        }
+        self.version = Some(entry.version);
+        Ok(())
+    }
+
+    fn put(&mut self, record: &Record) -> Result<()> {
+        let corrupt = || {
+            Error::corrupt("a record of the repository log cannot be read")
+                .with("kind", &record.kind)
+                .with("name", &record.name)
+        };
+        let read = |e: serde_json::Error| corrupt().with_source(e);
+        match record.kind.as_str() {
+            INDEX => {
+                let name = record.name.parse().map_err(|e: Error| corrupt().with_source(e))?;
+                let index = IndexRecord::deserialize(&record.value).map_err(read)?;
+                is_folder(&index.folder).then_some(()).ok_or_else(corrupt)?;
+                self.indices.insert(name, Arc::new(index));
+            }
+            RETIRED => {
+                is_folder(&record.name).then_some(()).ok_or_else(corrupt)?;
+                let retired = RetiredRecord::deserialize(&record.value).map_err(read)?;
+                self.retired.insert(record.name.clone(), Arc::new(retired));
+            }
+            _ => {
+                let value = Arc::new(record.value.clone());
+                self.others.insert((record.kind.clone(), record.name.clone()), value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything, as records.
+    pub(crate) fn records(&self) -> Result<Vec<Record>> {
+        let indices = self.indices.iter().map(|(name, index)| Record::index(name, index));
+        let retired = self.retired.iter().map(|(name, folder)| Record::retired(name, folder));
+        let others = self.others.iter().map(|((kind, name), value)| Record::of(kind, name, value.as_ref()));
+        indices.chain(retired).chain(others).collect()
+    }
+
+    /// Whether an index has this folder, or had it.
+    pub(crate) fn has_had(&self, folder: &str) -> bool {
+        self.retired.contains_key(folder) || self.indices.values().any(|index| index.folder == folder)
+    }
+
+    /// The folders of deleted indices of that name whose objects may still be there.
+    pub(crate) fn unpurged(&self, name: &IndexName) -> Vec<String> {
+        let of_name = self.retired.iter().filter(|(_, retired)| retired.index == *name && !retired.purged);
+        of_name.map(|(folder, _)| folder.clone()).collect()
+    }
+
+    /// The error for a name that no index has; it names the nearest that one has.
+    pub(crate) fn no_such_index(&self, name: &str) -> Error {
+        no_such_index(name, self.indices.keys())
+    }
+}
+
+/// The error for a name that no index has; it names the nearest of `names`.
+pub(crate) fn no_such_index<'a>(name: &str, names: impl Iterator<Item = &'a IndexName>) -> Error {
+    Error::not_found(match frostline_show::nearest(name, names.map(IndexName::as_str)) {
+        Some(other) => format!("there is no index {name}; did you mean {other}?"),
+        None => format!("there is no index {name}"),
+    })
+}
+
+/// Whether a folder is one that an index can have: its name, or its name, `@` and 8 digits.
+pub(super) fn is_folder(folder: &str) -> bool {
+    let (name, number) = folder.split_once('@').unwrap_or((folder, "00000000"));
+    let is_number = number.len() == 8 && number.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    is_number && name.parse::<IndexName>().is_ok()
+}
+
+/// The state that a checkpoint holds.
+pub(crate) fn read_checkpoint(version: u64, objects: &[(Path, Bytes)]) -> Result<Registry> {
+    let mut registry = Registry { version: Some(version), ..Registry::default() };
+    let Some((path, bytes)) = objects.first() else { return Ok(registry) };
+    let mut lines = entry::lines(path.as_ref(), bytes);
+    let corrupt = |what: &str| Error::corrupt(what.to_owned()).with("object", path);
+    let Some(Line { checkpoint: Some(header), .. }) = lines.next().transpose()? else {
+        return Err(corrupt("a checkpoint of the repository log has no header"));
+    };
+    entry::check_format(header.format, path.as_ref())?;
+    let mut records = 0;
+    for line in lines {
+        let Line { put: Some(record), .. } = line? else { return Err(entry::misplaced(path.as_ref())) };
+        registry.put(&record).map_err(|e| e.with("object", path))?;
+        records += 1;
+    }
+    if (header.version, header.records) != (version, records) {
+        return Err(corrupt("a checkpoint of the repository log is not whole"));
+    }
+    Ok(registry)
+}
+
+/// The checkpoint that [`read_checkpoint`] reads back.
+pub(crate) fn write_checkpoint(registry: &Registry) -> Result<Vec<u8>> {
+    let records = registry.records()?;
+    let version = registry.version.unwrap_or_default();
+    let header = Header { format: FORMAT, version, records: records.len() as u64 };
+    let header = Line { checkpoint: Some(header), ..Line::default() };
+    let puts = records.into_iter().map(|record| Line { put: Some(record), ..Line::default() });
+    entry::render(std::iter::once(header).chain(puts))
+}
