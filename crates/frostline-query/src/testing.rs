@@ -28,6 +28,16 @@ impl Place {
     }
 
     pub(crate) async fn with_mapping(groups: &[Vec<Value>], mapping: Mapping) -> Place {
+        let lines = |group: &Vec<Value>| group.iter().map(Value::to_string).collect();
+        Place::with_lines_and_mapping(&groups.iter().map(lines).collect::<Vec<_>>(), mapping).await
+    }
+
+    /// Documents as they are written, with numbers that a [`Value`] would round.
+    pub(crate) async fn with_lines(groups: &[Vec<String>]) -> Place {
+        Place::with_lines_and_mapping(groups, Mapping::dynamic()).await
+    }
+
+    async fn with_lines_and_mapping(groups: &[Vec<String>], mapping: Mapping) -> Place {
         let repository = Repository::open("memory:", &OpenOptions::default()).unwrap();
         let catalog = Catalog::new(&repository, Arc::new(FixedClock::at(NOW_US)));
         let name: IndexName = "logs".parse().unwrap();
@@ -35,7 +45,7 @@ impl Place {
         for (number, group) in groups.iter().enumerate() {
             let mut writer = SplitWriter::new(index.mapping().clone(), WriterOptions::default());
             for document in group {
-                writer.add(document.to_string().as_bytes()).unwrap();
+                writer.add(document.as_bytes()).unwrap();
             }
             let mut bytes = Vec::new();
             let sealed = writer.seal(&mut bytes).unwrap();

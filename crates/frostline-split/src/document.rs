@@ -10,7 +10,7 @@
 
 use crate::mapping::{FieldType, Mapping, Mode, ValueType};
 use crate::values::{
-    ip_text, parse_date, parse_double, parse_ip, parse_long, parse_time_field, whole_number,
+    ip_text, parse_big, parse_date, parse_double, parse_ip, parse_long, parse_time_field, whole_number,
 };
 use crate::{Error, Result};
 
@@ -27,6 +27,8 @@ pub enum Value<'a> {
     Long(i64),
     /// Any other number; always finite.
     Double(f64),
+    /// An integer of at most 38 digits that 64 bits do not hold; [`crate::parse_big`] reads it.
+    Big(&'a str),
     /// Microseconds since 1970-01-01 UTC.
     Date(i64),
     /// An IPv4 or IPv6 address in its one text ([`crate::ip_text`]).
@@ -62,6 +64,7 @@ impl Value<'_> {
             Value::Boolean(_) => ValueType::Boolean,
             Value::Long(_) => ValueType::Long,
             Value::Double(_) => ValueType::Double,
+            Value::Big(_) => ValueType::Big,
             Value::Date(_) => ValueType::Date,
             Value::Ip(_) => ValueType::Ip,
             Value::Text(_) => ValueType::Text,
@@ -99,6 +102,7 @@ enum Stored {
     Boolean(bool),
     Long(i64),
     Double(f64),
+    Big { start: u32, end: u32 },
     Date(i64),
     Ip { start: u32, end: u32 },
     Text { start: u32, end: u32 },
@@ -138,6 +142,7 @@ impl Document {
             Stored::Boolean(truth) => Value::Boolean(truth),
             Stored::Long(number) => Value::Long(number),
             Stored::Double(number) => Value::Double(number),
+            Stored::Big { start, end } => Value::Big(text(start, end)),
             Stored::Date(time_us) => Value::Date(time_us),
             Stored::Ip { start, end } => Value::Ip(text(start, end)),
             Stored::Text { start, end } => Value::Text(text(start, end)),
@@ -311,6 +316,8 @@ impl<'a> Parser<'a> {
         self.out.text.push_str(raw);
         let natural = match raw.parse() {
             Ok(number) => Stored::Long(number),
+            // JSON writes a whole number in one way only.
+            Err(_) if parse_big(raw).is_some() => big_from(start, raw.len()),
             Err(_) => match parse_double(raw) {
                 Some(number) => Stored::Double(number),
                 None => text_from(start, raw.len()),
@@ -335,7 +342,7 @@ impl<'a> Parser<'a> {
             Some(Stored::Ip { .. }) => Some(self.address(start)),
             other => other,
         };
-        if !matches!(stored, Some(Stored::Ip { .. } | Stored::Text { .. })) {
+        if !matches!(stored, Some(Stored::Big { .. } | Stored::Ip { .. } | Stored::Text { .. })) {
             self.out.text.truncate(start);
         }
         let Some(stored) = stored else { return Ok(()) };
@@ -573,6 +580,10 @@ fn text_from(start: usize, length: usize) -> Stored {
     Stored::Text { start: start as u32, end: (start + length) as u32 }
 }
 
+fn big_from(start: usize, length: usize) -> Stored {
+    Stored::Big { start: start as u32, end: (start + length) as u32 }
+}
+
 fn ip_from(start: usize, length: usize) -> Stored {
     Stored::Ip { start: start as u32, end: (start + length) as u32 }
 }
@@ -598,6 +609,8 @@ fn coerce(declared: FieldType, value: &Value<'_>, written: &str, start: usize) -
         ValueType::Boolean => as_boolean(value).map(Stored::Boolean),
         ValueType::Long => as_long(value).filter(|number| fits(*number, declared)).map(Stored::Long),
         ValueType::Double => as_double(value).map(Stored::Double),
+        // Nobody can declare it.
+        ValueType::Big => None,
         ValueType::Date => parse_time_field(value).map(Stored::Date),
         ValueType::Ip => matches!(value, Value::Ip(_)).then(|| ip_from(start, written.len())),
         ValueType::Text => Some(text_from(start, written.len())),
@@ -625,6 +638,7 @@ fn as_double(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Long(number) => Some(*number as f64),
         Value::Double(number) => Some(*number),
+        Value::Big(digits) => parse_double(digits),
         Value::Text(text) => parse_double(text),
         _ => None,
     }

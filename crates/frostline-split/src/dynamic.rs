@@ -8,7 +8,7 @@ use crate::document::Value;
 use crate::footer::{ColumnKind, SplitField};
 use crate::mapping::ValueType;
 use crate::reader::Split;
-use crate::values::{number_text, parse_date, parse_ip};
+use crate::values::{number_text, parse_big, parse_date, parse_ip};
 
 /// Reads the values of one reading from the pairs of `_dynamic`.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub(crate) fn pair(path: &str, value: &Value<'_>) -> String {
 pub(crate) fn value_text(value: &Value<'_>) -> String {
     match value {
         Value::Boolean(truth) => truth.to_string(),
-        Value::Ip(text) | Value::Text(text) => (*text).to_owned(),
+        Value::Big(text) | Value::Ip(text) | Value::Text(text) => (*text).to_owned(),
         // Microseconds where no calendar of ours reaches.
         Value::Date(time_us) => jiff::Timestamp::from_microsecond(*time_us)
             .map_or_else(|_| time_us.to_string(), |time| time.to_string()),
@@ -76,6 +76,7 @@ fn read(text: &str, ty: ValueType) -> Option<Value<'_>> {
         ValueType::Boolean => Value::Boolean(text.parse().ok()?),
         ValueType::Long => Value::Long(text.parse().ok()?),
         ValueType::Double => Value::Double(text.parse().ok().filter(|number: &f64| number.is_finite())?),
+        ValueType::Big => Value::Big(parse_big(text).map(|_| text)?),
         ValueType::Date => Value::Date(parse_time(text)?),
         ValueType::Ip => Value::Ip(parse_ip(text).map(|_| text)?),
         ValueType::Text => Value::Text(text),

@@ -448,6 +448,7 @@ fn type_code(ty: ValueType) -> u8 {
         ValueType::Date => 3,
         ValueType::Ip => 4,
         ValueType::Text => 5,
+        ValueType::Big => 6,
     }
 }
 
@@ -459,6 +460,7 @@ fn read_type(code: u8) -> Result<ValueType> {
         ValueType::Date,
         ValueType::Ip,
         ValueType::Text,
+        ValueType::Big,
     ];
     types
         .get(usize::from(code))

@@ -124,8 +124,8 @@ fn column_kind(byte: u8) -> ColumnKind {
         number if number < ValueType::ALL.len() => {
             ColumnKind::Field { field: 0, ty: ValueType::ALL[number], list: byte >= 0x80 }
         }
-        6 => ColumnKind::Time,
-        7 => ColumnKind::Dynamic { typed: byte >= 0x80 },
+        7 => ColumnKind::Time,
+        8 => ColumnKind::Dynamic { typed: byte >= 0x80 },
         _ => ColumnKind::Source,
     }
 }

@@ -46,9 +46,11 @@ pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};
 pub use text_index::{CUT_START_BYTES, Form, Keys, PieceKeys, TOKEN_BYTES_MAX, text_key};
 pub use tokenizer::{
-    Phrase, Piece, Tokenizer, contains_phrase, lower, phrase_words, query_pieces, query_tokens, tokenize,
+    Phrase, Piece, Tokenizer, contains_phrase, is_joiner, lower, phrase_words, query_pieces, query_tokens,
+    tokenize,
 };
 pub use values::{
-    ip_address, ip_text, number_text, parse_cidr, parse_date, parse_ip, parse_time_field, value_token,
+    ip_address, ip_text, number_text, parse_big, parse_cidr, parse_date, parse_ip, parse_time_field,
+    value_token,
 };
 pub use writer::{ColumnStats, PartBytes, Sealed, SplitWriter, StatValue, WriterOptions};

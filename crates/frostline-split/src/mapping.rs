@@ -85,6 +85,8 @@ pub enum ValueType {
     Long,
     /// A finite 64-bit floating-point number.
     Double,
+    /// A whole number of at most 38 digits that 64 bits do not hold.
+    Big,
     /// Microseconds UTC.
     Date,
     /// An IPv4 or IPv6 address.
@@ -429,10 +431,11 @@ impl Reading {
 
 impl ValueType {
     /// All types, in the order of [`Ord`].
-    pub const ALL: [ValueType; 6] = [
+    pub const ALL: [ValueType; 7] = [
         ValueType::Boolean,
         ValueType::Long,
         ValueType::Double,
+        ValueType::Big,
         ValueType::Date,
         ValueType::Ip,
         ValueType::Text,
@@ -445,7 +448,7 @@ impl ValueType {
             ValueType::Long => DataType::Int64,
             ValueType::Double => DataType::Float64,
             ValueType::Date => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-            ValueType::Ip | ValueType::Text => DataType::Utf8,
+            ValueType::Big | ValueType::Ip | ValueType::Text => DataType::Utf8,
         }
     }
 
@@ -454,6 +457,7 @@ impl ValueType {
             ValueType::Boolean => "bool",
             ValueType::Long => "long",
             ValueType::Double => "double",
+            ValueType::Big => "big",
             ValueType::Date => "date",
             ValueType::Ip => "ip",
             ValueType::Text => "text",

@@ -169,6 +169,11 @@ pub(crate) fn continues_word(rest: &str) -> bool {
     kind_at(rest, 0).is_some_and(|(kind, _)| kind == WORD)
 }
 
+/// Whether a byte joins words that stand on both sides of it.
+pub fn is_joiner(byte: u8) -> bool {
+    (1..=LOOSEST).contains(&KINDS[usize::from(byte)])
+}
+
 fn is_around_values(c: char) -> bool {
     "\"'`()[]{}<>,;!|*^".contains(c)
 }
@@ -200,6 +205,17 @@ impl Tokenizer {
     /// See [`tokenize`].
     pub fn tokenize(&mut self, text: &str, mut emit: impl FnMut(&str)) {
         self.each_chunk(text, |chunk| chunk.each_token(|token, _| emit(token)));
+    }
+
+    /// Every token of a text, and every whole with the joiners around it where there are any: what a pattern
+    /// is compared with.
+    pub fn each_form(&mut self, text: &str, mut emit: impl FnMut(&str)) {
+        self.each_chunk(text, |chunk| {
+            chunk.each_token(|token, _| emit(token));
+            if let Some(whole) = chunk.with_edges() {
+                emit(whole);
+            }
+        });
     }
 
     pub(crate) fn each_chunk(&mut self, text: &str, mut visit: impl FnMut(&Chunk<'_>)) {
@@ -291,6 +307,16 @@ impl<'a> Chunk<'a> {
         let moved =
             |word: &Word| Word { start: word.start - first.start, end: word.end - first.start, ..*word };
         Piece { written: text.clone(), text, words: inside.map(moved).collect() }
+    }
+
+    /// All of it with the joiners before and behind it; none where there are none.
+    fn with_edges(&self) -> Option<&'a str> {
+        let (first, last) = (self.words.first()?, self.words.last()?);
+        let (before, rest) = self.text.as_bytes().split_at_checked(first.start)?;
+        let behind = rest.get(last.end - first.start..)?;
+        let start = first.start - before.iter().rev().take_while(|byte| is_joiner(**byte)).count();
+        let end = last.end + behind.iter().take_while(|byte| is_joiner(**byte)).count();
+        (start < first.start || end > last.end).then(|| self.text.get(start..end)).flatten()
     }
 
     /// Whether `piece` stands where a word starts, and ends where one ends unless it is open-ended.

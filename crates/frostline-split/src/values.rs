@@ -42,7 +42,7 @@ pub fn parse_time_field(value: &Value<'_>) -> Option<i64> {
         Value::Long(number) => epoch_us(number),
         Value::Double(number) => epoch_fraction_us(number),
         Value::Text(text) => parse_time_text(text.trim()),
-        Value::Boolean(_) | Value::Ip(_) => None,
+        Value::Boolean(_) | Value::Big(_) | Value::Ip(_) => None,
     };
     time_us.filter(|time_us| jiff::Timestamp::from_microsecond(*time_us).is_ok())
 }
@@ -88,6 +88,7 @@ pub fn number_text(value: &Value<'_>) -> Option<String> {
     match value {
         Value::Long(number) => Some(number.to_string()),
         Value::Double(number) => Some(format!("{number:?}")),
+        Value::Big(digits) => Some((*digits).to_owned()),
         _ => None,
     }
 }
@@ -99,6 +100,7 @@ pub fn value_token(value: &Value<'_>) -> Option<String> {
     match value {
         Value::Boolean(truth) => Some(truth.to_string()),
         Value::Long(number) => Some(number.to_string()),
+        Value::Big(digits) => Some((*digits).to_owned()),
         Value::Ip(text) => parse_ip(text).map(|address| ip_text(&address)),
         Value::Double(_) | Value::Date(_) | Value::Text(_) => None,
     }
@@ -113,6 +115,13 @@ pub(crate) fn parse_double(text: &str) -> Option<f64> {
 /// An integer in decimal, also written with a fraction of zeros (`42.0`).
 pub(crate) fn parse_long(text: &str) -> Option<i64> {
     text.parse().ok().or_else(|| whole_number(parse_double(text)?))
+}
+
+/// A whole number of at most 38 digits that 64 bits do not hold, as it is written in decimal without a sign for
+/// plus and without zeros before it.
+pub fn parse_big(text: &str) -> Option<i128> {
+    let number: i128 = text.parse().ok()?;
+    (number.unsigned_abs() < 10_u128.pow(38) && i64::try_from(number).is_err()).then_some(number)
 }
 
 /// The integer that a double is, if it is one that both types hold exactly.

@@ -155,7 +155,7 @@ pub struct SplitWriter {
     document: Document,
     readings: Vec<Reading>,
     /// The reading of each path of `document`, by type.
-    reading_of: Vec<[u16; 6]>,
+    reading_of: Vec<[u16; ValueType::ALL.len()]>,
     touched: Vec<u16>,
     values: Values,
     source: Vec<Vec<u8>>,
@@ -207,7 +207,7 @@ impl SplitWriter {
     pub fn add(&mut self, source: &[u8]) -> Result<()> {
         parse_document(source, &self.mapping, &self.options.limits, &mut self.document)?;
         self.check_room(source)?;
-        self.reading_of.resize(self.document.path_count(), [NO_READING; 6]);
+        self.reading_of.resize(self.document.path_count(), [NO_READING; ValueType::ALL.len()]);
         self.add_values()?;
         self.place_readings();
         let (source_chunk, source_start) = self.keep_source(source);

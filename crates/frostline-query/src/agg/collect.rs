@@ -279,6 +279,7 @@ impl Ranges {
             (Scalar::Long(ms), true) => Some(ms as f64 * 1000.0),
             (Scalar::Long(value), false) => Some(value as f64),
             (Scalar::Double(value), false) => Some(value),
+            (Scalar::Big(value), false) => Some(value as f64),
             _ => None,
         }
     }
@@ -290,6 +291,7 @@ fn number(value: Scalar<'_>) -> Option<Number> {
     match value {
         Scalar::Long(value) => Some(Number::Long(value)),
         Scalar::Double(value) => Some(Number::Double(value)),
+        Scalar::Big(value) => Some(Number::Double(value as f64)),
         Scalar::Time(us) => Some(Number::Long(us.div_euclid(1000))),
         Scalar::Boolean(value) => Some(Number::Long(i64::from(value))),
         Scalar::Text(_) => None,
@@ -759,7 +761,7 @@ impl Common {
             Reading::Long(_) | Reading::Boolean(_) => self == Common::Same,
             Reading::Double(_) => self != Common::Text,
             Reading::Text(_) | Reading::Codes(_) => true,
-            Reading::Time(_) | Reading::List(..) => false,
+            Reading::Big(_) | Reading::Time(_) | Reading::List(..) => false,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The values of one field for the rows of one batch, whatever types they were written with.
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, Int64Array, ListArray,
-    StringArray, TimestampMicrosecondArray,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, DictionaryArray, Float64Array, Int64Array,
+    ListArray, StringArray, TimestampMicrosecondArray,
 };
-use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Float64Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+};
 
 use crate::{Error, Result};
 
@@ -24,6 +26,8 @@ pub enum Reading {
     Long(Int64Array),
     /// Other numbers.
     Double(Float64Array),
+    /// Whole numbers that 64 bits do not hold.
+    Big(Decimal128Array),
     /// Microseconds since 1970 UTC.
     Time(TimestampMicrosecondArray),
     /// Text and addresses as written.
@@ -40,6 +44,7 @@ pub(super) enum Scalar<'a> {
     Boolean(bool),
     Long(i64),
     Double(f64),
+    Big(i128),
     Time(i64),
     Text(&'a str),
 }
@@ -50,7 +55,7 @@ impl FieldColumn {
         FieldColumn::default()
     }
 
-    /// The column of these Arrow arrays, one for each reading: Boolean, Int64, Float64, Timestamp(µs),
+    /// The column of these Arrow arrays, one for each reading: Boolean, Int64, Float64, Decimal128(38, 0), Timestamp(µs),
     /// Utf8, Dictionary(Int32, Utf8), or a List of one of them. Any other type is `Internal`.
     pub fn new(arrays: &[ArrayRef]) -> Result<FieldColumn> {
         Ok(FieldColumn { readings: arrays.iter().map(reading).collect::<Result<_>>()? })
@@ -88,6 +93,7 @@ impl Reading {
             Reading::Boolean(array) => array.len(),
             Reading::Long(array) => array.len(),
             Reading::Double(array) => array.len(),
+            Reading::Big(array) => array.len(),
             Reading::Time(array) => array.len(),
             Reading::Text(array) => array.len(),
             Reading::Codes(array) => array.len(),
@@ -102,6 +108,7 @@ impl Reading {
             Reading::Boolean(array) => array.is_valid(at).then(|| Scalar::Boolean(array.value(at))),
             Reading::Long(array) => array.is_valid(at).then(|| Scalar::Long(array.value(at))),
             Reading::Double(array) => array.is_valid(at).then(|| Scalar::Double(array.value(at))),
+            Reading::Big(array) => array.is_valid(at).then(|| Scalar::Big(array.value(at))),
             Reading::Time(array) => array.is_valid(at).then(|| Scalar::Time(array.value(at))),
             Reading::Text(array) => array.is_valid(at).then(|| Scalar::Text(array.value(at))),
             Reading::Codes(array) => {
@@ -137,6 +144,7 @@ fn reading(array: &ArrayRef) -> Result<Reading> {
         DataType::Boolean => array.as_boolean_opt().cloned().map(Reading::Boolean),
         DataType::Int64 => array.as_primitive_opt::<Int64Type>().cloned().map(Reading::Long),
         DataType::Float64 => array.as_primitive_opt::<Float64Type>().cloned().map(Reading::Double),
+        DataType::Decimal128(38, 0) => array.as_primitive_opt::<Decimal128Type>().cloned().map(Reading::Big),
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             array.as_primitive_opt::<TimestampMicrosecondType>().cloned().map(Reading::Time)
         }

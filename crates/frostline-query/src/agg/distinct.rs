@@ -60,13 +60,21 @@ pub(super) fn value_hash(value: Scalar<'_>) -> u64 {
     match value {
         Scalar::Boolean(value) => xxh3_64(if value { b"true" } else { b"false" }),
         Scalar::Long(value) => mix(value as u64),
-        Scalar::Double(value) if value.fract() == 0.0 && value.abs() < 9e18 => mix(value as i64 as u64),
+        Scalar::Double(value) if value.fract() == 0.0 && value.abs() < 1e38 => whole_hash(value as i128),
+        Scalar::Big(value) => whole_hash(value),
         Scalar::Double(value) => mix(value.to_bits()) ^ 1,
         Scalar::Time(us) => mix(us as u64) ^ 2,
         Scalar::Text(text) => match canonical_long(text) {
             Some(value) => mix(value as u64),
             None => xxh3_64(text.as_bytes()),
         },
+    }
+}
+
+fn whole_hash(value: i128) -> u64 {
+    match i64::try_from(value) {
+        Ok(value) => mix(value as u64),
+        Err(_) => xxh3_64(value.to_string().as_bytes()),
     }
 }
 

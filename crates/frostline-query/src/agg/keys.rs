@@ -169,7 +169,7 @@ impl Common {
             ValueType::Long => 1,
             ValueType::Double => 2,
             ValueType::Date => 3,
-            ValueType::Ip | ValueType::Text => 4,
+            ValueType::Big | ValueType::Ip | ValueType::Text => 4,
         });
         let missing = missing.and_then(|key| match key {
             Key::Boolean(_) => Some(0),
@@ -212,6 +212,8 @@ impl Scalar<'_> {
             Scalar::Boolean(value) => Key::Boolean(value),
             Scalar::Long(value) => Key::Long(value),
             Scalar::Double(value) => Key::Double(Real(value)),
+            // JSON has no such numbers that its readers keep.
+            Scalar::Big(value) => Key::Text(value.to_string()),
             Scalar::Time(us) => Key::Time(us),
             Scalar::Text(text) => Key::Text(text.to_owned()),
         }
@@ -222,6 +224,7 @@ impl Scalar<'_> {
             Scalar::Boolean(value) => Key::Boolean(value).hash64(),
             Scalar::Long(value) => mix(value as u64),
             Scalar::Double(value) => Key::Double(Real(value)).hash64(),
+            Scalar::Big(value) => xxh3_64(value.to_string().as_bytes()),
             Scalar::Time(us) => mix(us as u64),
             Scalar::Text(text) => xxh3_64(text.as_bytes()),
         }
@@ -234,6 +237,7 @@ impl Scalar<'_> {
             (Scalar::Double(a), Key::Double(b)) => Real(a) == *b,
             (Scalar::Time(a), Key::Time(b)) => a == *b,
             (Scalar::Text(a), Key::Text(b)) => a == b,
+            (Scalar::Big(a), Key::Text(b)) => a.to_string() == *b,
             _ => false,
         }
     }

@@ -104,6 +104,7 @@ impl Sql {
             inner = &mut explain.statement;
         }
         if let Statement::Statement(statement) = inner {
+            precedence::check_numbers(statement)?;
             precedence::restore(statement)?;
         }
         let plan = state.statement_to_plan(statement).await.map_err(|e| worded(query, e))?;
@@ -240,6 +241,7 @@ pub fn json_value(array: &ArrayRef, at: usize) -> Result<serde_json::Value> {
         ScalarValue::UInt16(Some(n)) => Value::from(n),
         ScalarValue::UInt32(Some(n)) => Value::from(n),
         ScalarValue::UInt64(Some(n)) => Value::from(n),
+        ScalarValue::Decimal128(Some(n), _, 0) => crate::read::merge::whole_value(n),
         ScalarValue::Float32(Some(n)) => Value::from(n),
         ScalarValue::Float64(Some(n)) => Value::from(n),
         _ => {

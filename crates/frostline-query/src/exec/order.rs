@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::SortOptions;
-use arrow::datatypes::{DataType, Float64Type, Int64Type, SchemaRef, TimestampMicrosecondType, UInt32Type};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Float64Type, Int64Type, SchemaRef, TimestampMicrosecondType, UInt32Type,
+};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
@@ -177,6 +179,7 @@ impl OrderKey {
             DataType::Int64 => Value::from(column.as_primitive::<Int64Type>().value(at)),
             DataType::Float64 => Value::from(column.as_primitive::<Float64Type>().value(at)),
             DataType::Boolean => Value::from(column.as_boolean().value(at)),
+            DataType::Decimal128(..) => merge::whole_value(column.as_primitive::<Decimal128Type>().value(at)),
             DataType::Binary => mixed::value(column.as_binary::<i32>().value(at), self.descending),
             DataType::Timestamp(..) => {
                 let time_us = column.as_primitive::<TimestampMicrosecondType>().value(at);
@@ -285,6 +288,9 @@ fn position_value(value: &Value, ty: &DataType, descending: bool) -> Result<Opti
         DataType::Int64 => ScalarValue::Int64(Some(whole(value).ok_or_else(wrong)?)),
         DataType::Float64 => ScalarValue::Float64(Some(number(value).ok_or_else(wrong)?)),
         DataType::Boolean => ScalarValue::Boolean(Some(value.as_bool().ok_or_else(wrong)?)),
+        DataType::Decimal128(precision, scale) => {
+            ScalarValue::Decimal128(Some(big(value).ok_or_else(wrong)?), *precision, *scale)
+        }
         DataType::Timestamp(_, zone) => {
             let time = match value.as_str().and_then(frostline_split::parse_date) {
                 Some(time) => time,
@@ -304,6 +310,14 @@ fn number(value: &Value) -> Option<f64> {
 
 fn whole(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn big(value: &Value) -> Option<i128> {
+    value
+        .as_i64()
+        .map(i128::from)
+        .or_else(|| value.as_u64().map(i128::from))
+        .or_else(|| value.as_str()?.parse().ok())
 }
 
 fn doc_number(address: HitAddress) -> u64 {

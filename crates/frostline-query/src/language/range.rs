@@ -29,7 +29,7 @@ impl Edges {
             reader: DateReader::new(context.now_us),
             must_be_date: dates_of(field) == Dates::Only,
             // A number that is asked of the time is a time.
-            has_numbers: has(&[ValueType::Long, ValueType::Double]) && !field.is_time(),
+            has_numbers: has(&[ValueType::Long, ValueType::Double, ValueType::Big]) && !field.is_time(),
             has_dates: has(&[ValueType::Date]),
             has_addresses: has(&[ValueType::Ip]),
         }

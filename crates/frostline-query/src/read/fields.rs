@@ -7,8 +7,8 @@ use arrow::array::{
     Array, ArrayBuilder, ArrayRef, AsArray, BooleanBuilder, Float64Builder, Int64Builder, ListBuilder,
     RecordBatch, StringBuilder, TimestampMicrosecondBuilder,
 };
-use arrow::compute::concat;
-use arrow::datatypes::{Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow::compute::{cast, concat};
+use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, TimestampMicrosecondType};
 use frostline_base::Share;
 use frostline_split::{
     Bounds, DYNAMIC_COLUMN, DynamicPairs, KeyRange, Mapping, SOURCE_COLUMN, SplitField, TIME_COLUMN, TextAs,
@@ -17,6 +17,7 @@ use frostline_split::{
 use roaring::RoaringBitmap;
 
 use crate::filter::{Bound, Number, Scalar};
+use crate::read::merge::BIG;
 use crate::read::view::View;
 use crate::{Error, Result};
 
@@ -25,6 +26,7 @@ pub(crate) enum FieldValue<'a> {
     /// A whole number, or a time in microseconds.
     Long(i64),
     Double(f64),
+    Big(i128),
     Text(&'a str),
 }
 
@@ -95,6 +97,8 @@ fn each_value(array: &ArrayRef, rows: &[u32], take: &mut impl FnMut(u32, FieldVa
         visit(values.iter(), rows, |row, n| take(row, FieldValue::Long(n)));
     } else if let Some(values) = array.as_primitive_opt::<Float64Type>() {
         visit(values.iter(), rows, |row, n| take(row, FieldValue::Double(n)));
+    } else if let Some(values) = array.as_primitive_opt::<Decimal128Type>() {
+        visit(values.iter(), rows, |row, n| take(row, FieldValue::Big(n)));
     } else if let Some(values) = array.as_string_opt::<i32>() {
         visit(values.iter(), rows, |row, text| take(row, FieldValue::Text(text)));
     }
@@ -157,9 +161,22 @@ pub(crate) async fn read_reading(
                 Some(pairs) => vec![dynamic_values(&batch, pairs, field.ty)?],
                 None => batch.columns().to_vec(),
             };
+            let arrays = match field.ty {
+                ValueType::Big => arrays.iter().map(big_numbers).collect::<Result<_>>()?,
+                _ => arrays,
+            };
             Ok((batch.num_rows(), arrays))
         })
         .collect()
+}
+
+/// Numbers out of their digits.
+fn big_numbers(digits: &ArrayRef) -> Result<ArrayRef> {
+    let ty = match digits.data_type() {
+        DataType::List(_) => DataType::List(Arc::new(Field::new_list_field(BIG, true))),
+        _ => BIG,
+    };
+    cast(digits, &ty).map_err(crate::read::merge::arrow_error)
 }
 
 /// The values of a reading that has no column of its own, taken from the pairs of a batch that holds
@@ -189,13 +206,17 @@ fn dynamic_values(batch: &RecordBatch, pairs: &DynamicPairs, ty: ValueType) -> R
                 builder.append_option(if let Value::Date(time_us) = value { Some(time_us) } else { None });
             })
         }
-        ValueType::Ip | ValueType::Text => list_of(values, StringBuilder::new(), |builder, value| {
-            builder.append_option(if let Value::Ip(text) | Value::Text(text) = value {
-                Some(text)
-            } else {
-                None
-            });
-        }),
+        ValueType::Big | ValueType::Ip | ValueType::Text => {
+            list_of(values, StringBuilder::new(), |builder, value| {
+                builder.append_option(
+                    if let Value::Big(text) | Value::Ip(text) | Value::Text(text) = value {
+                        Some(text)
+                    } else {
+                        None
+                    },
+                );
+            })
+        }
     })
 }
 
@@ -310,6 +331,27 @@ pub(crate) fn double_tests(
         }
     };
     Some((inside(Ordering::Greater, low), inside(Ordering::Less, high)))
+}
+
+/// Whether a whole number that 64 bits do not hold lies between two bounds; none where a bound is no number.
+pub(crate) fn big_test(lower: &Bound, upper: &Bound) -> Option<impl Fn(i128) -> bool> {
+    let edge = |bound: &Bound| match bound {
+        Bound::Open => Some(None),
+        Bound::Included(edge) => Some(Some((edge.number?, true))),
+        Bound::Excluded(edge) => Some(Some((edge.number?, false))),
+    };
+    let inside = |n: i128, wanted: Ordering, edge: Option<(Number, bool)>| {
+        edge.is_none_or(|(edge, included)| {
+            let order = match edge {
+                Number::Long(edge) => n.cmp(&i128::from(edge)),
+                Number::Big(edge) => n.cmp(&edge),
+                Number::Double(edge) => Number::Big(n).order_of(edge).reverse(),
+            };
+            order == wanted || (included && order == Ordering::Equal)
+        })
+    };
+    let (low, high) = (edge(lower)?, edge(upper)?);
+    Some(move |n: i128| inside(n, Ordering::Greater, low) && inside(n, Ordering::Less, high))
 }
 
 /// The largest whole number not above; none below all of them (or not a number).

@@ -10,6 +10,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use frostline_split::ValueType;
+use serde_json::Value;
 
 use crate::{Error, Result};
 
@@ -17,6 +18,9 @@ use crate::{Error, Result};
 pub(crate) fn time_type() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
+
+/// The type of whole numbers that 64 bits do not hold.
+pub(crate) const BIG: DataType = DataType::Decimal128(38, 0);
 
 /// The narrowest type that holds values of all these types.
 pub(crate) fn common_type(types: impl IntoIterator<Item = ValueType>) -> DataType {
@@ -26,6 +30,7 @@ pub(crate) fn common_type(types: impl IntoIterator<Item = ValueType>) -> DataTyp
             ValueType::Boolean => DataType::Boolean,
             ValueType::Long => DataType::Int64,
             ValueType::Double => DataType::Float64,
+            ValueType::Big => BIG,
             ValueType::Date => time_type(),
             ValueType::Ip | ValueType::Text => DataType::Utf8,
         };
@@ -37,6 +42,7 @@ pub(crate) fn common_type(types: impl IntoIterator<Item = ValueType>) -> DataTyp
             {
                 DataType::Float64
             }
+            Some(DataType::Int64 | BIG) if matches!(ty, DataType::Int64 | BIG) => BIG,
             Some(_) => DataType::Utf8,
         });
     }
@@ -110,6 +116,14 @@ pub(crate) fn scalars(
         })
         .collect();
     take(lists.values(), &indices, None).map_err(arrow_error)
+}
+
+/// A whole number; as text where readers of JSON would round it.
+pub(crate) fn whole_value(number: i128) -> Value {
+    i64::try_from(number)
+        .map(Value::from)
+        .or_else(|_| u64::try_from(number).map(Value::from))
+        .unwrap_or_else(|_| Value::from(number.to_string()))
 }
 
 pub(crate) fn arrow_error(error: arrow::error::ArrowError) -> Error {

@@ -138,7 +138,7 @@ fn pick(values: &ArrayRef, range: Range<usize>, largest: bool) -> usize {
 }
 
 fn compare(values: &ArrayRef, a: usize, b: usize) -> Ordering {
-    use arrow::datatypes::{Float64Type, Int64Type, TimestampMicrosecondType};
+    use arrow::datatypes::{Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType};
     match values.data_type() {
         DataType::Int64 => {
             values.as_primitive::<Int64Type>().value(a).cmp(&values.as_primitive::<Int64Type>().value(b))
@@ -146,6 +146,10 @@ fn compare(values: &ArrayRef, a: usize, b: usize) -> Ordering {
         DataType::Float64 => {
             let values = values.as_primitive::<Float64Type>();
             values.value(a).total_cmp(&values.value(b))
+        }
+        DataType::Decimal128(..) => {
+            let values = values.as_primitive::<Decimal128Type>();
+            values.value(a).cmp(&values.value(b))
         }
         DataType::Timestamp(..) => {
             let values = values.as_primitive::<TimestampMicrosecondType>();

@@ -137,6 +137,7 @@ fn equality(field: &SplitField, value: &Scalar) -> Equality {
     match field.ty {
         ValueType::Boolean => token(scalar_bool(value).map(|value| value.to_string())),
         ValueType::Long => token(scalar_i64(value).map(|value| value.to_string())),
+        ValueType::Big => token(scalar_big(value).map(|value| value.to_string())),
         ValueType::Ip => match value {
             Scalar::Text(text) => match parse_ip(text.trim()) {
                 Some(address) => Equality::Token(ip_text(&address)),
@@ -192,6 +193,18 @@ fn scalar_i64(value: &Scalar) -> Option<i64> {
     let number = scalar_number(value)?;
     let (below, above) = (fields::floor(number)?, fields::ceil(number)?);
     (below == above).then_some(below)
+}
+
+/// The whole number that equals it and that 64 bits do not hold.
+fn scalar_big(value: &Scalar) -> Option<i128> {
+    match scalar_number(value)? {
+        Number::Long(_) => None,
+        Number::Big(n) => Some(n),
+        Number::Double(n) => {
+            let whole = Some(n as i128).filter(|whole| n.fract() == 0.0 && whole.abs() <= Number::BIG_MAX)?;
+            i64::try_from(whole).is_err().then_some(whole)
+        }
+    }
 }
 
 /// The double that equals it.

@@ -10,8 +10,8 @@ use crate::filter::{Bound, FieldRef};
 use crate::prune;
 use crate::read::fields::{self, FieldValue};
 use crate::read::view::View;
-use crate::select::Rows;
 use crate::select::lookup::Lookup;
+use crate::select::{Rows, narrow};
 
 /// A range that holds no more values than this is answered by their postings, and by the column otherwise.
 const EQUALITIES_MAX: usize = 64;
@@ -66,6 +66,12 @@ impl View<'_> {
                     above(high) && below(low)
                 })
                 .await
+            }
+            ValueType::Big => {
+                let Some(inside) = fields::big_test(lower, upper) else { return Ok(RoaringBitmap::new()) };
+                let all = self.union(vec![self.split().exists(field.number)?]).await?;
+                let rows = narrow(all.bitmap(self.split().rows()), among);
+                self.keep(field, &rows, |value| matches!(value, FieldValue::Big(n) if inside(*n))).await
             }
             ValueType::Boolean => Ok(RoaringBitmap::new()),
             ValueType::Ip => {

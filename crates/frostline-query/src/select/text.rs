@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use frostline_split::{
     CUT_START_BYTES, Form, KeyRange, Keys, Phrase, Piece, PieceKeys, Postings, SplitField, TextKey,
-    Tokenizer, ValueType, phrase_words, query_pieces,
+    Tokenizer, ValueType, is_joiner, phrase_words, query_pieces,
 };
 use futures::future::{try_join, try_join_all};
 use roaring::RoaringBitmap;
 
 use crate::Result;
-use crate::filter::pattern::Matcher;
+use crate::filter::pattern::{Matcher, TokenPattern};
 use crate::filter::{FieldRef, Minimum, Pattern, Scalar};
 use crate::read::view::View;
 use crate::select::equal::Equalities;
@@ -119,11 +119,17 @@ impl<'a> View<'a> {
             Pattern::Prefix(prefix) => Piece::start(prefix),
             _ => None,
         };
-        let mut rows = match start {
-            _ if readings.is_empty() => RoaringBitmap::new(),
-            Some(piece) => self.rows_with_start(&readings, &piece, among).await?,
-            None => self.rows_with_token(&readings, pattern, case_insensitive, among).await?,
-        };
+        // What ends in a joiner also starts a whole with the joiners around it.
+        let by_token = start.as_ref().is_none_or(|piece| piece.text().bytes().last().is_some_and(is_joiner));
+        let mut rows = RoaringBitmap::new();
+        if !readings.is_empty() {
+            if by_token {
+                rows |= self.rows_with_token(&readings, pattern, case_insensitive, among).await?;
+            }
+            if let Some(piece) = &start {
+                rows |= self.rows_with_start(&readings, piece, among).await?;
+            }
+        }
         let whole = field.into_iter().flat_map(|field| self.readings(field)).filter(|(_, exact)| *exact);
         let matcher = Matcher::new(pattern, case_insensitive)?;
         for (reading, _) in whole.filter(|(reading, _)| reading.ty == ValueType::Text) {
@@ -229,8 +235,8 @@ impl<'a> View<'a> {
         Ok(try_join_all(verified).await?.into_iter().fold(rows, |a, b| a | b))
     }
 
-    /// Rows that have a token that matches. Of long tokens the dictionary has the start only: where that leaves
-    /// it open, the texts are asked.
+    /// Rows that have a token, or a whole with the joiners around it, that matches. The dictionary has the start of
+    /// long tokens only, and no joiners around them: where that leaves it open, the texts are asked.
     async fn rows_with_token(
         self,
         readings: &[&SplitField],
@@ -238,20 +244,24 @@ impl<'a> View<'a> {
         case_insensitive: bool,
         among: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap> {
-        let matcher = Matcher::for_tokens(pattern, case_insensitive)?;
+        let tokens = TokenPattern::new(pattern, case_insensitive)?;
         let asked: BTreeMap<u16, &SplitField> =
             readings.iter().map(|reading| (reading.number, *reading)).collect();
         let version = self.split().version();
+        let is_text = |number: u16| asked.get(&number).is_some_and(|reading| reading.ty == ValueType::Text);
         // Whether a key's token matches; none where that is left to the text.
         let says = |key: &TextKey<'_>| match key.cut(version) {
-            Some(start) if matcher.may_match(start) || matcher.is_match(key.token) => None,
+            Some(start) if tokens.may_match(start) || tokens.is_match(key.token) => None,
             Some(_) => Some(false),
-            None => Some(key.form == Form::Whole && matcher.is_match(key.token)),
+            None if key.form != Form::Whole => Some(false),
+            None if tokens.is_match(key.token) => Some(true),
+            None if tokens.may_match_with_joiners(key.token) && is_text(key.field) => None,
+            None => Some(false),
         };
         let is_wanted = |key: &[u8]| {
             TextKey::split(key).is_some_and(|key| asked.contains_key(&key.field) && says(&key) != Some(false))
         };
-        let literal = matcher.literal_prefix();
+        let literal = tokens.literal_prefix();
         let literal = literal.get(..literal.floor_char_boundary(CUT_START_BYTES)).unwrap_or_default();
         let range = KeyRange::prefix(literal.as_bytes().to_vec());
         let found = self.scan(self.split().text(), &[range], &is_wanted).await?;
@@ -269,11 +279,7 @@ impl<'a> View<'a> {
             let Some(reading) = asked.get(&number) else { continue };
             let candidates = narrow(self.union(postings).await?.bitmap(self.split().rows()), among) - &rows;
             let mut tokenizer = Tokenizer::new();
-            let has_match = |text: &str| {
-                let mut found = false;
-                tokenizer.tokenize(text, |token| found = found || matcher.is_match(token));
-                found
-            };
+            let has_match = |text: &str| tokens.is_in(text, &mut tokenizer);
             rows |= self.verify(reading, &candidates, has_match).await?;
         }
         Ok(rows)

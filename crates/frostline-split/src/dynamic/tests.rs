@@ -23,6 +23,7 @@ proptest! {
         let value = match ty {
             ValueType::Boolean => Value::Boolean(number % 2 == 0),
             ValueType::Long => Value::Long(number),
+            ValueType::Big => Value::Big("18446744073709551616"),
             ValueType::Double => Value::Double(double),
             ValueType::Date => Value::Date(number / 100),
             ValueType::Ip => Value::Ip("::1"),

@@ -160,7 +160,8 @@ impl Field {
             return self.declared;
         }
         let has = |ty| self.readings.contains_key(&ty);
-        let only_numbers = self.readings.keys().all(|ty| matches!(ty, ValueType::Long | ValueType::Double));
+        let only_numbers =
+            self.readings.keys().all(|ty| matches!(ty, ValueType::Long | ValueType::Double | ValueType::Big));
         match self.readings.keys().next() {
             None => None,
             Some(only) if self.readings.len() == 1 => Some(FieldType::of(*only)),
@@ -216,7 +217,7 @@ impl FieldType {
         match ty {
             ValueType::Boolean => FieldType::Boolean,
             ValueType::Long => FieldType::Long,
-            ValueType::Double => FieldType::Double,
+            ValueType::Double | ValueType::Big => FieldType::Double,
             ValueType::Date => FieldType::Date,
             ValueType::Ip => FieldType::Ip,
             ValueType::Text => FieldType::Text,

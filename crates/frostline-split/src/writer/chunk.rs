@@ -51,7 +51,7 @@ impl Physical {
                 ValueType::Boolean => Physical::Boolean,
                 ValueType::Long | ValueType::Date => Physical::Int64,
                 ValueType::Double => Physical::Double,
-                ValueType::Ip | ValueType::Text => Physical::Bytes,
+                ValueType::Big | ValueType::Ip | ValueType::Text => Physical::Bytes,
             },
         }
     }

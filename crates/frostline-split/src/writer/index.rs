@@ -239,7 +239,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
                 self.add_exact(reading)?;
                 self.add_tokens(reading)?;
             }
-            ValueType::Long | ValueType::Boolean => self.add_tokens(reading)?,
+            ValueType::Long | ValueType::Big | ValueType::Boolean => self.add_tokens(reading)?,
             ValueType::Double | ValueType::Date => {}
         }
         self.exists.clear();

@@ -20,6 +20,7 @@ use crate::document::Value;
 use crate::dynamic;
 use crate::footer::{Chunk, ColumnKind, FORMAT_VERSION, Footer, SplitField, Unsummed};
 use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
+use crate::values::parse_big;
 use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, PAGE_BYTES, internal};
 use crate::writer::index::{IndexWriter, ReadingRows};
 use crate::writer::values::Values;
@@ -257,8 +258,13 @@ fn compare(values: &Values, ty: ValueType, a: u32, b: u32) -> Ordering {
         ValueType::Boolean => values.bits(a).cmp(&values.bits(b)),
         ValueType::Long | ValueType::Date => (values.bits(a) as i64).cmp(&(values.bits(b) as i64)),
         ValueType::Double => f64::from_bits(values.bits(a)).total_cmp(&f64::from_bits(values.bits(b))),
+        ValueType::Big => big(values.text(a)).cmp(&big(values.text(b))),
         ValueType::Ip | ValueType::Text => values.bytes(a).cmp(values.bytes(b)),
     }
+}
+
+fn big(digits: &str) -> i128 {
+    parse_big(digits).unwrap_or_default()
 }
 
 /// A column to be: its name, what it is, and which reading's.
@@ -455,7 +461,11 @@ impl ColumnsWriter<'_> {
     fn keep_stats(&mut self, column: &Column, bounds: Option<crate::footer::Bounds>, nulls: u64) {
         let ty = match column.kind {
             ColumnKind::Time => ValueType::Date,
-            ColumnKind::Field { ty, list: false, .. } if !matches!(ty, ValueType::Ip | ValueType::Text) => ty,
+            ColumnKind::Field { ty, list: false, .. }
+                if !matches!(ty, ValueType::Big | ValueType::Ip | ValueType::Text) =>
+            {
+                ty
+            }
             _ => return,
         };
         let bounds = bounds.map(|bounds| stat_values(ty, bounds));
@@ -599,7 +609,7 @@ fn value_counts<W: Write>(
     times: &[i64],
     buckets: usize,
 ) -> Option<ValueCounts> {
-    let counted = !matches!(reading.ty, ValueType::Double | ValueType::Date);
+    let counted = !matches!(reading.ty, ValueType::Double | ValueType::Big | ValueType::Date);
     if !counted || reading.has_list || reading.distinct.len() > VALUES_MAX {
         return None;
     }

@@ -69,6 +69,7 @@ impl Model {
                 };
                 match value {
                     Held::Text(text) if *ty == ValueType::Text => each_key(&mut Tokenizer::new(), text, add),
+                    Held::Text(digits) if *ty == ValueType::Big => add(digits, Form::Whole),
                     Held::Text(text) => add(&value_token(&Value::Ip(text)).unwrap(), Form::Whole),
                     Held::Boolean(truth) => add(&truth.to_string(), Form::Whole),
                     Held::Long(number) => add(&number.to_string(), Form::Whole),
@@ -86,7 +87,7 @@ impl Model {
             for (row, value) in rows.iter().flat_map(|(row, values)| values.iter().map(move |v| (*row, v))) {
                 let key = match value {
                     Held::Text(text) if *ty == ValueType::Text => exact_key(text, field),
-                    Held::Text(text) => ip_key(&parse_ip(text).unwrap(), field),
+                    Held::Text(text) if *ty == ValueType::Ip => ip_key(&parse_ip(text).unwrap(), field),
                     _ => continue,
                 };
                 keys.entry(key).or_default().insert(row);
@@ -102,7 +103,7 @@ fn held(value: &Value<'_>) -> Held {
         Value::Long(number) => Held::Long(*number),
         Value::Double(number) => Held::Double(*number),
         Value::Date(time) => Held::Date(*time),
-        Value::Ip(text) | Value::Text(text) => Held::Text((*text).to_owned()),
+        Value::Big(text) | Value::Ip(text) | Value::Text(text) => Held::Text((*text).to_owned()),
     }
 }
 
@@ -278,6 +279,7 @@ fn scalar() -> impl Strategy<Value = String> {
         any::<bool>().prop_map(|truth| truth.to_string()),
         (-3i64..5).prop_map(|number| number.to_string()),
         any::<i64>().prop_map(|number| number.to_string()),
+        any::<i128>().prop_map(|number| (number / 1_000_000).to_string()),
         (-9.5f64..9.5).prop_map(|number| format!("{number:?}")),
         prop::sample::select(vec!["10.0.0.1", "10.0.0.2", "::1", "0:0:0:0:0:0:0:1", "fe80::9"])
             .prop_map(|ip| format!("{ip:?}")),

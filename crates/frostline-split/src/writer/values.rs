@@ -32,6 +32,7 @@ pub(crate) fn type_of(value: &Value<'_>) -> ValueType {
         Value::Boolean(_) => ValueType::Boolean,
         Value::Long(_) => ValueType::Long,
         Value::Double(_) => ValueType::Double,
+        Value::Big(_) => ValueType::Big,
         Value::Date(_) => ValueType::Date,
         Value::Ip(_) => ValueType::Ip,
         Value::Text(_) => ValueType::Text,
@@ -53,7 +54,9 @@ impl Values {
             Value::Boolean(truth) => self.intern_bits(reading, u64::from(*truth)),
             Value::Long(number) | Value::Date(number) => self.intern_bits(reading, *number as u64),
             Value::Double(number) => self.intern_bits(reading, number.to_bits()),
-            Value::Ip(text) | Value::Text(text) => self.intern_text(reading, text.as_bytes()),
+            Value::Big(text) | Value::Ip(text) | Value::Text(text) => {
+                self.intern_text(reading, text.as_bytes())
+            }
         }
     }
 
@@ -124,6 +127,7 @@ impl Values {
             ValueType::Long => Value::Long(self.bits(number) as i64),
             ValueType::Double => Value::Double(f64::from_bits(self.bits(number))),
             ValueType::Date => Value::Date(self.bits(number) as i64),
+            ValueType::Big => Value::Big(self.text(number)),
             ValueType::Ip => Value::Ip(self.text(number)),
             ValueType::Text => Value::Text(self.text(number)),
         }

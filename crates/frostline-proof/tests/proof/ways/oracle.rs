@@ -229,14 +229,22 @@ impl Oracle {
             "range" => in_range(&values, asked),
             "prefix" => {
                 let prefix = text("value")?;
-                Ok(any_token(&values, |token, exact| match folded || !exact {
-                    true => text::lower(token).starts_with(&text::lower(&prefix)),
-                    false => token.starts_with(&prefix),
-                }))
+                let start = text::lower(&prefix);
+                let inside = |(value, exact): &(Typed, bool)| match value {
+                    Typed::Text(own) if !exact && !text::has_singles(&start) && !start.is_empty() => {
+                        text::has_piece(own, &start, true)
+                    }
+                    _ => false,
+                };
+                Ok(values.iter().any(inside)
+                    || any_form(&values, text::forms, |form, exact| match folded || !exact {
+                        true => text::lower(form).starts_with(&start),
+                        false => form.starts_with(&prefix),
+                    }))
             }
             "wildcard" => {
                 let pattern = text("value")?;
-                Ok(any_token(&values, |token, exact| match folded || !exact {
+                Ok(any_form(&values, text::forms, |token, exact| match folded || !exact {
                     true => text::is_like(&text::lower(token), &text::lower(&pattern), '*', '?'),
                     false => text::is_like(token, &pattern, '*', '?'),
                 }))
@@ -244,7 +252,9 @@ impl Oracle {
             // The generator writes only `.*` and `.`.
             "regexp" => {
                 let pattern = text("value")?.replace(".*", "\u{1}").replace('.', "\u{2}");
-                Ok(any_token(&values, |token, _| text::is_like(token, &pattern, '\u{1}', '\u{2}')))
+                Ok(any_form(&values, text::tokens, |token, _| {
+                    text::is_like(token, &pattern, '\u{1}', '\u{2}')
+                }))
             }
             other => Err(format!("no such query: {other}")),
         }
@@ -375,7 +385,7 @@ fn matches_text(values: &[(Typed, bool)], text: &str, options: &Value, prefix_la
     if equals(&others, &whole, false)? {
         return Ok(true);
     }
-    let pieces = text::pieces(text);
+    let pieces = text::written(text);
     if pieces.is_empty() {
         return Err("a text without tokens".to_owned());
     }
@@ -384,15 +394,17 @@ fn matches_text(values: &[(Typed, bool)], text: &str, options: &Value, prefix_la
         (_, Value::Number(minimum)) if pieces.len() > 1 => minimum.as_u64().ok_or("a whole number")? as usize,
         _ => 1,
     };
-    let mut tokens = BTreeSet::new();
-    for (value, _) in &values {
-        tokens.extend(tokens_of(value));
+    let mut found = 0;
+    for (at, (piece, written)) in pieces.iter().enumerate() {
+        let open_ended = prefix_last && at + 1 == pieces.len();
+        let has = |(value, _): &(Typed, bool)| match value {
+            Typed::Text(own) => text::has_piece(own, piece, open_ended),
+            other => open_ended && tokens_of(other).iter().any(|token| token.starts_with(piece.as_str())),
+        };
+        found +=
+            usize::from(values.iter().any(has) || equals(&others, &Value::from(written.as_str()), false)?);
     }
-    let found = pieces.iter().enumerate().filter(|(at, piece)| match prefix_last && at + 1 == pieces.len() {
-        true => tokens.iter().any(|token| token.starts_with(piece.as_str())),
-        false => tokens.contains(*piece),
-    });
-    Ok(found.count() >= needed.max(1))
+    Ok(found >= needed.max(1))
 }
 
 fn tokens_of(value: &Typed) -> BTreeSet<String> {
@@ -405,11 +417,16 @@ fn tokens_of(value: &Typed) -> BTreeSet<String> {
     }
 }
 
-/// Whether any token, or any whole text where whole values are meant, passes.
-fn any_token(values: &[(Typed, bool)], test: impl Fn(&str, bool) -> bool) -> bool {
+/// Whether any form of a text, or any whole text where whole values are meant, passes.
+fn any_form(
+    values: &[(Typed, bool)],
+    forms: fn(&str) -> BTreeSet<String>,
+    test: impl Fn(&str, bool) -> bool,
+) -> bool {
     values.iter().any(|(value, exact)| match (value, exact) {
         (Typed::Text(text), true) => test(text, true),
         (_, true) => false,
+        (Typed::Text(text), false) => forms(text).iter().any(|form| test(form, false)),
         (value, false) => tokens_of(value).iter().any(|token| test(token, false)),
     })
 }

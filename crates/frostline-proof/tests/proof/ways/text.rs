@@ -12,6 +12,8 @@ struct Word {
     text: String,
     /// What stands between it and the word before.
     joiner: String,
+    /// The joiners behind the last word of a run.
+    tail: String,
     single: bool,
 }
 
@@ -26,10 +28,12 @@ fn runs(text: &str) -> Vec<Vec<Word>> {
         let level = joiner.chars().map(level).max().unwrap_or(0);
         let too_far = joiner.chars().count() > if level >= 4 { 5 } else { 2 };
         if too_far && runs.last().is_some_and(|run| !run.is_empty()) {
+            close(runs, joiner);
             runs.push(Vec::new());
         }
         if let Some(run) = runs.last_mut() {
-            run.push(Word { text: std::mem::take(letters), joiner: std::mem::take(joiner), single });
+            let (text, joiner) = (std::mem::take(letters), std::mem::take(joiner));
+            run.push(Word { text, joiner, tail: String::new(), single });
         }
     };
     for c in lower(text).chars() {
@@ -44,20 +48,28 @@ fn runs(text: &str) -> Vec<Vec<Word>> {
             if level(c) > 0 {
                 joiner.push(c);
             } else {
+                close(&mut runs, &joiner);
                 joiner.clear();
                 runs.push(Vec::new());
             }
         }
     }
     end(&mut runs, &mut letters, &mut joiner, false);
+    close(&mut runs, &joiner);
     runs.retain(|run| !run.is_empty());
     runs
 }
 
+fn close(runs: &mut [Vec<Word>], joiner: &str) {
+    if let Some(last) = runs.last_mut().and_then(|run| run.last_mut()) {
+        last.tail = joiner.to_owned();
+    }
+}
+
 fn level(joiner: char) -> u8 {
     match joiner {
-        '.' | '-' | '+' | '~' | '$' | '%' | '#' => 1,
-        '@' => 2,
+        '.' | '-' | '+' | '~' | '$' | '%' => 1,
+        '@' | '#' => 2,
         ':' => 3,
         '/' | '\\' => 4,
         '=' => 5,
@@ -107,6 +119,53 @@ pub(crate) fn tokens(text: &str) -> BTreeSet<String> {
         }
     }
     tokens
+}
+
+/// What a pattern is compared with: tokens, and wholes with the joiners around them.
+pub(crate) fn forms(text: &str) -> BTreeSet<String> {
+    let mut forms = tokens(text);
+    for run in runs(text) {
+        if let (Some(first), Some(last)) = (run.first(), run.last()) {
+            forms.insert(format!("{}{}{}", first.joiner, joined(&run), last.tail));
+        }
+    }
+    forms
+}
+
+/// Whether a piece stands in a text where words begin and end; with `open_ended` something that starts with it.
+pub(crate) fn has_piece(text: &str, piece: &str, open_ended: bool) -> bool {
+    runs(text).iter().any(|run| {
+        (0..run.len()).any(|start| match open_ended {
+            true => joined(&run[start..]).starts_with(piece),
+            false => (start..run.len()).any(|end| joined(&run[start..=end]) == piece),
+        })
+    })
+}
+
+/// Whether a text has characters that are words by themselves.
+pub(crate) fn has_singles(text: &str) -> bool {
+    text.chars().any(is_single)
+}
+
+/// The pieces of a query text, each once, with what is written there for values that are not text.
+pub(crate) fn written(text: &str) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for part in text.split_whitespace() {
+        let of_part = pieces(part);
+        let bare = part.trim_matches(|c| "\"'`()[]{}<>,;!|*^".contains(c)).to_owned();
+        let is_one = runs(part)
+            .iter()
+            .map(|run| if run.iter().any(|word| word.single) { run.len() } else { 1 })
+            .sum::<usize>()
+            == 1;
+        for piece in of_part {
+            let written = if is_one { bare.clone() } else { piece.clone() };
+            if all.iter().all(|(known, _)| *known != piece) {
+                all.push((piece, written));
+            }
+        }
+    }
+    all
 }
 
 /// The tokens that a query text asks for, each once.

@@ -5,10 +5,32 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Statement, UnaryOperator, visit_expressions, visit_expressions_mut,
+    BinaryOperator, Expr, Ident, Statement, UnaryOperator, Value as SqlValue, visit_expressions,
+    visit_expressions_mut,
 };
 
 use crate::{Error, Result};
+
+/// `Invalid` where a statement has a whole number that a double would round.
+pub(super) fn check_numbers(statement: &Statement) -> Result<()> {
+    let found = visit_expressions(statement, |expr| match expr {
+        Expr::Value(value) => match &value.value {
+            SqlValue::Number(digits, _)
+                if digits.parse::<u64>().is_err() && digits.bytes().all(|b| b.is_ascii_digit()) =>
+            {
+                ControlFlow::Break(digits.clone())
+            }
+            _ => ControlFlow::Continue(()),
+        },
+        _ => ControlFlow::Continue(()),
+    });
+    match found {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(digits) => Err(Error::invalid(format!(
+            "{digits} is beyond 64 bits: write cast('{digits}' as decimal(38, 0))"
+        ))),
+    }
+}
 
 /// Puts the operators of a statement together as SQL's precedences say. `Invalid` where they say nothing:
 /// `a IS DISTINCT FROM b IS NULL`.

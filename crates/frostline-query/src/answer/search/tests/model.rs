@@ -229,6 +229,7 @@ impl Model {
                 Typed::Boolean(b) => Owned::Boolean(b),
                 Typed::Long(n) => Owned::Long(n),
                 Typed::Double(n) => Owned::Double(n),
+                Typed::Big(digits) => Owned::Text(digits.to_owned()),
                 Typed::Date(t) => Owned::Date(t),
                 Typed::Ip(text) => Owned::Ip(text.to_owned()),
                 Typed::Text(text) => Owned::Text(text.to_owned()),
