@@ -101,10 +101,16 @@ impl<'a> View<'a> {
         let value = [Scalar::Text(text.trim().to_owned())];
         let equal = Equalities::of(&typed, &value);
         let rows = self.rows_with(&texts, &keys, equal, among, make).await?;
-        match field {
-            Some(field) => Ok(Rows::Some(rows | self.equals_whole(field, text, among).await?)),
-            None => Ok(Rows::Some(rows)),
+        let Some(field) = field else { return Ok(Rows::Some(rows)) };
+        let mut rows = rows | self.equals_whole(field, text, among).await?;
+        if prefix_last && !text.is_empty() {
+            let whole =
+                self.readings(field).filter(|(reading, exact)| *exact && reading.ty == ValueType::Text);
+            for (reading, _) in whole {
+                rows |= self.texts_where(reading, text, among, |own| own.starts_with(text)).await?;
+            }
         }
+        Ok(Rows::Some(rows))
     }
 
     pub(super) async fn pattern(

@@ -290,7 +290,12 @@ impl Oracle {
             let order = how.as_str().or(how["order"].as_str()).unwrap_or("asc");
             let descending = order == "desc";
             let value = |doc: &Doc| {
-                let values = self.values(doc, field).into_iter().map(|(value, _)| value);
+                let values = match self.resolve(field).contains(&Target::Time) {
+                    // The order is that of the documents' times.
+                    true => doc.time_us.map(|time_us| (Typed::Date(time_us), true)).into_iter().collect(),
+                    false => self.values(doc, field),
+                };
+                let values = values.into_iter().map(|(value, _)| value);
                 values.min_by(|a, b| in_order(a, b, descending))
             };
             let first = how["missing"] == "_first";
