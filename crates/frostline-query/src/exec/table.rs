@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{Column, ScalarValue};
+use datafusion::common::{Column, ScalarValue, internal_datafusion_err};
 use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::expr::{InList, Like, ScalarFunction};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
@@ -114,8 +114,13 @@ impl TableProvider for IndexTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        let translated = filters.iter().filter_map(|filter| translate(filter, self.index.mapping()));
-        let filter = prune::and(translated.map(|t| t.filter));
+        let translated = filters.iter().map(|filter| {
+            let translated = translate(filter, self.index.mapping());
+            // It was promised to be applied, and perhaps written otherwise since.
+            translated.ok_or_else(|| internal_datafusion_err!("the index does not take over {filter}"))
+        });
+        let translated: Vec<Translated> = translated.collect::<DataFusionResult<_>>()?;
+        let filter = prune::and(translated.into_iter().map(|t| t.filter));
         let (searcher, index) = (Arc::clone(&self.searcher), Arc::clone(&self.index));
         let scan = Arc::new(Scan::new(searcher, index, &filter, Arc::clone(&self.meter), false));
         self.scans.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::clone(&scan));
@@ -165,8 +170,10 @@ fn translate(expr: &Expr, mapping: &Mapping) -> Option<Translated> {
             Expr::ScalarFunction(function) => {
                 exactly(Filter::Not(Box::new(translate_match(function, mapping)?)))
             }
+            Expr::Column(column) => is_boolean(column, false, mapping),
             _ => None,
         },
+        Expr::Column(column) => is_boolean(column, true, mapping),
         Expr::IsNotNull(inner) => exactly(exists(inner, mapping)?),
         Expr::IsNull(inner) => exactly(Filter::Not(Box::new(exists(inner, mapping)?))),
         Expr::InList(list) => in_list(list, mapping),
@@ -175,6 +182,11 @@ fn translate(expr: &Expr, mapping: &Mapping) -> Option<Translated> {
         Expr::ScalarFunction(function) => exactly(translate_match(function, mapping)?),
         _ => None,
     }
+}
+
+/// `column` or `not column`, as a comparison of a column of booleans becomes.
+fn is_boolean(column: &Column, value: bool, mapping: &Mapping) -> Option<Translated> {
+    compare(column, Operator::Eq, &ScalarValue::Boolean(Some(value)), mapping)
 }
 
 fn exists(expr: &Expr, mapping: &Mapping) -> Option<Filter> {

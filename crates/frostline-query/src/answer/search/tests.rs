@@ -316,6 +316,8 @@ async fn sql_answers_with_the_index_and_without() {
         ("select n from logs where ms > 1 order by n", json!([4, 8])),
         ("select n from logs where host like 'web-%' and host <> 'web-1' order by n", json!([1, 4])),
         ("select n from logs where ip = '10.1.2.3'", json!([2])),
+        ("select n from logs where ok in (false)", json!([10])),
+        ("select n from logs where ok not in (false)", json!([9])),
         ("select n from logs where n in (1, 3) or n between 9 and 10 order by n", json!([1, 3, 9, 10])),
         ("select n from logs where \"@timestamp\" >= '2024-05-01T10:33:00Z' order by n", json!([10, 11])),
         ("select n from logs where \"@timestamp\" is null", json!([3])),
