@@ -91,7 +91,9 @@ impl Process {
         let started = Instant::now();
         let options = self.node.search_options(results, true).await;
         let asked = bodies.iter().map(|body| async {
-            Search::new(&self.searcher, &self.index, body.as_bytes(), &options)?.run().await
+            Search::new(&self.searcher, std::slice::from_ref(&self.index), body.as_bytes(), &options)?
+                .run()
+                .await
         });
         let answers = try_join_all(asked).await?;
         let mut sample = self.sample(started, &Cost::default(), 0);

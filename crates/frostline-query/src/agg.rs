@@ -8,10 +8,12 @@
 //!
 //! What is exact and what is approximate is written in `docs/semantics.md`.
 
+mod codec;
 mod collect;
 mod column;
 mod digest;
 mod distinct;
+pub(crate) mod groups;
 mod keys;
 mod metric;
 mod parse;
@@ -19,6 +21,7 @@ mod render;
 mod sketch;
 mod state;
 mod time;
+mod wire;
 
 pub use collect::{Batch, Collector, Scope};
 pub use column::{FieldColumn, Reading};
@@ -26,15 +29,17 @@ pub use parse::ParseContext;
 pub use render::{FinalizeOptions, HitSource};
 pub use state::{AggState, HitAddress};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::filter::{FieldRef, Filter};
+use crate::nesting::deeper;
 use distinct::Precision;
 use keys::{Common, Key};
 use time::{DateFormat, Rounding};
 
 /// The aggregations of one request, checked: whatever is in here can be computed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AggTree {
     aggs: Vec<Agg>,
     fields: Vec<FieldRef>,
@@ -64,6 +69,11 @@ impl AggTree {
         self.filters.iter().collect()
     }
 
+    /// The names of the aggregations at the top.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.aggs.iter().map(|agg| agg.name.as_str()).collect()
+    }
+
     /// Whether a `global` aggregation is in the tree: then every row of every split is collected a second
     /// time with [`Scope::Everything`].
     pub fn has_global(&self) -> bool {
@@ -81,18 +91,20 @@ impl AggTree {
 }
 
 /// One aggregation with those below it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Agg {
     name: String,
     kind: Kind,
+    #[serde(with = "wire::json")]
     meta: Option<Value>,
+    #[serde(deserialize_with = "deeper")]
     children: Vec<Agg>,
 }
 
 /// A position in [`AggTree::fields`].
 type FieldIndex = usize;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Kind {
     Terms(Terms),
     DateHistogram(DateHistogram),
@@ -109,7 +121,7 @@ enum Kind {
     Cardinality(Cardinality),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Terms {
     field: FieldIndex,
     common: Common,
@@ -123,13 +135,13 @@ struct Terms {
 }
 
 /// What one level of an `order` compares.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct OrderBy {
     by: OrderKey,
     descending: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum OrderKey {
     Count,
     Key,
@@ -138,14 +150,14 @@ enum OrderKey {
 }
 
 /// Which keys of a terms aggregation are kept or dropped.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Include {
     Values(Vec<String>),
-    Pattern(regex::Regex),
+    Pattern(#[serde(with = "wire::pattern")] regex::Regex),
     Partition { number: u64, of: u64 },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct DateHistogram {
     field: FieldIndex,
     rounding: Rounding,
@@ -160,7 +172,7 @@ struct DateHistogram {
     order: Vec<OrderBy>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Histogram {
     field: FieldIndex,
     interval: f64,
@@ -174,7 +186,7 @@ struct Histogram {
 }
 
 /// `range` and `date_range`. Bounds of dates are microseconds, half-open like all others.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Ranges {
     field: FieldIndex,
     /// Set for `date_range`.
@@ -184,14 +196,14 @@ struct Ranges {
     ranges: Vec<RangeBucket>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct RangeBucket {
     key: String,
     from: Option<f64>,
     to: Option<f64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Filters {
     /// Positions in [`AggTree::filters`], in the order of the answer.
     filters: Vec<usize>,
@@ -201,14 +213,14 @@ struct Filters {
     other: Option<String>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Composite {
     sources: Vec<Source>,
     size: usize,
     after: Option<Vec<Key>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Source {
     name: String,
     field: FieldIndex,
@@ -221,22 +233,23 @@ struct Source {
     format: Option<DateFormat>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum SourceBy {
     Terms,
     Histogram { interval: f64 },
     Date(Rounding),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct TopHits {
     from: usize,
     size: usize,
     sort: Vec<SortBy>,
+    #[serde(with = "wire::json")]
     source: Value,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct SortBy {
     field: SortField,
     descending: bool,
@@ -245,14 +258,14 @@ struct SortBy {
     format: Option<DateFormat>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum SortField {
     Column(FieldIndex),
     /// `_doc`: the order of rows. `_score`: the same for every document.
     Constant,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Metric {
     kind: MetricKind,
     field: FieldIndex,
@@ -261,7 +274,7 @@ struct Metric {
     format: Option<DateFormat>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum MetricKind {
     Avg,
     Min,
@@ -272,7 +285,7 @@ enum MetricKind {
     ExtendedStats,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Percentiles {
     field: FieldIndex,
     /// Percents asked for, or values whose ranks are.
@@ -284,7 +297,7 @@ struct Percentiles {
     format: Option<DateFormat>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Cardinality {
     field: FieldIndex,
     precision: Precision,

@@ -1,12 +1,27 @@
-//! The physical plans, what they share, and the partial answers that are kept.
+//! The physical plans: leaves that ask splits, what merges their answers, and how both travel.
 
 pub(crate) mod aggregate;
+pub(crate) mod codec;
+pub(crate) mod fetch;
+pub(crate) mod finish;
+pub(crate) mod found;
+pub(crate) mod groups;
 pub(crate) mod leaf;
+pub(crate) mod matching;
 pub(crate) mod nulls;
 pub(crate) mod odd_columns;
 pub(crate) mod order;
+pub(crate) mod report;
 pub(crate) mod results;
+pub(crate) mod rows;
+pub(crate) mod rule;
 pub(crate) mod scan;
+pub(crate) mod search;
+pub(crate) mod session;
+pub(crate) mod splits;
 pub(crate) mod table;
 pub(crate) mod top;
 pub(crate) mod whole_sum;
+
+#[cfg(test)]
+mod tests;

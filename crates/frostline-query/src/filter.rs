@@ -11,6 +11,8 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
+use crate::nesting::deeper;
+
 pub use field::{FieldPath, FieldRef, TypedReading};
 
 /// A predicate over documents.
@@ -80,16 +82,17 @@ pub enum Filter {
     /// The document has one of these `_id`s.
     Ids(Vec<String>),
     /// Every part matches. Empty: every document.
-    And(Vec<Filter>),
+    And(#[serde(deserialize_with = "deeper")] Vec<Filter>),
     /// At least `minimum` parts match (1 for a plain OR).
     AtLeast {
         /// How many.
         minimum: usize,
         /// The parts.
+        #[serde(deserialize_with = "deeper")]
         parts: Vec<Filter>,
     },
     /// The part does not match.
-    Not(Box<Filter>),
+    Not(#[serde(deserialize_with = "deeper")] Box<Filter>),
 }
 
 impl Filter {

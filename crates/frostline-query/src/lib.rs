@@ -8,9 +8,13 @@
 
 pub mod agg;
 mod answer;
+mod errors;
 mod exec;
 pub mod filter;
 pub mod language;
+#[cfg(test)]
+mod layers;
+mod nesting;
 mod prune;
 mod read;
 mod select;
@@ -21,19 +25,8 @@ pub use answer::response::{Hit, Hits, QueryCost, Response, ShardFailure, Shards,
 pub use answer::search::{Explained, Search, SearchOptions};
 pub use answer::sql::{Sql, SqlAnswer, json_value};
 pub use exec::results::Results;
+pub use exec::session::run_plan;
 pub use frostline_base::{Error, ErrorKind, Result};
 pub use read::open::{Searcher, Settings};
 /// The time zone of times that are shown.
 pub const UTC: jiff::tz::TimeZone = jiff::tz::TimeZone::UTC;
-
-/// An error and its causes, as one line.
-pub(crate) fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
-}

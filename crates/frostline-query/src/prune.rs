@@ -4,6 +4,7 @@
 //! range that covers the whole split disappears, one that misses it turns the filter into
 //! [`Filter::None`]. What is left is exact: nothing is pruned that could match.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use frostline_base::TimeRange;
@@ -16,24 +17,69 @@ use crate::filter::{Bound, Filter};
 pub(crate) struct Target {
     /// Position among the targets.
     pub(crate) number: usize,
-    /// Position among the live splits of the index version: names the split in row addresses.
+    /// The number by which the question names the split.
     pub(crate) ordinal: u32,
     /// Where the split is.
     pub(crate) entry: Arc<SplitEntry>,
-    /// The filter without what the split's times already answer.
-    pub(crate) filter: Filter,
+    /// The filter without what the split's times already answer; one for all splits of which they answer the same.
+    pub(crate) filter: Arc<Filter>,
 }
 
-/// The splits that may hold matches of `filter`, in catalog order.
-pub(crate) fn targets(splits: &[Arc<SplitEntry>], filter: &Filter) -> Vec<Target> {
+/// The splits that may hold matches of `filter`, in the order given.
+pub(crate) fn targets<'s>(
+    splits: impl Iterator<Item = (u32, &'s Arc<SplitEntry>)>,
+    filter: &Filter,
+) -> Vec<Target> {
+    let mut pruner = Pruner::new(filter);
     let mut targets = Vec::new();
-    for (entry, ordinal) in splits.iter().zip(0u32..) {
-        let left = simplify(filter, entry);
-        if left != Filter::None {
+    for (ordinal, entry) in splits {
+        let left = pruner.left(entry);
+        if *left != Filter::None {
             targets.push(Target { number: targets.len(), ordinal, entry: Arc::clone(entry), filter: left });
         }
     }
     targets
+}
+
+/// What the times of splits leave open of a filter. Splits of which they answer the same share one filter.
+pub(crate) struct Pruner<'f> {
+    filter: &'f Filter,
+    known: HashMap<Vec<Known>, Arc<Filter>>,
+}
+
+/// What the times of a split say of one condition on time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Known {
+    Nothing,
+    True,
+    False,
+}
+
+impl<'f> Pruner<'f> {
+    pub(crate) fn new(filter: &'f Filter) -> Pruner<'f> {
+        Pruner { filter, known: HashMap::new() }
+    }
+
+    /// What is still to be asked of a split.
+    pub(crate) fn left(&mut self, entry: &SplitEntry) -> Arc<Filter> {
+        let mut known = Vec::new();
+        look(self.filter, entry, &mut known);
+        let filter = self.filter;
+        let left = self.known.entry(known);
+        let simplified = |known: &Vec<Known>| Arc::new(simplify(filter, &mut known.iter().copied()));
+        Arc::clone(left.or_insert_with_key(simplified))
+    }
+}
+
+/// Adds what the catalog's facts about a split say of each condition on time, in the order of the filter.
+fn look(filter: &Filter, entry: &SplitEntry, known: &mut Vec<Known>) {
+    match filter {
+        Filter::And(parts) | Filter::AtLeast { parts, .. } => {
+            parts.iter().for_each(|part| look(part, entry, known));
+        }
+        Filter::Not(part) => look(part, entry, known),
+        leaf => known.extend(fact(leaf, entry)),
+    }
 }
 
 /// The half-open range of microseconds between two bounds.
@@ -55,33 +101,49 @@ pub(crate) fn bounds(lower: &Bound, upper: &Bound) -> TimeRange {
     }
 }
 
-/// `filter` as far as the catalog's facts about one split leave it open.
-fn simplify(filter: &Filter, entry: &SplitEntry) -> Filter {
-    match filter {
+/// What the catalog's facts about a split say of a condition; none where it is no condition on time.
+fn fact(leaf: &Filter, entry: &SplitEntry) -> Option<Known> {
+    match leaf {
         Filter::Range { field, lower, upper } if field.is_time() => {
-            time_filter(filter, bounds(lower, upper), entry)
+            let range = bounds(lower, upper);
+            let Some((first, last)) = entry.times else { return Some(Known::False) };
+            if range.is_empty() || last < range.start_us || first >= range.end_us {
+                return Some(Known::False);
+            }
+            let all = range.contains(first) && range.contains(last) && entry.rows_without_time == 0;
+            Some(if all { Known::True } else { Known::Nothing })
         }
-        Filter::Exists { field } if field.is_time() && entry.rows_without_time == 0 => Filter::All,
-        Filter::And(parts) => and(parts.iter().map(|p| simplify(p, entry))),
-        Filter::AtLeast { minimum, parts } => at_least(*minimum, parts.iter().map(|p| simplify(p, entry))),
-        Filter::Not(part) => match simplify(part, entry) {
+        Filter::Exists { field } if field.is_time() => {
+            Some(if entry.rows_without_time == 0 { Known::True } else { Known::Nothing })
+        }
+        _ => None,
+    }
+}
+
+/// `filter` as far as what is known of its conditions on time leaves it open.
+fn simplify(filter: &Filter, known: &mut impl Iterator<Item = Known>) -> Filter {
+    match filter {
+        Filter::Range { field, .. } | Filter::Exists { field } if field.is_time() => match known.next() {
+            Some(Known::True) => Filter::All,
+            Some(Known::False) => Filter::None,
+            Some(Known::Nothing) | None => filter.clone(),
+        },
+        // Every part takes what is known of it, also where an earlier one decides already.
+        Filter::And(parts) => {
+            let parts: Vec<Filter> = parts.iter().map(|part| simplify(part, known)).collect();
+            and(parts.into_iter())
+        }
+        Filter::AtLeast { minimum, parts } => {
+            let parts: Vec<Filter> = parts.iter().map(|part| simplify(part, known)).collect();
+            at_least(*minimum, parts.into_iter())
+        }
+        Filter::Not(part) => match simplify(part, known) {
             Filter::All => Filter::None,
             Filter::None => Filter::All,
             left => Filter::Not(Box::new(left)),
         },
         _ => filter.clone(),
     }
-}
-
-fn time_filter(filter: &Filter, range: TimeRange, entry: &SplitEntry) -> Filter {
-    let Some((first, last)) = entry.times else { return Filter::None };
-    if range.is_empty() || last < range.start_us || first >= range.end_us {
-        return Filter::None;
-    }
-    if range.contains(first) && range.contains(last) && entry.rows_without_time == 0 {
-        return Filter::All;
-    }
-    filter.clone()
 }
 
 /// The conjunction, without parts that are true and flat.

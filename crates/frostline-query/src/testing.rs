@@ -1,12 +1,14 @@
 //! Indices in memory, for tests.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use frostline_base::{FixedClock, IndexName, ReadRanges, SplitId};
+use frostline_base::{ByteRange, FixedClock, IndexName, Meter, ObjectRef, ReadRanges, Share, SplitId};
 use frostline_catalog::{Catalog, Change, Index, Settings as IndexSettings, SplitEntry};
 use frostline_split::{Mapping, SplitWriter, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
+use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::{Response, Search, SearchOptions, Searcher, Settings, Sql};
@@ -29,16 +31,22 @@ impl Place {
 
     pub(crate) async fn with_mapping(groups: &[Vec<Value>], mapping: Mapping) -> Place {
         let lines = |group: &Vec<Value>| group.iter().map(Value::to_string).collect();
-        Place::with_lines_and_mapping(&groups.iter().map(lines).collect::<Vec<_>>(), mapping).await
+        Place::lines_at("memory:", &groups.iter().map(lines).collect::<Vec<_>>(), mapping).await
     }
 
     /// Documents as they are written, with numbers that a [`Value`] would round.
     pub(crate) async fn with_lines(groups: &[Vec<String>]) -> Place {
-        Place::with_lines_and_mapping(groups, Mapping::dynamic()).await
+        Place::lines_at("memory:", groups, Mapping::dynamic()).await
     }
 
-    async fn with_lines_and_mapping(groups: &[Vec<String>], mapping: Mapping) -> Place {
-        let repository = Repository::open("memory:", &OpenOptions::default()).unwrap();
+    /// The same in a repository that other processes may open.
+    pub(crate) async fn at(url: &str, groups: &[Vec<Value>], mapping: Mapping) -> Place {
+        let lines = |group: &Vec<Value>| group.iter().map(Value::to_string).collect();
+        Place::lines_at(url, &groups.iter().map(lines).collect::<Vec<_>>(), mapping).await
+    }
+
+    async fn lines_at(url: &str, groups: &[Vec<String>], mapping: Mapping) -> Place {
+        let repository = Repository::open(url, &OpenOptions::default()).unwrap();
         let catalog = Catalog::new(&repository, Arc::new(FixedClock::at(NOW_US)));
         let name: IndexName = "logs".parse().unwrap();
         let mut index = catalog.create(&name, mapping, IndexSettings::default()).await.unwrap();
@@ -71,9 +79,22 @@ impl Place {
         Place { repository, index: Arc::new(index), searcher }
     }
 
+    /// The same index, searched with these settings.
+    pub(crate) fn set(self, settings: Settings) -> Place {
+        let reader: Arc<dyn ReadRanges> = Arc::new(self.repository.clone());
+        let searcher = Searcher::new(&self.repository, reader, settings);
+        Place { searcher, ..self }
+    }
+
+    /// The same index, read through `reader`.
+    pub(crate) fn through(self, reader: Arc<dyn ReadRanges>) -> Place {
+        let searcher = Searcher::new(&self.repository, reader, Settings::default());
+        Place { searcher, ..self }
+    }
+
     pub(crate) fn search(&self, body: &Value) -> crate::Result<Search> {
         let options = SearchOptions { now_us: NOW_US, ..SearchOptions::default() };
-        Search::new(&self.searcher, &self.index, body.to_string().as_bytes(), &options)
+        Search::new(&self.searcher, std::slice::from_ref(&self.index), body.to_string().as_bytes(), &options)
     }
 
     /// The answer to a search body.
@@ -100,4 +121,56 @@ pub(crate) fn numbers(response: &Response) -> Vec<i64> {
     sources
         .map(|source| serde_json::from_str::<Value>(source.get()).unwrap()["n"].as_i64().unwrap())
         .collect()
+}
+
+/// A reader that answers `answered` reads and lets all later ones wait until it is opened.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    inner: Arc<dyn ReadRanges>,
+    permits: tokio::sync::Semaphore,
+    begun: AtomicUsize,
+}
+
+impl Gate {
+    pub(crate) fn new(repository: &Repository, answered: usize) -> Arc<Gate> {
+        let permits = tokio::sync::Semaphore::new(answered);
+        Arc::new(Gate { inner: Arc::new(repository.clone()), permits, begun: Default::default() })
+    }
+
+    pub(crate) fn open(&self) {
+        self.permits.close();
+    }
+
+    /// Reads that were begun.
+    pub(crate) fn begun(&self) -> usize {
+        self.begun.load(Ordering::SeqCst)
+    }
+}
+
+impl ReadRanges for Gate {
+    fn read_ranges<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> BoxFuture<'a, crate::Result<Vec<Bytes>>> {
+        Box::pin(async move {
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            if let Ok(permit) = self.permits.acquire().await {
+                permit.forget();
+            }
+            self.inner.read_ranges(object, ranges, share, meter).await
+        })
+    }
+
+    fn read_again<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> BoxFuture<'a, crate::Result<Vec<Bytes>>> {
+        self.read_ranges(object, ranges, share, meter)
+    }
 }

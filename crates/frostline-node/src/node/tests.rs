@@ -55,7 +55,11 @@ async fn search(node: &Node, index: &str) -> Response {
     let index = node.index(&name(index)).await.unwrap();
     let options = node.search_options(true, true).await;
     let body = br#"{"query":{"term":{"word":"w3"}},"track_total_hits":true}"#;
-    Search::new(&node.searcher().await.unwrap(), &index, body, &options).unwrap().run().await.unwrap()
+    Search::new(&node.searcher().await.unwrap(), std::slice::from_ref(&index), body, &options)
+        .unwrap()
+        .run()
+        .await
+        .unwrap()
 }
 
 fn found(response: &Response) -> u64 {
@@ -161,8 +165,11 @@ async fn a_restored_object_answers_wholly_although_its_damage_was_cached() {
         let index = node.index(&name("web")).await.unwrap();
         let options = node.search_options(false, false).await;
         let searcher = node.searcher().await.unwrap();
-        let response =
-            Search::new(&searcher, &index, body.as_bytes(), &options).unwrap().run().await.unwrap();
+        let response = Search::new(&searcher, std::slice::from_ref(&index), body.as_bytes(), &options)
+            .unwrap()
+            .run()
+            .await
+            .unwrap();
         node.close().await;
         (found(&response), response.hits.hits.len())
     };

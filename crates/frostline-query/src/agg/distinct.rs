@@ -19,7 +19,7 @@ const REGISTERS: usize = 1 << REGISTER_BITS;
 pub(super) const STANDARD_ERROR: f64 = 0.008125;
 
 /// Up to how many values a count is exact.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Precision {
     pub exact_max: usize,
 }

@@ -71,6 +71,11 @@ impl Sum {
         }
     }
 
+    /// The part of whole numbers, which is all of it where there were no others.
+    pub(super) fn whole(&self) -> i128 {
+        self.whole
+    }
+
     pub(super) fn add_whole(&mut self, sum: i128) {
         self.whole = self.whole.saturating_add(sum);
     }

@@ -18,7 +18,7 @@ use crate::language::date::{DateReader, Format, parse_time_zone};
 use crate::{Error, Result};
 
 /// How deep aggregations may be nested.
-pub(super) const DEPTH_MAX: usize = 32;
+const DEPTH_MAX: usize = 32;
 /// How many hits one `top_hits` may return (Elasticsearch: index.max_inner_result_window).
 const HITS_MAX: usize = 100;
 /// Exact counts of different values for an aggregation that has one bucket at most.

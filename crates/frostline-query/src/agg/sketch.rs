@@ -14,7 +14,7 @@ const COUNT_MAX: u64 = 1 << 56;
 
 /// The relative error of a percentile once there are more values than are kept: a value `v` is answered
 /// with one between `v * (1 - error)` and `v * (1 + error)`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Accuracy {
     error: f64,
 }

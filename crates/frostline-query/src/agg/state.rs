@@ -4,18 +4,15 @@
 //! parent buckets at once; aggregations below refer to those numbers. Merging maps the other state's
 //! numbers to ours from the top down.
 
-use std::cell::Cell;
-
 use hashbrown::HashTable;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::distinct::Distinct;
 use super::keys::{Key, KeyTable, mix};
 use super::metric::Moments;
-use super::parse::DEPTH_MAX;
 use super::sketch::Sketch;
 use super::{Agg, AggTree, Kind, TopHits};
+use crate::nesting::deeper;
 use crate::{Error, Result};
 
 /// The partial answer of a part of the documents. Serialize it with postcard or as JSON; what is read
@@ -53,7 +50,7 @@ pub(super) struct Keyed {
     pub parents: Vec<u32>,
     pub ids: Vec<u32>,
     pub counts: Vec<u64>,
-    #[serde(deserialize_with = "children")]
+    #[serde(deserialize_with = "deeper")]
     pub children: Vec<Node>,
     /// Finds the bucket of (parent, key).
     #[serde(skip)]
@@ -68,7 +65,7 @@ pub(super) struct Keyed {
 pub(super) struct Slots {
     pub per_parent: u32,
     pub counts: Vec<u64>,
-    #[serde(deserialize_with = "children")]
+    #[serde(deserialize_with = "deeper")]
     pub children: Vec<Node>,
 }
 
@@ -86,28 +83,6 @@ pub(super) struct Hit {
 }
 
 const NONE: u32 = u32::MAX;
-
-thread_local! {
-    /// How deep this thread is in the nodes that it reads: serde hands no state down to what is read within.
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Reads the nodes below a node. No request nests deeper than [`DEPTH_MAX`], so stored bytes that do are
-/// refused before they exhaust the stack.
-fn children<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<Node>, D::Error> {
-    struct Deeper(usize);
-    impl Drop for Deeper {
-        fn drop(&mut self) {
-            DEPTH.set(self.0);
-        }
-    }
-    let above = Deeper(DEPTH.get());
-    if above.0 >= DEPTH_MAX {
-        return Err(D::Error::custom("a stored aggregation is nested deeper than any request"));
-    }
-    DEPTH.set(above.0 + 1);
-    Vec::deserialize(deserializer)
-}
 
 impl AggState {
     /// The state of no documents.

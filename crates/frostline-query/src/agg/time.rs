@@ -3,6 +3,7 @@
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan};
+use serde::{Deserialize, Serialize};
 
 use crate::language::date::Format;
 
@@ -12,15 +13,16 @@ const HOUR_US: i64 = 60 * MINUTE_US;
 const DAY_US: i64 = 24 * HOUR_US;
 
 /// Maps a time to the start of its bucket: in local time of the zone, shifted by an offset.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Rounding {
     pub unit: Unit,
+    #[serde(with = "super::wire::zone")]
     pub zone: TimeZone,
     pub offset_us: i64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Unit {
     /// Microseconds; also minutes and hours of the calendar, whose lengths never vary.
     Fixed(i64),
     Day,
@@ -39,7 +41,7 @@ pub(super) struct Span {
 }
 
 impl Unit {
-    pub(super) fn calendar(name: &str) -> Option<Unit> {
+    pub(crate) fn calendar(name: &str) -> Option<Unit> {
         Some(match name {
             "second" | "1s" => Unit::Fixed(SECOND_US),
             "minute" | "1m" => Unit::Fixed(MINUTE_US),
@@ -187,9 +189,10 @@ pub(super) fn duration_us(text: &str) -> Option<i64> {
 }
 
 /// How a time is written: a format and the zone it is written in.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct DateFormat {
     pub format: Format,
+    #[serde(with = "super::wire::zone")]
     pub zone: TimeZone,
 }
 

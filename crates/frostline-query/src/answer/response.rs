@@ -1,20 +1,17 @@
 //! The answer of a search, in Elasticsearch's shape, with what it cost.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use frostline_base::Cost;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::answer::search::Search;
 use crate::answer::show;
-use crate::exec::scan::{Failure, Scan};
+use crate::exec::report::Report;
+use crate::exec::splits::Splits;
 use crate::language::{SearchRequest, SourceFilter, TotalHits};
 use crate::read::open::Searcher;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// The body of an answer.
 #[derive(Debug, Serialize)]
@@ -147,41 +144,42 @@ pub struct SplitCost {
 
 impl Response {
     pub(crate) fn new(
-        search: &Search,
-        took: Duration,
-        scans: [&Arc<Scan>; 2],
-        total: Option<u64>,
+        request: &SearchRequest,
+        splits: &Splits,
+        mut report: Report,
+        cost: QueryCost,
         hits: Vec<Hit>,
         aggregations: Option<Value>,
-        cost: Cost,
     ) -> Response {
-        let [matching, shown] = scans;
-        let mut failures = matching.tally.failures();
-        for failure in shown.tally.failures() {
-            if !failures.iter().any(|known| known.split == failure.split) {
-                failures.push(failure);
+        report.failed.sort_by_key(|failure| failure.ordinal);
+        let (live, failed) = (splits.live(), report.failed.len() as u64);
+        let counted = request.track_total_hits != TotalHits::No;
+        let failures = report.failed.into_iter().map(|failure| {
+            let index = splits.get(failure.ordinal).map_or("", |(_, index)| index.name.as_str()).to_owned();
+            ShardFailure {
+                index,
+                split: failure.split.to_string(),
+                object: failure.object,
+                reason: serde_json::json!({ "type": failure.kind, "reason": failure.reason }),
             }
-        }
-        let live = matching.index.splits().len() as u64;
-        let failed = failures.len() as u64;
-        let index = matching.index.name().as_str();
+        });
         Response {
-            took: took.as_millis() as u64,
+            took: cost.took_ms as u64,
             timed_out: false,
             shards: Shards {
                 total: live,
                 successful: live - failed,
-                skipped: live - matching.targets.len() as u64,
+                skipped: cost.splits.pruned_time,
                 failed,
-                failures: failures.into_iter().map(|failure| shard_failure(index, failure)).collect(),
+                failures: failures.collect(),
             },
             hits: Hits {
-                total: total.map(|value| shown_total(value, &search.request)),
+                total: counted.then(|| shown_total(report.matched, request)),
                 max_score: None,
                 hits,
             },
             aggregations,
-            cost: QueryCost::new(&search.searcher, took, cost, [matching.as_ref()]),
+            cost,
         }
     }
 
@@ -192,29 +190,29 @@ impl Response {
 }
 
 impl QueryCost {
-    pub(crate) fn new<'a>(
+    /// What was reported of `asked` splits among `live` ones.
+    pub(crate) fn new(
         searcher: &Searcher,
         took: Duration,
-        cost: Cost,
-        scans: impl IntoIterator<Item = &'a Scan>,
+        report: &Report,
+        live: u64,
+        asked: u64,
     ) -> QueryCost {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut splits = SplitCost::default();
-        for scan in scans {
-            splits.live += scan.index.splits().len() as u64;
-            splits.pruned_time += count(&scan.tally.pruned_time);
-            splits.pruned_stats += count(&scan.tally.pruned_stats);
-            splits.answered_digest += count(&scan.tally.answered_digest);
-            splits.opened += count(&scan.tally.opened);
-        }
+        let (cost, counts) = (&report.cost, &report.counts);
         QueryCost {
             took_ms: took.as_micros() as f64 / 1e3,
             gets: cost.gets,
             bytes: cost.bytes_read,
             bytes_used: cost.bytes_used,
-            usd: searcher.prices.usd(&cost),
+            usd: searcher.prices.usd(cost),
             simulated: searcher.simulated,
-            splits,
+            splits: SplitCost {
+                live,
+                pruned_time: live.saturating_sub(asked),
+                pruned_stats: counts.pruned_stats,
+                answered_digest: counts.answered_digest,
+                opened: counts.opened,
+            },
         }
     }
 }
@@ -252,20 +250,5 @@ fn shown_total(value: u64, request: &SearchRequest) -> Total {
     match request.track_total_hits {
         TotalHits::UpTo(limit) if value > limit => Total { value: limit, relation: "gte" },
         _ => Total { value, relation: "eq" },
-    }
-}
-
-fn shard_failure(index: &str, failure: Failure) -> ShardFailure {
-    let kind = match failure.kind {
-        ErrorKind::Corrupt => "corrupt_split_exception",
-        ErrorKind::NotFound => "missing_split_exception",
-        ErrorKind::Denied => "access_denied_exception",
-        _ => "unavailable_split_exception",
-    };
-    ShardFailure {
-        index: index.to_owned(),
-        split: failure.split.to_string(),
-        object: failure.object,
-        reason: serde_json::json!({ "type": kind, "reason": failure.reason }),
     }
 }

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use frostline_show::nearest;
 use regex::Regex;
 
-use crate::exec::scan::internal;
+use crate::errors::internal;
 use crate::{Error, ErrorKind};
 
 /// Columns that are listed where none is near: an index may have thousands.

@@ -1,7 +1,7 @@
-//! A DataFusion plan without inputs: what our own physical plans have in common.
+//! The leaves of our plans: each asks some splits, and can be written to bytes and run where those splits are near.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -12,72 +12,155 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExp
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::stream::{BoxStream, TryStreamExt};
+use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 
-use crate::Result;
-use crate::exec::scan::{Scan, external};
+use crate::errors::external;
+use crate::exec::fetch::Fetch;
+use crate::exec::report::{Report, Told};
+use crate::exec::rows::Rows;
+use crate::exec::search::Search;
+use crate::exec::splits::Splits;
 use crate::filter::Filter;
+use crate::{Error, Result};
 
-/// What one of our plans does.
-pub(crate) trait Leaf: fmt::Debug + Send + Sync + 'static {
-    /// Its name in an explanation.
-    const NAME: &'static str;
+/// What one of our leaves does.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Leaf {
+    /// Counts, aggregates and finds the best hits.
+    Search(Search),
+    /// Reads documents.
+    Fetch(Fetch),
+    /// Reads columns, for SQL.
+    Rows(Rows),
+}
 
-    /// The question that it asks.
-    fn scan(&self) -> &Scan;
+impl Leaf {
+    fn name(&self) -> &'static str {
+        match self {
+            Leaf::Search(_) => "SearchLeafExec",
+            Leaf::Fetch(_) => "FetchLeafExec",
+            Leaf::Rows(_) => "RowsLeafExec",
+        }
+    }
 
-    /// What an explanation says of it, beside the question.
-    fn describe(&self) -> String;
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Leaf::Search(_) | Leaf::Fetch(_) => crate::exec::found::schema(),
+            Leaf::Rows(rows) => rows.schema(),
+        }
+    }
 
-    /// The batches of one of its streams.
-    fn batches(
+    fn streams(&self) -> usize {
+        match self {
+            Leaf::Search(_) | Leaf::Fetch(_) => 1,
+            Leaf::Rows(rows) => rows.streams(),
+        }
+    }
+
+    /// The splits that it asks.
+    pub(crate) fn splits(&self) -> &Splits {
+        match self {
+            Leaf::Search(search) => &search.splits,
+            Leaf::Fetch(fetch) => &fetch.splits,
+            Leaf::Rows(rows) => &rows.splits,
+        }
+    }
+
+    fn filter(&self) -> &Filter {
+        match self {
+            Leaf::Search(search) => &search.filter,
+            Leaf::Fetch(_) => &Filter::All,
+            Leaf::Rows(rows) => &rows.filter,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Leaf::Search(search) => search.describe(),
+            Leaf::Fetch(fetch) => fetch.describe(),
+            Leaf::Rows(rows) => rows.describe(),
+        }
+    }
+
+    /// What is read from bytes may have been written by anybody.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Leaf::Search(search) => search.check(),
+            Leaf::Fetch(_) => Ok(()),
+            Leaf::Rows(rows) => rows.check(),
+        }
+    }
+
+    fn run(
         &self,
         stream: usize,
-        streams: usize,
-        context: &TaskContext,
-    ) -> BoxStream<'static, Result<RecordBatch>>;
-}
-
-/// A leaf as a plan.
-#[derive(Debug)]
-pub(crate) struct LeafExec<L> {
-    leaf: L,
-    properties: Arc<PlanProperties>,
-}
-
-impl<L: Leaf> LeafExec<L> {
-    pub(crate) fn new(leaf: L, schema: SchemaRef, streams: usize, emission: EmissionType) -> LeafExec<L> {
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(streams),
-            emission,
-            Boundedness::Bounded,
-        ));
-        LeafExec { leaf, properties }
-    }
-}
-
-impl<L: Leaf> DisplayAs for LeafExec<L> {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scan = self.leaf.scan();
-        let (targets, live) = (scan.targets.len(), scan.index.splits().len());
-        write!(
-            f,
-            "{}: index={} splits={targets}/{live} {}",
-            L::NAME,
-            scan.index.name(),
-            self.leaf.describe()
-        )?;
-        match scan.targets.first().map(|target| &target.filter) {
-            None | Some(Filter::All) => Ok(()),
-            Some(filter) => write!(f, " filter={}", serde_json::to_string(filter).unwrap_or_default()),
+        context: &Arc<TaskContext>,
+    ) -> Result<(BoxStream<'static, Result<RecordBatch>>, Told)> {
+        match self {
+            Leaf::Search(search) => search.run(context),
+            Leaf::Fetch(fetch) => fetch.run(context),
+            Leaf::Rows(rows) => rows.run(stream, context),
         }
     }
 }
 
-impl<L: Leaf> ExecutionPlan for LeafExec<L> {
+/// A leaf as a plan.
+pub(crate) struct LeafExec {
+    leaf: Arc<Leaf>,
+    properties: Arc<PlanProperties>,
+    told: Mutex<Vec<Told>>,
+}
+
+impl LeafExec {
+    pub(crate) fn new(leaf: Leaf) -> Arc<LeafExec> {
+        let emission = match &leaf {
+            Leaf::Search(_) | Leaf::Fetch(_) => EmissionType::Final,
+            Leaf::Rows(_) => EmissionType::Incremental,
+        };
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(leaf.schema()),
+            Partitioning::UnknownPartitioning(leaf.streams()),
+            emission,
+            Boundedness::Bounded,
+        ));
+        Arc::new(LeafExec { leaf: Arc::new(leaf), properties, told: Mutex::default() })
+    }
+
+    pub(crate) fn leaf(&self) -> &Leaf {
+        &self.leaf
+    }
+
+    /// What it has done so far, where it ran in this process: what a plan costs whose answer has no column for it.
+    pub(crate) fn report(&self) -> Report {
+        let mut all = Report::default();
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.iter().for_each(|told| all.add(told()));
+        all
+    }
+}
+
+impl fmt::Debug for LeafExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LeafExec").field(&self.leaf).finish()
+    }
+}
+
+impl DisplayAs for LeafExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let splits = self.leaf.splits();
+        let indices: Vec<&str> = splits.indices.iter().map(|index| index.name.as_str()).collect();
+        let (name, count, what) = (self.leaf.name(), splits.len(), self.leaf.describe());
+        write!(f, "{name}: index={} splits={count} {what}", indices.join(","))?;
+        match self.leaf.filter() {
+            Filter::All => Ok(()),
+            filter => write!(f, " filter={}", serde_json::to_string(filter).unwrap_or_default()),
+        }
+    }
+}
+
+impl ExecutionPlan for LeafExec {
     fn name(&self) -> &str {
-        L::NAME
+        self.leaf.name()
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -107,8 +190,11 @@ impl<L: Leaf> ExecutionPlan for LeafExec<L> {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> DataFusionResult<SendableRecordBatchStream> {
-        let streams = self.properties.partitioning.partition_count();
-        let batches = self.leaf.batches(partition, streams, &context).map_err(external);
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+        if partition >= self.leaf.streams() {
+            return Err(external(Error::internal(format!("{} has no stream {partition}", self.leaf.name()))));
+        }
+        let (batches, told) = self.leaf.run(partition, &context).map_err(external)?;
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches.map_err(external).boxed())))
     }
 }

@@ -3,34 +3,45 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::SortOptions;
+use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{
     DataType, Decimal128Type, Float64Type, Int64Type, SchemaRef, TimestampMicrosecondType, UInt32Type,
 };
 use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
-use datafusion::prelude::{Expr, SessionContext, col, lit};
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, create_physical_expr};
+use datafusion::prelude::{Expr, col, lit};
 use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agg::HitAddress;
-use crate::exec::scan::internal;
-use crate::exec::top::DOCUMENT;
+use crate::errors::internal;
+use crate::exec::splits::Splits;
 use crate::filter::Scalar;
 use crate::language::date::{Format, format_date};
 use crate::language::{Missing, SearchRequest, Sort, SortBy, SortMode};
-use crate::read::output::{Of, Output};
+use crate::read::merge::arrow_error;
+use crate::read::output::{Of, Output, literal};
 use crate::read::{merge, mixed};
 use crate::{Error, Result};
 
+/// The column of documents, as text; null where a document was not read yet or is no text.
+pub(crate) const DOCUMENT: &str = "_source";
+
 /// The order of the hits of one request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     keys: Vec<OrderKey>,
     /// Whether hits show their sort values.
     shown: bool,
+    /// Only hits beyond this position are wanted: a place for each key.
+    after: Option<Vec<Place>>,
 }
 
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct OrderKey {
     of: KeyOf,
     descending: bool,
@@ -38,12 +49,28 @@ struct OrderKey {
     format: Option<Format>,
 }
 
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum KeyOf {
     /// The same for every document.
     Score,
     /// Split and row.
     Doc,
     Column(Output),
+}
+
+/// A position in one key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Place {
+    /// Where all documents are.
+    Anywhere,
+    /// Where documents without a value are.
+    Absent,
+    Value(#[serde(with = "literal")] Option<ScalarValue>),
+    /// At a row of a split, or before the first of them.
+    Doc {
+        split: u32,
+        row: Option<u32>,
+    },
 }
 
 /// A hit in order.
@@ -55,8 +82,8 @@ pub(crate) struct Row {
 }
 
 impl Order {
-    /// The order a request asks for; the newest first where it asks for none.
-    pub(crate) fn new(request: &SearchRequest) -> Result<Order> {
+    /// The order a request asks for, newest first where it asks for none, and the position to begin after.
+    pub(crate) fn new(request: &SearchRequest, splits: &Splits) -> Result<Order> {
         if request.sort.is_empty() {
             let key = OrderKey {
                 of: KeyOf::Column(time_key(0, None)),
@@ -64,10 +91,24 @@ impl Order {
                 nulls_first: false,
                 format: None,
             };
-            return Ok(Order { keys: vec![key], shown: false });
+            return Ok(Order { keys: vec![key], shown: false, after: None });
         }
         let keys = request.sort.iter().enumerate().map(|(at, sort)| key(at, sort));
-        Ok(Order { keys: keys.collect::<Result<_>>()?, shown: true })
+        let keys: Vec<OrderKey> = keys.collect::<Result<_>>()?;
+        let after = request.search_after.as_ref().map(|values| {
+            let places = keys.iter().zip(values).map(|(key, value)| key.place(value, splits));
+            places.collect::<Result<Vec<Place>>>()
+        });
+        Ok(Order { after: after.transpose()?, keys, shown: true })
+    }
+
+    /// What is read from bytes may have been written by anybody.
+    pub(crate) fn check(&self) -> Result<()> {
+        let places = self.after.as_ref().map_or(self.keys.len(), Vec::len);
+        if places != self.keys.len() || self.keys.is_empty() {
+            return Err(Error::corrupt("an order whose position has other keys"));
+        }
+        Ok(())
     }
 
     /// The columns that a scan must give: the keys, then the address.
@@ -108,7 +149,7 @@ impl Order {
     }
 
     /// Whether the order is that of time alone, which is the order of rows; and its direction.
-    pub(crate) fn time_only(&self, request: &SearchRequest) -> Option<bool> {
+    pub(crate) fn time_only(&self) -> Option<bool> {
         let (first, rest) = self.keys.split_first()?;
         let by_time = matches!(&first.of, KeyOf::Column(Output { of: Of::Time { missing: None }, .. }))
             && !first.nulls_first;
@@ -117,42 +158,50 @@ impl Order {
             [doc] => matches!(doc.of, KeyOf::Doc) && doc.descending == first.descending,
             _ => false,
         };
-        (by_time && same_way && request.search_after.is_none()).then_some(first.descending)
+        (by_time && same_way && self.after.is_none()).then_some(first.descending)
     }
 
-    /// The condition that a row comes after the position that the request names.
-    pub(crate) fn after(
-        &self,
-        request: &SearchRequest,
-        schema: &SchemaRef,
-        session: &SessionContext,
-    ) -> Result<Option<Arc<dyn PhysicalExpr>>> {
-        let Some(position) = &request.search_after else { return Ok(None) };
+    /// The condition that a row comes after the position to begin after.
+    pub(crate) fn after(&self, schema: &SchemaRef) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let Some(position) = &self.after else { return Ok(None) };
         let mut after = lit(false);
         let mut same = lit(true);
-        for (key, value) in self.keys.iter().zip(position) {
-            let (beyond, equal) = key.compare(value)?;
+        for (key, place) in self.keys.iter().zip(position) {
+            let (beyond, equal) = key.compare(place);
             after = after.or(same.clone().and(beyond));
             same = same.and(equal);
         }
         let schema = DFSchema::try_from(schema.as_ref().clone()).map_err(internal)?;
-        session.create_physical_expr(after, &schema).map(Some).map_err(internal)
+        let (properties, planning) = (ExecutionProps::new(), PhysicalPlanningContext::default());
+        create_physical_expr(&after, &schema, &properties, &planning).map(Some).map_err(internal)
+    }
+
+    /// The best rows of several leaves, in order.
+    pub(crate) fn merge(&self, batches: &[RecordBatch], wanted: usize) -> Result<Option<RecordBatch>> {
+        let Some(first) = batches.first() else { return Ok(None) };
+        let all = concat_batches(&first.schema(), batches).map_err(arrow_error)?;
+        let ordering = self.ordering(&all.schema())?;
+        let columns = ordering.iter().map(|key| key.evaluate_to_sort_column(&all).map_err(internal));
+        let columns: Vec<SortColumn> = columns.collect::<Result<_>>()?;
+        let best = lexsort_to_indices(&columns, Some(wanted)).map_err(arrow_error)?;
+        take_record_batch(&all, &best).map(Some).map_err(arrow_error)
     }
 
     /// The hits of a batch that is in order, without the first `from`.
-    pub(crate) fn rows(&self, batch: &RecordBatch, from: usize) -> Result<Vec<Row>> {
+    pub(crate) fn rows(&self, batch: &RecordBatch, from: usize, splits: &Splits) -> Result<Vec<Row>> {
         let address = |name: &str| {
             let column = batch.column_by_name(name).and_then(|c| c.as_primitive_opt::<UInt32Type>().cloned());
             column.ok_or_else(|| Error::internal(format!("a scan without {name}")))
         };
-        let (splits, rows) = (address("_split")?, address("_row")?);
+        let (ordinals, rows) = (address("_split")?, address("_row")?);
         let documents = batch.column_by_name(DOCUMENT).and_then(|c| c.as_string_opt::<i32>());
         let document =
             |at| documents.filter(|texts| texts.is_valid(at)).map(|texts| texts.value(at).to_owned());
         let hits = (from..batch.num_rows()).map(|at| {
-            let address = HitAddress { split: splits.value(at), row: rows.value(at) };
-            let sort =
-                self.shown.then(|| self.keys.iter().map(|key| key.value(batch, at, address)).collect());
+            let address = HitAddress { split: ordinals.value(at), row: rows.value(at) };
+            let sort = self
+                .shown
+                .then(|| self.keys.iter().map(|key| key.value(batch, at, address, splits)).collect());
             Row { address, sort, document: document(at) }
         });
         Ok(hits.collect())
@@ -160,10 +209,10 @@ impl Order {
 }
 
 impl OrderKey {
-    fn value(&self, batch: &RecordBatch, at: usize, address: HitAddress) -> Value {
+    fn value(&self, batch: &RecordBatch, at: usize, address: HitAddress, splits: &Splits) -> Value {
         match &self.of {
             KeyOf::Score => Value::Null,
-            KeyOf::Doc => Value::from(doc_number(address)),
+            KeyOf::Doc => splits.position(address).map_or(Value::Null, Value::from),
             KeyOf::Column(output) => match batch.column_by_name(&output.name) {
                 Some(column) => self.sort_value(column, at),
                 None => Value::Null,
@@ -189,41 +238,62 @@ impl OrderKey {
         }
     }
 
-    /// Whether a row is beyond a position in this key, and whether it is at it.
-    fn compare(&self, position: &Value) -> Result<(Expr, Expr)> {
+    /// The place that a sort value of an answer names.
+    fn place(&self, value: &Value, splits: &Splits) -> Result<Place> {
         match &self.of {
-            KeyOf::Score => Ok((lit(false), lit(true))),
-            KeyOf::Doc => self.compare_doc(position),
+            KeyOf::Score => Ok(Place::Anywhere),
+            KeyOf::Doc => {
+                let (split, row) = splits
+                    .place(value.as_str().unwrap_or_default())
+                    .ok_or_else(|| Error::invalid(format!("search_after: {value} is no value of _doc")))?;
+                Ok(Place::Doc { split, row })
+            }
             KeyOf::Column(output) => {
-                let column = col(format!("\"{}\"", output.name));
-                let Some(value) = position_value(position, &output.ty, self.descending)? else {
-                    let beyond = if self.nulls_first { column.clone().is_not_null() } else { lit(false) };
-                    return Ok((beyond, column.is_null()));
-                };
-                let value = Expr::Literal(value, None);
-                let further = match self.descending {
-                    true => column.clone().lt(value.clone()),
-                    false => column.clone().gt(value.clone()),
-                };
-                let beyond = if self.nulls_first { further } else { further.or(column.clone().is_null()) };
-                Ok((beyond, column.eq(value)))
+                Ok(match position_value(value, &output.ty, self.descending, self.format.as_ref())? {
+                    Some(value) => Place::Value(Some(value)),
+                    None => Place::Absent,
+                })
             }
         }
     }
 
-    fn compare_doc(&self, position: &Value) -> Result<(Expr, Expr)> {
-        let number = position.as_u64();
-        let number =
-            number.ok_or_else(|| Error::invalid(format!("search_after: {position} is no value of _doc")))?;
-        let (split, row) = (lit((number >> 32) as u32), lit(number as u32));
-        let (by_split, by_row) = (col("_split"), col("_row"));
-        let further = |column: &Expr, value: &Expr| match self.descending {
+    /// Whether a row is beyond a place in this key, and whether it is at it.
+    fn compare(&self, place: &Place) -> (Expr, Expr) {
+        match (&self.of, place) {
+            (KeyOf::Column(output), Place::Absent | Place::Value(None)) => {
+                let column = col(format!("\"{}\"", output.name));
+                let beyond = if self.nulls_first { column.clone().is_not_null() } else { lit(false) };
+                (beyond, column.is_null())
+            }
+            (KeyOf::Column(output), Place::Value(Some(value))) => {
+                let column = col(format!("\"{}\"", output.name));
+                let value = Expr::Literal(value.clone(), None);
+                let further = self.further(&column, &value);
+                let beyond = if self.nulls_first { further } else { further.or(column.clone().is_null()) };
+                (beyond, column.eq(value))
+            }
+            (KeyOf::Doc, Place::Doc { split, row }) => {
+                let (split, by_split, by_row) = (lit(*split), col("_split"), col("_row"));
+                let (further, same_split) = (self.further(&by_split, &split), by_split.eq(split));
+                match row {
+                    Some(row) => {
+                        let row = lit(*row);
+                        let beyond = further.or(same_split.clone().and(self.further(&by_row, &row)));
+                        (beyond, same_split.and(by_row.eq(row)))
+                    }
+                    None if self.descending => (further, lit(false)),
+                    None => (further.or(same_split), lit(false)),
+                }
+            }
+            _ => (lit(false), lit(true)),
+        }
+    }
+
+    fn further(&self, column: &Expr, value: &Expr) -> Expr {
+        match self.descending {
             true => column.clone().lt(value.clone()),
             false => column.clone().gt(value.clone()),
-        };
-        let same_split = by_split.clone().eq(split.clone());
-        let beyond = further(&by_split, &split).or(same_split.clone().and(further(&by_row, &row)));
-        Ok((beyond, same_split.and(by_row.eq(row))))
+        }
     }
 }
 
@@ -274,11 +344,16 @@ fn missing_value(missing: &Missing, ty: &DataType, descending: bool) -> Result<O
         Scalar::Double(n) => Value::from(*n),
         Scalar::Text(text) => Value::from(text.as_str()),
     };
-    position_value(&json, ty, descending)
+    position_value(&json, ty, descending, None)
 }
 
 /// A sort value of an answer, read back as a value of the key's column; none for null.
-fn position_value(value: &Value, ty: &DataType, descending: bool) -> Result<Option<ScalarValue>> {
+fn position_value(
+    value: &Value,
+    ty: &DataType,
+    descending: bool,
+    format: Option<&Format>,
+) -> Result<Option<ScalarValue>> {
     let wrong =
         || Error::invalid(format!("search_after: {value} cannot be compared with a sort key of type {ty}"));
     if value.is_null() {
@@ -291,13 +366,7 @@ fn position_value(value: &Value, ty: &DataType, descending: bool) -> Result<Opti
         DataType::Decimal128(precision, scale) => {
             ScalarValue::Decimal128(Some(big(value).ok_or_else(wrong)?), *precision, *scale)
         }
-        DataType::Timestamp(_, zone) => {
-            let time = match value.as_str().and_then(frostline_split::parse_date) {
-                Some(time) => time,
-                None => (number(value).ok_or_else(wrong)? * 1e3).round() as i64,
-            };
-            ScalarValue::TimestampMicrosecond(Some(time), zone.clone())
-        }
+        DataType::Timestamp(..) => merge::time_scalar(time_of(value, format).ok_or_else(wrong)?),
         DataType::Binary => ScalarValue::Binary(Some(mixed::key(value, descending))),
         _ => ScalarValue::Utf8(Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))),
     };
@@ -320,16 +389,30 @@ fn big(value: &Value) -> Option<i128> {
         .or_else(|| value.as_str()?.parse().ok())
 }
 
-fn doc_number(address: HitAddress) -> u64 {
-    u64::from(address.split) << 32 | u64::from(address.row)
+/// A time in milliseconds, with a fraction only where the time has one; or as the format says. A position in the
+/// order is exact: where the format cannot say the time, it is written in full.
+fn time_value(time_us: i64, format: Option<&Format>) -> Value {
+    let Some(format) = format else {
+        return match time_us % 1_000 {
+            0 => Value::from(time_us / 1_000),
+            _ => Value::from(time_us as f64 / 1e3),
+        };
+    };
+    let text = format_date(time_us, format, &TimeZone::UTC);
+    if format.read(&text, false, &TimeZone::UTC) == Some(time_us) {
+        return Value::from(text);
+    }
+    let full = jiff::Timestamp::from_microsecond(time_us);
+    full.map_or_else(|_| Value::from(text), |time| Value::from(time.to_string()))
 }
 
-/// A time in milliseconds, with a fraction only where the time has one, so that a position in the order
-/// is exact; or as the format says.
-fn time_value(time_us: i64, format: Option<&Format>) -> Value {
-    match format {
-        Some(format) => Value::from(format_date(time_us, format, &TimeZone::UTC)),
-        None if time_us % 1_000 == 0 => Value::from(time_us / 1_000),
-        None => Value::from(time_us as f64 / 1e3),
-    }
+/// The time that a sort value of an answer stands for.
+fn time_of(value: &Value, format: Option<&Format>) -> Option<i64> {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let formatted = format.and_then(|format| format.read(&text, false, &TimeZone::UTC));
+    let time = formatted.or_else(|| frostline_split::parse_date(value.as_str()?));
+    time.or_else(|| Some((number(value)? * 1e3).round() as i64))
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::{Error, Result};
 
 /// Version of entries: a program that aggregates differently must not read what another wrote.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// The result cache.
 #[derive(Debug)]
@@ -28,12 +28,12 @@ pub struct Results {
 pub(crate) struct Key(u128);
 
 impl Key {
-    pub(crate) fn new(split: SplitId, parts: &[&str]) -> Key {
+    pub(crate) fn new(split: SplitId, parts: &[&[u8]]) -> Key {
         let mut hash = Xxh3::with_seed(VERSION);
         hash.update(split.to_string().as_bytes());
         for part in parts {
             hash.update(&(part.len() as u64).to_le_bytes());
-            hash.update(part.as_bytes());
+            hash.update(part);
         }
         Key(hash.digest128())
     }

@@ -1,108 +1,107 @@
-//! Reading the matching rows of an index as a DataFusion plan: the one way in which hits, sorts and SQL
-//! get at rows.
+//! One leaf at work: the splits it asks, the rows it has found in them, and what it will report.
 //!
-//! A [`Scan`] is a question already pruned by the catalog. [`scan_exec`] runs it: many splits at once,
-//! each opened, asked for its rows by index, and read only where columns are wanted.
+//! A [`Scan`] lives as long as one leaf runs and is shared by that leaf's tasks alone.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray, UInt32Array};
-use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::error::DataFusionError;
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::Schema;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::physical_plan::execution_plan::EmissionType;
-use frostline_base::{Meter, SplitId};
-use frostline_catalog::Index;
+use frostline_base::Meter;
 use frostline_split::SOURCE_COLUMN;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 
-use crate::exec::leaf::{Leaf, LeafExec};
+use crate::errors::{chain, internal};
+use crate::exec::report::{Counts, Failure, Report};
+use crate::exec::results::Results;
+use crate::exec::splits::Splits;
 use crate::filter::Filter;
-use crate::prune::{self, Target};
+use crate::prune::Target;
 use crate::read::open::{OpenSplit, Searcher};
-use crate::read::output::{Of, Output};
+use crate::read::output::{Of, Output, read_rows};
 use crate::read::view::View;
 use crate::select::Rows;
 use crate::{Error, ErrorKind, Result};
 
-/// A filter over one version of an index, and what answering it has cost so far.
+/// What a leaf finds where it runs, and that never travels.
+#[derive(Clone, Debug)]
+pub(crate) struct Local {
+    pub(crate) searcher: Arc<Searcher>,
+    /// Where partial answers of aggregations are kept.
+    pub(crate) results: Option<Arc<Results>>,
+}
+
+impl Local {
+    /// What the session that a plan runs in brings along.
+    pub(crate) fn of(context: &TaskContext) -> Result<Arc<Local>> {
+        let local = context.session_config().get_extension::<Local>();
+        local.ok_or_else(|| Error::internal("a plan runs in a session that reads no repository"))
+    }
+}
+
+/// A filter over some splits, and what answering it has shown so far.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    pub(crate) searcher: Arc<Searcher>,
-    pub(crate) index: Arc<Index>,
+    pub(crate) local: Arc<Local>,
     pub(crate) targets: Vec<Target>,
     pub(crate) meter: Arc<Meter>,
-    pub(crate) tally: Tally,
+    tally: Tally,
     /// The matching rows of each target, once they are known.
     selected: Vec<OnceCell<Rows>>,
     /// Whether splits that cannot be read are left out and reported, or fail the query.
-    pub(crate) partial: bool,
+    partial: bool,
 }
 
-/// What became of the splits, counted while a query runs.
+/// What became of the splits, counted while a leaf runs.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) pruned_time: AtomicU64,
     pub(crate) pruned_stats: AtomicU64,
     pub(crate) answered_digest: AtomicU64,
     pub(crate) opened: AtomicU64,
-    pub(crate) matched: AtomicU64,
-    failures: Mutex<Vec<Failure>>,
-}
-
-/// A split that could not be read.
-#[derive(Clone, Debug)]
-pub(crate) struct Failure {
-    pub(crate) split: SplitId,
-    pub(crate) object: String,
-    pub(crate) kind: ErrorKind,
-    pub(crate) reason: String,
+    matched: AtomicU64,
+    failed: Mutex<BTreeMap<u32, Failure>>,
 }
 
 impl Tally {
     pub(crate) fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
-
-    /// The splits that could not be read, each once.
-    pub(crate) fn failures(&self) -> Vec<Failure> {
-        self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
-    }
-
-    fn failed(&self, failure: Failure) {
-        let mut failures = self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !failures.iter().any(|f| f.split == failure.split) {
-            failures.push(failure);
-        }
-    }
 }
 
 impl Scan {
     pub(crate) fn new(
-        searcher: Arc<Searcher>,
-        index: Arc<Index>,
+        local: Arc<Local>,
+        splits: &Splits,
         filter: &Filter,
         meter: Arc<Meter>,
         partial: bool,
     ) -> Scan {
-        let targets = prune::targets(index.splits(), filter);
-        let tally = Tally::default();
-        tally.pruned_time.store((index.splits().len() - targets.len()) as u64, Ordering::Relaxed);
+        let targets = splits.targets(filter);
         let selected = targets.iter().map(|_| OnceCell::new()).collect();
-        Scan { searcher, index, targets, meter, tally, selected, partial }
+        Scan { local, targets, meter, tally: Tally::default(), selected, partial }
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// How many splits are asked at the same time.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.local.searcher.settings.splits_in_flight
     }
 
     pub(crate) async fn open(&self, target: &Target) -> Result<Arc<OpenSplit>> {
-        self.searcher.open(&target.entry, &self.meter).await
+        self.local.searcher.open(&target.entry, &self.meter).await
     }
 
     pub(crate) fn view<'a>(&'a self, open: &'a OpenSplit) -> View<'a> {
-        View { open, reader: self.searcher.reader.as_ref(), meter: &self.meter }
+        View { open, reader: self.local.searcher.reader.as_ref(), meter: &self.meter }
     }
 
     /// The matching rows of one split, looked for once.
@@ -119,7 +118,7 @@ impl Scan {
 
     /// How many rows of one split match; a split all of whose rows do is not opened for that.
     pub(crate) async fn count(&self, target: &Target) -> Result<u64> {
-        if target.filter == Filter::All {
+        if *target.filter == Filter::All {
             let count = || async {
                 Tally::count(&self.tally.answered_digest);
                 self.tally.matched.fetch_add(target.entry.rows, Ordering::Relaxed);
@@ -130,6 +129,32 @@ impl Scan {
         }
         let open = self.open(target).await?;
         Ok(self.select(target, &open).await?.count(open.split.rows()))
+    }
+
+    /// Counts the matching rows of all splits; not of all where they are more than `limit` before that.
+    pub(crate) async fn count_up_to(self: &Arc<Self>, limit: u64) -> Result<()> {
+        // What the catalog knows costs nothing.
+        let (known, unknown): (Vec<&Target>, Vec<&Target>) =
+            self.targets.iter().partition(|target| *target.filter == Filter::All);
+        let wave = if limit == u64::MAX { usize::MAX } else { WAVE_SPLITS };
+        for target in known {
+            self.count(target).await?;
+        }
+        for wave in unknown.chunks(wave) {
+            if self.matched() > limit {
+                break;
+            }
+            let counted = wave.iter().map(|target| {
+                let (scan, number) = (Arc::clone(self), target.number);
+                spawned(async move {
+                    let target = &scan.targets[number];
+                    scan.tolerate(target, scan.count(target).await)
+                })
+            });
+            let mut counted = stream::iter(counted.collect::<Vec<_>>()).buffer_unordered(self.in_flight());
+            while counted.try_next().await?.is_some() {}
+        }
+        Ok(())
     }
 
     /// How many rows were found to match, in all splits that were asked.
@@ -144,81 +169,83 @@ impl Scan {
             Ok(value) => return Ok(Some(value)),
             Err(error) => error,
         };
-        let of_the_split = matches!(
-            error.kind(),
-            ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Unavailable | ErrorKind::Denied
-        );
-        if !self.partial || !of_the_split {
+        let kind = match error.kind() {
+            ErrorKind::Corrupt => "corrupt_split_exception",
+            ErrorKind::NotFound => "missing_split_exception",
+            ErrorKind::Denied => "access_denied_exception",
+            ErrorKind::Unavailable => "unavailable_split_exception",
+            _ => return Err(error),
+        };
+        if !self.partial {
             return Err(error);
         }
-        self.tally.failed(Failure {
+        let failure = Failure {
+            ordinal: target.ordinal,
             split: target.entry.id,
             object: target.entry.object.key.clone(),
-            kind: error.kind(),
-            reason: crate::chain(&error),
-        });
+            kind: kind.to_owned(),
+            reason: chain(&error),
+        };
+        let mut failed = self.tally.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.entry(target.ordinal).or_insert(failure);
         Ok(None)
+    }
+
+    /// What is to be said of `splits`, those that the filter rules out included. The cost is the meter's, which
+    /// other scans may share.
+    pub(crate) fn report(&self, splits: &Splits) -> Report {
+        let failed = self.tally.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Report {
+            answered: splits.ordinals().filter(|ordinal| !failed.contains_key(ordinal)).collect(),
+            failed: failed.into_values().collect(),
+            matched: self.matched(),
+            counts: Counts {
+                pruned_stats: count(&self.tally.pruned_stats),
+                answered_digest: count(&self.tally.answered_digest),
+                opened: count(&self.tally.opened),
+            },
+            cost: self.meter.cost(),
+        }
     }
 }
 
-/// Runs `work` as a task of its own, so that many splits use many cores.
+/// Splits asked at a time when not all have to be.
+pub(crate) const WAVE_SPLITS: usize = 16;
+
+/// Runs `work` as a task of its own, so that many splits use many cores. The task ends when what waits for it is
+/// dropped.
 pub(crate) async fn spawned<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
-    match tokio::spawn(work).await {
+    match SpawnedTask::spawn(work).await {
         Ok(result) => result,
         Err(error) => Err(Error::internal("a part of the query died").with_source(error)),
     }
 }
 
-/// The matching rows of a scan, column by column, as a plan of at most `partitions` streams; `limit` rows
-/// of each split are enough.
-pub(crate) fn scan_exec(
-    scan: Arc<Scan>,
-    outputs: Vec<Output>,
-    limit: Option<usize>,
-    partitions: usize,
-) -> LeafExec<Reading> {
-    let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
-    let partitions = partitions.clamp(1, scan.targets.len().max(1));
-    let reading = Reading { scan, outputs: outputs.into(), limit };
-    LeafExec::new(reading, Arc::new(Schema::new(fields)), partitions, EmissionType::Incremental)
-}
-
-/// What a scan reads of each split.
+/// What is read of each split of a scan.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
-    scan: Arc<Scan>,
-    outputs: Arc<[Output]>,
-    limit: Option<usize>,
+    pub(crate) scan: Arc<Scan>,
+    pub(crate) outputs: Arc<[Output]>,
+    /// So many rows of each split are enough.
+    pub(crate) limit: Option<usize>,
 }
 
-impl Leaf for Reading {
-    const NAME: &'static str = "ScanExec";
-
-    fn scan(&self) -> &Scan {
-        &self.scan
-    }
-
-    fn describe(&self) -> String {
-        let names: Vec<&str> = self.outputs.iter().map(|output| output.name.as_str()).collect();
-        let limit = self.limit.map(|limit| format!(" limit={limit}")).unwrap_or_default();
-        format!("columns=[{}]{limit}", names.join(", "))
-    }
-
-    fn batches(
-        &self,
-        stream: usize,
+impl Reading {
+    /// The matching rows of all splits, column by column, split by split in no order; `streams` such streams run
+    /// side by side.
+    pub(crate) fn batches(
+        self,
         streams: usize,
         context: &TaskContext,
     ) -> BoxStream<'static, Result<RecordBatch>> {
-        let numbers: Vec<usize> = (stream..self.scan.targets.len()).step_by(streams).collect();
-        let memory = MemoryConsumer::new(format!("ScanExec[{stream}]")).register(context.memory_pool());
-        let reading = self.clone();
-        let in_flight = (self.scan.searcher.settings.splits_in_flight / streams).max(1);
-        stream::iter(numbers)
+        let memory = MemoryConsumer::new("rows").register(context.memory_pool());
+        let in_flight = (self.scan.in_flight() / streams).max(1);
+        stream::iter(0..self.scan.targets.len())
             .map(move |number| {
-                let (reading, memory) = (reading.clone(), memory.new_empty());
+                let (reading, memory) = (self.clone(), memory.new_empty());
                 spawned(async move { reading.start(number, memory).await })
             })
             .buffer_unordered(in_flight)
@@ -226,9 +253,7 @@ impl Leaf for Reading {
             .try_flatten_unordered(in_flight)
             .boxed()
     }
-}
 
-impl Reading {
     /// Opens a split and finds its rows; none where it cannot be read and partial answers are allowed.
     async fn start(self, number: usize, memory: MemoryReservation) -> Result<SplitRows> {
         let target = &self.scan.targets[number];
@@ -238,7 +263,7 @@ impl Reading {
     }
 
     async fn chunks(&self, target: &Target) -> Result<(Option<Arc<OpenSplit>>, Vec<RoaringBitmap>)> {
-        if self.outputs.is_empty() && target.filter == Filter::All {
+        if self.outputs.is_empty() && *target.filter == Filter::All {
             let mut rows = RoaringBitmap::new();
             rows.insert_range(0..u32::try_from(self.scan.count(target).await?).unwrap_or(u32::MAX));
             return Ok((None, vec![rows]));
@@ -304,12 +329,11 @@ impl SplitRows {
         let Some(rows) = self.chunks.pop_front() else { return Ok(None) };
         let Some(open) = self.open.clone() else { return row_count(rows.len()).map(Some) };
         let Reading { scan, outputs, .. } = self.reading.clone();
-        let number = self.number;
-        let read =
-            spawned(async move { read_rows(&scan, &scan.targets[number], &open, &outputs, &rows).await });
+        let ordinal = scan.targets[self.number].ordinal;
+        let read = spawned(async move { read_rows(scan.view(&open), ordinal, &outputs, &rows).await });
         let read = read.await;
         let scan = &self.reading.scan;
-        let batch = scan.tolerate(&scan.targets[number], read)?;
+        let batch = scan.tolerate(&scan.targets[self.number], read)?;
         if let Some(batch) = &batch {
             // What was handed on before is its reader's to account for.
             self.memory.try_resize(batch.get_array_memory_size()).map_err(internal)?;
@@ -324,69 +348,3 @@ fn row_count(rows: u64) -> Result<RecordBatch> {
     RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
         .map_err(crate::read::merge::arrow_error)
 }
-
-/// The outputs for the given rows of a split, in row order.
-pub(crate) async fn read_rows(
-    scan: &Scan,
-    target: &Target,
-    open: &OpenSplit,
-    outputs: &[Output],
-    rows: &RoaringBitmap,
-) -> Result<RecordBatch> {
-    let view = scan.view(open);
-    let columns =
-        futures::future::try_join_all(outputs.iter().map(|o| o.read(view, target.ordinal, rows))).await?;
-    let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.len() as usize));
-    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
-        .map_err(crate::read::merge::arrow_error)
-}
-
-/// Row numbers as a column.
-pub(crate) fn row_numbers(rows: &RoaringBitmap) -> ArrayRef {
-    Arc::new(UInt32Array::from_iter_values(rows.iter()))
-}
-
-/// The `_id`s of rows: split and row.
-pub(crate) fn row_ids(split: SplitId, rows: &RoaringBitmap) -> ArrayRef {
-    Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row_id(split, row))))
-}
-
-/// The `_id` of a row: a position, valid as long as the split lives.
-pub(crate) fn row_id(split: SplitId, row: u32) -> String {
-    format!("{split}-{row}")
-}
-
-/// Our error on its way through DataFusion.
-pub(crate) fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
-}
-
-/// DataFusion's error as ours; an error of ours that went through it comes out as it was.
-pub(crate) fn internal(error: DataFusionError) -> Error {
-    match error {
-        DataFusionError::External(inner) => match inner.downcast::<Error>() {
-            Ok(ours) => *ours,
-            Err(other) => Error::internal("the query failed").with_source(other),
-        },
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => internal(*inner),
-        DataFusionError::Shared(inner) => match Arc::try_unwrap(inner) {
-            Ok(inner) => internal(inner),
-            Err(shared) => Error::internal(shared.to_string()),
-        },
-        DataFusionError::ResourcesExhausted(what) => {
-            Error::exhausted(format!("the query needs more memory than it may use: {what}"))
-        }
-        DataFusionError::SQL(..) | DataFusionError::Plan(_) | DataFusionError::SchemaError(..) => {
-            Error::invalid(error.strip_backtrace())
-        }
-        DataFusionError::NotImplemented(what) => Error::invalid(format!("not supported: {what}")),
-        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => {
-            Error::invalid(error.strip_backtrace())
-        }
-        other => Error::internal("the query failed").with_source(other),
-    }
-}
-
-/// The type of split ordinals and row numbers.
-pub(crate) const ADDRESS_TYPE: DataType = DataType::UInt32;

@@ -14,41 +14,34 @@ use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::expr::{InList, Like, ScalarFunction};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use frostline_base::Meter;
 use frostline_catalog::Index;
 use frostline_split::{Mapping, TIME_FIELD, ValueType};
 
-use crate::answer::sql::MATCH;
+use crate::exec::leaf::{Leaf, LeafExec};
+use crate::exec::matching::MATCH;
 use crate::exec::nulls::looked_through;
-use crate::exec::scan::{Scan, scan_exec};
+use crate::exec::rows::{Enough, Rows};
+use crate::exec::splits::{Splits, mapping};
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
-use crate::prune;
 use crate::read::merge;
-use crate::read::open::Searcher;
 use crate::read::output::{Of, Output};
+use crate::{Result, prune};
 
-/// One version of an index, for SQL.
+/// Indices, each at one version, as one table.
 #[derive(Debug)]
 pub(crate) struct IndexTable {
-    searcher: Arc<Searcher>,
-    index: Arc<Index>,
-    meter: Arc<Meter>,
+    splits: Splits,
+    mapping: Mapping,
     columns: Vec<Output>,
     schema: SchemaRef,
-    scans: Arc<std::sync::Mutex<Vec<Arc<Scan>>>>,
 }
 
 impl IndexTable {
-    /// The table; scans that a query makes of it are added to `scans`, so that its cost can be told.
-    pub(crate) fn new(
-        searcher: Arc<Searcher>,
-        index: Arc<Index>,
-        meter: Arc<Meter>,
-        scans: Arc<std::sync::Mutex<Vec<Arc<Scan>>>>,
-    ) -> IndexTable {
-        let columns = columns(index.mapping());
+    pub(crate) fn new(indices: &[Arc<Index>]) -> Result<IndexTable> {
+        let mapping = mapping(indices)?.into_owned();
+        let columns = columns(&mapping);
         let schema = Arc::new(Schema::new(columns.iter().map(Output::field).collect::<Vec<Field>>()));
-        IndexTable { searcher, index, meter, columns, schema, scans }
+        Ok(IndexTable { splits: Splits::of(indices), mapping, columns, schema })
     }
 }
 
@@ -99,7 +92,7 @@ impl TableProvider for IndexTable {
         &self,
         filters: &[&Expr],
     ) -> DataFusionResult<Vec<TableProviderFilterPushDown>> {
-        let supported = filters.iter().map(|filter| match translate(filter, self.index.mapping()) {
+        let supported = filters.iter().map(|filter| match translate(filter, &self.mapping) {
             Some(Translated { exact: true, .. }) => TableProviderFilterPushDown::Exact,
             Some(_) => TableProviderFilterPushDown::Inexact,
             None => TableProviderFilterPushDown::Unsupported,
@@ -115,20 +108,19 @@ impl TableProvider for IndexTable {
         limit: Option<usize>,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         let translated = filters.iter().map(|filter| {
-            let translated = translate(filter, self.index.mapping());
+            let translated = translate(filter, &self.mapping);
             // It was promised to be applied, and perhaps written otherwise since.
             translated.ok_or_else(|| internal_datafusion_err!("the index does not take over {filter}"))
         });
         let translated: Vec<Translated> = translated.collect::<DataFusionResult<_>>()?;
         let filter = prune::and(translated.into_iter().map(|t| t.filter));
-        let (searcher, index) = (Arc::clone(&self.searcher), Arc::clone(&self.index));
-        let scan = Arc::new(Scan::new(searcher, index, &filter, Arc::clone(&self.meter), false));
-        self.scans.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::clone(&scan));
         let outputs = match projection {
             Some(wanted) => wanted.iter().filter_map(|at| self.columns.get(*at).cloned()).collect(),
             None => self.columns.clone(),
         };
-        Ok(Arc::new(scan_exec(scan, outputs, limit, state.config().target_partitions())))
+        let streams = state.config().target_partitions();
+        let rows = Rows::new(self.splits.matching(&filter), filter, outputs, streams);
+        Ok(LeafExec::new(Leaf::Rows(rows.enough(limit.map_or(Enough::All, Enough::Any)))))
     }
 }
 

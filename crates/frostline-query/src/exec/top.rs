@@ -9,47 +9,27 @@
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, new_null_array};
-use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::execution::TaskContext;
-use datafusion::physical_plan::execution_plan::EmissionType;
-use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use arrow::datatypes::{Field, Schema};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 
 use crate::Result;
-use crate::exec::leaf::{Leaf, LeafExec};
-use crate::exec::scan::{Scan, read_rows, spawned};
+use crate::exec::scan::{Scan, WAVE_SPLITS, spawned};
 use crate::filter::Filter;
-use crate::read::output::{Of, Output};
+use crate::read::output::{Output, read_rows};
 use crate::select::Rows;
 
-/// The column of documents, as text; null where a document was not read yet or is no text.
-pub(crate) const DOCUMENT: &str = "_source";
-
-/// At most `wanted` rows of each split that can hold one of the `wanted` best of all, as a plan: the
-/// outputs, then [`DOCUMENT`].
-pub(crate) fn time_top_exec(
-    scan: Arc<Scan>,
-    mut outputs: Vec<Output>,
-    descending: bool,
-    wanted: usize,
-    count_all: bool,
-) -> LeafExec<TimeTop> {
-    outputs.push(Output::new(DOCUMENT, DataType::Utf8, Of::Source));
-    let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
-    let top = TimeTop { scan, outputs: outputs.into(), descending, wanted, count_all };
-    LeafExec::new(top, Arc::new(Schema::new(fields)), 1, EmissionType::Final)
-}
-
-/// The best rows by time.
+/// At most `wanted` rows of each split that can hold one of the `wanted` best of all, by time.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeTop {
-    scan: Arc<Scan>,
-    /// The last one is the document.
-    outputs: Arc<[Output]>,
-    descending: bool,
-    wanted: usize,
-    /// Whether the matches of every split are counted, also of those that cannot hold a hit.
-    count_all: bool,
+    pub(crate) scan: Arc<Scan>,
+    pub(crate) outputs: Arc<[Output]>,
+    /// A further column of the documents, null where they are better read when the best are known.
+    pub(crate) documents: Option<Output>,
+    pub(crate) descending: bool,
+    pub(crate) wanted: usize,
+    /// Matches are counted until there are more, also in splits that cannot hold a hit.
+    pub(crate) count_up_to: u64,
 }
 
 /// How many rows of a split match, before any of them is read.
@@ -61,18 +41,12 @@ struct Candidates {
 }
 
 impl TimeTop {
-    async fn run(self) -> Result<Vec<RecordBatch>> {
-        let order = self.best_first();
-        let chosen = if self.count_all {
-            let counted = self.candidates(&order).await?;
-            self.choose(&counted)
-        } else {
-            self.choose_in_waves(&order).await?
-        };
-        let in_flight = self.scan.searcher.settings.splits_in_flight;
+    pub(crate) async fn run(self) -> Result<Vec<RecordBatch>> {
+        let chosen = self.choose_in_waves(&self.best_first()).await?;
         let wanted = self.wanted as u64;
         let rows: u64 = chosen.iter().map(|c| c.matches.min(wanted)).sum();
         let with_documents = rows <= wanted.min(DOCUMENTS_MAX);
+        let in_flight = self.scan.in_flight();
         let batches = stream::iter(chosen).map(|chosen| {
             let top = self.clone();
             spawned(async move { top.read(chosen.number, with_documents).await })
@@ -93,7 +67,7 @@ impl TimeTop {
     }
 
     async fn candidates(&self, numbers: &[usize]) -> Result<Vec<Candidates>> {
-        let in_flight = self.scan.searcher.settings.splits_in_flight;
+        let in_flight = self.scan.in_flight();
         let counted = stream::iter(numbers.to_vec()).map(|number| {
             let scan = Arc::clone(&self.scan);
             spawned(async move { candidates_of(&scan, number).await })
@@ -113,11 +87,14 @@ impl TimeTop {
         chosen
     }
 
+    /// All splits at once where all are to be counted, and otherwise from the best on as long as one is needed.
     async fn choose_in_waves(&self, order: &[usize]) -> Result<Vec<Candidates>> {
         let mut counted: Vec<Candidates> = Vec::new();
-        for wave in order.chunks(WAVE_SPLITS) {
+        let wave = if self.count_up_to == u64::MAX { order.len().max(1) } else { WAVE_SPLITS };
+        for wave in order.chunks(wave) {
             let matching: Vec<Candidates> = counted.iter().filter(|c| c.matches > 0).copied().collect();
-            if wave.first().is_some_and(|next| self.are_enough(&matching, *next)) {
+            let counts_enough = self.count_up_to == 0 || self.scan.matched() > self.count_up_to;
+            if counts_enough && wave.first().is_some_and(|next| self.are_enough(&matching, *next)) {
                 break;
             }
             counted.extend(self.candidates(wave).await?);
@@ -148,20 +125,22 @@ impl TimeTop {
             let rows = self.scan.select(target, &open).await?.clone().bitmap(open.split.rows());
             let timed = open.split.rows() - open.split.rows_without_time();
             let best = best_rows(&rows, timed, self.descending, self.wanted);
-            match self.outputs.split_last() {
-                Some((document, others)) if !with_document => {
-                    let batch = read_rows(&self.scan, target, &open, others, &best).await?;
-                    with_nulls(&batch, document)
+            let view = self.scan.view(&open);
+            match &self.documents {
+                Some(documents) if with_document => {
+                    let outputs: Vec<Output> = self.outputs.iter().chain([documents]).cloned().collect();
+                    read_rows(view, target.ordinal, &outputs, &best).await
                 }
-                _ => read_rows(&self.scan, target, &open, &self.outputs, &best).await,
+                documents => {
+                    let batch = read_rows(view, target.ordinal, &self.outputs, &best).await?;
+                    documents.as_ref().map_or(Ok(batch.clone()), |documents| with_nulls(&batch, documents))
+                }
             }
         };
         self.scan.tolerate(target, read.await)
     }
 }
 
-/// Splits asked at a time when not all have to be counted.
-const WAVE_SPLITS: usize = 16;
 /// More documents are read after sorting, so that the sort does not hold them.
 const DOCUMENTS_MAX: u64 = 1_000;
 
@@ -177,7 +156,7 @@ fn with_nulls(batch: &RecordBatch, output: &Output) -> Result<RecordBatch> {
 
 async fn candidates_of(scan: &Scan, number: usize) -> Result<Candidates> {
     let target = &scan.targets[number];
-    if target.filter == Filter::All {
+    if *target.filter == Filter::All {
         let rows = target.entry.rows;
         scan.count(target).await?;
         return Ok(Candidates { number, timed: rows - target.entry.rows_without_time, matches: rows });
@@ -210,25 +189,6 @@ fn best_rows(rows: &RoaringBitmap, timed: u32, descending: bool, wanted: usize) 
         false => best.extend(without.take(left)),
     }
     best
-}
-
-impl Leaf for TimeTop {
-    const NAME: &'static str = "TimeTopExec";
-
-    fn scan(&self) -> &Scan {
-        &self.scan
-    }
-
-    fn describe(&self) -> String {
-        format!("{}={}", if self.descending { "newest" } else { "oldest" }, self.wanted)
-    }
-
-    fn batches(&self, _: usize, _: usize, _: &TaskContext) -> BoxStream<'static, Result<RecordBatch>> {
-        stream::once(self.clone().run())
-            .map_ok(|batches| stream::iter(batches.into_iter().map(Ok)))
-            .try_flatten()
-            .boxed()
-    }
 }
 
 #[cfg(test)]

@@ -66,6 +66,18 @@ impl FieldRef {
         FieldRef::own(mapping, path, false)
     }
 
+    /// The documents' time and nothing else, by one of its names.
+    pub fn time(name: &str) -> FieldRef {
+        let name = name.to_owned();
+        FieldRef(Arc::new(Meaning {
+            name,
+            time: true,
+            paths: Vec::new(),
+            readings: Vec::new(),
+            object: false,
+        }))
+    }
+
     fn own(mapping: &Mapping, path: &str, exact: bool) -> FieldRef {
         let own = mapping.field(path).map(|_| (path, exact));
         FieldRef::new(mapping, path, mapping.is_time(path), own.into_iter().collect(), false)

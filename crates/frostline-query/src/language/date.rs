@@ -6,10 +6,12 @@
 mod format;
 mod math;
 mod rounding;
+mod zone;
 
 pub use format::Format;
-pub use math::{DateReader, parse_duration_us, parse_time_zone};
+pub use math::{DateReader, parse_duration_us};
 pub use rounding::{Rounding, Unit};
+pub use zone::parse_time_zone;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -6,12 +6,14 @@ use serde_json::Value;
 
 use super::date::DateReader;
 use super::json::{self, At, Object};
+use super::parts::{check_analysis, check_field, exists, not};
 use super::query_string::QueryStringOptions;
 use super::text::{
     self, MatchOptions, Target, all, any, at_least, match_across, match_any, match_in, or_date,
 };
 use super::{Context, range, regexp, simple};
 use crate::Result;
+use crate::errors::chain;
 use crate::filter::{FieldRef, Filter, Pattern, Scalar};
 
 /// Most values of one `terms` clause.
@@ -411,44 +413,8 @@ impl<'a> Clause<'a> {
     }
 }
 
-pub(crate) fn not(filter: Filter) -> Filter {
-    match filter {
-        Filter::All => Filter::None,
-        Filter::None => Filter::All,
-        other => Filter::Not(Box::new(other)),
-    }
-}
-
-/// A field exists; `*` in its name means any of the fields it stands for.
-pub(crate) fn exists(field: &str, context: &Context<'_>) -> Filter {
-    match field {
-        "*" => Filter::All,
-        field => any(text::expand_field(field, context).iter().map(exists_in).collect()),
-    }
-}
-
-/// The field has a value; every document has metadata.
-pub(crate) fn exists_in(field: &FieldRef) -> Filter {
-    match field.name() {
-        "_id" | "_source" | "_index" => Filter::All,
-        _ => Filter::Exists { field: field.clone() },
-    }
-}
-
 fn pattern(field: FieldRef, pattern: Pattern, case_insensitive: bool) -> Filter {
     Filter::Pattern { field: Some(field), pattern, case_insensitive }
-}
-
-/// Names that a request could mean as metadata, and that no document can answer for.
-pub(crate) fn check_field<'a>(field: &'a str, at: &At<'_>) -> Result<&'a str> {
-    match field {
-        "_index" => Err(at.unsupported("_index", "name the index beside the query")),
-        "_score" | "_doc" | "_type" | "_routing" => {
-            Err(at.unsupported(field, "it is not a field of documents"))
-        }
-        "" => Err(at.invalid("the name of the field is empty")),
-        field => Ok(field),
-    }
 }
 
 fn refuse_id(field: &str, at: &At<'_>) -> Result<()> {
@@ -456,41 +422,6 @@ fn refuse_id(field: &str, at: &At<'_>) -> Result<()> {
         "_id" => Err(at.unsupported("_id", "give whole ids, to ids, term or terms")),
         _ => Ok(()),
     }
-}
-
-/// Refuses analysis that is not the one that built the index.
-pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()> {
-    for key in ["analyzer", "quote_analyzer"] {
-        if let Some(name) = options.string(key)?.filter(|name| !matches!(*name, "default" | "standard")) {
-            return Err(
-                at.unsupported(key, &format!("[{name}] is unknown, text has one analysis: [default]"))
-            );
-        }
-    }
-    let fuzziness =
-        options.take("fuzziness").map(|value| json::scalar_text(value, &at.key("fuzziness"))).transpose()?;
-    if fuzziness.is_some_and(|text| text != "0" && text != "0.0") {
-        return Err(at.unsupported("fuzziness", "terms are matched as written; use wildcard or regexp"));
-    }
-    for key in ["slop", "phrase_slop"] {
-        if options.unsigned(key)?.is_some_and(|slop| slop > 0) {
-            return Err(
-                at.unsupported(key, "the words of a phrase follow one another; use match with operator and")
-            );
-        }
-    }
-    // These bound the work of expanding terms, or score: the answer here is always the complete one.
-    options.ignore(&[
-        "auto_generate_synonyms_phrase_query",
-        "cutoff_frequency",
-        "fuzzy_max_expansions",
-        "fuzzy_prefix_length",
-        "fuzzy_rewrite",
-        "fuzzy_transpositions",
-        "max_expansions",
-        "prefix_length",
-    ]);
-    Ok(())
 }
 
 /// The field equals any of the values.
@@ -515,18 +446,6 @@ fn equals(field: &str, values: &[&Value], at: &At<'_>, context: &Context<'_>) ->
         );
     }
     Ok(any(parts))
-}
-
-pub(crate) fn chain(error: &crate::Error) -> String {
-    use std::error::Error as _;
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 /// None when there is no value at all.

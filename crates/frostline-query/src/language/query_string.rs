@@ -19,10 +19,11 @@ use serde_json::Value;
 use super::Context;
 use super::date::{DateReader, Format, parse_time_zone};
 use super::json::{self, At, Object};
-use super::query::{self, check_analysis, check_field, exists, exists_in};
+use super::parts::{check_analysis, check_field, exists, exists_in, not};
 use super::range::{Edges, between};
 use super::regexp;
 use super::text::{self, MatchOptions, Target, all, any, match_any};
+use crate::errors::chain;
 use crate::filter::{Bound, FieldRef, Filter, Pattern, Scalar};
 use crate::{Error, Result};
 
@@ -196,7 +197,7 @@ impl Group {
             match occur {
                 Occur::Must => required.push(filter),
                 Occur::Should => optional.push(filter),
-                Occur::MustNot => prohibited.push(query::not(filter)),
+                Occur::MustNot => prohibited.push(not(filter)),
             }
         }
         // One clause alone is no list of clauses, so minimum_should_match does not apply to it.
@@ -692,7 +693,7 @@ impl Parser<'_> {
     fn words_at(&self, text: &str, targets: &[Target], start: usize) -> Result<Option<Filter>> {
         self.matching(text, targets, self.options.phrase).map_err(|error| match error.what().contains('\n') {
             true => error,
-            false => self.error(start, &query::chain(&error)),
+            false => self.error(start, &chain(&error)),
         })
     }
 

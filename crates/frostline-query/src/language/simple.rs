@@ -6,7 +6,7 @@
 
 use super::Context;
 use super::json::{self, At, Object};
-use super::query::{check_analysis, not};
+use super::parts::{check_analysis, not};
 use super::text::{self, MatchOptions, Target, all, any, match_any};
 use crate::Result;
 use crate::filter::{FieldRef, Filter, Pattern};

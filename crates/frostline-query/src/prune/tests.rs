@@ -25,8 +25,8 @@ fn time(start_us: i64, end_us: i64) -> Filter {
 }
 
 fn check(filter: &Filter, split: &Arc<SplitEntry>, left: Option<Filter>) {
-    let targets = targets(std::slice::from_ref(split), filter);
-    assert_eq!(targets.into_iter().map(|t| t.filter).next(), left, "{filter:?}");
+    let targets = targets(std::iter::once((0, split)), filter);
+    assert_eq!(targets.first().map(|t| t.filter.as_ref().clone()), left, "{filter:?}");
 }
 
 #[test]
@@ -68,4 +68,16 @@ fn bounds_are_half_open_microseconds() {
     );
     assert_eq!(bounds(&Bound::Open, &Bound::Open), TimeRange::ALL);
     assert!(bounds(&Bound::Included(Edge::default()), &Bound::Open).is_empty());
+}
+
+#[test]
+fn splits_of_which_the_times_say_the_same_share_one_filter() {
+    let splits: Vec<_> = (0..100).map(|n| split(Some((n * 10, n * 10 + 9)), 0)).collect();
+    let values = (0..1_000).map(Scalar::Long).collect();
+    let wide = Filter::Equals { field: FieldRef::resolve(&Mapping::dynamic(), "a"), values };
+    let filter = and([time(5, 995), wide].into_iter());
+    let targets = targets((0..).zip(&splits), &filter);
+    assert_eq!(targets.len(), 100);
+    let different: std::collections::HashSet<_> = targets.iter().map(|t| Arc::as_ptr(&t.filter)).collect();
+    assert_eq!(different.len(), 2);
 }

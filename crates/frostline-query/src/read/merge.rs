@@ -9,6 +9,7 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt32Array, new_null_ar
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion::common::ScalarValue;
 use frostline_split::ValueType;
 use serde_json::Value;
 
@@ -21,6 +22,11 @@ pub(crate) fn time_type() -> DataType {
 
 /// The type of whole numbers that 64 bits do not hold.
 pub(crate) const BIG: DataType = DataType::Decimal128(38, 0);
+
+/// A time as a value of a column.
+pub(crate) fn time_scalar(time_us: i64) -> ScalarValue {
+    ScalarValue::TimestampMicrosecond(Some(time_us), Some("UTC".into()))
+}
 
 /// The narrowest type that holds values of all these types.
 pub(crate) fn common_type(types: impl IntoIterator<Item = ValueType>) -> DataType {

@@ -1,13 +1,16 @@
 //! Opening splits: the handle that all questions go through, and the splits that are already open.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use frostline_base::{Meter, ReadRanges, Share, SplitId, read_decoded};
 use frostline_catalog::SplitEntry;
 use frostline_split::{Digest, Split};
 use frostline_store::{Prices, Repository};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Error, Result};
 
@@ -18,7 +21,12 @@ pub struct Searcher {
     pub(crate) settings: Settings,
     pub(crate) prices: Prices,
     pub(crate) simulated: bool,
-    open: Mutex<Open>,
+    /// What all queries together may hold of sorted rows and aggregation states.
+    pub(crate) memory: Arc<dyn MemoryPool>,
+    open: Cache<SplitId, Arc<OpenSplit>, ByFooter>,
+    /// What the columns that are being read may take together.
+    room: Arc<Semaphore>,
+    room_max: u32,
 }
 
 /// How much a [`Searcher`] may use.
@@ -26,17 +34,28 @@ pub struct Searcher {
 pub struct Settings {
     /// Splits that one query asks at the same time.
     pub splits_in_flight: usize,
-    /// Memory of one query: sorted rows, aggregation states and the columns being read.
+    /// Memory of all queries together: sorted rows, aggregation states and the columns being read.
     pub memory_bytes_max: usize,
-    /// Hot footers kept open between queries.
-    pub open_splits_max: usize,
+    /// Memory of the hot footers that are kept open between queries.
+    pub open_bytes_max: u64,
+    /// Into how many groups the splits of a question are dealt. Each is asked by a plan leaf of its own.
+    pub groups: usize,
+    /// Whether every plan is written to bytes and read back before it runs, as one that travels is.
+    pub through_bytes: bool,
     /// Whether digests may answer aggregations. Off, the columns are read instead, for the same answer.
     pub use_digests: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { splits_in_flight: 64, memory_bytes_max: 2 << 30, open_splits_max: 4096, use_digests: true }
+        Settings {
+            splits_in_flight: 64,
+            memory_bytes_max: 2 << 30,
+            open_bytes_max: 512 << 20,
+            groups: 1,
+            through_bytes: false,
+            use_digests: true,
+        }
     }
 }
 
@@ -59,28 +78,27 @@ impl OpenSplit {
     }
 }
 
-#[derive(Debug, Default)]
-struct Open {
-    /// Each with the moment of its last use, counted in openings.
-    splits: HashMap<SplitId, (Arc<OpenSplit>, u64)>,
-    moment: u64,
-}
-
 impl Searcher {
     /// A searcher of what is in `repository`, read through `reader`: the repository itself or a cache of it.
     pub fn new(repository: &Repository, reader: Arc<dyn ReadRanges>, settings: Settings) -> Arc<Searcher> {
         let (prices, simulated) = (repository.prices().clone(), repository.is_simulated());
-        Arc::new(Searcher { reader, settings, prices, simulated, open: Mutex::default() })
+        let splits = usize::try_from(settings.open_bytes_max / OPEN_BYTES_TYPICAL).unwrap_or(usize::MAX);
+        let open = Cache::with_weighter(splits.max(16), settings.open_bytes_max, ByFooter);
+        let room_max = u32::try_from(settings.memory_bytes_max / 4 / ROOM_UNIT).unwrap_or(u32::MAX);
+        let room_max = room_max.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize) as u32);
+        let room = Arc::new(Semaphore::new(room_max as usize));
+        let memory = Arc::new(GreedyMemoryPool::new(settings.memory_bytes_max / 4 * 3));
+        Arc::new(Searcher { reader, settings, prices, simulated, memory, open, room, room_max })
     }
 
     /// Forgets every open split, as a restarted process would.
     pub fn forget(&self) {
-        *self.opened() = Open::default();
+        self.open.clear();
     }
 
     /// The split, opened with at most one read.
     pub(crate) async fn open(&self, entry: &Arc<SplitEntry>, meter: &Meter) -> Result<Arc<OpenSplit>> {
-        if let Some(open) = self.opened().get(entry.id) {
+        if let Some(open) = self.open.get(&entry.id) {
             return Ok(open);
         }
         let key = &entry.object.key;
@@ -96,34 +114,39 @@ impl Searcher {
             return Err(Error::corrupt(what).with("object", key));
         }
         let open = Arc::new(OpenSplit { entry: Arc::clone(entry), split, digest: OnceLock::new() });
-        self.opened().put(Arc::clone(&open), self.settings.open_splits_max);
+        self.open.insert(entry.id, Arc::clone(&open));
         Ok(open)
     }
 
-    fn opened(&self) -> MutexGuard<'_, Open> {
-        // The table stays whole even if a thread died while it held the lock.
-        self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// Waits until so much memory may be taken for what is read; a read that is larger than all there is waits until
+    /// it is alone.
+    pub(crate) async fn room(&self, bytes: usize) -> Room {
+        let permits = u32::try_from(bytes.div_ceil(ROOM_UNIT)).unwrap_or(u32::MAX).clamp(1, self.room_max);
+        // It is never closed.
+        Room { _permit: Arc::clone(&self.room).acquire_many_owned(permits).await.ok() }
     }
 }
 
-impl Open {
-    fn get(&mut self, id: SplitId) -> Option<Arc<OpenSplit>> {
-        self.moment += 1;
-        let (open, used) = self.splits.get_mut(&id)?;
-        *used = self.moment;
-        Some(Arc::clone(open))
-    }
+/// Memory that a read may take, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    _permit: Option<OwnedSemaphorePermit>,
+}
 
-    /// Keeps `open`; when there are too many, the half that was used least recently goes.
-    fn put(&mut self, open: Arc<OpenSplit>, splits_max: usize) {
-        if self.splits.len() >= splits_max.max(2) {
-            let mut moments: Vec<u64> = self.splits.values().map(|(_, used)| *used).collect();
-            let middle = moments.len() / 2;
-            let (_, median, _) = moments.select_nth_unstable(middle);
-            let median = *median;
-            self.splits.retain(|_, (_, used)| *used > median);
-        }
-        self.moment += 1;
-        self.splits.insert(open.entry.id, (open, self.moment));
+/// About how much memory an open split takes.
+const OPEN_BYTES_TYPICAL: u64 = 256 << 10;
+/// Room is counted in pieces of so many bytes.
+const ROOM_UNIT: usize = 64 << 10;
+
+/// An open split takes the memory of its footer, unpacked.
+#[derive(Clone, Debug)]
+struct ByFooter;
+
+impl Weighter<SplitId, Arc<OpenSplit>> for ByFooter {
+    fn weight(&self, _: &SplitId, open: &Arc<OpenSplit>) -> u64 {
+        (open.entry.footer.end - open.entry.footer.start) * FOOTER_PACKED
     }
 }
+
+/// About how many times an open split is larger than its hot footer.
+const FOOTER_PACKED: u64 = 3;

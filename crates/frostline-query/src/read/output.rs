@@ -4,16 +4,21 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray, UInt32Array, new_null_array,
+};
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
+use frostline_base::SplitId;
 use frostline_split::{SOURCE_COLUMN, TIME_COLUMN, TextAs};
+use futures::future::try_join_all;
 use roaring::RoaringBitmap;
+use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::exec::scan::{ADDRESS_TYPE, row_ids, row_numbers};
+use crate::errors::internal;
 use crate::filter::FieldRef;
 use crate::read::fields;
 use crate::read::merge::{self, arrow_error};
@@ -21,7 +26,7 @@ use crate::read::mixed;
 use crate::read::view::View;
 
 /// A named column of one type.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Output {
     pub(crate) name: String,
     pub(crate) ty: DataType,
@@ -29,21 +34,30 @@ pub(crate) struct Output {
 }
 
 /// Where a column comes from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Of {
     /// The time of the document; with `missing` in place of none.
-    Time { missing: Option<ScalarValue> },
+    Time {
+        #[serde(with = "literal")]
+        missing: Option<ScalarValue>,
+    },
     /// The document as it was written.
     Source,
     /// `_id`.
     Id,
-    /// The ordinal of the split.
+    /// The number by which the question names the split.
     Split,
     /// The row in the split.
     Row,
     /// All values of a field: a list where the type is a list, else the smallest or the largest; with
     /// `missing` in place of none. Where the type is [`mixed::MIXED`], the keys of a sort in this direction.
-    Values { field: FieldRef, descending: bool, largest: bool, missing: Option<ScalarValue> },
+    Values {
+        field: FieldRef,
+        descending: bool,
+        largest: bool,
+        #[serde(with = "literal")]
+        missing: Option<ScalarValue>,
+    },
 }
 
 impl Output {
@@ -102,6 +116,37 @@ impl Output {
     }
 }
 
+/// The type of the columns that address a row.
+const ADDRESS_TYPE: DataType = DataType::UInt32;
+
+/// Row numbers as a column.
+fn row_numbers(rows: &RoaringBitmap) -> ArrayRef {
+    Arc::new(UInt32Array::from_iter_values(rows.iter()))
+}
+
+/// The `_id`s of rows: split and row.
+fn row_ids(split: SplitId, rows: &RoaringBitmap) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row_id(split, row))))
+}
+
+/// The `_id` of a row: a position, valid as long as the split lives.
+pub(crate) fn row_id(split: SplitId, row: u32) -> String {
+    format!("{split}-{row}")
+}
+
+/// The outputs for the given rows of a split, in row order.
+pub(crate) async fn read_rows(
+    view: View<'_>,
+    ordinal: u32,
+    outputs: &[Output],
+    rows: &RoaringBitmap,
+) -> Result<RecordBatch> {
+    let columns = try_join_all(outputs.iter().map(|output| output.read(view, ordinal, rows))).await?;
+    let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len() as usize));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options).map_err(arrow_error)
+}
+
 /// The arrays of every reading of a field for the given rows, each with one entry a row.
 pub(crate) async fn readings(
     view: View<'_>,
@@ -111,8 +156,7 @@ pub(crate) async fn readings(
 ) -> Result<Vec<ArrayRef>> {
     let readings = field.in_split(view.split().fields());
     let arrays = readings.map(|(field, _)| fields::read_whole(view, field, rows, text_as));
-    let mut arrays: Vec<ArrayRef> =
-        futures::future::try_join_all(arrays).await?.into_iter().flatten().collect();
+    let mut arrays: Vec<ArrayRef> = try_join_all(arrays).await?.into_iter().flatten().collect();
     if field.is_time() {
         let time = Output::new(field.name(), merge::time_type(), Of::Time { missing: None });
         arrays.push(time.column(view, TIME_COLUMN, rows).await?);
@@ -120,9 +164,21 @@ pub(crate) async fn readings(
     Ok(arrays)
 }
 
+/// About how much memory [`readings`] will take.
+pub(crate) fn column_bytes(view: View<'_>, field: &FieldRef, rows: &RoaringBitmap) -> usize {
+    let all = u64::from(view.split().rows().max(1));
+    let packed = |name: &str| view.split().column_range(name).map_or(0, |range| range.end - range.start);
+    let columns = field.in_split(view.split().fields()).flat_map(|(field, _)| fields::columns_of(field));
+    let bytes = |name: String| packed(&name) * COLUMN_PACKED * rows.len() / all + 8 * rows.len();
+    usize::try_from(columns.map(bytes).sum::<u64>()).unwrap_or(usize::MAX)
+}
+
+/// About how many times a column's values are larger than its packed pages.
+const COLUMN_PACKED: u64 = 6;
+
 fn filled(values: ArrayRef, missing: Option<&ScalarValue>) -> Result<ArrayRef> {
     let Some(missing) = missing else { return Ok(values) };
-    let missing = missing.to_scalar().map_err(crate::exec::scan::internal)?;
+    let missing = missing.to_scalar().map_err(internal)?;
     zip(&is_not_null(&values).map_err(arrow_error)?, &values, &missing).map_err(arrow_error)
 }
 
@@ -158,5 +214,52 @@ fn compare(values: &ArrayRef, a: usize, b: usize) -> Ordering {
         DataType::Boolean => values.as_boolean().value(a).cmp(&values.as_boolean().value(b)),
         DataType::Binary => values.as_binary::<i32>().value(a).cmp(values.as_binary::<i32>().value(b)),
         _ => values.as_string::<i32>().value(a).cmp(values.as_string::<i32>().value(b)),
+    }
+}
+
+/// A value of a column in bytes.
+pub(crate) mod literal {
+    use datafusion::common::ScalarValue;
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::read::merge::time_scalar;
+
+    #[derive(Serialize, Deserialize)]
+    enum Literal {
+        Boolean(bool),
+        Long(i64),
+        Double(f64),
+        Time(i64),
+        Text(String),
+        Bytes(Vec<u8>),
+        Big(i128),
+    }
+
+    pub(crate) fn serialize<S: Serializer>(value: &Option<ScalarValue>, to: S) -> Result<S::Ok, S::Error> {
+        let literal = match value {
+            None => None,
+            Some(ScalarValue::Boolean(Some(value))) => Some(Literal::Boolean(*value)),
+            Some(ScalarValue::Int64(Some(value))) => Some(Literal::Long(*value)),
+            Some(ScalarValue::Float64(Some(value))) => Some(Literal::Double(*value)),
+            Some(ScalarValue::TimestampMicrosecond(Some(value), _)) => Some(Literal::Time(*value)),
+            Some(ScalarValue::Utf8(Some(value))) => Some(Literal::Text(value.clone())),
+            Some(ScalarValue::Binary(Some(value))) => Some(Literal::Bytes(value.clone())),
+            Some(ScalarValue::Decimal128(Some(value), 38, 0)) => Some(Literal::Big(*value)),
+            Some(other) => return Err(S::Error::custom(format!("no column has the value {other}"))),
+        };
+        literal.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ScalarValue>, D::Error> {
+        Ok(Option::<Literal>::deserialize(from)?.map(|literal| match literal {
+            Literal::Boolean(value) => ScalarValue::Boolean(Some(value)),
+            Literal::Long(value) => ScalarValue::Int64(Some(value)),
+            Literal::Double(value) => ScalarValue::Float64(Some(value)),
+            Literal::Time(value) => time_scalar(value),
+            Literal::Text(value) => ScalarValue::Utf8(Some(value)),
+            Literal::Big(value) => ScalarValue::Decimal128(Some(value), 38, 0),
+            Literal::Bytes(value) => ScalarValue::Binary(Some(value)),
+        }))
     }
 }

@@ -77,7 +77,7 @@ async fn prepared(
     body: &[u8],
     options: &SearchOptions,
 ) -> Result<Search> {
-    let search = Search::new(&node.searcher().await?, index, body, options);
+    let search = Search::new(&node.searcher().await?, std::slice::from_ref(index), body, options);
     search.map_err(|error| match std::error::Error::source(&error) {
         // Whoever typed a query string did not see the body that it was put into.
         Some(source) if given.query.is_some() && error.kind() == ErrorKind::Invalid => anyhow!("{source}"),

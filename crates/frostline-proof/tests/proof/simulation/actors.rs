@@ -258,7 +258,7 @@ async fn search(repository: &Repository, index: Index, body: &Value) -> Result<V
     let reader: Arc<dyn ReadRanges> = Arc::new(repository.clone());
     let searcher = Searcher::new(repository, reader, Settings::default());
     let options = SearchOptions { strict: true, ..SearchOptions::default() };
-    let search = Search::new(&searcher, &Arc::new(index), body.to_string().as_bytes(), &options)?;
+    let search = Search::new(&searcher, &[Arc::new(index)], body.to_string().as_bytes(), &options)?;
     Ok(json!(search.run().await?))
 }
 

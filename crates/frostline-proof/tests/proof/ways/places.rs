@@ -130,7 +130,12 @@ impl Place {
     /// The answer to a search body, as JSON.
     pub(crate) async fn search(&self, body: &Value) -> Result<Value> {
         let options = SearchOptions { now_us: NOW_US, results: self.results.clone(), strict: true };
-        let search = Search::new(&self.searcher, &self.index, body.to_string().as_bytes(), &options)?;
+        let search = Search::new(
+            &self.searcher,
+            std::slice::from_ref(&self.index),
+            body.to_string().as_bytes(),
+            &options,
+        )?;
         Ok(json!(search.run().await?))
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::nesting::DEPTH_MAX;
 
 /// `levels` stored nodes, each the only one below the one before.
 fn nested_nodes(levels: usize) -> Vec<u8> {

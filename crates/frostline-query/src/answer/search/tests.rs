@@ -301,7 +301,7 @@ async fn a_damaged_split_is_reported_and_the_others_answer() {
     assert_eq!(response.shards.failed, 1);
     assert_eq!(response.shards.failures[0].object, damaged.object.key);
     let error = place.sql("select count(n) from logs").await.unwrap_err();
-    assert_eq!(error.kind(), crate::ErrorKind::Corrupt);
+    assert_eq!(error.kind(), crate::ErrorKind::Corrupt, "{error:?}");
 }
 
 #[tokio::test]

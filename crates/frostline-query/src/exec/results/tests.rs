@@ -1,7 +1,7 @@
 use super::*;
 
 fn key(n: u128) -> Key {
-    Key::new(SplitId::from_random(n), &["aggs", "filter"])
+    Key::new(SplitId::from_random(n), &[b"aggs", b"filter"])
 }
 
 #[tokio::test]
@@ -41,5 +41,5 @@ async fn never_holds_much_more_than_allowed() {
 #[test]
 fn parts_do_not_run_together() {
     let split = SplitId::from_random(1);
-    assert_ne!(Key::new(split, &["ab", "c"]), Key::new(split, &["a", "bc"]));
+    assert_ne!(Key::new(split, &[b"ab", b"c"]), Key::new(split, &[b"a", b"bc"]));
 }

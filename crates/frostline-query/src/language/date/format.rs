@@ -5,13 +5,15 @@ use std::fmt::Write as _;
 use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{ToSpan, Zoned};
+use serde::{Deserialize, Serialize};
 
-use super::math::{parse_offset, parse_time_zone};
 use super::timestamp;
+use super::zone::{parse_offset, parse_time_zone};
 use crate::{Error, Result};
 
 /// One or more date formats, separated by `||`: all are tried in turn to read, the first one writes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Format {
     text: String,
     shapes: Vec<Shape>,
@@ -42,6 +44,20 @@ impl Default for Format {
             text: "strict_date_optional_time||epoch_millis".to_owned(),
             shapes: vec![Shape::Iso { strict: true }, Shape::EpochMillis],
         }
+    }
+}
+
+impl TryFrom<String> for Format {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        Format::parse(&text)
+    }
+}
+
+impl From<Format> for String {
+    fn from(format: Format) -> String {
+        format.text
     }
 }
 

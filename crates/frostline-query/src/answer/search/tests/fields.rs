@@ -75,7 +75,12 @@ async fn a_kept_answer_is_not_used_once_its_field_means_something_else() {
             json!({"size": 0, "query": query, "aggs": {"a": {"cardinality": {"field": "@timestamp"}}}});
         let options =
             SearchOptions { now_us: NOW_US, results: Some(Arc::clone(&results)), ..Default::default() };
-        let search = Search::new(&place.searcher, &place.index, body.to_string().as_bytes(), &options);
+        let search = Search::new(
+            &place.searcher,
+            std::slice::from_ref(&place.index),
+            body.to_string().as_bytes(),
+            &options,
+        );
         let answer = search.unwrap().run().await.unwrap();
         (answer.hits.total.unwrap().value, answer.aggregations.unwrap()["a"]["value"].clone())
     };

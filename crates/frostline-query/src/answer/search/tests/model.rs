@@ -1,7 +1,5 @@
 //! What filters mean, by a look at every value of every document.
 
-use std::sync::Arc;
-
 use frostline_split::{
     Document, Limits, Mapping, Tokenizer, Value as Typed, contains_phrase, parse_cidr, parse_document,
     parse_ip, query_pieces,
@@ -191,13 +189,15 @@ pub(super) async fn check(mut groups: Vec<Vec<Value>>, filters: Vec<Filter>) {
             .collect();
         let request = SearchRequest { filter: filter.clone(), size: 1_000, ..SearchRequest::default() };
         let options = SearchOptions { now_us: NOW_US, ..SearchOptions::default() };
-        let search = Search::of(&place.searcher, &place.index, request, &options).unwrap();
+        let search =
+            Search::of(&place.searcher, std::slice::from_ref(&place.index), request, &options).unwrap();
         let response = search.run().await.unwrap();
         let mut found = numbers(&response);
         found.sort_unstable();
         assert_eq!(found, expected, "{filter:?}");
         let request = SearchRequest { filter: filter.clone(), size: 0, ..SearchRequest::default() };
-        let search = Search::of(&place.searcher, &Arc::clone(&place.index), request, &options).unwrap();
+        let search =
+            Search::of(&place.searcher, std::slice::from_ref(&place.index), request, &options).unwrap();
         let total = search.run().await.unwrap().hits.total.unwrap().value;
         assert_eq!(total, expected.len() as u64, "{filter:?}");
     }

@@ -1,0 +1,60 @@
+//! Trees and states in bytes, and the checks of what is read.
+
+use super::{Agg, AggState, AggTree, FieldIndex, Kind, SortField};
+use crate::{Error, Result};
+
+impl AggTree {
+    /// Whether every number in a tree that was read from bytes refers to something that is there.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.aggs.iter().all(|agg| self.holds(agg)) {
+            return Ok(());
+        }
+        Err(Error::corrupt("aggregations that name no field or filter of theirs"))
+    }
+
+    /// The aggregations in bytes.
+    pub(crate) fn write(&self) -> Result<Vec<u8>> {
+        postcard::to_allocvec(self)
+            .map_err(|e| Error::internal("aggregations cannot be written").with_source(e))
+    }
+
+    fn holds(&self, agg: &Agg) -> bool {
+        let field = |field: &FieldIndex| *field < self.fields.len();
+        let filter = |filter: &usize| *filter < self.filters.len();
+        let own = match &agg.kind {
+            Kind::Terms(of) => field(&of.field),
+            Kind::DateHistogram(of) => field(&of.field),
+            Kind::Histogram(of) => field(&of.field),
+            Kind::Range(of) => field(&of.field),
+            Kind::Filter(of) => filter(of),
+            Kind::Filters(of) => of.filters.iter().all(filter),
+            Kind::Missing(of) => field(of),
+            Kind::Global => true,
+            Kind::Composite(of) => of.sources.iter().all(|source| field(&source.field)),
+            Kind::TopHits(of) => of.sort.iter().all(|sort| match &sort.field {
+                SortField::Column(of) => field(of),
+                SortField::Constant => true,
+            }),
+            Kind::Metric(of) => field(&of.field),
+            Kind::Percentiles(of) => field(&of.field),
+            Kind::Cardinality(of) => field(&of.field),
+        };
+        own && agg.children.iter().all(|child| self.holds(child))
+    }
+}
+
+impl AggState {
+    /// The state in bytes, which [`AggState::read`] reads.
+    pub(crate) fn write(&self) -> Result<Vec<u8>> {
+        postcard::to_allocvec(self)
+            .map_err(|e| Error::internal("the state of an aggregation cannot be written").with_source(e))
+    }
+
+    /// The state of a tree that bytes hold. `Corrupt` where they hold none, or one of another tree.
+    pub(crate) fn read(bytes: &[u8], tree: &AggTree) -> Result<AggState> {
+        let state: AggState = postcard::from_bytes(bytes)
+            .map_err(|e| Error::corrupt("the state of an aggregation cannot be read").with_source(e))?;
+        state.check(tree)?;
+        Ok(state)
+    }
+}

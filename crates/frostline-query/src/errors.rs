@@ -1,0 +1,71 @@
+//! Errors of ours on their way through DataFusion, and its errors as ours.
+
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+
+use crate::Error;
+
+/// An error and its causes, as one line.
+pub(crate) fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// Our error on its way through DataFusion.
+pub(crate) fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// DataFusion's error as ours; an error of ours that went through it comes out as it was.
+pub(crate) fn internal(error: DataFusionError) -> Error {
+    if let Some(ours) = ours(&error) {
+        return ours;
+    }
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => internal(*inner),
+        DataFusionError::Shared(inner) => match Arc::try_unwrap(inner) {
+            Ok(inner) => internal(inner),
+            Err(shared) => Error::internal(shared.to_string()),
+        },
+        DataFusionError::ResourcesExhausted(what) => {
+            Error::exhausted(format!("the query needs more memory than it may use: {what}"))
+        }
+        DataFusionError::SQL(..) | DataFusionError::Plan(_) | DataFusionError::SchemaError(..) => {
+            Error::invalid(error.strip_backtrace())
+        }
+        DataFusionError::NotImplemented(what) => Error::invalid(format!("not supported: {what}")),
+        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => {
+            Error::invalid(error.strip_backtrace())
+        }
+        other => Error::internal("the query failed").with_source(other),
+    }
+}
+
+/// The error of ours that DataFusion's stands for.
+fn ours(error: &DataFusionError) -> Option<Error> {
+    match error {
+        DataFusionError::External(inner) => {
+            let nested = || ours(inner.downcast_ref::<DataFusionError>()?);
+            inner.downcast_ref::<Error>().cloned().or_else(nested)
+        }
+        DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
+            ArrowError::ExternalError(inner) => {
+                let nested = || ours(inner.downcast_ref::<DataFusionError>()?);
+                inner.downcast_ref::<Error>().cloned().or_else(nested)
+            }
+            _ => None,
+        },
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => ours(inner),
+        DataFusionError::Shared(inner) => ours(inner),
+        DataFusionError::Collection(all) => all.iter().find_map(ours),
+        _ => None,
+    }
+}

@@ -1,0 +1,122 @@
+//! Our plans in bytes: what another process over the same repository runs with the same answer.
+//!
+//! DataFusion writes its own operators; ours are a version, a kind and their fields. What is read is checked: bytes
+//! from anywhere are a plan or an error.
+
+use std::sync::Arc;
+
+use datafusion::common::not_impl_err;
+use datafusion::error::Result as DataFusionResult;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_proto::bytes::{
+    physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
+};
+use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use serde::{Deserialize, Serialize};
+
+use crate::errors::{external, internal};
+use crate::exec::finish::{FinalExec, Merge};
+use crate::exec::groups::{Groups, GroupsExec};
+use crate::exec::leaf::{Leaf, LeafExec};
+use crate::{Error, Result};
+
+/// Version of the bytes: a program of another version refuses them.
+const VERSION: u8 = 1;
+
+/// A plan in bytes.
+pub(crate) fn write(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<u8>> {
+    let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(plan), &Codec).map_err(internal)?;
+    Ok(bytes.to_vec())
+}
+
+/// The plan that bytes hold.
+pub(crate) fn read(bytes: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
+    physical_plan_from_bytes_with_extension_codec(bytes, context, &Codec).map_err(internal)
+}
+
+/// One of our nodes, without its inputs.
+#[derive(Serialize, Deserialize)]
+enum Node {
+    Leaf(Leaf),
+    Final(Merge),
+    Groups(Groups),
+}
+
+impl Node {
+    fn of(plan: &dyn ExecutionPlan) -> Option<Node> {
+        if let Some(leaf) = plan.downcast_ref::<LeafExec>() {
+            return Some(Node::Leaf(leaf.leaf().clone()));
+        }
+        if let Some(last) = plan.downcast_ref::<FinalExec>() {
+            return Some(Node::Final(last.merge().clone()));
+        }
+        plan.downcast_ref::<GroupsExec>().map(|groups| Node::Groups(groups.groups().clone()))
+    }
+
+    fn write(&self, bytes: &mut Vec<u8>) -> Result<()> {
+        let body = postcard::to_allocvec(self);
+        let body = body.map_err(|e| Error::internal("a plan cannot be written").with_source(e))?;
+        bytes.push(VERSION);
+        bytes.extend(body);
+        Ok(())
+    }
+
+    fn read(bytes: &[u8]) -> Result<Node> {
+        let body = match bytes.split_first() {
+            Some((&VERSION, body)) => body,
+            Some((version, _)) => {
+                let what = format!("a plan of version {version}, where this program reads {VERSION}");
+                return Err(Error::invalid(what));
+            }
+            None => return Err(Error::corrupt("an empty plan")),
+        };
+        postcard::from_bytes(body).map_err(|e| Error::corrupt("a plan cannot be read").with_source(e))
+    }
+
+    fn plan(self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
+        match (self, inputs) {
+            (Node::Leaf(leaf), []) => {
+                leaf.check()?;
+                Ok(LeafExec::new(leaf))
+            }
+            (Node::Final(merge), [input]) if input.schema() == crate::exec::found::schema() => {
+                merge.check()?;
+                Ok(Arc::new(FinalExec::new(Arc::clone(input), merge)))
+            }
+            (Node::Groups(groups), [input]) if input.schema() == crate::exec::found::schema() => {
+                groups.check()?;
+                Ok(Arc::new(GroupsExec::new(Arc::clone(input), groups)))
+            }
+            _ => Err(Error::corrupt("a plan whose node has other inputs")),
+        }
+    }
+}
+
+/// Reads and writes our nodes for DataFusion.
+#[derive(Debug)]
+struct Codec;
+
+impl PhysicalExtensionCodec for Codec {
+    fn try_decode(
+        &self,
+        bytes: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        _: &TaskContext,
+        _: &dyn PhysicalProtoConverterExtension,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        Node::read(bytes).and_then(|node| node.plan(inputs)).map_err(external)
+    }
+
+    fn try_encode(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        bytes: &mut Vec<u8>,
+        _: &dyn PhysicalProtoConverterExtension,
+    ) -> DataFusionResult<()> {
+        let Some(node) = Node::of(plan.as_ref()) else {
+            return not_impl_err!("{} does not travel", plan.name());
+        };
+        node.write(bytes).map_err(external)
+    }
+}

@@ -1,0 +1,98 @@
+//! Reads the documents of rows that are known.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::execution::TaskContext;
+use frostline_base::Meter;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::agg::HitAddress;
+use crate::exec::found::Found;
+use crate::exec::order::DOCUMENT;
+use crate::exec::report::{Report, Told};
+use crate::exec::scan::{Local, Scan, spawned};
+use crate::exec::splits::Splits;
+use crate::filter::Filter;
+use crate::prune::Target;
+use crate::read::merge::arrow_error;
+use crate::read::output::{Of, Output, read_rows};
+
+/// Some rows of some splits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Fetch {
+    pub(crate) splits: Splits,
+    /// By the number of the split, ascending.
+    rows: BTreeMap<u32, Vec<u32>>,
+    partial: bool,
+}
+
+impl Fetch {
+    /// The documents at these addresses, which are in `splits`.
+    pub(crate) fn new(splits: &Splits, addresses: impl Iterator<Item = HitAddress>, partial: bool) -> Fetch {
+        let mut rows: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for address in addresses {
+            rows.entry(address.split).or_default().push(address.row);
+        }
+        for rows in rows.values_mut() {
+            rows.sort_unstable();
+            rows.dedup();
+        }
+        Fetch { splits: splits.only(|split| rows.contains_key(&split)), rows, partial }
+    }
+
+    /// The same, for a part of the splits.
+    pub(crate) fn of(&self, splits: Splits) -> Fetch {
+        let rows = splits.ordinals().filter_map(|split| Some((split, self.rows.get(&split)?.clone())));
+        Fetch { rows: rows.collect(), splits, partial: self.partial }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        format!("documents={}", self.rows.values().map(Vec::len).sum::<usize>())
+    }
+
+    pub(crate) fn run(
+        &self,
+        context: &Arc<TaskContext>,
+    ) -> Result<(BoxStream<'static, Result<RecordBatch>>, Told)> {
+        let (local, meter) = (Local::of(context)?, Arc::new(Meter::default()));
+        let scan = Arc::new(Scan::new(local, &self.splits, &Filter::All, meter, self.partial));
+        let (fetch, told, splits) = (self.clone(), Arc::clone(&scan), self.splits.clone());
+        let answer = async move { fetch.answer(scan).await?.write() };
+        Ok((stream::once(answer).boxed(), Box::new(move || told.report(&splits))))
+    }
+
+    async fn answer(self, scan: Arc<Scan>) -> Result<Found> {
+        let fetch = Arc::new(self);
+        let in_flight = scan.in_flight();
+        let reads = (0..scan.targets.len()).map(|number| {
+            let (fetch, scan) = (Arc::clone(&fetch), Arc::clone(&scan));
+            spawned(async move {
+                let target = &scan.targets[number];
+                scan.tolerate(target, fetch.read(&scan, target).await)
+            })
+        });
+        let read: Vec<Option<RecordBatch>> =
+            stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(in_flight).try_collect().await?;
+        let schema = Arc::new(Schema::new(outputs().iter().map(Output::field).collect::<Vec<Field>>()));
+        let documents = concat_batches(&schema, read.iter().flatten()).map_err(arrow_error)?;
+        let report = Report { matched: 0, ..scan.report(&fetch.splits) };
+        Ok(Found { hits: Some(documents), state: None, report })
+    }
+
+    async fn read(&self, scan: &Scan, target: &Target) -> Result<RecordBatch> {
+        let rows = self.rows.get(&target.ordinal).into_iter().flatten().copied();
+        let open = scan.open(target).await?;
+        let rows = rows.filter(|row| *row < open.split.rows()).collect();
+        read_rows(scan.view(&open), target.ordinal, &outputs(), &rows).await
+    }
+}
+
+fn outputs() -> Vec<Output> {
+    Output::address().into_iter().chain([Output::new(DOCUMENT, DataType::Utf8, Of::Source)]).collect()
+}

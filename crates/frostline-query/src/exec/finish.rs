@@ -1,0 +1,191 @@
+//! Merges what the leaves of a search answered, and checks that each split was told of once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result as DataFusionResult;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
+
+use crate::agg::{AggState, AggTree};
+use crate::errors::{external, internal};
+use crate::exec::found::{self, Found};
+use crate::exec::leaf::{Leaf, LeafExec};
+use crate::exec::order::Order;
+use crate::exec::report::Report;
+use crate::exec::scan::{Local, spawned};
+use crate::{Error, Result};
+
+/// How the answers of leaves become one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Merge {
+    /// The numbers of all splits that were to be asked, ascending.
+    pub(crate) targets: Vec<u32>,
+    pub(crate) aggs: Option<Arc<AggTree>>,
+    /// The order of hits, and how many are wanted; without it they stay as they come.
+    pub(crate) order: Option<(Order, usize)>,
+}
+
+/// The leaves and what merges them, as a plan of one row.
+pub(crate) fn final_plan(
+    leaves: impl IntoIterator<Item = Leaf>,
+    merge: Merge,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut leaves: Vec<Arc<dyn ExecutionPlan>> =
+        leaves.into_iter().map(|leaf| LeafExec::new(leaf) as Arc<dyn ExecutionPlan>).collect();
+    let input = match leaves.len() {
+        1 => leaves.swap_remove(0),
+        _ => UnionExec::try_new(leaves).map_err(internal)?,
+    };
+    Ok(Arc::new(FinalExec::new(input, merge)))
+}
+
+/// One row of all rows of its input, each of which is a leaf's answer.
+#[derive(Debug)]
+pub(crate) struct FinalExec {
+    input: Arc<dyn ExecutionPlan>,
+    merge: Arc<Merge>,
+    properties: Arc<PlanProperties>,
+}
+
+impl FinalExec {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, merge: Merge) -> FinalExec {
+        FinalExec::of(input, Arc::new(merge))
+    }
+
+    fn of(input: Arc<dyn ExecutionPlan>, merge: Arc<Merge>) -> FinalExec {
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(found::schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ));
+        FinalExec { input, merge, properties }
+    }
+
+    pub(crate) fn merge(&self) -> &Merge {
+        &self.merge
+    }
+}
+
+impl Merge {
+    /// What is read from bytes may have been written by anybody.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.aggs.as_ref().map_or(Ok(()), |aggs| aggs.check())?;
+        self.order.as_ref().map_or(Ok(()), |(order, _)| order.check())
+    }
+
+    fn finish(&self, mut all: Vec<Found>, limits: &Limits) -> Result<Found> {
+        let mut report = Report::default();
+        all.iter_mut().for_each(|found| report.add(std::mem::take(&mut found.report)));
+        report.check(&self.targets)?;
+        if all.len() == 1 {
+            let one = all.swap_remove(0);
+            return Ok(Found { report, ..one });
+        }
+        let hits: Vec<RecordBatch> = all.iter_mut().filter_map(|found| found.hits.take()).collect();
+        Ok(Found { hits: self.hits(&hits)?, state: self.state(all, limits)?, report })
+    }
+
+    fn hits(&self, hits: &[RecordBatch]) -> Result<Option<RecordBatch>> {
+        let Some(first) = hits.first() else { return Ok(None) };
+        match &self.order {
+            Some((order, wanted)) => order.merge(hits, *wanted),
+            None => {
+                let all = arrow::compute::concat_batches(&first.schema(), hits);
+                all.map(Some).map_err(crate::read::merge::arrow_error)
+            }
+        }
+    }
+
+    fn state(&self, all: Vec<Found>, limits: &Limits) -> Result<Option<Vec<u8>>> {
+        let Some(tree) = &self.aggs else { return Ok(None) };
+        let mut merged = AggState::empty(tree);
+        for found in all {
+            let bytes = found.state.ok_or_else(|| Error::internal("a leaf answered without a state"))?;
+            merged.merge(AggState::read(&bytes, tree)?, tree, limits.bytes_max)?;
+            limits.memory.try_resize(merged.memory_bytes()).map_err(internal)?;
+        }
+        merged.write().map(Some)
+    }
+}
+
+/// How much memory merging may take.
+struct Limits {
+    memory: MemoryReservation,
+    bytes_max: usize,
+}
+
+impl DisplayAs for FinalExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FinalExec: splits={}", self.merge.targets.len())
+    }
+}
+
+impl ExecutionPlan for FinalExec {
+    fn name(&self) -> &str {
+        "FinalExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DataFusionResult<TreeNodeRecursion>,
+    ) -> DataFusionResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) if children.is_empty() => Ok(Arc::new(FinalExec::of(input, Arc::clone(&self.merge)))),
+            _ => Err(external(Error::internal("FinalExec has one input"))),
+        }
+    }
+
+    /// Polls all streams of the input itself.
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> DataFusionResult<SendableRecordBatchStream> {
+        if partition > 0 {
+            return Err(external(Error::internal("FinalExec has one stream")));
+        }
+        let streams = self.input.properties().partitioning.partition_count();
+        let inputs = (0..streams).map(|stream| self.input.execute(stream, Arc::clone(&context)));
+        let inputs = inputs.collect::<DataFusionResult<Vec<_>>>()?;
+        let bytes_max = Local::of(&context).map_err(external)?.searcher.settings.memory_bytes_max;
+        let memory = MemoryConsumer::new(self.name()).register(context.memory_pool());
+        let (merge, limits) = (Arc::clone(&self.merge), Limits { memory, bytes_max });
+        let answer = async move {
+            let all = inputs.into_iter().map(|input| spawned(answers(input)));
+            let all = futures::future::try_join_all(all).await?;
+            merge.finish(all.into_iter().flatten().collect(), &limits)?.write()
+        };
+        let answer = stream::once(answer).map_err(external).boxed();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), answer)))
+    }
+}
+
+async fn answers(input: SendableRecordBatchStream) -> Result<Vec<Found>> {
+    input.map_err(internal).and_then(|batch| async move { Found::read(&batch) }).try_collect().await
+}

@@ -1,0 +1,66 @@
+//! What a leaf answers: one row of three columns, the hits, the state of the aggregations and the report.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+
+use crate::exec::report::Report;
+use crate::read::merge::arrow_error;
+use crate::{Error, Result};
+
+/// One leaf's answer, or the answer of several merged.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Rows with their keys and addresses, the best first; none where none were asked for.
+    pub(crate) hits: Option<RecordBatch>,
+    /// The state of the aggregations, in bytes.
+    pub(crate) state: Option<Vec<u8>>,
+    pub(crate) report: Report,
+}
+
+/// The columns of an answer.
+pub(crate) fn schema() -> SchemaRef {
+    let column = |name, nullable| Field::new(name, DataType::Binary, nullable);
+    Arc::new(Schema::new(vec![column("hits", true), column("state", true), column("report", false)]))
+}
+
+impl Found {
+    pub(crate) fn write(&self) -> Result<RecordBatch> {
+        let hits = self.hits.as_ref().map(write_rows).transpose()?;
+        let report = self.report.write()?;
+        let column = |bytes: Option<&[u8]>| Arc::new(BinaryArray::from_opt_vec(vec![bytes])) as ArrayRef;
+        let columns = vec![column(hits.as_deref()), column(self.state.as_deref()), column(Some(&report))];
+        RecordBatch::try_new(schema(), columns).map_err(arrow_error)
+    }
+
+    pub(crate) fn read(batch: &RecordBatch) -> Result<Found> {
+        let bytes = |at: usize| -> Result<Option<&[u8]>> {
+            let column = batch.columns().get(at).and_then(|column| column.as_binary_opt::<i32>());
+            let column = column.filter(|column| column.len() == 1);
+            let column = column.ok_or_else(|| Error::corrupt("an answer is not one row of three columns"))?;
+            Ok(column.is_valid(0).then(|| column.value(0)))
+        };
+        let report = bytes(2)?.ok_or_else(|| Error::corrupt("an answer without a report"))?;
+        Ok(Found {
+            hits: bytes(0)?.map(read_rows).transpose()?,
+            state: bytes(1)?.map(<[u8]>::to_vec),
+            report: Report::read(report)?,
+        })
+    }
+}
+
+fn write_rows(rows: &RecordBatch) -> Result<Vec<u8>> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &rows.schema()).map_err(arrow_error)?;
+    writer.write(rows).map_err(arrow_error)?;
+    writer.into_inner().map_err(arrow_error)
+}
+
+fn read_rows(bytes: &[u8]) -> Result<RecordBatch> {
+    let damaged = |e| Error::corrupt("the hits of an answer cannot be read").with_source(e);
+    let mut batches = StreamReader::try_new(bytes, None).map_err(damaged)?;
+    let batch = batches.next().ok_or_else(|| Error::corrupt("the hits of an answer are cut off"))?;
+    batch.map_err(damaged)
+}

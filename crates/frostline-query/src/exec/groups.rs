@@ -1,0 +1,174 @@
+//! The groups that our aggregations found, as rows for DataFusion.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, RecordBatchOptions, StringBuilder,
+    TimestampMicrosecondBuilder, new_null_array,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result as DataFusionResult;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::stream::{StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
+
+use crate::agg::AggState;
+use crate::agg::groups::{Group, GroupBy, GroupCell};
+use crate::errors::{external, internal};
+use crate::exec::found::Found;
+use crate::read::merge::arrow_error;
+use crate::{Error, Result};
+
+/// What the groups are, and the columns that they become: the keys, then the values.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Groups {
+    pub(crate) by: GroupBy,
+    pub(crate) schema: SchemaRef,
+}
+
+impl Groups {
+    /// What is read from bytes may have been written by anybody.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.schema.fields().len() == self.by.keys.len() + self.by.values.len() {
+            return Ok(());
+        }
+        Err(Error::corrupt("groups that have other columns"))
+    }
+
+    fn batch(&self, found: &Found) -> Result<RecordBatch> {
+        let state = found.state.as_ref().ok_or_else(|| Error::internal("groups without a state"))?;
+        let groups = self.by.groups(&AggState::read(state, &self.by.tree())?)?;
+        let keys = self.by.keys.len();
+        let cell = |group: &'_ Group, at: usize| -> GroupCell {
+            let cell = if at < keys { group.keys.get(at) } else { group.values.get(at - keys) };
+            cell.cloned().unwrap_or(GroupCell::Null)
+        };
+        let columns = self
+            .schema
+            .fields()
+            .iter()
+            .enumerate()
+            .map(|(at, field)| column(groups.iter().map(|group| cell(group, at)), field.data_type()));
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(groups.len()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(arrow_error)
+    }
+}
+
+/// The cells of a column, which are of one kind or null.
+fn column(cells: impl Iterator<Item = GroupCell>, ty: &DataType) -> Result<ArrayRef> {
+    let cells: Vec<GroupCell> = cells.collect();
+    macro_rules! built {
+        ($builder:expr, $kind:path) => {{
+            let mut builder = $builder;
+            for cell in &cells {
+                match cell {
+                    $kind(value) => builder.append_value(value.clone()),
+                    _ => builder.append_null(),
+                }
+            }
+            Arc::new(builder.finish()) as ArrayRef
+        }};
+    }
+    let array = match cells.iter().find(|cell| **cell != GroupCell::Null) {
+        None | Some(GroupCell::Null) => return Ok(new_null_array(ty, cells.len())),
+        Some(GroupCell::Boolean(_)) => built!(BooleanBuilder::new(), GroupCell::Boolean),
+        Some(GroupCell::Long(_)) => built!(Int64Builder::new(), GroupCell::Long),
+        Some(GroupCell::Double(_)) => built!(Float64Builder::new(), GroupCell::Double),
+        Some(GroupCell::Text(_)) => built!(StringBuilder::new(), GroupCell::Text),
+        Some(GroupCell::Time(_)) => {
+            built!(TimestampMicrosecondBuilder::new().with_timezone("UTC"), GroupCell::Time)
+        }
+    };
+    cast(&array, ty).map_err(arrow_error)
+}
+
+/// The rows of the groups that its input, a search of one row, has found.
+#[derive(Debug)]
+pub(crate) struct GroupsExec {
+    input: Arc<dyn ExecutionPlan>,
+    groups: Arc<Groups>,
+    properties: Arc<PlanProperties>,
+}
+
+impl GroupsExec {
+    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, groups: Groups) -> GroupsExec {
+        GroupsExec::of(input, Arc::new(groups))
+    }
+
+    fn of(input: Arc<dyn ExecutionPlan>, groups: Arc<Groups>) -> GroupsExec {
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&groups.schema)),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ));
+        GroupsExec { input, groups, properties }
+    }
+
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+}
+
+impl DisplayAs for GroupsExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> =
+            self.groups.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "GroupsExec: columns=[{}]", names.join(", "))
+    }
+}
+
+impl ExecutionPlan for GroupsExec {
+    fn name(&self) -> &str {
+        "GroupsExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DataFusionResult<TreeNodeRecursion>,
+    ) -> DataFusionResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) if children.is_empty() => {
+                Ok(Arc::new(GroupsExec::of(input, Arc::clone(&self.groups))))
+            }
+            _ => Err(external(Error::internal("GroupsExec has one input"))),
+        }
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> DataFusionResult<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, context)?.map_err(internal);
+        let groups = Arc::clone(&self.groups);
+        let batches = input.and_then(move |batch| {
+            let rows = Found::read(&batch).and_then(|found| groups.batch(&found));
+            std::future::ready(rows)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches.map_err(external).boxed())))
+    }
+}

@@ -1,0 +1,16 @@
+use super::*;
+
+#[test]
+fn a_time_is_read_back_from_its_sort_value_exactly_in_every_format() {
+    let formats =
+        ["epoch_second", "epoch_millis", "yyyy-MM-dd", "strict_date_optional_time", "dd/MM/yyyy HH:mm:ss"];
+    let formats = formats.iter().map(|format| Some(Format::parse(format).unwrap())).chain([None]);
+    for format in formats {
+        for time in [0, 1_717_200_000_000_000, 1_717_200_000_123_000, 1_717_200_000_123_456, -1_500_001] {
+            let value = time_value(time, format.as_ref());
+            assert_eq!(time_of(&value, format.as_ref()), Some(time), "{value} in {format:?}");
+        }
+    }
+    let seconds = Format::parse("epoch_second").unwrap();
+    assert_eq!(time_value(1_717_200_000_000_000, Some(&seconds)), Value::from("1717200000"));
+}

@@ -1,0 +1,88 @@
+//! What became of the splits that a leaf was to ask. It travels with the answer, as a column.
+
+use frostline_base::{Cost, Meter, SplitId};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// What a leaf says last.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// The numbers of the splits that have been asked, or of which nothing needed to be.
+    pub(crate) answered: Vec<u32>,
+    /// The splits that could not be read.
+    pub(crate) failed: Vec<Failure>,
+    /// Rows that match; where counting stopped early, more than the limit.
+    pub(crate) matched: u64,
+    pub(crate) counts: Counts,
+    pub(crate) cost: Cost,
+}
+
+/// What the splits were answered from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    /// The index says that nothing matches.
+    pub(crate) pruned_stats: u64,
+    /// The catalog or the digest.
+    pub(crate) answered_digest: u64,
+    /// Postings and columns.
+    pub(crate) opened: u64,
+}
+
+/// A split that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) ordinal: u32,
+    pub(crate) split: SplitId,
+    pub(crate) object: String,
+    /// Elasticsearch's way to name the kind of error.
+    pub(crate) kind: String,
+    pub(crate) reason: String,
+}
+
+/// Says what a leaf has done so far.
+pub(crate) type Told = Box<dyn Fn() -> Report + Send>;
+
+impl Report {
+    /// Adds what another leaf says of other splits, or the same leaf of a further step.
+    pub(crate) fn add(&mut self, other: Report) {
+        self.answered.extend(other.answered);
+        for failure in other.failed {
+            if !self.failed.iter().any(|known| known.ordinal == failure.ordinal) {
+                self.failed.push(failure);
+            }
+        }
+        self.matched += other.matched;
+        self.counts.pruned_stats += other.counts.pruned_stats;
+        self.counts.answered_digest += other.counts.answered_digest;
+        self.counts.opened += other.counts.opened;
+        let sum = Meter::default();
+        sum.add_cost(&self.cost);
+        sum.add_cost(&other.cost);
+        self.cost = sum.cost();
+    }
+
+    /// Checks that each of `targets` splits was answered or failed, and none twice. Anything else is a fault of ours,
+    /// and would be a wrong count.
+    pub(crate) fn check(&self, targets: &[u32]) -> Result<()> {
+        let failed = self.failed.iter().map(|failure| failure.ordinal);
+        let mut told: Vec<u32> = self.answered.iter().copied().chain(failed).collect();
+        told.sort_unstable();
+        if told == targets {
+            return Ok(());
+        }
+        let (told, wanted) = (told.len(), targets.len());
+        Err(Error::internal(format!("{wanted} splits were to be asked, and {told} are told of or others")))
+    }
+
+    pub(crate) fn write(&self) -> Result<Vec<u8>> {
+        postcard::to_allocvec(self).map_err(|e| Error::internal("a report cannot be written").with_source(e))
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Result<Report> {
+        postcard::from_bytes(bytes).map_err(|e| Error::corrupt("a report cannot be read").with_source(e))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! A search of some splits: select once, then count, aggregate and find the best hits. One row comes out.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use frostline_base::Meter;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::agg::{AggState, AggTree, Scope};
+use crate::errors::{external, internal};
+use crate::exec::aggregate::Aggregation;
+use crate::exec::found::Found;
+use crate::exec::order::{DOCUMENT, Order};
+use crate::exec::report::{Report, Told};
+use crate::exec::scan::{Local, Reading, Scan};
+use crate::exec::splits::Splits;
+use crate::exec::top::TimeTop;
+use crate::filter::Filter;
+use crate::prune;
+use crate::read::merge::arrow_error;
+use crate::read::output::{Of, Output};
+
+/// What is asked of some splits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Search {
+    pub(crate) splits: Splits,
+    pub(crate) filter: Filter,
+    /// Which of the matching documents are hits; aggregations do not see it.
+    pub(crate) post_filter: Option<Filter>,
+    /// None where nothing is aggregated; an empty tree counts.
+    pub(crate) aggs: Option<Arc<AggTree>>,
+    pub(crate) hits: Option<Hits>,
+    /// Hits are counted until there are more: not at all where it is 0.
+    pub(crate) count_up_to: u64,
+    /// Whether partial answers of aggregations are kept.
+    pub(crate) keep: bool,
+    /// Whether splits that cannot be read are left out and reported, or fail the search.
+    pub(crate) partial: bool,
+}
+
+/// Which hits are wanted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Hits {
+    pub(crate) order: Order,
+    pub(crate) wanted: usize,
+    /// Whether documents are read with the hits where that costs no more: these are all the splits that there are.
+    pub(crate) documents: bool,
+}
+
+impl Search {
+    pub(crate) fn describe(&self) -> String {
+        let mut text = Vec::new();
+        if let Some(aggs) = &self.aggs {
+            text.push(format!("aggs={}", aggs.names().join(",")));
+        }
+        if let Some(hits) = &self.hits {
+            let by_time = match hits.order.time_only() {
+                Some(true) => "newest",
+                Some(false) => "oldest",
+                None => "first",
+            };
+            text.push(format!("{by_time}={}", hits.wanted));
+        }
+        text.join(" ")
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        self.aggs.as_ref().map_or(Ok(()), |aggs| aggs.check())?;
+        self.hits.as_ref().map_or(Ok(()), |hits| hits.order.check())
+    }
+
+    pub(crate) fn run(
+        &self,
+        context: &Arc<TaskContext>,
+    ) -> Result<(BoxStream<'static, Result<RecordBatch>>, Told)> {
+        let running = Arc::new(Running::new(self, Local::of(context)?));
+        let (told, context) = (Arc::clone(&running), Arc::clone(context));
+        let answer = async move { running.answer(context).await?.write() };
+        Ok((stream::once(answer).boxed(), Box::new(move || told.report())))
+    }
+}
+
+/// A search at work.
+struct Running {
+    search: Search,
+    matching: Arc<Scan>,
+    /// The same where there is no further filter on hits.
+    shown: Arc<Scan>,
+    everything: Option<Arc<Scan>>,
+}
+
+impl Running {
+    fn new(search: &Search, local: Arc<Local>) -> Running {
+        let meter = Arc::new(Meter::default());
+        let scan = |filter: &Filter| {
+            let (local, meter) = (Arc::clone(&local), Arc::clone(&meter));
+            Arc::new(Scan::new(local, &search.splits, filter, meter, search.partial))
+        };
+        let matching = scan(&search.filter);
+        let shown = match &search.post_filter {
+            Some(post) => scan(&prune::and([search.filter.clone(), post.clone()].into_iter())),
+            None => Arc::clone(&matching),
+        };
+        let everything =
+            search.aggs.as_ref().is_some_and(|tree| tree.has_global()).then(|| scan(&Filter::All));
+        Running { search: search.clone(), matching, shown, everything }
+    }
+
+    async fn answer(&self, context: Arc<TaskContext>) -> Result<Found> {
+        let state = match &self.search.aggs {
+            Some(tree) => Some(self.aggregate(tree, &context).await?),
+            None => None,
+        };
+        let hits = match &self.search.hits {
+            Some(hits) => self.hits(hits, context).await?,
+            None => None,
+        };
+        let counted = state.as_ref().filter(|_| self.search.post_filter.is_none()).map(AggState::documents);
+        let matched = match counted {
+            Some(documents) => documents,
+            None => {
+                if self.search.hits.is_none() && self.search.count_up_to > 0 {
+                    self.shown.count_up_to(self.search.count_up_to).await?;
+                }
+                self.shown.matched()
+            }
+        };
+        let state = state.map(|state| state.write()).transpose()?;
+        Ok(Found { hits, state, report: Report { matched, ..self.report() } })
+    }
+
+    async fn aggregate(&self, tree: &Arc<AggTree>, context: &TaskContext) -> Result<AggState> {
+        let aggregation = |scan: &Arc<Scan>, scope| {
+            Aggregation::new(Arc::clone(scan), Arc::clone(tree), scope, self.search.keep)
+        };
+        let mut state = aggregation(&self.matching, Scope::Matching)?.run(context).await?;
+        if let Some(everything) = &self.everything {
+            let whole = aggregation(everything, Scope::Everything)?.run(context).await?;
+            let memory_bytes_max = everything.local.searcher.settings.memory_bytes_max;
+            state.merge(whole, tree, memory_bytes_max)?;
+        }
+        Ok(state)
+    }
+
+    /// Addresses and sort keys of the best hits, in order.
+    async fn hits(&self, hits: &Hits, context: Arc<TaskContext>) -> Result<Option<RecordBatch>> {
+        let outputs = hits.order.outputs();
+        let document = Output::new(DOCUMENT, DataType::Utf8, Of::Source);
+        let rows: Arc<dyn ExecutionPlan> = match hits.order.time_only() {
+            Some(descending) => {
+                let documents = hits.documents.then_some(document);
+                let fields = outputs.iter().chain(&documents).map(Output::field).collect::<Vec<Field>>();
+                let top = TimeTop {
+                    scan: Arc::clone(&self.shown),
+                    outputs: outputs.into(),
+                    documents,
+                    descending,
+                    wanted: hits.wanted,
+                    count_up_to: self.search.count_up_to,
+                };
+                let batches = top.run().await?;
+                let schema = Arc::new(Schema::new(fields));
+                MemorySourceConfig::try_new_exec(&[batches], schema, None).map_err(internal)?
+            }
+            None => {
+                let rows = ScannedRows::new(&self.shown, outputs);
+                let schema = Arc::clone(&rows.schema);
+                let after = hits.order.after(&schema)?;
+                let scan: Arc<dyn ExecutionPlan> = Arc::new(
+                    StreamingTableExec::try_new(schema, vec![Arc::new(rows)], None, [], false, None)
+                        .map_err(internal)?,
+                );
+                match after {
+                    Some(after) => Arc::new(FilterExec::try_new(after, scan).map_err(internal)?),
+                    None => scan,
+                }
+            }
+        };
+        let schema = rows.schema();
+        let ordering = hits.order.ordering(&schema)?;
+        let sorted = Arc::new(SortExec::new(ordering, rows).with_fetch(Some(hits.wanted)));
+        let batches = collect(sorted, context).await.map_err(internal)?;
+        concat_batches(&schema, &batches).map(Some).map_err(arrow_error)
+    }
+
+    fn report(&self) -> Report {
+        let mut report = self.matching.report(&self.search.splits);
+        let mut others: Vec<&Arc<Scan>> = self.everything.iter().collect();
+        if !Arc::ptr_eq(&self.matching, &self.shown) {
+            others.push(&self.shown);
+        }
+        for scan in others {
+            let failed = scan.report(&self.search.splits).failed;
+            report.answered.retain(|ordinal| failed.iter().all(|failure| failure.ordinal != *ordinal));
+            report.add(Report { failed, ..Report::default() });
+        }
+        report
+    }
+}
+
+/// The rows of a scan as one stream of a plan.
+#[derive(Debug)]
+struct ScannedRows {
+    reading: Reading,
+    schema: SchemaRef,
+}
+
+impl ScannedRows {
+    fn new(scan: &Arc<Scan>, outputs: Vec<Output>) -> ScannedRows {
+        let schema = Arc::new(Schema::new(outputs.iter().map(Output::field).collect::<Vec<Field>>()));
+        ScannedRows {
+            reading: Reading { scan: Arc::clone(scan), outputs: outputs.into(), limit: None },
+            schema,
+        }
+    }
+}
+
+impl PartitionStream for ScannedRows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let batches = self.reading.clone().batches(1, &context).map_err(external);
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+    }
+}

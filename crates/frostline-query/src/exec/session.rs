@@ -1,0 +1,82 @@
+//! The session that plans run in: memory, and what leaves find where they run.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use datafusion::execution::TaskContext;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
+use datafusion::logical_expr::AggregateUDF;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use crate::Result;
+use crate::errors::internal;
+use crate::exec::codec;
+use crate::exec::matching;
+use crate::exec::nulls::KeepNulls;
+use crate::exec::odd_columns::OddColumns;
+use crate::exec::rule::OwnNodes;
+use crate::exec::scan::Local;
+use crate::exec::whole_sum::WholeSum;
+use crate::read::merge::arrow_error;
+use crate::read::open::Searcher;
+
+/// A session whose queries share the searcher's memory with all others.
+pub(crate) fn session(local: Local) -> Result<SessionContext> {
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::clone(&local.searcher.memory))
+        .build_arc()
+        .map_err(internal)?;
+    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
+        vec![Arc::new(OwnNodes { groups: local.searcher.settings.groups })];
+    rules.extend(PhysicalOptimizer::new().rules);
+    let config = SessionConfig::new().with_information_schema(true).with_extension(Arc::new(local));
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_default_features()
+        .with_physical_optimizer_rules(rules);
+    let mut session = SessionContext::new_with_state(state.build());
+    session.register_expr_planner(Arc::new(OddColumns)).map_err(internal)?;
+    session.register_udf(matching::function());
+    let keep_nulls = KeepNulls::new();
+    session.register_udf(keep_nulls.function());
+    session.add_analyzer_rule(Arc::new(keep_nulls));
+    session.register_udaf(AggregateUDF::from(WholeSum::default()));
+    Ok(session)
+}
+
+/// The plan as it will run: written to bytes and read back where all plans are to be.
+pub(crate) fn ready(
+    plan: Arc<dyn ExecutionPlan>,
+    context: &TaskContext,
+    searcher: &Searcher,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    match searcher.settings.through_bytes {
+        true => codec::read(&codec::write(&plan)?, context),
+        false => Ok(plan),
+    }
+}
+
+/// Everything a plan gives, as one batch.
+pub(crate) async fn run(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<RecordBatch> {
+    let schema = plan.schema();
+    let plan: Arc<dyn ExecutionPlan> = match plan.properties().partitioning.partition_count() {
+        1 => plan,
+        _ => Arc::new(CoalescePartitionsExec::new(plan)),
+    };
+    let batches = collect(plan, context).await.map_err(internal)?;
+    concat_batches(&schema, &batches).map_err(arrow_error)
+}
+
+/// Runs a plan that another process has written, over the same repository, and gives its answer.
+pub async fn run_plan(searcher: &Arc<Searcher>, bytes: &[u8]) -> Result<RecordBatch> {
+    let session = session(Local { searcher: Arc::clone(searcher), results: None })?;
+    let context = session.task_ctx();
+    run(codec::read(bytes, &context)?, context).await
+}

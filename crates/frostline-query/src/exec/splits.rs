@@ -1,0 +1,172 @@
+//! The splits that a question asks, and the numbers by which question and answer name them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use frostline_base::{ObjectRef, SplitId};
+use frostline_catalog::{Index, SplitEntry};
+use frostline_split::Mapping;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Result;
+use crate::agg::HitAddress;
+use crate::filter::Filter;
+use crate::language::{IndexVersion, Pin};
+use crate::prune::{Pruner, Target, targets};
+use crate::read::output::row_id;
+
+/// The fields of some indices: a field has the readings that it has in any of them.
+pub(crate) fn mapping(indices: &[Arc<Index>]) -> Result<Cow<'_, Mapping>> {
+    let Some((first, others)) = indices.split_first() else { return Ok(Cow::Owned(Mapping::dynamic())) };
+    let mut joined = Cow::Borrowed(first.mapping());
+    for other in others {
+        joined.to_mut().join(other.mapping())?;
+    }
+    Ok(joined)
+}
+
+/// Splits of one or several indices, in the order of their identities: the numbers compare as those do. A plan that
+/// travels carries them whole, so that who runs it reads no catalog.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Splits {
+    pub(crate) indices: Arc<[IndexVersion]>,
+    splits: Vec<NumberedSplit>,
+    /// How many live splits the indices have.
+    live: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct NumberedSplit {
+    ordinal: u32,
+    /// Position of its index.
+    index: u32,
+    #[serde(with = "wire")]
+    entry: Arc<SplitEntry>,
+}
+
+impl Splits {
+    /// All live splits of these indices.
+    pub(crate) fn of(indices: &[Arc<Index>]) -> Splits {
+        let named = (0..).zip(indices);
+        let mut splits: Vec<NumberedSplit> = named
+            .flat_map(|(index, of)| of.splits().iter().map(move |entry| (index, entry)))
+            .map(|(index, entry)| NumberedSplit { ordinal: 0, index, entry: Arc::clone(entry) })
+            .collect();
+        if indices.len() > 1 {
+            splits.sort_by_key(|split| split.entry.id);
+        }
+        splits.iter_mut().zip(0..).for_each(|(split, ordinal)| split.ordinal = ordinal);
+        let live = splits.len() as u64;
+        Splits { indices: indices.iter().map(|index| IndexVersion::of(index)).collect(), splits, live }
+    }
+
+    /// None of them.
+    fn none(&self) -> Splits {
+        Splits { indices: Arc::clone(&self.indices), splits: Vec::new(), live: self.live }
+    }
+
+    /// How many live splits the indices have.
+    pub(crate) fn live(&self) -> u64 {
+        self.live
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.splits.len()
+    }
+
+    /// Those that may hold matches of the filter.
+    pub(crate) fn matching(&self, filter: &Filter) -> Splits {
+        let mut pruner = Pruner::new(filter);
+        let splits = self.splits.iter().filter(|split| *pruner.left(&split.entry) != Filter::None);
+        Splits { splits: splits.cloned().collect(), ..self.none() }
+    }
+
+    /// Those of some numbers.
+    pub(crate) fn only(&self, wanted: impl Fn(u32) -> bool) -> Splits {
+        let splits = self.splits.iter().filter(|split| wanted(split.ordinal)).cloned().collect();
+        Splits { splits, ..self.none() }
+    }
+
+    /// Deals them into at most `groups` groups, at least one.
+    pub(crate) fn groups(&self, groups: usize) -> Vec<Splits> {
+        let groups = groups.clamp(1, self.splits.len().max(1));
+        let of = |group| self.splits.iter().skip(group).step_by(groups).cloned().collect();
+        (0..groups).map(|group| Splits { splits: of(group), ..self.none() }).collect()
+    }
+
+    /// What is to be asked of each that may hold matches of the filter.
+    pub(crate) fn targets(&self, filter: &Filter) -> Vec<Target> {
+        targets(self.splits.iter().map(|split| (split.ordinal, &split.entry)), filter)
+    }
+
+    pub(crate) fn ordinals(&self) -> impl Iterator<Item = u32> + '_ {
+        self.splits.iter().map(|split| split.ordinal)
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Arc<SplitEntry>> {
+        self.splits.iter().map(|split| &split.entry)
+    }
+
+    /// The split of a number, and its index.
+    pub(crate) fn get(&self, ordinal: u32) -> Option<(&Arc<SplitEntry>, &IndexVersion)> {
+        let at = self.splits.binary_search_by_key(&ordinal, |split| split.ordinal).ok()?;
+        let split = self.splits.get(at)?;
+        Some((&split.entry, self.indices.get(split.index as usize)?))
+    }
+
+    /// The position of a row among all, as a text that stays valid with these versions of the indices.
+    pub(crate) fn position(&self, address: HitAddress) -> Option<String> {
+        let (entry, _) = self.get(address.split)?;
+        Some(format!("{}@{}", row_id(entry.id, address.row), Pin::new(&self.indices)))
+    }
+
+    /// The split and the row at a position; no row where the position is before all of that split.
+    pub(crate) fn place(&self, position: &str) -> Option<(u32, Option<u32>)> {
+        let (id, row) = position.split('@').next()?.split_once('-')?;
+        let (id, row): (SplitId, u32) = (id.parse().ok()?, row.parse().ok()?);
+        Some(match self.splits.binary_search_by_key(&id, |split| split.entry.id) {
+            Ok(at) => (self.splits[at].ordinal, Some(row)),
+            Err(at) => (self.splits.get(at).map_or(u32::MAX, |split| split.ordinal), None),
+        })
+    }
+}
+
+/// An entry of the catalog in bytes.
+mod wire {
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Entry {
+        id: SplitId,
+        key: String,
+        bytes: u64,
+        footer: std::ops::Range<u64>,
+        rows: u64,
+        times: Option<(i64, i64)>,
+        rows_without_time: u64,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        entry: &Arc<SplitEntry>,
+        to: S,
+    ) -> std::result::Result<S::Ok, S::Error> {
+        Entry {
+            id: entry.id,
+            key: entry.object.key.clone(),
+            bytes: entry.object.bytes,
+            footer: entry.footer.clone(),
+            rows: entry.rows,
+            times: entry.times,
+            rows_without_time: entry.rows_without_time,
+        }
+        .serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> std::result::Result<Arc<SplitEntry>, D::Error> {
+        let Entry { id, key, bytes, footer, rows, times, rows_without_time } = Entry::deserialize(from)?;
+        let object = ObjectRef { key, bytes };
+        Ok(Arc::new(SplitEntry { id, object, footer, rows, times, rows_without_time, unpacked_bytes: None }))
+    }
+}

@@ -1,0 +1,346 @@
+use std::sync::Arc;
+use std::task::Poll;
+
+use frostline_base::ReadRanges;
+use frostline_split::Mapping;
+use frostline_store::{OpenOptions, Repository};
+use serde_json::{Value, json};
+
+use crate::exec::codec;
+use crate::language::Pin;
+use crate::testing::{Gate, NOW_US, Place};
+use crate::{Response, Search, SearchOptions, Searcher, Settings, Sql, json_value, run_plan};
+
+fn documents() -> Vec<Vec<Value>> {
+    let document = |n: usize| json!({"n": n, "host": format!("h{}", n % 5), "@timestamp": 1_700_000_000_000u64 + n as u64});
+    (0..12).map(|split| (0..20).map(|row| document(split * 20 + row)).collect()).collect()
+}
+
+/// Starts `query`, drops it once more than `answered` reads have begun, and checks that none begins after that.
+async fn cancel<T>(gate: &Gate, answered: usize, query: impl Future<Output = T>) {
+    let mut query = Box::pin(query);
+    while gate.begun() <= answered {
+        let polled =
+            std::future::poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut query).poll(cx).is_ready())).await;
+        assert!(!polled, "the query ended within {answered} reads");
+        tokio::task::yield_now().await;
+    }
+    let begun = gate.begun();
+    drop(query);
+    // Tasks within tasks are dropped one after the other, before anything else has answered.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    gate.open();
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(gate.begun(), begun, "reads begun after the query was dropped, of {answered} answered");
+}
+
+#[tokio::test]
+async fn a_cancelled_query_begins_no_further_read() {
+    let bodies = [
+        json!({"query": {"term": {"host.keyword": "h1"}}, "aggs": {"n": {"avg": {"field": "n"}}}}),
+        json!({"size": 0, "query": {"match_none": {}}, "aggs": {"all": {"global": {}, "aggs": {"n": {"avg": {"field": "n"}}}}}}),
+        json!({"sort": [{"n": "desc"}], "query": {"range": {"n": {"gte": 3}}}}),
+    ];
+    for answered in [0, 3, 13] {
+        for body in &bodies {
+            let place = Place::with(&documents()).await;
+            let gate = Gate::new(&place.repository, answered);
+            let place = place.through(Arc::clone(&gate) as _);
+            cancel(&gate, answered, place.search(body).unwrap().run()).await;
+        }
+        let place = Place::with(&documents()).await;
+        let gate = Gate::new(&place.repository, answered);
+        let place = place.through(Arc::clone(&gate) as _);
+        let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
+        cancel(&gate, answered, sql.run("select host, avg(n) from logs where n > 3 group by host")).await;
+    }
+}
+
+#[tokio::test]
+async fn global_aggregations_ask_all_splits_at_once() {
+    let place = Place::with(&documents()).await;
+    let gate = Gate::new(&place.repository, 0);
+    let place = place.through(Arc::clone(&gate) as _);
+    let options = SearchOptions { now_us: crate::testing::NOW_US, ..SearchOptions::default() };
+    let body = json!({"size": 0, "query": {"match_none": {}}, "aggs": {"all": {"global": {}, "aggs": {"n": {"avg": {"field": "n"}}}}}});
+    let search = Search::new(
+        &place.searcher,
+        std::slice::from_ref(&place.index),
+        body.to_string().as_bytes(),
+        &options,
+    )
+    .unwrap();
+    cancel(&gate, 11, search.run()).await;
+}
+
+/// Documents of which some lack a time, some a host; times of splits overlap.
+fn mixed() -> Vec<Vec<Value>> {
+    let document = |n: usize| {
+        let mut document =
+            json!({"n": n, "load": n as f64 / 4.0, "ok": n % 3 == 0, "msg": format!("took {n} ms")});
+        if n % 7 != 0 {
+            document["@timestamp"] = json!(1_700_000_000_000u64 + (n as u64 * 37 % 100) * 90_000);
+        }
+        if n % 5 != 0 {
+            document["host"] = json!(format!("web-{}", n % 4));
+        }
+        document
+    };
+    (0..9).map(|split| (0..12).map(|row| document(split * 12 + row)).collect()).collect()
+}
+
+fn bodies() -> Vec<Value> {
+    vec![
+        json!({}),
+        json!({"size": 200, "query": {"term": {"host.keyword": "web-1"}}}),
+        json!({"size": 0, "track_total_hits": true}),
+        json!({"size": 0, "track_total_hits": 10, "query": {"range": {"n": {"gte": 20}}}}),
+        json!({"size": 5, "track_total_hits": false, "sort": [{"@timestamp": "asc"}]}),
+        json!({"size": 7, "sort": [{"load": "desc"}], "post_filter": {"term": {"ok": true}}}),
+        json!({"size": 6, "sort": ["_doc"], "from": 3}),
+        json!({"size": 4, "sort": [{"host.keyword": "asc"}, {"n": "desc"}], "search_after": ["web-2", 50]}),
+        json!({"size": 0, "aggs": {
+            "hosts": {"terms": {"field": "host.keyword"}, "aggs": {"last": {"top_hits": {"size": 2, "sort": [{"n": "desc"}]}}}},
+            "time": {"date_histogram": {"field": "@timestamp", "fixed_interval": "10m", "time_zone": "Europe/Berlin"}},
+            "load": {"stats": {"field": "load"}},
+            "all": {"global": {}, "aggs": {"n": {"max": {"field": "n"}}}},
+            "some": {"terms": {"field": "host.keyword", "include": "web-[12]"}}
+        }, "query": {"range": {"@timestamp": {"gte": "2023-11-14T22:20:00Z"}}}}),
+    ]
+}
+
+const QUERIES: &[&str] = &[
+    "select count(*) from logs",
+    "select host, count(*), sum(n), avg(load), min(load), max(load), count(host) from logs group by host order by host",
+    "select date_trunc('hour', \"@timestamp\") as t, count(*) from logs group by t order by t",
+    "select date_bin(interval '10 minutes', \"@timestamp\") as t, host, count(*) from logs group by t, host order by t, host",
+    "select n, host from logs order by \"@timestamp\" asc limit 5",
+    "select n from logs where host = 'web-1' and \"@timestamp\" is not null order by \"@timestamp\" desc limit 3",
+    "select ok, sum(n) from logs where n > 30 group by ok order by ok",
+    "select a.host, count(*) from logs a join logs b on a.n = b.n where match(b.msg, 'took') group by a.host order by a.host",
+    "select max(n), min(n), sum(load) from logs where n < 0",
+];
+
+/// What of an answer is the same however it was found.
+fn essence(response: &Response) -> Value {
+    let mut value = serde_json::to_value(response).unwrap();
+    let fields = value.as_object_mut().unwrap();
+    fields.remove("took");
+    fields.remove("cost");
+    value
+}
+
+async fn rows(place: &Place, query: &str) -> Vec<Vec<Value>> {
+    let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
+    let answer = sql.run(query).await.unwrap();
+    let rows = answer.batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |at| (batch, at)));
+    rows.map(|(batch, at)| batch.columns().iter().map(|column| json_value(column, at).unwrap()).collect())
+        .collect()
+}
+
+#[tokio::test]
+async fn groups_and_bytes_change_no_answer() {
+    let mut place = Place::with(&mixed()).await;
+    let mut searches = Vec::new();
+    for body in bodies() {
+        searches.push(essence(&place.answer(&body).await));
+    }
+    let mut queries = Vec::new();
+    for query in QUERIES {
+        queries.push(rows(&place, query).await);
+    }
+    for (groups, through_bytes) in [(1, true), (3, false), (3, true), (7, true), (100, false)] {
+        place = place.set(Settings { groups, through_bytes, ..Settings::default() });
+        for (body, expected) in bodies().iter().zip(&searches) {
+            let mut found = essence(&place.answer(body).await);
+            if body["track_total_hits"] == json!(10) {
+                // Which splits were counted may differ, but not that there are more.
+                found["hits"]["total"] = expected["hits"]["total"].clone();
+            }
+            assert_eq!(found, *expected, "{body} in {groups} groups, bytes {through_bytes}");
+        }
+        for (query, expected) in QUERIES.iter().zip(&queries) {
+            assert_eq!(
+                rows(&place, query).await,
+                *expected,
+                "{query} in {groups} groups, bytes {through_bytes}"
+            );
+        }
+    }
+}
+
+/// The answers of the same plans, run by this process and by another one over the same repository.
+#[tokio::test]
+async fn a_second_process_runs_the_bytes_of_every_plan() {
+    const FOLDER: &str = "FROSTLINE_TEST_PLANS";
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return answer_plans(std::path::Path::new(&folder)).await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let repository = folder.path().join("repository");
+    std::fs::create_dir(&repository).unwrap();
+    let place = Place::at(repository.to_str().unwrap(), &mixed(), Mapping::dynamic()).await;
+    let place = place.set(Settings { groups: 3, ..Settings::default() });
+    let mut plans = Vec::new();
+    for body in bodies() {
+        plans.push(place.search(&body).unwrap().plan_bytes().unwrap());
+    }
+    let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
+    for query in QUERIES {
+        plans.push(sql.plan_bytes(query).await.unwrap());
+    }
+    for (number, plan) in plans.iter().enumerate() {
+        std::fs::write(folder.path().join(format!("{number}.plan")), plan).unwrap();
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "exec::tests::a_second_process_runs_the_bytes_of_every_plan"])
+        .env(FOLDER, folder.path())
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    for (number, plan) in plans.iter().enumerate() {
+        let here = run_plan(&place.searcher, plan).await.unwrap();
+        let there = std::fs::read_to_string(folder.path().join(format!("{number}.answer"))).unwrap();
+        assert_eq!(shown(&here), there, "plan {number}");
+    }
+}
+
+async fn answer_plans(folder: &std::path::Path) {
+    let url = folder.join("repository");
+    let repository = Repository::open(url.to_str().unwrap(), &OpenOptions::default()).unwrap();
+    let reader: Arc<dyn ReadRanges> = Arc::new(repository.clone());
+    let searcher = Searcher::new(&repository, reader, Settings::default());
+    for number in 0..bodies().len() + QUERIES.len() {
+        let plan = std::fs::read(folder.join(format!("{number}.plan"))).unwrap();
+        let answer = run_plan(&searcher, &plan).await.unwrap();
+        std::fs::write(folder.join(format!("{number}.answer")), shown(&answer)).unwrap();
+    }
+}
+
+/// An answer as text; of a search, its hits, its state and what it counted.
+fn shown(batch: &arrow::array::RecordBatch) -> String {
+    match crate::exec::found::Found::read(batch) {
+        Ok(found) => {
+            // Buckets are numbered in the order in which splits answered.
+            let mut state = found.state.unwrap_or_default();
+            state.sort_unstable();
+            format!("{:?} {state:?} {:?}", found.hits, found.report.matched)
+        }
+        Err(_) => format!("{batch:?}"),
+    }
+}
+
+#[tokio::test]
+async fn bytes_from_anywhere_are_a_plan_or_an_error() {
+    let place = Place::with(&mixed()).await;
+    let context = Sql::new(&place.searcher, &[]).unwrap().context();
+    for body in bodies() {
+        let bytes = place.search(&body).unwrap().plan_bytes().unwrap();
+        codec::read(&bytes, &context).unwrap();
+        for at in (0..bytes.len()).step_by(7) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            let _ = codec::read(&damaged, &context);
+            let _ = codec::read(&bytes[..at], &context);
+        }
+    }
+}
+
+#[tokio::test]
+async fn grouping_by_a_field_of_the_digest_reads_no_column() {
+    let place = Place::with(&mixed()).await;
+    rows(&place, "select count(*) from logs where n >= 0").await;
+    for query in [
+        "select host, count(*) from logs group by host",
+        "select ok, count(*) from logs group by ok",
+        "select count(*), sum(n), avg(load), max(load) from logs",
+        "select date_trunc('minute', \"@timestamp\") as t, count(*) from logs group by t",
+    ] {
+        let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
+        let cost = sql.run(query).await.unwrap().cost;
+        assert_eq!((cost.gets, cost.splits.answered_digest), (0, 9), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn sql_newest_first_reads_what_a_search_reads() {
+    let splits: Vec<Vec<Value>> = (0..40u64)
+        .map(|split| {
+            let time = |row: u64| 1_700_000_000_000 + (split * 100 + row) * 1_000;
+            (0..50).map(|row| json!({"n": split * 50 + row, "@timestamp": time(row)})).collect()
+        })
+        .collect();
+    let place = Place::with(&splits).await;
+    let body = json!({"size": 10, "track_total_hits": false, "query": {"range": {"n": {"gte": 0}}}});
+    let searched = place.answer(&body).await.cost;
+    place.searcher.forget();
+    let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
+    let query = "select _source from logs where n >= 0 order by \"@timestamp\" desc limit 10";
+    let plan = sql.explain(query).await.unwrap();
+    let cost = sql.run(query).await.unwrap().cost;
+    assert!(
+        cost.gets <= searched.gets && cost.bytes_used <= searched.bytes_used,
+        "{cost:?} {searched:?}\n{plan}"
+    );
+    assert!(cost.splits.opened <= 16, "{cost:?}");
+}
+
+#[tokio::test]
+async fn counting_up_to_a_limit_opens_few_splits() {
+    let place = Place::with(&documents().into_iter().cycle().take(60).collect::<Vec<_>>()).await;
+    let body = json!({"size": 0, "track_total_hits": 10, "query": {"term": {"host.keyword": "h1"}}});
+    let answer = place.answer(&body).await;
+    let total = answer.hits.total.unwrap();
+    assert_eq!((total.value, total.relation), (10, "gte"));
+    assert_eq!(answer.cost.splits.opened, 16);
+}
+
+/// The documents of all pages of a search, by positions.
+async fn pages(place: &Place, sort: Value) -> Vec<i64> {
+    let mut all = Vec::new();
+    let mut body = json!({"size": 4, "sort": sort, "query": {"match_all": {}}});
+    loop {
+        let answer = place.answer(&body).await;
+        let Some(last) = answer.hits.hits.last() else { return all };
+        body["search_after"] = json!(last.sort);
+        all.extend(crate::testing::numbers(&answer));
+    }
+}
+
+#[tokio::test]
+async fn pages_by_a_formatted_time_or_by_doc_have_every_document_once() {
+    let place = Place::with(&mixed()).await;
+    for sort in [
+        json!([{"@timestamp": {"order": "desc", "format": "epoch_second"}}, {"n": "asc"}]),
+        json!([{"@timestamp": {"order": "asc", "format": "yyyy-MM-dd"}}, {"n": "asc"}]),
+        json!(["_doc"]),
+        json!([{"_doc": "desc"}]),
+        json!([{"host.keyword": "asc"}, "_doc"]),
+    ] {
+        let mut found = pages(&place, sort.clone()).await;
+        found.sort_unstable();
+        assert_eq!(found, (0..108).collect::<Vec<i64>>(), "{sort}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_names_its_version_and_is_refused_on_another() {
+    let old = Place::with(&mixed()).await;
+    let body = json!({"size": 4, "sort": ["_doc"]});
+    let position = old.answer(&body).await.hits.hits.pop().unwrap().sort;
+    let next = json!({"size": 4, "sort": ["_doc"], "search_after": position});
+    let pin = Pin::of_body(next.to_string().as_bytes()).unwrap().unwrap();
+    assert_eq!(
+        (pin.indices[0].version, pin.indices[0].table_id.as_str()),
+        (old.index.version(), old.index.table_id())
+    );
+    let new = Place::with(&mixed()[..8]).await;
+    let options = SearchOptions { now_us: NOW_US, ..SearchOptions::default() };
+    let refused =
+        Search::new(&new.searcher, std::slice::from_ref(&new.index), next.to_string().as_bytes(), &options);
+    assert_eq!(refused.err().unwrap().kind(), crate::ErrorKind::Invalid);
+}
