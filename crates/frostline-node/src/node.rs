@@ -18,6 +18,7 @@ use crate::reader::{MountedCache, Reader};
 use crate::settings::Settings;
 
 const FOOTERS_IN_FLIGHT: usize = 64;
+const INDICES_IN_FLIGHT: usize = 16;
 
 /// A repository and this machine's view of it. Everything that is expensive to make is made once, when it is
 /// first wanted, and shared.
@@ -28,7 +29,7 @@ pub struct Node {
     clock: Arc<dyn Clock>,
     mounts: Mounts,
     /// Indices at the newest version that this node has seen.
-    indices: Mutex<BTreeMap<IndexName, Arc<Index>>>,
+    opened: Mutex<BTreeMap<IndexName, Arc<Index>>>,
     reader: Arc<Reader>,
     searcher: Arc<Searcher>,
     /// Held while the cache is opened for the mounts, and whether it was.
@@ -47,7 +48,7 @@ impl Node {
         Ok(Node {
             catalog: Catalog::new(&repository, Arc::clone(&clock)),
             mounts: Mounts::of(&settings.data, &settings.repo_key()),
-            indices: Mutex::default(),
+            opened: Mutex::default(),
             searcher: searcher(settings, &repository, Arc::clone(&reader) as Arc<dyn ReadRanges>),
             reader,
             attached: tokio::sync::Mutex::new(false),
@@ -86,7 +87,7 @@ impl Node {
     /// The newest version of an index. One that this node has opened before is refreshed, which is two GETs at once
     /// when nothing changed: of the index's log and of the repository's.
     pub async fn index(&self, name: &IndexName) -> Result<Arc<Index>> {
-        let kept = self.indices().get(name).cloned();
+        let kept = self.opened().get(name).cloned();
         let opened = match kept {
             Some(index) => self.catalog.refresh(&index).await,
             None => self.catalog.open(name).await,
@@ -95,23 +96,28 @@ impl Node {
             Ok(index) => Arc::new(index),
             Err(e) => {
                 if e.kind() == ErrorKind::NotFound {
-                    self.indices().remove(name);
+                    self.opened().remove(name);
                 }
                 let url = self.repository.url();
                 return Err(e.context(format!("cannot open the index {name} of {url}")));
             }
         };
-        let mut indices = self.indices();
-        match indices.get(name) {
+        let mut opened = self.opened();
+        match opened.get(name) {
             // Somebody who asked at the same time saw more.
             Some(other) if other.table_id() == index.table_id() && other.version() > index.version() => {
                 Ok(Arc::clone(other))
             }
             _ => {
-                indices.insert(name.clone(), Arc::clone(&index));
+                opened.insert(name.clone(), Arc::clone(&index));
                 Ok(index)
             }
         }
+    }
+
+    /// The newest versions of these indices, several opened at a time.
+    pub async fn indices(&self, names: &[IndexName]) -> Result<Vec<Arc<Index>>> {
+        stream::iter(names).map(|name| self.index(name)).buffered(INDICES_IN_FLIGHT).try_collect().await
     }
 
     /// The searcher of all indices: reads what is mounted through the region cache and the rest from the repository.
@@ -272,9 +278,9 @@ impl Node {
         folders.into_iter().map(|folder| folder.join(&key)).collect()
     }
 
-    fn indices(&self) -> MutexGuard<'_, BTreeMap<IndexName, Arc<Index>>> {
+    fn opened(&self) -> MutexGuard<'_, BTreeMap<IndexName, Arc<Index>>> {
         // The map is whole even if a thread died while it held the lock.
-        self.indices.lock().unwrap_or_else(PoisonError::into_inner)
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -97,15 +97,9 @@ pub(crate) async fn names_of(node: &Node, expression: &str) -> Result<Vec<IndexN
     Ok(names)
 }
 
-/// The one index that an expression names.
-pub(crate) async fn index_of(node: &Node, expression: &str) -> Result<Arc<Index>> {
-    match names_of(node, expression).await?.as_slice() {
-        [name] => Ok(node.index(name).await?),
-        several => {
-            let names: Vec<&str> = several.iter().map(IndexName::as_str).collect();
-            bail!("{expression} names {} indices ({}): name one", names.len(), names.join(", "))
-        }
-    }
+/// The indices that an expression names, opened.
+pub(crate) async fn indices_of(node: &Node, expression: &str) -> Result<Vec<Arc<Index>>> {
+    Ok(node.indices(&names_of(node, expression).await?).await?)
 }
 
 /// Prints the document of the one index that was named, or those of several.

@@ -328,7 +328,15 @@ fn an_expression_names_several_indices() {
     assert_eq!(place.json(&["index", "merge", "web,logs-1"])["indices"].as_array().unwrap().len(), 2);
     assert_eq!(place.json(&["vacuum", "*", "--dry-run"])["deleted"], json!([]));
     assert_eq!(place.json(&["index", "verify", "web"])["index"], "web");
-    assert_eq!(place.json(&["search", "--index", "we*", "n:1"])["hits"]["total"]["value"], 1);
+    for (expression, matches) in [("we*", 1), ("logs-*,web", 3), ("*,-logs-2", 2)] {
+        let found = place.json(&["search", "--index", expression, "n:1"]);
+        assert_eq!(found["hits"]["total"]["value"], matches, "{expression}");
+        let rows = place.json(&["sql", &format!("select count(*) from \"{expression}\" where n = 1")]);
+        assert_eq!(rows["rows"], json!([[matches]]), "{expression}");
+    }
+    let exported = place.run(&["search", "--index", "*", "--all"]).stdout;
+    assert_eq!(String::from_utf8(exported).unwrap().lines().count(), 30);
+    assert_eq!(place.json(&["explain", "--index", "logs-*", "n:1"])["splits_live"], 2);
     assert_eq!(place.run(&["index", "verify", "nothing-*"]).status.code(), Some(1));
 }
 

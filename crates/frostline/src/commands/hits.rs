@@ -34,8 +34,10 @@ impl Columns {
         Ok(Columns(columns))
     }
 
-    pub(crate) fn all(paths: impl Iterator<Item = String>) -> Columns {
-        Columns(paths.collect())
+    /// These, each once.
+    pub(crate) fn all<'a>(paths: impl Iterator<Item = &'a str>) -> Columns {
+        let mut known = HashSet::new();
+        Columns(paths.filter(|path| known.insert(*path)).map(str::to_owned).collect())
     }
 
     /// The documents as a table for people.

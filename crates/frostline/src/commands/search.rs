@@ -24,17 +24,17 @@ const EXPORT_PAGE: usize = 10_000;
 
 pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome> {
     let node = config.node()?;
-    let index = super::index_of(&node, &given.index).await?;
-    tell_of_likely_mistakes(&given, &index);
+    let indices = super::indices_of(&node, &given.index).await?;
+    tell_of_likely_mistakes(&given, &indices);
     let options = node.search_options(!given.no_result_cache, given.strict).await;
     if given.all {
-        let outcome = export(config, &node, &index, &given, &options).await;
+        let outcome = export(config, &node, &indices, &given, &options).await;
         node.close().await;
         return outcome;
     }
-    let search = prepared(&node, &index, &given, &body(&given)?, &options).await?;
+    let search = prepared(&node, &indices, &given, &body(&given)?, &options).await?;
     for field in search.unknown_fields() {
-        tell_of_unknown(&index, &field);
+        tell_of_unknown(&given, &indices, &field);
     }
     let opening = config.started.elapsed();
     let response = search.run().await?;
@@ -50,9 +50,9 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
 
 pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outcome> {
     let node = config.node()?;
-    let index = super::index_of(&node, &given.index).await?;
+    let indices = super::indices_of(&node, &given.index).await?;
     let options = node.search_options(false, given.strict).await;
-    let explained = prepared(&node, &index, &given, &body(&given)?, &options).await?.explain()?;
+    let explained = prepared(&node, &indices, &given, &body(&given)?, &options).await?.explain()?;
     if config.json {
         say_json(&explained)?;
         return Ok(Outcome::Done);
@@ -72,12 +72,12 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
 
 async fn prepared(
     node: &Node,
-    index: &Arc<Index>,
+    indices: &[Arc<Index>],
     given: &args::Search,
     body: &[u8],
     options: &SearchOptions,
 ) -> Result<Search> {
-    let search = Search::new(&node.searcher().await?, std::slice::from_ref(index), body, options);
+    let search = Search::new(&node.searcher().await?, indices, body, options);
     search.map_err(|error| match std::error::Error::source(&error) {
         // Whoever typed a query string did not see the body that it was put into.
         Some(source) if given.query.is_some() && error.kind() == ErrorKind::Invalid => anyhow!("{source}"),
@@ -138,7 +138,7 @@ fn query(given: &args::Search) -> Option<Value> {
 }
 
 /// What a person may have meant otherwise.
-fn tell_of_likely_mistakes(given: &args::Search, index: &Index) {
+fn tell_of_likely_mistakes(given: &args::Search, indices: &[Arc<Index>]) {
     let words: Vec<&str> = given.query.as_deref().unwrap_or_default().split_whitespace().collect();
     let between = words.get(1..words.len().saturating_sub(1)).unwrap_or_default();
     for word in ["and", "or", "not"] {
@@ -149,25 +149,29 @@ fn tell_of_likely_mistakes(given: &args::Search, index: &Index) {
     for field in given.source.iter().filter(|field| !field.contains('*')) {
         let below = format!("{field}.");
         let known = |path: &str| path == field || path.starts_with(&below);
-        if field != "@timestamp" && !index.mapping().fields().keys().any(|path| known(path)) {
-            tell_of_unknown(index, field);
+        if field != "@timestamp" && !paths(indices).any(known) {
+            tell_of_unknown(given, indices, field);
         }
     }
 }
 
-fn tell_of_unknown(index: &Index, field: &str) {
-    let fields = index.mapping().fields();
-    let known = fields.keys().map(AsRef::as_ref).chain(["@timestamp"]);
+fn tell_of_unknown(given: &args::Search, indices: &[Arc<Index>], field: &str) {
+    let known = paths(indices).chain(["@timestamp"]);
     let meant =
         nearest(field, known).map_or(String::new(), |name| format!("; did you mean {}?", printable(name)));
-    note!("no document of {} has the field {}{meant}", index.name(), printable(field));
+    note!("no document of {} has the field {}{meant}", given.index, printable(field));
 }
 
-/// Writes every match in the order of time, page after page of one version of the index.
+/// The fields of all these indices; those of several may come several times.
+fn paths(indices: &[Arc<Index>]) -> impl Iterator<Item = &str> {
+    indices.iter().flat_map(|index| index.mapping().fields().keys()).map(AsRef::as_ref)
+}
+
+/// Writes every match in the order of time, page after page of one version of each index.
 async fn export(
     config: &Config,
     node: &Node,
-    index: &Arc<Index>,
+    indices: &[Arc<Index>],
     given: &args::Search,
     options: &SearchOptions,
 ) -> Result<Outcome> {
@@ -177,8 +181,7 @@ async fn export(
         None | Some(Format::Lines) if !config.json => false,
         _ => bail!("--all writes --format ndjson or csv"),
     };
-    let columns = Columns::named(&given.source)
-        .unwrap_or_else(|| Columns::all(index.mapping().fields().keys().map(ToString::to_string)));
+    let columns = Columns::named(&given.source).unwrap_or_else(|| Columns::all(paths(indices)));
     let mut body = json!({
         "size": EXPORT_PAGE, "sort": [{ "@timestamp": { "order": "asc" } }, { "_doc": { "order": "asc" } }],
         "track_total_hits": true, "query": query(given).unwrap_or_else(|| json!({ "match_all": {} })),
@@ -196,7 +199,7 @@ async fn export(
     let mut missing = 0;
     loop {
         let response =
-            prepared(node, index, given, body.to_string().as_bytes(), options).await?.run().await?;
+            prepared(node, indices, given, body.to_string().as_bytes(), options).await?.run().await?;
         if let Some(total) = &response.hits.total {
             bar.set_length(total.value);
             body["track_total_hits"] = json!(false);

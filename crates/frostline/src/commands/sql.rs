@@ -21,13 +21,15 @@ pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
     if query.to_lowercase().contains("information_schema") {
         names = node.catalog().list().await?.iter().map(ToString::to_string).collect();
     }
-    let mut indices = Vec::new();
+    let mut tables = Vec::new();
     for name in names {
-        indices.push(super::index_of(&node, &name).await?);
+        let indices = super::indices_of(&node, &name).await?;
+        tables.push((name, indices));
     }
+    let results = node.results().await;
     let searcher = node.searcher().await?;
     let opening = config.started.elapsed();
-    let answer = Sql::new(&searcher, &indices)?.run(query).await?;
+    let answer = Sql::over(&searcher, tables, results)?.run(query).await?;
     node.close().await;
     let rows = rows(&answer)?;
     let waited = Waited { opening, whole: config.started.elapsed() };
