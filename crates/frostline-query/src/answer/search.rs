@@ -70,9 +70,8 @@ impl Search {
         let context = Context { now_us: options.now_us, mapping: &mapping };
         let request = SearchRequest::parse(body, &context)?;
         let search = Search::with(searcher, indices, &mapping, request, options)?;
-        match Pin::of_body(body)? {
-            Some(pin) => search.check_pin(&pin)?,
-            None => {}
+        if let Some(pin) = Pin::of_body(body)? {
+            search.check_pin(&pin)?;
         }
         Ok(search)
     }
@@ -233,7 +232,7 @@ impl Search {
         let hits = || Hits { order: self.order.clone(), wanted, documents };
         let targets = asked.ordinals().collect();
         let leaves = groups.into_iter().map(|splits| {
-            Leaf::Search(SearchLeaf {
+            Leaf::Search(Box::new(SearchLeaf {
                 splits,
                 filter: self.request.filter.clone(),
                 post_filter: self.request.post_filter.clone(),
@@ -246,7 +245,7 @@ impl Search {
                 },
                 keep: self.results.is_some(),
                 partial: self.partial,
-            })
+            }))
         });
         let order = (self.request.size > 0).then(|| (self.order.clone(), wanted));
         final_plan(leaves, Merge { targets, aggs: self.aggs(), order })

@@ -38,7 +38,7 @@ pub(crate) fn read(bytes: &[u8], context: &TaskContext) -> Result<Arc<dyn Execut
 /// One of our nodes, without its inputs.
 #[derive(Serialize, Deserialize)]
 enum Node {
-    Leaf(Leaf),
+    Leaf(Box<Leaf>),
     Final(Merge),
     Groups(Groups),
 }
@@ -46,7 +46,7 @@ enum Node {
 impl Node {
     fn of(plan: &dyn ExecutionPlan) -> Option<Node> {
         if let Some(leaf) = plan.downcast_ref::<LeafExec>() {
-            return Some(Node::Leaf(leaf.leaf().clone()));
+            return Some(Node::Leaf(Box::new(leaf.leaf().clone())));
         }
         if let Some(last) = plan.downcast_ref::<FinalExec>() {
             return Some(Node::Final(last.merge().clone()));
@@ -78,7 +78,7 @@ impl Node {
         match (self, inputs) {
             (Node::Leaf(leaf), []) => {
                 leaf.check()?;
-                Ok(LeafExec::new(leaf))
+                Ok(LeafExec::new(*leaf))
             }
             (Node::Final(merge), [input]) if input.schema() == crate::exec::found::schema() => {
                 merge.check()?;

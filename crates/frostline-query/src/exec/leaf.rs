@@ -27,11 +27,11 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Leaf {
     /// Counts, aggregates and finds the best hits.
-    Search(Search),
+    Search(Box<Search>),
     /// Reads documents.
     Fetch(Fetch),
     /// Reads columns, for SQL.
-    Rows(Rows),
+    Rows(Box<Rows>),
 }
 
 impl Leaf {

@@ -79,7 +79,7 @@ fn newest(sort: &SortExec) -> Option<Arc<dyn ExecutionPlan>> {
         return None;
     }
     let enough = Enough::ByTime { wanted, descending: key.options.descending };
-    let input = over(sort.input(), LeafExec::new(Leaf::Rows(rows.clone().enough(enough))))?;
+    let input = over(sort.input(), LeafExec::new(Leaf::Rows(Box::new(rows.clone().enough(enough)))))?;
     let sorted = SortExec::new(sort.expr().clone(), input).with_fetch(Some(wanted));
     Some(Arc::new(sorted.with_preserve_partitioning(sort.preserve_partitioning())))
 }
@@ -134,7 +134,7 @@ impl<'a> Question<'a> {
         let tree = Arc::new(self.by.tree());
         let splits = &self.rows.splits;
         let leaves = splits.groups(groups).into_iter().map(|splits| {
-            Leaf::Search(Search {
+            Leaf::Search(Box::new(Search {
                 splits,
                 filter: self.rows.filter.clone(),
                 post_filter: None,
@@ -143,7 +143,7 @@ impl<'a> Question<'a> {
                 count_up_to: 0,
                 keep: true,
                 partial: false,
-            })
+            }))
         });
         let merge =
             Merge { targets: splits.ordinals().collect(), aggs: Some(Arc::clone(&tree)), order: None };

@@ -120,7 +120,7 @@ impl TableProvider for IndexTable {
         };
         let streams = state.config().target_partitions();
         let rows = Rows::new(self.splits.matching(&filter), filter, outputs, streams);
-        Ok(LeafExec::new(Leaf::Rows(rows.enough(limit.map_or(Enough::All, Enough::Any)))))
+        Ok(LeafExec::new(Leaf::Rows(Box::new(rows.enough(limit.map_or(Enough::All, Enough::Any))))))
     }
 }
 

@@ -81,11 +81,11 @@ async fn global_aggregations_ask_all_splits_at_once() {
 fn mixed() -> Vec<Vec<Value>> {
     let document = |n: usize| {
         let mut document =
-            json!({"n": n, "load": n as f64 / 4.0, "ok": n % 3 == 0, "msg": format!("took {n} ms")});
-        if n % 7 != 0 {
+            json!({"n": n, "load": n as f64 / 4.0, "ok": n.is_multiple_of(3), "msg": format!("took {n} ms")});
+        if !n.is_multiple_of(7) {
             document["@timestamp"] = json!(1_700_000_000_000u64 + (n as u64 * 37 % 100) * 90_000);
         }
-        if n % 5 != 0 {
+        if !n.is_multiple_of(5) {
             document["host"] = json!(format!("web-{}", n % 4));
         }
         document

@@ -40,7 +40,7 @@ async fn a_time_field_of_another_name_is_asked_for_by_its_name() {
     let documents: Vec<Value> =
         (1..6).map(|n| json!({"n": n, "eventTime": format!("2024-05-0{n}T00:00:00Z")})).collect();
     let mapping = Mapping::dynamic().with_time_field("eventTime");
-    let place = Place::with_mapping(&[documents.clone()], mapping.clone()).await;
+    let place = Place::with_mapping(std::slice::from_ref(&documents), mapping.clone()).await;
     for name in ["eventTime", "@timestamp"] {
         assert_eq!(count(&place, query_string(&format!("{name}:[2024-05-02 TO *]"))).await, 4, "{name}");
         assert_eq!(count(&place, query_string(&format!("_exists_:{name}"))).await, 5, "{name}");
