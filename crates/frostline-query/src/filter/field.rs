@@ -78,9 +78,11 @@ impl FieldRef {
         }))
     }
 
+    /// The column of the time has the documents' times alone, not what else stands in that field.
     fn own(mapping: &Mapping, path: &str, exact: bool) -> FieldRef {
-        let own = mapping.field(path).map(|_| (path, exact));
-        FieldRef::new(mapping, path, mapping.is_time(path), own.into_iter().collect(), false)
+        let time = mapping.is_time(path);
+        let own = mapping.field(path).filter(|_| !time).map(|_| (path, exact));
+        FieldRef::new(mapping, path, time, own.into_iter().collect(), false)
     }
 
     fn new(mapping: &Mapping, name: &str, time: bool, paths: Vec<(&str, bool)>, object: bool) -> FieldRef {
