@@ -89,7 +89,8 @@ fn iso(time_us: i64) -> String {
 
 async fn list(node: &Node, config: &Config) -> Result<Outcome> {
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
-    for (name, opened) in node.catalog().open_all("*", Resolve::default()).await? {
+    let all = node.catalog().open_all("*", Resolve::default()).await;
+    for (name, opened) in all.with_context(|| format!("in {}", node.repository().url()))? {
         match opened {
             Ok(index) => found.push(summary(node, &index)?),
             Err(error) => damaged.push((name, format!("{:#}", anyhow::Error::from(error)))),

@@ -55,7 +55,8 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     };
     stopping.abort();
     bar.finish_and_clear();
-    let report = report.with_context(|| format!("cannot ingest into {name}"))?;
+    let report =
+        report.with_context(|| format!("cannot ingest into {name} of {}", node.repository().url()))?;
     if given.merge && (given.follow || !report.cancelled) {
         let policy = super::index::merge_policy(config);
         Merge::new(node.repository(), node.catalog(), random()).run(&name, &policy).await?;
