@@ -1,5 +1,6 @@
 //! What an actor does in one round.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,11 +45,19 @@ pub(crate) struct Log {
 }
 
 /// A reader that pages, from round to round.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Reader {
     at: Option<Position>,
     /// How many came to the last page.
     pub(crate) ended: u64,
+}
+
+/// Without ids, which are drawn by threads whose order the seed does not decide.
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seen = self.at.as_ref().map(|at| &at.seen);
+        write!(f, "seen {seen:?}, ended {}", self.ended)
+    }
 }
 
 #[derive(Debug)]
