@@ -4,6 +4,7 @@
 //!   the one that a plain look at every document gives.
 //! - `simulation`: writers, mergers, vacuums, deletions, searches and paging readers at the same time, over a
 //!   store that fails and lies. Nothing that was acknowledged is lost, doubled or wrong.
+#![allow(clippy::unwrap_used)]
 
 mod dice;
 mod simulation;

@@ -288,7 +288,7 @@ impl Fields {
                 if dice.chance(0.1) {
                     text.extend(std::iter::repeat_n("long", 60));
                 }
-                let between: &str = *dice.one(&[" ", " ", ", ", " - "]);
+                let between = *dice.one(&[" ", " ", ", ", " - "]);
                 json!(text.join(between))
             }
             Kind::Url if self.long_tokens && dice.chance(0.3) => json!(dice.one(&LONG)),

@@ -103,8 +103,8 @@ pub(crate) fn tokens(text: &str) -> BTreeSet<String> {
     for run in runs(text) {
         let levels: Vec<u8> =
             run.iter().map(|word| word.joiner.chars().map(level).max().unwrap_or(0)).collect();
-        for at in 0..run.len() {
-            tokens.insert(run[at].text.clone());
+        for word in &run {
+            tokens.insert(word.text.clone());
         }
         for level in 0..=6 {
             let mut start = 0;
