@@ -131,7 +131,15 @@ impl Catalog {
         if now.folder != record.folder || now.table != record.table {
             return Err(Error::conflict(format!("the index {name} was made anew at this moment")));
         }
+        // The table may have been read before it was made, and the repository log after that.
+        let opened = match opened {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                Index::open(Arc::clone(&self.shared), self.shared.table(name, &now.folder)).await
+            }
+            other => other,
+        };
         match opened {
+            Ok(index) if is_it(&index) => Ok(index),
             Ok(index) => Err(Error::corrupt(format!("the folder of the index {name} holds another table"))
                 .with("folder", &record.folder)
                 .with("table", index.table_id())),

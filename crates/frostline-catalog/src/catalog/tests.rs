@@ -66,6 +66,19 @@ async fn a_deleted_index_is_gone_for_everybody() {
     assert!(anew.splits().is_empty());
 }
 
+/// The folder is read, the index is made, and only then the repository log is read.
+#[tokio::test]
+async fn an_index_that_is_made_while_it_is_opened_is_not_lost() {
+    let store = Faulty::sound();
+    let made = make(&store, "logs", 3).await;
+    let catalog = catalog(&store);
+    let registry = catalog.shared.registry_as_read().await.unwrap();
+    let record = registry.indices.get(made.name()).unwrap();
+    let too_early = Err(frostline_base::Error::not_found("there is no Delta log"));
+    let opened = catalog.checked(made.name(), record, too_early).await.unwrap();
+    assert_eq!(opened.splits().len(), 3);
+}
+
 /// Deletion is killed at every write. Until its first write is done the index is whole; from then on it is gone for
 /// whoever opens, lists or commits, its name is free, and a second call finishes without touching the new index.
 #[tokio::test]
