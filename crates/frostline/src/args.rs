@@ -8,7 +8,7 @@ use frostline_bench::{demo, tiers};
 use frostline_doctor::cli::Doctor;
 use frostline_lab::cli::Lab;
 
-/// Search logs that live only in object storage.
+/// Search logs that are stored only in object storage.
 #[derive(Debug, Parser)]
 #[command(name = "frostline", version, about, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// The command line, in which `lab` and `doctor` list the options that act there.
+/// The command line; `lab` and `doctor` list only the options that apply to them.
 pub(crate) fn command() -> clap::Command {
     let hide = |command: clap::Command, names: &[&'static str]| {
         names.iter().fold(command, |command, name| {
@@ -37,13 +37,13 @@ pub(crate) struct Global {
     /// folder]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where indices live: s3://bucket/prefix, gs://, az://, a directory, or sim+URL [env: FROSTLINE_REPO]
+    /// Repository of the indices: s3://bucket/prefix, gs://, az://, a directory, or sim+URL [env: FROSTLINE_REPO]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) repo: Option<String>,
-    /// Where caches live [env: FROSTLINE_DATA] [default: frostline in the user's cache folder]
+    /// Directory of the caches [env: FROSTLINE_DATA] [default: frostline in the user's cache folder]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Directories, one a device, over which the region cache is striped [env: FROSTLINE_VOLUMES] [default:
+    /// Directories, one per device, over which the region cache is striped [env: FROSTLINE_VOLUMES] [default:
     /// below --data]
     #[arg(long, global = true, value_name = "DIR", value_delimiter = ',')]
     pub(crate) volumes: Vec<PathBuf>,
@@ -58,7 +58,7 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Take log files into an index
+    /// Ingest log files into an index
     Ingest(Ingest),
     /// Search an index with a query string or an Elasticsearch body
     Search(Search),
@@ -67,28 +67,28 @@ pub(crate) enum Command {
     /// List, show, check, merge or delete indices
     #[command(subcommand)]
     Index(Index),
-    /// Search an index through a disk cache from now on
+    /// Cache an index on this machine's disks
     Mount(Mount),
     /// Stop caching an index
     Unmount(Name),
-    /// The disk cache
+    /// Show or clear the disk cache
     #[command(subcommand)]
     Cache(Cache),
-    /// Say how a search would run and what it may cost, without running it
+    /// Show the plan of a search and what it may cost, without running it
     Explain(Search),
     /// Delete objects that no version of an index needs
     Vacuum(Vacuum),
-    /// Generate web server logs, search them cold and warm, and print the published study beside it
+    /// Generate web server logs, search them cold and warm, and compare with the published study
     Demo(demo::Options),
-    /// Measurements
+    /// Run measurements
     #[command(subcommand)]
     Bench(Bench),
     /// Choose volumes, file systems and mount options by measurement and price
     #[command(subcommand)]
     Lab(Lab),
-    /// Find what slows this host down, or endangers its data, and say what to type
+    /// Find what slows this host down or endangers its data, and how to fix it
     Doctor(Doctor),
-    /// Print a shell's completions
+    /// Print shell completions
     Completions {
         /// The shell
         shell: Shell,
@@ -111,45 +111,45 @@ pub(crate) struct Name {
 
 #[derive(Debug, Args)]
 pub(crate) struct Ingest {
-    /// Name of the index; it is made if there is none
+    /// Name of the index; created if it does not exist
     #[arg(long, value_name = "NAME")]
     pub(crate) index: String,
-    /// How lines are written: auto, ndjson, combined, json-lines-from-nginx, syslog, logfmt, csv, plain
+    /// Format of the lines: auto, ndjson, combined, json-lines-from-nginx, syslog, logfmt, csv, plain
     #[arg(long, default_value = "auto")]
     pub(crate) format: String,
     /// The field that holds the time of a document
     #[arg(long, value_name = "FIELD")]
     pub(crate) time_field: Option<String>,
-    /// Elasticsearch mapping for an index that is made, as a JSON file
+    /// Elasticsearch mapping for a new index, as a JSON file
     #[arg(long, value_name = "FILE")]
     pub(crate) mapping: Option<PathBuf>,
-    /// Where refused lines go, with the reason [default: NAME.rejects.ndjson in --data]
+    /// File for refused lines, with the reason [default: NAME.rejects.ndjson in --data]
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
     /// Bytes of lines in one split
     #[arg(long, default_value = "256MiB", value_name = "BYTES")]
     pub(crate) split_bytes: String,
-    /// Worker threads [default: one for each core]
+    /// Worker threads [default: one per core]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     pub(crate) threads: usize,
-    /// Ingest again what was ingested before
+    /// Ingest files again that are already ingested
     #[arg(long, conflicts_with = "follow")]
     pub(crate) again: bool,
     /// Merge small splits afterwards
     #[arg(long)]
     pub(crate) merge: bool,
-    /// Keep reading files as they grow, are rotated and appear, until Ctrl-C
+    /// Keep reading until Ctrl-C, as files grow, rotate and appear
     #[arg(long)]
     pub(crate) follow: bool,
-    /// Commit what came of a followed file or a pipe after so many seconds, though a split is not full
+    /// Seconds after which data of a followed file or a pipe is committed, even if the split is not full
     #[arg(long, default_value_t = 10, value_name = "SECONDS")]
     pub(crate) seal_after: u64,
-    /// Join lines that continue an event, such as stack traces: auto (where lines begin with a time), off, or a
-    /// regular expression that the first line of an event matches
+    /// Join lines that continue an event, such as stack traces: auto (if lines begin with a time), off, or a
+    /// regular expression that matches the first line of an event
     #[arg(long, default_value = "auto", value_name = "auto|off|PATTERN")]
     pub(crate) multiline: String,
     /// Files, directories, quoted patterns such as '/var/log/*.log', or - for standard input; .gz, .zst, .xz and
-    /// .bz2 are unpacked
+    /// .bz2 are decompressed
     #[arg(required = true, value_name = "FILE|DIR|-")]
     pub(crate) inputs: Vec<PathBuf>,
 }
@@ -173,39 +173,39 @@ pub(crate) struct Search {
     /// Order of hits, such as bytes:desc; may be repeated [default: newest first]
     #[arg(long, value_name = "FIELD[:asc|desc]", value_parser = Sort::parse)]
     pub(crate) sort: Vec<Sort>,
-    /// Only these parts of documents, separated by commas
+    /// Fields to show, separated by commas [default: all]
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(crate) source: Vec<String>,
-    /// Only documents from this time on: 2024-05-01, 2024-05-01T10:00:00Z, or as long ago as 15m, 1h, 2d, 1w
+    /// Only documents from this time on: 2024-05-01, 2024-05-01T10:00:00Z, or an age such as 15m, 1h, 2d, 1w
     #[arg(long, value_name = "TIME", value_parser = Time::parse)]
     pub(crate) since: Option<Time>,
     /// Only documents before this time, written as for --since
     #[arg(long, value_name = "TIME", value_parser = Time::parse)]
     pub(crate) until: Option<Time>,
-    /// How documents are written [default: ndjson]
+    /// Output format of documents [default: ndjson]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
     /// Write every match, oldest first, instead of one page
     #[arg(long, conflicts_with_all = ["size", "from", "sort"])]
     pub(crate) all: bool,
-    /// Do not keep or use partial answers of aggregations
+    /// Do not use the cache of partial aggregation answers
     #[arg(long)]
     pub(crate) no_result_cache: bool,
-    /// Fail where a part of the data cannot be read, instead of answering without it
+    /// Fail if part of the data cannot be read, instead of answering without it
     #[arg(long)]
     pub(crate) strict: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Sql {
-    /// The query; every index is a table of its name
+    /// The query; every index is a table with the index's name
     pub(crate) query: String,
-    /// How rows are written [default: table]
+    /// Output format of rows [default: table]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
 }
 
-/// How documents and rows are written.
+/// The output format of documents and rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Aligned columns
@@ -214,12 +214,12 @@ pub(crate) enum Format {
     Csv,
     /// One JSON document, as with --json
     Json,
-    /// A JSON document a line
+    /// One JSON document per line
     #[value(name = "ndjson")]
     Lines,
 }
 
-/// A key of an order.
+/// A sort key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sort {
     pub(crate) field: String,
@@ -278,11 +278,11 @@ pub(crate) enum Index {
     Delete {
         /// Name of the index
         name: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
-    /// Read every byte of an index and check it
+    /// Read and check every byte of an index
     Verify(Name),
     /// Merge small splits
     Merge(Name),
@@ -299,9 +299,9 @@ pub(crate) struct Mount {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cache {
-    /// What is cached, and for which indices
+    /// Show what is cached, and for which indices
     Stats,
-    /// Drop everything that is cached
+    /// Delete everything that is cached
     Clear,
 }
 
@@ -309,13 +309,13 @@ pub(crate) enum Cache {
 pub(crate) struct Vacuum {
     /// Name of the index
     pub(crate) name: String,
-    /// Keep what was removed less than so many hours ago
+    /// Keep splits that were removed less than this many hours ago
     #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
     pub(crate) retain_hours: f64,
-    /// Keep uploads that no commit names for so many hours: a writer may be about to commit them
+    /// Keep uncommitted uploads for this many hours: a writer may be about to commit them
     #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
     pub(crate) orphan_hours: f64,
-    /// Only say what would be deleted
+    /// Only list what would be deleted
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

@@ -1,4 +1,4 @@
-//! Options from the command line, the environment and a TOML file, in that order of weight.
+//! Options from the command line, the environment and a TOML file, in order of precedence.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::args::Global;
 
-/// The options that every command sees, complete.
+/// The options of every command, resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     repo: Option<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Config {
     volumes: Vec<PathBuf>,
     pub(crate) memory_bytes_max: u64,
     pub(crate) json: bool,
-    /// When the process began: what a person waits is counted from here.
+    /// When the process started; elapsed times count from here.
     pub(crate) started: Instant,
 }
 
@@ -66,7 +66,7 @@ impl Config {
         self.open(false)
     }
 
-    /// The same; a directory that is not there is made.
+    /// The same, but creates a missing directory.
     pub(crate) fn node_made(&self) -> Result<Node> {
         self.open(true)
     }
@@ -88,8 +88,8 @@ impl Config {
     }
 }
 
-/// Says on the terminal, at most once a second, why a request takes so long. A first or second failure that passes is
-/// not worth a line.
+/// Reports on the terminal, at most once a second, why a request is retried. The first and second failures are not
+/// reported.
 fn tell_of_retries() -> impl Fn(&Retry) {
     let told: Mutex<Option<Instant>> = Mutex::new(None);
     move |retry| {
@@ -102,8 +102,8 @@ fn tell_of_retries() -> impl Fn(&Retry) {
 }
 
 impl Global {
-    /// What is not on the command line as the environment has it. Not by `clap`, which would show it as typed in its
-    /// lines of usage.
+    /// Fills in what is not on the command line from the environment. `clap` would show such values as typed in its
+    /// usage lines.
     fn or_environment(self) -> Result<Global> {
         let text = |name: &str| match std::env::var(name) {
             Ok(value) if !value.is_empty() => Ok(Some(value)),

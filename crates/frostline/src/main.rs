@@ -22,7 +22,7 @@ pub(crate) enum Outcome {
     Done,
     /// An answer, but a part of the data could not be read.
     Partial,
-    /// The doctor found what it was told to fail on.
+    /// The doctor found something of the severity given by `--fail-on`.
     Found,
 }
 
@@ -51,7 +51,7 @@ fn run(arguments: Arguments, started: Instant) -> anyhow::Result<Outcome> {
         .build()
         .context("cannot start the async runtime")?;
     let outcome = runtime.block_on(commands::run(arguments.command, config));
-    // A read that nobody waits for any more does not hold the process.
+    // Do not wait for reads that nobody needs any more.
     runtime.shutdown_background();
     outcome
 }
@@ -59,7 +59,7 @@ fn run(arguments: Arguments, started: Instant) -> anyhow::Result<Outcome> {
 /// Warnings go to standard error; `FROSTLINE_LOG=debug` shows more.
 fn start_logging() {
     let asked = std::env::var("FROSTLINE_LOG").unwrap_or_default();
-    // A level alone is for what Frostline says, not for the libraries below it.
+    // A bare level applies to Frostline only, not to its libraries.
     let wanted = match asked.parse::<tracing::Level>() {
         Ok(level) => format!("error,frostline={level}"),
         Err(_) => asked,

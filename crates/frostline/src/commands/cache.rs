@@ -17,7 +17,7 @@ pub(crate) async fn stats(config: &Config) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let Some(stats) = stats else {
-        say!("nothing is mounted: frostline mount NAME")?;
+        say!("nothing is mounted: use frostline mount NAME")?;
         return Ok(Outcome::Done);
     };
     let mut table = Table::new(&["cache", ">"]);

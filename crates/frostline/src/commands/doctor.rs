@@ -1,4 +1,4 @@
-//! `frostline doctor`: a library with a command line of its own, which blocks and needs no runtime.
+//! `frostline doctor`: a library with its own command line, which blocks and needs no async runtime.
 
 use anyhow::Result;
 use frostline_doctor::cli::{self, Doctor};

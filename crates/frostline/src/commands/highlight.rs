@@ -1,4 +1,4 @@
-//! Marks what a query looked for in the documents that it found, for a terminal.
+//! Highlights the words of a query in the documents that it found, on a terminal.
 
 use std::collections::HashSet;
 use std::io::IsTerminal;
@@ -14,7 +14,7 @@ pub(crate) struct Highlight {
 }
 
 impl Highlight {
-    /// Marks the words of `query` where standard output is a terminal that may be coloured, else nothing.
+    /// Highlights the words of `query` if standard output is a terminal that may be coloured, else nothing.
     pub(crate) fn of(query: Option<&str>) -> Highlight {
         let coloured = std::io::stdout().is_terminal()
             && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
@@ -51,7 +51,7 @@ impl Highlight {
         }
     }
 
-    /// The text of a document with the words marked.
+    /// The text of a document with the words highlighted.
     pub(crate) fn mark(&self, text: &str) -> String {
         if self.words.is_empty() && self.prefixes.is_empty() {
             return text.to_owned();

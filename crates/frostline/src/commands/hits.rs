@@ -8,20 +8,20 @@ use frostline_query::Hit;
 use frostline_show::{Table, printable};
 use serde_json::Value;
 
-/// A cell of a table is cut here: a terminal has no more room.
+/// Table cells are truncated to this width.
 const CELL_CHARACTERS_MAX: usize = 60;
 
 /// Columns of documents: dotted paths, in the order in which they are shown.
 pub(crate) struct Columns(Vec<String>);
 
 impl Columns {
-    /// Those that were asked for by name.
+    /// The columns that were named.
     pub(crate) fn named(names: &[String]) -> Option<Columns> {
         let plain = !names.is_empty() && !names.iter().any(|name| name.contains('*'));
         plain.then(|| Columns(names.to_vec()))
     }
 
-    /// All that these documents have, each at its first appearance.
+    /// All columns of these documents, in order of first appearance.
     pub(crate) fn of(hits: &[Hit]) -> Result<Columns> {
         let (mut columns, mut known) = (Vec::new(), HashSet::new());
         for hit in hits {
@@ -34,7 +34,7 @@ impl Columns {
         Ok(Columns(columns))
     }
 
-    /// These, each once.
+    /// These columns, without duplicates.
     pub(crate) fn all<'a>(paths: impl Iterator<Item = &'a str>) -> Columns {
         let mut known = HashSet::new();
         Columns(paths.filter(|path| known.insert(*path)).map(str::to_owned).collect())
@@ -60,7 +60,7 @@ impl Columns {
         for hit in hits {
             out.write_record(self.cells(hit)?)?;
         }
-        // A writer that is dropped says nothing of what it could not write.
+        // Dropping a writer would discard its errors.
         Ok(out.flush()?)
     }
 
@@ -70,7 +70,7 @@ impl Columns {
     }
 }
 
-/// The values of a document by dotted path: objects are taken apart, lists are JSON.
+/// The values of a document by dotted path: objects are flattened, lists are JSON.
 fn flat(hit: &Hit) -> Result<Vec<(String, String)>> {
     let mut values = Vec::new();
     if let Some(source) = &hit.source {

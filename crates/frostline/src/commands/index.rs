@@ -34,7 +34,7 @@ pub(crate) async fn run(config: &Config, given: args::Index) -> Result<Outcome> 
     }
 }
 
-/// Does something with each index that an expression names. Each says how it ended and, with `--json`, its document.
+/// Runs a command for each index that an expression names, and collects the outcomes and `--json` documents.
 async fn each(
     node: &Node,
     config: &Config,
@@ -193,7 +193,7 @@ async fn delete(node: &Node, config: &Config, name: &str, yes: bool) -> Result<O
     let name: IndexName = name.parse()?;
     if !yes {
         if !std::io::stdin().is_terminal() {
-            bail!("deleting {name} cannot be undone: add --yes to do it");
+            bail!("deleting {name} cannot be undone: add --yes to confirm");
         }
         write!(
             std::io::stderr(),
@@ -224,7 +224,7 @@ async fn merge(node: &Node, config: &Config, name: &IndexName) -> Result<(Outcom
         return Ok((Outcome::Done, document));
     }
     if report.merges == 0 {
-        say!("nothing to merge: no splits of similar size that follow on one another fit into one")?;
+        say!("nothing to merge: no adjacent splits of similar size fit into one")?;
     } else {
         say!(
             "{}: {} became {} ({})",
@@ -288,7 +288,7 @@ async fn verify(node: &Node, config: &Config, name: &IndexName) -> Result<(Outco
         )?;
         if unchecked > 0 {
             let splits = show_count(unchecked, "split");
-            say!("{splits} of an earlier version of Frostline without a checksum of the Parquet footer")?;
+            say!("{splits} of an earlier version of Frostline, whose Parquet footer has no checksum")?;
         }
     }
     Ok((outcome, document))

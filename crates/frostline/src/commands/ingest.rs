@@ -21,9 +21,9 @@ use crate::Outcome;
 use crate::args;
 use crate::config::Config;
 
-/// What a shell says of a program that Ctrl-C ended.
+/// The exit status by which a shell reports that Ctrl-C ended a program.
 const INTERRUPTED: i32 = 130;
-/// Smaller splits cost more requests than they hold documents.
+/// Smaller splits would cost more in requests than they are worth.
 const SPLIT_BYTES_MIN: u64 = 64 << 10;
 
 pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome> {
@@ -31,12 +31,12 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     let name: IndexName = given.index.parse()?;
     let has_stream = given.inputs.iter().any(|input| input.as_os_str() == "-");
     if given.follow && has_stream {
-        bail!("standard input is followed as it comes: leave out --follow");
+        bail!("standard input is always read until it ends: omit --follow");
     }
     let inputs = if given.follow { Inputs::default() } else { Inputs::from_arguments(&given.inputs)? };
     let options = options(config, &given)?;
     if given.mapping.is_some() && node.catalog().open(&name).await.is_ok() {
-        bail!("{name} exists and keeps its mapping: leave out --mapping, or ingest into a new index");
+        bail!("{name} exists and keeps its mapping: omit --mapping, or ingest into a new index");
     }
     let rejects = given.rejects.clone().unwrap_or_else(|| config.data.join(format!("{name}.rejects.ndjson")));
     let (cancel, bar) = (Cancel::default(), progress_bar(inputs.bytes()));
@@ -68,9 +68,9 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
         match report.cancelled {
             true if given.follow => note!("stopped: everything that was read is ingested"),
             true if has_stream => {
-                note!("stopped: what was read of standard input is ingested, what comes after it is not");
+                note!("stopped: standard input is ingested up to here; the rest was not read");
             }
-            true => note!("stopped before the end: run the same command again to go on"),
+            true => note!("stopped before the end: run the same command again to resume"),
             false => {}
         }
     }
@@ -81,7 +81,7 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
-/// Ctrl-C and SIGTERM stop the run when what it has read is committed, the second of them at once.
+/// The first Ctrl-C or SIGTERM stops the run after committing what it has read, the second one at once.
 async fn stop_on_signals(cancel: Cancel) {
     let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
     let mut is_first = true;
@@ -91,16 +91,16 @@ async fn stop_on_signals(cancel: Cancel) {
             _ = terminated.recv() => {}
         }
         if !is_first {
-            note!("stopped at once: run the same command again to go on behind the last commit");
+            note!("stopped at once: run the same command again to resume after the last commit");
             std::process::exit(INTERRUPTED);
         }
-        note!("stopping: what was read is being committed; the same again stops at once");
+        note!("stopping: committing what was read; press Ctrl-C again to stop at once");
         cancel.cancel();
         is_first = false;
     }
 }
 
-/// The file of refused lines, made when the first comes.
+/// The file of refused lines, created when there is a first one.
 struct Rejects {
     path: std::path::PathBuf,
     file: Option<BufWriter<File>>,
@@ -198,7 +198,7 @@ fn print(report: &IngestReport, name: &IndexName, rejects: &Path) -> Result<()> 
     }
     if report.lines_joined > 0 {
         let lines = show_count(report.lines_joined, "line");
-        say!("{lines} joined to the line before (--multiline off keeps each line apart)")?;
+        say!("{lines} joined to the line before (--multiline off makes each line a document)")?;
     }
     for input in &report.already_ingested {
         say!("already ingested: {input} (--again ingests it once more)")?;

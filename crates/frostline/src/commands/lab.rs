@@ -1,4 +1,4 @@
-//! `frostline lab`: the lab is a library with a command line of its own, which blocks and needs no runtime.
+//! `frostline lab`: a library with its own command line, which blocks and needs no async runtime.
 
 use std::io::Write;
 

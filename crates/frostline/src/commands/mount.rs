@@ -42,7 +42,7 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
 
 pub(crate) async fn unmount(config: &Config, name: &str) -> Result<Outcome> {
     let node = config.node()?;
-    // A name need not be that of an index any more.
+    // The index of a mounted name may no longer exist.
     let names = match name.parse::<IndexName>() {
         Ok(name) => vec![name],
         Err(_) => super::names_of(&node, name).await?,

@@ -19,7 +19,7 @@ use crate::Outcome;
 use crate::args::{self, Format};
 use crate::config::Config;
 
-/// Documents that an export asks for at a time: as many as one search may show.
+/// Documents per page of an export: the maximum of one search.
 const EXPORT_PAGE: usize = 10_000;
 
 pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome> {
@@ -79,13 +79,13 @@ async fn prepared(
 ) -> Result<Search> {
     let search = Search::new(&node.searcher().await?, indices, body, options);
     search.map_err(|error| match std::error::Error::source(&error) {
-        // Whoever typed a query string did not see the body that it was put into.
+        // The user typed only the query string, so the error must not mention the body around it.
         Some(source) if given.query.is_some() && error.kind() == ErrorKind::Invalid => anyhow!("{source}"),
         _ => error.into(),
     })
 }
 
-/// The Elasticsearch body that the arguments stand for.
+/// The Elasticsearch body that is equivalent to the arguments.
 fn body(given: &args::Search) -> Result<Vec<u8>> {
     match given.body.as_deref() {
         Some("-") => {
@@ -137,7 +137,7 @@ fn query(given: &args::Search) -> Option<Value> {
     Some(json!({ "bool": { "filter": query.into_iter().chain([range]).collect::<Value>() } }))
 }
 
-/// What a person may have meant otherwise.
+/// Notices about what the user may have meant instead.
 fn tell_of_likely_mistakes(given: &args::Search, indices: &[Arc<Index>]) {
     let words: Vec<&str> = given.query.as_deref().unwrap_or_default().split_whitespace().collect();
     let between = words.get(1..words.len().saturating_sub(1)).unwrap_or_default();
@@ -162,7 +162,7 @@ fn tell_of_unknown(given: &args::Search, indices: &[Arc<Index>], field: &str) {
     note!("no document of {} has the field {}{meant}", given.index, printable(field));
 }
 
-/// The fields of all these indices; those of several may come several times.
+/// The fields of all these indices, perhaps with duplicates.
 fn paths(indices: &[Arc<Index>]) -> impl Iterator<Item = &str> {
     indices.iter().flat_map(|index| index.mapping().fields().keys()).map(AsRef::as_ref)
 }
@@ -179,7 +179,7 @@ async fn export(
     let as_csv = match given.format {
         Some(Format::Csv) => true,
         None | Some(Format::Lines) if !config.json => false,
-        _ => bail!("--all writes --format ndjson or csv"),
+        _ => bail!("--all supports only --format ndjson and --format csv"),
     };
     let columns = Columns::named(&given.source).unwrap_or_else(|| Columns::all(paths(indices)));
     let mut body = json!({
@@ -256,7 +256,7 @@ fn print_hits(response: &Response, given: &args::Search, format: Format, waited:
         say!("{}", columns.table(hits)?)?;
     }
     match &response.aggregations {
-        Some(_) if format == Format::Csv => note!("aggregations are left out: --format json has them"),
+        Some(_) if format == Format::Csv => note!("aggregations are not in CSV output: use --format json"),
         Some(aggregations) => print_aggregations(aggregations)?,
         None => {}
     }
@@ -281,7 +281,7 @@ fn tell_of_cost(response: &Response, waited: &Waited) {
     note!("{total}{}; {}", show_cost(cost, waited), show_splits(&cost.splits));
 }
 
-/// What a person waited for an answer.
+/// How long the user waited for an answer.
 pub(crate) struct Waited {
     /// Until the catalog was read and the cache was open.
     pub(crate) opening: Duration,

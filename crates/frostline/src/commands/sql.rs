@@ -61,7 +61,7 @@ struct Column {
     is_number: bool,
 }
 
-/// Whether it is `show tables`, which the catalog answers without an index being opened.
+/// Whether it is `show tables`, which is answered from the catalog without opening an index.
 fn shows_tables(query: &str) -> bool {
     let words = query.trim().trim_end_matches(';').split_whitespace();
     words.map(str::to_lowercase).eq(["show", "tables"])

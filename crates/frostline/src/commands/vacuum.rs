@@ -24,7 +24,7 @@ pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome>
         let hours_max = index.settings().file_retention_ms as f64 / HOUR_MS;
         if given.retain_hours > hours_max {
             let hours = given.retain_hours;
-            bail!("--retain-hours {hours}: the log of {name} remembers removed splits for {hours_max} hours");
+            bail!("--retain-hours {hours}: at most {hours_max}, because the log of {name} does not record removed splits for longer");
         }
         let of_index = index.vacuum(&wanted).await?;
         done = Vacuumed { version: of_index.version, dry_run: of_index.dry_run, ..done };
