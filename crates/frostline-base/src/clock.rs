@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Says what time it is. Code that needs the time takes a `&dyn Clock`.
+/// A source of the current time. Code that needs the time takes a `&dyn Clock`.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Microseconds since 1970-01-01 UTC.
     fn now_us(&self) -> i64;
@@ -16,17 +16,17 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock that all others are told to take")]
     fn now_us(&self) -> i64 {
-        // A machine whose clock stands before 1970 is answered with 1970.
+        // A clock set before 1970 reads as 1970.
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64)
     }
 }
 
-/// A clock that stands still until a test moves it.
+/// A clock that only moves when a test moves it.
 #[derive(Debug, Default)]
 pub struct FixedClock(AtomicI64);
 
 impl FixedClock {
-    /// A clock that says `now_us`.
+    /// A clock that reads `now_us`.
     pub fn at(now_us: i64) -> Self {
         FixedClock(AtomicI64::new(now_us))
     }

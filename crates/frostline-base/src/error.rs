@@ -6,9 +6,9 @@ use std::sync::Arc;
 /// A `Result` whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, said so that the caller knows what to do next.
+/// What went wrong, and what the caller should do next.
 ///
-/// `Display` prints the sentence and the facts, never the source: whoever handles the error prints the
+/// `Display` prints the sentence and the facts, never the source: the code that handles the error prints the
 /// chain once.
 #[derive(Clone)]
 pub struct Error {
@@ -23,9 +23,9 @@ pub struct Error {
 pub enum ErrorKind {
     /// The named thing does not exist. Check the name.
     NotFound,
-    /// Somebody else was first. Read again, then decide.
+    /// Another writer was first. Read again, then decide.
     Conflict,
-    /// It may work later. Retry, with patience.
+    /// It may work later. Retry with backoff.
     Unavailable,
     /// The request can never work as it is. Fix it.
     Invalid,
@@ -33,10 +33,10 @@ pub enum ErrorKind {
     Corrupt,
     /// The caller may not do this with these credentials.
     Denied,
-    /// A store or file system refused for good a request that we made. Mend the repository or its settings; no
+    /// A store or file system permanently rejected a request of ours. The repository or its settings must change; no
     /// document, query or option of the caller is at fault.
     Refused,
-    /// A stated limit of memory, disk or time was reached. Ask for less or allow more.
+    /// A stated limit of memory, disk or time was reached. Ask for less, or raise the limit.
     Exhausted,
     /// Our bug.
     Internal,
@@ -100,7 +100,7 @@ impl Error {
         self
     }
 
-    /// The same error with one more fact, such as `object`, `range` or `version`: printed as `key=value` after the
+    /// The same error with another fact, such as `object`, `range` or `version`. It is printed as `key=value` after the
     /// sentence.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
@@ -108,7 +108,7 @@ impl Error {
         self
     }
 
-    /// Wraps this error: the new sentence comes first, this one becomes its source, the kind stays.
+    /// Wraps this error: the new sentence comes first, this error becomes its source, and the kind stays.
     #[must_use]
     pub fn context(self, what: impl Into<String>) -> Self {
         Error { kind: self.kind, what: what.into(), facts: Vec::new(), source: Some(Arc::new(self)) }
@@ -124,7 +124,7 @@ impl Error {
         &self.what
     }
 
-    /// The fact with this key; the last one where there are several. Facts of the source are the source's.
+    /// The fact with this key; the last one if there are several. Facts of the source are not included.
     pub fn fact(&self, key: &str) -> Option<&str> {
         self.facts.iter().rev().find(|(known, _)| *known == key).map(|(_, value)| value.as_str())
     }

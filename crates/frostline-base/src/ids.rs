@@ -1,4 +1,4 @@
-//! Names of things: validated when made, so that nobody checks them twice.
+//! Identifiers, validated when they are created.
 
 use std::fmt;
 use std::str::FromStr;
@@ -56,7 +56,7 @@ impl fmt::Display for IndexName {
 
 /// A split's identity: 128 random bits, written as 32 hexadecimal digits.
 ///
-/// Random and not sequential, so that object keys that start with it spread over a bucket's
+/// Random rather than sequential, so that object keys that start with it spread over a bucket's
 /// partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -1,4 +1,4 @@
-//! What two crates already say to each other: the error, ids, ranges, the clock and randomness.
+//! Types that several crates share: the error, ids, ranges, the clock and metering.
 //!
 //! Nothing here does I/O. Everything that varies between two runs of the same program (time,
 //! randomness) is a value passed in, so that a test can pass in its own.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// Counts requests and bytes. A meter made with [`Meter::child`] also counts into its parent, so one
-/// query can be billed by itself and still appear in the process's total.
+/// Counts requests and bytes. A meter made with [`Meter::child`] also counts into its parent, so a
+/// query has its own cost and still appears in the process's total.
 #[derive(Debug, Default)]
 pub struct Meter {
     counters: [AtomicU64; 9],
@@ -16,9 +16,9 @@ pub struct Meter {
 /// One thing that a [`Meter`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// Reads of an object or a range of one, each retry and hedge included: what the provider bills.
+    /// Reads of an object or of a range of one, including each retry and hedge: what the provider bills.
     Gets = 0,
-    /// Writes, each part of a multipart upload included.
+    /// Writes, including each part of a multipart upload.
     Puts = 1,
     /// Listing requests (one for each page of keys).
     Lists = 2,
@@ -30,9 +30,9 @@ pub enum Count {
     BytesRead = 5,
     /// Bytes sent to the store.
     BytesWritten = 6,
-    /// Bytes that readers asked for and got, from wherever they came.
+    /// Bytes that readers received, from the store or a cache.
     BytesUsed = 7,
-    /// Requests made again after a failure, or a second time because the first was slow.
+    /// Requests repeated after a failure, or hedged because the first was slow.
     Retries = 8,
 }
 
@@ -73,7 +73,7 @@ impl Meter {
         }
     }
 
-    /// Adds all that something else counted.
+    /// Adds all counts of another meter.
     pub fn add_cost(&self, cost: &Cost) {
         let Cost { gets, puts, lists, deletes, heads, bytes_read, bytes_written, bytes_used, retries } =
             *cost;
@@ -92,7 +92,7 @@ impl Meter {
         }
     }
 
-    /// The figures now.
+    /// The current counts.
     pub fn cost(&self) -> Cost {
         let at = |count: Count| self.counters[count as usize].load(Ordering::Relaxed);
         Cost {
@@ -110,7 +110,7 @@ impl Meter {
 }
 
 impl Cost {
-    /// What was spent since `earlier`, a reading of the same meter.
+    /// What was counted since `earlier`, a reading of the same meter.
     #[must_use]
     pub fn since(&self, earlier: &Cost) -> Cost {
         Cost {

@@ -1,4 +1,4 @@
-//! The one question that every reader asks: these bytes of that object, please.
+//! The one interface through which every reader reads: ranges of an immutable object.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -8,11 +8,11 @@ use bytes::Bytes;
 
 use crate::{ByteRange, ErrorKind, Meter, Result};
 
-/// Reads ranges of immutable objects. A store answers it from the bucket, a cache from what is near.
+/// Reads ranges of immutable objects, from a store or through a cache.
 pub trait ReadRanges: Send + Sync + Debug {
-    /// The bytes of each range, in the order asked. Ranges may overlap and need not be sorted; all are
-    /// asked for at the same time. Fails with `NotFound` where the object is absent and with `Corrupt`
-    /// where a range reaches past its end. What it costs is added to `meter`.
+    /// The bytes of each range, in the order given. Ranges may overlap and need not be sorted; all are
+    /// requested at the same time. Fails with `NotFound` if the object is absent, and with `Corrupt`
+    /// if a range reaches past its end. The cost is added to `meter`.
     fn read_ranges<'a>(
         &'a self,
         object: &'a ObjectRef,
@@ -21,7 +21,7 @@ pub trait ReadRanges: Send + Sync + Debug {
         meter: &'a Meter,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>>;
 
-    /// Like [`ReadRanges::read_ranges`], past every cache on the way, which then keeps what was read now: for bytes that
+    /// Like [`ReadRanges::read_ranges`], but bypasses every cache, which then stores what was read: for bytes that
     /// did not decode. See [`read_decoded`].
     fn read_again<'a>(
         &'a self,
@@ -32,8 +32,8 @@ pub trait ReadRanges: Send + Sync + Debug {
     ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>>;
 }
 
-/// Reads these ranges and decodes them. Where `decode` fails with `Corrupt`, a cache may hold bytes that were damaged when
-/// it fetched them, so they are read again past every cache, once, and the second failure counts.
+/// Reads these ranges and decodes them. If `decode` fails with `Corrupt`, the cached bytes may have been damaged when
+/// they were fetched. They are then read once more, bypassing every cache, and a second failure is returned.
 pub async fn read_decoded<T>(
     reader: &dyn ReadRanges,
     object: &ObjectRef,
@@ -50,7 +50,7 @@ pub async fn read_decoded<T>(
     }
 }
 
-/// An immutable object: once written under this key its bytes never change.
+/// An immutable object: once written under this key, its bytes never change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectRef {
     /// The key below the repository's root, with `/` between its parts.
@@ -59,10 +59,10 @@ pub struct ObjectRef {
     pub bytes: u64,
 }
 
-/// What kind of bytes a reader wants, so that a cache can keep one kind from evicting another.
+/// What kind of bytes a reader wants, so that a cache can prevent one kind from evicting another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Share {
-    /// Hot footers: what opening a split needs.
+    /// Hot footers, which are needed to open splits.
     Footer,
     /// Dictionary blocks and postings.
     Index,

@@ -1,22 +1,24 @@
-//! A log of numbered commits in an object store, written by many and lost by none.
+//! A log of numbered commits in an object store, with concurrent writers that lose no commit.
 //!
 //! - [`CommitLog`] reads and writes one log: numbered entries, checkpoints, and a hint that names the newest
-//!   checkpoint. What an entry says is its own business: the log is generic over [`Entry`].
-//! - [`CommitLog::append`] is the one loop by which a writer's change becomes the next entry.
-//! - [`Listing`] is what a listing of a log shows.
+//! checkpoint. The log is generic over the content of its entries, [`Entry`].
+//! - [`CommitLog::append`] is the loop by which a writer's change becomes the next entry.
+//! - [`Listing`] is a parsed listing of a log.
 //!
 //! Guarantees:
-//! - **One winner.** An entry is created by a conditional put and never written again, so of several writers
-//!   of one number exactly one succeeds. Who loses reads what came first, and decides anew.
-//! - **Unknown is not failed.** A put without an answer may have been applied, or may yet be. It is resolved by
-//!   reading the number back and comparing the entry's identity. While the number is empty the very same bytes are put
-//!   to it again and nothing else, so that a late put can neither apply a change twice nor overtake it.
-//! - **No hole.** Entries are replayed without one missing, or not at all.
-//! - **The hint is a hint.** It is written after the checkpoint that it names. One that is missing, damaged or behind
-//!   costs requests only.
+//! - **One winner.** An entry is created by a conditional put and never written again, so exactly one of several
+//!   writers
+//! of a number succeeds. The others read the winning entry and decide again.
+//! - **Unknown is not failed.** A put without an answer may have been applied, or may still be. It is resolved by
+//! reading the number back and comparing the entry's identity. As long as the number is free, exactly the same bytes
+//! are put
+//! again and nothing else, so that a late put can neither apply a change twice nor overtake it.
+//! - **No gaps.** Entries are replayed without gaps, or not at all.
+//! - **The hint is only a hint.** It is written after the checkpoint that it names. A missing, damaged or outdated hint
+//! costs only requests.
 //!
-//! Assumed of the store: a conditional put has one winner, an object appears whole, and a read sees what was written
-//! before it began.
+//! Assumptions about the store: a conditional put has one winner, an object appears whole, and a read sees what was
+//! written before it began.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod listing;

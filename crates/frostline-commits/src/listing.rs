@@ -1,4 +1,4 @@
-//! What a listing of a log shows.
+//! A parsed listing of a log.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use object_store::path::Path;
 
 use frostline_base::{Error, Result};
 
-/// The objects of a log, told apart by their names.
+/// The objects of a log, by kind.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// Entries, by number.
     pub entries: BTreeMap<u64, ObjectMeta>,
-    /// Checkpoints, whole or not, by the number of the last entry that they hold.
+    /// Checkpoints, complete or not, by the number of the last entry that they contain.
     pub checkpoints: BTreeMap<u64, Parts>,
     /// Everything else.
     pub others: Vec<ObjectMeta>,
@@ -26,14 +26,14 @@ pub struct Parts {
 }
 
 impl Listing {
-    /// Files an object under what its name says. `checkpoint_ending` is the last part of a checkpoint's name.
+    /// Adds an object by its name. `checkpoint_ending` is the last part of a checkpoint's name.
     pub fn push(&mut self, object: ObjectMeta, checkpoint_ending: &str) {
         match LogFile::of(object.location.filename().unwrap_or_default(), checkpoint_ending) {
             LogFile::Entry(number) => {
                 self.entries.insert(number, object);
             }
             LogFile::Checkpoint { number, part, of } => {
-                // Parts of two different splittings of one checkpoint never make a whole: the larger count wins.
+                // Parts of different splittings of one checkpoint do not fit together: the larger count is used.
                 let parts = self.checkpoints.entry(number).or_default();
                 if of > parts.of {
                     *parts = Parts { objects: BTreeMap::new(), of };
@@ -46,18 +46,19 @@ impl Listing {
         }
     }
 
-    /// The newest checkpoint that is whole.
+    /// The newest complete checkpoint.
     pub fn checkpoint(&self) -> Option<(u64, Vec<Path>)> {
         self.checkpoint_at_most(u64::MAX)
     }
 
-    /// The newest whole checkpoint up to that number.
+    /// The newest complete checkpoint up to that number.
     pub fn checkpoint_at_most(&self, number: u64) -> Option<(u64, Vec<Path>)> {
         let newest = self.checkpoints.range(..=number).rev().find(|(_, parts)| parts.is_whole())?;
         Some((*newest.0, newest.1.objects().map(|object| object.location.clone()).collect()))
     }
 
-    /// The numbers of the entries after `base`, or all. A hole between two of them is `Corrupt` and names the entry of
+    /// The numbers of the entries after `base`, or all. A gap between two of them is `Corrupt`; the error names the
+    /// entry of
     /// the log in `folder`.
     pub fn entries_after(&self, base: Option<u64>, folder: &Path) -> Result<Vec<u64>> {
         let first = base.map_or(0, |base| base.saturating_add(1));

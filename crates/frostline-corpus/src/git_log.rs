@@ -1,8 +1,8 @@
-//! The history of a git clone as JSON lines, a document for each commit and file, read from a running
-//! `git log` as it comes.
+//! The history of a git clone as JSON lines, a document for each commit and file, streamed from a running
+//! `git log`.
 //!
 //! Fields: `@timestamp` and `date` (the author's date, in UTC and as written), `commit`, `author`,
-//! `email`, `subject`, `path`, `added`, `deleted`, and `binary` where git counts no lines. A commit that
+//! `email`, `subject`, `path`, `added`, `deleted`, and `binary` for files whose lines git does not count. A commit that
 //! changes no file is one document without `path`.
 
 use std::io::{self, BufRead, BufReader, Read};
@@ -14,7 +14,7 @@ use frostline_base::{Error, Result};
 use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 
-/// Marks the lines that start a commit; no path that git prints begins with it, since git quotes
+/// Marks the lines that start a commit. No path that git prints begins with it, because git quotes
 /// control characters.
 const COMMIT: u8 = 0x1e;
 const FORMAT: &str = "--format=%x1e%H%x1f%aI%x1f%an%x1f%ae%x1f%s";
@@ -38,7 +38,7 @@ struct Commit {
 }
 
 impl GitLog {
-    /// The commit that the clone stands on.
+    /// The commit that is checked out.
     pub fn head(clone: &Path) -> Result<String> {
         let output = git(clone, &["rev-parse", "--verify", "HEAD"]).stdin(Stdio::null()).output();
         let output = output.map_err(|error| Error::not_found("cannot run git").with_source(error))?;
@@ -62,7 +62,7 @@ impl GitLog {
         Ok(GitLog { process, lines, line: Vec::new(), commit: None, ready: Vec::new(), taken: 0 })
     }
 
-    /// Takes one line of git's; `false` at the end.
+    /// Reads one line of git's output; `false` at the end.
     fn advance(&mut self) -> io::Result<bool> {
         self.line.clear();
         if self.lines.read_until(b'\n', &mut self.line)? == 0 {
@@ -155,7 +155,7 @@ impl Read for GitLog {
 
 impl Drop for GitLog {
     fn drop(&mut self) {
-        // The process may have ended by itself; either way it must not stay behind.
+        // Kill the process in case it has not ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,7 +1,7 @@
-//! Logs that every machine has: for demonstrations, benchmarks and tests.
+//! Logs for demonstrations, benchmarks and tests.
 //!
-//! [`Generator`] makes web server logs from a seed, [`GitLog`] reads the history of a clone. Both give JSON
-//! lines through [`std::io::Read`], and both have an identity that two runs share only where they give the
+//! [`Generator`] generates web server logs from a seed, [`GitLog`] reads the history of a clone. Both produce JSON
+//! lines through [`std::io::Read`], and both have an identity that two runs share only if they produce the
 //! same bytes.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,12 +1,12 @@
 //! Seeded, realistic web server logs: the same options always give the same bytes.
 //!
-//! Visitors come in sessions: a session has one client (skewed: some come often), and with it a country,
-//! network and browser that stay the same; it asks for a few pages and the previous page is the referrer.
-//! Pages are skewed (Zipf). About 3 % of the answers are 404s and nearly all of those are for 40 paths
+//! Visitors come in sessions. A session has one client (skewed: some return often), and with it a country,
+//! network and browser. It requests a few pages, each with the previous page as referrer.
+//! Pages are skewed (Zipf). About 3 % of the responses are 404s, and nearly all of those are for 40 paths
 //! that do not exist. Response sizes and times are log-normal. Traffic follows the hour of the day and the
-//! day of the week over the whole time range, and times never go back. Each request has its own id.
+//! day of the week, and times never go back. Each request has a unique id.
 //!
-//! A few *needles* have known numbers of hits, spread over the whole time: see [`Generator::needles`].
+//! A few *needles* have known numbers of hits, spread over the whole time range: see [`Generator::needles`].
 //!
 //! Fields (36): `@timestamp`, `clientip`, `clientport`, `geo.country`, `geo.country_name`, `geo.continent`,
 //! `geo.city`, `geo.asn`, `verb`, `request`, `path`, `query`, `extension`, `httpversion`, `response`,
@@ -30,28 +30,28 @@ const SLOT_US: i64 = 600_000_000;
 /// What to generate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneratorOptions {
-    /// How many documents.
+    /// Number of documents.
     pub documents: u64,
-    /// The number that everything random follows from.
+    /// The seed of everything random.
     pub seed: u64,
     /// The time of the first documents, in microseconds since 1970 UTC.
     pub start_us: i64,
-    /// Over how many days the documents are spread; at least 1, at most 36,500.
+    /// Number of days over which the documents are spread; at least 1, at most 36,500.
     pub days: u32,
 }
 
-/// Documents of known number.
+/// Documents whose number is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needle {
     /// The field.
     pub field: &'static str,
     /// Its value.
     pub value: &'static str,
-    /// In how many documents it stands.
+    /// The number of documents that have it.
     pub hits: u64,
 }
 
-/// Generates the documents in the order of their times; reading gives them as lines.
+/// Generates the documents in the order of their times; reading returns them as lines.
 #[derive(Debug)]
 pub struct Generator {
     options: GeneratorOptions,
@@ -72,12 +72,12 @@ impl Default for GeneratorOptions {
 }
 
 impl GeneratorOptions {
-    /// A text that two runs share only where they give the same bytes.
+    /// A text that two runs share only if they produce the same bytes.
     pub fn identity(&self) -> String {
         format!("v1-{}-{}-{}-{}", self.documents, self.seed, self.start_us, self.days)
     }
 
-    /// About how many bytes come out.
+    /// The approximate number of bytes that are generated.
     pub fn bytes_expected(&self) -> u64 {
         self.documents.saturating_mul(DOCUMENT_BYTES_EXPECTED)
     }
@@ -112,7 +112,7 @@ impl Generator {
         NEEDLES.into_iter().enumerate().map(hits).collect()
     }
 
-    /// Appends the next document without a line end; `false` where there is none.
+    /// Appends the next document without a line end; `false` if there is none.
     pub fn next_document(&mut self, out: &mut Vec<u8>) -> bool {
         if self.next >= self.options.documents {
             return false;
@@ -144,7 +144,7 @@ impl Generator {
     fn holder(documents: u64, which: usize, k: u64, wanted: u64) -> Option<u64> {
         let middle = (u128::from(documents) * u128::from(2 * k + 1) / u128::from(2 * wanted)) as u64;
         let number = middle + which as u64;
-        // Where there are hardly any documents the needles would fall on one another.
+        // With very few documents the needles would collide.
         (documents >= 100 && number < documents).then_some(number)
     }
 

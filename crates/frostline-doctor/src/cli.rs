@@ -13,7 +13,7 @@ use crate::rule::Severity;
 use crate::tree::{Absent, Tree, Why};
 use crate::{capture, examine, fix, rules};
 
-/// Find what slows this host down, or endangers its data, and say what to type.
+/// Find what slows this host down or endangers its data, and how to fix it.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Doctor {
@@ -25,9 +25,9 @@ pub struct Doctor {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Write what the rules read to a new folder, without what names the host: to examine elsewhere.
+    /// Copy the files that the rules read to a new folder, without names that identify the host, to examine elsewhere.
     Capture {
-        /// The folder to make.
+        /// The folder to create.
         #[arg(value_name = "OUT")]
         out: PathBuf,
         /// The host's files.
@@ -44,27 +44,27 @@ enum Command {
     },
     /// List the rules.
     Rules {
-        /// As the section of a page.
+        /// Print them as the section of a Markdown page.
         #[arg(long)]
         markdown: bool,
     },
     /// Print the fixes as a script with its undo; with --apply, run those of the rules named.
     Fix {
-        /// Rules to fix; all when none is named.
+        /// Rules to fix [default: all that fired].
         rules: Vec<String>,
-        /// Only print, which is what happens without --apply, too.
+        /// Only print; this is the default without --apply.
         #[arg(long, conflicts_with = "apply")]
         dry_run: bool,
         /// Run the fixes of this rule; may be repeated.
         #[arg(long, value_name = "RULE", conflicts_with = "rules")]
         apply: Vec<String>,
-        /// Where the script with the undo is saved before anything is run.
+        /// File for the undo script, which is saved before anything is run.
         #[arg(long, default_value = "doctor-undo.sh", value_name = "FILE")]
         undo: PathBuf,
         #[command(flatten)]
         from: From,
     },
-    /// Judge a definition of a virtual machine: libvirt XML, or the JSON of an OpenStack flavor or image.
+    /// Examine a virtual machine definition: libvirt XML, or the JSON of an OpenStack flavor or image.
     Vm {
         /// The file.
         file: PathBuf,
@@ -79,10 +79,10 @@ struct Examine {
     from: From,
     #[command(flatten)]
     show: Show,
-    /// Examine again and again, and print what comes and goes.
+    /// Examine repeatedly, and print findings that appear or disappear.
     #[arg(long)]
     watch: bool,
-    /// Stop watching after so many times.
+    /// Stop watching after this many examinations.
     #[arg(long, hide = true, requires = "watch")]
     passes: Option<u64>,
     /// Also write the findings as metrics, for node_exporter's textfile collector.
@@ -92,10 +92,10 @@ struct Examine {
 
 #[derive(Debug, Args)]
 struct From {
-    /// Where the host's files are: / for this host, or a capture, or any copy.
+    /// Root of the host's files: / for this host, or the folder of a capture or copy.
     #[arg(long, default_value = "/", value_name = "DIR")]
     root: PathBuf,
-    /// What a directory is for: log, cache or database; may be repeated.
+    /// What a directory is used for: log, cache or database; may be repeated.
     #[arg(long, value_name = "PATH=ROLE", value_parser = role)]
     role: Vec<(String, Role)>,
     /// Class of a cloud volume, which cannot be read from inside; may be repeated.
@@ -108,13 +108,13 @@ struct From {
 
 #[derive(Debug, Args)]
 struct Show {
-    /// How the report is printed.
+    /// Format of the report.
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Also write the report as a self-contained HTML page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Fail (status 1) when something this bad or worse is found.
+    /// Fail (status 1) if there is a finding of this severity or higher.
     #[arg(long, value_enum, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
 }
@@ -217,7 +217,7 @@ impl Examine {
         self.show.print(&report, json, out)
     }
 
-    /// Prints what is new and what is gone, one line each, until it is stopped.
+    /// Prints new and resolved findings, one per line, until it is stopped.
     fn watch(&self, json: bool, out: &mut dyn Write) -> Result<u8> {
         let mut known: Vec<String> = Vec::new();
         let mut pass = 0;
@@ -246,7 +246,7 @@ impl Examine {
         }
     }
 
-    /// Writes the metrics whole or not at all: a collector may read them at any time.
+    /// Writes the metrics atomically: a collector may read them at any time.
     fn export(&self, report: &Report) -> Result<()> {
         let Some(path) = &self.prometheus else { return Ok(()) };
         let mut partial = path.clone().into_os_string();

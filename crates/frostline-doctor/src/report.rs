@@ -20,7 +20,7 @@ const FINDINGS_MAX: usize = 64;
 /// What the rules found. All text in it is safe to print.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was examined, in a line.
+    /// What was examined, in one line.
     pub subject: String,
     /// Seconds between the two samples of counters; 0 when there was one.
     pub seconds: f64,
@@ -28,7 +28,7 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Rules that could not run, and why.
     pub unknown: Vec<Unknown>,
-    /// Rules that looked and found nothing.
+    /// Rules that ran and found nothing.
     pub quiet: Vec<&'static str>,
 }
 
@@ -51,13 +51,13 @@ pub struct Finding {
     pub observed: String,
     /// Why it matters.
     pub explanation: &'static str,
-    /// The right ones first.
+    /// The best fixes first.
     pub fixes: Vec<Remedy>,
     /// What to expect.
     pub gain: &'static str,
     /// How to see that it worked.
     pub verify: String,
-    /// Where this is written.
+    /// Sources.
     pub sources: &'static [&'static str],
 }
 
@@ -70,7 +70,7 @@ pub struct Remedy {
     pub what: &'static str,
     /// Commands or lines.
     pub run: Vec<String>,
-    /// What brings back what was there.
+    /// Commands that undo it.
     pub undo: Vec<String>,
     /// Whether nothing is left to be filled in (names in capitals).
     pub complete: bool,
@@ -132,7 +132,7 @@ impl Report {
         report
     }
 
-    /// What came of a rule.
+    /// The outcome of a rule.
     pub fn outcome(&self, rule: &str) -> Outcome {
         if let Some(unknown) = self.unknown.iter().find(|unknown| unknown.rule == rule) {
             return Outcome::Unknown(unknown.reason.clone());

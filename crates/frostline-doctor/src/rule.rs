@@ -8,27 +8,27 @@ use crate::host::Host;
 use crate::text::shell_word;
 use crate::tree::Fact;
 
-/// How bad it is if true.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.
     Low,
-    /// Costs a part of the machine.
+    /// Costs part of the machine's performance.
     Medium,
-    /// Costs most of the machine, or data.
+    /// Costs most of the machine's performance, or data.
     High,
 }
 
-/// How sure the rule is when it fires.
+/// How certain the rule is when it fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// A hint: measure before you change anything.
+    /// A hint: measure before changing anything.
     Low,
     /// Likely; another cause is possible.
     Medium,
-    /// What is read says so itself.
+    /// The files state it directly.
     High,
 }
 
@@ -51,7 +51,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// How it is called in text.
+    /// Its name in text output.
     pub fn label(self) -> &'static str {
         match self {
             Side::Here => "here",
@@ -64,7 +64,7 @@ impl Side {
     }
 }
 
-/// One way to mend it. In commands, `{name}` is a value of the finding.
+/// One way to fix a finding. In commands, `{name}` is a value of the finding.
 #[derive(Clone, Copy, Debug)]
 pub struct Fix {
     /// Where it is typed.
@@ -73,11 +73,11 @@ pub struct Fix {
     pub what: &'static str,
     /// Commands, or lines of a file.
     pub run: &'static [&'static str],
-    /// What brings back what was there.
+    /// Commands that undo it.
     pub undo: &'static [&'static str],
 }
 
-/// A rule: what it reads, when it fires, what to do then.
+/// A rule: what it reads, when it fires, what to do.
 #[derive(Clone, Copy)]
 pub struct Rule {
     /// `N02`.
@@ -94,17 +94,17 @@ pub struct Rule {
     pub severity: Severity,
     /// How sure it is when it fires.
     pub confidence: Confidence,
-    /// What is needed to know: root, two samples.
+    /// What it needs: root, two samples.
     pub needs: &'static str,
     /// Why it matters.
     pub explanation: &'static str,
-    /// The right ones first.
+    /// The best fixes first.
     pub fixes: &'static [Fix],
     /// What can be expected of the fix.
     pub gain: &'static str,
     /// How to see that it worked.
     pub verify: &'static str,
-    /// Where this is written.
+    /// Sources.
     pub sources: &'static [&'static str],
     pub(crate) check: fn(&Host) -> Checked,
 }
@@ -145,14 +145,14 @@ impl Found {
     }
 }
 
-/// What came of a rule.
+/// The outcome of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It fired, this many times.
     Finding(usize),
-    /// It looked and found nothing.
+    /// It ran and found nothing.
     Quiet,
-    /// It could not look, and why.
+    /// It could not run, and why.
     Unknown(String),
 }
 

@@ -28,12 +28,12 @@ use crate::run::{self, Progress, Running, Unwatched, virtual_time};
 use crate::study::plan::{self, Plan};
 use crate::study::{Study, mode_name};
 
-/// Measure storage: volumes, file systems, mount options, and what they cost.
+/// Measure storage and virtual machines: volumes, file systems, mount options, and what they cost.
 #[derive(Debug, Subcommand)]
 pub enum Lab {
-    /// List the studies that come with the lab
+    /// List the built-in studies
     Studies,
-    /// Say for every cell of a study how it would be measured here and why, the order, the time and the disk
+    /// Show how each cell of a study would be measured here and why, the order, the time and the disk space
     Plan(PlanArgs),
     /// Run a study
     Run(RunArgs),
@@ -41,14 +41,14 @@ pub enum Lab {
     Report(ReportArgs),
     /// Compare two runs of the same study
     Compare {
-        /// Folder of the one run
+        /// Folder of the first run
         a: PathBuf,
-        /// Folder of the other
+        /// Folder of the second run
         b: PathBuf,
     },
-    /// Rank the volumes that meet a need, by dollars a month, with burst hours and odds of loss
+    /// List the volumes that meet a need, with dollars per month, burst hours and failure probability
     Decide(crate::decide::args::DecideArgs),
-    /// Cut the power under a file system, hundreds of times, and count what fsync had promised and is lost
+    /// Simulate power cuts under a file system, and count acknowledged fsyncs that are lost
     CrashProof(crate::crash::CrashArgs),
     /// Plan virtual machines on a host so that none shares a core or uses another node's memory
     Place(crate::place::PlaceArgs),
@@ -56,7 +56,7 @@ pub enum Lab {
     Image(crate::guest::cli::ImageArgs),
     /// Attach one emulated volume and keep it until Ctrl-C
     Volume(VolumeArgs),
-    /// Undo what runs that were killed left on this host
+    /// Undo what killed runs left on this host
     Clean,
     /// The process that serves emulated volumes
     #[command(hide = true)]
@@ -66,19 +66,19 @@ pub enum Lab {
     },
 }
 
-/// How much of a study, and in which order.
+/// How much of a study to run, and in which order.
 #[derive(Debug, Args)]
 pub struct Extent {
-    /// By the volume model in virtual time only: the whole matrix in seconds
+    /// Use only the volume model, in virtual time: the whole matrix in seconds
     #[arg(long, conflicts_with = "quick")]
     simulate: bool,
-    /// Few cells and short samples: minutes
+    /// Run few cells with short samples: minutes
     #[arg(long)]
     quick: bool,
-    /// Seed of every choice of order and data
+    /// Seed for the order and the data
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only these groups of cells, instead of those of the mode
+    /// Run only these groups of cells, instead of those of the mode
     #[arg(long, value_delimiter = ',', value_name = "GROUP")]
     cells: Vec<String>,
 }
@@ -110,13 +110,13 @@ pub struct RunArgs {
     study: Option<String>,
     #[command(flatten)]
     extent: Extent,
-    /// Folder of the run; by default a new one below the data folder
+    /// Folder of the run [default: a new one below the data folder]
     #[arg(long, conflicts_with = "resume")]
     out: Option<PathBuf>,
-    /// Go on with the run in this folder
+    /// Resume the run in this folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["study", "simulate", "quick", "seed", "cells"])]
     resume: Option<PathBuf>,
-    /// Judge samples by this pressure on the CPUs (percent of 10 s) instead of the study's; it is noted
+    /// Limit of CPU pressure (percent of 10 s) for valid samples, instead of the study's; recorded in the report
     #[arg(long, value_name = "PERCENT")]
     cpu_pressure_max: Option<f64>,
 }
@@ -130,13 +130,13 @@ pub struct ReportArgs {
     /// Print the JSON schema of run.json and of a line of samples.ndjson instead
     #[arg(long, conflicts_with_all = ["run", "html", "markdown"])]
     schema: bool,
-    /// Write one self-contained page here
+    /// Write a self-contained HTML page to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write Markdown here; without any file, Markdown goes to standard output
+    /// Write Markdown to this file; without --html or --markdown it goes to standard output
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Open the page in Korean; both languages are in it
+    /// Open the page in Korean; it contains both languages
     #[arg(long, requires = "html")]
     korean: bool,
 }
@@ -146,13 +146,13 @@ pub struct ReportArgs {
 pub struct VolumeArgs {
     /// Class and size, such as st1:2TiB or gp3:500GiB,iops=6000,mbps=500
     spec: String,
-    /// MiB of the device; the buckets are those of the volume's size all the same
+    /// MiB of the device; the burst buckets are still those of the volume's size
     #[arg(long, default_value_t = 4096, value_name = "MIB")]
     device_mib: u64,
-    /// Begin with an empty burst bucket
+    /// Start with an empty burst bucket
     #[arg(long)]
     drained: bool,
-    /// Divide the burst bucket by this
+    /// Divide the burst bucket by this number
     #[arg(long, default_value_t = 1.0, value_name = "K")]
     time_scale: f64,
 }
@@ -171,14 +171,14 @@ pub struct Context {
 pub struct Outcome {
     /// What goes to standard output.
     pub stdout: String,
-    /// Whether a part of what was asked for is missing, such as cells that could not be run.
+    /// Whether the result is partial, for example because cells could not be run.
     pub partial: bool,
 }
 
-/// Does what was typed.
+/// Runs the command.
 ///
 /// # Errors
-/// Each says what to do next. What was made on the host is undone before an error is returned.
+/// Each says what to do next. Everything created on the host is undone before an error is returned.
 pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
     // Mounts and loop devices are named by whole paths, whatever the folder this was typed in.
     let data = std::path::absolute(&context.data)
@@ -238,7 +238,7 @@ fn plan_of(args: &PlanArgs, context: &Context) -> Result<Outcome> {
     printed(plan::text(&plan) + &warning)
 }
 
-/// A run that is about to begin or to go on.
+/// A run that is about to start or resume.
 struct Prepared {
     study: Study,
     plan: Plan,
@@ -329,7 +329,7 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
     Ok(Prepared { study, plan, header: Run { notes, ..was }, journal })
 }
 
-/// Another limit for the whole study, and a note that says so.
+/// Another limit for the whole study, recorded as a note.
 fn pressure(study: &mut Study, limit: Option<f64>) -> Option<String> {
     let limit = limit?;
     for group in &mut study.groups {

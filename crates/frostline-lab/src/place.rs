@@ -32,12 +32,12 @@ pub mod topology;
 /// Plan virtual machines on a host so that none shares a core or uses another NUMA node's memory.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PlaceArgs {
-    /// The host: what `lstopo --of xml` or `--export-topology` wrote there; this machine if absent.
+    /// The host's topology, as written by `lstopo --of xml` or `--export-topology` [default: this machine].
     #[arg(long, value_name = "FILE")]
     pub host: Option<PathBuf>,
     /// The machines, size first: `20x2,4x6@16GiB` is two of 20 CPUs and six of 4 CPUs with 16 GiB each.
-    /// Without memory a machine gets its cores' part of the node's. Where not all fit, what is listed first
-    /// goes first.
+    /// Without memory a machine gets its cores' share of the node's memory. If not all fit, machines listed first
+    /// have priority.
     #[arg(
         long,
         value_name = "SIZExCOUNT[@MEMORY],…",
@@ -45,44 +45,44 @@ pub struct PlaceArgs {
         conflicts_with = "export_topology"
     )]
     pub vms: Option<Wanted>,
-    /// Print the topology as JSON for --host and do nothing else.
+    /// Only print the topology as JSON for --host.
     #[arg(long)]
     pub export_topology: bool,
-    /// What the host keeps: a number of cores per node, `cpus:LIST`, or `auto`: a core per node, or one, or
-    /// none, the most that costs no machine.
+    /// Cores reserved for the host: a number of cores per node, `cpus:LIST`, or `auto`: a core per node, or one, or
+    /// none, whichever is the most that costs no machine.
     #[arg(long, default_value = "auto", value_name = "CORES")]
     pub reserve: Reserve,
-    /// Memory of each node that the host keeps [default: a twentieth, at most 4 GiB].
+    /// Memory of each node reserved for the host [default: a twentieth, at most 4 GiB].
     #[arg(long, value_name = "SIZE")]
     pub reserve_memory: Option<Memory>,
-    /// A vCPU on each hardware thread, or one per core.
+    /// One vCPU per hardware thread, or one per core.
     #[arg(long, value_enum, default_value = "siblings")]
     pub threads: Threads,
-    /// Emulator and I/O threads on the host's CPUs, or on one more CPU of each machine.
+    /// Run emulator and I/O threads on the host's CPUs, or on one more CPU of each machine.
     #[arg(long, value_enum, default_value = "host")]
     pub emulator: Emulator,
-    /// Pages of guest memory: auto, 4K, 2M or 1G.
+    /// Page size of guest memory: auto, 4K, 2M or 1G.
     #[arg(long, default_value = "auto")]
     pub pages: Pages,
-    /// Disks of each machine.
+    /// Number of disks of each machine.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=26))]
     pub disks: u32,
-    /// I/O threads of each disk; more than one needs QEMU 9.0 and libvirt 10.0.
+    /// Number of I/O threads of each disk; more than one needs QEMU 9.0 and libvirt 10.0.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub iothreads: u32,
-    /// Most queues of a network interface [default: what the host's kernel allows].
+    /// Maximum number of queues of a network interface [default: the limit of the host's kernel].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub max_queues: Option<u32>,
-    /// How guest disks do their I/O; always with cache=none.
+    /// I/O mode of guest disks; always with cache=none.
     #[arg(long, value_enum, default_value = "native")]
     pub io: DiskIo,
-    /// The bridge in what is emitted.
+    /// The network bridge in the output of --emit.
     #[arg(long, default_value = "br0", value_name = "NAME")]
     pub bridge: String,
     /// Write input for libvirt, QEMU or OpenStack instead of the explanation.
     #[arg(long, value_enum)]
     pub emit: Option<Target>,
-    /// Put what is emitted into files in this directory.
+    /// Write the output of --emit to files in this directory.
     #[arg(long, value_name = "DIR", requires = "emit")]
     pub output: Option<PathBuf>,
 }
@@ -102,16 +102,16 @@ impl PlaceArgs {
     }
 }
 
-/// What `lab place` says.
+/// The output of `lab place`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// For standard output.
     pub text: String,
-    /// Whether every machine that was asked for is placed.
+    /// Whether every requested machine is placed.
     pub complete: bool,
 }
 
-/// The plan in words, or what was asked to be emitted; with `json` one document that has both. Writes the
+/// The plan as text, or the output of `--emit`; with `json` one document that has both. Writes the
 /// files of `--output`.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! What people type and read: sizes with units, counts with nouns, tables, lines on a terminal, and the name that
-//! somebody meant.
+//! Text for and from people: sizes with units, counts with nouns, tables, terminal output, and suggestions for
+//! mistyped names.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod nearest;

@@ -1,8 +1,8 @@
-//! The known name that a mistyped one most likely stands for.
+//! Suggestions for mistyped names.
 
-/// The known name nearest to `word`, if it is near enough to have been meant.
+/// The known name most similar to `word`, if it is similar enough to be a likely typo.
 ///
-/// Letter case does not count, and two neighbouring letters in the wrong order are one mistake.
+/// Letter case is ignored, and two swapped neighbouring letters are one mistake.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let mistakes_max = |name: &str| (word.chars().count().max(name.chars().count()) / 3).max(1);
@@ -14,7 +14,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, name)| name)
 }
 
-/// `` ; did you mean `x`? ``, or what is known where nothing is near.
+/// `` ; did you mean `x`? ``, or the list of known names if none is similar.
 pub fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(word, known.iter().copied()) {

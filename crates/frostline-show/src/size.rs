@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a text is no number of bytes.
+/// Why a text is not a number of bytes.
 #[derive(Debug)]
 pub struct SizeError(String);
 
@@ -41,7 +41,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
     Ok((number * factor as f64) as u64)
 }
 
-/// Bytes for people: three digits and a unit of 1,000.
+/// A number of bytes for people: three digits and a unit of 1,000.
 pub fn show_bytes(bytes: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB", "PB"];
     let mut value = bytes as f64;

@@ -8,7 +8,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these columns; a name that ends in `>` is a column of numbers, aligned right.
+    /// A table with these columns; a name that ends in `>` is a right-aligned column of numbers.
     pub fn new(columns: &[&str]) -> Table {
         let mut rows = comfy_table::Table::new();
         rows.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -22,7 +22,7 @@ impl Table {
         Table { rows }
     }
 
-    /// Adds a row, a cell for each column.
+    /// Adds a row with a cell for each column.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.add_row(cells);
     }
@@ -38,7 +38,7 @@ impl std::fmt::Display for Table {
     }
 }
 
-/// Text from logs without the characters that steer a terminal.
+/// Text from logs without terminal control characters.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

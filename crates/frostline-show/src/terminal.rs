@@ -1,15 +1,15 @@
-//! Standard output and standard error. A reader that has gone away is no reason to panic.
+//! Standard output and standard error. A closed pipe must not cause a panic.
 
 use std::fmt::Arguments;
 use std::io::{self, Write};
 
-/// Writes a line to standard output, like `println!`. Fails with `BrokenPipe` once nobody reads it any more.
+/// Writes a line to standard output, like `println!`. Fails with `BrokenPipe` if the reader has gone.
 #[macro_export]
 macro_rules! say {
     ($($line:tt)*) => { $crate::write_line(format_args!($($line)*)) };
 }
 
-/// Writes a line to standard error, like `eprintln!`, if anybody is there to read it.
+/// Writes a line to standard error, like `eprintln!`, and ignores errors.
 #[macro_export]
 macro_rules! note {
     ($($line:tt)*) => { $crate::write_note(format_args!($($line)*)) };
@@ -30,6 +30,6 @@ pub fn write_line(line: Arguments<'_>) -> io::Result<()> {
 
 #[doc(hidden)]
 pub fn write_note(line: Arguments<'_>) {
-    // What cannot be told cannot be told about either.
+    // An error on standard error cannot be reported anywhere.
     let _ = writeln!(io::stderr(), "{line}");
 }

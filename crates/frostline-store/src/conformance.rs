@@ -1,7 +1,7 @@
-//! The suite that every store passes: what the rest of Frostline relies on.
+//! The conformance suite that every store passes: what the rest of Frostline depends on.
 //!
-//! [`conformance`] panics where the repository breaks a promise. It writes below the key it is given and
-//! leaves nothing behind.
+//! [`conformance`] panics if the repository breaks a guarantee. It writes below the key it is given and
+//! removes everything it wrote.
 #![allow(clippy::unwrap_used)] // A suite fails by panicking.
 
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersio
 
 use crate::{Put, Repository};
 
-/// Writers of the race for one key.
+/// Number of writers that race for one key.
 const WRITERS: usize = 16;
 
-/// How much the suite does.
+/// The size of the suite.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    /// Objects of the large listing; above 1,000 it needs several pages.
+    /// Number of objects of the large listing; above 1,000 it needs several pages.
     pub listed: usize,
-    /// Rounds of the race.
+    /// Number of rounds of the race.
     pub races: usize,
 }
 
@@ -31,7 +31,7 @@ impl Default for Scale {
     }
 }
 
-/// Checks every promise on `repository`, below the key `root`.
+/// Checks every guarantee of `repository`, below the key `root`.
 pub async fn conformance(repository: &Repository, root: &str, scale: Scale) {
     put_and_get(repository, &format!("{root}/put")).await;
     ranges(repository, &format!("{root}/ranges")).await;
@@ -200,7 +200,7 @@ async fn race(repository: &Repository, key: &str) {
     assert_eq!(repository.put_new(key, Bytes::from_static(b"late")).await.unwrap(), Put::Exists);
 }
 
-/// Replacing a known version; a directory says that it cannot.
+/// Replaces a known version; a directory reports that it cannot.
 async fn conditional_update(repository: &Repository, root: &str) {
     let (store, path) =
         (repository.object_store(), object_store::path::Path::parse(format!("{root}/a")).unwrap());
@@ -249,7 +249,7 @@ async fn keys(repository: &Repository, prefix: &str) -> Vec<String> {
     repository.list(prefix).map_ok(|object| object.key).try_collect().await.unwrap()
 }
 
-/// Bytes that no two ranges share.
+/// Bytes in which no two ranges are equal.
 fn noise(length: usize) -> Bytes {
     let mut bytes = vec![0; length.next_multiple_of(8)];
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,7 +1,7 @@
-//! A directory that keeps the promises of an object store: a put that has returned survives a power cut,
-//! half-written objects are never seen, and a listing is in the order of the keys.
+//! A directory with the guarantees of an object store: a finished put survives a power cut,
+//! half-written objects are never visible, and a listing is in key order.
 //!
-//! What lies behind a symbolic link is somebody else's: listings leave links out, and nothing is deleted through one.
+//! Anything behind a symbolic link is not ours: listings skip links, and nothing is deleted through one.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -60,7 +60,7 @@ impl fmt::Display for Directory {
 impl ObjectStore for Directory {
     async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
         if matches!(opts.mode, PutMode::Update(_)) || !opts.attributes.is_empty() {
-            // A directory can do neither; the answer that says so is made below.
+            // A directory can do neither; the error is returned below.
             return self.files.put_opts(location, payload, opts).await;
         }
         let (file, create) = (self.files.path_to_filesystem(location)?, opts.mode == PutMode::Create);
@@ -167,14 +167,15 @@ impl MultipartUpload for DurableUpload {
     }
 }
 
-/// Writes and syncs a file beside `file`, then gives it its name: nobody sees half of it, even after a power cut.
+/// Writes and syncs a temporary file beside `file`, then renames it, so a partial file is never visible, even after a
+/// power cut.
 fn write_durably(file: &FilePath, payload: &PutPayload, create: bool) -> io::Result<()> {
     let (staged, mut out) = stage(file)?;
     let written = payload.iter().try_for_each(|part| out.write_all(part)).and_then(|()| out.sync_all());
     let named =
         written.and_then(|()| if create { fs::hard_link(&staged, file) } else { fs::rename(&staged, file) });
     if create || named.is_err() {
-        // What stays behind is hidden from listings and harmless.
+        // A leftover file is hidden from listings and harmless.
         let _ = fs::remove_file(&staged);
     }
     named.and_then(|()| sync_parent(file))
@@ -199,7 +200,7 @@ fn stage(file: &FilePath) -> io::Result<(PathBuf, File)> {
 fn create_directories(file: &FilePath) -> io::Result<()> {
     let Some(parent) = file.parent() else { return Ok(()) };
     fs::create_dir_all(parent)?;
-    // A new directory is durable only when its parent is synced. How many are new is not known, so all are.
+    // A new directory is durable only when its parent is synced. It is not known which are new, so all are synced.
     parent.ancestors().skip(1).take(file.components().count()).try_for_each(|directory| {
         match File::open(directory).and_then(|d| d.sync_all()) {
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
@@ -208,8 +209,8 @@ fn create_directories(file: &FilePath) -> io::Result<()> {
     })
 }
 
-/// The files and folders of the folder `prefix`, and of all folders below it if `deep`. Whatever goes away meanwhile is
-/// left out, as are links, names that cannot be keys, and files that are not finished.
+/// The files and folders of the folder `prefix`, and of all folders below it if `deep`. Files that disappear in the
+/// meantime are skipped, as are links, names that cannot be keys, and unfinished files.
 fn walk(root: &FilePath, prefix: &Path, deep: bool) -> io::Result<ListResult> {
     let mut found = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
     let mut folders = vec![prefix.clone()];
@@ -226,7 +227,7 @@ fn walk(root: &FilePath, prefix: &Path, deep: bool) -> io::Result<ListResult> {
             let Some(key) = entry.file_name().to_str().and_then(|name| key_below(&folder, name)) else {
                 continue;
             };
-            // Of a link itself, and not of what it points to.
+            // The metadata of a link itself, not of its target.
             let meta = match entry.metadata() {
                 Err(e) if is_gone(&e) => continue,
                 meta => meta?,
@@ -248,7 +249,7 @@ fn walk(root: &FilePath, prefix: &Path, deep: bool) -> io::Result<ListResult> {
     Ok(found)
 }
 
-/// Whether one of the parts of `key` is a symbolic link. The root itself may be one.
+/// Whether a part of `key` is a symbolic link. The root itself may be one.
 fn passes_link(root: &FilePath, key: &str) -> io::Result<bool> {
     let mut path = root.to_owned();
     for part in key.split('/').filter(|part| !part.is_empty()) {

@@ -1,4 +1,4 @@
-//! A store that fails on purpose, for tests: by a script, or by seed.
+//! A store that injects faults, for tests: by a script, or by seed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,33 +21,33 @@ use rand::{Rng, SeedableRng};
 
 use crate::fault::Fault;
 
-/// What happens to one request.
+/// The fault that is injected into a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
     /// Nothing.
     None,
-    /// It is refused with 503 and not done.
+    /// Rejected with 503 and not executed.
     SlowDown,
-    /// It is not done, and no answer comes.
+    /// Not executed, and no response.
     Lost,
-    /// It is done, and no answer comes.
+    /// Executed, but no response.
     AnswerLost,
-    /// It is done, this much later.
+    /// Executed after this delay.
     Late(u64),
-    /// Half of the body comes, then the connection breaks. Anything but a read is left alone.
+    /// Half of the body arrives, then the connection breaks. Only reads are affected.
     Truncated,
-    /// It is done twice, and the second answer comes. Anything but a put is left alone.
+    /// Executed twice; the second response is returned. Only puts are affected.
     Twice,
-    /// It is refused for good.
+    /// Rejected permanently.
     Denied,
-    /// It is not done, and the server answers with this status and code, as S3 would.
+    /// Not executed; the server answers with this status and code, as S3 would.
     Answered(u16, &'static str),
-    /// It is done, and the server answers with this status and code all the same. 412 is for conditional puts, as where
-    /// something on the way repeats one that landed; anything else is left alone.
+    /// Executed, but the server answers with this status and code. 412 is for conditional puts, as when a
+    /// proxy repeats one that succeeded; other requests are not affected.
     Landed(u16, &'static str),
 }
 
-/// A store whose requests meet mishaps.
+/// A store that injects faults into requests.
 #[derive(Debug)]
 pub struct Failing {
     inner: Arc<dyn ObjectStore>,
@@ -60,17 +60,17 @@ struct Next {
     random: Option<Random>,
 }
 
-/// Mishaps by chance.
+/// Random faults.
 #[derive(Debug)]
 struct Random {
     dice: SmallRng,
     share: f64,
-    /// What they are drawn from; all that pass where there are none.
+    /// The faults to draw from; all transient ones if empty.
     among: Vec<Mishap>,
 }
 
 impl Failing {
-    /// The first requests to `inner` meet these mishaps, one each; later ones meet none.
+    /// The first requests to `inner` get these faults, one each; later ones get none.
     pub fn scripted(inner: Arc<dyn ObjectStore>, script: impl IntoIterator<Item = Mishap>) -> Self {
         Failing {
             inner,
@@ -78,18 +78,18 @@ impl Failing {
         }
     }
 
-    /// This share of the requests to `inner` meets a passing mishap, drawn from `seed`.
+    /// This share of the requests to `inner` gets a transient fault, drawn from `seed`.
     pub fn seeded(inner: Arc<dyn ObjectStore>, seed: u64, share: f64) -> Self {
         Failing::drawing(inner, seed, share, Vec::new())
     }
 
-    /// This share of the requests to `inner` meets one of these mishaps, drawn from `seed`.
+    /// This share of the requests to `inner` gets one of these faults, drawn from `seed`.
     pub fn drawing(inner: Arc<dyn ObjectStore>, seed: u64, share: f64, among: Vec<Mishap>) -> Self {
         let random = Some(Random { dice: SmallRng::seed_from_u64(seed), share, among });
         Failing { inner, next: Arc::new(Mutex::new(Next { script: VecDeque::new(), random })) }
     }
 
-    /// From now on this share of the requests meets a mishap by chance.
+    /// From now on this share of the requests gets a random fault.
     pub fn set_share(&self, share: f64) {
         if let Some(random) = &mut self.next.lock().unwrap_or_else(PoisonError::into_inner).random {
             random.share = share;
@@ -128,7 +128,7 @@ fn draw(next: &Mutex<Next>) -> Mishap {
     }
 }
 
-/// Does `work` the way `mishap` wants it.
+/// Does `work` with this fault.
 async fn suffer<T>(mishap: Mishap, key: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
     match mishap {
         Mishap::None | Mishap::Truncated | Mishap::Twice | Mishap::Landed(412, _) => work.await,
@@ -140,7 +140,7 @@ async fn suffer<T>(mishap: Mishap, key: &str, work: impl Future<Output = Result<
             Err(Fault::Answered(status, code).into())
         }
         Mishap::AnswerLost => {
-            // Whatever the answer was, nobody learns it.
+            // The response is dropped, whatever it was.
             let _ = work.await;
             Err(Fault::Timeout.into())
         }
@@ -167,7 +167,7 @@ impl ObjectStore for Failing {
         let mishap = self.draw();
         if mishap == Mishap::Twice {
             let _ = self.inner.put_opts(location, payload.clone(), opts.clone()).await;
-            // The sender learns of the first delivery only that its answer was lost.
+            // The sender learns of the first delivery only that its response was lost.
             let second = self.inner.put_opts(location, payload, opts).await;
             return second.map_err(|_| Fault::Timeout.into());
         }

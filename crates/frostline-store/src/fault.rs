@@ -1,4 +1,4 @@
-//! What a failed request means: whether it may be asked again, and what the caller is told.
+//! Classification of failed requests: whether they may be retried, and what to tell the caller.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,16 +7,16 @@ use std::io;
 use frostline_base::{Error, ErrorKind};
 use object_store::client::{HttpError, HttpErrorKind};
 
-/// A failure that our own decorators make or notice.
+/// A failure that our own decorators inject or detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The store asks for patience (HTTP 503 SlowDown): nothing was done.
+    /// The store is throttling (HTTP 503 SlowDown): nothing was done.
     SlowDown,
-    /// No answer came: the request may or may not have been done.
+    /// No response: the request may or may not have been executed.
     Timeout,
-    /// The connection broke: the request may or may not have been done.
+    /// The connection broke: the request may or may not have been executed.
     Broken,
-    /// Fewer bytes came than were promised.
+    /// Fewer bytes arrived than announced.
     Short,
     /// The store answered with this status and code.
     Answered(u16, &'static str),
@@ -41,7 +41,7 @@ impl StdError for Fault {}
 impl From<Fault> for object_store::Error {
     fn from(fault: Fault) -> Self {
         let (path, source) = (String::new(), Box::new(fault));
-        // As `object_store` sorts the answers of a server.
+        // The same classes as `object_store` uses for server responses.
         match fault {
             Fault::Answered(404, _) => object_store::Error::NotFound { path, source },
             Fault::Answered(409, _) => object_store::Error::AlreadyExists { path, source },
@@ -53,25 +53,26 @@ impl From<Fault> for object_store::Error {
     }
 }
 
-/// Whether a failed request may be asked again.
+/// Whether a failed request may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// It was not done: ask again.
+    /// It was not executed: retry.
     NotDone,
-    /// It may have been done: ask again only if twice is the same as once.
+    /// It may have been executed: retry only if it is idempotent.
     Unknown,
-    /// Asking again gives the same answer.
+    /// A retry would give the same result.
     Final,
 }
 
-/// Classifies a failure of any of the stores below.
+/// Classifies a failure of any store below.
 pub(crate) fn trouble(error: &object_store::Error) -> Trouble {
     use object_store::Error as E;
     let facts = Facts::of(error);
     let trouble = facts.trouble();
     match error {
         E::Generic { .. } | E::JoinError { .. } => trouble,
-        // S3 answers 409 while another write of the key is under way, and some stores answer 403 to too many requests.
+        // S3 answers 409 while another write of the key is in progress, and some stores answer 403 to too many
+        // requests.
         E::AlreadyExists { .. } | E::PermissionDenied { .. } | E::NotFound { .. }
             if facts.code_passes().is_some() =>
         {
@@ -81,7 +82,7 @@ pub(crate) fn trouble(error: &object_store::Error) -> Trouble {
     }
 }
 
-/// Codes of answers, whatever their status, that say: not done, ask again.
+/// Error codes that mean, whatever the status: not executed, retry.
 const CODES_NOT_DONE: &[&str] = &[
     "SlowDown",
     "SlowDownRead",
@@ -102,12 +103,12 @@ const CODES_NOT_DONE: &[&str] = &[
     "XAmzContentChecksumMismatch",
     "Md5Mismatch",
     "Crc64Mismatch",
-    // An upload that the store has forgotten starts again.
+    // An upload that the store no longer knows is started again.
     "NoSuchUpload",
     "InvalidPart",
 ];
 
-/// Codes that say: it went wrong on the way or on their side, ask again.
+/// Error codes of failures in transit or in the server: retry.
 const CODES_UNKNOWN: &[&str] = &[
     "RequestTimeout",
     "InternalError",
@@ -118,7 +119,7 @@ const CODES_UNKNOWN: &[&str] = &[
     "backendError",
 ];
 
-/// Codes of credentials that the store does not accept, whatever the request.
+/// Error codes of rejected credentials, whatever the request.
 const CODES_CREDENTIALS: &[&str] = &[
     "InvalidAccessKeyId",
     "SignatureDoesNotMatch",
@@ -139,11 +140,11 @@ const CODES_REGION: &[&str] = &[
 
 const STATUS_FOLLOWS: &str = "Server returned non-2xx status code: ";
 
-/// What the chain of causes of a failure says, read once. `object_store` keeps its request error private, so its
-/// sentences are what can be read.
+/// The information in the error chain of a failure, read once. `object_store` keeps its request error private, so its
+/// messages have to be parsed.
 #[derive(Debug, Default)]
 struct Facts {
-    /// The HTTP status, the store's code and its sentence.
+    /// The HTTP status, the store's code and its message.
     status: Option<u16>,
     code: Option<String>,
     message: Option<String>,
@@ -191,7 +192,7 @@ impl Facts {
         self.code.as_deref().is_some_and(|code| codes.contains(&code))
     }
 
-    /// What a code that passes means; none for any other code.
+    /// The meaning of a transient error code; none for any other code.
     fn code_passes(&self) -> Option<Trouble> {
         let not_done = self.code_is(CODES_NOT_DONE).then_some(Trouble::NotDone);
         not_done.or_else(|| self.code_is(CODES_UNKNOWN).then_some(Trouble::Unknown))
@@ -211,7 +212,7 @@ impl Facts {
         }
         match self.status {
             Some(429 | 503) => return Trouble::NotDone,
-            // Not implemented, an unsupported version, no space: the same again.
+            // Not implemented, an unsupported version, no space: a retry would not help.
             Some(501 | 505 | 507) => return Trouble::Final,
             Some(408 | 500..=599) => return Trouble::Unknown,
             Some(_) => return Trouble::Final,
@@ -232,15 +233,15 @@ impl Facts {
         }
     }
 
-    /// Whether the last resort for credentials, the machine's own metadata service, has none: then there are none,
-    /// and waiting does not make any.
+    /// Whether the machine's metadata service, the last resort for credentials, has none. Then there are none,
+    /// and retrying does not help.
     fn is_without_credentials(&self) -> bool {
         let metadata = ["http://169.254.169.254", "http://169.254.170.2", "http://metadata.google.internal"];
         let asked = self.server.as_deref().is_some_and(|server| metadata.contains(&server));
         asked && self.status.is_none_or(|status| (400..500).contains(&status) && status != 429)
     }
 
-    /// Whether one side spoke TLS and the other did not.
+    /// Whether one side used TLS and the other did not.
     fn is_tls_mismatch(&self) -> bool {
         self.all.contains("received corrupt message")
     }
@@ -250,7 +251,7 @@ impl Facts {
             || self.message.as_deref() == Some("The specified bucket does not exist")
     }
 
-    /// What the store or the network said, in a few words.
+    /// What the store or the network reported, in a few words.
     fn said(&self) -> String {
         if let Some(status) = self.status {
             let code = self.code.as_ref().map(|code| format!(" {code}")).unwrap_or_default();
@@ -272,18 +273,20 @@ impl Facts {
     }
 }
 
-/// What the store or the network said about a failure, in a few words.
+/// What the store or the network reported about a failure, in a few words.
 pub(crate) fn said(error: &object_store::Error) -> String {
     Facts::of(error).said()
 }
 
-/// Whether a request failed because the whole bucket is not there, which stores also answer as "not found".
+/// Whether a request failed because the bucket does not exist, which stores also report as "not found".
 pub fn is_bucket_missing(error: &object_store::Error) -> bool {
     Facts::of(error).is_bucket_missing()
 }
 
-/// Our error for a failed `verb` of `key` in the repository at `url`: its kind, and one sentence that says what happened,
-/// where, and what to do. An empty key is the repository itself. The sentence holds what there is to know, so the error has no source.
+/// Our error for a failed `verb` of `key` in the repository at `url`: its kind, and one sentence that says what
+/// happened,
+/// where, and what to do. An empty key is the repository itself. The sentence has all known details, so the error has
+/// no source.
 pub fn explain(url: &str, verb: &str, key: &str, error: object_store::Error) -> Error {
     tracing::debug!(?error, verb, key, "a request failed");
     let (kind, why) = kind_and_advice(&error);
@@ -326,7 +329,7 @@ fn kind_and_advice(error: &object_store::Error) -> (ErrorKind, String) {
     }
 }
 
-/// What holds whatever was asked.
+/// What applies whatever the request was.
 fn general_advice(facts: &Facts) -> Option<(ErrorKind, String)> {
     if facts.is_bucket_missing() {
         let why = "the bucket does not exist: create it, or check the URL and the endpoint";
@@ -362,7 +365,7 @@ fn general_advice(facts: &Facts) -> Option<(ErrorKind, String)> {
     facts.io.filter(|_| facts.http.is_none()).and_then(io_advice)
 }
 
-/// A request that the store understood and did not allow.
+/// A request that the store understood and rejected.
 fn denied(facts: &Facts) -> (ErrorKind, String) {
     let advice = if facts.status == Some(401) || facts.code_is(CODES_CREDENTIALS) {
         "the credentials were refused: check them, and the clock of this machine"

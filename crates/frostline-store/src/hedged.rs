@@ -1,8 +1,8 @@
-//! Asks a second time when an answer is late, and takes whichever comes first.
+//! Sends a second request when a response is late, and uses the first to arrive.
 //!
 //! Object stores answer one request in a thousand after a second or more, and a search waits for its
-//! slowest request. Only reads of a bounded range are hedged, and only a small share of them, so that
-//! a store that is slow for everybody is not asked twice as much.
+//! slowest request. Only reads of a bounded range are hedged, and only a small share of them, so
+//! hedging does not double the load on a store that is slow for everybody.
 
 use std::fmt;
 use std::ops::Range;
@@ -25,10 +25,10 @@ use tokio::time::Instant;
 use crate::fault::Fault;
 use crate::metered::Meters;
 
-/// When and how often a read is asked a second time.
+/// When and how often a read is hedged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HedgeOptions {
-    /// Whether any read is. Directories and memory never are.
+    /// Whether reads are hedged. Those of directories and memory never are.
     pub enabled: bool,
     /// The wait before the second request is this quantile of recent times to the first byte, plus the
     /// transfer time of the range.
@@ -37,7 +37,7 @@ pub struct HedgeOptions {
     pub wait_ms_min: u64,
     /// and this as long as too few times are known.
     pub wait_ms_unknown: u64,
-    /// At most this share of the reads are asked twice.
+    /// At most this share of the reads is hedged.
     pub ratio_max: f64,
     /// Longer ranges are not hedged.
     pub range_bytes_max: u64,
@@ -56,7 +56,7 @@ impl Default for HedgeOptions {
     }
 }
 
-/// A store whose late reads are asked twice.
+/// A store whose late reads are hedged.
 #[derive(Debug)]
 pub struct Hedged {
     inner: Arc<dyn ObjectStore>,
@@ -78,7 +78,7 @@ impl Hedged {
         (self.options.enabled && !options.head && length <= self.options.range_bytes_max).then_some(length)
     }
 
-    /// One whole read: the answer's description and all its bytes.
+    /// One complete read: the response's metadata and all its bytes.
     async fn fetch(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let asked = Instant::now();
         let mut result = self.inner.get_opts(location, options).await?;
@@ -95,7 +95,7 @@ impl Hedged {
     }
 
     fn wait(&self, length: u64) -> Duration {
-        // A connection that carries less than 30 MB/s is a slow one.
+        // A connection that carries less than 30 MB/s is slow.
         let transfer = Duration::from_secs_f64(length as f64 / 30e6);
         let first_byte = self
             .past()
@@ -186,7 +186,7 @@ impl ObjectStore for Hedged {
     }
 }
 
-/// Every byte of a body that was promised to be `wanted` long.
+/// Collects a body that is `wanted` bytes long.
 async fn collect(mut body: BoxStream<'static, Result<Bytes>>, wanted: u64) -> Result<Bytes> {
     let mut first: Option<Bytes> = None;
     let mut rest: Vec<u8> = Vec::new();
@@ -206,7 +206,7 @@ async fn collect(mut body: BoxStream<'static, Result<Bytes>>, wanted: u64) -> Re
     if (bytes.len() as u64) < wanted { Err(Fault::Short.into()) } else { Ok(bytes) }
 }
 
-/// Recent times to the first byte, and how many second requests are still allowed.
+/// Recent times to the first byte, and how many hedges are still allowed.
 #[derive(Debug, Default)]
 struct Past {
     times: Vec<Duration>,
@@ -217,7 +217,7 @@ struct Past {
 impl Past {
     const TIMES_MAX: usize = 256;
     const TIMES_MIN: usize = 32;
-    /// A quiet hour does not save up for a storm.
+    /// Unused allowance is capped, so that a quiet hour does not permit a burst of hedges.
     const ALLOWANCE_MAX: f64 = 10.0;
 
     fn note(&mut self, time: Duration) {

@@ -1,12 +1,12 @@
-//! Objects and ranges of objects, from wherever a repository lives: S3, GCS, Azure, a directory, memory.
+//! Object stores: S3, GCS, Azure, a directory or memory.
 //!
-//! [`Repository`] is the door. Below it stand decorators, each named by what it adds, in this order:
-//! [`Retrying`] repeats what failed for a reason that passes, [`Hedged`] asks late reads twice,
-//! [`Metered`] counts what the provider bills, [`Simulated`] (for `sim+` URLs) takes a cloud's time.
-//! All forward every method of `ObjectStore`, so other libraries can be handed the same stack.
+//! [`Repository`] is the entry point. Below it are decorators, each named by what it adds, in this order:
+//! [`Retrying`] retries transient failures, [`Hedged`] sends late reads twice,
+//! [`Metered`] counts what the provider bills, [`Simulated`] (for `sim+` URLs) adds a cloud's latency.
+//! All forward every method of `ObjectStore`, so the same stack can be passed to other libraries.
 //!
-//! Guarantees: [`Repository::put_new`] has one winner, whatever is lost on the way; a finished put is
-//! durable as far as the store is (a directory is synced); a listing is in the order of the keys' bytes.
+//! Guarantees: [`Repository::put_new`] has one winner, whatever requests are lost; a finished put is
+//! as durable as the store makes it (a directory is synced); a listing is in the byte order of the keys.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,4 +1,4 @@
-//! Counts every request and byte that really goes to the store.
+//! Counts every request and byte that is actually sent to the store.
 
 use std::fmt;
 use std::ops::Range;
@@ -27,11 +27,11 @@ pub struct Metered {
     meter: Arc<Meter>,
 }
 
-/// Put into a request's extensions, it is counted into as well.
+/// An additional meter, passed in a request's extensions.
 #[derive(Clone, Debug)]
 pub(crate) struct CallMeter(pub(crate) Arc<Meter>);
 
-/// The meters that one request counts into.
+/// The meters of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Meters {
     total: Arc<Meter>,

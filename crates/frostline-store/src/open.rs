@@ -1,4 +1,4 @@
-//! From a URL and the environment to a store.
+//! Opens a store from a URL and the environment.
 
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
@@ -27,23 +27,23 @@ use crate::simulated::{Simulation, SimulationOptions};
 /// How to open a repository. The default suits every store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenOptions {
-    /// Whether a directory that does not exist is made. A bucket never is.
+    /// Whether a missing directory is created. A bucket never is.
     pub create: bool,
-    /// The environment variables to find credentials in; none: those of the process.
+    /// The environment variables that hold credentials; none means those of the process.
     pub environment: Option<BTreeMap<String, String>>,
     /// See [`PlanOptions`].
     pub plan: PlanOptions,
-    /// Reads under way at a time, over all clones of the repository.
+    /// Maximum number of concurrent reads, over all clones of the repository.
     pub requests_in_flight_max: usize,
     /// See [`RetryOptions`].
     pub retry: RetryOptions,
     /// See [`HedgeOptions`].
     pub hedge: HedgeOptions,
-    /// A request that takes longer, its body included, has failed.
+    /// A request that takes longer, including its body, fails.
     pub request_ms_max: u64,
-    /// A connection that takes longer to open has failed.
+    /// A connection attempt that takes longer fails.
     pub connect_ms_max: u64,
-    /// The price list, by its name in `prices.toml`; none: the one that fits the URL.
+    /// The price list, by its name in `prices.toml`; none means the one that fits the URL.
     pub prices: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl OpenOptions {
     pub(crate) fn environment(&self) -> BTreeMap<String, String> {
         match &self.environment {
             Some(given) => given.clone(),
-            // Variables that are not Unicode are none of ours.
+            // Variables that are not Unicode are not ours.
             None => std::env::vars_os()
                 .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
                 .collect(),
@@ -78,7 +78,7 @@ impl OpenOptions {
         ClientOptions::new()
             .with_timeout(Duration::from_millis(self.request_ms_max))
             .with_connect_timeout(Duration::from_millis(self.connect_ms_max))
-            // Stores close idle connections after some seconds; using one that is being closed costs a retry.
+            // Stores close idle connections after a few seconds; using one that is being closed costs a retry.
             .with_pool_idle_timeout(Duration::from_secs(20))
     }
 }
@@ -100,7 +100,7 @@ pub(crate) fn backend(url: &str, options: &OpenOptions) -> Result<Backend> {
     }
     let mut backend = real(inner, &rest, options)?;
     if !backend.remote && options.prices.is_none() && !rest.contains_key("prices") {
-        // What is simulated is S3, whatever it is made of.
+        // The simulation is of S3, whatever store is below it.
         backend.prices = Prices::named("s3-standard-us-east-1")?;
     }
     backend.simulation = Some(Simulation::new(simulation));
@@ -138,7 +138,7 @@ fn with_true((store, prices): (Arc<dyn ObjectStore>, String)) -> (Arc<dyn Object
     (store, true, prices)
 }
 
-/// The parts of a bucket's URL.
+/// The parts of a bucket URL.
 struct Bucket {
     url: Url,
     name: String,
@@ -171,7 +171,7 @@ fn unusable(url: &Url, error: object_store::Error) -> Error {
     Error::invalid(format!("cannot open {url}: the settings do not fit together")).with_source(error)
 }
 
-/// The address of a server, which `object_store` expects to be one.
+/// The address of a server, which `object_store` does not validate.
 fn checked_endpoint(endpoint: &str) -> Result<&str> {
     let named = endpoint.starts_with("http://") || endpoint.starts_with("https://");
     if !named {
@@ -185,7 +185,7 @@ fn checked_endpoint(endpoint: &str) -> Result<&str> {
     }
 }
 
-/// Our own retries stand above, so that every request is counted.
+/// Retries are ours, so that every request is counted.
 fn no_retries() -> RetryConfig {
     RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: Duration::from_secs(0) }
 }
@@ -200,7 +200,7 @@ fn s3(
     let mut builder = AmazonS3Builder::new().with_conditional_put(S3ConditionalPut::ETagMatch);
     let mut region = None;
     let mut endpoint = None;
-    // The variable for S3 alone wins over the one for all services; `object_store` would let it win over the URL, too.
+    // The S3-specific variable overrides the general one; `object_store` would let it override the URL, too.
     let for_s3 =
         environment.get("AWS_ENDPOINT_URL_S3").map(|value| ("aws_endpoint_url".to_owned(), value.clone()));
     let of_aws =
@@ -208,11 +208,11 @@ fn s3(
     let from_environment = of_aws.map(|(key, value)| (key.to_ascii_lowercase(), value.clone())).chain(for_s3);
     let from_url =
         ["region", "endpoint"].into_iter().filter_map(|key| Some((key.to_owned(), settings.remove(key)?)));
-    // Later ones win: profile, environment, URL.
+    // Later ones override: profile, environment, URL.
     for (key, value) in profile.into_iter().chain(from_environment).chain(from_url) {
         let Ok(key) = key.parse::<AmazonS3ConfigKey>() else { continue };
         match key {
-            // As for the vendor's tools, an empty endpoint is none.
+            // An empty endpoint means none, as in the vendor's tools.
             AmazonS3ConfigKey::Endpoint if value.is_empty() => continue,
             AmazonS3ConfigKey::Region | AmazonS3ConfigKey::DefaultRegion => region = Some(value.clone()),
             AmazonS3ConfigKey::Endpoint => endpoint = Some(checked_endpoint(&value)?.to_owned()),
@@ -250,7 +250,7 @@ fn gcs(bucket: &Bucket, options: &OpenOptions) -> Result<(Arc<dyn ObjectStore>, 
     }
     let mut client = options.client();
     if let Some(emulator) = environment.get("STORAGE_EMULATOR_HOST") {
-        // Without OAuth, and not merely without a signature: writes would ask the metadata server for a token.
+        // Without OAuth, not only without a signature: writes would ask the metadata server for a token.
         let key = r#"{"client_email": "", "private_key": "", "private_key_id": "", "disable_oauth": true}"#;
         client = client.with_allow_http(true);
         builder = builder.with_base_url(checked_endpoint(emulator)?).with_service_account_key(key);
@@ -297,7 +297,7 @@ fn azure(bucket: &Bucket, options: &OpenOptions) -> Result<(Arc<dyn ObjectStore>
     Ok((below(store, &bucket.prefix), "azure-hot-lrs-us".to_owned()))
 }
 
-/// The variables that say the same as an Azure connection string.
+/// The variables that are equivalent to an Azure connection string.
 fn connection_string(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
     let renamed = pairs.filter_map(|(key, value)| {

@@ -1,15 +1,15 @@
-//! Which requests fetch a set of ranges: neighbours merged, duplicates dropped, giants split.
+//! Plans which requests fetch a set of ranges: neighbours are merged, duplicates dropped, long runs split.
 //!
 //! Merging two ranges saves one request (its price, and a round trip when all slots are busy) and
-//! costs the gap's bytes. A request's first byte takes 30 to 100 ms and a connection carries 50 to
-//! 90 MB/s, so a gap is dearer in time than a round trip of its own only above 1.5 to 9 MB. But the
-//! requests of one read run at the same time and hide each other's round trips; what a merged gap
-//! then costs is network and memory of every reader, so the default stays far below break-even:
+//! costs the bytes of the gap. A request takes 30 to 100 ms to its first byte, and a connection carries 50 to
+//! 90 MB/s, so a gap takes longer than a round trip only above 1.5 to 9 MB. But the
+//! requests of one read run concurrently and hide each other's round trips, while a merged gap
+//! costs network and memory that all readers share. The default is therefore far below break-even:
 //! 128 KiB, 1.5 to 2.6 ms on one connection.
 //!
-//! Documents are wanted few at a time and from anywhere, each for the price of a request and a few
-//! kilobytes. One read of them may besides spend up to 1 MiB (8 to 20 ms) on its smallest gaps, which
-//! is dearer than no request but bounded however many documents are wanted.
+//! Documents are wanted few at a time and from anywhere, and each costs a request for a few
+//! kilobytes. One read of documents may therefore also spend up to 1 MiB (8 to 20 ms) on its smallest gaps. This
+//! bound holds however many documents are wanted.
 
 use std::collections::HashSet;
 
@@ -19,12 +19,12 @@ use frostline_base::{ByteRange, Error, ObjectRef, Result, Share};
 /// Limits of the planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// Ranges closer than this are fetched by one request.
+    /// Ranges closer than this share a request.
     pub gap_bytes_max: u64,
     /// Ranges of documents further apart than that are joined, too, the nearest first, as long as the gaps
-    /// of one read are together no longer than this.
+    /// of one read add up to no more than this.
     pub document_gaps_bytes_max: u64,
-    /// A longer run of bytes is fetched by several requests at the same time …
+    /// A longer run of bytes is fetched by several concurrent requests …
     pub request_bytes_max: u64,
     /// … of about this length each.
     pub piece_bytes: u64,
@@ -48,8 +48,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Plans the reading of `wanted`. `Corrupt` where a range ends after the object does: whoever wrote the
-    /// reference and whoever wrote the object disagree.
+    /// Plans the reading of `wanted`. `Corrupt` if a range ends after the object does: then the
+    /// reference and the object do not belong together.
     pub(crate) fn new(
         object: &ObjectRef,
         wanted: &[ByteRange],
@@ -66,8 +66,8 @@ impl Plan {
         Ok(Plan { requests: runs.into_iter().flat_map(|run| split(run, options)).collect() })
     }
 
-    /// The bytes of each wanted range out of the answers to `requests`, in the order wanted. A range that
-    /// lies in one answer is a slice of it; only one that a split cut is copied.
+    /// Extracts the bytes of each wanted range from the responses to `requests`, in the order wanted. A range within
+    /// one response is a slice of it; only a range that spans several is copied.
     pub(crate) fn assemble(&self, wanted: &[ByteRange], answers: &[Bytes]) -> Result<Vec<Bytes>> {
         wanted.iter().map(|range| self.slice(range, answers)).collect()
     }

@@ -1,4 +1,4 @@
-//! What requests cost: a dated list that is built in.
+//! Prices of requests: dated, built-in lists.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ pub struct Prices {
     /// Its name in `prices.toml`.
     #[serde(default)]
     pub name: String,
-    /// What is priced.
+    /// The store that is priced.
     pub title: String,
-    /// Where the prices come from.
+    /// The source of the prices.
     pub source: String,
-    /// When they were last compared with the source, and how.
+    /// When they were last checked against the source, and how.
     pub checked: String,
     /// Reads.
     #[serde(default)]
@@ -30,7 +30,7 @@ pub struct Prices {
     /// Pages of listings.
     #[serde(default)]
     pub list: f64,
-    /// Deletions, for 1,000.
+    /// Deletions, per 1,000.
     #[serde(default)]
     pub delete: f64,
     /// 10^9 bytes received.
@@ -39,7 +39,7 @@ pub struct Prices {
     /// 10^9 bytes sent.
     #[serde(default)]
     pub write_gb: f64,
-    /// 10^9 bytes kept for a month.
+    /// 10^9 bytes stored for a month.
     #[serde(default)]
     pub storage_month: f64,
 }
@@ -62,7 +62,7 @@ impl Prices {
         Ok(all)
     }
 
-    /// Prices where nothing is billed.
+    /// Prices of stores that bill nothing.
     pub fn free() -> Prices {
         Prices {
             name: "free".into(),
@@ -80,7 +80,7 @@ impl Prices {
         }
     }
 
-    /// What the requests and bytes of `cost` are billed, in US dollars. Retries and hedges are among them already.
+    /// The price of the requests and bytes of `cost`, in US dollars. Retries and hedges are included.
     pub fn usd(&self, cost: &Cost) -> f64 {
         let requests = [
             (cost.gets, self.get),
@@ -95,7 +95,7 @@ impl Prices {
         requests + bytes
     }
 
-    /// What keeping `bytes` for a month is billed, in US dollars.
+    /// The price of storing `bytes` for a month, in US dollars.
     pub fn usd_month(&self, bytes: u64) -> f64 {
         bytes as f64 / 1e9 * self.storage_month
     }

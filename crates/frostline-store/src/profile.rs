@@ -1,6 +1,6 @@
 //! The profile files of the AWS command line (`~/.aws/credentials`, `~/.aws/config`).
 //!
-//! Read only when the environment holds no keys and no role: the order in which AWS's own tools look.
+//! Used only if the environment has no keys and no role, which is the order of AWS's own tools.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ fn renamed((key, value): (String, String)) -> Option<(String, String)> {
 fn file(environment: &BTreeMap<String, String>, variable: &str, name: &str) -> Sections {
     let home = || environment.get("HOME").map(|home| PathBuf::from(home).join(".aws").join(name));
     let path = environment.get(variable).map(PathBuf::from).or_else(home);
-    // A file that is absent or unreadable says nothing.
+    // A missing or unreadable file has no settings.
     path.and_then(|path| std::fs::read_to_string(path).ok()).map(|text| parse(&text)).unwrap_or_default()
 }
 

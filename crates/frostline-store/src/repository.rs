@@ -24,7 +24,7 @@ use crate::retrying::{OnRetry, Retry, Retrying};
 use crate::simulated::{Simulated, Simulation};
 
 /// A bucket or directory that holds indices. Cheap to clone; clones share the meter and the limit of
-/// requests in flight.
+/// concurrent requests.
 #[derive(Clone)]
 pub struct Repository(Arc<Inner>);
 
@@ -38,12 +38,12 @@ struct Inner {
     simulation: Option<Arc<Simulation>>,
 }
 
-/// How a conditional put ended.
+/// The outcome of a conditional put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// The object did not exist and now does, with these bytes.
     Created,
-    /// It existed already; nothing changed.
+    /// It already existed; nothing changed.
     Exists,
 }
 
@@ -61,7 +61,7 @@ pub struct Listed {
 /// What a repository is built on.
 pub(crate) struct Backend {
     pub(crate) store: Arc<dyn ObjectStore>,
-    /// Whether requests cross a network, so that hedging them can help.
+    /// Whether requests cross a network, so that hedging can help.
     pub(crate) remote: bool,
     pub(crate) prices: Prices,
     pub(crate) simulation: Option<Arc<Simulation>>,
@@ -72,7 +72,7 @@ const PUT_BYTES_MAX: usize = 64 << 20;
 /// S3 refuses an upload of more than 10,000 parts.
 const PARTS_MAX: u64 = 9_000;
 const PART_BYTES: u64 = 16 << 20;
-/// Parts under way at a time: an upload holds this many times the part size.
+/// Concurrent parts: an upload holds this many times the part size.
 const PARTS_IN_FLIGHT_MAX: usize = 4;
 
 impl Repository {
@@ -83,7 +83,7 @@ impl Repository {
         Ok(Self::assemble(url, backend, options))
     }
 
-    /// A repository on a store of the caller's making, `url` being its name in messages. Every decorator is applied.
+    /// A repository on a given store, with `url` as its name in messages. Every decorator is applied.
     pub fn with_store(url: &str, store: Arc<dyn ObjectStore>, options: &OpenOptions) -> Repository {
         Self::assemble(
             url,
@@ -114,17 +114,19 @@ impl Repository {
         }))
     }
 
-    /// The store with every decorator applied, for libraries that speak `object_store`. Keys are relative to the repository's root.
+    /// The store with every decorator applied, for libraries that use `object_store`. Keys are relative to the
+    /// repository's root.
     pub fn object_store(&self) -> Arc<dyn ObjectStore> {
         Arc::clone(&self.0.store) as _
     }
 
-    /// Tells `listener` of each request that failed and is made again, for all clones. The first listener stays.
+    /// Notifies `listener` of each retry, for all clones. Only the first listener is kept.
     pub fn on_retry(&self, listener: OnRetry) {
         self.0.store.on_retry(listener);
     }
 
-    /// Counts every request of this repository and its clones. Never the parent of a meter handed to a read: that would count twice.
+    /// The meter of every request of this repository and its clones. It must not be the parent of a meter passed to a
+    /// read, which would count twice.
     pub fn meter(&self) -> &Arc<Meter> {
         &self.0.meter
     }
@@ -134,22 +136,23 @@ impl Repository {
         &self.0.url
     }
 
-    /// Whether its timing is made up.
+    /// Whether its timing is simulated.
     pub fn is_simulated(&self) -> bool {
         self.0.simulation.is_some()
     }
 
-    /// The simulated cloud, where there is one.
+    /// The simulated cloud, if there is one.
     pub fn simulation(&self) -> Option<&Arc<Simulation>> {
         self.0.simulation.as_ref()
     }
 
-    /// What requests to it cost.
+    /// The prices of its requests.
     pub fn prices(&self) -> &Prices {
         &self.0.prices
     }
 
-    /// Writes an object, replacing what was there. Atomic: a reader sees the old bytes or the new. Large ones go up in parts.
+    /// Writes an object, replacing an existing one. Atomic: a reader sees the old bytes or the new. Large objects are
+    /// uploaded in parts.
     pub async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
         let path = self.path(key)?;
         if bytes.len() <= PUT_BYTES_MAX {
@@ -164,7 +167,7 @@ impl Repository {
         .await
     }
 
-    /// Writes an object only if there is none: of many writers at the same time one is told `Created`.
+    /// Writes an object only if it does not exist: of many concurrent writers exactly one gets `Created`.
     pub async fn put_new(&self, key: &str, bytes: Bytes) -> Result<Put> {
         let path = self.path(key)?;
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
@@ -175,7 +178,8 @@ impl Repository {
         }
     }
 
-    /// Writes a file as an object in bounded memory, and again from the start where a part is lost. The file must not change meanwhile.
+    /// Uploads a file as an object in bounded memory, and starts again if a part is lost. The file must not change
+    /// meanwhile.
     /// Returns its length.
     pub async fn put_file(&self, key: &str, file: &FilePath) -> Result<u64> {
         let path = self.path(key)?;
@@ -191,8 +195,9 @@ impl Repository {
         Ok(bytes)
     }
 
-    /// Writes a stream as an object in bounded memory (some 100 MiB at most). Nothing appears under the key unless all of it arrived. A lost part fails
-    /// the whole with `Unavailable`, since the stream cannot be read again. Returns the length.
+    /// Uploads a stream as an object in bounded memory (at most about 100 MiB). Nothing appears under the key unless
+    /// all of it arrived. A lost part fails
+    /// the upload with `Unavailable`, because the stream cannot be read again. Returns the length.
     pub async fn upload(
         &self,
         key: &str,
@@ -213,7 +218,7 @@ impl Repository {
         Ok(length.into_inner())
     }
 
-    /// All bytes of an object. What it costs is added to `meter`, too.
+    /// All bytes of an object. The cost is also added to `meter`.
     pub async fn get(&self, key: &str, meter: &Meter) -> Result<Bytes> {
         let path = self.path(key)?;
         let call = Call::new(meter);
@@ -239,7 +244,7 @@ impl Repository {
         keys.map(move |key| key.map(listed).map_err(|e| repository.explain("list", &prefix, e))).boxed()
     }
 
-    /// Deletes objects. One that is absent counts as deleted. Tries all before it reports the first failure.
+    /// Deletes objects. An absent object counts as deleted. Tries all before it returns the first error.
     pub async fn delete(&self, keys: impl IntoIterator<Item = impl AsRef<str>>) -> Result<()> {
         let paths = keys.into_iter().map(|key| self.path(key.as_ref())).collect::<Result<Vec<_>>>()?;
         let asked = stream::iter(paths.into_iter().map(Ok)).boxed();
@@ -260,7 +265,7 @@ impl Repository {
         self.0.store.head(&path).await.map(|meta| meta.size).map_err(|e| self.explain("read", key, e))
     }
 
-    /// Whether there is such an object.
+    /// Whether an object exists.
     pub async fn exists(&self, key: &str) -> Result<bool> {
         match self.0.store.head(&self.path(key)?).await {
             Ok(_) => Ok(true),
@@ -375,7 +380,7 @@ impl Repository {
             Err(error) => Err(error),
         };
         if done.is_err() {
-            // Parts that nobody completes are billed until somebody removes them. If this fails too, a lifecycle rule has to.
+            // Incomplete parts are billed until they are removed. If this fails too, a lifecycle rule has to.
             if let Err(error) = upload.abort().await {
                 tracing::warn!(key, error = %error, "cannot remove the parts of a failed upload");
             }
@@ -390,7 +395,7 @@ impl Repository {
             ))
         };
         let path = Path::parse(key).map_err(|e| unusable().with_source(e))?;
-        // `parse` forgives a slash at either end; two spellings of one key would be two keys to a cache.
+        // `parse` accepts a slash at either end, but two spellings of one key would be two keys to a cache.
         if key.is_empty() || path.as_ref() != key { Err(unusable()) } else { Ok(path) }
     }
 
@@ -430,7 +435,7 @@ impl fmt::Debug for Repository {
     }
 }
 
-/// The cost of one call, handed to the caller's meter when the call ends, also when it is abandoned.
+/// The cost of one call, added to the caller's meter when the call ends or is abandoned.
 struct Call<'a> {
     meter: Arc<Meter>,
     caller: &'a Meter,
@@ -470,7 +475,7 @@ fn split_bytes(mut bytes: Bytes, part_bytes: usize) -> Vec<Bytes> {
     parts
 }
 
-/// Cuts or joins chunks to parts of exactly `part_bytes`; only the last is shorter.
+/// Splits or joins chunks into parts of exactly `part_bytes`; only the last is shorter.
 fn into_parts(
     chunks: impl Stream<Item = Result<Bytes>> + Send + Unpin,
     part_bytes: usize,

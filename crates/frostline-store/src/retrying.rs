@@ -1,11 +1,11 @@
-//! Asks again, with patience, what failed for a reason that passes.
+//! Retries requests that failed for a transient reason.
 //!
-//! - Reads, listings, deletions and plain writes are repeated: twice is the same as once.
-//! - A body that breaks off is continued where it broke, if the object is still the same one.
-//! - A conditional write whose answer was lost is *unknown*: the key is read back and compared. The same
-//!   bytes mean that it was done; two writers that race with identical bytes may therefore both be told
-//!   that they won, which is harmless.
-//! - Parts of a multipart upload are not repeated here: whoever has the bytes starts the upload again.
+//! - Reads, listings, deletions and plain writes are retried, because they are idempotent.
+//! - A response body that breaks off is resumed where it broke, if the object has not changed.
+//! - A conditional write whose response was lost is *unknown*: the key is read back and compared. If the
+//! bytes are the same, the write succeeded. Two writers that race with identical bytes may therefore both
+//! succeed, which is harmless.
+//! - Parts of a multipart upload are not retried here: the caller, which has the bytes, starts the upload again.
 
 use std::fmt;
 use std::future::Future;
@@ -31,10 +31,10 @@ use tokio::time::Instant;
 use crate::fault::{Fault, Trouble, said, trouble};
 use crate::metered::Meters;
 
-/// How patiently a request is repeated.
+/// How often and how long a request is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryOptions {
-    /// A request is made at most this often. 1 turns repeating off.
+    /// Maximum number of attempts. 1 turns retries off.
     pub attempts_max: u32,
     /// The first wait; each later one is up to twice as long. Half of every wait is random.
     pub backoff_ms: u64,
@@ -58,21 +58,21 @@ impl Default for RetryOptions {
     }
 }
 
-/// A request that failed and is about to be made again.
+/// A request that failed and is about to be retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// What the store or the network said, in a few words.
+    /// What the store or the network reported, in a few words.
     pub why: String,
-    /// The number of the coming attempt: 2 for the first repetition.
+    /// The number of the coming attempt: 2 for the first retry.
     pub attempt: u32,
     /// The wait before it.
     pub wait: Duration,
 }
 
-/// Is told of each retry, so that a person who waits can be.
+/// Is notified of each retry, so that a waiting user can be informed.
 pub type OnRetry = Box<dyn Fn(&Retry) + Send + Sync>;
 
-/// A store that repeats failed requests.
+/// A store that retries failed requests.
 #[derive(Debug)]
 pub struct Retrying {
     core: Arc<Core>,
@@ -93,18 +93,18 @@ impl fmt::Debug for Core {
 }
 
 impl Retrying {
-    /// Repeats requests to `inner`, counting [`Count::Retries`] into `meter`.
+    /// Retries requests to `inner`, counting [`Count::Retries`] into `meter`.
     pub fn new(inner: Arc<dyn ObjectStore>, meter: Arc<Meter>, options: RetryOptions) -> Self {
         let random = Mutex::new(SmallRng::seed_from_u64(options.seed));
         Retrying { core: Arc::new(Core { inner, meter, options, random, listener: OnceLock::new() }) }
     }
 
-    /// Tells `listener` of each retry from now on. The first listener stays.
+    /// Notifies `listener` of each retry from now on. Only the first listener is kept.
     pub fn on_retry(&self, listener: OnRetry) {
         let _ = self.core.listener.set(listener);
     }
 
-    /// Tells the listener of a retry that somebody above makes.
+    /// Notifies the listener of a retry that a caller makes.
     pub(crate) fn tell(&self, retry: impl FnOnce() -> Retry) {
         self.core.tell(retry);
     }
@@ -274,7 +274,7 @@ impl Core {
 
     async fn put_if(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
         let mut pace = Pace::new(self, self.meters(&opts.extensions));
-        // Once true, an earlier attempt of ours may be what a later attempt loses against.
+        // Once true, a later attempt may lose against an earlier attempt of ours.
         let mut unsure = false;
         loop {
             let error = match self.inner.put_opts(location, payload.clone(), opts.clone()).await {
@@ -287,7 +287,7 @@ impl Core {
                 match self.read_back(location, &payload, &opts.mode).await? {
                     ReadBack::Ours(done) => return Ok(done),
                     ReadBack::Lost => return Err(lost_race(location, &opts.mode, error)),
-                    // Whoever was first is gone again: the loser has lost all the same.
+                    // The winner's object is gone again; the loser has still lost.
                     ReadBack::NotDone if lost && trouble(&error) == Trouble::Final => return Err(error),
                     ReadBack::NotDone => {}
                 }
@@ -327,7 +327,7 @@ impl Core {
         loop {
             let asked = stream::iter(paths.clone().into_iter().map(Ok)).boxed();
             let answers: Vec<Result<Path>> = self.inner.delete_stream(asked).collect().await;
-            // A store that answers for each key tells which to ask again; another repeats all or nothing.
+            // Some stores report each key's outcome, so only failed keys are retried; others repeat all or nothing.
             let in_pairs = answers.len() == paths.len();
             let again = |answer: &&Error| trouble(answer) != Trouble::Final;
             let failed = answers.iter().filter_map(|answer| answer.as_ref().err()).find(again);
@@ -387,7 +387,7 @@ impl Pace {
         Pace { started: Instant::now(), attempts: 1, meters }
     }
 
-    /// Waits and says true, or says false because patience is over.
+    /// Waits and returns true, or returns false when the limits are reached.
     async fn wait(&mut self, core: &Core, error: &Error) -> bool {
         let RetryOptions { attempts_max, backoff_ms, backoff_ms_max, total_ms_max, .. } = core.options;
         let longest_ms =
@@ -411,7 +411,7 @@ impl Pace {
     }
 }
 
-/// A body under way, continued after each break.
+/// A response body in progress, resumed after each break.
 struct Reading {
     core: Arc<Core>,
     location: Path,
@@ -455,7 +455,7 @@ impl Reading {
     }
 }
 
-/// A listing under way, continued after each break behind the last key seen.
+/// A listing in progress, resumed after each break behind the last key received.
 struct Listing {
     core: Arc<Core>,
     prefix: Option<Path>,

@@ -1,9 +1,9 @@
-//! A store that takes as long as a cloud's would, by a seeded model.
+//! Simulates the latency of a cloud store with a seeded model.
 //!
-//! The model and where its constants come from: `docs/studies/simulation.md`. Every latency is drawn from
-//! (seed, kind of request, key, range, how often that was asked before), so that concurrent requests draw
-//! the same whatever their order. Time passes through tokio's clock: a test with paused time is instant.
-//! Bytes, requests and results are those of the store below; only time and 503s are made up.
+//! `docs/studies/simulation.md` describes the model and the sources of its constants. Every latency is drawn from
+//! (seed, kind of request, key, range, number of earlier identical requests), so concurrent requests draw
+//! the same latencies in any order. Time passes on tokio's clock: a test with paused time is instant.
+//! Bytes, requests and results are those of the store below; only times and 503s are simulated.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -35,25 +35,25 @@ pub struct Profile {
     pub name: String,
     /// Time to the first byte of a GET or HEAD, median and 99th percentile.
     pub get_ms: (f64, f64),
-    /// Time of a PUT, COPY or DELETE without its transfer.
+    /// Time of a PUT, COPY or DELETE without its data transfer.
     pub put_ms: (f64, f64),
     /// Time of one page of a listing.
     pub list_ms: (f64, f64),
-    /// The share of requests that take `straggler_ms` more.
+    /// The share of requests that are delayed by `straggler_ms`.
     pub straggler_share: f64,
-    /// How much longer a straggler takes.
+    /// The extra time of a straggler.
     pub straggler_ms: (f64, f64),
-    /// Time to open a connection, TLS included.
+    /// Time to open a connection, including TLS.
     pub connect_ms: f64,
-    /// What one connection carries down, in 10^6 bytes a second.
+    /// Download bandwidth of one connection, in 10^6 bytes per second.
     pub read_mb_s: f64,
-    /// What one connection carries up.
+    /// Upload bandwidth of one connection.
     pub write_mb_s: f64,
-    /// What the machine's network carries, in 10^9 bits a second.
+    /// Bandwidth of the machine's network, in 10^9 bits per second.
     pub nic_gbit_s: f64,
-    /// Reads a second that one prefix (the key without its last part) serves before it answers 503.
+    /// Reads per second that one prefix (the key without its last part) serves before it answers 503.
     pub gets_per_s: f64,
-    /// Writes a second that one prefix serves.
+    /// Writes per second that one prefix serves.
     pub puts_per_s: f64,
 }
 
@@ -102,15 +102,15 @@ impl Profile {
     }
 }
 
-/// What a simulation is made of.
+/// The settings of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulationOptions {
     /// The constants.
     pub profile: Profile,
     /// Two runs with the same seed and the same requests take the same time.
     pub seed: u64,
-    /// Whether time really passes. If not, it is only added up in [`Simulation::busy`], requests of the
-    /// same moment do not wait for each other, and no 503 is made up.
+    /// Whether requests really wait. If not, the time is only added up in [`Simulation::busy`], concurrent requests
+    /// do not wait for each other, and no 503 is simulated.
     pub realtime: bool,
 }
 
@@ -121,7 +121,7 @@ impl Default for SimulationOptions {
 }
 
 impl SimulationOptions {
-    /// Takes one `key=value` of a `sim+` URL. Says false where the key is not one of ours.
+    /// Applies one `key=value` of a `sim+` URL. Returns false if the key is not one of ours.
     pub(crate) fn set(&mut self, key: &str, value: &str) -> BaseResult<bool> {
         match key {
             "profile" => self.profile = profile(value)?,
@@ -168,8 +168,8 @@ fn positive(key: &str, value: &str) -> BaseResult<f64> {
 #[derive(Debug)]
 pub struct Simulation {
     options: SimulationOptions,
-    /// How often each request was made, by the hash of what it asks for. Two that share a slot only share
-    /// their numbering, which stays repeatable as long as they are made in the same order.
+    /// How often each request was made, by the hash of its parameters. Two requests that collide share
+    /// their numbering, which is repeatable as long as they are made in the same order.
     asked: Vec<AtomicU32>,
     idle: Mutex<Vec<Instant>>,
     nic_free: Mutex<Option<Instant>>,
@@ -190,13 +190,13 @@ struct Bucket {
     at: Instant,
 }
 
-/// A connection in use; unless it is given back it is closed.
+/// A connection in use; it is closed unless it is returned.
 struct Connection {
     opened: bool,
 }
 
 impl Simulation {
-    /// A cloud on which nothing has happened yet.
+    /// A new cloud.
     pub fn new(options: SimulationOptions) -> Arc<Self> {
         let asked = (0..1 << 16).map(|_| AtomicU32::new(0)).collect();
         Arc::new(Simulation {
@@ -214,12 +214,12 @@ impl Simulation {
         &self.options
     }
 
-    /// The time of all requests so far, one after the other.
+    /// The total time of all requests so far.
     pub fn busy(&self) -> Duration {
         Duration::from_micros(self.busy_us.load(Ordering::Relaxed))
     }
 
-    /// The latency of the next request for this, in milliseconds.
+    /// The latency of the next such request, in milliseconds.
     fn draw(&self, kind: Kind, key: &str, detail: &str) -> f64 {
         let what = fnv(&[&[kind as u8], key.as_bytes(), detail.as_bytes()]);
         let slot = (what >> 48) as usize;
@@ -241,7 +241,7 @@ impl Simulation {
         typical + if straggles { least + (most - least) * random.random::<f64>() } else { 0.0 }
     }
 
-    /// Everything before the first byte: the prefix's patience, a connection, the latency.
+    /// Everything before the first byte: the prefix's rate limit, a connection, the latency.
     async fn begin(&self, kind: Kind, key: &str, detail: &str, asked: Instant) -> Result<Connection> {
         let latency_ms = self.draw(kind, key, detail);
         let connection = self.connect();
@@ -305,7 +305,8 @@ impl Simulation {
         admitted
     }
 
-    /// Lets the time of moving `bytes` pass on one connection that is free at `free`, within what the machine's network carries.
+    /// Waits for the transfer of `bytes` on a connection that is free at `free`, within the bandwidth of the machine's
+    /// network.
     async fn transfer(&self, bytes: u64, connection_mb_s: f64, free: &mut Instant) {
         let own = Duration::from_secs_f64(bytes as f64 / (connection_mb_s * 1e6));
         if !self.options.realtime {
@@ -325,17 +326,17 @@ impl Simulation {
         let done = (start + own).max(nic_done);
         self.busy_us.fetch_add(own.as_micros() as u64, Ordering::Relaxed);
         *free = done;
-        // Less than a timer's tick stays owed, and is paid with the next step.
+        // Less than a timer's tick is carried over to the next step.
         if done.saturating_duration_since(now) > millis(1.0) {
             tokio::time::sleep_until(done - TIMER_LATE).await;
         }
     }
 }
 
-/// Timers wake at the next full millisecond, so on average this much too late.
+/// Timers wake at the next full millisecond, on average this much too late.
 const TIMER_LATE: Duration = Duration::from_micros(500);
 
-/// A store with a cloud's timing in front of it.
+/// A store with the latency of a simulated cloud.
 #[derive(Debug)]
 pub struct Simulated {
     inner: Arc<dyn ObjectStore>,
@@ -343,12 +344,12 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// Gives `inner` the timing of `cloud`.
+    /// Gives `inner` the latency of `cloud`.
     pub fn new(inner: Arc<dyn ObjectStore>, cloud: Arc<Simulation>) -> Self {
         Simulated { inner, cloud }
     }
 
-    /// The time of a request that moves no body down.
+    /// The time of a request without a response body.
     async fn answer(&self, kind: Kind, key: &str, detail: &str, bytes_up: u64) -> Result<()> {
         answer(&self.cloud, kind, key, detail, bytes_up).await
     }
@@ -360,7 +361,7 @@ impl Simulated {
     ) -> BoxStream<'static, Result<ObjectMeta>> {
         let (cloud, prefix) = (Arc::clone(&self.cloud), prefix.map(ToString::to_string).unwrap_or_default());
         let pages = keys.chunks(KEYS_PER_PAGE);
-        // An empty listing is a request too, so it is one page without keys.
+        // An empty listing is also a request, so it is one page without keys.
         let state = (pages, cloud, prefix, 0u32);
         let timed = stream::unfold(state, |(mut pages, cloud, prefix, n)| async move {
             let page = match pages.next().await {
@@ -517,7 +518,7 @@ impl MultipartUpload for SimulatedUpload {
     }
 }
 
-/// A body at the pace of the connection and of the machine's network.
+/// A body at the bandwidth of the connection and of the machine's network.
 fn paced(
     body: BoxStream<'static, Result<Bytes>>,
     cloud: Arc<Simulation>,

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::record::Sample;
 use crate::run::Progress;
 
-/// The bar of a run. Where standard error is no terminal, only what must be known is printed.
+/// The progress bar of a run. If standard error is not a terminal, only warnings are printed.
 pub(super) struct Bar(ProgressBar);
 
 /// Says things between redraws of the bar.

@@ -11,36 +11,36 @@ use crate::catalogue::Catalogue;
 use crate::model::parse_gib;
 use crate::report::{Language, Point, pareto_page};
 
-/// Which volumes meet a need, by dollars a month, with burst hours, machine limits and yearly failure odds.
+/// Which volumes meet a need, with dollars per month, burst hours, machine limits and annual failure rates.
 #[derive(Args, Clone, Debug)]
 pub struct DecideArgs {
-    /// What is needed, such as 'randread bs=128k p99<=20ms 300MiB/s'
+    /// The workload, such as 'randread bs=128k p99<=20ms 300MiB/s'
     #[arg(long)]
     pub need: String,
     /// Data to hold, such as 8TiB
     #[arg(long, value_name = "SIZE")]
     pub capacity: String,
-    /// Region whose prices count
+    /// Region of the prices
     #[arg(long, default_value = "us-east-1")]
     pub region: String,
-    /// Machine type whose limits count, such as r7g.xlarge
+    /// Machine type whose limits apply, such as r7g.xlarge
     #[arg(long)]
     pub instance: Option<String>,
-    /// Hours a day for which the need holds; always if absent
+    /// Hours per day of the workload [default: 24]
     #[arg(long, value_name = "HOURS")]
     pub hours_per_day: Option<f64>,
-    /// Most volumes in a stripe
+    /// Maximum number of volumes in a stripe
     #[arg(long, default_value_t = 16, value_name = "N")]
     pub volumes_max: u32,
-    /// A catalogue that is built in, or a file of your own
+    /// Name of a built-in catalogue, or a catalogue file
     #[arg(long, value_name = "NAME|FILE")]
     pub catalogue: Option<String>,
-    /// Write a page with dollars against MiB/s here: the choices, and the front that none beats
+    /// Write an HTML page of dollars against MiB/s to this file: all choices, and the Pareto front
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
 
-/// Decides and prints to standard output: lines for people, or with `json` one document.
+/// Decides and prints to standard output: text, or with `json` one document.
 ///
 /// # Errors
 ///
