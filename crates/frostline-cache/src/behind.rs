@@ -1,20 +1,21 @@
-//! Work that is done behind the readers' backs: a bounded queue and a few threads.
+//! Background work: a bounded queue and a few threads.
 //!
-//! Pushing never waits. What does not fit is dropped, so a volume that cannot keep up costs what is not kept and no time.
+//! Pushing never blocks. Work that does not fit is dropped, so a slow volume causes pages not to be cached, but no
+//! delay.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// Bytes that may wait or be worked on. One piece of work alone may be larger.
+/// Bytes that may be queued or in progress. A single larger piece of work is allowed.
 const BYTES_MAX: usize = 64 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Behind<W> {
     queue: Mutex<Queue<W>>,
     threads_max: usize,
-    /// The number of the first piece of work that is not done.
+    /// The number of the oldest piece of work that is not finished.
     done: watch::Sender<u64>,
 }
 
@@ -28,19 +29,19 @@ struct Queue<W> {
 }
 
 impl<W> Behind<W> {
-    /// A queue that so many threads work on.
+    /// A queue for this many threads.
     pub(crate) fn new(threads_max: usize) -> Self {
         let queue =
             Queue { waiting: VecDeque::new(), under_way: BTreeSet::new(), bytes: 0, next: 0, threads: 0 };
         Behind { queue: Mutex::new(queue), threads_max: threads_max.max(1), done: watch::Sender::new(0) }
     }
 
-    /// Queues a piece of work of so many bytes, and says whether it did. Where one more thread may work, `start` is
-    /// called: it has a thread call [`Behind::work`].
+    /// Queues a piece of work of this many bytes, and returns whether it fitted. If another thread may run, `start` is
+    /// called: it must start a thread that calls [`Behind::work`].
     pub(crate) fn push(&self, work: W, bytes: usize, start: impl FnOnce()) -> bool {
         let mut queue = self.queue();
         if queue.bytes > 0 && queue.bytes + bytes > BYTES_MAX {
-            // What is dropped may take locks of its own.
+            // Dropping the work may take locks of its own.
             drop(queue);
             drop(work);
             return false;
@@ -58,7 +59,7 @@ impl<W> Behind<W> {
         true
     }
 
-    /// Does what waits until nothing does.
+    /// Works until the queue is empty.
     pub(crate) fn work(&self, mut each: impl FnMut(&W)) {
         let mut thread = Thread { behind: self, works: true };
         while let Some((number, bytes, work)) = thread.next() {
@@ -69,10 +70,10 @@ impl<W> Behind<W> {
         }
     }
 
-    /// Waits until all that was pushed before is done.
+    /// Waits until everything that was pushed before is finished.
     pub(crate) async fn flush(&self) {
         let wanted = self.queue().next;
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         let _ = self.done.subscribe().wait_for(|done| *done >= wanted).await;
     }
 
@@ -81,7 +82,7 @@ impl<W> Behind<W> {
     }
 }
 
-/// A thread that works; it counts as one until it finds nothing more to do, or panics.
+/// A running thread; it counts as one until it finds no more work, or panics.
 struct Thread<'a, W> {
     behind: &'a Behind<W>,
     works: bool,
@@ -95,7 +96,7 @@ impl<W> Thread<'_, W> {
             Some((number, ..)) => {
                 queue.under_way.insert(*number);
             }
-            // In one step with finding nothing: whoever pushes now starts another thread.
+            // Atomic with finding no work, so a concurrent push starts another thread.
             None => {
                 queue.threads -= 1;
                 self.works = false;
@@ -113,7 +114,7 @@ impl<W> Drop for Thread<'_, W> {
     }
 }
 
-/// Tells who waits that a piece of work is over, however it ended.
+/// Signals the end of a piece of work, however it ended.
 struct Ended<'a, W> {
     behind: &'a Behind<W>,
     number: u64,

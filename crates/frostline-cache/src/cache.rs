@@ -1,4 +1,4 @@
-//! The cache as a reader sees it: what is near is read from the volumes, the rest is fetched at once.
+//! The cache's interface to readers: cached pages are read from the volumes, the rest is fetched in one call.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -16,28 +16,28 @@ use crate::stats::Stats;
 use crate::table::Layout;
 use crate::volume::{FileVolume, Volume, lock};
 
-/// A cache has at least this many regions, as long as a region is larger than a page.
+/// A cache has at least this many regions, unless a region is already as small as a page.
 const REGIONS_MIN: u64 = 64;
-/// Hydration asks for this much at a time.
+/// Bytes per request of hydration.
 const HYDRATE_BYTES: u64 = 8 << 20;
 
-/// How a [`RegionCache`] is laid out.
+/// The layout of a [`RegionCache`].
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// Directories, best each on its own device. The same list in the same order finds what was kept.
+    /// Directories, each preferably on its own device. The same list in the same order finds the cached data again.
     pub volumes: Vec<PathBuf>,
-    /// Bytes of pages to keep. On top come 0.22 % of it on disk and 0.07 % as memory.
+    /// Bytes of pages to cache. In addition it takes 0.22 % of this on disk and 0.07 % in memory.
     pub capacity: u64,
     /// Bytes of a region, the unit of allocation and eviction: a power of two.
     pub region_bytes: u32,
     /// Bytes of a page, the unit of fetching and checksumming: a power of two.
     pub page_bytes: u32,
-    /// What each kind of bytes is guaranteed.
+    /// The guaranteed share of each kind of bytes.
     pub shares: Shares,
 }
 
 impl CacheOptions {
-    /// A cache of `capacity` bytes over these volumes, everything else as recommended.
+    /// A cache of `capacity` bytes over these volumes, with the recommended settings.
     pub fn new(volumes: Vec<PathBuf>, capacity: u64) -> Self {
         CacheOptions {
             volumes,
@@ -68,7 +68,7 @@ impl CacheOptions {
         Ok(())
     }
 
-    /// Small caches have smaller regions, so that the policy has something to choose from.
+    /// Small caches have smaller regions, so that the policy has enough of them to choose from.
     fn region_bytes_fitting(&self) -> u32 {
         let mut region_bytes = self.region_bytes;
         while region_bytes > self.page_bytes && self.capacity / u64::from(region_bytes) < REGIONS_MIN {
@@ -78,8 +78,8 @@ impl CacheOptions {
     }
 }
 
-/// Keeps what is read often of immutable objects near, over the volumes of a pool. Whatever happens to
-/// the volumes costs a fetch, never an error and never a wrong byte.
+/// Caches frequently read parts of immutable objects on a pool of local volumes. Any fault of the volumes
+/// costs a fetch, never an error and never a wrong byte.
 ///
 /// Reads must happen on a Tokio runtime, whose blocking threads do the disk work.
 #[derive(Debug)]
@@ -89,10 +89,10 @@ pub struct RegionCache {
 }
 
 impl RegionCache {
-    /// Opens the cache with what was kept from before. Fails with `Invalid` on options that cannot work;
-    /// a volume that cannot be used is left out and shown in [`Stats::volumes_failed`].
+    /// Opens the cache, with the data cached earlier. Fails with `Invalid` on impossible options.
+    /// An unusable volume is left out and counted in [`Stats::volumes_failed`].
     ///
-    /// Where another process has one of the volumes, the cache reads through and keeps nothing: see
+    /// If another process has one of the volumes, the cache only reads through to the store: see
     /// [`Stats::locked_by_other`]. Reads the table (0.03 % of the capacity) and no pages.
     pub fn open(options: CacheOptions, inner: Arc<dyn ReadRanges>) -> Result<Arc<RegionCache>> {
         options.check()?;
@@ -111,13 +111,13 @@ impl RegionCache {
         Ok(Arc::new(RegionCache { near: Some(Arc::new(near)), inner }))
     }
 
-    /// The cache over these volumes, which tests make to fail.
+    /// The cache over given volumes, so that tests can inject failures.
     #[cfg(test)]
     pub(crate) fn over(near: Near, inner: Arc<dyn ReadRanges>) -> Arc<RegionCache> {
         Arc::new(RegionCache { near: Some(Arc::new(near)), inner })
     }
 
-    /// The figures now.
+    /// The current figures.
     pub fn stats(&self) -> Stats {
         match &self.near {
             Some(near) => near.stats(),
@@ -125,19 +125,19 @@ impl RegionCache {
         }
     }
 
-    /// Bytes of the regions that hold nothing.
+    /// Bytes of the empty regions.
     pub fn bytes_free(&self) -> u64 {
         self.near.as_ref().map_or(0, |near| near.bytes_free())
     }
 
-    /// Forgets every page; pins stay.
+    /// Drops every page; pins stay.
     pub async fn clear(&self) {
         if let Some(near) = &self.near {
             near.clear().await;
         }
     }
 
-    /// Keeps the object's regions, those here and those to come, from eviction.
+    /// Protects the object's regions, cached now or later, from eviction.
     pub fn pin(&self, object: &ObjectRef) {
         if let Some(near) = &self.near {
             near.pin(object, true);
@@ -151,8 +151,8 @@ impl RegionCache {
         }
     }
 
-    /// Fetches the pages of an object that are not here and returns how many bytes those are. Pin the object
-    /// first if they are to stay. Nothing is counted as used.
+    /// Fetches the missing pages of an object and returns their size in bytes. Pin the object
+    /// first to protect them from eviction. Nothing is counted as used.
     pub async fn hydrate(&self, object: &ObjectRef, share: Share, meter: &Meter) -> Result<u64> {
         let Some(near) = &self.near else { return Ok(0) };
         let page_bytes = u64::from(near.page_bytes());
@@ -161,7 +161,7 @@ impl RegionCache {
         let mut first = 0;
         while first < pages {
             let end = (first + step).min(pages);
-            // What is being written counts as here, and no more is fetched than can be written.
+            // Pages being written count as cached, and no more is fetched than can be written.
             near.flush().await;
             let absent = near.absent(object, first..end);
             let got = self.gather(near, object, absent, share, meter).await?;
@@ -178,15 +178,15 @@ impl RegionCache {
         }
     }
 
-    /// Like [`RegionCache::flush`], and leaves a table that survives a loss of power. Without it, what was
-    /// kept survives the end of the process all the same, but popularity is that of the last such table.
+    /// Like [`RegionCache::flush`], and writes a table that survives a power loss. Without it, cached pages
+    /// still survive the end of the process, but with the popularity of the last such table.
     pub async fn close(&self) {
         if let Some(near) = &self.near {
             near.close().await;
         }
     }
 
-    /// The bytes of the ranges; with `again`, none of them from here.
+    /// The bytes of the ranges; with `again`, all from the store.
     async fn read(
         &self,
         object: &ObjectRef,
@@ -239,7 +239,7 @@ impl RegionCache {
         ranges.iter().map(|range| assemble(&pages, range, page_bytes)).collect()
     }
 
-    /// The bytes of these pages, from wherever they are.
+    /// The bytes of these pages, cached or fetched.
     async fn gather(
         &self,
         near: &Arc<Near>,
@@ -251,7 +251,7 @@ impl RegionCache {
         let mut found = Pages::with_capacity(wanted.len());
         let mut left = wanted;
         let mut again = false;
-        // A second turn is for pages that turned out to be bad, or whose fetch somebody else gave up.
+        // The second turn is for pages that failed verification, or whose fetch another reader abandoned.
         while !left.is_empty() {
             let plan = near.plan(object, &left, share, again);
             let fetch = async {
@@ -279,8 +279,8 @@ impl RegionCache {
         Ok(found)
     }
 
-    /// Fetches the pages of a flight in one call, tells those who wait, and has them written behind the
-    /// reader's back. The flight stays known until they are written, so nobody fetches them twice.
+    /// Fetches the pages of a flight in one call, notifies the waiting readers, and queues the pages for writing.
+    /// The flight stays registered until they are written, so that nobody fetches them twice.
     async fn fetch(
         &self,
         near: &Arc<Near>,
@@ -336,7 +336,7 @@ impl ReadRanges for RegionCache {
     }
 }
 
-/// Opens the files of the volumes that are locked. The table lies on the first of them.
+/// Opens the files of the locked volumes. The first of them has the table.
 fn open_near(options: &CacheOptions, locks: Vec<Option<File>>) -> Near {
     let region_bytes = options.region_bytes_fitting();
     let paths: Vec<_> = options.volumes.iter().map(|v| v.to_string_lossy()).collect();
@@ -361,8 +361,8 @@ fn open_near(options: &CacheOptions, locks: Vec<Option<File>>) -> Near {
     near
 }
 
-/// Meters a fetch by itself and bills it when dropped, also when the reader was cancelled. What the
-/// store counts as used is not: what readers of the cache use is counted by the cache.
+/// Meters a fetch separately and adds its cost when dropped, also when the reader was cancelled. Bytes that the
+/// store counts as used are left out, because the cache counts what its readers use.
 struct Billed<'a> {
     fetch: Meter,
     meter: &'a Meter,
@@ -376,7 +376,7 @@ impl<'a> Billed<'a> {
 
 impl Drop for Billed<'_> {
     fn drop(&mut self) {
-        // What readers used is counted by the cache itself, once a call.
+        // The cache counts the bytes used itself, once per call.
         self.meter.add_cost(&Cost { bytes_used: 0, ..self.fetch.cost() });
     }
 }
@@ -395,7 +395,7 @@ fn pages_of(range: &ByteRange, page_bytes: u64) -> std::ops::Range<u64> {
     if range.is_empty() { 0..0 } else { range.start / page_bytes..range.end.div_ceil(page_bytes) }
 }
 
-/// The ranges of these sorted pages, neighbours as one, ending where the object ends.
+/// The ranges of these sorted pages. Adjacent pages are one range, which ends where the object ends.
 fn merge(pages: &[u64], page_bytes: u64, object_bytes: u64) -> Vec<ByteRange> {
     let mut ranges: Vec<ByteRange> = Vec::new();
     for page in pages {
@@ -408,7 +408,7 @@ fn merge(pages: &[u64], page_bytes: u64, object_bytes: u64) -> Vec<ByteRange> {
     ranges
 }
 
-/// The pages in what was fetched. Fails with `Corrupt` where it is not what was asked for.
+/// The pages in the fetched bytes. Fails with `Corrupt` if the length is not as requested.
 fn split(object: &ObjectRef, ranges: &[ByteRange], fetched: Vec<Bytes>, page_bytes: u64) -> Result<Pages> {
     let lengths_fit =
         ranges.iter().zip(&fetched).all(|(range, bytes)| range.end - range.start == bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! One fetch for all who want the same pages at the same time.
+//! One shared fetch for all readers that want the same pages at the same time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 /// Bytes of pages, by page number.
 pub(crate) type Pages = HashMap<u64, Bytes>;
 
-/// A fetch under way.
+/// A fetch in progress.
 #[derive(Debug)]
 pub(crate) struct Flight(watch::Sender<Option<Landing>>);
 
@@ -19,9 +19,9 @@ pub(crate) struct Flight(watch::Sender<Option<Landing>>);
 pub(crate) enum Landing {
     /// The pages.
     Here(Arc<Pages>),
-    /// The fetch failed. Who waited fails with it, who comes later tries again.
+    /// The fetch failed. Waiting readers fail with it; later readers try again.
     Failed(Error),
-    /// Whoever fetched was cancelled. Who waited fetches for itself.
+    /// The fetching reader was cancelled. Waiting readers fetch for themselves.
     Abandoned,
 }
 
@@ -30,7 +30,7 @@ impl Flight {
         Arc::new(Flight(watch::Sender::new(None)))
     }
 
-    /// Tells all who wait; only the first word counts.
+    /// Notifies all waiting readers; only the first call has an effect.
     pub(crate) fn land(&self, landing: Landing) {
         self.0.send_if_modified(|state| {
             let first = state.is_none();

@@ -1,28 +1,31 @@
-//! Regions of immutable objects kept near, on the volumes of this machine.
+//! A cache of regions of immutable objects on this machine's volumes.
 //!
-//! [`RegionCache`] stands between a reader and a store and answers [`frostline_base::ReadRanges`] like the
-//! store itself. What it guarantees: an answer is the store's answer, whatever happens to the volumes; a missing page
-//! is fetched once, however many want it; all that one call misses is asked for in one call; what is read
-//! often outlives a sweep over everything; what is near survives a restart, also after a kill.
+//! [`RegionCache`] sits between a reader and a store and implements [`frostline_base::ReadRanges`] like the
+//! store itself. Guarantees: an answer is the store's answer, whatever happens to the volumes; a missing page
+//! is fetched once, however many readers want it; all misses of one call are fetched in one call; what is read
+//! often survives a scan over everything; cached data survives a restart, also after a kill.
 //!
 //! # Sizes, and why
 //!
 //! A *region* (64 KiB, aligned in its object) is the unit of allocation and eviction. It is filled page by
 //! page. A *page* (4 KiB) is the unit of fetching and checksumming. Both are options.
 //!
-//! - A range of `n` bytes at any offset costs `n + page` bytes on average. A dashboard reads runs of columns of 100 KiB to
-//!   1 MiB and may fetch at most 1.3 times what it uses: with pages of 64 KiB a run of 100 KiB costs
+//! - A range of `n` bytes at any offset costs `n + page` bytes on average. A dashboard reads runs of columns of 100
+//!   KiB to
+//!   1 MiB and may fetch at most 1.3 times what it uses. With pages of 64 KiB a run of 100 KiB costs
 //!   1.64 times its bytes, with 4 KiB 1.04 times; a dictionary block of 16 KiB costs 5 times and 1.25 times.
-//! - A region takes all of its space with its first page. A needle touches a few ranges of 4 to 64 KiB in each split. With
-//!   regions of 16 MiB each of these ranges would occupy 16 MiB; with 64 KiB a cache of the same size holds the
+//! - A region takes all of its space with its first page. A needle touches a few ranges of 4 to 64 KiB in each split.
+//!   With
+//!   regions of 16 MiB each of these ranges would occupy 16 MiB. With 64 KiB a cache of the same size holds the
 //!   needles of up to 256 times as many splits. `docs/studies/cache-policy.md` has the measured difference.
-//! - The price is bookkeeping: 48 bytes of memory for each region, 0.07 % of the capacity, and 0.22 % of it on disk for the
-//!   checksums and the table. A test holds the memory to a thousandth.
+//! - The cost is bookkeeping: 48 bytes of memory for each region, 0.07 % of the capacity, and 0.22 % of it on disk for
+//!   the
+//!   checksums and the table. A test limits the memory to a thousandth.
 //! - A cache of fewer than 64 regions has smaller regions, down to a page.
 //!
 //! # What is not here
 //!
-//! No clock, no randomness, no knowledge of what the bytes mean, and nothing that changes: only immutable bytes may be cached.
+//! No clock, no randomness, no knowledge of what the bytes mean. Only immutable bytes may be cached.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod behind;

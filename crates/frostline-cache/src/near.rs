@@ -1,12 +1,13 @@
-//! What is near: pages on the volumes, read, verified and written behind the readers' backs.
+//! The pages on the local volumes: read, verified, and written in the background.
 //!
 //! Invariants:
-//! - A page is *here* only after its bytes and its checksum were written, and is believed only when they match. So it does
+//! - A page is *cached* only after its bytes and its checksum were written, and is used only if they match. So it does
 //!   not matter what a slow, failing or lying volume does in between.
-//! - A slot that is being written is held, so it is not given to another region meanwhile. A slot that is being read
-//!   is not: if it holds something else afterwards, a mismatch is no corruption.
-//! - No reader waits for a write. What waits to be written is bounded, and what is beyond the bound is not kept.
-//! - Locks: the table's before the slots'; no I/O on volumes under the slots'.
+//! - A slot that is being written is held, so that it is not given to another region meanwhile. A slot that is being
+//!   read
+//!   is not held: if it contains something else afterwards, a mismatch is not corruption.
+//! - No reader waits for a write. The queue of pages to write is bounded, and pages beyond the bound are not cached.
+//! - Lock order: the table's before the slots'. No volume I/O while the slots are locked.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,15 +28,16 @@ use crate::stats::Stats;
 use crate::table::{Layout, PinsFile, TableFile};
 use crate::volume::{Geometry, Place, SUM_BYTES, Volume};
 
-/// Neighbouring pages are read and written in pieces of at most this.
+/// Adjacent pages are read and written in pieces of at most this.
 const RUN_BYTES_MAX: usize = 1 << 20;
-/// A table's regions are kept at their size while at least this many fit.
+/// A table's regions keep their size as long as at least this many fit.
 const REGIONS_KEPT_MIN: u64 = 16;
-/// A volume that takes longer to read has failed: this long, and what the bytes take at 10 MB/s. The store answers sooner.
+/// A volume whose read takes longer than this, plus the time for the bytes at 10 MB/s, has failed. The store answers
+/// sooner.
 const READ_MAX: Duration = Duration::from_secs(3);
 const READ_BYTES_PER_US: u64 = 10;
 
-/// The part of a cache that is on this machine.
+/// The local part of a cache.
 #[derive(Debug)]
 pub(crate) struct Near {
     geometry: Geometry,
@@ -45,7 +47,7 @@ pub(crate) struct Near {
     state: Mutex<Slots>,
     table: Mutex<Option<TableFile>>,
     pins: Option<PinsFile>,
-    /// Shared with the threads that write, so that those hold nothing else when all is written.
+    /// Shared with the writing threads, which hold nothing else when all is written.
     behind: Arc<Behind<Write>>,
     /// Held until the last background write is done.
     _locks: Vec<File>,
@@ -59,21 +61,21 @@ struct Write {
     share: Share,
 }
 
-/// Where each page of a call comes from.
+/// The source of each page of a call.
 pub(crate) struct Plan {
     pub(crate) here: Vec<HerePage>,
     pub(crate) fetch: Option<FlightGuard>,
     pub(crate) joined: Vec<(Arc<Flight>, Vec<u64>)>,
 }
 
-/// What was read from the volumes, and the pages that must be fetched after all.
+/// The pages read from the volumes, and those that must be fetched after all.
 #[derive(Default)]
 pub(crate) struct ReadBack {
     pub(crate) pages: Pages,
     pub(crate) bad: Vec<u64>,
 }
 
-/// The duty to fetch pages. Dropped before it has landed, it lets the others fetch for themselves.
+/// The duty to fetch pages. If it is dropped before it has landed, the waiting readers fetch for themselves.
 #[derive(Debug)]
 pub(crate) struct FlightGuard {
     near: Arc<Near>,
@@ -92,7 +94,7 @@ struct Filling {
 }
 
 impl Near {
-    /// The bookkeeping, with what the table of a former process says. `table` is the directory of the table's file.
+    /// The bookkeeping, with the contents of an earlier process's table. `table` is the directory of the table's file.
     pub(crate) fn load(
         wanted: Layout,
         capacity: u64,
@@ -126,14 +128,14 @@ impl Near {
         }
     }
 
-    /// Begins to use these volumes. One that cannot be used is none.
+    /// Starts to use these volumes. An unusable one is left out.
     pub(crate) fn start(&mut self, volumes: Vec<Option<Arc<dyn Volume>>>, locks: Vec<File>) {
         self.state().failed = vec![false; volumes.len()];
         self.volumes = volumes;
         self._locks = locks;
         for volume in 0..self.volumes.len() as u32 {
             match self.volume(volume) {
-                // A byte of each volume says whether it is there at all.
+                // Reading one byte of each volume shows whether it works at all.
                 Some(there) if self.slots > 0 => {
                     if let Err(error) = there.read_at(&mut [0], 0) {
                         self.fail_volume(volume, &error);
@@ -157,7 +159,7 @@ impl Near {
         self.slots
     }
 
-    /// Whether anything can be kept at all.
+    /// Whether anything can be cached at all.
     pub(crate) fn has_room(&self) -> bool {
         let state = self.state();
         state.policy.slots() > 0 && state.failed.iter().any(|failed| !failed)
@@ -175,7 +177,7 @@ impl Near {
         self.state().figures(self.capacity)
     }
 
-    /// Says for each page whether it is here, being fetched by somebody, or now to be fetched by the caller.
+    /// For each page: whether it is cached, being fetched by another reader, or now to be fetched by the caller.
     pub(crate) fn plan(
         self: &Arc<Self>,
         object: &ObjectRef,
@@ -210,8 +212,8 @@ impl Near {
         Plan { here, fetch, joined }
     }
 
-    /// Drops these pages, because their bytes did not decode, and has the caller fetch them. Who wants them from now on
-    /// waits for that fetch; what an earlier one has yet to write does not count.
+    /// Drops these pages, because their bytes did not decode, and lets the caller fetch them. Later readers
+    /// wait for that fetch; pages that an earlier fetch has yet to write are ignored.
     pub(crate) fn distrust(self: &Arc<Self>, object: &ObjectRef, pages: Vec<u64>) -> FlightGuard {
         let id = ObjectId::of(object);
         let mut state = self.state();
@@ -229,13 +231,14 @@ impl Near {
         FlightGuard { near: Arc::clone(self), object, pages, flight }
     }
 
-    /// The pages of `range` that are not here.
+    /// The pages of `range` that are not cached.
     pub(crate) fn absent(&self, object: &ObjectRef, range: std::ops::Range<u64>) -> Vec<u64> {
         let (id, state) = (ObjectId::of(object), self.state());
         range.filter(|&page| state.find(id, object, page).is_none()).collect()
     }
 
-    /// Reads pages, each volume on its own thread, and verifies every one. A volume that does not answer is not waited for.
+    /// Reads pages, each volume on its own thread, and verifies every page. It does not wait for a volume that does
+    /// not answer.
     pub(crate) async fn read(self: &Arc<Self>, object: &ObjectRef, here: Vec<HerePage>) -> ReadBack {
         let id = ObjectId::of(object);
         let mut by_volume: BTreeMap<u32, Vec<HerePage>> = BTreeMap::new();
@@ -266,7 +269,7 @@ impl Near {
         back
     }
 
-    /// Has fetched pages written by another thread, or drops them where too much is waiting already.
+    /// Queues fetched pages to be written by another thread, or drops them if the queue is full.
     pub(crate) fn write_behind(self: &Arc<Self>, guard: FlightGuard, pages: Arc<Pages>, share: Share) {
         let bytes: usize = pages.values().map(Bytes::len).sum();
         let count = pages.len() as u64;
@@ -280,7 +283,7 @@ impl Near {
         }
     }
 
-    /// Waits until everything fetched so far is written and in the table, as far as it is kept.
+    /// Waits until everything fetched so far that is cached at all is written and in the table.
     pub(crate) async fn flush(&self) {
         self.behind.flush().await;
     }
@@ -331,7 +334,7 @@ impl Near {
 
     async fn blocking(self: &Arc<Self>, work: impl FnOnce(&Near) + Send + 'static) {
         let near = Arc::clone(self);
-        // It fails only when the runtime ends, and then there is nobody to tell.
+        // It fails only when the runtime ends, and then nobody is waiting.
         let _ = tokio::task::spawn_blocking(move || work(&near)).await;
     }
 
@@ -352,7 +355,7 @@ impl Near {
                 Some(Ok(())) => verify(object, run, &sums, Bytes::from(bytes), &mut good, &mut bad),
                 failed => {
                     bad.extend_from_slice(run);
-                    // A file that was cut short is mended by writing to it.
+                    // Writing to a truncated file repairs it.
                     if let Some(Err(error)) =
                         failed.filter(|f| f.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::UnexpectedEof))
                     {
@@ -364,14 +367,14 @@ impl Near {
         (good, bad)
     }
 
-    /// Pages that did not verify are absent, unless their slot has got something else meanwhile.
+    /// Marks pages that failed verification as absent, unless their slot has been reused meanwhile.
     fn forget(&self, object: &ObjectRef, bad: &[HerePage]) {
         let mut state = self.state();
         for page in bad {
             let failed = state.failed.get(page.place.volume as usize) != Some(&false);
             if state.drop_page(page) && !failed {
                 state.stats.pages_corrupt += 1;
-                // A loss of power can damage many; one line is enough.
+                // A power loss can damage many pages; one log line is enough.
                 if state.stats.pages_corrupt == 1 {
                     tracing::warn!(object = %object.key, page = page.page, "a cached page is damaged and fetched again, as all damaged ones are");
                 }
@@ -406,7 +409,7 @@ impl Near {
         assigned.collect()
     }
 
-    /// Writes the pages of a region and their checksums, neighbours on a volume together.
+    /// Writes the pages of a region and their checksums, adjacent pages of a volume together.
     fn fill(&self, object: ObjectId, filling: &mut Filling) {
         let place = |page: u16| self.geometry.place(filling.slot, u32::from(page));
         let first = filling.region * u64::from(self.geometry.pages());
@@ -440,7 +443,7 @@ impl Near {
         }
     }
 
-    /// Makes written pages known, releases their slots and returns those that the table is to be told of.
+    /// Registers written pages, releases their slots and returns the slots whose table records must be updated.
     fn settle(&self, guard: &FlightGuard, fillings: Vec<Filling>) -> Vec<u32> {
         let mut state = self.state();
         let (object, in_region) = (guard.object, u64::from(self.geometry.pages()));
@@ -465,7 +468,7 @@ impl Near {
         changed
     }
 
-    /// Never again uses a volume that failed, nor slots that lie wholly on failed ones.
+    /// Stops using a failed volume, and slots that are entirely on failed volumes.
     fn fail_volume(&self, volume: u32, error: &io::Error) {
         if !self.has_failed(volume) {
             tracing::warn!(volume, %error, "a cache volume failed; its pages are fetched again when wanted");
@@ -494,7 +497,7 @@ impl Near {
         self.volumes.get(volume as usize)?.as_ref()
     }
 
-    /// Tells the table what is true of these slots now.
+    /// Writes the current state of these slots to the table.
     fn record(&self, slots: &[u32]) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         for &slot in slots {
@@ -507,7 +510,7 @@ impl Near {
         }
     }
 
-    /// Tells the table what is true of all slots now, and makes that survive a loss of power.
+    /// Writes the current state of all slots to the table, durably.
     fn record_all(&self) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = table.as_ref() else { return };
@@ -551,7 +554,7 @@ impl Drop for FlightGuard {
     }
 }
 
-/// Whether the regions of a stored table are used on, although the capacity would now suggest others.
+/// Whether to keep the region size of a stored table, although the capacity would now suggest another.
 fn is_kept(stored: Layout, wanted: Layout, capacity: u64) -> bool {
     let same = stored.page_bytes == wanted.page_bytes && stored.volumes == wanted.volumes;
     let fits = stored.region_bytes.is_power_of_two()
@@ -559,7 +562,7 @@ fn is_kept(stored: Layout, wanted: Layout, capacity: u64) -> bool {
     same && (stored.region_bytes == wanted.region_bytes || fits)
 }
 
-/// How many of these pages, sorted by place, lie one after the other.
+/// How many of these pages, sorted by place, are contiguous.
 fn run_len(pages: &[HerePage]) -> usize {
     let mut bytes = 0;
     let follows = |pair: &[HerePage]| {
@@ -593,7 +596,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// The cache lives without its table, it only starts empty next time.
+/// The cache works without its table; it only starts empty next time.
 fn warned<T>(what: &str, outcome: io::Result<T>) -> Option<T> {
     outcome.inspect_err(|error| tracing::warn!(%error, "the cache's table cannot be {what}")).ok()
 }

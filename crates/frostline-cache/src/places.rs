@@ -1,7 +1,7 @@
-//! From a key to the slot that holds it: open addressing over slot numbers alone, 6 bytes a slot.
+//! Maps a key to the slot that holds it: open addressing over slot numbers alone, 6 bytes per slot.
 //!
-//! Keys are not stored twice: the caller says which key a slot has. The table never grows, so its memory is known
-//! from the start; a map of the standard library takes 12 to 46 bytes for the same, and doubles when keys come and go.
+//! Keys are not stored twice: the caller supplies the key of a slot. The table never grows, so its memory is known
+//! from the start. A map of the standard library takes 12 to 46 bytes for the same, and doubles as keys come and go.
 
 /// The slots in use, found by key. Holds at most as many slots as it was made for.
 #[derive(Debug)]
@@ -11,16 +11,16 @@ const NONE: u32 = u32::MAX;
 
 impl Places {
     pub(crate) fn new(slots: u32) -> Places {
-        // Two thirds full at most, so that looking up what is not there ends soon.
+        // At most two thirds full, so that looking up an absent key ends soon.
         Places(vec![NONE; (u64::from(slots) * 3 / 2 + 1) as usize])
     }
 
-    /// The slot for which `key_of` says `key`.
+    /// The slot whose `key_of` is `key`.
     pub(crate) fn find(&self, key: u64, key_of: impl Fn(u32) -> Option<u64>) -> Option<u32> {
         self.from(self.home(key)).find(|&slot| key_of(slot) == Some(key))
     }
 
-    /// The slot holds `key`, which no other does.
+    /// Registers that the slot holds `key`, which no other slot does.
     pub(crate) fn insert(&mut self, key: u64, slot: u32) {
         let mut at = self.home(key);
         for _ in 0..self.0.len() {
@@ -34,7 +34,7 @@ impl Places {
         }
     }
 
-    /// The slot holds `key` no longer; `key_of` is asked for others only.
+    /// Removes the slot of `key`; `key_of` is called for other slots only.
     pub(crate) fn remove(&mut self, key: u64, slot: u32, key_of: impl Fn(u32) -> Option<u64>) {
         let mut hole = self.home(key);
         while self.cell(hole) != slot {
@@ -43,7 +43,7 @@ impl Places {
             }
             hole = self.after(hole);
         }
-        // What was pushed past the hole by others moves up, so that no search ends too early.
+        // Entries that were pushed past this cell move back, so that no search ends too early.
         let mut at = self.after(hole);
         while self.cell(at) != NONE {
             let home = self.home(key_of(self.cell(at)).unwrap_or_default());
@@ -79,7 +79,7 @@ impl Places {
         if at + 1 < self.0.len() { at + 1 } else { 0 }
     }
 
-    /// How many steps lead from one cell to another.
+    /// The number of steps from one cell to another.
     fn distance(&self, from: usize, to: usize) -> usize {
         if from <= to { to - from } else { to + self.0.len() - from }
     }

@@ -1,22 +1,22 @@
-//! Which regions stay: an LFU with decay, a recency window in front of it, and shares.
+//! The eviction policy: an LFU with decay, a recency window in front of it, and guaranteed shares.
 //!
 //! Pure bookkeeping over slot numbers, without I/O, clock or randomness: the same accesses give the
 //! same decisions. Time is counted in accesses.
 //!
-//! - A newcomer enters the *window*, an LRU. Whatever was read only once lives and dies there, so a
-//!   sweep over all data passes through the window and evicts nothing that was read again.
-//! - When room is needed, the oldest of the window either moves to the *main* part (it was read at least
-//!   twice and there is room, or it is clearly more popular than the least popular of main) or leaves.
+//! - A newcomer enters the *window*, an LRU. A region that is read only once stays there until it is evicted, so a
+//!   scan over all data passes through the window and evicts nothing that was read again.
+//! - When space is needed, the oldest entry of the window either moves to the *main* part or leaves. It moves if it was
+//!   read at least twice and there is space, or if it is clearly more popular than the least popular entry of main.
 //!   "Clearly" is a margin of two reads: in a loop slightly larger than the cache the newcomer is always
 //!   one read ahead of what it would evict, and evicting that would make every read a miss.
 //! - Popularity is a count up to 15 that halves every [`DECAY_ACCESSES`] × slots *meaningful* accesses:
-//!   hits and returns of keys that are still remembered. A sweep of new keys does not count, so it
+//!   hits, and returns of keys that are still remembered. A scan of new keys does not count, so it
 //!   cannot age what is popular either.
-//! - Keys that left are remembered (a *ghost*: a fingerprint of the key and the count, two per slot), so that popularity
-//!   outlives eviction.
-//! - Reads of one region within [`CORRELATED_CALLS`] calls are one read: a sweep that takes a region in
+//! - Evicted keys are remembered (a *ghost*: a fingerprint of the key and the count, two per slot), so popularity
+//!   survives eviction.
+//! - Reads of one region within [`CORRELATED_CALLS`] calls count as one: a scan that reads a region in
 //!   pieces does not look popular.
-//! - Memory is 40 bytes a slot, all of it taken when the policy is made: 32 of the entry and 8 of its two ghosts.
+//! - Memory is 40 bytes per slot, allocated when the policy is created: 32 for the entry and 8 for its two ghosts.
 //! - Each share (footer, index, column, source) has a guaranteed minimum. A newcomer evicts only from
 //!   shares above theirs, or from its own.
 
@@ -35,11 +35,11 @@ const NONE: u32 = u32::MAX;
 /// Lists of a share: the window, then main by popularity (2-3, 4-7, 8-15).
 const LISTS: usize = 4;
 const SHARES: usize = 4;
-/// What stands for the list of a slot that holds nothing, or is gone.
+/// Stands for the list of a slot that is empty or retired.
 const FREE: u8 = 0xFE;
 const RETIRED: u8 = 0xFF;
 
-/// The guaranteed minimum of each share, in percent of the slots. What a share does not use, others borrow.
+/// The guaranteed minimum of each share, in percent of the slots. Other shares may borrow what a share does not use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     /// Hot footers.
@@ -59,7 +59,7 @@ impl Default for Shares {
 }
 
 impl Shares {
-    /// Fails with `Invalid` where the guarantees add up to more than the whole.
+    /// Fails with `Invalid` if the guarantees add up to more than 100 %.
     pub fn check(&self) -> Result<()> {
         let sum: u32 = self.percents().iter().map(|&p| u32::from(p)).sum();
         if sum <= 100 {
@@ -73,11 +73,11 @@ impl Shares {
     }
 }
 
-/// Decides which of a fixed number of slots holds what. See the module.
+/// Decides what each of a fixed number of slots holds. See the module docs.
 #[derive(Debug)]
 pub struct Policy {
     entries: Vec<Entry>,
-    /// The first free slot, which names the next one, and how many there are.
+    /// The first free slot, which links to the next one, and their number.
     free_first: u32,
     free: u32,
     lists: [[List; LISTS]; SHARES],
@@ -95,7 +95,7 @@ pub struct Policy {
     meaningful: u64,
     evictions: u64,
     demoted: u64,
-    /// Entries of the window that are held: they will be back.
+    /// Entries of the window that are held and will be returned to it.
     window_held: u32,
 }
 
@@ -104,7 +104,7 @@ pub struct Policy {
 pub struct Admitted {
     /// The slot.
     pub slot: u32,
-    /// The key that the slot held until now.
+    /// The key that the slot held before.
     pub evicted: Option<u64>,
 }
 
@@ -158,7 +158,7 @@ impl Policy {
         policy
     }
 
-    /// A call of a reader begins: what it touches more than once counts once.
+    /// A reader's call begins: a region that it touches more than once counts once.
     pub fn begin(&mut self) {
         self.call += 1;
     }
@@ -179,7 +179,7 @@ impl Policy {
         self.relink(slot);
     }
 
-    /// Finds a slot for the region `key`, which is in none. `None` where nothing may be evicted for it.
+    /// Finds a slot for the region `key`, which is in none. `None` if nothing may be evicted for it.
     pub fn admit(&mut self, key: u64, share: Share) -> Option<Admitted> {
         self.access += 1;
         let remembered = self.ghosts.take(key, self.epoch);
@@ -195,8 +195,8 @@ impl Policy {
         Some(admitted)
     }
 
-    /// Puts a region back into the slot where it was before a restart, last read when `stamp` says. False where the slot is
-    /// taken or there is no such slot. Call [`Policy::restored`] after the last one.
+    /// Restores a region to the slot where it was before a restart, last read at `stamp`. False if the slot is
+    /// taken or does not exist. Call [`Policy::restored`] after the last one.
     pub fn restore(&mut self, slot: u32, key: u64, share: Share, frequency: u8, stamp: u64) -> bool {
         let free = self.entries.get(slot as usize).is_some_and(|e| e.list == FREE);
         if free {
@@ -207,7 +207,8 @@ impl Policy {
         free
     }
 
-    /// All regions are restored, in any order. A restart separates reads: the next one of each region counts, however
+    /// Ends the restore, which may be in any order. A restart separates reads: the next read of each region counts,
+    /// however
     /// few calls a process makes.
     pub fn restored(&mut self) {
         self.call += CORRELATED_CALLS + 1;
@@ -217,7 +218,7 @@ impl Policy {
         }
     }
 
-    /// The slot is empty now. Nothing is remembered of what it held.
+    /// Empties the slot, without remembering its key.
     pub fn remove(&mut self, slot: u32) {
         if self.is_used(slot) {
             self.vacate(slot);
@@ -226,7 +227,7 @@ impl Policy {
         }
     }
 
-    /// The slot is gone for good.
+    /// Removes the slot permanently.
     pub fn retire(&mut self, slot: u32) {
         self.retire_unordered(slot);
         self.retired();
@@ -249,7 +250,7 @@ impl Policy {
         self.main_max = slots - slots.div_ceil(WINDOW_PART);
     }
 
-    /// Keeps the slot from eviction until as many calls of [`Policy::release`].
+    /// Protects the slot from eviction until as many calls of [`Policy::release`].
     pub fn hold(&mut self, slot: u32) {
         if self.is_used(slot) {
             self.unlink(slot);
@@ -269,17 +270,17 @@ impl Policy {
         }
     }
 
-    /// How popular the region in `slot` is now.
+    /// The current popularity of the region in `slot`.
     pub fn frequency(&self, slot: u32) -> u8 {
         self.decayed(slot).unwrap_or(0)
     }
 
-    /// The key of what the slot holds.
+    /// The key of the region in the slot.
     pub fn key(&self, slot: u32) -> Option<u64> {
         self.entries.get(slot as usize).filter(|e| e.is_used()).map(|e| e.key)
     }
 
-    /// Whose share the slot counts to, and a number that grows with each read: larger is later.
+    /// The slot's share, and a number that grows with each read: larger is later.
     pub fn share_and_stamp(&self, slot: u32) -> Option<(Share, u64)> {
         let entry = self.entries.get(slot as usize).filter(|e| e.is_used())?;
         let share =
@@ -299,22 +300,22 @@ impl Policy {
         used
     }
 
-    /// Slots that hold something, of one share.
+    /// Slots of one share that hold a region.
     pub fn used(&self, share: Share) -> u32 {
         self.used[share as usize]
     }
 
-    /// Slots that hold nothing and may.
+    /// Empty slots that may be used.
     pub fn free(&self) -> u32 {
         self.free
     }
 
-    /// Slots that hold something or may.
+    /// Slots that are used or may be.
     pub fn slots(&self) -> u32 {
         self.free() + self.used.iter().sum::<u32>()
     }
 
-    /// Regions evicted so far, and how many of them asked for a place in main and lost.
+    /// Regions evicted so far, and how many of them were candidates for main and lost.
     pub fn evictions(&self) -> (u64, u64) {
         (self.evictions, self.demoted)
     }
@@ -370,15 +371,15 @@ impl Policy {
         self.window_held -= u32::from(entry.holds > 0 && entry.list == 0);
     }
 
-    /// Empties and returns the slot that is worth least to the others, for a newcomer of `share`.
+    /// Empties and returns the slot that is worth least to the other shares, for a newcomer of `share`.
     fn evict(&mut self, share: usize) -> Option<Admitted> {
         let eligible = self.eligible(share);
         self.age(eligible);
         // Each turn moves one entry from the window to main, so the loop ends.
         let victim = loop {
             let Some(candidate) = self.oldest(eligible, 0) else {
-                // A call larger than the window holds all of it. What does not fit is not kept, rather than
-                // evict what is popular.
+                // A call larger than the window holds all of it. Rather than evict what is popular, the rest is not
+                // cached.
                 if self.window_held > 0 {
                     return None;
                 }
@@ -412,8 +413,8 @@ impl Policy {
         std::array::from_fn(|s| s == share || self.used[s] > self.guaranteed[s])
     }
 
-    /// Moves entries whose popularity has decayed to the list where they belong now. Only the oldest of
-    /// each list is looked at, twice for each eviction: an entry that is read is put right when read.
+    /// Moves entries whose popularity has decayed to the list where they now belong. Only the oldest of
+    /// each list is checked, twice for each eviction; other entries are moved when they are read.
     fn age(&mut self, eligible: [bool; SHARES]) {
         for share in (0..SHARES).filter(|&s| eligible[s]) {
             for list in (1..LISTS).flat_map(|list| [list, list]) {
@@ -424,7 +425,7 @@ impl Policy {
                 let belongs = list_of(self.frequency(slot));
                 if belongs < list {
                     self.unlink(slot);
-                    // Out of main means next to leave: it has not been read for long.
+                    // Leaving main means being next to be evicted: the entry has not been read for long.
                     if belongs == 0 { self.link_oldest(slot) } else { self.link(slot, belongs) }
                 }
             }
@@ -547,8 +548,8 @@ fn decay(frequency: u8, then: u16, now: u16) -> u8 {
     frequency.checked_shr(u32::from(now.wrapping_sub(then))).unwrap_or(0)
 }
 
-/// Popularity of what is no longer here. Keys fall into sets; in each the oldest is forgotten first. A key is told by a
-/// fingerprint of 18 bits, so one key in eight thousand that was never here passes for one that was.
+/// Popularity of evicted regions. Keys are grouped into sets; each forgets the oldest first. A key is identified by a
+/// fingerprint of 18 bits, so one in eight thousand unknown keys is mistaken for a known one.
 #[derive(Debug)]
 struct Ghosts {
     /// Set after set, each oldest first and zeros behind the last.

@@ -1,8 +1,11 @@
-//! What each slot holds, in memory: fingerprints of regions, a bit for each page, and who fetches what.
+//! The contents of each slot, in memory: fingerprints of regions, a bit for each page, and fetches in progress.
 //!
-//! A region is known by its *key*, 64 bits of a hash of object and number, and neither object nor checksum is kept here.
-//! Two regions of one key are told apart by the checksums of their pages, which depend on another 64 bits of the
-//! object's hash. So a slot takes 32 bytes of the policy, 8 of its ghosts, 6 of the table of keys and a bit for each page: 48 bytes
+//! A region is identified by its *key*, 64 bits of a hash of object and number. Neither the object nor a checksum is
+//! stored here.
+//! Two regions with the same key are distinguished by the checksums of their pages, which depend on another 64 bits of
+//! the
+//! object's hash. A slot takes 32 bytes of the policy, 8 of its ghosts, 6 of the table of keys and a bit for each
+//! page: 48 bytes
 //! for regions of 64 KiB and pages of 4 KiB, 0.07 % of the capacity, whatever the cache holds.
 
 use std::collections::HashMap;
@@ -31,7 +34,7 @@ impl ObjectId {
         xxh3_64_with_seed(&region.to_le_bytes(), self.0 as u64)
     }
 
-    /// The checksum of a page of this object; 0 stands for none.
+    /// The checksum of a page of this object; 0 means none.
     pub(crate) fn checksum(self, page: u64, bytes: &[u8]) -> u64 {
         xxh3_64_with_seed(bytes, ((self.0 >> 64) as u64).wrapping_add(page)).max(1)
     }
@@ -46,9 +49,9 @@ pub(crate) struct Slots {
     places: Places,
     here: Bits,
     pages_here: u64,
-    /// Pages on their way.
+    /// Pages being fetched or written.
     flights: HashMap<(ObjectId, u64), Arc<Flight>>,
-    /// Objects that stay, with their lengths.
+    /// Pinned objects, with their lengths.
     pub(crate) pinned: HashMap<u128, u64>,
     pub(crate) failed: Vec<bool>,
     pub(crate) stats: Stats,
@@ -82,9 +85,9 @@ impl Slots {
         }
     }
 
-    /// Takes over what a table says of a slot.
+    /// Restores a slot from a table record.
     pub(crate) fn restore(&mut self, slot: u32, stored: StoredRegion, bits: &[u8]) {
-        // Of two slots that claim one region, the one that was read later has it.
+        // If two slots claim one region, the one that was read later keeps it.
         if let Some(other) = self.slot_of(stored.key) {
             if self.policy.share_and_stamp(other).is_some_and(|(_, stamp)| stamp >= stored.stamp) {
                 return;
@@ -106,7 +109,7 @@ impl Slots {
         }
     }
 
-    /// Bytes of memory that this takes for as long as the cache is open, whatever it holds.
+    /// Bytes of memory that this takes while the cache is open, whatever it holds.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.policy.memory_bytes() + self.places.memory_bytes() + self.here.0.capacity() * size_of::<u64>()
     }
@@ -155,7 +158,7 @@ impl Slots {
         *share_misses += misses as u64;
     }
 
-    /// Where a page is, if it is here.
+    /// Where a page is, if it is cached.
     pub(crate) fn find(&self, id: ObjectId, object: &ObjectRef, page: u64) -> Option<HerePage> {
         let in_region = u64::from(self.geometry.pages());
         let (key, index) = (id.region_key(page / in_region), (page % in_region) as u32);
@@ -166,7 +169,7 @@ impl Slots {
         usable.then_some(HerePage { page, place, bytes, key, slot, index })
     }
 
-    /// Makes a page absent, unless its slot has got something else meanwhile.
+    /// Marks a page as absent, unless its slot has been reused meanwhile.
     pub(crate) fn drop_page(&mut self, page: &HerePage) -> bool {
         let same = self.policy.key(page.slot) == Some(page.key) && self.here.get(page.slot, page.index);
         if same {
@@ -180,14 +183,14 @@ impl Slots {
         self.flights.get(&(id, page))
     }
 
-    /// From now on this flight brings the pages.
+    /// Registers that this flight fetches the pages.
     pub(crate) fn take_off(&mut self, id: ObjectId, pages: &[u64], flight: &Arc<Flight>) {
         for &page in pages {
             self.flights.insert((id, page), Arc::clone(flight));
         }
     }
 
-    /// The flight brings nothing any more.
+    /// Removes the flight.
     pub(crate) fn land(&mut self, id: ObjectId, pages: &[u64], flight: &Arc<Flight>) {
         for &page in pages {
             if self.is_brought_by(id, page, flight) {
@@ -196,18 +199,18 @@ impl Slots {
         }
     }
 
-    /// Whether the page is still this flight's to bring.
+    /// Whether this flight is still the one that fetches the page.
     pub(crate) fn is_brought_by(&self, id: ObjectId, page: u64, flight: &Arc<Flight>) -> bool {
         self.flight_of(id, page).is_some_and(|known| Arc::ptr_eq(known, flight))
     }
 
-    /// The slot of a region, which evicts another one if need be.
+    /// The slot of a region; evicts another region if necessary.
     pub(crate) fn slot_for(&mut self, id: ObjectId, region: u64, share: Share) -> Option<u32> {
         let key = id.region_key(region);
         if let Some(slot) = self.slot_of(key) {
             return Some(slot);
         }
-        // The one that has to leave is known only when the policy has given its slot away.
+        // The evicted region is known only after the policy has given its slot away.
         let Some(admitted) = self.policy.admit(key, share) else {
             self.refused += 1;
             return None;
@@ -222,7 +225,7 @@ impl Slots {
         Some(admitted.slot)
     }
 
-    /// Makes written pages known, if the slot is still the region's.
+    /// Registers written pages, if the slot is still the region's.
     pub(crate) fn settle(&mut self, id: ObjectId, region: u64, slot: u32, pages: &[u16]) {
         if self.is_slot_of(id, region, slot) {
             for &page in pages {
@@ -243,13 +246,13 @@ impl Slots {
         }
     }
 
-    /// Empties a slot for good. Call `policy.retired` after the last one.
+    /// Removes a slot permanently. Call `policy.retired` after the last one.
     pub(crate) fn retire(&mut self, slot: u32) {
         self.empty(slot);
         self.policy.retire_unordered(slot);
     }
 
-    /// Keeps the regions of an object that are here, or lets them go.
+    /// Pins or unpins the cached regions of an object.
     pub(crate) fn hold_object(&mut self, id: ObjectId, bytes: u64, held: bool) {
         for region in 0..bytes.div_ceil(u64::from(self.geometry.region_bytes)) {
             if let Some(slot) = self.slot_of(id.region_key(region)) {
@@ -258,7 +261,7 @@ impl Slots {
         }
     }
 
-    /// Appends what the table is to say of a slot.
+    /// Appends the table record of a slot.
     pub(crate) fn record(&self, slot: u32, records: &mut Vec<u8>) {
         let region = self.policy.share_and_stamp(slot).and_then(|(share, stamp)| {
             let (key, frequency) = (self.policy.key(slot)?, self.policy.frequency(slot));
@@ -313,14 +316,14 @@ impl Bits {
         }
     }
 
-    /// Clears all bits of a slot, and says how many were set.
+    /// Clears all bits of a slot, and returns how many were set.
     fn clear_all(&mut self, slot: u32) -> u64 {
         let set: Vec<u32> = (0..self.1).filter(|&page| self.get(slot, page)).collect();
         set.iter().for_each(|&page| self.clear(slot, page));
         set.len() as u64
     }
 
-    /// Sets the bits of an empty slot, and says how many there are.
+    /// Sets the bits of an empty slot, and returns how many there are.
     fn set_all(&mut self, slot: u32, bytes: &[u8]) -> u64 {
         let is_set =
             |page: &u32| bytes.get(*page as usize / 8).is_some_and(|byte| byte >> (page % 8) & 1 == 1);

@@ -1,9 +1,10 @@
-//! What survives a restart: which region lies in which slot and which of its pages are here, and which objects are pinned.
+//! What survives a restart: which region is in which slot, which of its pages are cached, and which objects are pinned.
 //!
 //! The table is a header and a record of fixed length for each slot, written in place after the pages, so it needs no
-//! memory and no rewriting. A record is only a claim: a page is believed when its bytes match its checksum, which depends
-//! on the object and the page as well. So it does not matter which of the writes of a slot a crash or a loss of power let
-//! through. Byte map: `docs/format/cache.md`.
+//! memory and no rewriting. A record is only a claim: a page is used only if its bytes match its checksum, which
+//! depends
+//! on the object and the page as well. So it does not matter which writes of a slot a crash or a power loss
+//! preserved. Byte map: `docs/format/cache.md`.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -34,12 +35,12 @@ pub struct Layout {
     pub volumes: u64,
 }
 
-/// What a record says of a slot.
+/// The record of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredRegion {
     /// The region's key.
     pub key: u64,
-    /// Whose share it counts to.
+    /// The region's share.
     pub share: Share,
     /// Its popularity, 0 to 15.
     pub frequency: u8,
@@ -57,7 +58,7 @@ impl Layout {
     }
 }
 
-/// A table that is being read, slot after slot. Whatever the bytes, it ends and never panics.
+/// Reads a table, slot after slot. It ends and never panics, whatever the bytes.
 #[derive(Debug)]
 pub struct TableReader<R> {
     layout: Layout,
@@ -67,7 +68,7 @@ pub struct TableReader<R> {
 }
 
 impl<R: Read> TableReader<R> {
-    /// Reads the header. Fails with `Corrupt` where it is none.
+    /// Reads the header. Fails with `Corrupt` if it is not a table's.
     pub fn new(mut input: R) -> Result<Self> {
         let mut header = [0; HEADER_BYTES];
         let layout = input.read_exact(&mut header).ok().and_then(|()| decode_header(&header));
@@ -80,7 +81,7 @@ impl<R: Read> TableReader<R> {
         self.layout
     }
 
-    /// The next slot that holds something, and the bits of its pages, the lowest first.
+    /// The next slot in use, and the bits of its pages, the lowest first.
     pub fn next_slot(&mut self) -> Option<(u32, StoredRegion, &[u8])> {
         loop {
             self.input.read_exact(&mut self.record).ok()?;
@@ -102,7 +103,7 @@ fn decode_header(header: &[u8; HEADER_BYTES]) -> Option<Layout> {
     (Fields(sum).u64()? == xxh3_64(body) && whole).then_some(layout)
 }
 
-/// None where the slot is empty.
+/// None if the slot is empty.
 fn decode_record(record: &[u8]) -> Option<StoredRegion> {
     let mut fields = Fields(record);
     let (key, stamp) = (fields.u64()?, fields.array::<STAMP_BYTES>()?);
@@ -161,13 +162,13 @@ pub(crate) struct TableFile {
 }
 
 impl TableFile {
-    /// What a former process left in `directory`, if it can be read.
+    /// The table that an earlier process left in `directory`, if it can be read.
     pub(crate) fn read(directory: &Path) -> Option<TableReader<BufReader<File>>> {
         let file = File::open(directory.join("table")).ok()?;
         TableReader::new(BufReader::with_capacity(PIECE_BYTES, file)).ok()
     }
 
-    /// The table of `slots` slots, in which each is what it was if there is a table of this layout, and empty otherwise.
+    /// The table of `slots` slots. Each has its earlier contents if there is a table of this layout, else it is empty.
     pub(crate) fn open(directory: &Path, layout: Layout, slots: u32) -> io::Result<TableFile> {
         let known = TableFile::read(directory).is_some_and(|table| table.layout == layout);
         let path = directory.join("table");
@@ -180,13 +181,13 @@ impl TableFile {
         Ok(table)
     }
 
-    /// Writes the records of slots that follow one another, the first of them `slot`.
+    /// Writes the records of consecutive slots, starting with `slot`.
     pub(crate) fn write(&self, slot: u32, records: &[u8]) -> io::Result<()> {
         let at = HEADER_BYTES as u64 + u64::from(slot) * self.layout.record_bytes() as u64;
         self.file.write_all_at(records, at)
     }
 
-    /// Slots whose records are about as long as one write should be.
+    /// The number of slots whose records fill about one write.
     pub(crate) fn slots_in_piece(&self) -> u32 {
         (PIECE_BYTES / self.layout.record_bytes()).max(1) as u32
     }
@@ -206,7 +207,7 @@ fn header(layout: Layout) -> Vec<u8> {
     bytes
 }
 
-/// The file of pinned objects: a record for each pin and each removal of one; the last of an object counts.
+/// The file of pinned objects: a record for each pin and each removal; the last record of an object applies.
 #[derive(Debug)]
 pub(crate) struct PinsFile(PathBuf);
 
@@ -242,7 +243,7 @@ impl PinsFile {
         OpenOptions::new().append(true).create(true).open(&self.0)?.write_all(&pin_record(id, bytes, pinned))
     }
 
-    /// Replaces the file by these pins alone.
+    /// Replaces the file with these pins alone.
     pub(crate) fn replace(&self, pinned: &HashMap<u128, u64>) -> io::Result<()> {
         if pinned.is_empty() {
             return match std::fs::remove_file(&self.0) {

@@ -1,8 +1,8 @@
-//! Where bytes lie: files over the volumes of a pool, and which byte of which file a page and its checksum are.
+//! Where bytes are stored: files over the volumes of a pool, and the offsets of each page and its checksum.
 //!
-//! The files are one address space in stripes, as RAID 0 does it: slot after slot, and every
-//! [`STRIPE_BYTES`] on the next volume. A reader of neighbouring pages gets the bandwidth of all volumes.
-//! In each file, one page of checksums stands before the pages that it is for, so that memory holds none of them.
+//! The files are one striped address space, as in RAID 0: slot after slot, and every
+//! [`STRIPE_BYTES`] on the next volume. A reader of adjacent pages gets the bandwidth of all volumes.
+//! In each file a page of checksums precedes the pages that it covers, so none of them is in memory.
 //! Nothing here trusts what it reads: the caller verifies every page.
 
 use std::fmt::Debug;
@@ -10,19 +10,19 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// Bytes that lie together on one volume (a page where pages are larger).
+/// Contiguous bytes on one volume (a page, if pages are larger).
 pub(crate) const STRIPE_BYTES: u64 = 64 << 10;
 /// Bytes of a page's checksum.
 pub(crate) const SUM_BYTES: u64 = 8;
 
-/// Positions inside a file of one volume. A trait so that tests can put a failing volume here.
+/// Positioned I/O in one file of a volume. A trait, so that tests can inject failures.
 pub(crate) trait Volume: Send + Sync + Debug {
     fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
     fn sync(&self) -> io::Result<()>;
 }
 
-/// The sizes that say where a page lies. The number of slots is not among them: a cache can grow.
+/// The sizes that determine where a page is. The number of slots is not among them: a cache can grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) region_bytes: u32,
@@ -30,7 +30,7 @@ pub(crate) struct Geometry {
     pub(crate) volumes: u32,
 }
 
-/// Where a page lies.
+/// The location of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) volume: u32,
@@ -44,12 +44,12 @@ impl Geometry {
         let volumes = u64::from(self.volumes.max(1));
         let (stripe, within) = (address / self.stripe_bytes(), address % self.stripe_bytes());
         let at = stripe / volumes * self.stripe_bytes() + within;
-        // A page of checksums before this group of pages, and one for each group before it.
+        // A page of checksums precedes this group of pages, and one precedes each earlier group.
         let sums = (at / self.group_bytes() + 1) * u64::from(self.page_bytes);
         Place { volume: (stripe % volumes) as u32, at: at + sums }
     }
 
-    /// Where on its volume the checksum of the page at `place` lies. Pages that follow one another have checksums that do.
+    /// The offset of the checksum of the page at `place`. Contiguous pages have contiguous checksums.
     pub(crate) fn sum_at(&self, place: Place) -> u64 {
         let page_bytes = u64::from(self.page_bytes);
         let group = place.at - place.at % (self.group_bytes() + page_bytes);
@@ -67,7 +67,7 @@ impl Geometry {
         self.region_bytes / self.page_bytes
     }
 
-    /// Whether every page of the slot lies on a failed volume.
+    /// Whether every page of the slot is on a failed volume.
     pub(crate) fn is_lost(&self, slot: u32, failed: &[bool]) -> bool {
         let step = (self.stripe_bytes() / u64::from(self.page_bytes)).max(1) as usize;
         let mut volumes = (0..self.pages()).step_by(step).map(|page| self.place(slot, page).volume);
@@ -89,8 +89,8 @@ impl Geometry {
 pub(crate) struct FileVolume(File);
 
 impl FileVolume {
-    /// Opens or makes the file and gives it its length, with disk space where the file system can
-    /// promise it and sparse where not.
+    /// Opens or creates the file and sets its length, preallocated if the file system supports it,
+    /// else sparse.
     pub(crate) fn open(path: &Path, file_bytes: u64) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         file.set_len(file_bytes)?;
@@ -127,7 +127,7 @@ impl Volume for FileVolume {
     }
 }
 
-/// Makes the volume's directory and takes its lock. `Ok(None)` where another process has it.
+/// Creates the volume's directory and takes its lock. `Ok(None)` if another process has it.
 pub(crate) fn lock(volume: &Path) -> io::Result<Option<File>> {
     std::fs::create_dir_all(volume)?;
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(volume.join("lock"))?;

@@ -3,8 +3,8 @@
 //! - Reads, listings, deletions and plain writes are retried, because they are idempotent.
 //! - A response body that breaks off is resumed where it broke, if the object has not changed.
 //! - A conditional write whose response was lost is *unknown*: the key is read back and compared. If the
-//! bytes are the same, the write succeeded. Two writers that race with identical bytes may therefore both
-//! succeed, which is harmless.
+//!   bytes are the same, the write succeeded. Two writers that race with identical bytes may therefore both
+//!   succeed, which is harmless.
 //! - Parts of a multipart upload are not retried here: the caller, which has the bytes, starts the upload again.
 
 use std::fmt;

@@ -24,7 +24,9 @@ pub(crate) async fn run(config: &Config, given: args::Vacuum) -> Result<Outcome>
         let hours_max = index.settings().file_retention_ms as f64 / HOUR_MS;
         if given.retain_hours > hours_max {
             let hours = given.retain_hours;
-            bail!("--retain-hours {hours}: at most {hours_max}, because the log of {name} does not record removed splits for longer");
+            bail!(
+                "--retain-hours {hours}: at most {hours_max}, because the log of {name} does not record removed splits for longer"
+            );
         }
         let of_index = index.vacuum(&wanted).await?;
         done = Vacuumed { version: of_index.version, dry_run: of_index.dry_run, ..done };
