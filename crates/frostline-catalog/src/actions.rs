@@ -1,6 +1,6 @@
 //! The lines of a commit file, as the Delta protocol names them.
 //!
-//! Only what Frostline reads or writes is named; a reader ignores the rest, as the protocol asks.
+//! Only what Frostline reads or writes is modelled; a reader ignores the rest, as the protocol requires.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use frostline_base::{Error, Result};
 
-/// What commits name as their writer.
+/// The writer's name in commits.
 pub(crate) const ENGINE: &str = concat!("Frostline/", env!("CARGO_PKG_VERSION"));
 
 const DOMAIN_METADATA: &str = "domainMetadata";
@@ -65,7 +65,7 @@ pub(crate) struct Remove {
     pub(crate) size: Option<i64>,
 }
 
-/// How far a source of documents has been taken in.
+/// How far a source of documents is ingested.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Txn {
@@ -75,7 +75,7 @@ pub(crate) struct Txn {
     pub(crate) last_updated: Option<i64>,
 }
 
-/// What a writer keeps for a purpose of its own, by name.
+/// Data of a writer's own, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DomainMetadata {
@@ -85,7 +85,7 @@ pub(crate) struct DomainMetadata {
     pub(crate) removed: bool,
 }
 
-/// What a reader and a writer must understand.
+/// The protocol versions and features that a reader and a writer must support.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Protocol {
@@ -130,7 +130,7 @@ impl Default for Format {
 }
 
 impl Protocol {
-    /// What Frostline writes: the oldest protocol there is, which every Delta reader knows.
+    /// The protocol that Frostline writes: the oldest one, which every Delta reader supports.
     pub(crate) fn ours() -> Self {
         Protocol {
             min_reader_version: 1,
@@ -140,13 +140,13 @@ impl Protocol {
         }
     }
 
-    /// The same for a table whose log names further files: readers need nothing more, writers must keep them.
+    /// The same for a table whose log names further files: readers need no more, writers must preserve the files.
     pub(crate) fn naming_files(&self) -> Option<Self> {
         let features = self.writer_features.as_deref().unwrap_or_default();
         if features.iter().any(|feature| feature == DOMAIN_METADATA) {
             return None;
         }
-        // Version 7 lists by name what version 2 stands for.
+        // Version 7 lists by name the features that version 2 implies.
         let implied = if self.min_writer_version < 7 { &["appendOnly", "invariants"][..] } else { &[] };
         let features = features.iter().cloned().chain(implied.iter().map(|feature| (*feature).to_owned()));
         Some(Protocol {
@@ -156,7 +156,7 @@ impl Protocol {
         })
     }
 
-    /// Refuses a table that needs what this version cannot read.
+    /// Refuses a table that needs a feature that this version cannot read.
     pub(crate) fn check_readable(&self) -> Result<()> {
         let features = self.reader_features.as_deref().unwrap_or_default();
         if self.min_reader_version <= 1 || (self.min_reader_version == 3 && features.is_empty()) {
@@ -169,7 +169,7 @@ impl Protocol {
         .with("reader_features", features.join(",")))
     }
 
-    /// Refuses to write to a table that needs what this version cannot keep up.
+    /// Refuses to write to a table that needs a feature that this version cannot preserve.
     pub(crate) fn check_writable(&self) -> Result<()> {
         let known = |f: &String| matches!(f.as_str(), "appendOnly" | "invariants" | DOMAIN_METADATA);
         let features = self.writer_features.as_deref().unwrap_or_default();
@@ -184,7 +184,7 @@ impl Protocol {
     }
 }
 
-/// One commit file, read.
+/// A parsed commit file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Commit {
     pub(crate) version: u64,
@@ -200,7 +200,7 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
-    /// Reads a commit file. A line that is not an action is `Corrupt` and names object and line.
+    /// Parses a commit file. A line that is not an action is `Corrupt`; the error names object and line.
     pub(crate) fn parse(version: u64, key: &str, bytes: &[u8]) -> Result<Commit> {
         let mut commit = Commit { version, key: key.to_owned(), ..Commit::default() };
         let mut actions = 0_usize;
@@ -213,7 +213,7 @@ impl Commit {
             match line.iter().find(|byte| !byte.is_ascii_whitespace()) {
                 None => continue,
                 Some(b'{') => {}
-                // A JSON array would be taken for the fields in order.
+                // A JSON array would be accepted as the fields in order.
                 Some(_) => return Err(corrupt()),
             }
             let action: Action = serde_json::from_slice(line).map_err(|e| corrupt().with_source(e))?;
@@ -237,17 +237,17 @@ impl Commit {
         Ok(out)
     }
 
-    /// The identity that its writer gave this commit, where it was Frostline.
+    /// The identity of this commit, if Frostline wrote it.
     pub(crate) fn id(&self) -> Option<&str> {
         self.info.get("txnId").and_then(Value::as_str)
     }
 
-    /// The identity of the table it was written for, where Frostline wrote it.
+    /// The identity of the table it was written for, if Frostline wrote it.
     pub(crate) fn table_id(&self) -> Option<&str> {
         self.info.get("frostlineTable").and_then(Value::as_str)
     }
 
-    /// Whether this commit says that the index is gone.
+    /// Whether this commit records that the index was deleted.
     pub(crate) fn drops_index(&self) -> bool {
         self.info.get("frostlineDropped").and_then(Value::as_bool).unwrap_or(false)
     }

@@ -1,4 +1,4 @@
-//! The indices of a repository: made, opened, listed and deleted, all through the repository log.
+//! The indices of a repository: created, opened, listed and deleted, all through the repository log.
 
 mod deletion;
 
@@ -23,11 +23,11 @@ use crate::schema::{self, Settings};
 use crate::shared::{AT_ONCE, Shared};
 use crate::vacuum::{self, Vacuum, Vacuumed};
 
-/// The indices of one repository. Cheap to clone; clones share what they know of the repository log.
+/// The indices of one repository. Cheap to clone; clones share the known state of the repository log.
 ///
-/// Where a cost says "the repository log", that is one GET in a process that has read it before. The first read is
-/// one GET of a hint, then one of a checkpoint beside one for each entry after it. Nothing is ever listed for it,
-/// but once in a repository that was made before there was such a log.
+/// In the costs below, "the repository log" means one GET in a process that has read it before. The first read is
+/// one GET of a hint, then at once one of a checkpoint and one for each entry after it. It never needs a LIST,
+/// except once in a repository that is older than the log.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     shared: Arc<Shared>,
@@ -44,10 +44,10 @@ impl Catalog {
         Catalog { shared: Arc::new(Shared::new(store, clock)) }
     }
 
-    /// Makes an index. `Conflict` when there is one of that name. It exists, whole, from the moment that the
-    /// repository log names it; a call that was cut short leaves at most one object that nobody reads.
+    /// Creates an index. `Conflict` if one of that name exists. It exists, complete, as soon as the
+    /// repository log names it; an interrupted call leaves at most one object that is never read.
     ///
-    /// The repository log, one LIST, one PUT of the table's first commit and one of the log's entry; the log's
+    /// Cost: the repository log, one LIST, one PUT of the table's first commit and one of the log's entry. The log's
     /// checkpoint and hint may follow.
     pub async fn create(&self, name: &IndexName, mapping: Mapping, settings: Settings) -> Result<Index> {
         settings.check()?;
@@ -72,7 +72,7 @@ impl Catalog {
         match self.shared.repository_log.append(registry, plan).await {
             Ok(_) => Index::first(Arc::clone(&self.shared), log, &commit),
             Err(e) if e.kind() == ErrorKind::Conflict => {
-                // Nobody can name this folder: what was put there is ours to take back.
+                // Nobody knows this folder yet, so its object can be removed.
                 objects::delete(self.shared.store.as_ref(), vec![log.commits.entry_path(0)]).await?;
                 Err(e)
             }
@@ -80,8 +80,8 @@ impl Catalog {
         }
     }
 
-    /// The folder of a new index: its name, where no index ever had that folder and nothing lies there; else its name
-    /// and a part of its table's identity, which is random.
+    /// The folder of a new index: its name if no index ever had that folder and it is empty; else its name
+    /// and part of its table's random identity.
     async fn free_folder(&self, registry: &Registry, name: &IndexName, table: &str) -> Result<String> {
         let numbered = || format!("{name}@{}", table.get(..8).unwrap_or_default());
         if registry.has_had(name.as_str()) {
@@ -93,11 +93,12 @@ impl Catalog {
         Ok(if is_empty { name.to_string() } else { numbered() })
     }
 
-    /// The newest version of an index; see [`Index`]. `NotFound` when there is none; the error names the nearest.
+    /// The newest version of an index; see [`Index`]. `NotFound` if there is none; the error suggests a similar name.
     ///
-    /// The repository log, and at the same time: one GET of a hint, then one LIST beside one GET for each 8 MiB of
-    /// checkpoint, then one GET for each commit after it. Three round trips in a row. An index that was made anew
-    /// under its name costs those three after the repository log where this process did not know it.
+    /// Cost: the repository log, and at the same time one GET of a hint, then at once one LIST and one GET for each 8
+    /// MiB of
+    /// checkpoint, then one GET for each commit after it: three round trips in a row. An index that was re-created
+    /// under its name costs those three after the repository log, if this process did not know it.
     pub async fn open(&self, name: &IndexName) -> Result<Index> {
         let seen = self.shared.repository_log.seen();
         let guess = seen.as_ref().and_then(|seen| seen.indices.get(name)).map(|index| index.folder.clone());
@@ -105,7 +106,7 @@ impl Catalog {
         let guessed = Index::open(Arc::clone(&self.shared), self.shared.table(name, &guess));
         let (registry, guessed) = futures::join!(self.shared.repository_log.read(), guessed);
         let Some(registry) = registry? else {
-            // Made before there was a repository log.
+            // Created before there was a repository log.
             return guessed;
         };
         let record = registry.indices.get(name).ok_or_else(|| registry.no_such_index(name.as_str()))?;
@@ -117,7 +118,7 @@ impl Catalog {
         self.checked(name, record, opened).await
     }
 
-    /// What opening the table of `record` gave, held against the repository log.
+    /// Checks the result of opening the table of `record` against the repository log.
     async fn checked(&self, name: &IndexName, record: &IndexRecord, opened: Result<Index>) -> Result<Index> {
         let is_it = |index: &Index| record.table.as_ref().is_none_or(|table| table == index.table_id());
         match &opened {
@@ -125,13 +126,13 @@ impl Catalog {
             Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => return opened,
             _ => {}
         }
-        // Deleted at this moment and perhaps made anew, or damaged behind the log's back.
+        // Deleted just now and perhaps re-created, or damaged without a trace in the log.
         let registry = self.shared.registry_as_read().await?;
         let now = registry.indices.get(name).ok_or_else(|| registry.no_such_index(name.as_str()))?;
         if now.folder != record.folder || now.table != record.table {
             return Err(Error::conflict(format!("the index {name} was made anew at this moment")));
         }
-        // The table may have been read before it was made, and the repository log after that.
+        // The table may have been read before it was created, and the repository log afterwards.
         let opened = match opened {
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 Index::open(Arc::clone(&self.shared), self.shared.table(name, &now.folder)).await
@@ -152,19 +153,19 @@ impl Catalog {
         }
     }
 
-    /// The newest version of an index that is open, or of the one that was made under its name since. `NotFound` when
-    /// there is none of that name any more. What [`Index::refresh`] costs, and the repository log at the same time.
+    /// The newest version of an open index, or of the one that was re-created under its name. `NotFound` if
+    /// there is none of that name any more. Cost: that of [`Index::refresh`], and the repository log at the same time.
     pub async fn refresh(&self, index: &Index) -> Result<Index> {
         let (registry, refreshed) = futures::join!(self.shared.repository_log.read(), index.refresh());
         let Some(registry) = registry? else {
-            // Made before there was a repository log.
+            // Created before there was a repository log.
             return refreshed;
         };
         let table = registry.indices.get(index.name()).and_then(|record| record.table.as_deref());
         if table == Some(index.table_id()) { refreshed } else { self.open(index.name()).await }
     }
 
-    /// The index of that name, made with this mapping and these settings when there is none.
+    /// The index of that name; it is created with this mapping and these settings if it does not exist.
     pub async fn open_or_create(
         &self,
         name: &IndexName,
@@ -176,26 +177,26 @@ impl Catalog {
             opened => return opened,
         }
         match self.create(name, mapping, settings).await {
-            // Another writer made it meanwhile.
+            // Another writer created it in the meantime.
             Err(e) if e.kind() == ErrorKind::Conflict => self.open(name).await,
             created => created,
         }
     }
 
-    /// The names of the indices, sorted, damaged ones included. The repository log, and nothing else.
+    /// The names of the indices, sorted, including damaged ones. Cost: the repository log only.
     pub async fn list(&self) -> Result<Vec<IndexName>> {
         Ok(self.shared.registry_as_read().await?.indices.keys().cloned().collect())
     }
 
     /// The indices that an expression names, sorted, each once: `web,app`, `logs-*`, `*`, `logs-*,-logs-old`,
-    /// `<logs-{now/d}>`; see [`Resolve`] for what is missing. The repository log, and nothing else.
+    /// `<logs-{now/d}>`; see [`Resolve`] for missing ones. Cost: the repository log only.
     pub async fn resolve(&self, expression: &str, how: Resolve) -> Result<Vec<IndexName>> {
         let registry = self.shared.registry_as_read().await?;
         expression::resolve(expression, self.shared.clock.now_us(), &registry.indices, how)
     }
 
     /// Opens the indices that an expression names, several at a time. A damaged one is an error beside its name and
-    /// hides no other. The repository log once, then what opening each costs.
+    /// does not affect the others. Cost: the repository log once, then that of opening each.
     pub async fn open_all(&self, expression: &str, how: Resolve) -> Result<Vec<(IndexName, Result<Index>)>> {
         let registry = self.shared.registry_as_read().await?;
         let names = expression::resolve(expression, self.shared.clock.now_us(), &registry.indices, how)?;
@@ -236,18 +237,20 @@ impl Catalog {
         Ok(index)
     }
 
-    /// Deletes an index and its objects, and nothing else that lies in its folder. `NotFound` when there is none of
+    /// Deletes an index and its objects, and nothing else in its folder. `NotFound` if there is none of
     /// that name.
     ///
-    /// The first write is an entry in the repository log, and with it the index is gone: nobody opens it, and whoever
-    /// commits to it gets `NotFound`, however long that writer slept. Then the objects go. A deletion that was cut
-    /// short is finished by calling this again; the name is free at once.
+    /// The first write is an entry in the repository log. From then on the index is gone: it cannot be opened, and a
+    /// commit to it returns `NotFound`, however late it comes. Then the objects are deleted. Calling this again
+    /// finishes an
+    /// interrupted deletion; the name is free at once.
     pub async fn delete(&self, name: &IndexName) -> Result<()> {
         deletion::delete(&self.shared, name).await
     }
 
-    /// Removes what slow writers left in the folders of deleted indices, where it is older than the orphans' grace.
-    /// The repository log, and one LIST for each such folder.
+    /// Removes what slow writers left in the folders of deleted indices, if it is older than the grace period of
+    /// orphans.
+    /// Cost: the repository log, and one LIST for each such folder.
     pub async fn vacuum_deleted(&self, wanted: &Vacuum) -> Result<Vacuumed> {
         let registry = self.shared.registry_as_read().await?;
         let retired = registry.retired.iter();

@@ -1,8 +1,8 @@
 //! Checkpoints: the live files of one version in one Parquet file, so that opening does not replay the log.
 //!
-//! Written by the Delta kernel, which other tools use too; read here, because the kernel gives back neither
-//! tags nor anything else that makes a file a split, and loads statistics that Frostline does not need. Only
-//! the columns that make entries are decoded, and only from bytes whose claims were checked ([`claims`]).
+//! Written by the Delta kernel, which other tools use too. Read here, because the kernel returns neither
+//! tags nor the other fields of a split, and loads statistics that Frostline does not need. Only
+//! the columns of entries are decoded, and only after the file's claims were checked ([`claims`]).
 
 mod claims;
 mod vetted;
@@ -31,7 +31,7 @@ use crate::split_entry::{ForeignFile, LiveFile, SplitEntry, live_file};
 use crate::state::{Base, Reached};
 
 const ROWS_AT_ONCE_MAX: usize = 8_192;
-/// About what the texts of one column may take in a batch, were each as long as the longest page.
+/// Approximate size of a column's texts in a batch, if each were as long as the longest page.
 const TEXT_AT_ONCE_BYTES: u64 = 512 << 20;
 const LIVE: [&str; 8] = [
     "add.path",
@@ -45,15 +45,15 @@ const LIVE: [&str; 8] = [
 ];
 const REMOVED: [&str; 2] = ["remove.path", "remove.deletionTimestamp"];
 
-/// Writes a checkpoint of `version`, which must be committed, and then the hint that names it. Killed at any
-/// moment it leaves the log readable: the checkpoint is one object, and the hint is written after it.
+/// Writes a checkpoint of `version`, which must be committed, and then the hint that names it. If it is killed at any
+/// point, the log stays readable: the checkpoint is one object, and the hint is written after it.
 pub(crate) async fn write(log: &Log, version: u64) -> Result<()> {
     let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
         Error::unavailable("a checkpoint cannot be written")
             .with("object", log.commits.checkpoint_path(version))
             .with_source(e)
     };
-    // The kernel is handed a store whose root is the table, so the location's own path is empty.
+    // The root of the store that the kernel gets is the table, so the location's own path is empty.
     let location = Url::parse("memory:///").map_err(|e| failed(e.into()))?;
     let store = vetted::Vetted::new(Arc::clone(log.store()));
     let store = Arc::new(PrefixStore::new(store, log.folder.clone()));
@@ -69,8 +69,8 @@ pub(crate) async fn write(log: &Log, version: u64) -> Result<()> {
     written.await.map_err(|e| failed(e.into()))?.map_err(|e| failed(e.into()))
 }
 
-/// What `decode` makes of a checkpoint's objects, worked out beside the runtime: it takes up to seconds. The
-/// Parquet reader panics on some damaged bytes; that is caught here and is `Corrupt` like any other damage.
+/// Decodes a checkpoint's objects with `decode` on a blocking thread, because it takes up to seconds. The
+/// Parquet reader panics on some damaged bytes; this is caught and reported as `Corrupt`.
 pub(crate) async fn decode<T: Send + 'static>(
     objects: Vec<(Path, Bytes)>,
     decode: impl FnOnce(&[(Path, Bytes)]) -> Result<T> + Send + 'static,
@@ -104,7 +104,7 @@ pub(crate) fn read(folder: &Path, version: u64, objects: &[(Path, Bytes)]) -> Re
     })
 }
 
-/// What the rows of a checkpoint say, as they come.
+/// The state, built row by row from a checkpoint.
 #[derive(Default)]
 struct Found {
     protocol: Option<Protocol>,
@@ -115,7 +115,7 @@ struct Found {
     files: Vec<(String, Arc<FileEntry>)>,
 }
 
-/// The files that a checkpoint remembers as removed.
+/// The files that a checkpoint records as removed.
 pub(crate) fn read_removed(objects: &[(Path, Bytes)]) -> Result<Vec<Remove>> {
     let mut removed = Vec::new();
     for (path, bytes) in objects {
@@ -254,7 +254,7 @@ fn read_domains(folder: &Path, at: &Path, domains: &StructArray, found: &mut Fou
 fn read_protocol(protocol: &StructArray, row: usize) -> Protocol {
     let number = |name: &str| {
         let numbers = column(protocol, name).and_then(|c| c.as_primitive_opt::<Int32Type>());
-        // A version that cannot be read is one that this reader does not know.
+        // A version that cannot be parsed is one that this reader does not support.
         numbers.filter(|n| n.is_valid(row)).map_or(i64::MAX, |n| i64::from(n.value(row)))
     };
     Protocol {

@@ -1,9 +1,9 @@
-//! Changing an index: one conditional put of the next version, tried again when somebody else was first.
+//! Changes an index: one conditional put of the next version, retried if another writer was first.
 //!
 //! Guarantees:
-//! - A commit is applied wholly, once, or not at all (see [`frostline_commits`]).
-//! - Two writers at once lose nothing: who comes second reads what came first, checks that its own change
-//!   still makes sense, merges the mappings and takes the next version.
+//! - A commit is applied completely and once, or not at all (see [`frostline_commits`]).
+//! - Concurrent writers lose nothing: the second one reads the first one's commit, checks that its own change
+//!   is still valid, merges the mappings and takes the next version.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::index::Index;
 use crate::schema;
 use crate::split_entry::SplitEntry;
 
-/// What one commit does, all of it or nothing.
+/// What one commit does, atomically.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
-    /// Splits that become live. Their objects must be whole before this is committed.
+    /// Splits that become live. Their objects must be complete before the commit.
     pub add: Vec<SplitEntry>,
-    /// Splits that stop being live. Each must be live, or the commit is a `Conflict`.
+    /// Splits that are removed. Each must be live, or the commit is a `Conflict`.
     pub remove: Vec<SplitId>,
     /// Fields to merge into the index's mapping.
     pub mapping: Option<Mapping>,

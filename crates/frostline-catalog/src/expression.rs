@@ -1,7 +1,7 @@
 //! Index expressions, as Elasticsearch has them: which indices a text names.
 //!
-//! `web,app` names both; `logs-*` and `*` (or `_all`, or nothing) name what matches; `-logs-old` after a wildcard takes
-//! away again, and may have wildcards itself; `<logs-{now/d}>` is [date math](date_math).
+//! `web,app` names both; `logs-*` and `*` (or `_all`, or nothing) name all that match; `-logs-old` after a wildcard
+//! excludes, and may itself have wildcards; `<logs-{now/d}>` is [date math](date_math).
 
 mod date_math;
 
@@ -11,13 +11,13 @@ use frostline_base::{Error, IndexName, Result};
 
 use crate::repository_log::no_such_index;
 
-/// What an expression does when something that it names is missing.
+/// What happens if something that an expression names is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolve {
-    /// A wildcard that matches nothing names nothing; otherwise it is `NotFound`.
+    /// A wildcard without a match names nothing; otherwise it is `NotFound`.
     pub allow_no_indices: bool,
-    /// A name without a wildcard that no index has is left out; otherwise it is `NotFound`, and the error names the
-    /// nearest index.
+    /// A name without a wildcard that no index has is skipped; otherwise it is `NotFound`, and the error suggests a
+    /// similar name.
     pub ignore_unavailable: bool,
 }
 
@@ -27,7 +27,7 @@ impl Default for Resolve {
     }
 }
 
-/// The indices that `expression` names, sorted, each once. `Invalid` where it is no expression.
+/// The indices that `expression` names, sorted, each once. `Invalid` if it is not an expression.
 pub(crate) fn resolve<T>(
     expression: &str,
     now_us: i64,
@@ -75,7 +75,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut left) = name.strip_prefix(first) else { return false };
     let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
-    // The first place that a middle piece fits leaves the most for those after it.
+    // Taking the first match of a middle piece leaves the most text for the pieces after it.
     for piece in middle.split('*') {
         match left.split_once(piece) {
             Some((_, after)) => left = after,

@@ -1,7 +1,7 @@
-//! Further files of an index: what belongs to it and is no split, such as a pack of hot footers or a needle segment.
+//! Further files of an index, which are not splits, such as packs of hot footers or needle segments.
 //!
-//! The log names each by a `domainMetadata` action of its own: `frostline.file/` and the file's path. Any writer that may
-//! write to the table keeps such actions when it writes a checkpoint, a removal takes them out, and a commit costs
+//! The log names each with a `domainMetadata` action: `frostline.file/` and the file's path. Every writer of the
+//! table must preserve such actions in checkpoints, a removal deletes them, and a commit costs only
 //! what it changes.
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use frostline_base::{Error, ObjectRef, Result, SplitId};
 use crate::actions::DomainMetadata;
 
 const DOMAIN: &str = "frostline.file/";
-/// Delta's rule: other tools leave alone what begins with an underscore.
+/// By Delta's rule, other tools ignore names that begin with an underscore.
 const FOLDER: &str = "_files";
 
 /// A further file.
@@ -22,15 +22,15 @@ const FOLDER: &str = "_files";
 pub struct FileEntry {
     /// Its identity: random, as a split's.
     pub id: SplitId,
-    /// What it is: 1 to 16 letters of a-z, which end its name.
+    /// Its kind: 1 to 16 letters of a-z, the extension of its name.
     pub kind: String,
     /// Its object; the key is that of [`crate::Index::file_key`].
     pub object: ObjectRef,
-    /// What its kind says about it, such as the splits that it covers.
+    /// Data defined by its kind, such as the splits that it covers.
     pub about: Value,
 }
 
-/// What the log says about a file besides its path.
+/// What the log records about a file, in addition to its path.
 #[derive(Debug, Serialize, Deserialize)]
 struct Said {
     bytes: u64,
@@ -61,7 +61,7 @@ impl FileEntry {
         file_path(self.id, &self.kind)
     }
 
-    /// Refuses an entry that the log could not say.
+    /// Refuses an entry that the log cannot represent.
     pub(crate) fn check(&self, folder: &Path) -> Result<()> {
         let key = format!("{folder}/{}", self.path());
         if is_kind(&self.kind) && self.object.key == key {
@@ -81,7 +81,7 @@ impl FileEntry {
     }
 }
 
-/// The action by which the file of that path is named no more.
+/// The action that removes the file of that path.
 pub(crate) fn removal(path: &str) -> DomainMetadata {
     DomainMetadata { domain: domain(path), configuration: "{}".to_owned(), removed: true }
 }

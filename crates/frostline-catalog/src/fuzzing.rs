@@ -1,4 +1,4 @@
-//! Doors for fuzzers: what is read back from the log. Any bytes must give a value or an error.
+//! Entry points for fuzzers: decoders of the log. Any bytes must give a value or an error.
 
 use bytes::Bytes;
 use frostline_base::Result;
@@ -31,7 +31,7 @@ pub fn commits(bytes: &[u8]) {
     assert!(again.is_ok_and(|again| again.splits == state.splits && again.foreign == state.foreign));
 }
 
-/// A checkpoint object. The Parquet reader may panic: whoever calls it catches that.
+/// A checkpoint object. The Parquet reader may panic, which the caller must catch.
 pub fn checkpoint(bytes: &[u8]) {
     let folder = Path::from("logs");
     let objects = [(Path::from("checkpoint"), Bytes::copy_from_slice(bytes))];

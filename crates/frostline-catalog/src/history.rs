@@ -19,7 +19,7 @@ pub struct Event {
     pub version: u64,
     /// When, by its writer's clock, in milliseconds.
     pub time_ms: Option<i64>,
-    /// What its writer called it.
+    /// The writer's name for the operation.
     pub operation: String,
     /// The program that wrote it.
     pub engine: String,
@@ -33,7 +33,7 @@ pub struct Event {
     pub bytes_added: u64,
     /// Whether the schema, the mapping or the settings changed.
     pub changed_metadata: bool,
-    /// The sources that it took in, and up to where.
+    /// The sources that it advanced, with their new positions.
     pub progress: Vec<(String, i64)>,
 }
 

@@ -1,4 +1,4 @@
-//! One index at one version: its live splits, its mapping, how far its sources have been taken in.
+//! One index at one version: its live splits, its mapping, and the progress of its sources.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::split_entry::{ForeignFile, SplitEntry, split_key};
 use crate::state::{Base, State};
 use crate::{checkpoint, history};
 
-/// One index at one version. Cheap to clone; what it says never changes: [`Index::refresh`] and
-/// [`Index::commit`] give back the next one.
+/// One index at one version. Cheap to clone and immutable: [`Index::refresh`] and
+/// [`Index::commit`] return the next version.
 #[derive(Clone)]
 pub struct Index {
     pub(crate) shared: Arc<Shared>,
@@ -40,7 +40,7 @@ impl Index {
         self.state.version
     }
 
-    /// The table's identity: another one after an index of the same name was deleted and made again.
+    /// The table's identity, which changes if an index is deleted and re-created under the same name.
     pub fn table_id(&self) -> &str {
         &self.state.metadata.id
     }
@@ -65,7 +65,7 @@ impl Index {
         self.state.splits.get(&id)
     }
 
-    /// Live files that another tool committed. Their rows cannot be searched: whoever answers a query says
+    /// Live files that another tool committed. Their rows cannot be searched, and the answer to a query must say
     /// so.
     pub fn foreign(&self) -> &[Arc<ForeignFile>] {
         self.state.foreign.row()
@@ -76,13 +76,13 @@ impl Index {
         self.state.files.values()
     }
 
-    /// The position up to which `source` has been taken in: the one of the last commit that named it.
+    /// The position up to which `source` is ingested, from the last commit that named it.
     pub fn progress(&self, source: &str) -> Option<i64> {
         self.state.progress.get(source).map(|reached| reached.position)
     }
 
-    /// When the position of `source` last moved, in milliseconds since 1970; `None` where that is not known. It is
-    /// forgotten [`Settings::progress_retention_ms`] later: move it to where it is to keep it.
+    /// When the position of `source` last moved, in milliseconds since 1970; `None` if unknown. The position
+    /// expires [`Settings::progress_retention_ms`] later; commit it again to keep it.
     pub fn progress_moved_ms(&self, source: &str) -> Option<i64> {
         self.state.progress.get(source)?.moved_ms
     }
@@ -103,12 +103,12 @@ impl Index {
         format!("{}/{}", self.log.folder, file_path(id, kind))
     }
 
-    /// The newest version. One GET when nothing changed (it answers "not found"); one more for each new
-    /// version, and one LIST when there are three or more. `NotFound` when the index was deleted, as long as its
-    /// last commit is there.
+    /// The newest version. One GET if nothing changed (it answers "not found"); one more for each new
+    /// version, and one LIST if there are three or more. `NotFound` if the index was deleted, as long as its
+    /// last commit exists.
     ///
-    /// An index that was not refreshed for half of `log_retention_ms` is opened afresh instead: the commits
-    /// it would look for may be gone.
+    /// An index that was not refreshed for half of `log_retention_ms` is opened again instead, because the commits
+    /// it would look for may have expired.
     pub async fn refresh(&self) -> Result<Index> {
         if self.is_stale() {
             return Index::open(Arc::clone(&self.shared), self.log.clone()).await;
@@ -124,8 +124,8 @@ impl Index {
         Ok(Index { state, checked_us, ..self.clone() })
     }
 
-    /// Writes a checkpoint of this version, through which the index opens faster. Commits do it by
-    /// themselves every `checkpoint_commits` versions.
+    /// Writes a checkpoint of this version, to speed up opening. Commits do this
+    /// automatically every `checkpoint_commits` versions.
     pub async fn checkpoint(&self) -> Result<Index> {
         checkpoint::write(&self.log, self.version()).await?;
         Ok(Index { checkpoint: Some(self.version()), ..self.clone() })
@@ -157,7 +157,7 @@ impl Index {
         Index::replay(shared, log, start, checked_us).await
     }
 
-    /// Opens that version. The log may have gone on since: whatever refreshes this opens the index afresh.
+    /// Opens that version. The log may be longer, so refreshing this opens the index again.
     pub(crate) async fn open_at(shared: Arc<Shared>, log: Log, version: u64) -> Result<Index> {
         let read = async {
             let start = log.commits.start_up_to(version).await.map_err(|e| e.with("index", &log.index))?;
@@ -167,7 +167,7 @@ impl Index {
         shared.unless_deleted(&log, read).await
     }
 
-    /// The version that `commit` made: the first.
+    /// The version that `commit` created: the first.
     pub(crate) fn first(shared: Arc<Shared>, log: Log, commit: &Commit) -> Result<Index> {
         let state = State::replay(&log.folder, Base::default(), std::slice::from_ref(commit))?;
         let checked_us = shared.clock.now_us();

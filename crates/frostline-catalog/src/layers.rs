@@ -1,4 +1,4 @@
-//! Which module may name which: each only those above it in this list, so that none stand in a circle.
+//! A test that each module uses only modules above it in this list, so that there are no cycles.
 
 const LAYERS: [&str; 18] = [
     "actions",

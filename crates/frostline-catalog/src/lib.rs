@@ -1,14 +1,14 @@
 //! Which splits of an index are live: **an index is a Delta Lake table** that other tools open.
 //!
-//! - [`Catalog`] makes, opens, lists, resolves and deletes the indices of a repository, through its log.
-//! - [`Index`] is one index at one version: live splits, mapping, progress of its sources. It never changes;
-//!   [`Index::refresh`] and [`Index::commit`] give back the next version.
-//! - [`Change`] is what one commit does, wholly or not at all.
-//! - [`Pin`] keeps a version whole for a stated time: a point in time, or a cursor.
+//! - [`Catalog`] creates, opens, lists, resolves and deletes the indices of a repository, through its log.
+//! - [`Index`] is one index at one version: live splits, mapping, progress of its sources. It is immutable;
+//!   [`Index::refresh`] and [`Index::commit`] return the next version.
+//! - [`Change`] is what one commit does, atomically.
+//! - [`Pin`] keeps a version complete for a stated time: a point in time, or a cursor.
 //! - [`Vacuum`] deletes what no live, recent or pinned version names.
 //!
-//! The format, what is assumed of the store and what each call costs in requests is in
-//! `docs/format/catalog.md`. What is live is never answered from a cache.
+//! `docs/format/catalog.md` describes the format, the assumptions about the store and what each call costs in requests.
+//! The list of live splits is never answered from a cache.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod actions;

@@ -1,4 +1,4 @@
-//! The Delta log of one index: which index, in which folder.
+//! The Delta log of one index: its name and its folder.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ impl Log {
         Log { index, folder: Path::from(folder), commits }
     }
 
-    /// What a key below the folder is called in the table.
+    /// The path below the folder that the table uses for a key.
     pub(crate) fn below<'a>(&self, path: &'a Path) -> &'a str {
         let below = path.as_ref().strip_prefix(self.folder.as_ref());
         below.map_or(path.as_ref(), |below| below.trim_start_matches('/'))
     }
 
-    /// The object that an action's path names: other tools write it as a URI.
+    /// The object that an action's path names: other tools write the path as a URI.
     pub(crate) fn object(&self, path: &str) -> Path {
         Path::from(format!("{}/{}", self.folder, decoded(path)))
     }
@@ -44,7 +44,7 @@ impl Log {
     }
 }
 
-/// The path below the table that an action means: other tools write it as a URI.
+/// The path below the table that an action names: other tools write it as a URI.
 pub(crate) fn decoded(path: &str) -> String {
     Path::from_url_path(path).map_or_else(|_| path.to_owned(), String::from)
 }

@@ -1,7 +1,8 @@
-//! Pinned versions: what a point in time or a cursor reads stays whole until a stated time.
+//! Pinned versions: what a point in time or a cursor reads stays complete until a stated time.
 //!
-//! A pin is one small object in `_pins/` of the index's folder. Its name says the version and the time, so a vacuum knows
-//! all of them from one LIST.
+//! A pin is one small object in `_pins/` of the index's folder. Its name contains the version and the time, so a
+//! vacuum learns
+//! all pins from one LIST.
 
 use std::time::Duration;
 
@@ -17,13 +18,14 @@ use crate::index::Index;
 use crate::log::Log;
 use crate::split_entry::split_of_path;
 
-/// A version of an index that vacuum keeps whole until `until_us`, by the clock of whoever vacuums. Plain data: it may be
-/// handed to another process, which opens the version by [`crate::Catalog::open_pin`].
+/// A version of an index that vacuum keeps complete until `until_us`, by the clock of the vacuuming machine. Plain
+/// data: another
+/// process can open the version with [`crate::Catalog::open_pin`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
     /// The index's name.
     pub index: IndexName,
-    /// The table's identity: an index that was made anew under this name is another.
+    /// The table's identity, which changes if the index is re-created under this name.
     pub table_id: String,
     /// The version.
     pub version: u64,
@@ -33,12 +35,15 @@ pub struct Pin {
 }
 
 impl Index {
-    /// Pins this version for `lifetime` (at most the log's retention): until then no vacuum deletes a split of it, nor what
-    /// opening it takes.
+    /// Pins this version for `lifetime` (at most the log's retention): until then no vacuum deletes a split of it, or
+    /// anything
+    /// needed to open it.
     ///
-    /// `Conflict` when a later version has removed splits of this one, as a merge does: [`Index::refresh`] and pin what
-    /// that gives. Versions that only add, as an ingest does, are no obstacle. So to page through a stable view, pin first
-    /// and search then. One PUT and two GETs (one of the repository
+    /// `Conflict` if a later version has removed splits of this one, as a merge does: then call [`Index::refresh`] and
+    /// pin the
+    /// result. Versions that only add splits, as an ingest does, do not matter. So to page through a stable view, pin
+    /// first
+    /// and search afterwards. Cost: one PUT and two GETs (one of the repository
     /// log), and one more GET for each version that came after this one.
     pub async fn pin(&self, lifetime: Duration) -> Result<Pin> {
         let pin = self.new_pin(lifetime)?;
@@ -57,8 +62,8 @@ impl Index {
         Err(refusal)
     }
 
-    /// The same version pinned for `lifetime` from now on; `pin` itself ends. `NotFound` when it has expired.
-    /// One PUT and one DELETE.
+    /// Pins the same version for `lifetime` from now on, and ends `pin`. `NotFound` if it has expired.
+    /// Cost: one PUT and one DELETE.
     pub async fn extend_pin(&self, pin: &Pin, lifetime: Duration) -> Result<Pin> {
         let expired = || Error::not_found("the point in time has expired").with("index", &pin.index);
         let longer = Pin { version: pin.version, ..self.new_pin(lifetime)? };
@@ -73,7 +78,7 @@ impl Index {
         Ok(longer)
     }
 
-    /// Ends a pin before its time. One that is gone already is no error. One DELETE.
+    /// Ends a pin early. It is not an error if it is already gone. Cost: one DELETE.
     pub async fn unpin(&self, pin: &Pin) -> Result<()> {
         objects::delete(self.log.store().as_ref(), vec![path(&self.log, pin)]).await
     }

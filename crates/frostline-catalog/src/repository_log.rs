@@ -1,13 +1,14 @@
-//! The repository log: which indices there are, each with its table's identity and its folder.
+//! The repository log: which indices exist, each with its table's identity and its folder.
 //!
-//! An index exists if and only if this log names it. The log lies in `_frostline/log` and is written by the same
-//! protocol as an index's own ([`frostline_commits`]). An entry puts and removes *records*: a kind, a name
-//! and a value. Two kinds are known here, `index` and `retired`; records of any other kind, and members of a known
-//! record that are not known here, are kept as they are, since a newer version wrote them.
+//! An index exists if and only if this log names it. The log is in `_frostline/log` and uses the same
+//! protocol as an index's own log ([`frostline_commits`]). An entry puts and removes *records*: a kind, a name
+//! and a value. Two kinds are known here, `index` and `retired`. Records of any other kind, and unknown members of a
+//! known
+//! record, are preserved unchanged, because a newer version wrote them.
 //!
-//! - A folder belongs to one table for all time. A name that is used again gets another folder, so that a slow
+//! - A folder belongs to one table forever. A reused name gets another folder, so that a slow
 //!   writer of a deleted index can never write into the new one.
-//! - Reading the newest state costs one GET where it was read before; it never lists.
+//! - Reading the newest state costs one GET in a process that has read it before; it never lists.
 
 mod entry;
 mod registry;
@@ -24,13 +25,13 @@ pub(crate) use entry::{LogEntry, Record};
 use registry::write_checkpoint;
 pub(crate) use registry::{IndexRecord, Registry, RetiredRecord, index_key, no_such_index, read_checkpoint};
 
-/// Where the log lies. No index's folder begins with an underscore.
+/// The folder of the log. The folder of an index never begins with an underscore.
 const FOLDER: &str = "_frostline/log";
-/// Few entries follow a checkpoint, and all are small: they are read one by one rather than listed.
+/// Few entries follow a checkpoint, and all are small, so they are read one by one instead of listed.
 const LAYOUT: Layout = Layout { checkpoint_ending: "json", steps_max: 64 };
-/// While the state takes no more than this, a checkpoint follows each entry.
+/// As long as the state is not larger than this, a checkpoint follows each entry.
 const CHECKPOINT_BYTES_CHEAP: usize = 4096;
-/// A larger state is written down after this many entries.
+/// Number of entries between checkpoints of a larger state.
 const CHECKPOINT_ENTRIES: u64 = 16;
 
 /// The log of one repository, and its newest state that this process has seen.
@@ -76,7 +77,7 @@ impl RepositoryLog {
         RepositoryLog { log: CommitLog::new(store, Path::from(FOLDER), LAYOUT), seen: Mutex::new(None) }
     }
 
-    /// The newest state that this process has seen; perhaps an old one.
+    /// The newest state that this process has seen, which may be outdated.
     pub(crate) fn seen(&self) -> Option<Arc<Registry>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -89,8 +90,9 @@ impl RepositoryLog {
         registry
     }
 
-    /// The newest state; `None` in a repository that has no log yet. One GET where nothing is new. The first time one GET
-    /// of the hint, then one of the checkpoint beside one for each entry after it.
+    /// The newest state; `None` in a repository that has no log yet. One GET if nothing is new. The first read is one
+    /// GET
+    /// of the hint, then at once one of the checkpoint and one for each entry after it.
     pub(crate) async fn read(&self) -> Result<Option<Arc<Registry>>> {
         if let Some(registry) = self.seen() {
             let entries = self.log.newer(next(&registry)).await?;
@@ -104,10 +106,10 @@ impl RepositoryLog {
         Ok(Some(self.saw(after(&base, &replay.entries)?)))
     }
 
-    /// Begins the log of a repository that has none with these records, unless another writer is first.
+    /// Starts the log of a repository that has none with these records, unless another writer is first.
     pub(crate) async fn begin(&self, entry: LogEntry) -> Result<Arc<Registry>> {
         if !self.log.list_from(0).await?.is_empty() {
-            // Another writer has begun it meanwhile, or its beginning is gone.
+            // Another writer has started it in the meantime, or its beginning is gone.
             let lost = || Error::corrupt("the repository log has lost its beginning").with("log", FOLDER);
             return self.read().await?.ok_or_else(lost);
         }
@@ -119,7 +121,7 @@ impl RepositoryLog {
         })
     }
 
-    /// Appends what `plan` makes of the newest state, and gives back the state after it.
+    /// Appends the entry that `plan` derives from the newest state, and returns the state after it.
     pub(crate) async fn append(
         &self,
         base: Arc<Registry>,
@@ -142,7 +144,7 @@ impl RepositoryLog {
         let bytes = write_checkpoint(&registry)?;
         if bytes.len() <= CHECKPOINT_BYTES_CHEAP || entry.version.is_multiple_of(CHECKPOINT_ENTRIES) {
             let written = self.write_checkpoint(entry.version, bytes).await;
-            // The entry stands; the log is read without the checkpoint, only slower.
+            // The entry is committed; without the checkpoint the log is only slower to read.
             if let Err(error) = written {
                 tracing::warn!(
                     version = entry.version,

@@ -1,7 +1,7 @@
 //! Deleting an index: its name, then its table, then its objects.
 //!
-//! The entry in the repository log is the deletion. What follows only tidies up, and may be cut short at any write:
-//! deleting the name again finishes it, and an index that was made anew under that name has another folder.
+//! The entry in the repository log is the deletion. The rest only cleans up, and may be interrupted at any write:
+//! deleting the name again finishes it, and an index that was re-created under that name has another folder.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) async fn delete(shared: &Arc<Shared>, name: &IndexName) -> Result<()>
     Ok(())
 }
 
-/// Takes the index out of the repository log, unless somebody else did.
+/// Removes the index from the repository log, unless another writer did.
 async fn retire(
     shared: &Shared,
     registry: &Arc<Registry>,
@@ -53,7 +53,7 @@ async fn retire(
     shared.repository_log.append(Arc::clone(registry), plan).await
 }
 
-/// Removes the table in the folder of a deleted index, and says so in the repository log.
+/// Removes the table in the folder of a deleted index, and records this in the repository log.
 async fn purge(shared: &Arc<Shared>, name: &IndexName, folder: &str) -> Result<()> {
     let log = shared.table(name, folder);
     let mut foreign = BTreeSet::new();
@@ -63,7 +63,7 @@ async fn purge(shared: &Arc<Shared>, name: &IndexName, folder: &str) -> Result<(
             drop_table(shared, index).await?;
         }
         Err(e) if e.kind() == ErrorKind::NotFound => {}
-        // A table too broken to open can still be deleted.
+        // A table that is too damaged to open can still be deleted.
         Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Invalid) => {
             tracing::warn!(index = %name, error = ?e, "deleting an index that cannot be opened");
         }
@@ -82,7 +82,7 @@ async fn purge(shared: &Arc<Shared>, name: &IndexName, folder: &str) -> Result<(
     shared.repository_log.append(Arc::clone(&registry), plan).await.map(drop)
 }
 
-/// The table's last commit: whoever has the index open learns from it that it is gone.
+/// The table's last commit, from which readers that have the index open learn that it is gone.
 async fn drop_table(shared: &Shared, index: Index) -> Result<()> {
     let log = index.log.commits.clone();
     let id = shared.new_id();
@@ -99,20 +99,21 @@ async fn drop_table(shared: &Shared, index: Index) -> Result<()> {
         Ok(Some(Commit { version: index.next(), info, ..Commit::default() }))
     };
     match log.append(index, last).await {
-        // Somebody else wrote it.
+        // Another writer wrote it.
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
         appended => appended.map(|_| ()),
     }
 }
 
-/// Removes the table's own objects: what makes it look like one first, its last commit at the very end, so that
-/// whoever missed all of this still runs into it. What else lies in the folder is not ours.
+/// Removes the table's own objects: first those that make it look like a table, and its last commit at the very end,
+/// so that
+/// late readers and writers still find it. Anything else in the folder is not ours.
 async fn remove_all(log: &Log, foreign: &BTreeSet<Path>) -> Result<()> {
     let store = log.store().as_ref();
     let listing = log.commits.list_from(0).await?;
     let last = listing.newest().map(|version| log.commits.entry_path(version));
     let is_last = |path: &Path| Some(path) == last.as_ref();
-    // Without its beginning the log is no table, in whatever order the rest of it goes.
+    // Without its first entry the log is not a table, whatever remains of it.
     let beginning =
         listing.entries.keys().next().map(|v| log.commits.entry_path(*v)).into_iter().filter(|p| !is_last(p));
     let checkpoints =

@@ -1,15 +1,16 @@
-//! What a checkpoint claims of itself, held against its bytes before the Parquet reader believes it.
+//! Checks what a checkpoint claims against its size before the Parquet reader uses it.
 //!
-//! A checkpoint has no checksum of ours, for other programs write them, too. What passed is read in time
-//! and memory that its size bounds:
+//! A checkpoint has no checksum of ours, because other programs write them, too. A checkpoint that passes is read in
+//! time
+//! and memory bounded by its size:
 //!
-//! - The footer has the shape that the reader takes it for, whatever else is in it is skipped within
-//!   bounds ([`frostline_split::thrift`]), and its columns are one tree that is not deep.
-//! - The chunks of columns lie in the file and are together no longer than it, so no page is read twice.
-//! - Every page begins with a header that is sound by itself ([`frostline_split::page_header`]), unpacks to
-//!   [`PAGE_BYTES_MAX`] at most, and all of them together to so many values and bytes a byte of the file.
-//! - Texts whose lengths are packed by their differences have no more lengths than values; such pages, which few
-//!   programs write, are unpacked for that.
+//! - The footer has the structure that the reader expects, anything else in it is skipped within
+//!   bounds ([`frostline_split::thrift`]), and its columns are one shallow tree.
+//! - The column chunks are inside the file and together no longer than it, so no page is read twice.
+//! - Every page begins with a valid header ([`frostline_split::page_header`]) and decompresses to at most
+//!   [`PAGE_BYTES_MAX`]. All pages together have a limited number of values and bytes per byte of the file.
+//! - Texts with delta-encoded lengths have no more lengths than values. Few
+//!   programs write such pages; they are decompressed to check this.
 
 use std::sync::Arc;
 
@@ -28,12 +29,12 @@ use parquet::schema::types::ColumnDescriptor;
 const MAGIC: &[u8; 4] = b"PAR1";
 const SCHEMA_DEPTH_MAX: usize = 64;
 const PAGE_BYTES_MAX: u64 = 256 << 20;
-/// A row names a file or a writer, which takes some bytes even when packed; about thirty columns are read of it,
+/// A row names a file or a writer, which takes some bytes even when compressed; about thirty columns are read of it,
 /// and its tags are several values in two of them.
 const VALUES_PER_BYTE_MAX: u64 = 256;
-/// What a packed byte of text that repeats itself may unpack to.
+/// Maximum decompressed bytes for each compressed byte of repetitive text.
 const UNPACKED_PER_BYTE_MAX: u64 = 1024;
-/// What a checkpoint of any size may become when decoded.
+/// Maximum decoded size of a checkpoint, whatever its own size.
 const DECODED_BYTES_MIN: u64 = 1 << 30;
 
 /// Checks the footer of `file` and the pages of all of its columns.
@@ -46,7 +47,7 @@ pub(super) fn check(file: &Bytes) -> Result<()> {
     metadata.row_groups().iter().flat_map(RowGroupMetaData::columns).try_for_each(|chunk| pages.add(chunk))
 }
 
-/// `Corrupt` unless `file` ends with a footer that the reader gets through.
+/// `Corrupt` unless `file` ends with a footer that the reader can process.
 pub(super) fn check_footer(file: &[u8]) -> Result<()> {
     let none = || Error::corrupt("there is no Parquet footer");
     let (front, magic) = file.split_last_chunk::<4>().ok_or_else(none)?;
@@ -63,7 +64,7 @@ pub(super) fn check_footer(file: &[u8]) -> Result<()> {
     end.map(drop)
 }
 
-/// `Corrupt` if what was decoded of `file` is more than what a checkpoint may become: a forged one may name one
+/// `Corrupt` if the data decoded from `file` exceeds the limit of a checkpoint: a forged one may contain one
 /// long text in every row.
 pub(super) fn check_decoded(file: &[u8], bytes: usize) -> Result<()> {
     if bytes as u64 > DECODED_BYTES_MIN + UNPACKED_PER_BYTE_MAX * file.len() as u64 {
@@ -72,8 +73,8 @@ pub(super) fn check_decoded(file: &[u8], bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// The columns, each after the group that it is in. The reader follows them by recursion and makes room for as
-/// many children as a group says it has.
+/// The columns, each after its group. The reader follows them recursively and allocates space for as
+/// many children as a group claims.
 #[derive(Default)]
 struct Tree {
     elements: usize,
@@ -118,7 +119,7 @@ pub(super) struct Pages<'a> {
     packed: u64,
     unpacked: u64,
     values: u64,
-    /// What the largest of them unpacks to.
+    /// The decompressed size of the largest of them.
     pub(super) largest: u64,
 }
 
@@ -131,7 +132,7 @@ impl<'a> Pages<'a> {
     pub(super) fn add(&mut self, chunk: &ColumnChunkMetaData) -> Result<()> {
         let codec = chunk.compression();
         if matches!(codec, Compression::BROTLI(_) | Compression::LZO) {
-            // Brotli's reader unpacks whatever comes out.
+            // Brotli's reader decompresses without a limit.
             return Err(
                 Error::invalid("a column is packed in a way that is not read here").with("codec", codec)
             );
@@ -199,7 +200,7 @@ fn check_lengths(file: &Bytes, chunk: &ColumnChunkMetaData) -> Result<()> {
     Ok(())
 }
 
-/// What follows the levels of a data page.
+/// The part of a data page after the levels.
 fn values_of<'a>(page: &'a Page, column: &ColumnDescriptor) -> Option<&'a [u8]> {
     let mut rest: &[u8] = page.buffer();
     match page {
@@ -207,7 +208,7 @@ fn values_of<'a>(page: &'a Page, column: &ColumnDescriptor) -> Option<&'a [u8]> 
             let levels =
                 [(column.max_rep_level(), rep_level_encoding), (column.max_def_level(), def_level_encoding)];
             for (_, encoding) in levels.into_iter().filter(|(max, _)| *max > 0) {
-                // Levels of another encoding, which nobody writes any more, do not say how long they are.
+                // Levels of another encoding, which is obsolete, do not state their length.
                 if *encoding != Encoding::RLE {
                     return None;
                 }
@@ -223,7 +224,7 @@ fn values_of<'a>(page: &'a Page, column: &ColumnDescriptor) -> Option<&'a [u8]> 
     }
 }
 
-// What the reader knows of `parquet.thrift`. Fields of encryption are not read here, so it skips them.
+// The fields of `parquet.thrift` that the reader knows. Encryption fields are not read here, so it skips them.
 
 static FILE: Shape = open(
     "FileMetaData",

@@ -1,5 +1,5 @@
-//! The store that the Delta kernel is handed. To write a checkpoint it reads the one before, with the same Parquet
-//! reader: so no Parquet object comes out of this store whose claims were not checked first.
+//! The store that the Delta kernel gets. To write a checkpoint, the kernel reads the previous one with the same Parquet
+//! reader, so this store returns no Parquet object whose claims were not checked first.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ impl Vetted {
         Vetted { inner, sound: Mutex::default() }
     }
 
-    /// An object whose claims are sound.
+    /// An object whose claims were checked.
     async fn whole(&self, location: &Path) -> Result<(ObjectMeta, Bytes)> {
         let mut sound = self.sound.lock().await;
         if let Some(held) = sound.get(location) {
@@ -42,7 +42,7 @@ impl Vetted {
         let meta = found.meta.clone();
         let bytes = found.bytes().await?;
         let checked = bytes.clone();
-        // The metadata is read by the Parquet reader, which may panic on it.
+        // The metadata is parsed by the Parquet reader, which may panic on it.
         let outcome = tokio::task::spawn_blocking(move || claims::check(&checked)).await;
         outcome.map_err(refused)?.map_err(refused)?;
         sound.insert(location.clone(), (meta.clone(), bytes.clone()));

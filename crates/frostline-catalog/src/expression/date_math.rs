@@ -1,9 +1,11 @@
 //! Date math in index names: `<logs-{now/d-1d{yyyy.MM.dd|+02:00}}>`.
 //!
 //! Between angle brackets, each part in braces is a time: `now`, then any of `+1d`, `-2h`, `/d` in order, then in
-//! braces of its own a format and, after `|`, a time zone. Without a format it is `yyyy.MM.dd`, without a zone UTC. Units are
-//! `y M w d h H m s`. A format has the letters of Java's `DateTimeFormatter` that give digits: `y u x Y M d D w e H h m s S`.
-//! `\{` and `\}` are braces of the name itself.
+//! inner braces a format and, after `|`, a time zone. The default format is `yyyy.MM.dd`, the default zone UTC. Units
+//! are
+//! `y M w d h H m s`. A format has the letters of Java's `DateTimeFormatter` that print digits: `y u x Y M d D w e H h
+//! m s S`.
+//! `\{` and `\}` are literal braces.
 
 use jiff::civil::Weekday;
 use jiff::tz::{Offset, TimeZone};
@@ -13,7 +15,7 @@ use frostline_base::{Error, Result};
 
 const FORMAT: &str = "yyyy.MM.dd";
 
-/// What `text` says at `now_us`; a text without angle brackets is itself.
+/// The value of `text` at `now_us`; a text without angle brackets is returned unchanged.
 pub(super) fn resolve(text: &str, now_us: i64) -> Result<String> {
     let Some(inner) = text.strip_prefix('<').and_then(|text| text.strip_suffix('>')) else {
         return Ok(text.to_owned());
@@ -36,7 +38,7 @@ pub(super) fn resolve(text: &str, now_us: i64) -> Result<String> {
     Ok(out)
 }
 
-/// What stands between this place and the brace that closes it.
+/// The text between this position and the closing brace.
 fn braced(chars: &mut std::str::Chars<'_>) -> Option<String> {
     let mut inside = String::new();
     let mut depth = 1_usize;
@@ -88,7 +90,7 @@ fn zone(name: &str) -> Result<TimeZone, String> {
     Offset::from_seconds(seconds).map(TimeZone::fixed).map_err(|_| unknown())
 }
 
-/// `now` with the steps of `math` taken.
+/// `now` after the steps of `math`.
 fn moved(now: Zoned, math: &str) -> Result<Zoned, String> {
     let mut rest =
         math.trim().strip_prefix("now").ok_or_else(|| format!("{math:?} does not begin with now"))?;

@@ -41,7 +41,7 @@ pub(crate) struct Info {
 pub(super) struct Header {
     pub(super) format: u32,
     pub(super) version: u64,
-    /// Lines that follow: a checkpoint that was cut short is told from a whole one.
+    /// Number of lines that follow, to detect a truncated checkpoint.
     pub(super) records: u64,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Key {
     name: String,
 }
 
-/// One record: what it is, its name among its kind, and what it says.
+/// One record: its kind, its name within the kind, and its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) kind: String,
@@ -74,7 +74,7 @@ pub(crate) struct LogEntry {
     /// The object's key, for messages.
     pub(crate) key: String,
     info: Info,
-    /// Kinds and names of the records that go, before others are put.
+    /// Kinds and names of the records to remove before others are put.
     pub(crate) removes: Vec<(String, String)>,
     pub(crate) puts: Vec<Record>,
 }
@@ -135,7 +135,7 @@ pub(super) fn lines(key: &str, bytes: &[u8]) -> impl Iterator<Item = Result<Line
                 .with("object", key)
                 .with("line", number + 1)
         };
-        // A JSON array would be taken for the fields in order.
+        // A JSON array would be accepted as the fields in order.
         if !line.trim_ascii_start().starts_with(b"{") {
             return Err(corrupt());
         }

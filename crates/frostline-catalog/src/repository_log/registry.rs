@@ -1,4 +1,4 @@
-//! What the repository log says at one version, and as a checkpoint.
+//! The state of the repository log at one version, and as a checkpoint.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ const RETIRED: &str = "retired";
 /// An index, by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct IndexRecord {
-    /// The table's identity; `None` for a table that could not be read when it was adopted.
+    /// The table's identity; `None` if the table could not be read when it was adopted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) table: Option<String>,
     /// The folder below the repository's root that holds the table.
     pub(crate) folder: String,
     pub(crate) created_ms: i64,
-    /// What a newer version wrote.
+    /// Members that a newer version wrote.
     #[serde(flatten)]
     pub(crate) others: Map<String, Value>,
 }
@@ -36,10 +36,10 @@ pub(crate) struct RetiredRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) table: Option<String>,
     pub(crate) deleted_ms: i64,
-    /// Its objects are gone, as far as they were there when it was deleted.
+    /// Whether its objects were removed, as far as they existed when it was deleted.
     #[serde(default)]
     pub(crate) purged: bool,
-    /// What a newer version wrote.
+    /// Members that a newer version wrote.
     #[serde(flatten)]
     pub(crate) others: Map<String, Value>,
 }
@@ -59,7 +59,7 @@ pub(crate) fn index_key(name: &IndexName) -> (String, String) {
     (INDEX.to_owned(), name.to_string())
 }
 
-/// What the log says at one version.
+/// The state of the log at one version.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Registry {
     /// The number of the last entry.
@@ -123,24 +123,24 @@ impl Registry {
         indices.chain(retired).chain(others).collect()
     }
 
-    /// Whether an index has this folder, or had it.
+    /// Whether an index has or had this folder.
     pub(crate) fn has_had(&self, folder: &str) -> bool {
         self.retired.contains_key(folder) || self.indices.values().any(|index| index.folder == folder)
     }
 
-    /// The folders of deleted indices of that name whose objects may still be there.
+    /// The folders of deleted indices of that name whose objects may still exist.
     pub(crate) fn unpurged(&self, name: &IndexName) -> Vec<String> {
         let of_name = self.retired.iter().filter(|(_, retired)| retired.index == *name && !retired.purged);
         of_name.map(|(folder, _)| folder.clone()).collect()
     }
 
-    /// The error for a name that no index has; it names the nearest that one has.
+    /// The error for a name that no index has; it suggests a similar name.
     pub(crate) fn no_such_index(&self, name: &str) -> Error {
         no_such_index(name, self.indices.keys())
     }
 }
 
-/// The error for a name that no index has; it names the nearest of `names`.
+/// The error for a name that no index has; it suggests the most similar of `names`.
 pub(crate) fn no_such_index<'a>(name: &str, names: impl Iterator<Item = &'a IndexName>) -> Error {
     Error::not_found(match frostline_show::nearest(name, names.map(IndexName::as_str)) {
         Some(other) => format!("there is no index {name}; did you mean {other}?"),
@@ -148,14 +148,14 @@ pub(crate) fn no_such_index<'a>(name: &str, names: impl Iterator<Item = &'a Inde
     })
 }
 
-/// Whether a folder is one that an index can have: its name, or its name, `@` and 8 digits.
+/// Whether a folder name is valid for an index: its name, or its name, `@` and 8 digits.
 pub(super) fn is_folder(folder: &str) -> bool {
     let (name, number) = folder.split_once('@').unwrap_or((folder, "00000000"));
     let is_number = number.len() == 8 && number.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     is_number && name.parse::<IndexName>().is_ok()
 }
 
-/// The state that a checkpoint holds.
+/// The state that a checkpoint contains.
 pub(crate) fn read_checkpoint(version: u64, objects: &[(Path, Bytes)]) -> Result<Registry> {
     let mut registry = Registry { version: Some(version), ..Registry::default() };
     let Some((path, bytes)) = objects.first() else { return Ok(registry) };
