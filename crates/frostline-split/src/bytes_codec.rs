@@ -1,4 +1,4 @@
-//! Reading and writing the small numbers that the split's own structures are made of.
+//! Encoding of the integers in the split's own structures.
 //!
 //! [`Cursor`] never panics: a value that reaches past the end, or a varint that does not fit, is
 //! `Corrupt`.
@@ -6,12 +6,12 @@
 use frostline_base::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The low half of XXH3: what every page, block and stored postings list is checked by.
+/// The low half of XXH3: the checksum of every page, block and stored postings list.
 pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     xxh3_64(bytes) as u32
 }
 
-/// Appends `value`, seven bits a byte, low bits first.
+/// Appends `value` as a varint: seven bits per byte, low bits first.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -25,7 +25,7 @@ pub(crate) fn varint_bytes(value: u32) -> usize {
     (38 - (value | 1).leading_zeros() as usize) / 7
 }
 
-/// A place in bytes that nobody trusts.
+/// A position in untrusted bytes.
 #[derive(Clone)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -40,7 +40,7 @@ impl<'a> Cursor<'a> {
         self.bytes.is_empty()
     }
 
-    /// What is left.
+    /// The remaining bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.bytes
     }

@@ -1,10 +1,10 @@
-//! Reading columns of a split: which bytes, and then the values.
+//! Reads columns of a split: first the byte ranges, then the values.
 //!
-//! The pages are ordinary Parquet pages, but no Parquet footer is read: the hot footer says where each
-//! page is, and a metadata of only the wanted columns is made from that. [`ColumnRead::ranges`] are
-//! exactly the pages that hold a wanted row, and the dictionary page of each column chunk that has
-//! one; every page's checksum, the shape of its header and the levels of a list are verified before it
-//! is decoded. The pages of lists are unpacked for that, and handed to the Parquet reader as they then are.
+//! The pages are ordinary Parquet pages, but no Parquet footer is read: the hot footer locates each
+//! page, and Parquet metadata of only the wanted columns is built from it. [`ColumnRead::ranges`] are
+//! exactly the pages with a wanted row, and the dictionary page of each column chunk that has
+//! one. Every page's checksum, the structure of its header and the levels of a list are verified before it
+//! is decoded. Pages of lists are decompressed for this, and passed to the Parquet reader decompressed.
 
 mod lists;
 
@@ -140,8 +140,8 @@ impl ColumnRead {
         if let Some(selection) = self.selection {
             builder = builder.with_row_selection(selection);
         }
-        // The decoder is not ours, and a page made to match its checksum may still be none: if it
-        // panics on one, that is a corrupt page like any other.
+        // The decoder is not ours, and a page forged to match its checksum may be malformed: if the decoder
+        // panics on one, that is reported as a corrupt page.
         let decode = || Ok::<_, ParquetError>(builder.build()?.collect::<std::result::Result<Vec<_>, _>>()?);
         let batches = catch_unwind(AssertUnwindSafe(decode))
             .unwrap_or_else(|_| Err(ParquetError::General("the decoder panicked".to_owned())));

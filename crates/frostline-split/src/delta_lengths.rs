@@ -1,5 +1,5 @@
-//! Lengths of texts as Parquet packs them by their differences, counted before the Parquet reader makes room
-//! for as many as they say they are.
+//! Delta-encoded lengths of Parquet texts, counted before the Parquet reader allocates space
+//! for as many as they claim.
 
 use frostline_base::{Error, Result};
 

@@ -1,13 +1,13 @@
-//! A sorted dictionary: keys to [`Postings`], in compressed blocks of about 16 KiB that are found by
+//! A sorted dictionary from keys to [`Postings`], in compressed blocks of about 16 KiB that are located by
 //! a sparse index in the hot footer.
 //!
-//! A split has two. The **text** dictionary's keys are [`TextKey`]s: token first, so that a search
-//! over all fields reads the block that a search over one field reads. The **exact** dictionary's
-//! keys are [`exact_key`] and [`ip_key`]: field first, so that a prefix or a range of one field's
+//! A split has two. The keys of the **text** dictionary are [`TextKey`]s: token first, so that a search
+//! over all fields reads the same block as a search over one field. The keys of the **exact** dictionary
+//! are [`exact_key`] and [`ip_key`]: field first, so that a prefix or a range of one field's
 //! values is a range of keys.
 //!
-//! Reading is two steps, and the caller does the reading between them: [`Dictionary::blocks`] says
-//! which bytes, [`Dictionary::scan`] walks them. A key that no block holds is in no row.
+//! Reading has two steps, with the caller's read between them: [`Dictionary::blocks`] returns
+//! the byte ranges, [`Dictionary::scan`] decodes them. A key that is in no block is in no row.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -250,7 +250,7 @@ impl Dictionary {
         self.scan_raw(&raw, keys, &mut visit).map_err(located)
     }
 
-    /// [`Dictionary::scan`] after its checksum: what a fuzzer should reach.
+    /// [`Dictionary::scan`] without its checksum, for fuzzers.
     pub(crate) fn scan_raw(
         &self,
         raw: &[u8],

@@ -1,11 +1,11 @@
-//! The digest: small exact aggregates of a split, so that counts, time histograms and top values of
-//! all its rows are answered with no data read.
+//! The digest: small exact aggregates of a split, so that counts, time histograms and top values over
+//! all its rows are answered without reading data.
 //!
-//! It always says how many rows fall into each minute. For a reading of a field it may say the
-//! number, the extremes and the sum of its numbers, and how many rows have each of its values, also by
-//! ten-minute bucket. Value counts exist only where every row has at most one value of the reading, so
-//! that rows and values are the same count, and where there are at most 1,000 of them. What is
-//! there is exact; what is not there says nothing.
+//! It always has the number of rows per minute. For a reading of a field it may have the
+//! count, extremes and sum of its numbers, and the number of rows with each of its values, also per
+//! ten-minute bucket. Value counts exist only if every row has at most one value of the reading, so
+//! that rows and values are the same count, and if there are at most 1,000 distinct values. Whatever is
+//! present is exact; absence means unknown.
 
 use std::collections::BTreeMap;
 

@@ -2,11 +2,11 @@
 //!
 //! - Nested objects join their keys with dots; arrays, also of objects, give a path several values.
 //!   `null`, `[]` and `{}` give none.
-//! - A value's type is its own unless the mapping declares one that it can be read as.
+//! - A value has its own type, unless the mapping declares one that it can be parsed as.
 //! - Numbers are finite: one too large for a double (`1e400`) is kept as text, as written.
-//! - Any bytes give a document or an `Invalid` error that names the place; nothing panics.
-//! - A [`Document`] is reused: its buffers and its path numbers live on, so that the thousandth
-//!   document of a kind allocates nothing.
+//! - Any bytes give a document or an `Invalid` error with the position; nothing panics.
+//! - A [`Document`] is reused, with its buffers and path numbers, so that the thousandth
+//!   similar document allocates nothing.
 
 use crate::mapping::{FieldType, Mapping, Mode, ValueType};
 use crate::values::{

@@ -1,8 +1,8 @@
 //! The column `_dynamic`: values of fields that have no column of their own, as `path:type=value`.
 //!
-//! In the path, `\` stands before `\` and `=`, so that the first bare `=` ends it and no path looks like
-//! another one. Splits that were written before types were kept hold `path=value`; there a value belongs
-//! to the first type, of those that the field has in the split, that it can be read as.
+//! In the path, `\` precedes `\` and `=`, so that the first bare `=` ends it and no two paths look
+//! alike. Splits that were written before types were stored hold `path=value`; such a value has
+//! the first of the field's types in the split that it parses as.
 
 use crate::document::Value;
 use crate::footer::{ColumnKind, SplitField};

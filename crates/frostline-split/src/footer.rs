@@ -1,12 +1,12 @@
-//! The hot footer: all that opening a split needs, in one range of the file.
+//! The hot footer: everything needed to open a split, in one range of the file.
 //!
 //! ```text
 //! magic "FROSTHF1" | version u32 | body packed u32 | body raw u32 | digest packed u32 | digest raw u32
 //! body (zstd) | digest (zstd) | XXH3-64 of the file after the hot footer | XXH3-64 of all before
 //! ```
 //!
-//! Integers of the frame are little-endian. The body is unpacked at once, the digest when it is asked
-//! for. Bytes after what this version knows of the body are left alone, so that a later writer may add
+//! Integers of the frame are little-endian. The body is decompressed at once, the digest on demand.
+//! Unknown bytes at the end of the body are ignored, so that a later writer may add
 //! to it without a new version.
 
 use std::ops::Range;

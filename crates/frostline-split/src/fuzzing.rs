@@ -1,4 +1,4 @@
-//! Doors for fuzzers: each decoder behind its checksum, for a fuzzer would never get past one. Any
+//! Entry points for fuzzers: each decoder without its checksum, which a fuzzer would never get past. Any
 //! bytes must give a value or an error.
 
 use bytes::Bytes;

@@ -2,7 +2,7 @@
 //! its row group and its footer. Write one with [`SplitWriter`], open one with [`Split`].
 //!
 //! No network, no clock, no async runtime: reading states which byte ranges it needs and decodes what
-//! it is handed. `docs/format/split.md` is the byte map.
+//! it is given. `docs/format/split.md` is the byte map.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod bytes_codec;

@@ -1,11 +1,11 @@
-//! What an index knows about its fields: which types their values have and which columns hold them.
+//! The fields of an index: the types of their values and the columns that hold them.
 //!
-//! - [`Mapping::merge`] is commutative, associative and idempotent, and never loses a field: writers
-//!   that grew a mapping apart meet at one result in any order.
-//! - A reading that has a column keeps it. A reading first met when the column budget is spent is
-//!   *dynamic*: it is indexed like any other, only its column is the shared `_dynamic`.
-//! - [`Mapping::column_name`] depends on nothing but its arguments, so two writers never disagree.
-//! - What an Elasticsearch mapping asks for and Frostline does not do is refused by name.
+//! - [`Mapping::merge`] is commutative, associative and idempotent, and never loses a field: mappings
+//!   that writers extended independently merge to the same result in any order.
+//! - A reading that has a column keeps it. A reading that first appears when the column budget is spent is
+//!   *dynamic*: it is indexed like any other, but its column is the shared `_dynamic`.
+//! - [`Mapping::column_name`] depends only on its arguments, so all writers agree.
+//! - Parameters of an Elasticsearch mapping that Frostline does not support are refused by name.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

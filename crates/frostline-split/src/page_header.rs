@@ -1,12 +1,13 @@
-//! The Thrift header of a Parquet page, looked at before the Parquet reader believes it.
+//! Checks the Thrift header of a Parquet page before the Parquet reader uses it.
 //!
-//! A page of a split has only the fields and encodings that our pages have, any other is `Corrupt`; one of
-//! another program may have more. The look takes time in proportion to the header, some twenty bytes. What
-//! passed claims no more values than the reader may make room for:
+//! A page of a split has only the fields and encodings that our pages have; any other is `Corrupt`. A page of
+//! another program may have more. The check takes time in proportion to the header, some twenty bytes. A page that
+//! passes claims no more values than the reader may allocate space for:
 //!
-//! - A dictionary has at most a value a byte; the reader makes room for all before it reads one.
-//! - The two encodings that say how many lengths they hold are not among those of a split, since the reader
-//!   makes room for all of them; of another program's page the caller must look at them ([`PageHeader::has_lengths`]).
+//! - A dictionary has at most one value per byte; the reader allocates space for all before it reads one.
+//! - The two encodings that state how many lengths they contain are not allowed in a split, because the reader
+//!   allocates space for all of them. For another program's page the caller must check them
+//!   ([`PageHeader::has_lengths`]).
 //! - A page of a split has no more values than a document of 16 MiB.
 
 use frostline_base::{Error, Result};

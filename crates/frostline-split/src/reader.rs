@@ -1,5 +1,5 @@
-//! An open split: what its hot footer says, and how to get at the rest. Nothing here reads; the caller
-//! fetches the ranges that it is told and hands the bytes back.
+//! An open split: its hot footer, and how to locate the rest. This module does not read; the caller
+//! fetches the ranges that it is given and passes the bytes back.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! How tokens stand in the text dictionary, and which of its keys tell whether a text has a piece.
+//! How tokens are stored in the text dictionary, and which of its keys tell whether a text has a piece.
 //!
 //! | form  | what the key holds                                    | who has it                                  |
 //! |-------|-------------------------------------------------------|---------------------------------------------|
@@ -6,8 +6,8 @@
 //! | inner | a compound from one of its words on, or a long token; its first bytes | compounds of three words or more, long compounds |
 //! | cut   | the first bytes of a longer token, and its hash       | every longer token                          |
 //!
-//! Inner keys are why `powershell.exe` is found inside `v1.0-powershell.exe` by one range of keys. What keys
-//! cannot decide (paths inside paths, very long pieces) they narrow down; see [`PieceKeys`].
+//! Because of inner keys, one range of keys finds `powershell.exe` inside `v1.0-powershell.exe`. Where keys
+//! cannot decide (paths inside paths, very long pieces), they narrow the set; see [`PieceKeys`].
 //!
 //! Splits of format version 1 have whole keys only, in which a cut token looks like any other.
 

@@ -1,14 +1,15 @@
-//! Structures of Thrift's compact protocol, walked with bounds before the Parquet reader sees them.
+//! Walks structures of Thrift's compact protocol with bounds before the Parquet reader sees them.
 //!
-//! That reader skips what it does not know, and a list of two thousand million booleans, which take no
-//! byte each, for minutes (apache/arrow-rs issue 9874). It also takes a field that it knows for what it
-//! expects, whatever type the field says it has. [`walk`] goes the reader's way through the bytes:
+//! The Parquet reader skips unknown fields, and spends minutes on a list of two thousand million booleans, which take
+//! no
+//! bytes (apache/arrow-rs issue 9874). It also assumes that a known field has the expected type,
+//! whatever type the field states. [`walk`] follows the reader through the bytes and checks:
 //!
 //! - A known field has its type, so that both see the same fields from there on.
-//! - Every element takes a byte at least: no list, set or map is of booleans, or longer than what is left.
-//! - Nothing is nested deeper than [`DEPTH_MAX`].
+//! - Every element takes at least a byte: no list, set or map is of booleans, or longer than the remaining bytes.
+//! - Nesting is at most [`DEPTH_MAX`] deep.
 //!
-//! So what passed is read, or skipped, in time and memory in proportion to its bytes.
+//! Bytes that pass are read or skipped in time and memory in proportion to their length.
 
 use frostline_base::{Error, Result};
 

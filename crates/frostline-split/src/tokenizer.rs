@@ -1,7 +1,7 @@
-//! The text analysis "default": which tokens a text has, and which pieces of a query it is found by.
+//! The text analysis "default": the tokens of a text, and the pieces of a query.
 //!
-//! Text is lower-cased. A *word* is a maximal run of letters, digits, `_` and combining marks. Words
-//! next to each other with only joiners between them form larger tokens, by the loosest joiner in
+//! Text is lower-cased. A *word* is a maximal run of letters, digits, `_` and combining marks. Adjacent
+//! words with only joiners between them form larger tokens, by the loosest joiner between
 //! them, from tight to loose:
 //!
 //! | joiners         | example                            | level    |
@@ -18,8 +18,8 @@
 //! else (white space, quotes, brackets, `, ; | < > ! * ^`) separates, and so does leading and trailing
 //! punctuation.
 //!
-//! A query text comes apart into [`Piece`]s at the same separators. A piece is found wherever it stands in
-//! a text and begins and ends where words do: `powershell.exe` in `v1.0-powershell.exe`, never `10.0.0.1`
+//! A query text is split into [`Piece`]s at the same separators. A piece matches a text that contains it
+//! between word boundaries: `powershell.exe` in `v1.0-powershell.exe`, never `10.0.0.1`
 //! in `10.0.0.12`.
 //!
 //! Guarantees:
@@ -27,10 +27,10 @@
 //! - Every piece of a text is in the text, and so is every token.
 //! - A text that [`contains_phrase`] has every one of [`phrase_words`].
 //! - Chinese, Japanese and Korean characters and emoji are words of one character each, and a query
-//!   that has any comes apart into its words. So any part of such a text finds it; texts with the same
-//!   characters elsewhere are found too, which a phrase rules out.
+//!   that has any is split into its words. So any part of such a text finds it; texts with the same
+//!   characters elsewhere are found too, which a phrase excludes.
 //!
-//! Not done: Unicode normalisation (a composed and a decomposed `é` differ), stemming, and word
+//! Not supported: Unicode normalisation (a composed and a decomposed `é` differ), stemming, and word
 //! boundaries of languages that write none, such as Thai.
 
 /// Joiners up to this level make compounds.

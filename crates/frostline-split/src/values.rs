@@ -1,7 +1,7 @@
-//! What a value means: dates, times, IP addresses and numbers, read from text and written back.
+//! Dates, times, IP addresses and numbers, parsed from text and formatted.
 //!
-//! Every function here is total: any input gives an answer or `None`, nothing panics. A date is
-//! microseconds since 1970-01-01 UTC; a finer fraction is cut off, never rounded, so that a time
+//! Every function here is total: any input gives an answer or `None`, and nothing panics. A date is
+//! in microseconds since 1970-01-01 UTC; a finer fraction is truncated, never rounded, so that a time
 //! never moves into the next minute.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

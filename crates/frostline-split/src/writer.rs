@@ -1,9 +1,9 @@
 //! Writes splits: collects documents, then seals them into one file.
 //!
-//! Documents are parsed once, when they are added. What is kept of one is its bytes (they become
-//! `_source`) and a list of value numbers; a value that repeats is stored once. Sealing sorts the rows
+//! Documents are parsed once, when they are added. The writer keeps their bytes (which become
+//! `_source`) and a list of value numbers; a repeated value is stored once. Sealing sorts the rows
 //! by time, encodes one column after the other, then one index after the other, and streams to the
-//! output, so that no copy of the file is ever held but its end: hot footer, page index and Parquet footer.
+//! output. Only the end of the file is ever held in memory: hot footer, page index and Parquet footer.
 //!
 //! **Memory.** Before sealing: the documents' bytes, at most [`WriterOptions::source_bytes_max`] and
 //! one document, plus 4 bytes for each value of each row, plus every distinct value once with 21 bytes

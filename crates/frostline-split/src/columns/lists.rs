@@ -1,8 +1,8 @@
-//! Pages of lists, unpacked before the Parquet reader sees them, for the sake of their repetition levels: where
+//! Decompresses pages of lists before the Parquet reader sees them, to check their repetition levels, which mark where
 //! rows begin.
 //!
-//! That reader skips rows by levels until it has skipped as many as its caller wants or the header claims;
-//! when the levels are fewer, it never ends. So they are counted first, run by run.
+//! The Parquet reader skips rows by levels until it has skipped as many as requested or claimed by the header.
+//! If there are fewer levels, it never ends. So they are counted first, run by run.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! The Parquet encodings that a split uses, written from values already at hand: levels and dictionary
-//! indices in runs and packed bits (RLE), whole numbers as bit-packed differences (DELTA_BINARY_PACKED).
+//! The Parquet encodings that a split uses: levels and dictionary
+//! indices as runs and packed bits (RLE), whole numbers as bit-packed differences (DELTA_BINARY_PACKED).
 
 use crate::bytes_codec::put_varint;
 

@@ -1,8 +1,8 @@
-//! Builds what is found by: postings of tokens and of whole values, and who has a value at all.
+//! Builds the indexes: postings of tokens and of whole values, and the rows that have a value.
 //!
-//! One reading of one field at a time: its rows are grouped by value, its values by token, and the
-//! postings of a token are the union of those of its values. Entries of the exact dictionary come out
-//! in order and are packed at once; tokens are kept and sorted at the end, for the text dictionary is
+//! It handles one reading of one field at a time: its rows are grouped by value, its values by token, and the
+//! postings of a token are the union of those of its values. Entries of the exact dictionary are produced
+//! in order and compressed at once. Tokens are collected and sorted at the end, because the text dictionary is
 //! ordered by token before field.
 
 use std::io::Write;

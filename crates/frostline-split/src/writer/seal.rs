@@ -1,4 +1,4 @@
-//! Turns collected documents into the bytes of a split, front to back.
+//! Encodes collected documents as a split, front to back.
 
 use std::cmp::Ordering;
 use std::io::Write;

@@ -1,7 +1,7 @@
-//! The distinct values of a split in the making, each stored once.
+//! The distinct values of a split being written, each stored once.
 //!
-//! Logs repeat themselves: a document that is being collected is a list of value numbers, and
-//! tokenizing, hashing and sorting are done once for a value, not once for a row.
+//! Logs are repetitive: a collected document is a list of value numbers, and
+//! tokenizing, hashing and sorting happen once per value, not once per row.
 
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
