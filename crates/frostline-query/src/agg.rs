@@ -1,12 +1,12 @@
-//! Aggregations, in Elasticsearch's words and with its answers.
+//! Aggregations, with Elasticsearch's parameters and responses.
 //!
-//! An [`AggTree`] is parsed from the `aggs` of a request. A [`Collector`] takes batches of rows of one
-//! split after another and becomes an [`AggState`]; states of any splits merge in any order to the same
-//! state, so that a state can be cached with its split, which never changes. `AggState::finalize` gives
-//! the JSON that Elasticsearch answers. Nothing here reads, waits or knows the time: columns, row sets
+//! An [`AggTree`] is parsed from the `aggs` of a request. A [`Collector`] consumes batches of rows, split
+//! after split, and becomes an [`AggState`]. States of any splits merge in any order to the same
+//! state, so a state can be cached with its split, which never changes. `AggState::finalize` produces
+//! Elasticsearch's JSON. This module does no I/O and reads no clock: columns, row sets
 //! of filters and the time of the request are passed in.
 //!
-//! What is exact and what is approximate is written in `docs/semantics.md`.
+//! `docs/semantics.md` says what is exact and what is approximate.
 
 mod codec;
 mod collect;

@@ -1,4 +1,4 @@
-//! From a request to its answer: searches, SQL, responses and what they cost.
+//! From a request to its answer: searches, SQL, responses and their costs.
 
 pub(crate) mod response;
 pub(crate) mod search;

@@ -1,4 +1,4 @@
-//! Errors of ours on their way through DataFusion, and its errors as ours.
+//! Converts our errors to DataFusion's and back.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The physical plans: leaves that ask splits, what merges their answers, and how both travel.
+//! The physical plans: leaves that search splits, the nodes that merge their answers, and their serialization.
 
 pub(crate) mod aggregate;
 pub(crate) mod codec;

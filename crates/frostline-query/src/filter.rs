@@ -1,8 +1,7 @@
-//! What a query means, whatever language it was written in.
+//! The meaning of a query, in whatever language it was written.
 //!
-//! The query DSL, query strings and SQL predicates are all translated into a [`Filter`]; only a
-//! filter is ever evaluated. Every filter has an exact meaning for a document: a set of documents
-//! matches, and no score is attached.
+//! The query DSL, query strings and SQL predicates are all translated into a [`Filter`], and only
+//! filters are evaluated. A filter describes an exact set of documents, without scores.
 
 mod field;
 pub(crate) mod pattern;

@@ -2,11 +2,11 @@
 //!
 //! [`SearchRequest::parse`] reads a whole search body; [`parse_query`] reads one query clause;
 //! [`query_string::parse`] reads a Lucene query string. All of them end in a
-//! [`Filter`], whose meaning is exact. Whatever is not understood is an
-//! `Invalid` error that names the thing and its position (`query.bool.must[0]`, or the character in
+//! [`Filter`], whose meaning is exact. Anything not understood is an
+//! `Invalid` error that names the element and its position (`query.bool.must[0]`, or the character in
 //! a query string); nothing is ignored unless it cannot change which documents match.
 //!
-//! Nothing here reads a clock or an index: "now" and the mapping come in with the [`Context`].
+//! This module reads no clock and no index: "now" and the mapping are passed in with the [`Context`].
 
 pub mod date;
 pub(crate) mod json;

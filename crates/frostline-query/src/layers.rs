@@ -1,4 +1,4 @@
-//! What may name what: the order of the layers, and that no files name one another in a circle.
+//! A test of the order of the layers: which files may use which, without cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

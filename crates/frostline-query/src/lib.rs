@@ -1,9 +1,10 @@
-//! Questions over indices: the Elasticsearch query DSL and SQL become DataFusion plans over one table
+//! Queries over indices: the Elasticsearch query DSL and SQL become DataFusion plans over one table
 //! provider that prunes, selects rows by postings and reads pages through a cache.
 //!
-//! The folders stand in the order of a question's way: [`language`] or SQL give a [`filter::Filter`]; `prune`
+//! The modules in the order in which a query passes through them: [`language`] or SQL produce a [`filter::Filter`];
+//! `prune`
 //! drops splits by the catalog; `select` finds the rows of a split; `read` opens splits and reads columns;
-//! `exec` has the physical plans, [`agg`] the aggregations; `answer` puts the answer together.
+//! `exec` has the physical plans, [`agg`] the aggregations; `answer` assembles the answer.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod agg;

@@ -1,4 +1,4 @@
-//! How deep what is read from bytes may be nested.
+//! A limit on the nesting depth of serialized input.
 
 use std::cell::Cell;
 

@@ -1,8 +1,8 @@
-//! Which splits a question has to look at, decided from the catalog alone.
+//! Decides from the catalog alone which splits a query has to search.
 //!
-//! A filter is simplified once per split with what the catalog knows of the split's times: a time
-//! range that covers the whole split disappears, one that misses it turns the filter into
-//! [`Filter::None`]. What is left is exact: nothing is pruned that could match.
+//! A filter is simplified once per split by the times that the catalog has of the split: a time
+//! range that covers the whole split is dropped, and one that misses it turns the filter into
+//! [`Filter::None`]. Pruning is exact: no split that could match is dropped.
 
 use std::collections::HashMap;
 use std::sync::Arc;

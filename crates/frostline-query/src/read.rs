@@ -1,4 +1,4 @@
-//! Opening splits and reading columns of the rows that were selected.
+//! Opens splits and reads columns of the selected rows.
 
 pub(crate) mod fields;
 pub(crate) mod merge;

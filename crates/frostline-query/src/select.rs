@@ -1,17 +1,17 @@
 //! Which rows of one split match a filter.
 //!
-//! A filter is answered from dictionaries and postings where they can answer it exactly. What they can
-//! only narrow down (a phrase, a path inside a path, a very long value) is verified on the values
-//! themselves, and what they do not hold (fractions, dates, wide ranges of numbers) is read from the
-//! column's pages, only where the page's bounds leave it open. The answer is always exact.
+//! A filter is answered from dictionaries and postings if they can answer it exactly. If they can
+//! only narrow the set (a phrase, a path inside a path, a very long value), the values
+//! themselves are verified. What they do not contain (fractions, dates, wide ranges of numbers) is read from the
+//! column's pages, but only from pages whose bounds do not decide it. The answer is always exact.
 //!
 //! - [`lookup`]: keys of the dictionaries and their postings;
 //! - [`pages`]: values between bounds, from times and pages;
 //! - [`verify`]: candidates against their values;
-//! - [`equal`]: what equals a value; [`text`]: what has the words, phrases and patterns of a text.
+//! - [`equal`]: values equal to a value; [`text`]: texts with the given words, phrases and patterns.
 //!
-//! Everything that can be asked of the store at once is asked at once: the dictionary blocks of all
-//! terms of a filter travel together, then the postings that are not inside the blocks, then pages.
+//! Independent reads happen at the same time: the dictionary blocks of all
+//! terms of a filter together, then the postings that are not inside the blocks, then pages.
 
 mod equal;
 mod lookup;

@@ -1,4 +1,4 @@
-//! Indices in memory, for tests.
+//! In-memory indices for tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Trees and states in bytes, and the checks of what is read.
+//! Serializes trees and states, and validates what is read back.
 
 use super::{Agg, AggState, AggTree, FieldIndex, Kind, SortField};
 use crate::{Error, Result};

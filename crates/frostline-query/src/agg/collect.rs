@@ -1,8 +1,8 @@
 //! Counts the rows of batches into a state.
 //!
-//! An aggregation gets documents as two arrays: positions in the batch, and the bucket above that each
+//! An aggregation gets documents as two arrays: positions in the batch, and the parent bucket that each
 //! is in. It turns the values of its field into codes that are small within the batch, then codes into
-//! buckets by a table of (bucket above, code), and hands positions and its own buckets on.
+//! buckets by a table of (parent bucket, code), and passes positions and its own buckets on.
 
 use std::collections::HashMap;
 

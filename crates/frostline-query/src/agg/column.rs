@@ -1,4 +1,4 @@
-//! The values of one field for the rows of one batch, whatever types they were written with.
+//! The values of one field for the rows of one batch, whatever their types.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, DictionaryArray, Float64Array, Int64Array,

@@ -1,8 +1,9 @@
-//! Answers from a split's digest: no page of the split is read.
+//! Answers aggregations from a split's digest, without reading a page of the split.
 //!
-//! A digest answers exactly or not at all. What it cannot know for certain (several readings of a field,
-//! buckets that cut its minutes or ten-minute buckets, combinations that it does not count) is `None`,
-//! and then the columns are read.
+//! A digest answers exactly or not at all. If it cannot be certain (several readings of a field,
+//! buckets that do not align with its minutes or ten-minute buckets, combinations that it does not count), the result
+//! is `None`,
+//! and the columns are read.
 
 use frostline_base::TimeRange;
 use frostline_split::{

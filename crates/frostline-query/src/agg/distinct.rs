@@ -1,7 +1,7 @@
-//! How many different values: exactly while they are few, then by HyperLogLog.
+//! Counts distinct values: exactly while they are few, then by HyperLogLog.
 //!
-//! Both forms are functions of the set of values alone. "Exact" means by 64-bit hashes: among 100,000
-//! values the chance that any two collide is about 1 in 4 billion.
+//! Both forms depend only on the set of values. "Exact" means by 64-bit hashes: the probability that any two of
+//! 100,000 values collide is about 1 in 4 billion.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,4 +1,4 @@
-//! The groups of SQL's `group by` as aggregations, so that digests and kept answers serve SQL as well.
+//! SQL's `group by` as aggregations, so that digests and cached answers serve SQL as well.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What buckets are called, and the table that numbers the names.
+//! Bucket keys, and the table that numbers them.
 
 use std::cmp::Ordering;
 

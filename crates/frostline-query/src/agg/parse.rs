@@ -1,4 +1,4 @@
-//! From the `aggs` of a request to a tree. Whatever is not understood is refused by name and path.
+//! Parses the `aggs` of a request into a tree. Anything not understood is refused by name and path.
 
 use frostline_split::Mapping;
 use jiff::tz::TimeZone;

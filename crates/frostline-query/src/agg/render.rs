@@ -1,4 +1,4 @@
-//! From a state to the JSON that Elasticsearch answers.
+//! Renders a state as Elasticsearch's JSON.
 
 use std::cmp::Ordering;
 

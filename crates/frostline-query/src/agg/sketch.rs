@@ -1,7 +1,7 @@
-//! Percentiles: all values while they are few, then logarithmic buckets (a DDSketch).
+//! Percentiles: exact while there are few values, then by logarithmic buckets (a DDSketch).
 //!
-//! Both forms are functions of the multiset of values alone, so neither the order of values nor the
-//! order of merges shows in an answer.
+//! Both forms depend only on the multiset of values, so neither the order of values nor the
+//! order of merges affects an answer.
 
 use std::collections::BTreeMap;
 

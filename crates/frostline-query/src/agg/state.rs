@@ -1,4 +1,4 @@
-//! What has been counted so far: mergeable, serializable, independent of the order of merges.
+//! Aggregation state: mergeable, serializable, independent of the order of merges.
 //!
 //! A state is a forest shaped like the tree. Buckets are numbered within their aggregation over all
 //! parent buckets at once; aggregations below refer to those numbers. Merging maps the other state's

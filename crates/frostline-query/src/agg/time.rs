@@ -1,4 +1,4 @@
-//! Rounding of times to calendar units and fixed intervals in a zone, and how times are written.
+//! Rounding of times to calendar units and fixed intervals in a zone, and formatting of times.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{Offset, TimeZone};

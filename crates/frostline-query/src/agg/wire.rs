@@ -1,4 +1,4 @@
-//! How what has no form of its own in bytes is written.
+//! Serialization of types that have none of their own.
 
 /// A value as JSON text: it holds what no other form can, whatever its type.
 pub(super) mod json {

@@ -1,4 +1,4 @@
-//! The answer of a search, in Elasticsearch's shape, with what it cost.
+//! The response of a search, in Elasticsearch's format, with its cost.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One search: a request in, hits and aggregations out, with what they cost.
+//! One search: a request in, hits and aggregations out, with their cost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is wrong with an SQL query, in words and without the parser's own.
+//! Errors of SQL queries, rewritten for users.
 
 use datafusion::common::{Column, SchemaError};
 use datafusion::error::DataFusionError;

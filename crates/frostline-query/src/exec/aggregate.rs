@@ -1,7 +1,7 @@
-//! Aggregations over a scan: one state a split, merged into one.
+//! Aggregations over a scan: one state per split, merged into one.
 //!
-//! For each split the cheapest exact way is taken: a state computed before (splits never change, so it
-//! never expires), the split's digest, or the matching rows' columns.
+//! For each split the cheapest exact source is used: a cached state (splits never change, so it
+//! never expires), the split's digest, or the columns of the matching rows.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Our plans in bytes: what another process over the same repository runs with the same answer.
+//! Serializes our plans, so that another process over the same repository can run them with the same answer.
 //!
-//! DataFusion writes its own operators; ours are a version, a kind and their fields. What is read is checked: bytes
-//! from anywhere are a plan or an error.
+//! DataFusion serializes its own operators; ours are a version, a kind and their fields. Input is validated: any bytes
+//! give a plan or an error.
 
 use std::sync::Arc;
 

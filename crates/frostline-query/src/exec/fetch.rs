@@ -1,4 +1,4 @@
-//! Reads the documents of rows that are known.
+//! Reads the documents of known rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Merges what the leaves of a search answered, and checks that each split was told of once.
+//! Merges the answers of a search's leaves, and checks that each split is reported exactly once.
 
 use std::fmt;
 use std::sync::Arc;

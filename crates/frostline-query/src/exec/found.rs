@@ -1,4 +1,4 @@
-//! What a leaf answers: one row of three columns, the hits, the state of the aggregations and the report.
+//! The output of a leaf: one row of three columns, the hits, the aggregation states and the report.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The groups that our aggregations found, as rows for DataFusion.
+//! Converts the groups that our aggregations found to rows for DataFusion.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The leaves of our plans: each asks some splits, and can be written to bytes and run where those splits are near.
+//! The leaves of our plans: each searches some splits, and can be serialized and run where those splits are cached.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! The function by which SQL searches text.
+//! The SQL function `match`.
 
 use std::sync::Arc;
 

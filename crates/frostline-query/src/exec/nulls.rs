@@ -1,9 +1,9 @@
-//! Keeps what is neither true nor false as it is.
+//! Preserves SQL's three-valued logic against an optimizer rule.
 //!
-//! DataFusion joins lists: `x NOT IN (1) OR x NOT IN (2)` becomes true, `x IN (1) AND x IN (2)` false. Both are wrong
-//! where x is null. A filter of comparisons, `AND` and `OR` cannot tell null from false; in any other expression all
-//! but the first comparison of a value with a literal or a list take the value through [`Same`], a function that
-//! DataFusion knows nothing about. A scan looks through it.
+//! DataFusion merges lists: `x NOT IN (1) OR x NOT IN (2)` becomes true, `x IN (1) AND x IN (2)` false. Both are wrong
+//! if x is null. In a filter of comparisons, `AND` and `OR`, null and false are equivalent. In any other expression all
+//! comparisons of a value with a literal or a list, except the first, get the value through [`Same`], a function that
+//! DataFusion does not see through, but a scan does.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Comparisons in SQL with columns that a few odd documents made lists or text.
+//! SQL comparisons with columns that a few documents turned into lists or text.
 //!
-//! One array makes a column a list, and one text makes a column of numbers text. A list compares as a field
-//! with several values does in a search: where any of them does. Text that is compared with a number is read
-//! as one, and text that is no number compares with none.
+//! One array makes a column a list, and one text makes a column of numbers text. A list compares like a field
+//! with several values in a search: true if any of them does. Text that is compared with a number is parsed
+//! as one, and text that is not a number never matches.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};

@@ -1,4 +1,4 @@
-//! What became of the splits that a leaf was to ask. It travels with the answer, as a column.
+//! The outcome of each split that a leaf was to search. It travels with the answer, as a column.
 
 use frostline_base::{Cost, Meter, SplitId};
 use serde::{Deserialize, Serialize};

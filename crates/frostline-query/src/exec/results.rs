@@ -1,8 +1,8 @@
-//! Partial answers of splits, kept on disk between queries and processes.
+//! Partial answers of splits, cached on disk between queries and processes.
 //!
-//! A split never changes, so what an aggregation found in it under a filter never expires. An entry is
-//! a file named by the hash of (split, aggregation, filter) with its own checksum; one that does not
-//! verify is as good as absent. Losing the folder costs time, never an answer.
+//! A split never changes, so the result of an aggregation over it under a filter never expires. An entry is
+//! a file named by the hash of (split, aggregation, filter) with its own checksum; an entry that does not
+//! verify is treated as absent. Losing the folder costs time, never an answer.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

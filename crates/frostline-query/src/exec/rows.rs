@@ -1,4 +1,4 @@
-//! Reads the columns of matching rows, for DataFusion's operators above.
+//! Reads the columns of matching rows, for DataFusion's operators.
 
 use std::sync::Arc;
 

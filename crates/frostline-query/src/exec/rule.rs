@@ -1,5 +1,6 @@
-//! What of an SQL plan our own nodes do: aggregates, answered from digests and kept answers where that is exact, and
-//! the newest rows, read from no more splits than can hold one of them. DataFusion does all the rest.
+//! The optimizer rule that replaces parts of an SQL plan with our own nodes: aggregates, if digests and cached answers
+//! are exact, and
+//! the newest rows, read from no more splits than can contain one of them. DataFusion runs the rest.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! One leaf at work: the splits it asks, the rows it has found in them, and what it will report.
+//! The state of one running leaf: the splits it searches, the rows it has found in them, and its report.
 //!
-//! A [`Scan`] lives as long as one leaf runs and is shared by that leaf's tasks alone.
+//! A [`Scan`] lives as long as one leaf runs, and is shared only by that leaf's tasks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};

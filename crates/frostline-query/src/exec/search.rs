@@ -1,4 +1,4 @@
-//! A search of some splits: select once, then count, aggregate and find the best hits. One row comes out.
+//! A search of some splits: select once, then count, aggregate and find the best hits. The output is one row.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The session that plans run in: memory, and what leaves find where they run.
+//! The session that plans run in: memory, and the context that leaves need.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The splits that a question asks, and the numbers by which question and answer name them.
+//! The splits of a query, and the numbers by which query and answer refer to them.
 
 use std::borrow::Cow;
 use std::sync::Arc;

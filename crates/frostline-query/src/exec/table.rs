@@ -1,8 +1,8 @@
-//! An index as a table: a row a document, a column a field.
+//! An index as a table: a row for each document, a column for each field.
 //!
-//! A column has the narrowest type that holds every reading of its field, a list where some document has
-//! several values. Predicates that mean the same in SQL and in an index are handed to the scan; all
-//! others DataFusion evaluates on the columns, so that the answer is that of SQL in any case.
+//! A column has the narrowest type that holds every reading of its field, as a list if any document has
+//! several values. Predicates with the same meaning in SQL and in an index are pushed down to the scan.
+//! DataFusion evaluates all others on the columns, so the answer is always that of SQL.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! The newest or the oldest rows of a scan, reading no more splits than can hold one of them.
+//! The newest or oldest rows of a scan, reading no more splits than can contain one of them.
 //!
-//! Rows of a split are in order of time, so the best rows of a split are the last (or first) that match,
-//! and which splits can hold one of the best of all follows from the catalog's times and from how many
-//! rows match in each, without reading a time. Only the columns of the few rows left are read. Where each of
-//! them is one of the best of all, for no more than wanted are left, their documents are read with them
-//! and not after them: a round trip less.
+//! Rows of a split are sorted by time, so the best rows of a split are the last (or first) that match.
+//! Which splits can contain one of the best overall follows from the catalog's times and the number of
+//! matching rows in each, without reading a time. Only the columns of the few remaining rows are read. If all
+//! of them are among the best, because no more than wanted remain, their documents are read at the same time,
+//! which saves a round trip.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `sum` of whole numbers without wrapping: added in 128 bits, an error where 64 do not hold the sum.
+//! `sum` of whole numbers without overflow: added in 128 bits, an error if the sum does not fit in 64.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! A field as a question means it: a name, resolved once.
+//! A field reference in a query: a name, resolved once.
 //!
-//! - A name is resolved against the mapping by [`FieldRef::resolve`] when a question is parsed, and by
-//!   [`FieldRef::column`] where SQL names a column. Whatever comes after takes a [`FieldRef`] and never a name.
-//! - A reference stands for the values of one path, or of several: `level.raw` may be another name of
-//!   `level` and a field of its own. A split looks up the readings that it has of these paths.
-//! - It is plain data: written to bytes and read in another process it means the same.
+//! - [`FieldRef::resolve`] resolves a name against the mapping when a query is parsed, and
+//!   [`FieldRef::column`] does so for SQL columns. All later steps take a [`FieldRef`] and never a name.
+//! - A reference means the values of one path, or of several: `level.raw` may be another name of
+//!   `level` as well as a field of its own. A split looks up the readings that it has of these paths.
+//! - It is plain data: serialized and read in another process it means the same.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Reading JSON requests so that every error says where, and no key goes unread.
+//! Parses JSON requests such that every error has a position, and no key is left unread.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What clauses of the DSL and query strings have in common.
+//! Parts that clauses of the DSL and query strings share.
 
 use super::Context;
 use super::json::{self, At, Object};

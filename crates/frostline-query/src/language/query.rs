@@ -1,6 +1,6 @@
 //! The clauses of the query DSL. Each becomes a [`Filter`] that matches the same documents as the
-//! clause would in Elasticsearch, without a score: `boost` changes nothing, and what only changes the
-//! score of a query (`boosting.negative`, `tie_breaker`) is read and dropped.
+//! clause does in Elasticsearch, without a score: `boost` has no effect, and parameters that only change the
+//! score of a query (`boosting.negative`, `tie_breaker`) are accepted and ignored.
 
 use serde_json::Value;
 

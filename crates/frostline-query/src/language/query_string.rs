@@ -2,17 +2,17 @@
 //!
 //! The grammar and its meaning are those of Lucene's classic parser, as Elasticsearch uses it:
 //!
-//! - Operators mark clauses, they have no precedence. `AND` makes the clauses on both sides required;
-//!   `OR` leaves them optional; `+`, `-`, `!` and `NOT` mark the one behind them. Optional clauses count
-//!   only when no clause is required. So `a OR b AND c` means `b AND c`, as it does there; parentheses
-//!   say what is meant. Without an operator, `default_operator` stands between clauses.
+//! - Operators mark clauses; they have no precedence. `AND` makes the clauses on both sides required;
+//!   `OR` leaves them optional; `+`, `-`, `!` and `NOT` mark the clause after them. Optional clauses count
+//!   only if no clause is required. So `a OR b AND c` means `b AND c`, as in Lucene; use parentheses to be
+//!   explicit. Between clauses without an operator, `default_operator` applies.
 //! - A group of only prohibited clauses matches all other documents.
 //! - Between words white space separates clauses; a clause of one word is one chunk of text.
 //!
-//! It is more forgiving where nothing else can be meant: behind `field:` a value may hold colons
-//! (`time:12:30:00`, `ip:fe80::1`), and a slash or an exclamation mark may stand inside a word.
+//! The parser is more lenient than Lucene where the meaning is unambiguous: a value after `field:` may contain colons
+//! (`time:12:30:00`, `ip:fe80::1`), and a word may contain slashes and exclamation marks.
 //!
-//! An error names the character and shows it.
+//! An error shows the character and its position.
 
 use serde_json::Value;
 

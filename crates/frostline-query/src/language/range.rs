@@ -1,4 +1,4 @@
-//! Ranges: the bounds of the query DSL and of query strings, in every way they can be read.
+//! Ranges: the bounds of the query DSL and of query strings, in every type they can be parsed as.
 
 use frostline_split::{ValueType, parse_ip};
 use serde_json::Value;

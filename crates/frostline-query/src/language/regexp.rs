@@ -1,6 +1,6 @@
 //! Lucene regular expressions in the syntax of the `regex` crate.
 //!
-//! The result is anchored at both ends and has been compiled once, so it compiles again. Lucene's
+//! The result is anchored at both ends, and was compiled once to check it. Lucene's
 //! complement `~` and intersection `&` have no counterpart and are refused with their position.
 
 use std::fmt::Write as _;

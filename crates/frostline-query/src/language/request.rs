@@ -1,4 +1,4 @@
-//! The search body: what to find, how to order it, what to show of it.
+//! The search body: the query, the order of hits, and the fields to return.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

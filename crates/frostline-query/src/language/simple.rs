@@ -1,8 +1,8 @@
 //! `simple_query_string`: a language in which no text is an error.
 //!
 //! `+` and `|` combine from left to right, `-` negates, `"…"` is a phrase, `*` at the end a prefix,
-//! parentheses group. As in Lucene, `a -b` with the operator `or` means a or not b. What the language
-//! has and an index without positions has not (`~2`) is refused with its position.
+//! parentheses group. As in Lucene, `a -b` with the operator `or` means a or not b. Syntax that
+//! needs positions in the index (`~2`) is refused with its position.
 
 use super::Context;
 use super::json::{self, At, Object};

@@ -1,7 +1,7 @@
-//! One Arrow column out of the several readings of a field.
+//! Merges the readings of a field into one Arrow column.
 //!
-//! A field may be a number in some documents and text in others, one value here and a list there. SQL
-//! and sorting want one column of one type: the narrowest that holds every reading of the index.
+//! A field may be a number in one document, text in another, and a list in a third. SQL
+//! and sorting need one column of one type: the narrowest that holds every reading of the index.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! One order for a field that is a number in some documents and something else in others.
+//! A total order for a field that is a number in some documents and something else in others.
 //!
-//! A value becomes bytes that compare as the values do: numbers by their value, then the rest as text, in
-//! either direction. The value can be read back from them.
+//! A value is encoded as bytes that compare as the values do: numbers by value, then the rest as text, in
+//! either direction. The value can be decoded again.
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, ListArray};
 use arrow::compute::cast;

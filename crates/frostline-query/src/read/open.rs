@@ -1,4 +1,4 @@
-//! Opening splits: the handle that all questions go through, and the splits that are already open.
+//! Opens splits: the handle that all queries share, and the splits that are already open.
 
 use std::sync::{Arc, OnceLock};
 

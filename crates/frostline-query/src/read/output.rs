@@ -1,4 +1,4 @@
-//! One column of a scan's answer, and how it is read from a split.
+//! One output column of a scan, and how it is read from a split.
 
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! One split as a query sees it: what is open of it, and how to read the rest.
+//! One split during a query: its open parts, and how to read the rest.
 
 use bytes::Bytes;
 use frostline_base::{Meter, ReadRanges, Share, read_decoded};

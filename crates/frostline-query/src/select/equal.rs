@@ -1,4 +1,4 @@
-//! What equals a value: each reading of a field compares in its own type.
+//! Values equal to a given one: each reading of a field compares in its own type.
 
 use frostline_base::TimeRange;
 use frostline_split::{KeyRange, SplitField, ValueType, exact_key, ip_text, is_hashed, parse_ip};

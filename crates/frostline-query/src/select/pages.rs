@@ -1,5 +1,5 @@
-//! Values between bounds: from the times of a split, from dictionaries where they list all values, else
-//! from the pages whose bounds leave it open.
+//! Values between bounds: from the times of a split, from dictionaries if they list all values, else
+//! from the pages whose bounds do not decide it.
 
 use frostline_base::TimeRange;
 use frostline_split::{DigestValue, SplitField, ValueType};

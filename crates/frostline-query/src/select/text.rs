@@ -1,7 +1,7 @@
-//! What has the words of a text, a phrase, or a token that matches a pattern.
+//! Texts with given words, a phrase, or a token that matches a pattern.
 //!
-//! Each question is asked of keys first: some make a row sure, all others are needed for it. Rows that have
-//! the needed ones and no sure one are verified on their texts.
+//! Keys are checked first: some are sufficient for a row to match, others are necessary. Rows that have
+//! all necessary keys but no sufficient one are verified on their texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

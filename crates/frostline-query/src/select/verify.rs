@@ -1,4 +1,4 @@
-//! Candidates against their values.
+//! Verifies candidate rows on their values.
 
 use frostline_split::{EXACT_PREFIX_BYTES, KeyRange, SplitField, exact_key};
 use roaring::RoaringBitmap;

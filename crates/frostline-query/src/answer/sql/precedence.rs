@@ -1,5 +1,6 @@
-//! `IS DISTINCT FROM` as SQL reads it: it binds more tightly than `NOT`, `AND`, `XOR` and `OR`. sqlparser takes all
-//! that follows for its right side, so that `f IS DISTINCT FROM true AND f IS NULL` would be
+//! Corrects the precedence of `IS DISTINCT FROM`, which in SQL binds more tightly than `NOT`, `AND`, `XOR` and `OR`.
+//! sqlparser takes
+//! everything after it as its right side, so that `f IS DISTINCT FROM true AND f IS NULL` would be
 //! `f IS DISTINCT FROM (true AND f IS NULL)`.
 
 use std::ops::ControlFlow;
