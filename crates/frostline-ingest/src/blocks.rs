@@ -1,10 +1,10 @@
-//! Bytes cut into blocks of whole lines, in bounded memory.
+//! Splits a byte stream into blocks of whole lines, in bounded memory.
 //!
-//! Whoever reads fills bytes in and takes pieces out: [`Upto`] says how much must be there for a piece. Everything
-//! that is taken goes through a [`Prefix`], so the place behind a piece always has its hash.
+//! The reader appends bytes and takes pieces: [`Upto`] says how much must be available for a piece. Everything
+//! taken passes through a [`Prefix`], so the hash up to the end of a piece is always known.
 //!
-//! A line longer than the limit is dropped while it comes, never held whole: at most the limit and two blocks are
-//! in memory.
+//! A line longer than the limit is dropped while it arrives, without being held in memory: at most the limit and two
+//! blocks are.
 
 use std::io::{self, Read};
 use std::sync::Arc;

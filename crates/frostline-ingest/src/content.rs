@@ -1,4 +1,4 @@
-//! The content of an open file, unpacked: read through the handle that was opened, however the file is renamed.
+//! The decompressed content of an open file, read through its handle even if the file is renamed.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Cursor, Read};

@@ -1,8 +1,8 @@
-//! Compressed input, told by its first bytes and never by its name.
+//! Compressed input, detected by its first bytes and never by its name.
 //!
-//! Streams of several members (gzip, bzip2), frames (Zstandard) or streams (xz) are read to their last.
-//! Memory: Zstandard windows up to 2 GiB (`--long=31`) and xz dictionaries up to 1 GiB are allowed and
-//! allocated only where the stream asks for them; more is an error.
+//! All members (gzip, bzip2), frames (Zstandard) or streams (xz) of an input are read.
+//! Memory: Zstandard windows up to 2 GiB (`--long=31`) and xz dictionaries up to 1 GiB are allowed, and
+//! allocated only if the stream needs them; more is an error.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 

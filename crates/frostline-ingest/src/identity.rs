@@ -1,16 +1,17 @@
-//! How an input is known again: what the catalog keeps of it, and the only place that knows how it is written.
+//! The identity of an input: what the catalog records of it, and the only module that knows the encoding.
 //!
-//! A file is known by its content, never by its name, size or inode. The catalog keeps two numbers for it: the
-//! *position* up to which its unpacked content is ingested, and a hash of every byte up to there. A file that
-//! comes again is read up to that position; where the hash is the same it is the same file, perhaps grown,
-//! renamed, copied, packed or unpacked since, and reading resumes behind the position.
+//! A file is identified by its content, never by its name, size or inode. The catalog records two numbers for it: the
+//! *position* up to which its decompressed content is ingested, and a hash of every byte up to there. A file that
+//! appears again is read up to that position. If the hash is the same, it is the same file, perhaps grown,
+//! renamed, copied, compressed or decompressed since, and reading resumes at the position.
 //!
-//! The names of the two numbers begin with the hash of the file's *head*, its first line, so that only files that
-//! begin alike are compared, and so that two runs over one new file choose the same name and one of them loses
-//! the commit. A count tells files with the same head apart.
+//! The names of the two numbers begin with the hash of the file's *head*, its first line. So only files that
+//! begin with the same line are compared, and two runs over one new file choose the same name, so that one of them
+//! loses
+//! the commit. A count distinguishes files with the same head.
 //!
-//! The hash is XXH3, which reads faster than any file system delivers. It guards against mistaking one log for
-//! another, not against somebody who makes up two logs to be mistaken.
+//! The hash is XXH3, which is faster than any file system. It prevents mistaking one log for
+//! another by accident, but not deliberate collisions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};

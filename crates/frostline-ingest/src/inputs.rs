@@ -1,9 +1,10 @@
-//! What is ingested: files, directories, standard input, and streams that are told apart by a name.
+//! Inputs: files, directories, standard input, and named streams.
 //!
 //! A directory is walked recursively in the sorted order of its paths. Hidden names, symbolic links to
-//! directories, and what is no regular file are skipped with a note. A file is opened when its turn comes, once,
-//! and everything that is said of it comes from that handle: renamed meanwhile, it is still the same file. A
-//! file of a directory that turns out binary or cannot be opened is skipped with a note.
+//! directories, and anything that is not a regular file are skipped with a note. A file is opened once, when its turn
+//! comes,
+//! and everything about it is read from that handle, so it stays the same file if it is renamed. A
+//! file of a directory that is binary or cannot be opened is skipped with a note.
 
 use std::fmt;
 use std::fs::{self, File};

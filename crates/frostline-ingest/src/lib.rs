@@ -1,9 +1,10 @@
-//! The only writer: turns files and streams into documents, documents into splits, and
-//! splits into commits.
+//! The only writer: parses files and streams into documents, writes documents to splits, and commits
+//! splits.
 //!
-//! [`Inputs`] says what is read, [`Format`] how its lines are written, [`Ingest`] takes it into an index, once or
-//! as files grow: every document lands exactly once, whenever a run is stopped and started again, in bounded memory.
-//! [`Merge`] makes few large splits of many small ones. User guide: `docs/ingest.md`.
+//! [`Inputs`] are what is read, [`Format`] is how its lines are parsed, and [`Ingest`] writes them to an index, once or
+//! as files grow. Every document is ingested exactly once, however often a run is stopped and restarted, in bounded
+//! memory.
+//! [`Merge`] replaces many small splits with few large ones. User guide: `docs/ingest.md`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

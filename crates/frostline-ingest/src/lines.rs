@@ -1,9 +1,10 @@
-//! Lines of log files become documents.
+//! Parses lines of log files into documents.
 //!
-//! A [`LineParser`] takes one line (for CSV one record) at a time and gives the JSON bytes of its
-//! documents, with `@timestamp` where the line has a time. JSON lines are passed on as they are. A line
-//! that cannot be taken is a [`Refusal`]; nothing of it is emitted, and the next line is not affected. Invalid UTF-8 and NUL bytes refuse a line in every format: what cannot
-//! be shown again unchanged is not stored. The field names are listed in `docs/ingest.md`.
+//! A [`LineParser`] takes one line (for CSV one record) at a time and returns the JSON bytes of its
+//! documents, with `@timestamp` if the line has a time. JSON lines are passed on unchanged. A line
+//! that cannot be parsed is a [`Refusal`]; it produces no output and does not affect the next line. Invalid UTF-8 and
+//! NUL bytes refuse
+//! a line in every format, because they could not be returned unchanged. `docs/ingest.md` lists the field names.
 
 mod combined;
 mod csv;

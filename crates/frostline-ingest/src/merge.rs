@@ -1,12 +1,13 @@
-//! Few large splits instead of many small ones: every open split costs a query requests.
+//! Merges many small splits into few large ones: every open split costs a query requests.
 //!
-//! A merge reads the documents of a group of splits in the order of time, writes them to new splits and
-//! commits in one step that the new ones are live and the old ones are not. Readers see one or the other. When
-//! somebody else took one of the old splits away meanwhile the commit fails, nothing changes, and the
-//! new splits are garbage for vacuum.
+//! A merge reads the documents of a group of splits in the order of time, writes them to a new split and
+//! replaces the old splits with it in one commit. Readers see either the old or the new. If
+//! another writer removed one of the old splits in the meantime, the commit fails, nothing changes, and vacuum deletes
+//! the
+//! new split.
 //!
-//! Every merge makes one split of several, so that merging again and again comes to an end: the plan adds up
-//! the documents, bytes and memory that the catalog has of each split, and takes no more than one split holds.
+//! Every merge makes one split of several, so repeated merging ends: the plan adds up
+//! the documents, bytes and memory that the catalog records of each split, and takes no more than one split can hold.
 //!
 //! **Memory**: the documents of the group, sealing them (about as much again), the sealed file, and for each
 //! split of the group its hot footer and about 4 MiB of documents read ahead. [`MergePolicy::memory_bytes_max`]

@@ -1,23 +1,23 @@
-//! From inputs to commits: every document lands exactly once.
+//! From inputs to commits: every document is ingested exactly once.
 //!
-//! One thread reads the inputs in their order and cuts them into *batches*: runs of whole lines, about one
+//! One thread reads the inputs in order and cuts them into *batches*: runs of whole lines, about one
 //! split each, numbered from 0. Worker threads take a batch each, parse its lines, write its split or
-//! splits, and upload them. One committer takes finished batches in the order of their numbers, so what is
-//! committed is always a start of each input without gaps.
+//! splits, and upload them. One committer commits finished batches in the order of their numbers, so the
+//! committed part of each input is always a prefix without gaps.
 //!
-//! **Exactly once.** The commit that makes splits live also moves the mark of every input in them (see
-//! [`crate::identity`]), so after a stop at any moment the next run goes on behind the last committed line. Each
-//! commit expects the marks that it moves where this run left them: of two runs that read the same input at the
-//! same time one gets `Conflict`, and nothing of it is committed twice. Splits that were uploaded and not committed
-//! are garbage that vacuum removes. What is ingested is what the catalog names, and nothing else.
+//! **Exactly once.** The commit that makes splits live also advances the mark of every input in them (see
+//! [`crate::identity`]), so after a stop at any moment the next run resumes after the last committed line. Each
+//! commit expects its marks to be where this run left them: if two runs read the same input at the
+//! same time, one gets `Conflict`, and nothing is committed twice. Vacuum removes splits that were uploaded but not
+//! committed. Only what the catalog names is ingested.
 //!
-//! **Errors.** A document that is refused is a [`Refusal`](crate::Refusal) and stops nothing; an input that cannot
-//! be read is an [`io::Error`](std::io::Error), told in the report; everything else is an [`Error`] that ends the
-//! run. An input of which every line is refused is told as failed, and its mark stays where it was.
+//! **Errors.** A refused document is a [`Refusal`](crate::Refusal) and stops nothing. An unreadable input
+//! is an [`io::Error`](std::io::Error) in the report. Everything else is an [`Error`] that ends the
+//! run. An input of which every line is refused is reported as failed, and its mark does not move.
 //!
-//! **Memory.** [`IngestOptions::memory_bytes_max`] is shared by the workers: of each share a quarter is for
+//! **Memory.** [`IngestOptions::memory_bytes_max`] is divided among the workers. A quarter of each part is for
 //! the raw lines of the next batch, half for the split being written, the rest for sealing and the sealed
-//! split. Fewer workers run where a share would fall below 128 MiB. A single line may be 16 MiB.
+//! split. Fewer workers run if a part would be under 128 MiB. A single line may have 16 MiB.
 
 mod committer;
 mod follow;

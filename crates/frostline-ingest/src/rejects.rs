@@ -1,8 +1,9 @@
-//! Lines that were refused, with the reason.
+//! Refused lines, with the reason.
 //!
-//! A reject is one line of NDJSON: `source`, `line` (from 1), `offset` (in the unpacked input), `reason`,
-//! and the raw line as `raw`, or as `raw_base64` where it is not UTF-8; only the start of lines longer than
-//! 1 MiB, marked `"cut":true`.
+//! A reject is one line of NDJSON: `source`, `line` (from 1), `offset` (in the decompressed input), `reason`,
+//! and the raw line as `raw`, or as `raw_base64` if it is not UTF-8. Of a line longer than 1 MiB there is only the
+//! start, marked
+//! `"cut":true`.
 
 use std::collections::BTreeMap;
 

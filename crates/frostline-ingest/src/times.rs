@@ -1,6 +1,6 @@
-//! The times that logs are written with, as microseconds since 1970-01-01 UTC.
+//! Parses the times of log lines, as microseconds since 1970-01-01 UTC.
 //!
-//! A time without a zone is taken as UTC. A time without a year (RFC 3164) gets the latest year that
+//! A time without a zone is UTC. A time without a year (RFC 3164) gets the latest year that
 //! does not put it more than a day after `now_us`.
 
 const DAY_US: i64 = 86_400_000_000;

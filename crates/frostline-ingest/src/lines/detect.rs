@@ -1,4 +1,4 @@
-//! Which format an input is in, told by its first lines.
+//! Detects the format of an input by its first lines.
 
 use super::csv::CsvHeader;
 use super::{Format, combined, jsonl, logfmt, syslog};

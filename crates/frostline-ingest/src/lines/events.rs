@@ -1,5 +1,5 @@
-//! Lines that continue the one before them, such as stack traces: which line begins an event, and which belongs
-//! to the event that is there.
+//! Multi-line events, such as stack traces: which line begins an event, and which continues the
+//! current one.
 
 use std::str::FromStr;
 use std::sync::Arc;

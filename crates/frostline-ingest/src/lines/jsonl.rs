@@ -1,5 +1,5 @@
-//! JSON lines: documents as they are, with the brackets and commas of array files around them, and the
-//! times that nginx and others write under their own names.
+//! JSON lines: documents unchanged, with the brackets and commas of array files removed, and the
+//! times that nginx and others write under different names.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -1,16 +1,16 @@
-//! Follows files as they grow, are rotated, and come and go.
+//! Follows files as they grow, rotate, appear and disappear.
 //!
-//! Every file is held by the handle that was opened, so one that is renamed is read to its end under any name. What
-//! matters is the content, as for files that are read once (see [`crate::identity`]): a restart goes on where the
-//! catalog says, and the copy of a log, also a packed one, is the log that was read before.
+//! Every file is read through the handle that was opened, so a renamed file is read to its end. Identity is
+//! by content, as for files that are read once (see [`crate::identity`]): a restart resumes at the position in the
+//! catalog, and a copy of a log, also a compressed one, is recognised as the log that was read before.
 //!
-//! - **Rotation by rename**: the handle goes on with the renamed file, the new one at the old path is a new file.
-//! - **Rotation by copy and truncation**: a file that is shorter than what was read of it, or begins otherwise, is
-//!   a new one from there on. Its copy, where it is followed as well, goes on where the original was left; while the
-//!   original is there, a file that holds the start of it, or packs it, is a copy and waits.
-//! - A file that did not change for a minute is closed, with its last line even if that has no end, and opened
+//! - **Rotation by rename**: the handle continues with the renamed file; the new one at the old path is a new file.
+//! - **Rotation by copy and truncation**: a file that is shorter than what was read of it, or begins differently, is
+//!   a new one from then on. Its copy, if it is followed as well, resumes where the original was left. While the
+//!   original exists, a file that equals its beginning, or is its compressed form, is a copy and waits.
+//! - A file that has not changed for a minute is closed, including its last line even without a line end, and opened
 //!   again when it changes.
-//! - A packed file is read when it did not change between two scans.
+//! - A compressed file is read once it has not changed between two scans.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
@@ -69,7 +69,7 @@ struct Stamp {
 struct Tail {
     content: Content,
     feed: Feed,
-    /// Its first bytes and how many were read: a file that has others, or fewer, is written anew.
+    /// Its first bytes and how many were read: a file that begins differently, or is shorter, has been rewritten.
     head: Vec<u8>,
     bytes_read: u64,
     grown_us: i64,
@@ -128,7 +128,7 @@ impl<'a> Follower<'a> {
             if self.scanned_us.is_none_or(|scanned_us| now_us - scanned_us >= SCAN_US) {
                 self.scanned_us = Some(now_us);
                 if now_us - self.renewed_us >= self.reader.renew_after_us() / 2 {
-                    // Every file is recognised anew, and its record is kept.
+                    // Every file is identified again, and its record is kept.
                     self.renewed_us = now_us;
                     self.closed.clear();
                 }

@@ -1,4 +1,4 @@
-//! Reads the inputs in order and deals their lines out in batches.
+//! Reads the inputs in order and divides their lines into batches.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
