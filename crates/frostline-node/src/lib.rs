@@ -1,10 +1,10 @@
-//! A node: one repository as one machine sees it, for a process that lives long.
+//! A node: one repository on one machine, for a long-lived process.
 //!
-//! A [`Node`] opens its repository once and keeps what all questions share: indices, which are refreshed and
-//! not opened again; the region cache of the mounted ones; open splits; partial answers; the memory of all
+//! A [`Node`] opens its repository once and holds what all queries share: indices, which are refreshed instead of
+//! opened again; the region cache of the mounted indices; open splits; partial answers; and the memory of all
 //! queries. [`Settings`] are plain data; the clock is passed in.
 //!
-//! Local disks hold only a cache. A data directory that is full, denied or gone costs requests, never an answer.
+//! Local disks hold only a cache. A full, inaccessible or lost data directory costs requests, never an answer.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod mounts;

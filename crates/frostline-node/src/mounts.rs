@@ -1,4 +1,4 @@
-//! Which indices are mounted on this machine: one small file each below the data directory.
+//! Which indices are mounted on this machine: one small file for each, below the data directory.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

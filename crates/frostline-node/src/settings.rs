@@ -1,4 +1,4 @@
-//! What a node is told.
+//! The settings of a node.
 
 use std::path::PathBuf;
 
