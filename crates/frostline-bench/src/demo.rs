@@ -1,4 +1,4 @@
-//! `frostline demo`: the whole way from log lines to answers, on data that every machine has.
+//! `frostline demo`: from log lines to answers, on data that every machine has.
 
 use std::fs::File;
 use std::io::Write;
@@ -84,7 +84,7 @@ struct Demo {
     limits: Limits,
 }
 
-/// Logs of this machine, taken in and asked.
+/// Logs of this machine, ingested and searched.
 #[derive(Serialize)]
 struct RealInput {
     what: String,

@@ -1,8 +1,8 @@
-//! The engine shown and measured: `frostline demo` and `frostline bench`.
+//! Demonstration and measurement of the engine: `frostline demo` and `frostline bench`.
 //!
-//! [`demo::run`] goes the whole way from log lines to answers on data that every machine has; [`tiers::run`] measures the
-//! published frozen-tier study row by row. Both ask through a [`frostline_node::Node`], as every other user of the
-//! engine does, and print with the published figures beside theirs.
+//! [`demo::run`] goes from log lines to answers on data that every machine has; [`tiers::run`] measures the
+//! published frozen-tier study row by row. Both use a [`frostline_node::Node`], like every other user of the
+//! engine, and print the published figures beside ours.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 // `println!` panics when a pipe is closed: use `say!` and `note!`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]

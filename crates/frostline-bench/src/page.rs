@@ -1,6 +1,6 @@
-//! The page of a benchmark: one file that needs nothing else, readable on a phone, in light and dark.
+//! The HTML page of a benchmark: self-contained, readable on a phone, with light and dark themes.
 //!
-//! All text is HTML, so that it wraps and keeps its size; only bars are drawn, and they stretch.
+//! All text is HTML, so that it wraps and keeps its size; only the bars are drawn, and they stretch.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Figures for people: medians, times with a unit, and the table of the study.
+//! Formatting of figures: medians, times with a unit, and the table of the study.
 
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
 //! The published frozen-tier study: its data, its two questions and its figures.
 //!
 //! The figures are of 4 TB of web server logs in 50 shards on a node with 8 vCPUs and 64 GB of memory, with
-//! object storage in the same cloud: neither our data nor our machine. They stand beside ours to show
-//! what each way of keeping data does to a question, not who is faster.
+//! object storage in the same cloud: neither our data nor our machine. They are shown beside ours to compare
+//! the effect of each tier on a query, not speed.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) const PUBLISHED: &str =
 /// The country that the third kind of dashboard adds.
 const COUNTRY: &str = "DE";
 
-/// Where the bytes of an index are, and how much of it is near.
+/// Where the bytes of an index are, and how much of it is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Tier {

@@ -1,8 +1,8 @@
 //! `frostline bench`: the published frozen-tier study, row by row, on generated logs.
 //!
 //! Hot is a copy of the repository in a local directory, read without a cache. Cold is a cache that holds
-//! everything. Frozen is a cache of 5 % and of 0.5 % of the data. All but hot read from the simulated store,
-//! each run with a seed of its own, so that the runs differ as those of a real store do.
+//! everything. Frozen is a cache of 5 % and of 0.5 % of the data. All except hot read from the simulated store,
+//! each run with a different seed, so that runs vary as with a real store.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -29,7 +29,7 @@ use crate::trial::{
 
 /// Objects copied or hydrated at a time.
 const OBJECTS_IN_FLIGHT: usize = 4;
-/// Room for every page of every split, however they fall into regions.
+/// Space for every page of every split, however they are divided into regions.
 const ALL_LOCAL: CacheSize = CacheSize::Percent(125.0);
 const NEEDLE_GETS_MAX: f64 = 6.0;
 const FETCHED_FOR_USED_MAX: f64 = 1.3;
@@ -319,7 +319,7 @@ async fn restore(cloud: &Settings, local: &Settings) -> Result<Sample> {
     Ok(Sample::of(started, &from.repository().meter().cost(), copied.into_iter().sum()))
 }
 
-/// Fetches every byte of a mounted index that is not near.
+/// Fetches every byte of a mounted index that is not cached.
 async fn hydrate(config: &Settings) -> Result<Sample> {
     let started = Instant::now();
     let node = open(config)?;

@@ -1,4 +1,4 @@
-//! A node under measurement: started afresh, asked, and billed.
+//! A node under measurement: started, queried and metered.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -36,7 +36,7 @@ pub(crate) struct Sample {
     pub(crate) bytes_used: u64,
 }
 
-/// A process that serves one index: what a restart makes anew.
+/// A process that serves one index: everything that a restart creates again.
 pub(crate) struct Process {
     node: Node,
     index: Arc<Index>,
@@ -123,9 +123,9 @@ impl Process {
 /// What a process finds when it starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start<'a> {
-    /// Nothing is near.
+    /// Nothing is cached.
     Dropped,
-    /// Everything is near below this directory, and none of it in the operating system's memory.
+    /// Everything is cached below this directory, and nothing is in the page cache.
     Near(&'a Path),
 }
 
@@ -281,7 +281,7 @@ pub(crate) fn said(answers: &[Response]) -> Result<Answer> {
     Ok(said.collect())
 }
 
-/// Forgets what is near: pages and partial answers. Mounts stay.
+/// Drops cached pages and partial answers. Mounts stay.
 pub(crate) fn forget_near(config: &Settings) -> Result<()> {
     for part in ["cache", "results"] {
         remove(&config.data.join(part))?;
