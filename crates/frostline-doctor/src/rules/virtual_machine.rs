@@ -22,7 +22,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Medium,
         confidence: Confidence::High,
         needs: ROOT,
-        explanation: "The host's side of rule N02: one virtual CPU will take all packets.",
+        explanation: "This is the host's side of rule N02: one virtual CPU handles all packets.",
         fixes: &[
             Fix {
                 side: Side::OpenStack,
@@ -51,11 +51,11 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Medium,
         confidence: Confidence::Medium,
         needs: ROOT,
-        explanation: "The scheduler moves its CPUs between sockets while its memory stays, and other machines share its cores. In the published study pinning to nodes made two machines reach 70-90 % of their host each.",
+        explanation: "The scheduler moves the machine's CPUs between sockets while its memory stays, and other machines share its cores. In the published study, pinning to nodes let two machines each reach 70-90 % of their host.",
         fixes: &[
             Fix {
                 side: Side::OpenStack,
-                what: "CPUs of its own within one node",
+                what: "Dedicated CPUs within one node",
                 run: &[
                     "openstack flavor set --property hw:cpu_policy=dedicated --property hw:numa_nodes=1 {flavor}",
                 ],
@@ -63,7 +63,7 @@ pub(super) const RULES: &[Rule] = &[
             },
             Fix {
                 side: Side::Libvirt,
-                what: "One host CPU for each virtual one, memory of the same node",
+                what: "Pin each virtual CPU to a host CPU, with memory of the same node",
                 run: &[
                     "<cputune><vcpupin vcpu='0' cpuset='{cpu}'/> ... </cputune>",
                     "<numatune><memory mode='strict' nodeset='{node}'/></numatune>",
@@ -85,17 +85,17 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Low,
         confidence: Confidence::Medium,
         needs: ROOT,
-        explanation: "I/O and display of the machine run in threads that then take time from its virtual CPUs at random.",
+        explanation: "The machine's I/O and display threads then take time from its virtual CPUs at random.",
         fixes: &[
             Fix {
                 side: Side::OpenStack,
-                what: "CPUs for the emulator",
+                what: "Reserve CPUs for the emulator",
                 run: &["openstack flavor set --property hw:emulator_threads_policy=share {flavor}"],
                 undo: &["openstack flavor unset --property hw:emulator_threads_policy {flavor}"],
             },
             Fix {
                 side: Side::Libvirt,
-                what: "A CPU beside the machine's",
+                what: "Use a CPU beside the machine's",
                 run: &["<emulatorpin cpuset='{cpu}'/>"],
                 undo: &["remove the element"],
             },
@@ -108,16 +108,16 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "V04",
         name: "unsafe-disk-cache",
-        title: "A disk's cache mode loses data or throws speed away",
+        title: "A disk's cache mode loses data or wastes speed",
         reads: DEFINITIONS,
         threshold: "cache unsafe (high); writethrough or directsync; io threads with cache none",
         severity: Severity::Medium,
         confidence: Confidence::High,
         needs: ROOT,
-        explanation: "unsafe ignores the guest's flushes: a crash of the host loses acknowledged data and file systems. writethrough makes each write wait. none with native or io_uring sends requests past the host's page cache and honours flushes.",
+        explanation: "unsafe ignores the guest's flushes: a crash of the host loses acknowledged data and file systems. writethrough makes each write wait. none with native or io_uring bypasses the host's page cache and honours flushes.",
         fixes: &[Fix {
             side: Side::Libvirt,
-            what: "No host cache, asynchronous requests",
+            what: "Use no host cache, and asynchronous requests",
             run: &["<driver name='qemu' cache='none' io='native'/>"],
             undo: &["<driver name='qemu' cache='{was_cache}' io='{was_io}'/>"],
         }],
@@ -135,10 +135,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Low,
         confidence: Confidence::Medium,
         needs: ROOT,
-        explanation: "One thread serves all disks, the console and the monitor. A thread for each disk, or several with iothread-vq-mapping since QEMU 9.0, lets disks go on at once.",
+        explanation: "One thread serves all disks, the console and the monitor. With a thread for each disk, or several with iothread-vq-mapping since QEMU 9.0, disks work in parallel.",
         fixes: &[Fix {
             side: Side::Libvirt,
-            what: "A thread for each disk",
+            what: "Use a thread for each disk",
             run: &["<iothreads>1</iothreads>", "<driver name='qemu' iothread='1' queues='{queues}'/>"],
             undo: &["remove iothreads and iothread="],
         }],
@@ -152,15 +152,15 @@ pub(super) const RULES: &[Rule] = &[
         name: "emulated-devices-defined",
         title: "A machine is defined with emulated disks or network devices",
         reads: &["/etc/libvirt/qemu/*.xml", "/run/libvirt/qemu/*.xml", "image JSON"],
-        threshold: "a disk on ide or sata, an interface of model e1000, rtl8139 or none said; image hw_disk_bus ide or sata, hw_vif_model e1000 or rtl8139",
+        threshold: "a disk on ide or sata, an interface of model e1000, rtl8139 or unspecified; image hw_disk_bus ide or sata, hw_vif_model e1000 or rtl8139",
         severity: Severity::High,
         confidence: Confidence::High,
         needs: ROOT,
-        explanation: "Every access to an emulated device stops the virtual CPU; virtio shares a ring in memory instead.",
+        explanation: "Every access to an emulated device stops the virtual CPU; virtio uses a shared ring in memory instead.",
         fixes: &[
             Fix {
                 side: Side::OpenStack,
-                what: "virtio for machines of the image",
+                what: "Use virtio for machines of the image",
                 run: &[
                     "openstack image set --property hw_disk_bus=virtio --property hw_vif_model=virtio {image}",
                 ],
@@ -168,7 +168,7 @@ pub(super) const RULES: &[Rule] = &[
             },
             Fix {
                 side: Side::Libvirt,
-                what: "virtio",
+                what: "Use virtio",
                 run: &["<target dev='vda' bus='virtio'/>", "<model type='virtio'/>"],
                 undo: &["the former bus and model"],
             },
@@ -187,10 +187,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Low,
         confidence: Confidence::Medium,
         needs: ROOT,
-        explanation: "A generic model lacks AVX, AES and CRC instructions that checksums, compression and TLS use. Live migration needs equal hosts then.",
+        explanation: "A generic model lacks AVX, AES and CRC instructions that checksums, compression and TLS use. With the host's CPU, live migration needs identical hosts.",
         fixes: &[Fix {
             side: Side::Libvirt,
-            what: "The host's CPU",
+            what: "Expose the host's CPU",
             run: &["<cpu mode='host-passthrough'/>"],
             undo: &["<cpu mode='{was}'/>"],
         }],
@@ -208,7 +208,7 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Low,
         confidence: Confidence::Medium,
         needs: ROOT,
-        explanation: "See M05, which looks at the running machine: transparent huge pages may already give most of it.",
+        explanation: "See M05, which examines the running machine: transparent huge pages may already provide most of the gain.",
         fixes: &[
             Fix {
                 side: Side::OpenStack,
@@ -237,10 +237,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Low,
         confidence: Confidence::Medium,
         needs: ROOT,
-        explanation: "Fine while machines are idle; as soon as they are busy at once they steal from each other (C01 in the guests). The published policy: two machines of 20 CPUs on a host of 40, so that none shares a core.",
+        explanation: "This is fine while machines are idle. As soon as they are busy at the same time, they steal CPU time from each other (C01 in the guests). The published policy: two machines of 20 CPUs on a host of 40, so that no machines share a core.",
         fixes: &[Fix {
             side: Side::Host,
-            what: "Move machines away, or give the important ones cores of their own (V02)",
+            what: "Move machines to other hosts, or give the important ones dedicated cores (V02)",
             run: &["virsh migrate --live {machine} qemu+ssh://{other}/system"],
             undo: &[],
         }],
@@ -281,20 +281,20 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "V11",
         name: "hpet-in-machine",
-        title: "A machine is given a slow timer",
+        title: "A machine has a slow timer",
         reads: DEFINITIONS,
         threshold: "timer hpet not present='no'",
         severity: Severity::Low,
         confidence: Confidence::Medium,
         needs: ROOT,
-        explanation: "Each access to an emulated HPET leaves the virtual CPU; guests use it only if nothing better is there, but some poll it.",
+        explanation: "Each access to an emulated HPET exits from the virtual CPU; guests use it only if nothing better is available, but some poll it.",
         fixes: &[Fix {
             side: Side::Libvirt,
-            what: "None",
+            what: "Remove the timer",
             run: &["<clock offset='utc'><timer name='hpet' present='no'/></clock>"],
             undo: &["<timer name='hpet' present='yes'/>"],
         }],
-        gain: "A percent of host CPU for each idle machine",
+        gain: "About one percent of a host CPU for each idle machine",
         verify: "C07 in the guest",
         sources: &[LIBVIRT],
         check: hpet,
