@@ -1,8 +1,8 @@
-//! Captures: what the rules read of a host, as a folder to send to a colleague.
+//! Captures: copies of the files that the rules read, in a folder to send to a colleague.
 //!
-//! A capture holds `sample0/` (everything), `sample1/` (the counters, some seconds later) and
-//! `capture.json`. What names the host or its users is taken out: configuration files and command lines keep
-//! only what a rule reads, and what is left loses host names, addresses, serial numbers and secrets.
+//! A capture has `sample0/` (everything), `sample1/` (the counters, some seconds later) and
+//! `capture.json`. Data that identifies the host or its users is removed: configuration files and command lines are
+//! reduced to what a rule reads, and host names, addresses, serial numbers and secrets are replaced in the rest.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `doctor`: the command line, for the binary to nest.
+//! The command line of `doctor`, which the binary nests.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

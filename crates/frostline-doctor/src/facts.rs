@@ -1,5 +1,5 @@
-//! Parsers of what a host says about itself. All are total: any text gives a value, with what could not be
-//! read left out, and no text costs more memory than a small multiple of itself.
+//! Parsers of a host's files. All are total: any text gives a value, without the parts that could not be
+//! parsed, and memory use is a small multiple of the text.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! Fixes as a script that a person reviews, with its undo; and the named ones applied.
+//! Fixes as a script for review, with its undo; and the application of named fixes.
 //!
-//! Only what is typed on the examined machine, has every name filled in and can be undone becomes a command
-//! of the script. Everything else is in it as a comment.
+//! Only fixes that run on the examined machine, have every name filled in and can be undone become commands
+//! of the script. All others are comments in it.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;

@@ -1,4 +1,4 @@
-//! What the rules look at: one host, read from a tree, with its counters read once or twice.
+//! The host that the rules examine, read from a tree, with counters read once or twice.
 
 use std::collections::BTreeMap;
 

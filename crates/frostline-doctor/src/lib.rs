@@ -1,11 +1,11 @@
-//! Finds what slows a host down, or endangers its data, and says what to type.
+//! Finds what slows a host down or endangers its data, and how to fix it.
 //!
-//! A [`Tree`] is the files of a host: its own `/`, or a capture of another one. A [`Host`] is what was read
-//! of it, with counters sampled twice. Every [`Rule`](rule::Rule) looks at the host and finds something,
-//! finds nothing, or says why it does not know; [`examine`] runs all of them into a [`Report`].
+//! A [`Tree`] is the files of a host: its own `/`, or a capture of another. A [`Host`] is what was read
+//! from it, with counters sampled twice. Every [`Rule`](rule::Rule) checks the host and has findings,
+//! has none, or reports why it is unknown; [`examine`] runs all of them into a [`Report`].
 //!
 //! Guarantees: examining changes nothing on the host; nothing outside the tree is read; no bytes of a tree
-//! make it panic; no text of a tree reaches a terminal, a page or a shell as it was.
+//! cause a panic; text of a tree is escaped before it reaches a terminal, a page or a shell.
 
 mod capture;
 pub mod cli;
@@ -30,7 +30,7 @@ pub fn examine(host: &Host) -> Report {
     Report::new(host, rules::all())
 }
 
-/// For fuzzers: the parsers of captured trees behind one door.
+/// For fuzzers: the parsers of captured trees behind one entry point.
 #[doc(hidden)]
 pub mod fuzzing {
     use crate::host::{Host, Said};

@@ -1,4 +1,4 @@
-//! A running host: its counters twice, some time apart, and what a few commands print that only read.
+//! A running host: two samples of its counters, and the output of a few read-only commands.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

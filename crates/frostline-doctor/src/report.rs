@@ -1,4 +1,4 @@
-//! What the rules found on a host, and its forms: text, JSON, HTML, SARIF, Prometheus, Markdown.
+//! The findings on a host, and their formats: text, JSON, HTML, SARIF, Prometheus, Markdown.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! A [`Rule`] and what comes of it: findings, silence, or the reason why it is not known.
+//! A [`Rule`] and its outcome: findings, quiet, or the reason why it is unknown.
 
 use std::collections::BTreeMap;
 

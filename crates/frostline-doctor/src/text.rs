@@ -1,5 +1,5 @@
-//! What is done to text before it is shown: nothing that was read from a host reaches a terminal, a page
-//! or a shell as it was.
+//! Escaping of text before it is shown: nothing that was read from a host reaches a terminal, a page
+//! or a shell unescaped.
 
 use std::fmt::Write as _;
 

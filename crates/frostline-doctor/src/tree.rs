@@ -3,9 +3,9 @@
 //! Guarantees:
 //! 1. Nothing outside the root is read. Symbolic links, absolute or with `..`, are resolved as if the root
 //!    were `/` (`openat2` with `RESOLVE_IN_ROOT`, or the same walk by hand on kernels before 5.6).
-//! 2. A read takes at most its limit in memory, whatever the file claims to be. A file that was cut ends at
+//! 2. A read takes at most its limit in memory, whatever size the file claims. A truncated file ends at
 //!    its last whole line.
-//! 3. Only regular files are opened: a FIFO or a device node in a capture neither blocks nor acts.
+//! 3. Only regular files are opened: a FIFO or a device node in a capture neither blocks nor has an effect.
 
 use std::collections::BTreeMap;
 use std::fmt;

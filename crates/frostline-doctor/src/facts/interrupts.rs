@@ -1,4 +1,4 @@
-//! `/proc/interrupts`, and `/proc/softirqs`, which has the same shape.
+//! `/proc/interrupts`, and `/proc/softirqs`, which has the same format.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Definitions of virtual machines: libvirt domains, OpenStack flavors and images.
+//! Virtual machine definitions: libvirt domains, OpenStack flavors and images.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The report as one page with nothing outside it.
+//! The report as a self-contained page.
 
 use std::fmt::Write as _;
 

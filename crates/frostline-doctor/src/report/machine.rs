@@ -1,4 +1,4 @@
-//! Forms for programs: JSON, SARIF, Prometheus.
+//! Machine-readable formats: JSON, SARIF, Prometheus.
 
 use std::fmt::Write as _;
 

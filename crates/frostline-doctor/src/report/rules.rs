@@ -1,4 +1,4 @@
-//! The table of rules for people: one rule explained, all of them as Markdown.
+//! The documentation of the rules: one rule explained, or all as Markdown.
 
 use std::fmt::Write as _;
 

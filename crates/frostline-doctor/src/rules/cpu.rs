@@ -1,4 +1,4 @@
-//! Time on CPUs: stolen, throttled, waited for, and how fast and evenly the CPUs run.
+//! CPU time: stolen, throttled and waiting; CPU frequency and balance.
 
 use super::{NOTHING, TWO};
 use crate::facts;

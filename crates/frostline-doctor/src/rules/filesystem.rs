@@ -1,4 +1,4 @@
-//! File systems: options by what a mount is for, room, and ZFS, btrfs, XFS, FUSE in particular.
+//! File systems: mount options by the use of a mount, free space, and ZFS, btrfs, XFS and FUSE.
 
 use super::{NOTHING, TWO};
 use crate::facts::{self, Mount};

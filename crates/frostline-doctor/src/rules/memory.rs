@@ -1,4 +1,4 @@
-//! Memory: where it is, how it is mapped, and what is done when it is short.
+//! Memory: NUMA placement, page sizes, and shortage.
 
 use super::cpu::remote_share;
 use super::{NOTHING, TWO};

@@ -1,4 +1,4 @@
-//! Interrupts, queues and the way of a packet through the kernel.
+//! Interrupts, queues and the path of a packet through the kernel.
 
 use super::{NOTHING, TWO};
 use crate::facts::{self, effective};

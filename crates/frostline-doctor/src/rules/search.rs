@@ -1,4 +1,4 @@
-//! Elasticsearch and OpenSearch nodes, and limits of every server.
+//! Elasticsearch and OpenSearch nodes, and limits of all servers.
 
 use super::{NOTHING, ROOT};
 use crate::host::{Host, JVM_FILES};

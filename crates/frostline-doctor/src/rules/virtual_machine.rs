@@ -1,5 +1,5 @@
-//! Virtual machines as they are defined: libvirt domains on this host or given as files, OpenStack flavors
-//! and images, and the host that carries them.
+//! Virtual machine definitions: libvirt domains on this host or given as files, OpenStack flavors
+//! and images, and the host that runs them.
 
 use super::{NOTHING, ROOT};
 use crate::facts::vm::{DiskDevice, Interface, Machine, Offer};
