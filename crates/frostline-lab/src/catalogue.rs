@@ -1,10 +1,10 @@
-//! What a cloud's volumes and machines are promised to do, and cost, at one date.
+//! The documented performance and prices of a cloud's volumes and machines, at one date.
 //!
-//! A catalogue is a TOML file: two are built in (`ebs-2023`, `ebs-2025-09`), a user's own adds another
-//! cloud. Every number in it is a [`Constant`] that says where it is from and how well it is known. A number
-//! that is not known is absent, and whatever needs it says so; it is never taken as 0.
+//! A catalogue is a TOML file: two are built in (`ebs-2023`, `ebs-2025-09`), and a user's own file adds another
+//! cloud. Every number in it is a [`Constant`] with its source and evidence. A number
+//! that is not known is absent, and results that need it say so; it is never taken as 0.
 //!
-//! A file that cannot be used is refused with its line and column and, for a mistyped name, the nearest one.
+//! An invalid file is refused with line and column and, for a mistyped name, a suggestion.
 
 use std::collections::BTreeMap;
 use std::path::Path;

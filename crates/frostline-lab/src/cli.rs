@@ -1,6 +1,6 @@
-//! `frostline lab …`: what can be typed, and what is printed for it.
+//! `frostline lab …`: commands and their output.
 //!
-//! The document that was asked for goes to standard output, once; progress and what a person must know go to
+//! The requested document goes to standard output, once; progress and warnings go to
 //! standard error. Nothing here measures.
 
 mod progress;

@@ -1,16 +1,16 @@
-//! What a power cut leaves: writes and flushes of a device are recorded, cut where power may fail, and what
-//! is then on the device is looked at.
+//! What a power cut leaves: records the writes and flushes of a device, cuts them where power may fail, and
+//! checks the resulting state of the device.
 //!
 //! [`log`] is the engine and needs no kernel: it keeps the record, makes the cuts and builds the bytes that
-//! a device may hold after each. Our own write-ahead log, cache and volumes are tested with it.
+//! a device may hold after each. It can also test our own code.
 //!
 //! [`prove`] applies it to a file system of the running kernel: an emulated volume records what the file
 //! system sends it while a workload syncs files ([`workload`]); for every cut the kernel mounts the state,
 //! which replays the journal, the files are compared with what `fsync` had acknowledged before the cut, and
 //! the file system's own check looks for damage.
 //!
-//! What it does not show: what a particular device loses. It shows what a device may lose that keeps the
-//! rules of a volatile cache. Behind a device without one, no flush is needed and no option loses anything.
+//! This does not show what a particular device loses. It shows what a device may lose that follows the
+//! rules of a volatile cache. On a device without one, no flush is needed and no option loses anything.
 
 mod file_system;
 pub mod log;

@@ -1,9 +1,10 @@
-//! Which volumes to buy: what meets a need, by dollars a month, with the risk beside the speed.
+//! Which volumes to buy: those that meet a need, with dollars per month, and risk beside speed.
 //!
-//! [`decide`] tries every class of the catalogue in stripes of 1 to 16 volumes, larger volumes where speed
-//! follows size, and steps of what can be bought; what the model says about each is compared with the
-//! [`Need`]. What meets it sustained and what meets it only while credits last are two lists; what cannot be
-//! judged because the catalogue does not know a price or a latency is a third, never a guess.
+//! [`decide`] tries every class of the catalogue in stripes of 1 to 16 volumes, larger volumes if speed
+//! depends on size, and steps of provisioned rates, and compares the model's result for each with the
+//! [`Need`]. There are three lists: choices that meet the need continuously, choices that meet it only while credits
+//! last, and choices that
+//! cannot be evaluated because the catalogue lacks a price or a latency.
 //!
 //! The rates are those of a raw stripe (ext4 or XFS with direct I/O and chunks no smaller than a request),
 //! from the formulas of [`Limits`](crate::model::Limits); no cache, no compression.

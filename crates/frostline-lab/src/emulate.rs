@@ -1,17 +1,17 @@
-//! Emulated volumes: block devices that take as long as a cloud volume would.
+//! Emulated volumes: block devices with the timing of a cloud volume.
 //!
-//! One daemon serves a small FUSE file system with a file per volume and puts nothing else between the
-//! kernel and a sparse backing file than the volume model: every request is charged when it arrives and
+//! One daemon serves a small FUSE file system with a file per volume. Between the
+//! kernel and a sparse backing file there is only the volume model: every request is charged when it arrives and
 //! answered when the model says that it is done. A loop device with direct I/O on each file makes it a
 //! block device, so that file systems, stripes and tools run on it unchanged. FLUSH arrives at the daemon
 //! as `fsync`, and every reply, byte and delay is counted in an [`Account`].
 //!
-//! What it guarantees: nothing is made that is not in the [`Ledger`] first; no request is answered earlier
-//! than the model allows; how much later than that it was answered is in the account. The daemon ends by
-//! itself when the process that started it is gone, whatever ended it.
+//! Guarantees: nothing is created that is not in the [`Ledger`] first; no request is answered earlier
+//! than the model allows; the account records how much later it was answered. The daemon ends
+//! when the process that started it is gone, for whatever reason.
 //!
-//! What it does not do: lose data. A volume's bytes are in the host's page cache and reach the host's disk
-//! in their own time; for what a power cut would leave see [`crate::crash`].
+//! It does not lose data. A volume's bytes are in the host's page cache and reach the host's disk
+//! later; for what a power cut would leave see [`crate::crash`].
 
 mod daemon;
 mod disk;

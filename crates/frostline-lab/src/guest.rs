@@ -1,13 +1,13 @@
 //! Guests: virtual machines that the lab builds from Debian packages and boots on emulated disks.
 //!
-//! What the host's kernel lacks (OpenZFS, md, LVM, NBD, several network queues) runs in a guest: an
-//! [`Image`] is built once from a [`Recipe`] and cached; a [`Machine`] says which disks, limits and
-//! networks a [`Guest`] gets; [`Guest::run`] runs a script inside and returns what it printed. [`storage`]
-//! holds the scripts that make file systems there, and [`cells`] measures one of them.
+//! What the host's kernel lacks (OpenZFS, md, LVM, NBD, several network queues) runs in a guest. An
+//! [`Image`] is built once from a [`Recipe`] and cached; a [`Machine`] defines the disks, limits and
+//! networks of a [`Guest`]; [`Guest::run`] runs a script inside and returns its output. [`storage`]
+//! has the scripts that create file systems there, and [`cells`] measures one of them.
 //!
-//! A guest never outlives its owner: the agent inside turns the machine off when its line to the owner is
-//! cut, and everything on the host is in the ledger before it is made. Images are booted read-only: what a
-//! guest writes to its root is gone with it.
+//! A guest never outlives its owner: the agent inside turns the machine off when its connection to the owner is
+//! lost, and everything on the host is in the ledger before it is created. Images are booted read-only: a guest's
+//! writes to its root are lost when it ends.
 
 pub mod accel;
 pub mod boot;

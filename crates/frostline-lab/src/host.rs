@@ -1,4 +1,4 @@
-//! The host a run uses: what it made there ([`ledger`]), what it is ([`facts`]), what it can do
+//! The host that a run uses: what the run created there ([`ledger`]), its description ([`facts`]), its capabilities
 //! ([`probe`]), its tools ([`tools`]), and how they are run so that Ctrl-C ends them ([`process`]).
 
 pub mod cpus;

@@ -4,10 +4,10 @@
 //! A *study* is a TOML file of factors, levels and a workload ([`study`]). A *run* executes its cells in
 //! randomised interleaved blocks ([`run`]) on real devices, on emulated volumes ([`emulate`]), in emulated
 //! guests ([`guest`]) or in virtual time ([`simulate`]), and leaves a folder of records ([`record`]) that
-//! [`report`] turns into pages. Everything that a run makes on the host is in a ledger first
+//! [`report`] turns into pages. Everything that a run creates on the host is in a ledger first
 //! ([`host::ledger`]), so that it can be undone after a kill.
 //!
-//! The lab links no engine crate: it measures the built binary, like everything else, from outside.
+//! The lab links no engine crate: it measures the built binary from outside, like everything else.
 
 pub mod catalogue;
 pub mod cli;

@@ -1,19 +1,19 @@
-//! The volume model: how fast a cloud volume, and the machine it is attached to, lets requests through.
+//! The volume model: the rate limits of a cloud volume and of the machine it is attached to.
 //!
-//! [`VolumeSpec`] says which volume (`st1:2TiB`), [`Limits`] is what the catalogue makes of it, [`Volume`] serves
-//! requests under those limits and [`Instance`] is the cap of the machine over all of its volumes. Times are
+//! [`VolumeSpec`] names a volume (`st1:2TiB`), [`Limits`] are its limits by the catalogue, [`Volume`] serves
+//! requests under those limits, and [`Instance`] is the cap of the machine over all of its volumes. Times are
 //! seconds from any origin as `f64`, so the same code runs in virtual time (the simulator) and in real time
-//! (emulated volumes); there is no clock in here.
+//! (emulated volumes); it reads no clock.
 //!
-//! What it guarantees, each by a property test:
+//! Guarantees, each with a property test:
 //!
 //! 1. Credits are never below 0 nor above the bucket.
-//! 2. A request is done no earlier than it came, and no earlier than the one admitted before it.
+//! 2. A request is done no earlier than it arrived, and no earlier than the one admitted before it.
 //! 3. In any window the units served are at most the burst rate times the window, plus [`SLACK_S`] of it, plus
 //!    one request; over long times, at most the base rate times the time plus the bucket.
-//! 4. What is admitted is served: nothing is lost or counted twice.
+//! 4. Every admitted request is served: none is lost or counted twice.
 //!
-//! Formulas, sources and what is assumed: `docs/lab/model.md`.
+//! Formulas, sources and assumptions: `docs/lab/model.md`.
 
 mod bucket;
 mod instance;

@@ -1,4 +1,4 @@
-//! Where in a text a byte is.
+//! Line and column of a byte in a text.
 
 /// Line and column of a byte of `text`, both from 1; the column counts characters.
 pub(crate) fn position(text: &str, byte: usize) -> (usize, usize) {

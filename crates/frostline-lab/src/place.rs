@@ -1,10 +1,10 @@
-//! `lab place`: which virtual machines fit a host without sharing cores, and how to say so to libvirt, QEMU
+//! `lab place`: which virtual machines fit a host without sharing cores, and the configuration for libvirt, QEMU
 //! and OpenStack.
 //!
-//! Rules: a core belongs to one machine at most, with all its hardware threads; a machine stays on one NUMA
-//! node unless it is larger than any, with all of its memory there; what is kept for the host is not
-//! given away. Under these rules as many vCPUs as possible are placed ([`Proof`] says how sure that is), in
-//! the order of the request where there is a choice, spread evenly over nodes. For n nodes with c_n free
+//! Rules: a core belongs to at most one machine, with all its hardware threads; a machine stays on one NUMA
+//! node unless it is larger than any, with all of its memory there; cores and memory reserved for the host are not
+//! used. Under these rules as many vCPUs as possible are placed ([`Proof`] says whether this is proven optimal), in
+//! the order of the request if there is a choice, spread evenly over nodes. For n nodes with c_n free
 //! cores and equal machines of v cores that is sum floor(c_n / v) machines.
 //!
 //! The topology is hwloc's ([`topology`]). Nothing here touches the host: the plan is text.

@@ -1,8 +1,8 @@
-//! What a run of a study leaves behind: `lab run` writes it, `lab report`, `lab compare` and people read it.
+//! The record of a run of a study: `lab run` writes it; `lab report`, `lab compare` and people read it.
 //!
-//! A run is a folder: `run.json` ([`Run`], rewritten whole when a sample is done), `samples.ndjson` (one
-//! [`Sample`] a line, appended and synced, the truth from which everything else is derived), and `raw/`
-//! (what every tool printed, untouched). A run that was stopped is resumed from `samples.ndjson`.
+//! A run is a folder: `run.json` ([`Run`], rewritten atomically after each sample), `samples.ndjson` (one
+//! [`Sample`] per line, appended and synced, from which everything else is derived), and `raw/`
+//! (the unmodified output of every tool). An interrupted run is resumed from `samples.ndjson`.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Reports of a run: one self-contained page ([`html`]), Markdown ([`markdown`]), the JSON itself with its
 //! [`schema`], two runs against each other ([`compare`]), and the front of price and speed ([`pareto`]).
 //!
-//! Whatever a run holds, a report is made of it: values that are no numbers show as a dash, text of tools and
+//! A report can be made of any run: values that are not numbers show as a dash, text of tools and
 //! users cannot become markup or terminal escapes, and thousands of cells go to tables, not charts.
 
 mod chart;

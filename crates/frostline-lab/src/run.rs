@@ -1,8 +1,8 @@
-//! A run of a study: blocks of all its cells in an order of their own each, samples written down as they
-//! are taken, cells that stop when their ratios are known well enough, and what it all says ([`summary`]).
+//! A run of a study: blocks of all its cells, each in its own order; samples recorded as they
+//! are taken; cells that stop when their ratios are known well enough; and the [`summary`].
 //!
-//! The order of a block and the decision which cells still run in it depend on the seed and on the samples
-//! of earlier blocks only, so that a run that was interrupted goes on as it would have.
+//! The order of a block, and which cells still run in it, depend only on the seed and on the samples
+//! of earlier blocks, so that an interrupted run resumes exactly as it would have continued.
 
 pub mod gates;
 pub mod journal;

@@ -2,11 +2,11 @@
 //!
 //! [`simulate`] keeps a [`Job`]'s requests outstanding against a [`Stack`]: a file system, over a stripe, over
 //! volumes, under the cap of a machine, with an optional cache. Between two changes of regime (a bucket runs
-//! empty) the rates are steady, so after watching some thousand requests the simulator jumps to just before
-//! the next change instead of playing every request. The same arguments give the same answer.
+//! empty) the rates are steady, so after some thousand requests the simulator jumps to just before
+//! the next change instead of simulating every request. The same arguments give the same answer.
 //!
-//! What the file systems leave out is in `docs/lab/model.md`: no fragmentation, no metadata, no CPU time, no
-//! transaction groups, and no device latency unless the stack names one.
+//! `docs/lab/model.md` lists what the file system models omit: fragmentation, metadata, CPU time,
+//! transaction groups, and device latency unless the stack states one.
 
 mod closed_loop;
 mod pool;

@@ -1,9 +1,9 @@
-//! The statistics of a run: medians with intervals, ratios of paired and of unpaired samples, tests that
-//! assume no distribution, and the rules when a cell is steady and when it has been measured enough.
+//! The statistics of a run: medians with intervals, ratios of paired and of unpaired samples, distribution-free
+//! tests, and the rules for when a cell is steady and when it has been measured enough.
 //!
 //! Nothing here has a clock or draws a random number: the same values always give the same answer. Values
-//! that are not finite are no measurements and are left out; a function that then has too little to say
-//! anything gives `None`.
+//! that are not finite are left out; a function without enough values
+//! returns `None`.
 //!
 //! **Which interval.** A run has 5 to 15 blocks, and there the bootstrap of a median keeps less than it
 //! promises: over synthetic runs from six distributions the percentile bootstrap's 95 % interval held the

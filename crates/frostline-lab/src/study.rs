@@ -1,8 +1,8 @@
 //! A study is data: a TOML file of factors with levels, groups of cells, how each is set up, what runs in
-//! it, what is expected, and when a sample does not count. `docs/lab.md` describes the file.
+//! it, what is expected, and when a sample is void. `docs/lab.md` describes the file.
 //!
-//! [`Study::parse`] answers a mistake with its line and column and, for a name, the nearest known one. What
-//! it returns is checked: every name in it resolves, every template's placeholder is known, and every
+//! [`Study::parse`] reports a mistake with line and column and, for a name, a suggestion. The
+//! result is checked: every name in it resolves, every template's placeholder is known, and every
 //! comparison selects one cell.
 
 mod check;

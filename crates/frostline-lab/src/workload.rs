@@ -1,7 +1,6 @@
-//! The tools that cells run, and what is read from what they print.
+//! The tools that cells run, and the parsers of their output.
 //!
-//! Readers are pure functions of the printed text. A text that is not what the tool prints is an error that
-//! says so, never a figure.
+//! Parsers are pure functions of the output. Unexpected output is an error, never a figure.
 
 mod fio;
 mod text;

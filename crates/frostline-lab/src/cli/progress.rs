@@ -1,4 +1,4 @@
-//! A bar with the time that is left, on standard error.
+//! A progress bar with the remaining time, on standard error.
 
 use std::time::Duration;
 

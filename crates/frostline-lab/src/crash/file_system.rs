@@ -1,4 +1,4 @@
-//! The file systems that are proved: how one is made, mounted, and checked.
+//! The tested file systems: how each is created, mounted, and checked.
 
 use std::ffi::CString;
 use std::fmt;
@@ -39,7 +39,7 @@ impl FileSystem {
         }
     }
 
-    /// Size of the device that is used: small, because every cut builds it anew.
+    /// Size of the device: small, because every cut builds it again.
     pub fn bytes(self) -> u64 {
         match self {
             FileSystem::Ext4 => 48 << 20,

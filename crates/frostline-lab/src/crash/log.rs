@@ -1,8 +1,8 @@
 //! A record of what was sent to a device, and the states that a power cut may leave it in.
 //!
-//! A device with a volatile cache promises two things: a write is as a whole sectors, and what was written
-//! before a flush is durable when the flush is done. Everything sent after the last flush may be there,
-//! be missing, or be there in another order. A [`Cut`] is one such state; [`WriteLog::cuts`] draws them by
+//! A device with a volatile cache guarantees two things: whole sectors are written atomically, and everything written
+//! before a flush is durable when the flush is done. Everything sent after the last flush may be present,
+//! missing, or applied in another order. A [`Cut`] is one such state; [`WriteLog::cuts`] draws cuts by
 //! seed, [`Replay`] builds them.
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! ---- durable ----  any subset, any order, the last one torn
 //! ```
 //!
-//! A [`Event::Mark`] is a remark between the requests: what had been promised to somebody at that point.
+//! An [`Event::Mark`] is a note between the requests: what had been acknowledged at that point.
 //!
 //! ```ignore
 //! let mut device = Recorded::new(1 << 20);

@@ -1,13 +1,13 @@
-//! What runs while the device is recorded, and what of it must be there after a power cut.
+//! The workload that runs while the device is recorded, and what must survive a power cut.
 //!
-//! Three patterns that programs rely on, and one that only makes work for the journal:
+//! It has three patterns that programs rely on, and one that only creates work for the journal:
 //!
-//! - a new file, written, synced, and its directory synced;
-//! - one file that grows by a record at a time, with `fdatasync`;
-//! - a file that is replaced: the next version written beside it, synced, renamed over it, directory synced;
-//! - scratch files that are made, renamed and deleted, and never synced.
+//! - a new file is written and synced, and its directory is synced;
+//! - one file grows by a record at a time, with `fdatasync`;
+//! - a file is replaced: the next version is written beside it, synced, renamed over it, and the directory is synced;
+//! - scratch files are created, renamed and deleted, and never synced.
 //!
-//! After each sync returns, a mark in the log says what is promised from then on.
+//! After each sync returns, a mark in the log records what is guaranteed from then on.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -1,4 +1,4 @@
-//! `lab decide`: its arguments, and what it prints.
+//! `lab decide`: its arguments and output.
 
 use std::io::Write as _;
 use std::path::PathBuf;

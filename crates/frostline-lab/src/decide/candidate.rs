@@ -1,4 +1,4 @@
-//! What can be bought, and what the model says about each.
+//! The available choices, and the model's result for each.
 
 use std::collections::BTreeMap;
 

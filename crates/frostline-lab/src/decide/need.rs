@@ -1,4 +1,4 @@
-//! What is needed, in one line.
+//! Parses a need from one line.
 
 use std::fmt;
 use std::str::FromStr;

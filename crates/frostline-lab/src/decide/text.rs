@@ -1,4 +1,4 @@
-//! The answer for people.
+//! The answer as text.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! The process that serves volumes: a FUSE file system with one file per volume, `account.json` to read
-//! the counters, `mark` to write remarks into the logs of
-//! recording volumes, and `models` to give the volumes other models.
+//! the counters, `mark` to write notes into the logs of
+//! recording volumes, and `models` to change the models of volumes.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

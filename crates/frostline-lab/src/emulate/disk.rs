@@ -25,7 +25,7 @@ pub(super) struct Disk {
     started: Instant,
     stripe: Option<Stripe>,
     state: Mutex<State>,
-    /// Buffers of answers that have left. A new one for each would cost a page fault for every 4 KiB.
+    /// Buffers of responses that were sent. Allocating new ones would cost a page fault for every 4 KiB.
     spare: Mutex<Vec<Vec<u8>>>,
     /// Held while a request is logged and done, so that the log has the order of the bytes.
     log: Option<Mutex<Writer>>,
@@ -248,7 +248,7 @@ impl Late {
     }
 }
 
-/// Which blocks are near, and when those that are on their way will be.
+/// Which blocks are loaded, and when those in transit will be.
 pub(super) struct Touched {
     lazy: Lazy,
     near: Vec<u64>,
@@ -270,7 +270,7 @@ impl Touched {
         Ok(Touched { lazy, near, on_their_way: HashMap::new(), link_free: 0.0, fetched: 0 })
     }
 
-    /// When all blocks of a request are near. A block that a write covers whole is not fetched.
+    /// When all blocks of a request are loaded. A block that a write covers completely is not fetched.
     pub(super) fn touch(&mut self, now: f64, io: Io) -> f64 {
         let Io { write, offset, bytes } = io;
         let (size, end) = (self.lazy.block_bytes, offset + bytes);

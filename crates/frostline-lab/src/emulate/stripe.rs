@@ -1,4 +1,4 @@
-//! The volumes behind one device, each with buckets of its own.
+//! The volumes behind one device, each with its own buckets.
 
 use frostline_base::{Error, Result};
 

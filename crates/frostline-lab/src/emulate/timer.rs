@@ -1,4 +1,4 @@
-//! Answers that leave at a time.
+//! Sends responses at given times.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

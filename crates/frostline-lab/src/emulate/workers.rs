@@ -1,4 +1,4 @@
-//! Threads for what may have to wait for the host's disk.
+//! Threads for I/O that may have to wait for the host's disk.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};

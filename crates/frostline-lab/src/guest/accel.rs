@@ -1,9 +1,9 @@
-//! Whether guests run on the CPU itself or are emulated, found out by trying.
+//! Whether guests run under KVM or are emulated, determined by trying.
 //!
-//! That `/dev/kvm` can be opened says little: there are hosts whose KVM runs no stock kernel. So the probe
-//! boots the kernel of the image up to its first program under KVM, and whatever keeps it from getting there
-//! is the reason for emulation that every report repeats. Emulated CPUs are many times slower than real ones: only
-//! ratios between guests mean anything there, and throttled disks far below what the emulation can move.
+//! That `/dev/kvm` can be opened is not enough: on some hosts KVM runs no stock kernel. So the probe
+//! boots the kernel of the image up to its first program under KVM. If that fails, the reason
+//! is in every report. Emulated CPUs are many times slower than real ones: only
+//! ratios between guests are meaningful then, with disks throttled far below what the emulation can handle.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A [`Guest`] that runs: started, spoken to through its agent, and gone with its owner.
+//! A running [`Guest`]: started, controlled through its agent, and ended with its owner.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -175,7 +175,7 @@ impl Guest {
         )))
     }
 
-    /// Sets the limits of one disk while the guest runs. A burst begins anew, with a full bucket.
+    /// Sets the limits of one disk while the guest runs. A burst starts again, with a full bucket.
     pub fn set_limits(&mut self, serial: &str, limits: Limits) -> Result<()> {
         let Some(disk) = self.machine.disks.iter_mut().find(|disk| disk.serial == serial) else {
             return Err(Error::not_found(format!("guest `{}` has no disk `{serial}`", self.machine.name)));

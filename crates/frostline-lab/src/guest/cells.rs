@@ -1,8 +1,9 @@
 //! Cells of the warm-tier study that need a guest: one stack on throttled disks, one job of fio.
 //!
-//! [`run_cell`] makes the stack, writes the files with the disks' limits lifted (a disk of 25 MB/s would take
-//! longer to fill than to measure), empties every cache (and fills that of OpenZFS where it is free), measures, and
-//! takes the stack away. The lab's runner takes the samples, in interleaved blocks.
+//! [`run_cell`] creates the stack, writes the files without disk limits (a disk of 25 MB/s would take
+//! longer to fill than to measure), empties every cache (and fills that of OpenZFS if its size is not limited),
+//! measures, and
+//! removes the stack. The lab's runner takes the samples, in interleaved blocks.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,8 +1,8 @@
-//! What the owner of a guest and the agent inside say to each other, as bytes.
+//! The protocol between the owner of a guest and the agent inside.
 //!
-//! A request is a line `RUN <id> <seconds> <bytes>` and a script of so many bytes. The agent first says
+//! A request is a line `RUN <id> <seconds> <bytes>` and a script of that many bytes. The agent first sends
 //! `READY <version>`, and answers each request with a line `DONE <id> <status> <bytes> <bytes>`, followed by
-//! the standard output and the standard error. Lengths come first, so that anything may be printed.
+//! the standard output and the standard error. Lengths come first, so output may contain anything.
 
 use frostline_base::{Error, Result};
 

@@ -1,4 +1,4 @@
-//! `lab image`: what a user types about the images of guests.
+//! `lab image`: commands for guest images.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! Guests that are measured at once: two at most, on one bridge, with disks of their own or shared.
+//! Guests that are measured at the same time: two at most, on one bridge, with their own or shared disks.
 //!
 //! A [`Fleet`] is the guests of one [`Shape`]. Each is booted when a sample first needs it and paused after
-//! every sample, so that it takes nothing from what is measured meanwhile. What a sample sets in a guest (RPS) is
-//! read back before it is measured.
+//! every sample, so that it does not disturb other measurements. Settings that a sample makes in a guest (RPS) are
+//! read back before measuring.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,10 +1,10 @@
-//! Images of guests: built from Debian packages by `mmdebstrap`, cached by what they are made of.
+//! Guest images: built from Debian packages by `mmdebstrap`, cached by their inputs.
 //!
-//! A build has two steps. The *kernel step* fetches a kernel package and, if the recipe asks for OpenZFS,
-//! compiles its modules in a folder of their own with headers and a compiler, which takes minutes; it is
-//! cached by itself, so that other packages in the image do not compile again. The *root step* installs
+//! A build has two steps. The *kernel step* fetches a kernel package and, if the recipe includes OpenZFS,
+//! compiles its modules in a separate folder with headers and a compiler, which takes minutes. It is
+//! cached separately, so that other packages in the image do not need another compilation. The *root step* installs
 //! the packages of the image, adds modules and the agent, and writes a file system, a kernel and an
-//! initramfs. Both are made in a temporary folder that is in the ledger and renamed when done: a folder
+//! initramfs. Both are built in a temporary folder that is in the ledger and renamed when done: a folder
 //! with a manifest is complete.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! What a guest consists of, and the command line of QEMU that makes it.
+//! The definition of a guest, and its QEMU command line.
 //!
 //! Disks are throttled by QEMU's token buckets, which charge reads and writes to one budget, as cloud volumes
-//! do. A disk has a bucket of its own and may share another with other disks (the limit of an instance).
+//! do. Each disk has a bucket and may share another with other disks (the limit of an instance).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! QEMU's control socket, as far as the lab needs it: to change the limits of a disk while the guest runs, and to
+//! The part of QEMU's control protocol (QMP) that the lab needs: to change the limits of a disk while the guest runs,
+//! and to
 //! stop and continue the guest.
 
 use std::io::{BufRead as _, BufReader, Write as _};

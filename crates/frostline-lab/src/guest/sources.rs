@@ -1,5 +1,5 @@
-//! Where Debian packages come from: the host's own apt sources, so that an image is built from the mirror
-//! and the keys that its administrator chose. Nothing here knows the name of a mirror.
+//! The sources of Debian packages: the host's own apt sources, so that an image is built from the mirror
+//! and the keys that its administrator chose. No mirror is named here.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What is put on the disks of a guest, and what is read there: scripts for the guest's shell, and parsers of
-//! what they print.
+//! Storage stacks in a guest: scripts for the guest's shell, and parsers of
+//! their output.
 //!
 //! Every stack is mounted on [`MOUNT`] and called [`NAME`], one at a time. Disks are named by their serial
 //! numbers. Nothing here runs anything: [`super::cells`] does.

@@ -1,4 +1,4 @@
-//! How the host's CPUs are divided among guests that shall not get in each other's way.
+//! Divides the host's CPUs among guests that must not disturb each other.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the host says about itself in /proc and /sys: the machine of a run, and what the gates read before
+//! Reads the host's description from /proc and /sys: the machine of a run, and what the gates compare before
 //! and after each sample. Changes nothing.
 
 use std::collections::BTreeMap;

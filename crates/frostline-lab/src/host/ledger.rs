@@ -1,10 +1,10 @@
-//! A [`Ledger`] of everything that a run makes on the host, so that all of it can be undone: at the end, on
+//! A [`Ledger`] of everything that a run creates on the host, so that all of it can be undone: at the end, on
 //! an error, on Ctrl-C, and after `kill -9` by `lab clean`.
 //!
-//! An entry is on disk before the thing is made. Undoing is in reverse order, each step is idempotent, and
-//! a thing that is already gone counts as undone. Entries name things by what the lab chose itself (a file
-//! behind a loop device, a mount point, a token in a process' environment), never by what the kernel chose
-//! (`/dev/loop7`, a process id), so that an entry can neither be late nor hit something of another owner.
+//! An entry is on disk before the thing is created. Undoing is in reverse order, each step is idempotent, and
+//! a thing that is already gone counts as undone. Entries identify things by names that the lab chose (a file
+//! behind a loop device, a mount point, a token in a process's environment), never by names that the kernel chose
+//! (`/dev/loop7`, a process id). So an entry is never too late, and never affects somebody else's things.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;

@@ -1,6 +1,6 @@
-//! What this host can do, and so which cells of a study can really run here.
+//! The host's capabilities, which decide which cells of a study can run here.
 //!
-//! Probing changes nothing: it looks, and never loads a module.
+//! Probing changes nothing, and never loads a module.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
-//! Running a tool: its output goes to files, and it ends when it is done, at its time limit, or when the
-//! person presses Ctrl-C ([`Stop`]).
+//! Runs a tool with its output in files, until it ends, reaches its time limit, or the
+//! user presses Ctrl-C ([`Stop`]).
 //!
-//! A tool runs in a process group of its own, so that Ctrl-C reaches this process first, which then ends
-//! the tool and undoes what was made in order.
+//! A tool runs in its own process group, so that Ctrl-C reaches this process first, which then ends
+//! the tool and undoes in order what was created.
 
 use std::fs::File;
 use std::io::Read as _;

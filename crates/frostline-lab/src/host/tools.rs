@@ -1,4 +1,4 @@
-//! The tools of others that studies run: which Debian package has them, and which version is here.
+//! External tools that studies run: their Debian packages, and the installed versions.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

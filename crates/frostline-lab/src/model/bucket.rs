@@ -1,4 +1,4 @@
-//! A bucket of credits, and a plain rate: the two things that hold a request back.
+//! A bucket of credits, and a plain rate limit.
 
 /// How far a limit may run behind the one that holds the volume back, in seconds: idle time that is older is
 /// not given back as speed. The vendor documents no such figure; it is short against everything measured.

@@ -1,4 +1,4 @@
-//! Which volume, and what the catalogue makes of it.
+//! The specification of a volume, and its limits by the catalogue.
 
 use std::fmt;
 use std::str::FromStr;

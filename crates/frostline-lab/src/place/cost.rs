@@ -1,9 +1,9 @@
-//! What the same machines would have to expect without pinning, from formulas whose assumptions are said.
+//! What the same machines would have to expect without pinning, from formulas with stated assumptions.
 //!
-//! The model: every vCPU is busy, the host's scheduler puts busy vCPUs on distinct CPUs while there are
-//! enough, and has no preference among them. Linux does have one (idle cores first), so with few vCPUs the
-//! figures are upper bounds; with all CPUs in use there is nothing left to prefer and they are expected
-//! values. None of it is a measurement: `lab run vm` measures.
+//! The model: every vCPU is busy, and the host's scheduler puts busy vCPUs on distinct CPUs while there are
+//! enough, without preference among them. Linux does have a preference (idle cores first), so with few vCPUs the
+//! figures are upper bounds; with all CPUs in use no preference remains and they are expected
+//! values. None of it is measured: `lab run vm` measures.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
-//! A plan as input of what runs machines: libvirt, QEMU or OpenStack, and what the host needs first.
+//! A plan as input for libvirt, QEMU or OpenStack, and the preparation of the host.
 //!
-//! Paths of disks and the bridge are the user's to put right; everything else is the plan.
+//! The user must adapt the paths of disks and the bridge; everything else follows from the plan.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! Which machines go on which nodes: exact where the search ends within its budget, greedy with an upper
-//! bound where it does not. Whole numbers only, so the answer is the same everywhere.
+//! Which machines go on which nodes: exact if the search ends within its budget, else greedy with an upper
+//! bound. Whole numbers only, so the answer is the same everywhere.
 //!
 //! The search goes node by node. On each it tries every mix of machines that fits the node's cores and
 //! memory, and remembers the best completion for what is left over. Machines that need several nodes are

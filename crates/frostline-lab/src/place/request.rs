@@ -1,4 +1,4 @@
-//! What is asked for: the machines, and how the host may be used.
+//! The request: the machines, and how the host may be used.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! The plan for a person: a table, then why.
+//! The plan as text: a table, then explanations.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Two runs against each other: what changed around them, and each metric of each cell that both have.
+//! Compares two runs: what changed around them, and each metric of each cell that both have.
 //!
 //! Blocks of different runs are not pairs, whatever their numbers, so the intervals are those of unpaired
 //! samples.

@@ -1,9 +1,9 @@
-//! The page of a run: one file that needs nothing else, readable on a phone, in light and dark, in English
+//! The page of a run: a self-contained file, readable on a phone, with light and dark themes, in English
 //! and Korean.
 //!
-//! All text is HTML, so that it wraps and keeps its size; only marks are drawn. The switch of languages is
-//! two radio buttons and a rule of CSS, so that it works where scripts do not. The page's own
-//! words are there in both; what a run holds is English, but for the texts that its study translates.
+//! All text is HTML, so that it wraps and keeps its size; only marks are drawn. The language switch is
+//! two radio buttons and a CSS rule, so it works without scripts. The page's own
+//! words are in both languages; the content of a run is English, except for texts that its study translates.
 
 mod answer;
 mod charts;

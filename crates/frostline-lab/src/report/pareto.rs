@@ -1,4 +1,4 @@
-//! What is worth its price: every option as a point of dollars and speed, those that no other beats in both
+//! The Pareto front of price and speed: every option as a point, and those that no other beats in both
 //! joined by a line and listed.
 
 use std::fmt::Write as _;

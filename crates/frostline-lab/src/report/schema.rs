@@ -1,4 +1,4 @@
-//! The JSON schema of a run's files, for those who read them with other tools.
+//! The JSON schema of a run's files, for other tools.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Text and numbers as reports show them: nothing of a file becomes markup or a terminal's command.
+//! Formatting and escaping of text and numbers: nothing in a file becomes markup or a terminal escape.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +99,7 @@ pub(super) fn round(value: f64) -> String {
     format!("{figures}{power}")
 }
 
-/// A ratio: near 1, where small differences count, with three decimals.
+/// A ratio, with three decimals close to 1, where small differences count.
 pub(super) fn ratio(value: f64) -> String {
     if (0.01..1.9995).contains(&value) { format!("{value:.3}") } else { number(value) }
 }

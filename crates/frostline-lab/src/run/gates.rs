@@ -1,4 +1,4 @@
-//! Whether a sample measured what it says. Pure functions of what was read before and after it.
+//! Whether a sample is valid. Pure functions of what was read before and after it.
 
 use frostline_base::Error;
 

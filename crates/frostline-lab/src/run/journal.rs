@@ -1,7 +1,7 @@
-//! The folder of a run: what was taken is on disk before the next sample begins.
+//! The folder of a run: each sample is on disk before the next one begins.
 //!
-//! `samples.ndjson` is appended and synced and is the truth; `run.json` is written anew and put in place at
-//! once; `study.toml` is the study as it was. A last line that was cut short is taken away on resume.
+//! `samples.ndjson` is appended and synced and is authoritative; `run.json` is rewritten and replaced
+//! atomically; `study.toml` is the study as it was. An incomplete last line is removed on resume.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};

@@ -1,8 +1,8 @@
-//! Taking samples on this host: devices and file systems are made once a run for all cells that can share
+//! Takes samples on this host: devices and file systems are created once per run for all cells that can share
 //! them, and every sample mounts, measures and reads the counters.
 //!
-//! Everything that is made is in the ledger first and below one folder of the run's own. Settings of devices
-//! are put back after each sample. Nothing that was there before is written to.
+//! Everything that is created is in the ledger first and below one folder of the run. Settings of devices
+//! are restored after each sample. Nothing that existed before is written to.
 
 mod guests;
 mod inside;
@@ -124,7 +124,7 @@ impl<'a> Live<'a> {
             self.ledger.note(Thing::Directory(folder.clone()))?;
             let prepared = self.prepare(cell, at, &folder);
             if prepared.is_err() {
-                // A second try begins anew.
+                // A second attempt starts from the beginning.
                 self.ledger.undo_from(&Thing::Directory(folder))?;
             }
             let rig = prepared?;

@@ -1,5 +1,5 @@
-//! From samples to what a run says: medians with intervals for each cell, paired ratios for each
-//! comparison. Derived from the samples alone, every time anew.
+//! Derives the summary of a run from its samples: medians with intervals for each cell, paired ratios for each
+//! comparison. Recomputed from all samples each time.
 
 use std::collections::BTreeMap;
 

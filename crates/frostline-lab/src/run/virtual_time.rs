@@ -1,4 +1,4 @@
-//! What the volume model says about a study's cells: the same stacks and jobs in virtual time.
+//! The volume model's results for a study's cells: the same stacks and jobs in virtual time.
 
 use std::collections::BTreeMap;
 

@@ -171,7 +171,7 @@ impl<'a> ClosedLoop<'a> {
         }
     }
 
-    /// Plays requests until enough have completed or `end` is near; nothing if none completes before it.
+    /// Simulates requests until enough have completed or `end` is reached; nothing if none completes before it.
     fn play(&mut self, end: f64, last: Option<&Flow>) -> Option<Stretch> {
         let before = self.pool.counters(self.now);
         let from = self.now;

@@ -1,4 +1,4 @@
-//! The warm tier study in the model: its stacks, its job, and what the model answers to its questions.
+//! The warm tier study in the model: its stacks, its job, and the model's answers to its questions.
 //!
 //! The study ran 72 cells of OpenZFS 2.2.2 over 1 x 8, 2 x 4, 4 x 2 and 8 x 1 TiB of st1, and ext4 on one volume of
 //! 8 TiB, with one fio line.

@@ -1,4 +1,4 @@
-//! Tests by ranks: exact for the small samples of a run, ties included, and normal beyond.
+//! Rank tests: exact for the small samples of a run, including ties, and by normal approximation beyond.
 //!
 //! The exact distributions are those of the ranks that occurred (so ties are no approximation), counted by
 //! dynamic programming over doubled ranks, which are whole numbers even for ties.

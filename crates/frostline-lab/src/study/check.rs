@@ -1,4 +1,4 @@
-//! From the file to a [`Study`]: names are resolved, and what is wrong is said with its position.
+//! Converts the file to a [`Study`]: resolves names, and reports mistakes with their position.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

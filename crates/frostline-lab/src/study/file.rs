@@ -1,4 +1,4 @@
-//! The shape of a study's file. Names in it are not resolved yet; `check` does that.
+//! The structure of a study's file. Names in it are not resolved yet; `check` does that.
 
 use std::collections::BTreeMap;
 

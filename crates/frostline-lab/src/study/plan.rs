@@ -1,4 +1,4 @@
-//! What a run of a study will do on this host: for every cell how and why, the order, the time and the disk.
+//! What a run of a study will do on this host: for every cell how and why, the order, the time and the disk space.
 
 use std::collections::{BTreeMap, BTreeSet};
 

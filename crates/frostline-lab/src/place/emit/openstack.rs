@@ -1,4 +1,4 @@
-//! Flavors with their extra specs, image properties, and what nova-compute must be told
+//! Flavors with their extra specs, image properties, and the settings of nova-compute
 //! (<https://docs.openstack.org/nova/latest/admin/cpu-topologies.html>).
 //!
 //! Nova chooses nodes and CPUs itself. With these settings it arrives at a placement of the same quality,

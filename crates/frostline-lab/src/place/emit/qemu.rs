@@ -1,4 +1,4 @@
-//! A script that starts QEMU stopped, pins its threads by their names, and lets it run.
+//! A script that starts QEMU stopped, pins its threads by name, and continues it.
 //!
 //! QEMU has no option that pins a vCPU. With `debug-threads=on` the threads are called `CPU 3/KVM` and
 //! `IO io1`, so the script finds them in /proc before the guest executes anything.

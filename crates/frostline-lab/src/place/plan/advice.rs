@@ -1,4 +1,4 @@
-//! Words for a plan: why a machine does not fit, what would, and what to know about those that do.
+//! Explanations of a plan: why a machine does not fit, what would, and notes on those that do.
 
 use frostline_base::Result;
 

@@ -1,5 +1,5 @@
-//! Samples in one or two guests at once, and what of a run they have in common: the image, the bridge, the
-//! servers on the host that they talk to, and fleets that stay up, paused, for the next block.
+//! Samples in one or two guests at the same time, and what they share in a run: the image, the bridge, the
+//! servers on the host that they talk to, and fleets that stay paused for the next block.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -177,7 +177,7 @@ impl Live<'_> {
         let mut fleet = match known {
             Some(at) => self.guests.fleets.remove(at).1,
             None => {
-                // Unique in the run: a fleet that is booted anew has another.
+                // Unique in the run: a fleet that is booted again has another.
                 let name = format!("guest{}", self.guests.named);
                 self.guests.named += 1;
                 Fleet::new(&name, asked.shape.clone(), bases, base_bytes, &self.folder)

@@ -1,4 +1,4 @@
-//! Devices with a file system and laid out data, shared by cells that differ in how they are measured only.
+//! Devices with a file system and laid-out data, shared by cells that differ only in how they are measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
