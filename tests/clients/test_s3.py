@@ -1,11 +1,15 @@
 """The main job against a real S3-compatible server, and what its refusals say."""
 
+import json
+import signal
+import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from frostline import DONE, Frostline
+from s3_proxy import S3Proxy
 
 LINE = '{{"n": {0}, "text": "line {0} ' + "x" * 100 + '"}}\n'
 ROWS = [{"n": n, "@timestamp": f"2024-05-{1 + n % 28:02}T00:00:00Z", "word": f"w{n % 7}", "text": f"line {n} of the log"} for n in range(3_000)]
@@ -63,6 +67,58 @@ def test_killed_on_s3_and_run_again(bucket, tmp_path):
         bucket.killed_after(seconds, *ingest)
     bucket.ok(*ingest)
     assert bucket.sql('SELECT count(*), count(DISTINCT "n") FROM logs') == [[20_000, 20_000]]
+
+
+@pytest.fixture
+def proxied(bucket):
+    """The same prefix through a proxy, and the proxy."""
+    with S3Proxy(bucket.environment["AWS_ENDPOINT_URL"]) as proxy:
+        yield Frostline(bucket.binary, bucket.repo, bucket.data, {**bucket.environment, "AWS_ENDPOINT_URL": proxy.url}), proxy
+
+
+def test_who_may_only_read_pages_without_a_pin(bucket, proxied):
+    reader, proxy = proxied
+    bucket.ingest("logs", [{"n": n} for n in range(12_000)])
+    proxy.denies = lambda method: method not in ("GET", "HEAD")
+    command = [word for word in reader.command("search", "--index", "logs", "--all") if word != "--json"]
+    export = subprocess.run(command, capture_output=True, text=True, env=reader.clean_environment())
+    assert export.returncode == DONE, export.stderr
+    assert sorted(json.loads(line)["n"] for line in export.stdout.splitlines()) == list(range(12_000))
+    assert "--retain-hours" in export.stderr
+    reader.fails("pit", "open", "logs", says=["denied", "PutObject"])
+    # A point in time that somebody else has opened serves them, but they cannot extend it.
+    pit = bucket.ok("pit", "open", "logs", "--keep-alive", "1h")["id"]
+    body = {"size": 0, "pit": {"id": pit}}
+    bucket.ingest("logs", [{"n": -1}])
+    assert reader.ok("search", "--body", json.dumps(body))["hits"]["total"]["value"] == 12_000
+    body["pit"]["keep_alive"] = "2h"
+    reader.fails("search", "--body", json.dumps(body), says=["keep the point in time alive", "denied"])
+
+
+QUESTIONS = [
+    ["search", "--index", "logs", "--body", '{"size": 0, "aggs": {"words": {"terms": {"field": "text.keyword"}}}}'],
+    ["search", "--index", "logs", "--all"],
+    ["sql", "SELECT word, sum(n) FROM logs GROUP BY word"],
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=["aggregation", "export", "sql"])
+@pytest.mark.parametrize("answered", [0, 3])
+def test_an_interrupted_query_sends_no_further_request(question, answered, bucket, proxied):
+    reader, proxy = proxied
+    for start in range(0, 3_000, 500):
+        bucket.ingest("logs", ROWS[start : start + 500])
+    of_splits = lambda requests: sum(path.endswith(".parquet") for _, path in requests)
+    proxy.waits = lambda path, earlier: path.endswith(".parquet") and of_splits(earlier) >= answered
+    command = [word for word in reader.command(*question) if word != "--json"]
+    query = subprocess.Popen(command, env=reader.clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    proxy.wait_until(lambda requests: of_splits(requests) > answered)
+    query.send_signal(signal.SIGINT)
+    assert query.wait(60) == -signal.SIGINT
+    begun = len(proxy.requests)
+    proxy.release()
+    bucket.ok("index", "list")
+    assert len(proxy.requests) == begun
 
 
 def test_a_missing_bucket_is_named_with_what_to_do(bucket):

@@ -223,18 +223,34 @@ impl Catalog {
         Index::open_at(Arc::clone(&self.shared), self.shared.table(name, &record.folder), version).await
     }
 
-    /// The version that a pin keeps. `NotFound` when the pin has expired, or the index was deleted.
-    /// Costs what [`Catalog::open_at`] costs.
+    /// The version that a pin keeps. `NotFound` when the pin has expired or was ended, or the index was deleted.
+    /// What [`Catalog::open_at`] costs, and one LIST at the same time.
     pub async fn open_pin(&self, pin: &Pin) -> Result<Index> {
-        let gone = |what: &str| Error::not_found(what.to_owned()).with("index", &pin.index);
-        if self.shared.clock.now_us() >= pin.until_us {
-            return Err(gone("the point in time has expired"));
+        let log = self.pinned(pin).await?;
+        let opened = Index::open_at(Arc::clone(&self.shared), log.clone(), pin.version);
+        let (held, opened) = futures::join!(pin.check(&log, self.shared.clock.now_us()), opened);
+        held?;
+        let index = opened?;
+        if index.table_id() == pin.table_id { Ok(index) } else { Err(gone(pin)) }
+    }
+
+    /// Ends a pin before its time. Whether it was there. The repository log, one LIST and one DELETE.
+    pub async fn unpin(&self, pin: &Pin) -> Result<bool> {
+        match self.pinned(pin).await {
+            Ok(log) => pin.end(&log).await,
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
         }
-        let index = self.open_at(&pin.index, pin.version).await?;
-        if index.table_id() != pin.table_id {
-            return Err(gone("the index of this point in time was deleted"));
+    }
+
+    /// The log of the index that a pin is of.
+    async fn pinned(&self, pin: &Pin) -> Result<Log> {
+        let registry = self.shared.registry_as_read().await?;
+        let record = registry.indices.get(&pin.index).ok_or_else(|| gone(pin))?;
+        if record.table.as_ref().is_some_and(|table| *table != pin.table_id) {
+            return Err(gone(pin));
         }
-        Ok(index)
+        Ok(self.shared.table(&pin.index, &record.folder))
     }
 
     /// Deletes an index and its objects, and nothing else in its folder. `NotFound` if there is none of
@@ -277,6 +293,10 @@ impl Catalog {
             ..Commit::default()
         })
     }
+}
+
+fn gone(pin: &Pin) -> Error {
+    Error::not_found("the index of this point in time was deleted").with("index", &pin.index)
 }
 
 #[cfg(test)]

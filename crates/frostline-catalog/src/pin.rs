@@ -1,12 +1,11 @@
 //! Pinned versions: what a point in time or a cursor reads stays complete until a stated time.
 //!
-//! A pin is one small object in `_pins/` of the index's folder. Its name contains the version and the time, so a
-//! vacuum learns
-//! all pins from one LIST.
+//! A pin is one small object in `_pins/` of the index's folder. Its name says the version, the time and the pin's identity,
+//! so a vacuum knows all of them from one LIST. A pin is extended by an object of a later time and the same identity.
 
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStoreExt as _};
 use serde::{Deserialize, Serialize};
@@ -29,9 +28,31 @@ pub struct Pin {
     pub table_id: String,
     /// The version.
     pub version: u64,
-    /// When it ends, microseconds since 1970 UTC.
+    /// When it ends, microseconds since 1970 UTC, unless it was extended since.
     pub until_us: i64,
     id: String,
+}
+
+impl Pin {
+    /// When the pin ends, as its object in `log` says. `NotFound` where it has expired or was ended. One LIST.
+    pub(crate) async fn check(&self, log: &Log, now_us: i64) -> Result<i64> {
+        let pins = Pins::list(log).await?;
+        let until_us =
+            pins.of(self).map(|pinned| pinned.until_us).max().filter(|until_us| *until_us > now_us);
+        until_us.ok_or_else(|| {
+            Error::not_found("the point in time has expired or was closed: open another one")
+                .with("index", &self.index)
+        })
+    }
+
+    /// Ends it. Whether it was there. One LIST, and one DELETE.
+    pub(crate) async fn end(&self, log: &Log) -> Result<bool> {
+        let pins = Pins::list(log).await?;
+        let paths: Vec<Path> = pins.of(self).map(|pinned| pinned.object.location.clone()).collect();
+        let was_there = !paths.is_empty();
+        objects::delete(log.store().as_ref(), paths).await?;
+        Ok(was_there)
+    }
 }
 
 impl Index {
@@ -58,29 +79,28 @@ impl Index {
             (Ok(false), _) => moved_on(),
             (Err(e), _) | (_, Err(e)) => e,
         };
-        self.unpin(&pin).await?;
+        objects::delete(self.log.store().as_ref(), vec![path(&self.log, &pin)]).await?;
         Err(refusal)
     }
 
-    /// Pins the same version for `lifetime` from now on, and ends `pin`. `NotFound` if it has expired.
-    /// Cost: one PUT and one DELETE.
+    /// The same version pinned for at least `lifetime` from now on. `NotFound` where the pin has expired or was ended.
+    /// One LIST; one PUT and one DELETE where it would have ended before.
     pub async fn extend_pin(&self, pin: &Pin, lifetime: Duration) -> Result<Pin> {
-        let expired = || Error::not_found("the point in time has expired").with("index", &pin.index);
-        let longer = Pin { version: pin.version, ..self.new_pin(lifetime)? };
-        // The new one comes after the old one in a listing: a vacuum that misses the one sees the other.
-        let longer = Pin { until_us: longer.until_us.max(pin.until_us.saturating_add(1)), ..longer };
-        self.put_pin(&longer).await?;
-        if self.shared.clock.now_us() >= pin.until_us {
-            self.unpin(&longer).await?;
-            return Err(expired());
+        let until_us = pin.check(&self.log, self.shared.clock.now_us()).await?;
+        let longer = Pin { version: pin.version, id: pin.id.clone(), ..self.new_pin(lifetime)? };
+        if longer.until_us <= until_us {
+            return Ok(Pin { until_us, ..longer });
         }
-        self.unpin(pin).await?;
-        Ok(longer)
-    }
-
-    /// Ends a pin early. It is not an error if it is already gone. Cost: one DELETE.
-    pub async fn unpin(&self, pin: &Pin) -> Result<()> {
-        objects::delete(self.log.store().as_ref(), vec![path(&self.log, pin)]).await
+        // It comes after the one before in a listing: a vacuum that misses the one sees the other.
+        self.put_pin(&longer).await?;
+        let before = Pin { until_us, ..longer.clone() };
+        let expired = self.shared.clock.now_us() >= until_us;
+        let over = if expired { &longer } else { &before };
+        objects::delete(self.log.store().as_ref(), vec![path(&self.log, over)]).await?;
+        match expired {
+            true => Err(Error::not_found("the point in time has expired").with("index", &pin.index)),
+            false => Ok(longer),
+        }
     }
 
     fn new_pin(&self, lifetime: Duration) -> Result<Pin> {
@@ -128,6 +148,21 @@ fn path(log: &Log, pin: &Pin) -> Path {
     Path::from(format!("{}/{:020}-{:020}-{}.json", folder(log), pin.version, pin.until_us, pin.id))
 }
 
+/// The object of a pin, and what its name says.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    pub(crate) object: ObjectMeta,
+    pub(crate) version: u64,
+    pub(crate) until_us: i64,
+}
+
+impl Pinned {
+    fn of(object: ObjectMeta) -> Option<Pinned> {
+        let (version, until_us) = of_name(object.location.filename()?)?;
+        Some(Pinned { object, version, until_us })
+    }
+}
+
 /// The version and the end that the name of a pin's object says.
 pub(crate) fn of_name(name: &str) -> Option<(u64, i64)> {
     let mut fields = name.strip_suffix(".json")?.splitn(3, '-');
@@ -135,31 +170,24 @@ pub(crate) fn of_name(name: &str) -> Option<(u64, i64)> {
     Some((digits()?.parse().ok()?, digits()?.parse().ok()?))
 }
 
-/// The pins of an index.
-#[derive(Debug, Default)]
-pub(crate) struct Pins {
-    /// The oldest version that is pinned.
-    pub(crate) oldest: Option<u64>,
-    pub(crate) expired: Vec<ObjectMeta>,
-}
+/// The pins of an index, expired ones included.
+#[derive(Debug)]
+pub(crate) struct Pins(pub(crate) Vec<Pinned>);
 
 impl Pins {
-    /// The pins that are there, told apart by the time `now_us`. One LIST.
-    pub(crate) async fn list(log: &Log, now_us: i64) -> Result<Pins> {
+    /// The pins that are there. One LIST.
+    pub(crate) async fn list(log: &Log) -> Result<Pins> {
         let folder = folder(log);
-        let mut pins = Pins::default();
-        let mut found = log.store().list(Some(&folder));
-        while let Some(object) = found.next().await {
-            let object = object.map_err(|e| objects::failed(e, &folder))?;
-            match of_name(object.location.filename().unwrap_or_default()) {
-                Some((_, until_us)) if until_us <= now_us => pins.expired.push(object),
-                Some((version, _)) => {
-                    pins.oldest = Some(pins.oldest.map_or(version, |oldest| oldest.min(version)));
-                }
-                None => {}
-            }
-        }
-        Ok(pins)
+        let found = log.store().list(Some(&folder)).map_err(|e| objects::failed(e, &folder));
+        let pinned = found.try_filter_map(|object| async { Ok(Pinned::of(object)) });
+        pinned.try_collect().await.map(Pins)
+    }
+
+    /// The objects of one pin: several where it is being extended at this moment.
+    fn of(&self, pin: &Pin) -> impl Iterator<Item = &Pinned> {
+        let (start, end) = (format!("{:020}-", pin.version), format!("-{}.json", pin.id));
+        let is_of = move |name: &str| name.starts_with(&start) && name.ends_with(&end);
+        self.0.iter().filter(move |pinned| pinned.object.location.filename().is_some_and(&is_of))
     }
 }
 

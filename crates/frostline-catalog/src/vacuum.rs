@@ -115,9 +115,11 @@ async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     let newest = Index::open(Arc::clone(&index.shared), index.log.clone()).await?;
     let now_ms = index.shared.clock.now_us() / 1_000;
     // After the newest version: a pin that is put later finds its version whole, or is refused.
-    let pins = Pins::list(&newest.log, index.shared.clock.now_us()).await?;
+    let Pins(pins) = Pins::list(&newest.log).await?;
+    let now_us = index.shared.clock.now_us();
+    let (expired_pins, held): (Vec<_>, Vec<_>) = pins.into_iter().partition(|pin| pin.until_us <= now_us);
     let oldest_kept = (newest.version() + 1).saturating_sub(wanted.versions_keep);
-    let oldest_kept = pins.oldest.map_or(oldest_kept, |pinned| pinned.min(oldest_kept));
+    let oldest_kept = held.iter().map(|pin| pin.version).chain([oldest_kept]).min().unwrap_or(oldest_kept);
     // The log remembers when a split was removed. For a further file it does not, so the versions that are young say it.
     let leaves_files = found
         .files
@@ -141,8 +143,8 @@ async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     for object in expired(&newest, &found.log, oldest_kept, now_ms) {
         done.push(object, Reason::Log);
     }
-    for object in &pins.expired {
-        done.push(object, Reason::Pin);
+    for pin in &expired_pins {
+        done.push(&pin.object, Reason::Pin);
     }
     if !wanted.dry_run {
         let paths = done.deleted.iter().map(|deleted| Path::from(deleted.key.as_str()));

@@ -9,9 +9,11 @@
 
 mod mounts;
 mod node;
+mod points;
 mod reader;
 mod settings;
 
 pub use mounts::{CacheSize, Mount, Mounted, Mounts, Tier};
 pub use node::Node;
+pub use points::Kept;
 pub use settings::Settings;

@@ -18,7 +18,7 @@ use crate::reader::{MountedCache, Reader};
 use crate::settings::Settings;
 
 const FOOTERS_IN_FLIGHT: usize = 64;
-const INDICES_IN_FLIGHT: usize = 16;
+pub(crate) const INDICES_IN_FLIGHT: usize = 16;
 
 /// A repository and this machine's view of it. Everything that is expensive to make is made once, when it is
 /// first wanted, and shared.

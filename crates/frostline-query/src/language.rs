@@ -11,7 +11,7 @@
 pub mod date;
 pub(crate) mod json;
 mod parts;
-mod pin;
+mod point_in_time;
 mod query;
 pub mod query_string;
 mod range;
@@ -26,10 +26,10 @@ use serde_json::Value;
 use crate::Result;
 use crate::filter::{FieldRef, Filter};
 
-pub use pin::{IndexVersion, Pin};
+pub(crate) use point_in_time::Versions;
+pub use point_in_time::{Held, IndexVersion, PointInTime};
 pub use request::{
-    FieldFormat, HITS_WINDOW_MAX, Missing, PointInTime, SearchRequest, Sort, SortBy, SortMode, SourceFilter,
-    TotalHits,
+    FieldFormat, HITS_WINDOW_MAX, Missing, SearchRequest, Sort, SortBy, SortMode, SourceFilter, TotalHits,
 };
 pub use text::wildcard_matches;
 

@@ -76,6 +76,9 @@ pub(crate) enum Command {
     Cache(Cache),
     /// Show the plan of a search and what it may cost, without running it
     Explain(Search),
+    /// Open or close a point in time, which stays searchable whatever is ingested, merged or vacuumed
+    #[command(subcommand)]
+    Pit(Pit),
     /// Delete objects that no version of an index needs
     Vacuum(Vacuum),
     /// Generate web server logs, search them cold and warm, and compare with the published study
@@ -156,9 +159,9 @@ pub(crate) struct Ingest {
 
 #[derive(Debug, Args)]
 pub(crate) struct Search {
-    /// Name of the index
-    #[arg(long, value_name = "NAME")]
-    pub(crate) index: String,
+    /// Name of the index; not needed with a --body that names a point in time
+    #[arg(long, value_name = "NAME", required_unless_present = "body")]
+    pub(crate) index: Option<String>,
     /// Lucene-style query string, such as 'status:404 AND clientip:10.0.0.0/8'
     pub(crate) query: Option<String>,
     /// Elasticsearch search body: JSON, @FILE, or - for standard input
@@ -303,6 +306,23 @@ pub(crate) enum Cache {
     Stats,
     /// Delete everything that is cached
     Clear,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Pit {
+    /// Keep the newest version of an index searchable, and print the id that a search body names as pit
+    Open {
+        /// Name of the index
+        name: String,
+        /// For how long, such as 5m or 2d; a search may extend it
+        #[arg(long, default_value = "5m", value_name = "DURATION")]
+        keep_alive: String,
+    },
+    /// Let vacuum have what nothing else needs
+    Close {
+        /// The id
+        id: String,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ mod index;
 mod ingest;
 mod lab;
 mod mount;
+mod pit;
 mod search;
 mod sql;
 mod vacuum;
@@ -40,6 +41,7 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         Command::Unmount(given) => mount::unmount(&config, &given.name).await,
         Command::Cache(Cache::Stats) => cache::stats(&config).await,
         Command::Cache(Cache::Clear) => cache::clear(&config).await,
+        Command::Pit(given) => pit::run(&config, given).await,
         Command::Vacuum(given) => vacuum::run(&config, given).await,
         Command::Demo(given) => {
             demo::run(given, &limits(&config)).await?;

@@ -93,7 +93,7 @@ async fn a_vacuum_spares_the_files_that_the_log_names() {
         // The fourth was never named; the first was removed less than three hours ago.
         assert_eq!(gone(&index, 3).await, [files[3].object.key.clone()], "interval {interval}");
         assert_eq!(gone(&index, 1).await, [files[0].object.key.clone()], "the second is pinned");
-        index.unpin(&pin).await.unwrap();
+        catalog.unpin(&pin).await.unwrap();
         assert_eq!(gone(&index, 1).await, [files[1].object.key.clone()]);
         assert_eq!(gone(&index, 0).await, Vec::<String>::new());
         let keys = store.keys().await;

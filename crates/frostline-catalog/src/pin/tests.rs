@@ -80,10 +80,13 @@ async fn a_pinned_version_outlives_ingest_merge_and_vacuum() {
             bed.vacuum().await;
             bed.check(&pin, &splits).await;
         }
-        let pin = bed.index.extend_pin(&pin, 24 * HOUR).await.unwrap();
+        // Whoever holds the pin as it was before finds it extended.
+        let longer = bed.index.extend_pin(&pin, 24 * HOUR).await.unwrap();
+        assert_eq!(bed.index.extend_pin(&pin, HOUR).await.unwrap(), longer, "it is long enough");
         bed.clock.advance_us(20 * HOUR_US);
         bed.vacuum().await;
         bed.check(&pin, &splits).await;
+        bed.check(&longer, &splits).await;
         bed.clock.advance_us(5 * HOUR_US);
         let expired = bed.catalog.open_pin(&pin).await.unwrap_err();
         assert_eq!(expired.kind(), ErrorKind::NotFound, "{expired:?}");
@@ -129,8 +132,9 @@ async fn only_a_version_that_is_whole_can_be_pinned() {
     let (pin, cost) = spent(&bed.store, bed.index.pin(HOUR)).await;
     assert_eq!((cost.puts, cost.gets, cost.lists), (1, 2, 0));
     let pin = pin.unwrap();
-    bed.index.unpin(&pin).await.unwrap();
-    bed.index.unpin(&pin).await.unwrap();
+    assert!(bed.catalog.unpin(&pin).await.unwrap());
+    assert!(!bed.catalog.unpin(&pin).await.unwrap());
+    assert_eq!(bed.catalog.open_pin(&pin).await.unwrap_err().kind(), ErrorKind::NotFound, "it was ended");
     let long = bed.index.pin(31 * 24 * HOUR).await.unwrap_err();
     assert_eq!(long.kind(), ErrorKind::Invalid);
     let pin = bed.index.pin(HOUR).await.unwrap();

@@ -199,3 +199,58 @@ async fn a_restored_object_answers_wholly_although_its_damage_was_cached() {
         assert_eq!(ask(body).await, expected, "{body}: and is gone with it");
     }
 }
+
+fn pins(place: &Place) -> Vec<String> {
+    let folder = place.0.path().join("repo/web/_pins");
+    let files = std::fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<String> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn what_is_kept_is_pinned_anew_until_it_is_released() {
+    let place = Place::new();
+    let clock = Arc::new(FixedClock::at(NOW_US));
+    let node = Node::open(&place.settings(), Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
+    place.ingest(&node, "web", 90).await;
+    let kept = node.keep(&[name("web")]).await.unwrap();
+    let mut before = pins(&place);
+    assert_eq!((before.len(), kept.indices()[0].version()), (1, 1));
+    for _ in 0..8 {
+        clock.advance_us(150_000_000);
+        // The new pin is there, and the old one is not any more.
+        while pins(&place) == before || pins(&place).len() != 1 {
+            tokio::task::yield_now().await;
+            tokio::time::pause();
+            tokio::time::advance(std::time::Duration::from_secs(150)).await;
+            tokio::time::resume();
+        }
+        before = pins(&place);
+        node.catalog().open_pin(&kept.point_in_time().pins[0]).await.unwrap();
+    }
+    kept.release().await;
+    assert_eq!(pins(&place), Vec::<String>::new());
+    let kept = node.keep(&[name("web")]).await.unwrap();
+    let pin = kept.point_in_time().pins[0].clone();
+    // Whoever is killed renews nothing.
+    drop(kept);
+    clock.advance_us(601_000_000);
+    assert_eq!(node.catalog().open_pin(&pin).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_point_in_time_pins_all_of_its_indices_or_none() {
+    let place = Place::new();
+    let node = place.node();
+    place.ingest(&node, "web", 90).await;
+    let minute = std::time::Duration::from_secs(60);
+    let failed = node.open_point_in_time(&[name("web"), name("gone")], minute).await.unwrap_err();
+    assert_eq!((failed.kind(), pins(&place).len()), (ErrorKind::NotFound, 0));
+    let (pit, indices) = node.open_point_in_time(&[name("web")], minute).await.unwrap();
+    place.ingest(&node, "web", 45).await;
+    let held = node.held(&frostline_query::language::Held::PointInTime(pit.clone(), None)).await.unwrap();
+    assert_eq!(held[0].version(), indices[0].version());
+    assert!(node.index(&name("web")).await.unwrap().version() > held[0].version());
+    assert_eq!(node.close_point_in_time(&pit).await.unwrap(), 1);
+}

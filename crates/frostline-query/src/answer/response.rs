@@ -9,13 +9,16 @@ use serde_json::{Map, Value};
 use crate::answer::show;
 use crate::exec::report::Report;
 use crate::exec::splits::Splits;
-use crate::language::{SearchRequest, SourceFilter, TotalHits};
+use crate::language::{Held, SearchRequest, SourceFilter, TotalHits};
 use crate::read::open::Searcher;
 use crate::{Error, Result};
 
 /// The body of an answer.
 #[derive(Debug, Serialize)]
 pub struct Response {
+    /// The point in time that was searched: the one that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pit_id: Option<String>,
     /// Milliseconds from request to answer.
     pub took: u64,
     /// Always false: a search ends or fails.
@@ -163,7 +166,12 @@ impl Response {
                 reason: serde_json::json!({ "type": failure.kind, "reason": failure.reason }),
             }
         });
+        let pit_id = match &request.held {
+            Some(Held::PointInTime(pit, _)) => Some(pit.to_string()),
+            _ => None,
+        };
         Response {
+            pit_id,
             took: cost.took_ms as u64,
             timed_out: false,
             shards: Shards {

@@ -27,7 +27,7 @@ use crate::exec::search::{Hits, Search as SearchLeaf};
 use crate::exec::session::{ready, run, session};
 use crate::exec::splits::{Splits, mapping};
 use crate::filter::FieldRef;
-use crate::language::{self, Context, Pin, SearchRequest, TotalHits};
+use crate::language::{self, Context, IndexVersion, SearchRequest, TotalHits};
 use crate::read::open::Searcher;
 use crate::read::output::row_id;
 use crate::{Error, Result};
@@ -58,8 +58,8 @@ pub struct SearchOptions {
 impl Search {
     /// Reads a search body, to be asked of some indices together. `Invalid` names what is wrong with it and where.
     ///
-    /// A body that continues a search, by a point in time or by a position in the order of `_doc`, is held to the
-    /// versions that [`Pin::of_body`] names: `indices` are those, or this is `Invalid`.
+    /// A body in a point in time, or one that continues at a position in the order of `_doc`, is held to the versions
+    /// that [`language::Held::of_body`] names: `indices` are those, or this is `Invalid`.
     pub fn new(
         searcher: &Arc<Searcher>,
         indices: &[Arc<Index>],
@@ -68,12 +68,7 @@ impl Search {
     ) -> Result<Search> {
         let mapping = mapping(indices)?;
         let context = Context { now_us: options.now_us, mapping: &mapping };
-        let request = SearchRequest::parse(body, &context)?;
-        let search = Search::with(searcher, indices, &mapping, request, options)?;
-        if let Some(pin) = Pin::of_body(body)? {
-            search.check_pin(&pin)?;
-        }
-        Ok(search)
+        Search::with(searcher, indices, &mapping, SearchRequest::parse(body, &context)?, options)
     }
 
     /// A search for what `request` says, which was read against the fields of these indices.
@@ -98,6 +93,9 @@ impl Search {
             None => AggTree::empty(),
         };
         let splits = Splits::of(indices);
+        if let Some(held) = &request.held {
+            check_versions(held.versions(), splits.indices.to_vec())?;
+        }
         Ok(Search {
             searcher: Arc::clone(searcher),
             order: Order::new(&request, &splits)?,
@@ -107,29 +105,6 @@ impl Search {
             results: options.results.clone(),
             partial: !options.strict,
         })
-    }
-
-    /// The versions of the indices that are asked: as text, the `id` of a point in time.
-    pub fn pin(&self) -> Pin {
-        Pin::new(&self.splits.indices)
-    }
-
-    fn check_pin(&self, pin: &Pin) -> Result<()> {
-        let (mut wanted, mut given) = (pin.indices.clone(), self.splits.indices.to_vec());
-        wanted.sort_by(|a, b| a.name.cmp(&b.name));
-        given.sort_by(|a, b| a.name.cmp(&b.name));
-        if wanted == given {
-            return Ok(());
-        }
-        let show = |versions: &[language::IndexVersion]| {
-            let each = versions.iter().map(|index| format!("version {} of {}", index.version, index.name));
-            each.collect::<Vec<String>>().join(", ")
-        };
-        Err(Error::invalid(format!(
-            "this page belongs to {}, and {} would be asked: search again from the first page",
-            show(&wanted),
-            show(&given)
-        )))
     }
 
     /// Fields that the query, the order or the aggregations name and that no document has: most likely
@@ -332,6 +307,22 @@ pub struct Explained {
     pub rows_max: u64,
     /// Bytes of their hot footers: what opening all of them fetches.
     pub footer_bytes: u64,
+}
+
+fn check_versions(mut wanted: Vec<IndexVersion>, mut given: Vec<IndexVersion>) -> Result<()> {
+    wanted.sort_by(|a, b| a.name.cmp(&b.name));
+    given.sort_by(|a, b| a.name.cmp(&b.name));
+    if wanted == given {
+        return Ok(());
+    }
+    let show = |versions: &[IndexVersion]| {
+        let each = versions.iter().map(|index| format!("version {} of {}", index.version, index.name));
+        each.collect::<Vec<String>>().join(", ")
+    };
+    let (wanted, given) = (show(&wanted), show(&given));
+    Err(Error::invalid(format!(
+        "this page belongs to {wanted}, and {given} would be asked: search again from the first page"
+    )))
 }
 
 fn parse_aggs(aggs: &Value, mapping: &Mapping, now_us: i64) -> Result<AggTree> {

@@ -22,7 +22,7 @@ use crate::errors::internal;
 use crate::exec::splits::Splits;
 use crate::filter::Scalar;
 use crate::language::date::{Format, format_date};
-use crate::language::{Missing, SearchRequest, Sort, SortBy, SortMode};
+use crate::language::{Held, Missing, SearchRequest, Sort, SortBy, SortMode, Versions};
 use crate::read::merge::arrow_error;
 use crate::read::output::{Of, Output, literal};
 use crate::read::{merge, mixed};
@@ -39,6 +39,8 @@ pub(crate) struct Order {
     shown: bool,
     /// Only hits beyond this position are wanted: a place for each key.
     after: Option<Vec<Place>>,
+    /// What positions name beside split and row: the versions that they are of, but in a point in time, which names them.
+    versions: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -91,15 +93,20 @@ impl Order {
                 nulls_first: false,
                 format: None,
             };
-            return Ok(Order { keys: vec![key], shown: false, after: None });
+            return Ok(Order { keys: vec![key], shown: false, after: None, versions: None });
         }
+        let versions = match &request.held {
+            Some(Held::PointInTime(..)) => None,
+            _ => Some(Versions(splits.indices.to_vec()).to_string()),
+        };
         let keys = request.sort.iter().enumerate().map(|(at, sort)| key(at, sort));
         let keys: Vec<OrderKey> = keys.collect::<Result<_>>()?;
+        let order = Order { keys, shown: true, after: None, versions };
         let after = request.search_after.as_ref().map(|values| {
-            let places = keys.iter().zip(values).map(|(key, value)| key.place(value, splits));
+            let places = order.keys.iter().zip(values).map(|(key, value)| order.place(key, value, splits));
             places.collect::<Result<Vec<Place>>>()
         });
-        Ok(Order { after: after.transpose()?, keys, shown: true })
+        Ok(Order { after: after.transpose()?, ..order })
     }
 
     /// What is read from bytes may have been written by anybody.
@@ -201,25 +208,61 @@ impl Order {
             let address = HitAddress { split: ordinals.value(at), row: rows.value(at) };
             let sort = self
                 .shown
-                .then(|| self.keys.iter().map(|key| key.value(batch, at, address, splits)).collect());
+                .then(|| self.keys.iter().map(|key| self.value(key, batch, at, address, splits)).collect());
             Row { address, sort, document: document(at) }
         });
         Ok(hits.collect())
     }
-}
 
-impl OrderKey {
-    fn value(&self, batch: &RecordBatch, at: usize, address: HitAddress, splits: &Splits) -> Value {
-        match &self.of {
+    fn value(
+        &self,
+        key: &OrderKey,
+        batch: &RecordBatch,
+        at: usize,
+        address: HitAddress,
+        splits: &Splits,
+    ) -> Value {
+        match &key.of {
             KeyOf::Score => Value::Null,
-            KeyOf::Doc => splits.position(address).map_or(Value::Null, Value::from),
+            KeyOf::Doc => {
+                let position = splits.position(address).map(|position| match &self.versions {
+                    Some(versions) => format!("{position}@{versions}"),
+                    None => position,
+                });
+                position.map_or(Value::Null, Value::from)
+            }
             KeyOf::Column(output) => match batch.column_by_name(&output.name) {
-                Some(column) => self.sort_value(column, at),
+                Some(column) => key.sort_value(column, at),
                 None => Value::Null,
             },
         }
     }
 
+    /// The place that a sort value of an answer names.
+    fn place(&self, key: &OrderKey, value: &Value, splits: &Splits) -> Result<Place> {
+        match &key.of {
+            KeyOf::Score => Ok(Place::Anywhere),
+            KeyOf::Doc => {
+                let position = value.as_str().unwrap_or_default();
+                let (split, row) = splits
+                    .place(position)
+                    .ok_or_else(|| Error::invalid(format!("search_after: {value} is no value of _doc")))?;
+                if self.versions.is_some() && !position.contains('@') {
+                    let what =
+                        format!("search_after: {value} is a position in a point in time: give its pit, too");
+                    return Err(Error::invalid(what));
+                }
+                Ok(Place::Doc { split, row })
+            }
+            KeyOf::Column(output) => {
+                let value = position_value(value, &output.ty, key.descending, key.format.as_ref())?;
+                Ok(value.map_or(Place::Absent, |value| Place::Value(Some(value))))
+            }
+        }
+    }
+}
+
+impl OrderKey {
     fn sort_value(&self, column: &ArrayRef, at: usize) -> Value {
         if column.is_null(at) {
             return Value::Null;
@@ -235,25 +278,6 @@ impl OrderKey {
                 time_value(time_us, self.format.as_ref())
             }
             _ => column.as_string_opt::<i32>().map_or(Value::Null, |texts| Value::from(texts.value(at))),
-        }
-    }
-
-    /// The place that a sort value of an answer names.
-    fn place(&self, value: &Value, splits: &Splits) -> Result<Place> {
-        match &self.of {
-            KeyOf::Score => Ok(Place::Anywhere),
-            KeyOf::Doc => {
-                let (split, row) = splits
-                    .place(value.as_str().unwrap_or_default())
-                    .ok_or_else(|| Error::invalid(format!("search_after: {value} is no value of _doc")))?;
-                Ok(Place::Doc { split, row })
-            }
-            KeyOf::Column(output) => {
-                Ok(match position_value(value, &output.ty, self.descending, self.format.as_ref())? {
-                    Some(value) => Place::Value(Some(value)),
-                    None => Place::Absent,
-                })
-            }
         }
     }
 

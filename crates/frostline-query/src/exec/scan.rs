@@ -173,6 +173,7 @@ impl Scan {
             ErrorKind::Corrupt => "corrupt_split_exception",
             ErrorKind::NotFound => "missing_split_exception",
             ErrorKind::Denied => "access_denied_exception",
+            ErrorKind::Refused => "refused_split_exception",
             ErrorKind::Unavailable => "unavailable_split_exception",
             _ => return Err(error),
         };

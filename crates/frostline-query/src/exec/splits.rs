@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::Result;
 use crate::agg::HitAddress;
 use crate::filter::Filter;
-use crate::language::{IndexVersion, Pin};
+use crate::language::IndexVersion;
 use crate::prune::{Pruner, Target, targets};
 use crate::read::output::row_id;
 
@@ -117,7 +117,7 @@ impl Splits {
     /// The position of a row among all, as a text that stays valid with these versions of the indices.
     pub(crate) fn position(&self, address: HitAddress) -> Option<String> {
         let (entry, _) = self.get(address.split)?;
-        Some(format!("{}@{}", row_id(entry.id, address.row), Pin::new(&self.indices)))
+        Some(row_id(entry.id, address.row))
     }
 
     /// The split and the row at a position; no row where the position is before all of that split.

@@ -7,7 +7,7 @@ use frostline_store::{OpenOptions, Repository};
 use serde_json::{Value, json};
 
 use crate::exec::codec;
-use crate::language::Pin;
+use crate::language::{Held, IndexVersion};
 use crate::testing::{Gate, NOW_US, Place};
 use crate::{Response, Search, SearchOptions, Searcher, Settings, Sql, json_value, run_plan};
 
@@ -333,11 +333,8 @@ async fn a_page_names_its_version_and_is_refused_on_another() {
     let body = json!({"size": 4, "sort": ["_doc"]});
     let position = old.answer(&body).await.hits.hits.pop().unwrap().sort;
     let next = json!({"size": 4, "sort": ["_doc"], "search_after": position});
-    let pin = Pin::of_body(next.to_string().as_bytes()).unwrap().unwrap();
-    assert_eq!(
-        (pin.indices[0].version, pin.indices[0].table_id.as_str()),
-        (old.index.version(), old.index.table_id())
-    );
+    let held = Held::of_body(next.to_string().as_bytes()).unwrap().unwrap();
+    assert_eq!(held.versions(), [IndexVersion::of(&old.index)]);
     let new = Place::with(&mixed()[..8]).await;
     let options = SearchOptions { now_us: NOW_US, ..SearchOptions::default() };
     let refused =

@@ -1,6 +1,7 @@
 //! Parts that clauses of the DSL and query strings share.
 
 use super::Context;
+use super::date::parse_duration_us;
 use super::json::{self, At, Object};
 use super::text::{self, any};
 use crate::Result;
@@ -75,4 +76,10 @@ pub(crate) fn check_analysis(options: &mut Object<'_>, at: &At<'_>) -> Result<()
         "prefix_length",
     ]);
     Ok(())
+}
+
+/// A duration such as `5m`, in milliseconds.
+pub(super) fn milliseconds(text: &str, at: &At<'_>) -> Result<u64> {
+    let us = parse_duration_us(text).map_err(|error| at.invalid(error))?;
+    Ok(us.div_ceil(1_000))
 }

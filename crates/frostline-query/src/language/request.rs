@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::json::{self, At, Object};
-use super::pin::Pin;
+use super::parts::milliseconds;
+use super::point_in_time::Held;
 use super::text::wildcard_matches;
 use super::{Context, query};
 use crate::filter::{FieldRef, Filter, Scalar};
@@ -31,8 +32,8 @@ pub struct SearchRequest {
     /// Only hits after this position in the order; as many values as `sort` has keys, none of them an
     /// array or an object (null stands for a missing value). `from` is 0 then.
     pub search_after: Option<Vec<Value>>,
-    /// The point in time that the search is held to.
-    pub pit: Option<PointInTime>,
+    /// The versions of the indices that the search is held to; none for the newest.
+    pub held: Option<Held>,
     /// How exactly hits are counted.
     pub track_total_hits: TotalHits,
     /// Which parts of `_source` are returned.
@@ -49,15 +50,6 @@ pub struct SearchRequest {
     pub version: bool,
     /// Whether hits carry `_seq_no` and `_primary_term`.
     pub seq_no_primary_term: bool,
-}
-
-/// A point in time that a search is held to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PointInTime {
-    /// The versions of the indices.
-    pub pin: Pin,
-    /// How much longer it is to be kept.
-    pub keep_alive_ms: Option<u64>,
 }
 
 /// One key of the order.
@@ -225,7 +217,7 @@ impl Default for SearchRequest {
             size: SIZE_DEFAULT,
             sort: Vec::new(),
             search_after: None,
-            pit: None,
+            held: None,
             track_total_hits: TotalHits::Exact,
             source: SourceFilter::All,
             fields: Vec::new(),
@@ -286,7 +278,7 @@ impl SearchRequest {
         let mut request = SearchRequest {
             filter: clause(&mut body, &at, "query", context)?.unwrap_or(Filter::All),
             post_filter: clause(&mut body, &at, "post_filter", context)?,
-            pit: point_in_time(&mut body, &at)?,
+            held: Held::read(&mut body, &at)?,
             track_total_hits: total_hits(&mut body, &at)?,
             source: body
                 .take("_source")
@@ -356,23 +348,6 @@ fn timeout(body: &mut Object<'_>, at: &At<'_>) -> Result<Option<u64>> {
         return Ok(None);
     }
     milliseconds(text, &at.key("timeout")).map(Some)
-}
-
-fn milliseconds(text: &str, at: &At<'_>) -> Result<u64> {
-    let us = super::date::parse_duration_us(text).map_err(|error| at.invalid(error))?;
-    Ok(us.div_ceil(1_000))
-}
-
-fn point_in_time(body: &mut Object<'_>, at: &At<'_>) -> Result<Option<PointInTime>> {
-    let Some(value) = body.take("pit") else { return Ok(None) };
-    let at = at.key("pit");
-    let mut object = Object::new(value, &at)?;
-    let id = object.string("id")?.ok_or_else(|| at.invalid("[id] is missing"))?;
-    let pin = id.parse().map_err(|error| at.key("id").invalid(error))?;
-    let keep_alive = object.string("keep_alive")?;
-    let keep_alive_ms = keep_alive.map(|text| milliseconds(text, &at.key("keep_alive"))).transpose()?;
-    object.finish()?;
-    Ok(Some(PointInTime { pin, keep_alive_ms }))
 }
 
 /// `from`, `size` and `search_after`, which limit one another.

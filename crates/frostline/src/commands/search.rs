@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use frostline_base::ErrorKind;
 use frostline_catalog::Index;
 use frostline_node::Node;
+use frostline_query::language::{Held, IndexVersion, PointInTime};
 use frostline_query::{QueryCost, Response, Search, SearchOptions, SplitCost};
 use frostline_show::{Table, nearest, note, printable, say, say_json, show_bytes, show_count};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -24,15 +25,16 @@ const EXPORT_PAGE: usize = 10_000;
 
 pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome> {
     let node = config.node()?;
-    let indices = super::indices_of(&node, &given.index).await?;
-    tell_of_likely_mistakes(&given, &indices);
-    let options = node.search_options(!given.no_result_cache, given.strict).await;
     if given.all {
-        let outcome = export(config, &node, &indices, &given, &options).await;
+        let outcome = export(config, &node, &given).await;
         node.close().await;
         return outcome;
     }
-    let search = prepared(&node, &indices, &given, &body(&given)?, &options).await?;
+    let body = body(&given)?;
+    let indices = asked(&node, &given, &body).await?;
+    tell_of_likely_mistakes(&given, &indices);
+    let options = node.search_options(!given.no_result_cache, given.strict).await;
+    let search = prepared(&node, &indices, &given, &body, &options).await?;
     for field in search.unknown_fields() {
         tell_of_unknown(&given, &indices, &field);
     }
@@ -50,9 +52,10 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
 
 pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outcome> {
     let node = config.node()?;
-    let indices = super::indices_of(&node, &given.index).await?;
+    let body = body(&given)?;
+    let indices = asked(&node, &given, &body).await?;
     let options = node.search_options(false, given.strict).await;
-    let explained = prepared(&node, &indices, &given, &body(&given)?, &options).await?.explain()?;
+    let explained = prepared(&node, &indices, &given, &body, &options).await?.explain()?;
     if config.json {
         say_json(&explained)?;
         return Ok(Outcome::Done);
@@ -68,6 +71,22 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
         show_bytes(explained.footer_bytes)
     )?;
     Ok(Outcome::Done)
+}
+
+/// The indices that are asked: in the versions that the body is held to, or else the newest.
+async fn asked(node: &Node, given: &args::Search, body: &[u8]) -> Result<Vec<Arc<Index>>> {
+    let held = Held::of_body(body)?;
+    let names = match (&given.index, &held) {
+        (Some(expression), _) => Some(super::names_of(node, expression).await?),
+        (None, Some(_)) => None,
+        (None, None) => bail!("name an index with --index, or a point in time in the body"),
+    };
+    let Some(held) = held else { return Ok(node.indices(&names.unwrap_or_default()).await?) };
+    let other = |version: &IndexVersion| names.as_ref().is_some_and(|names| !names.contains(&version.name));
+    match held.versions().into_iter().find(other) {
+        Some(other) => bail!("the body continues a search of {}, which --index does not name", other.name),
+        None => Ok(node.held(&held).await?),
+    }
 }
 
 async fn prepared(
@@ -159,7 +178,8 @@ fn tell_of_unknown(given: &args::Search, indices: &[Arc<Index>], field: &str) {
     let known = paths(indices).chain(["@timestamp"]);
     let meant =
         nearest(field, known).map_or(String::new(), |name| format!("; did you mean {}?", printable(name)));
-    note!("no document of {} has the field {}{meant}", given.index, printable(field));
+    let asked = given.index.as_deref().unwrap_or("this point in time");
+    note!("no document of {asked} has the field {}{meant}", printable(field));
 }
 
 /// The fields of all these indices, perhaps with duplicates.
@@ -167,14 +187,32 @@ fn paths(indices: &[Arc<Index>]) -> impl Iterator<Item = &str> {
     indices.iter().flat_map(|index| index.mapping().fields().keys()).map(AsRef::as_ref)
 }
 
-/// Writes every match in the order of time, page after page of one version of each index.
-async fn export(
+/// Writes every match in the order of time, page after page of one version of each index, which is pinned until the end.
+async fn export(config: &Config, node: &Node, given: &args::Search) -> Result<Outcome> {
+    let names = super::names_of(node, given.index.as_deref().unwrap_or_default()).await?;
+    let kept = match node.keep(&names).await {
+        Ok(kept) => kept,
+        // Who may only read pins nothing.
+        Err(e) if e.kind() == ErrorKind::Denied => {
+            return export_of(config, node, &node.indices(&names).await?, None, given).await;
+        }
+        Err(e) => return Err(e.into()),
+    };
+    let outcome = export_of(config, node, kept.indices(), Some(kept.point_in_time()), given).await;
+    kept.release().await;
+    outcome
+}
+
+/// Writes every match in these versions.
+async fn export_of(
     config: &Config,
     node: &Node,
     indices: &[Arc<Index>],
+    pit: Option<&PointInTime>,
     given: &args::Search,
-    options: &SearchOptions,
 ) -> Result<Outcome> {
+    tell_of_likely_mistakes(given, indices);
+    let options = node.search_options(false, given.strict).await;
     let mut out = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
     let as_csv = match given.format {
         Some(Format::Csv) => true,
@@ -189,6 +227,9 @@ async fn export(
     if !given.source.is_empty() {
         body["_source"] = json!(given.source);
     }
+    if let Some(pit) = pit {
+        body["pit"] = json!({ "id": pit.to_string() });
+    }
     let bar = ProgressBar::no_length();
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} documents  {per_sec}  ETA {eta}") {
         bar.set_style(style);
@@ -199,7 +240,7 @@ async fn export(
     let mut missing = 0;
     loop {
         let response =
-            prepared(node, indices, given, body.to_string().as_bytes(), options).await?.run().await?;
+            prepared(node, indices, given, body.to_string().as_bytes(), &options).await?.run().await?;
         if let Some(total) = &response.hits.total {
             bar.set_length(total.value);
             body["track_total_hits"] = json!(false);
@@ -218,7 +259,15 @@ async fn export(
         }
         bar.inc(hits.len() as u64);
         match hits.last().and_then(|hit| hit.sort.as_ref()).filter(|_| hits.len() == EXPORT_PAGE) {
-            Some(last) => body["search_after"] = json!(last),
+            Some(last) => {
+                if pit.is_none() && body.get("search_after").is_none() {
+                    note!(
+                        "this repository may only be read, so nothing keeps the version that is exported from vacuum: \
+                         end within its --retain-hours"
+                    );
+                }
+                body["search_after"] = json!(last);
+            }
             None => break,
         }
     }

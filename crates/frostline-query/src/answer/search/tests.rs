@@ -3,13 +3,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use frostline_base::{ByteRange, Meter, ObjectRef, ReadRanges, Result, Share};
+use frostline_base::{ByteRange, Error, ErrorKind, Meter, ObjectRef, ReadRanges, Result, Share};
 use frostline_store::Repository;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::testing::{Place, numbers};
-use crate::{Searcher, Settings};
+use crate::{Search, SearchOptions, Searcher, Settings};
 
 mod fields;
 mod matching;
@@ -302,6 +302,60 @@ async fn a_damaged_split_is_reported_and_the_others_answer() {
     assert_eq!(response.shards.failures[0].object, damaged.object.key);
     let error = place.sql("select count(n) from logs").await.unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Corrupt, "{error:?}");
+}
+
+/// A store that fails whatever is read of one object, in one way.
+#[derive(Debug)]
+struct Failing {
+    repository: Repository,
+    key: String,
+    kind: ErrorKind,
+}
+
+impl ReadRanges for Failing {
+    fn read_ranges<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+        match object.key == self.key {
+            true => Box::pin(async { Err(Error::new(self.kind, "it fails")) }),
+            false => self.repository.read_ranges(object, ranges, share, meter),
+        }
+    }
+
+    fn read_again<'a>(
+        &'a self,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+        self.read_ranges(object, ranges, share, meter)
+    }
+}
+
+#[tokio::test]
+async fn a_split_that_the_store_fails_is_reported_whatever_the_store_says() {
+    for (kind, named) in [
+        (ErrorKind::NotFound, "missing_split_exception"),
+        (ErrorKind::Denied, "access_denied_exception"),
+        (ErrorKind::Refused, "refused_split_exception"),
+        (ErrorKind::Unavailable, "unavailable_split_exception"),
+    ] {
+        let place = Place::with(&documents()).await;
+        let key = place.index.splits()[1].object.key.clone();
+        let failing = Failing { repository: place.repository.clone(), key, kind };
+        let place = place.through(Arc::new(failing));
+        let response = place.answer(&json!({"size": 20, "query": {"exists": {"field": "n"}}})).await;
+        assert_eq!((response.shards.failed, response.hits.hits.len()), (1, 9), "{kind:?}");
+        assert_eq!(response.shards.failures[0].reason["type"], named);
+        let options = SearchOptions { strict: true, ..SearchOptions::default() };
+        let strict = Search::new(&place.searcher, std::slice::from_ref(&place.index), b"{}", &options);
+        assert_eq!(strict.unwrap().run().await.unwrap_err().kind(), kind);
+    }
 }
 
 #[tokio::test]

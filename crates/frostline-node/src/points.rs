@@ -1,0 +1,157 @@
+//! Points in time: pinned versions of indices, opened, continued and closed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use frostline_base::{Error, ErrorKind, IndexName, Result};
+use frostline_catalog::{Catalog, Index, Pin};
+use frostline_query::language::{Held, IndexVersion, PointInTime};
+use futures::future::join_all;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::task::JoinHandle;
+
+use crate::node::{INDICES_IN_FLIGHT, Node};
+
+/// How often pinning begins again because somebody merged the version away meanwhile.
+const TRIES: usize = 10;
+
+impl Node {
+    /// Pins the newest versions of some indices for `keep_alive`: all of them, or none where one fails. Opening each,
+    /// and then what [`Index::pin`] costs.
+    pub async fn open_point_in_time(
+        &self,
+        names: &[IndexName],
+        keep_alive: Duration,
+    ) -> Result<(PointInTime, Vec<Arc<Index>>)> {
+        let pinned = stream::iter(names).map(|name| self.pin(name, keep_alive)).buffered(INDICES_IN_FLIGHT);
+        let pinned: Vec<Result<(Arc<Index>, Pin)>> = pinned.collect().await;
+        let (mut indices, mut pins, mut failed) = (Vec::new(), Vec::new(), None);
+        for pinned in pinned {
+            match pinned {
+                Ok((index, pin)) => {
+                    indices.push(index);
+                    pins.push(pin);
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        let pit = PointInTime { pins };
+        let Some(error) = failed else { return Ok((pit, indices)) };
+        self.close_point_in_time(&pit).await?;
+        Err(error)
+    }
+
+    /// Ends the pins, and says how many were still there.
+    pub async fn close_point_in_time(&self, pit: &PointInTime) -> Result<usize> {
+        let ended = stream::iter(&pit.pins).map(|pin| self.catalog().unpin(pin)).buffered(INDICES_IN_FLIGHT);
+        let ended: Vec<bool> = ended.try_collect().await?;
+        Ok(ended.into_iter().filter(|was_there| *was_there).count())
+    }
+
+    /// The versions that a search is held to, opened. A point in time is extended first where the search asks for that.
+    /// `NotFound` where it has expired or was closed, or where a version is too old to be opened.
+    pub async fn held(&self, held: &Held) -> Result<Vec<Arc<Index>>> {
+        match held {
+            Held::PointInTime(pit, keep_alive) => {
+                let opened = stream::iter(&pit.pins).map(|pin| async {
+                    let index = self.catalog().open_pin(pin).await?;
+                    if let Some(keep_alive) = keep_alive {
+                        let extended = index.extend_pin(pin, *keep_alive).await;
+                        extended.map_err(|e| e.context("cannot keep the point in time alive for longer"))?;
+                    }
+                    Ok(Arc::new(index))
+                });
+                opened.buffered(INDICES_IN_FLIGHT).try_collect().await
+            }
+            Held::Versions(versions) => {
+                let opened = stream::iter(versions).map(|version| self.at(version));
+                opened.buffered(INDICES_IN_FLIGHT).try_collect().await
+            }
+        }
+    }
+
+    /// The newest versions of some indices, kept as long as what is returned lives, however long that is.
+    pub async fn keep(&self, names: &[IndexName]) -> Result<Kept> {
+        let (pit, indices) = self.open_point_in_time(names, KEPT_FOR).await?;
+        let renewed: Vec<(Arc<Index>, Pin)> = indices.iter().cloned().zip(pit.pins.clone()).collect();
+        let renewal = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(KEPT_FOR / 4).await;
+                let extended = renewed.iter().map(|(index, pin)| index.extend_pin(pin, KEPT_FOR));
+                for error in join_all(extended).await.into_iter().filter_map(Result::err) {
+                    tracing::warn!(?error, "a version that is being read is not kept from vacuum any longer");
+                }
+            }
+        });
+        Ok(Kept { catalog: self.catalog().clone(), pit, indices, renewal: Renewal(renewal) })
+    }
+
+    /// The newest version of an index, pinned.
+    async fn pin(&self, name: &IndexName, keep_alive: Duration) -> Result<(Arc<Index>, Pin)> {
+        let mut tried = 0;
+        loop {
+            let index = self.index(name).await?;
+            match index.pin(keep_alive).await {
+                Ok(pin) => return Ok((index, pin)),
+                Err(e) if e.kind() == ErrorKind::Conflict && tried < TRIES => tried += 1,
+                Err(e) => return Err(e.context(format!("cannot pin a version of {name}"))),
+            }
+        }
+    }
+
+    async fn at(&self, wanted: &IndexVersion) -> Result<Arc<Index>> {
+        let IndexVersion { name, table_id, version } = wanted;
+        let opened = self.catalog().open_at(name, *version).await;
+        let index =
+            opened.map_err(|e| e.context(format!("cannot continue in version {version} of {name}")))?;
+        if index.table_id() != table_id {
+            return Err(Error::not_found(format!("the index {name} of this page was deleted: search again")));
+        }
+        Ok(Arc::new(index))
+    }
+}
+
+/// How long a version is kept that nobody renews, for its process was killed.
+const KEPT_FOR: Duration = Duration::from_secs(600);
+
+/// Versions of indices that vacuum leaves whole.
+#[derive(Debug)]
+pub struct Kept {
+    catalog: Catalog,
+    pit: PointInTime,
+    indices: Vec<Arc<Index>>,
+    renewal: Renewal,
+}
+
+impl Kept {
+    /// The versions.
+    pub fn indices(&self) -> &[Arc<Index>] {
+        &self.indices
+    }
+
+    /// What a search that is held to them names.
+    pub fn point_in_time(&self) -> &PointInTime {
+        &self.pit
+    }
+
+    /// Ends the pins. Without this they end by themselves some minutes after the last renewal.
+    pub async fn release(self) {
+        let Kept { catalog, pit, indices: _, renewal } = self;
+        drop(renewal);
+        for error in
+            join_all(pit.pins.iter().map(|pin| catalog.unpin(pin))).await.into_iter().filter_map(Result::err)
+        {
+            tracing::warn!(?error, "a version stays pinned for some minutes");
+        }
+    }
+}
+
+/// Ends the task with what it works for.
+#[derive(Debug)]
+struct Renewal(JoinHandle<()>);
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
