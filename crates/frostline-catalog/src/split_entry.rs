@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use frostline_base::{ByteRange, Error, ObjectRef, Result, SplitId};
 
@@ -15,6 +16,7 @@ const ROWS_WITHOUT_TIME: &str = "frostline.rowsWithoutTime";
 const TIME_MIN: &str = "frostline.timeMin";
 const TIME_MAX: &str = "frostline.timeMax";
 const UNPACKED_BYTES: &str = "frostline.unpackedBytes";
+const CHECKSUM: &str = "frostline.checksum";
 
 /// One live split.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +136,29 @@ impl SplitEntry {
         if let Some(bytes) = self.unpacked_bytes {
             set(UNPACKED_BYTES, bytes.to_string());
         }
+        set(CHECKSUM, format!("{:016x}", self.checksum()));
         tags
+    }
+
+    /// The XXH3 (64 bits, seed 0) of the identity and all numbers: a log's objects carry no checksum of their own.
+    fn checksum(&self) -> u64 {
+        let mut bytes = Vec::with_capacity(128);
+        bytes.extend(self.id.to_string().as_bytes());
+        let (min, max) = self.times.unwrap_or_default();
+        let numbers = [
+            self.object.bytes,
+            self.footer.start,
+            self.footer.end,
+            self.rows,
+            self.rows_without_time,
+            u64::from(self.times.is_some()),
+            min as u64,
+            max as u64,
+            u64::from(self.unpacked_bytes.is_some()),
+            self.unpacked_bytes.unwrap_or_default(),
+        ];
+        numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        xxh3_64(&bytes)
     }
 
     /// Delta statistics, which other tools prune by. A bound that RFC 3339 cannot write is left out.
@@ -160,8 +184,8 @@ fn rfc3339(time_us: i64) -> Option<String> {
     written.starts_with(|c: char| c.is_ascii_digit()).then_some(written)
 }
 
-/// The file that an `add` names. Foreign is what has no Frostline tags or lies where no split does; tags that
-/// are there but make no sense are `Corrupt`, and the message names the log object `at`.
+/// The file that an `add` names. Foreign is what lies where no split does. A split whose tags are missing, make no
+/// sense or do not match their checksum is `Corrupt`, and the message names the log object `at`.
 pub(crate) fn live_file<'a>(
     folder: &Path,
     at: &str,
@@ -177,12 +201,16 @@ pub(crate) fn live_file<'a>(
     for (key, value) in tags {
         parsed.take(key, value).map_err(corrupt)?;
     }
-    let Some(footer) = parsed.footer else { return Ok(foreign()) };
+    let lost = || corrupt("a split's entry has lost its tags".to_owned());
+    let footer = parsed.footer.ok_or_else(lost)?;
     let times = parsed.time_min.zip(parsed.time_max);
     let object = ObjectRef { key: split_key(folder, id), bytes };
-    let Tags { rows, rows_without_time, unpacked_bytes, .. } = parsed;
+    let Tags { rows, rows_without_time, unpacked_bytes, checksum, .. } = parsed;
     let entry = SplitEntry { id, object, footer, rows, times, rows_without_time, unpacked_bytes };
     entry.check(folder).map_err(|why| corrupt(format!("a split's entry contradicts itself: {why}")))?;
+    if checksum.is_some_and(|checksum| checksum != entry.checksum()) {
+        return Err(corrupt("the checksum of a split's entry does not match".to_owned()));
+    }
     Ok(LiveFile::Split(entry))
 }
 
@@ -194,6 +222,8 @@ struct Tags {
     time_min: Option<i64>,
     time_max: Option<i64>,
     unpacked_bytes: Option<u64>,
+    /// Absent in entries of earlier versions.
+    checksum: Option<u64>,
 }
 
 impl Tags {
@@ -208,6 +238,11 @@ impl Tags {
             TIME_MIN => self.time_min = Some(number(key, value)?),
             TIME_MAX => self.time_max = Some(number(key, value)?),
             UNPACKED_BYTES => self.unpacked_bytes = Some(number(key, value)?),
+            CHECKSUM => {
+                let checksum = u64::from_str_radix(value, 16);
+                self.checksum =
+                    Some(checksum.map_err(|_| format!("tag {key} is not 16 hexadecimal digits"))?);
+            }
             _ => {}
         }
         Ok(())

@@ -71,3 +71,29 @@ fn only_our_own_paths_are_splits() {
         assert_eq!(split_of_path(path), None, "{path}");
     }
 }
+
+#[test]
+fn no_bit_of_a_tag_changes_unseen() {
+    let entry = entry(&name("logs"), 7);
+    let add = entry.to_add(1, true);
+    let tags = add.tags.clone().unwrap();
+    for key in tags.keys() {
+        let without =
+            Add { tags: Some(tags.clone().into_iter().filter(|(k, _)| k != key).collect()), ..add.clone() };
+        match read(&without) {
+            Err(error) => assert_eq!(error.kind(), frostline_base::ErrorKind::Corrupt),
+            // An entry of an earlier version has no checksum.
+            Ok(LiveFile::Split(read)) => assert_eq!((key.as_str(), &read), (CHECKSUM, &entry)),
+            Ok(LiveFile::Foreign(file)) => panic!("{key}: foreign: {file:?}"),
+        }
+        for at in 0..tags[key].as_ref().unwrap().len() {
+            let mut changed = tags.clone();
+            let value = changed.get_mut(key).unwrap().as_mut().unwrap();
+            let digit = if value[at..].starts_with('1') { "2" } else { "1" };
+            value.replace_range(at..=at, digit);
+            assert!(read(&Add { tags: Some(changed), ..add.clone() }).is_err(), "{key}, {at}");
+        }
+    }
+    assert!(read(&Add { tags: None, ..add.clone() }).is_err());
+    assert!(read(&Add { size: add.size + 1, ..add }).is_err());
+}
