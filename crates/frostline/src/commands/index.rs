@@ -315,6 +315,11 @@ async fn verify_split(node: &Node, entry: &SplitEntry) -> frostline_base::Result
     let footer = read(std::slice::from_ref(&entry.footer), Share::Footer).await?;
     let split = Split::open(footer.first().map(|b| b.as_ref()).unwrap_or_default())?;
     split.digest()?;
+    let (rows, without_time) = (u64::from(split.rows()), u64::from(split.rows_without_time()));
+    if (rows, without_time, split.times()) != (entry.rows, entry.rows_without_time, entry.times) {
+        let what = "the catalog and the split disagree about its rows and times";
+        return Err(Error::corrupt(what).with("object", &entry.object.key));
+    }
     let around = read(&[0..4, entry.footer.end..entry.object.bytes], Share::Footer).await?;
     let around: Vec<&[u8]> = around.iter().map(|bytes| bytes.as_ref()).collect();
     let parquet = match around[..] {
@@ -327,8 +332,13 @@ async fn verify_split(node: &Node, entry: &SplitEntry) -> frostline_base::Result
         let bytes = read(columns.ranges(), Share::Column).await?;
         columns.decode(bytes).map_err(|e| e.with("column", name))?;
     }
+    let mut stored = Vec::new();
+    for field in split.fields() {
+        if let Postings::Stored { range, .. } = split.exists(field.number)? {
+            stored.push(range);
+        }
+    }
     for dictionary in [split.text(), split.exact()] {
-        let mut stored = Vec::new();
         for block in dictionary.blocks(&KeyRange::all()) {
             let bytes = read(std::slice::from_ref(&block.range), Share::Index).await?;
             let bytes = bytes.first().map(|b| b.as_ref()).unwrap_or_default();
@@ -338,12 +348,12 @@ async fn verify_split(node: &Node, entry: &SplitEntry) -> frostline_base::Result
                 }
             })?;
         }
-        stored.sort_by_key(|range| range.start);
-        stored.dedup();
-        for chunk in stored.chunks(4_096) {
-            for bytes in read(chunk, Share::Index).await? {
-                decode_postings(&bytes, split.rows())?;
-            }
+    }
+    stored.sort_by_key(|range| range.start);
+    stored.dedup();
+    for chunk in stored.chunks(4_096) {
+        for bytes in read(chunk, Share::Index).await? {
+            decode_postings(&bytes, split.rows())?;
         }
     }
     Ok(Verified { bytes: meter.cost().bytes_read, parquet })
