@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The modules of this crate, each of which names only those before it.
 const LAYERS: &[&str] =
-    &["errors", "nesting", "filter", "language", "prune", "read", "select", "agg", "exec", "answer"];
+    &["errors", "nesting", "json", "filter", "language", "prune", "read", "select", "agg", "exec", "answer"];
 
 type Module = Vec<String>;
 type Edges = BTreeMap<Module, BTreeSet<Module>>;

@@ -12,6 +12,7 @@ mod answer;
 mod errors;
 mod exec;
 pub mod filter;
+mod json;
 pub mod language;
 #[cfg(test)]
 mod layers;
@@ -28,6 +29,7 @@ pub use answer::sql::{Sql, SqlAnswer, json_value};
 pub use exec::results::Results;
 pub use exec::session::run_plan;
 pub use frostline_base::{Error, ErrorKind, Result};
+pub use json::Json;
 pub use read::open::{Searcher, Settings};
 /// The time zone of times that are shown.
 pub const UTC: jiff::tz::TimeZone = jiff::tz::TimeZone::UTC;

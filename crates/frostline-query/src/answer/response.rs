@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use crate::answer::show;
 use crate::exec::report::Report;
 use crate::exec::splits::Splits;
+use crate::json::Json;
 use crate::language::{Held, SearchRequest, SourceFilter, TotalHits};
 use crate::read::open::Searcher;
 use crate::{Error, Result};
@@ -105,7 +106,7 @@ pub struct Hit {
     pub source: Option<Box<RawValue>>,
     /// Fields that were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fields: Option<Map<String, Value>>,
+    pub fields: Option<Json>,
     /// The values it was sorted by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sort: Option<Vec<Value>>,
@@ -235,7 +236,7 @@ impl Hit {
     ) -> Result<Hit> {
         let damaged = |e| Error::corrupt(format!("document {id} is not JSON")).with_source(e);
         let wants_fields = !request.fields.is_empty() || !request.docvalue_fields.is_empty();
-        let parsed: Option<Value> = match (&request.source, wants_fields) {
+        let parsed: Option<Json> = match (&request.source, wants_fields) {
             (SourceFilter::All | SourceFilter::None, false) => None,
             _ => Some(serde_json::from_str(source).map_err(damaged)?),
         };

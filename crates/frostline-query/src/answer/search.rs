@@ -27,6 +27,7 @@ use crate::exec::search::{Hits, Search as SearchLeaf};
 use crate::exec::session::{ready, run, session};
 use crate::exec::splits::{Splits, mapping};
 use crate::filter::FieldRef;
+use crate::json::Json;
 use crate::language::{self, Context, IndexVersion, SearchRequest, TotalHits};
 use crate::read::open::Searcher;
 use crate::read::output::row_id;
@@ -290,7 +291,9 @@ impl HitSource for TopHits<'_> {
             return Err(Error::internal("a hit of an aggregation was not read"));
         };
         let hit = Hit::new(&request, index.name.as_str(), row_id(split.id, address.row), text, None)?;
-        serde_json::to_value(hit).map_err(|e| Error::corrupt("a document is not JSON").with_source(e))
+        let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
+        let written = serde_json::to_string(&hit).map_err(damaged)?;
+        Ok(serde_json::from_str::<Json>(&written).map_err(damaged)?.to_value())
     }
 }
 

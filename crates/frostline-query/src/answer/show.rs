@@ -2,51 +2,48 @@
 
 use frostline_split::parse_date;
 use jiff::tz::TimeZone;
-use serde_json::{Map, Value};
 
 use crate::Result;
+use crate::json::Json;
 use crate::language::date::{Format, format_date};
 use crate::language::{FieldFormat, SearchRequest};
 
 /// Every field that the request asks for and the document has, each an array of its values.
-pub(crate) fn fields(source: &Value, request: &SearchRequest) -> Result<Map<String, Value>> {
-    let mut leaves = Map::new();
+pub(crate) fn fields(source: &Json, request: &SearchRequest) -> Result<Json> {
+    let mut leaves = Vec::new();
     collect(source, String::new(), &mut leaves);
-    let mut shown = Map::new();
-    for (path, values) in leaves {
+    let mut shown: Vec<(String, Json)> = Vec::new();
+    for (path, value) in leaves {
         let mut wanted = request.fields.iter().chain(&request.docvalue_fields);
-        if let Some(field) = wanted.find(|field| field.matches(&path)) {
-            shown.insert(path, formatted(values, field)?);
+        let Some(field) = wanted.find(|field| field.matches(&path)) else { continue };
+        let value = formatted(value, field)?;
+        match shown.iter_mut().find(|(known, _)| *known == path) {
+            Some((_, Json::Array(values))) => values.push(value),
+            _ => shown.push((path, Json::Array(vec![value]))),
         }
     }
-    Ok(shown)
+    Ok(Json::Object(shown))
 }
 
-fn collect(value: &Value, path: String, leaves: &mut Map<String, Value>) {
+fn collect<'a>(value: &'a Json, path: String, leaves: &mut Vec<(String, &'a Json)>) {
     match value {
-        Value::Object(members) => {
-            for (key, value) in members {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        Json::Object(members) => {
+            for (name, value) in members {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 collect(value, path, leaves);
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| collect(item, path.clone(), leaves)),
-        Value::Null => {}
-        leaf => {
-            let values = leaves.entry(path).or_insert_with(|| Value::Array(Vec::new()));
-            if let Value::Array(values) = values {
-                values.push(leaf.clone());
-            }
-        }
+        Json::Array(items) => items.iter().for_each(|item| collect(item, path.clone(), leaves)),
+        null if null.is_null() => {}
+        leaf => leaves.push((path, leaf)),
     }
 }
 
-fn formatted(values: Value, field: &FieldFormat) -> Result<Value> {
-    let (Some(format), Value::Array(items)) = (&field.format, &values) else { return Ok(values) };
+fn formatted(value: &Json, field: &FieldFormat) -> Result<Json> {
+    let Some(format) = &field.format else { return Ok(value.clone()) };
     let format = Format::parse(format)?;
-    let each = items.iter().map(|item| match item.as_str().and_then(parse_date) {
-        Some(time) => Value::from(format_date(time, &format, &TimeZone::UTC)),
-        None => item.clone(),
-    });
-    Ok(Value::Array(each.collect()))
+    Ok(match value.as_text().as_deref().and_then(parse_date) {
+        Some(time) => Json::text(&format_date(time, &format, &TimeZone::UTC)),
+        None => value.clone(),
+    })
 }

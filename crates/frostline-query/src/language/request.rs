@@ -9,6 +9,7 @@ use super::point_in_time::Held;
 use super::text::wildcard_matches;
 use super::{Context, query};
 use crate::filter::{FieldRef, Filter, Scalar};
+use crate::json::Json;
 use crate::{Error, Result};
 
 /// Most hits that `from` + `size` may reach: each of them must be held and sorted at once.
@@ -157,13 +158,13 @@ impl SourceFilter {
     }
 
     /// The part of `source` to return; None when no `_source` is to be returned at all.
-    pub fn apply(&self, source: &Value) -> Option<Value> {
+    pub fn apply(&self, source: &Json) -> Option<Json> {
         match self {
             SourceFilter::All => Some(source.clone()),
             SourceFilter::None => None,
             SourceFilter::Parts { includes, excludes } => {
                 let parts = Parts { includes, excludes };
-                Some(parts.of(source, "", includes.is_empty()).unwrap_or_else(|| Value::Object(Map::new())))
+                Some(parts.of(source, "", includes.is_empty()).unwrap_or_else(|| Json::Object(Vec::new())))
             }
         }
     }
@@ -176,31 +177,36 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     /// What remains of the value at `path`, if anything; `included` says that a parent was named.
-    fn of(&self, value: &Value, path: &str, included: bool) -> Option<Value> {
+    fn of(&self, value: &Json, path: &str, included: bool) -> Option<Json> {
         match value {
-            Value::Object(map) => {
-                let kept = self.of_map(map, path, included);
-                (!kept.is_empty() || (included && map.is_empty())).then_some(Value::Object(kept))
+            Json::Object(members) => {
+                let kept = self.of_members(members, path, included);
+                (!kept.is_empty() || (included && members.is_empty())).then_some(Json::Object(kept))
             }
-            Value::Array(items) => {
-                let kept: Vec<Value> =
-                    items.iter().filter_map(|item| self.of(item, path, included)).collect();
-                (!kept.is_empty() || (included && items.is_empty())).then_some(Value::Array(kept))
+            Json::Array(items) => {
+                let kept: Vec<Json> = items.iter().filter_map(|item| self.of(item, path, included)).collect();
+                (!kept.is_empty() || (included && items.is_empty())).then_some(Json::Array(kept))
             }
             leaf => included.then(|| leaf.clone()),
         }
     }
 
-    fn of_map(&self, map: &Map<String, Value>, path: &str, included: bool) -> Map<String, Value> {
-        let mut kept = Map::new();
-        for (key, value) in map {
-            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            if self.excludes.iter().any(|pattern| wildcard_matches(pattern, &path)) {
+    fn of_members(&self, members: &[(String, Json)], path: &str, included: bool) -> Vec<(String, Json)> {
+        let mut kept = Vec::new();
+        for (name, value) in members {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            // A name with dots is an object in an object: naming one of them names what is inside.
+            let dots = path.match_indices('.').map(|(at, _)| at).filter(|at| path.len() - at <= name.len());
+            let names: Vec<&str> = dots.map(|at| &path[..at]).chain([path.as_str()]).collect();
+            let named = |patterns: &[String]| {
+                patterns.iter().any(|pattern| names.iter().any(|name| wildcard_matches(pattern, name)))
+            };
+            if named(self.excludes) {
                 continue;
             }
-            let included = included || self.includes.iter().any(|pattern| wildcard_matches(pattern, &path));
+            let included = included || named(self.includes);
             if let Some(value) = self.of(value, &path, included) {
-                kept.insert(key.clone(), value);
+                kept.push((name.clone(), value));
             }
         }
         kept

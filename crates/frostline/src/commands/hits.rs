@@ -4,9 +4,8 @@ use std::collections::HashSet;
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use frostline_query::Hit;
+use frostline_query::{Hit, Json};
 use frostline_show::{Table, printable};
-use serde_json::Value;
 
 /// Table cells are truncated to this width.
 const CELL_CHARACTERS_MAX: usize = 60;
@@ -65,13 +64,25 @@ impl Columns {
     }
 
     fn cells(&self, hit: &Hit) -> Result<Vec<String>> {
-        let mut values: std::collections::HashMap<String, String> = flat(hit)?.into_iter().collect();
-        Ok(self.0.iter().map(|path| values.remove(path).unwrap_or_default()).collect())
+        let values = flat(hit)?;
+        let cell = |path: &String| {
+            let mut here = values.iter().filter(|(of, value)| of == path && !value.is_null());
+            match (here.next(), here.next()) {
+                (None, _) => Ok(String::new()),
+                (Some((_, value)), None) => value.as_text().map_or_else(|| serde_json::to_string(value), Ok),
+                // A path that is written dotted as well as nested has several values.
+                _ => {
+                    let here = values.iter().filter(|(of, value)| of == path && !value.is_null());
+                    serde_json::to_string(&here.flat_map(|(_, value)| value.items()).collect::<Vec<&Json>>())
+                }
+            }
+        };
+        Ok(self.0.iter().map(cell).collect::<serde_json::Result<_>>()?)
     }
 }
 
 /// The values of a document by dotted path: objects are flattened, lists are JSON.
-fn flat(hit: &Hit) -> Result<Vec<(String, String)>> {
+fn flat(hit: &Hit) -> Result<Vec<(String, Json)>> {
     let mut values = Vec::new();
     if let Some(source) = &hit.source {
         let document =
@@ -81,17 +92,15 @@ fn flat(hit: &Hit) -> Result<Vec<(String, String)>> {
     Ok(values)
 }
 
-fn flatten(path: String, value: Value, values: &mut Vec<(String, String)>) {
+fn flatten(path: String, value: Json, values: &mut Vec<(String, Json)>) {
     match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
+        Json::Object(members) => {
+            for (name, value) in members {
                 let below = if path.is_empty() { name } else { format!("{path}.{name}") };
                 flatten(below, value, values);
             }
         }
-        Value::Null => values.push((path, String::new())),
-        Value::String(text) => values.push((path, text)),
-        other => values.push((path, other.to_string())),
+        other => values.push((path, other)),
     }
 }
 
@@ -108,14 +117,19 @@ mod tests {
 
     #[test]
     fn documents_are_taken_apart_by_dotted_path() {
-        let mut values = Vec::new();
-        flatten(
-            String::new(),
-            serde_json::json!({"a": {"b": 1, "c": {"d": null}}, "e": [1, "x"], "f": "t"}),
-            &mut values,
-        );
-        let values: Vec<(&str, &str)> = values.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        assert_eq!(values, [("a.b", "1"), ("a.c.d", ""), ("e", "[1,\"x\"]"), ("f", "t")]);
+        let source = r#"{"a":{"b":1e400,"c":{"d":null}},"e":[1.10,"x"],"f":"t","a.b":[2,"y"]}"#;
+        let hit = Hit {
+            index: "logs".to_owned(),
+            id: "1".to_owned(),
+            score: None,
+            version: None,
+            source: Some(serde_json::from_str(source).unwrap()),
+            fields: None,
+            sort: None,
+        };
+        let columns = Columns::of(std::slice::from_ref(&hit)).unwrap();
+        assert_eq!(columns.0, ["a.b", "a.c.d", "e", "f"]);
+        assert_eq!(columns.cells(&hit).unwrap(), ["[1e400,2,\"y\"]", "", "[1.10,\"x\"]", "t"]);
     }
 
     #[test]
