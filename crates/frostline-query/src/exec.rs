@@ -1,6 +1,7 @@
 //! The physical plans: leaves that search splits, the nodes that merge their answers, and their serialization.
 
 pub(crate) mod aggregate;
+pub(crate) mod arithmetic;
 pub(crate) mod codec;
 pub(crate) mod fetch;
 pub(crate) mod finish;

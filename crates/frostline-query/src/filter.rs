@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::nesting::deeper;
 
+pub(crate) use field::Measure;
 pub use field::{FieldPath, FieldRef, TypedReading};
 
 /// A predicate over documents.
@@ -170,7 +171,7 @@ impl Number {
     /// The number that a text is written as: `42`, `-1.5`, `+3e5`; finite. "nan" and "inf" are words.
     pub fn parse(text: &str) -> Option<Number> {
         if let Ok(whole) = text.parse::<i128>()
-            && whole.abs() <= Self::BIG_MAX
+            && whole.unsigned_abs() <= Self::BIG_MAX.unsigned_abs()
         {
             return Some(i64::try_from(whole).map_or(Number::Big(whole), Number::Long));
         }

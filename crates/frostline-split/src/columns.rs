@@ -12,8 +12,8 @@ use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field as ArrowField, Fields, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field as ArrowField, Fields, Float64Type, Schema, SchemaRef};
 use bytes::Bytes;
 use frostline_base::{ByteRange, Error, Result};
 use parquet::arrow::ArrowSchemaConverter;
@@ -151,7 +151,7 @@ impl ColumnRead {
         if decoded != self.rows {
             return Err(Error::corrupt(format!("columns hold {decoded} of {} wanted rows", self.rows)));
         }
-        Ok(batches)
+        batches.into_iter().map(one_zero).collect()
     }
 
     /// Checks every page, and unpacks those of lists; each of these by its place in the file.
@@ -181,6 +181,29 @@ impl ColumnRead {
 }
 
 /// Batches of no column, or of no row.
+/// The same rows with one zero among the doubles: what sorts them would tell `-0.0` from `0.0`, and what compares
+/// them would not.
+fn one_zero(batch: RecordBatch) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(|column| {
+        if let Some(doubles) = column.as_primitive_opt::<Float64Type>() {
+            return Arc::new(doubles.unary::<_, Float64Type>(|value| value + 0.0)) as ArrayRef;
+        }
+        let Some(lists) = column.as_list_opt::<i32>() else { return Arc::clone(column) };
+        let Some(doubles) = lists.values().as_primitive_opt::<Float64Type>() else {
+            return Arc::clone(column);
+        };
+        let doubles = Arc::new(doubles.unary::<_, Float64Type>(|value| value + 0.0));
+        let DataType::List(item) = lists.data_type() else { return Arc::clone(column) };
+        Arc::new(ListArray::new(Arc::clone(item), lists.offsets().clone(), doubles, lists.nulls().cloned()))
+    });
+    RecordBatch::try_new_with_options(
+        batch.schema(),
+        columns.collect(),
+        &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
+    )
+    .map_err(|e| Error::internal("columns do not fit their schema").with_source(e))
+}
+
 fn empty_batches(schema: SchemaRef, rows: usize) -> Result<Vec<RecordBatch>> {
     if rows == 0 {
         return Ok(vec![RecordBatch::new_empty(schema)]);

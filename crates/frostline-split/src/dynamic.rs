@@ -75,7 +75,10 @@ fn read(text: &str, ty: ValueType) -> Option<Value<'_>> {
     Some(match ty {
         ValueType::Boolean => Value::Boolean(text.parse().ok()?),
         ValueType::Long => Value::Long(text.parse().ok()?),
-        ValueType::Double => Value::Double(text.parse().ok().filter(|number: &f64| number.is_finite())?),
+        // There is one zero, as in columns.
+        ValueType::Double => {
+            Value::Double(text.parse().ok().filter(|number: &f64| number.is_finite())? + 0.0)
+        }
         ValueType::Big => Value::Big(parse_big(text).map(|_| text)?),
         ValueType::Date => Value::Date(parse_time(text)?),
         ValueType::Ip => Value::Ip(parse_ip(text).map(|_| text)?),

@@ -19,6 +19,7 @@ use super::{
     Agg, AggState, AggTree, Cardinality, Composite, Filters, Include, Kind, Metric, MetricKind, Percentiles,
     Ranges, SourceBy, Terms, TopHits,
 };
+use crate::filter::{FieldRef, Measure};
 use crate::{Error, Result};
 
 /// Some rows of one split with what the tree needs to know of them.
@@ -69,7 +70,7 @@ impl<'t> Collector<'t> {
             self.state.documents += batch.rows.len() as u64;
         }
         let docs = Docs { at: (0..batch.rows.len() as u32).collect(), buckets: vec![0; batch.rows.len()] };
-        let work = Work { batch, memory_bytes_max: self.memory_bytes_max };
+        let work = Work { batch, fields: self.tree.fields(), memory_bytes_max: self.memory_bytes_max };
         for (agg, node) in self.tree.aggs.iter().zip(&mut self.state.nodes) {
             if matches!(agg.kind, Kind::Global) == everything {
                 collect(agg, node, &work, &docs, 1)?;
@@ -98,7 +99,15 @@ fn check(tree: &AggTree, batch: &Batch<'_>) -> Result<()> {
 /// A batch, and how much memory its state may take.
 struct Work<'a> {
     batch: &'a Batch<'a>,
+    fields: &'a [FieldRef],
     memory_bytes_max: usize,
+}
+
+impl Work<'_> {
+    /// What is measured of field number `field`.
+    fn measure(&self, field: usize) -> Option<Measure> {
+        self.fields.get(field).and_then(FieldRef::measure)
+    }
 }
 
 impl<'a> std::ops::Deref for Work<'a> {
@@ -251,11 +260,11 @@ impl Filters {
 
 impl Ranges {
     fn collect(&self, agg: &Agg, slots: &mut Slots, batch: &Work<'_>, docs: &Docs) -> Result<()> {
-        let column = &batch.columns[self.field];
+        let (column, measure) = (&batch.columns[self.field], batch.measure(self.field));
         let mut values = Vec::new();
         slots_of(agg, slots, batch, docs, |at, put| {
             values.clear();
-            column.each(at as usize, |value| values.extend(self.number(value)));
+            column.each(at as usize, |value| values.extend(self.number(value, measure)));
             if values.is_empty() && !column.has(at as usize) {
                 values.extend(self.missing);
             }
@@ -271,30 +280,31 @@ impl Ranges {
     }
 
     /// A value as the ranges compare it.
-    fn number(&self, value: Scalar<'_>) -> Option<f64> {
+    fn number(&self, value: Scalar<'_>, measure: Option<Measure>) -> Option<f64> {
         match (value, self.format.is_some()) {
             (Scalar::Time(us), true) => Some(us as f64),
-            (Scalar::Time(us), false) => Some(us.div_euclid(1000) as f64),
             // A number in a date field is milliseconds.
             (Scalar::Long(ms), true) => Some(ms as f64 * 1000.0),
-            (Scalar::Long(value), false) => Some(value as f64),
-            (Scalar::Double(value), false) => Some(value),
-            (Scalar::Big(value), false) => Some(value as f64),
-            _ => None,
+            (Scalar::Boolean(_), _) | (_, true) => None,
+            (value, false) => number(value, measure).map(Number::as_f64),
         }
     }
 }
 
-/// A number as metrics see it: times are milliseconds, booleans 0 and 1.
+/// A value as metrics and histograms see it: times are milliseconds, booleans 0 and 1. Of a field that has numbers
+/// they are all that is measured.
 #[inline]
-fn number(value: Scalar<'_>) -> Option<Number> {
-    match value {
-        Scalar::Long(value) => Some(Number::Long(value)),
-        Scalar::Double(value) => Some(Number::Double(value)),
-        Scalar::Big(value) => Some(Number::Double(value as f64)),
-        Scalar::Time(us) => Some(Number::Long(us.div_euclid(1000))),
-        Scalar::Boolean(value) => Some(Number::Long(i64::from(value))),
-        Scalar::Text(_) => None,
+fn number(value: Scalar<'_>, measure: Option<Measure>) -> Option<Number> {
+    match (value, measure?) {
+        (_, Measure::Booleans) => match value {
+            Scalar::Boolean(value) => Some(Number::Long(i64::from(value))),
+            _ => None,
+        },
+        (Scalar::Long(value), _) => Some(Number::Long(value)),
+        (Scalar::Double(value), _) => Some(Number::Double(value)),
+        (Scalar::Big(value), _) => Some(Number::Double(value as f64)),
+        (Scalar::Time(us), Measure::Times) => Some(Number::Long(us.div_euclid(1000))),
+        _ => None,
     }
 }
 
@@ -305,6 +315,7 @@ impl Metric {
             return self.count(all, column, docs);
         }
         let squares = self.kind == MetricKind::ExtendedStats;
+        let measure = batch.measure(self.field);
         match (column.readings(), &self.missing) {
             ([Reading::Long(array)], None) => {
                 for (at, parent) in docs.iter() {
@@ -323,7 +334,7 @@ impl Metric {
             _ => {
                 let missing = self.missing.as_ref().and_then(Number::of_key);
                 for (at, parent) in docs.iter() {
-                    add_any(&mut all[parent as usize], column, at as usize, missing, squares);
+                    add_any(&mut all[parent as usize], column, measure, at as usize, missing, squares);
                 }
             }
         }
@@ -349,11 +360,18 @@ impl Metric {
     }
 }
 
-fn add_any(moments: &mut Moments, column: &FieldColumn, at: usize, missing: Option<Number>, squares: bool) {
+fn add_any(
+    moments: &mut Moments,
+    column: &FieldColumn,
+    measure: Option<Measure>,
+    at: usize,
+    missing: Option<Number>,
+    squares: bool,
+) {
     let mut any = false;
     column.each(at, |value| {
         any = true;
-        if let Some(number) = number(value) {
+        if let Some(number) = number(value, measure) {
             moments.add(number, squares);
             moments.kind = moments.kind.max(match value {
                 Scalar::Time(_) => ValueKind::Time,
@@ -369,13 +387,13 @@ fn add_any(moments: &mut Moments, column: &FieldColumn, at: usize, missing: Opti
 
 impl Percentiles {
     fn collect(&self, all: &mut [super::sketch::Sketch], batch: &Work<'_>, docs: &Docs) {
-        let column = &batch.columns[self.field];
+        let (column, measure) = (&batch.columns[self.field], batch.measure(self.field));
         for (at, parent) in docs.iter() {
             let sketch = &mut all[parent as usize];
             let mut any = false;
             column.each(at as usize, |value| {
                 any = true;
-                if let Some(number) = number(value) {
+                if let Some(number) = number(value, measure) {
                     sketch.add(number.as_f64(), self.accuracy);
                 }
             });
@@ -466,16 +484,17 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Option<C
             if let ([Reading::Time(times)], None) = (column.readings(), histogram.missing_us) {
                 return Some(code_times(times, &mut spans, keyed, docs));
             }
-            let missing = histogram.missing_us.map(Scalar::Time);
+            let missing = histogram.missing_us.map(|us| Key::Time(spans.key(us)));
             Some(code_any(column, missing, keyed, docs, |value| {
                 time_of(value).map(|us| Key::Time(spans.key(us)))
             }))
         }
         Kind::Histogram(histogram) => {
-            let column = &batch.columns[histogram.field];
-            let missing = histogram.missing.map(Scalar::Double);
+            let (column, measure) = (&batch.columns[histogram.field], batch.measure(histogram.field));
+            let key = |n: f64| histogram_key(n, histogram.interval, histogram.offset);
+            let missing = histogram.missing.map(key);
             Some(code_any(column, missing, keyed, docs, |value| {
-                number(value).map(|n| histogram_key(n.as_f64(), histogram.interval, histogram.offset))
+                number(value, measure).map(|number| key(number.as_f64()))
             }))
         }
         Kind::Composite(composite) => Some(composite.code(keyed, batch, docs)),
@@ -529,14 +548,14 @@ fn code_scalar(reading: &Reading, keyed: &mut Keyed, docs: &Docs) -> Coded {
 
 /// Terms of a field with lists or several readings: a document counts once for each different key.
 fn code_terms(terms: &Terms, column: &FieldColumn, keyed: &mut Keyed, docs: &Docs) -> Coded {
-    let missing = terms.missing.as_ref().and_then(Key::scalar);
+    let missing = terms.missing.as_ref().and_then(Key::scalar).map(|value| terms.common.key(value));
     code_any(column, missing, keyed, docs, |value| Some(terms.common.key(value)))
 }
 
 /// Any number of values for each document.
 fn code_any<'a>(
     column: &'a FieldColumn,
-    missing: Option<Scalar<'a>>,
+    missing: Option<Key>,
     keyed: &mut Keyed,
     docs: &Docs,
     mut key: impl FnMut(Scalar<'a>) -> Option<Key>,
@@ -550,8 +569,8 @@ fn code_any<'a>(
             any = true;
             ids.extend(key(value).map(|key| keyed.keys.key(&key)));
         });
-        if let (false, Some(missing)) = (any, missing) {
-            ids.extend(key(missing).map(|key| keyed.keys.key(&key)));
+        if let (false, Some(missing)) = (any, &missing) {
+            ids.push(keyed.keys.key(missing));
         }
         if ids.len() > 1 {
             ids.sort_unstable();
@@ -639,11 +658,12 @@ impl Composite {
             for (index, source) in self.sources.iter().enumerate() {
                 let keys = &mut values[index];
                 keys.clear();
+                let measure = batch.measure(source.field);
                 batch.columns[source.field].each(at as usize, |value| {
                     keys.extend(match &source.by {
                         SourceBy::Terms => Some(source.common.key(value)),
                         SourceBy::Histogram { interval } => {
-                            number(value).map(|n| histogram_key(n.as_f64(), *interval, 0.0))
+                            number(value, measure).map(|n| histogram_key(n.as_f64(), *interval, 0.0))
                         }
                         SourceBy::Date(_) => match (time_of(value), &mut spans[index]) {
                             (Some(us), Some(spans)) => Some(Key::Time(spans.key(us))),

@@ -300,7 +300,10 @@ impl<'a> Rows<'a> {
     fn numbers(&self, field: &FieldRef) -> Option<Vec<Moments>> {
         let of = |reading: &&ReadingFacts| {
             let numeric = matches!(reading.ty, ValueType::Long | ValueType::Double);
-            reading.numbers.filter(|_| numeric && self.whole).map(moments)
+            // A sum that overflowed on its way says nothing of what it would have become.
+            let said =
+                |numbers: &Numbers| !matches!(numbers, Numbers::Double { sum, .. } if !sum.is_finite());
+            reading.numbers.filter(|numbers| numeric && self.whole && said(numbers)).map(moments)
         };
         self.facts.readings(field).iter().map(of).collect()
     }

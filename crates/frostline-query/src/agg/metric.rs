@@ -31,9 +31,22 @@ pub(super) enum ValueKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sum {
     whole: i128,
+    doubles: Doubles,
+    /// Numbers of [`HUGE`] and more, divided by [`SCALE`]: no order of additions overflows on its way.
+    huge: Doubles,
+}
+
+/// A sum with the error of its additions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Doubles {
     high: f64,
     low: f64,
 }
+
+/// 2^900.
+const HUGE: f64 = 8.452_712_498_170_644e270;
+/// 2^200.
+const SCALE: f64 = 1.606_938_044_258_990_3e60;
 
 /// One number as a metric sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,8 +107,31 @@ impl Sum {
 
     #[inline]
     fn add_double(&mut self, value: f64) {
+        if value.abs() < HUGE {
+            self.doubles.add(value);
+        } else {
+            self.huge.add(value / SCALE);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Sum) {
+        self.whole = self.whole.saturating_add(other.whole);
+        self.doubles.merge(other.doubles);
+        self.huge.merge(other.huge);
+    }
+
+    /// The sum; infinite where it is beyond the doubles.
+    pub(super) fn value(&self) -> f64 {
+        let (rest, huge) = (self.whole as f64 + self.doubles.value(), self.huge.value());
+        if huge == 0.0 { rest } else { (huge + rest / SCALE) * SCALE }
+    }
+}
+
+impl Doubles {
+    #[inline]
+    fn add(&mut self, value: f64) {
         let sum = self.high + value;
-        // A sum that overflowed stays infinite; its error would be NaN.
+        // The error of an infinite sum would be NaN.
         if sum.is_finite() {
             let (large, small) =
                 if self.high.abs() >= value.abs() { (self.high, value) } else { (value, self.high) };
@@ -104,17 +140,13 @@ impl Sum {
         self.high = sum;
     }
 
-    pub(super) fn merge(&mut self, other: &Sum) {
-        self.whole = self.whole.saturating_add(other.whole);
-        self.add_double(other.high);
+    fn merge(&mut self, other: Doubles) {
+        self.add(other.high);
         self.low += other.low;
     }
 
-    pub(super) fn value(&self) -> f64 {
-        if !self.high.is_finite() {
-            return self.high;
-        }
-        self.whole as f64 + (self.high + self.low)
+    fn value(self) -> f64 {
+        if self.high.is_finite() { self.high + self.low } else { self.high }
     }
 }
 
@@ -149,15 +181,24 @@ impl Moments {
         (self.count > 0).then(|| self.sum.value() / self.count as f64)
     }
 
-    /// The population variance.
+    /// The population variance. `None` also where the sums that it is made of are beyond the doubles.
     pub(super) fn variance(&self) -> Option<f64> {
-        let (count, sum) = (self.count as f64, self.sum.value());
-        // Rounding can leave a tiny negative number.
-        (self.count > 0).then(|| ((self.squares.value() - sum * sum / count) / count).max(0.0))
+        (self.count > 0)
+            .then(|| self.deviations() / self.count as f64)
+            .filter(|variance| variance.is_finite())
     }
 
     pub(super) fn variance_sampling(&self) -> Option<f64> {
-        let (count, sum) = (self.count as f64, self.sum.value());
-        (self.count > 1).then(|| ((self.squares.value() - sum * sum / count) / (count - 1.0)).max(0.0))
+        (self.count > 1)
+            .then(|| self.deviations() / (self.count as f64 - 1.0))
+            .filter(|variance| variance.is_finite())
+    }
+
+    /// The sum of the squares of the distances to the average.
+    fn deviations(&self) -> f64 {
+        let sum = self.sum.value();
+        let deviations = self.squares.value() - sum * sum / self.count as f64;
+        // Rounding can leave a tiny negative number. `max` would turn what is no number into 0.
+        if deviations < 0.0 { 0.0 } else { deviations }
     }
 }

@@ -565,3 +565,50 @@ fn too_many_buckets_and_too_much_memory_are_refused() {
     let error = Collector::new(&tree, 1_000).collect(&batch).unwrap_err();
     assert_eq!(error.kind(), frostline_base::ErrorKind::Exhausted);
 }
+
+#[test]
+fn what_is_measured_of_a_field_with_numbers_are_its_numbers() {
+    let docs = [
+        json!({"d": 10}),
+        json!({"d": true}),
+        json!({"d": "x"}),
+        json!({"d": "2024-01-01T00:00:00Z"}),
+        json!({"d": false}),
+    ];
+    let aggs = json!({
+        "s": {"stats": {"field": "d"}},
+        "h": {"histogram": {"field": "d", "interval": 1, "min_doc_count": 1}},
+        "p": {"percentiles": {"field": "d", "percents": [0, 100], "keyed": false}},
+        "r": {"range": {"field": "d", "ranges": [{"to": 5}, {"from": 5}]}},
+    });
+    let tree = parse_over(&mapping_of(&docs), &aggs).unwrap();
+    let mut collector = Collector::new(&tree, MEMORY);
+    collect(&mut collector, &tree, &docs, 0, &[0, 1, 2, 3, 4]);
+    let answer = collector.finish().finalize(&tree, FinalizeOptions::default(), &Echo).unwrap();
+    assert_eq!(answer["s"], json!({"count": 1, "min": 10.0, "max": 10.0, "avg": 10.0, "sum": 10.0}));
+    assert_eq!(answer["h"]["buckets"], json!([{"key": 10.0, "doc_count": 1}]));
+    assert_eq!(answer["p"]["values"][0]["value"], json!(10.0));
+    assert_eq!(answer["p"]["values"][1]["value"], json!(10.0));
+    let counts: Vec<&Value> =
+        answer["r"]["buckets"].as_array().unwrap().iter().map(|b| &b["doc_count"]).collect();
+    assert_eq!(counts, [&json!(0), &json!(1)]);
+}
+
+#[test]
+fn no_order_of_additions_overflows_on_its_way() {
+    for numbers in [[1e308, 1e308, -1e308], [1e308, -1e308, 1e308], [-1e308, 1e308, 1e308]] {
+        let docs = numbers.map(|number| json!({ "d": number }));
+        let tree = parse_over(&mapping_of(&docs), &json!({"s": {"extended_stats": {"field": "d"}}})).unwrap();
+        let states = docs.iter().enumerate().map(|(at, _)| {
+            let mut collector = Collector::new(&tree, MEMORY);
+            collect(&mut collector, &tree, &docs, at as u32, &[at as u32]);
+            collector.finish()
+        });
+        let mut all = AggState::empty(&tree);
+        states.for_each(|state| all.merge(state, &tree, MEMORY).unwrap());
+        let answer = all.finalize(&tree, FinalizeOptions::default(), &Echo).unwrap();
+        assert_eq!(answer["s"]["sum"], json!(1e308), "{numbers:?}");
+        assert_eq!(answer["s"]["variance"], "NaN");
+        assert_eq!(answer["s"]["std_deviation"], "NaN");
+    }
+}

@@ -13,9 +13,11 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use frostline_catalog::Index;
 
-use crate::Result;
 use crate::answer::response::QueryCost;
 use crate::answer::sql_error::worded;
 use crate::errors::internal;
@@ -27,6 +29,10 @@ use crate::exec::scan::Local;
 use crate::exec::session::{self, session};
 use crate::exec::table::IndexTable;
 use crate::read::open::Searcher;
+use crate::{Error, Result};
+
+/// The most operators of a query.
+const OPERATORS_MAX: usize = 250;
 
 /// A session of SQL over some indices.
 pub struct Sql {
@@ -48,6 +54,7 @@ pub struct SqlAnswer {
 impl Sql {
     /// The names of the tables that a query reads: of indices, or expressions that stand for several.
     pub fn tables(query: &str) -> Result<Vec<String>> {
+        check_operators(query)?;
         let session = SessionContext::new();
         let state = session.state();
         let dialect = state.config_options().sql_parser.dialect;
@@ -108,6 +115,7 @@ impl Sql {
     }
 
     async fn plan(&self, query: &str) -> Result<Arc<dyn ExecutionPlan>> {
+        check_operators(query)?;
         let only_queries =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         let state = self.session.state();
@@ -126,6 +134,28 @@ impl Sql {
         let frame = self.session.execute_logical_plan(plan).await.map_err(|e| worded(query, e))?;
         let plan = frame.create_physical_plan().await.map_err(internal)?;
         session::ready(plan, &self.session.task_ctx(), &self.searcher)
+    }
+}
+
+/// `Invalid` where a query has so many operators that a plan of them could exhaust the stack: a chain of them is a tree
+/// as deep as it is long.
+fn check_operators(query: &str) -> Result<()> {
+    // What is no SQL is refused by the parser.
+    let tokens = Tokenizer::new(&GenericDialect {}, query).tokenize().unwrap_or_default();
+    let is_operator = |token: &&Token| match token {
+        Token::Word(word) => matches!(
+            word.keyword,
+            Keyword::AND | Keyword::OR | Keyword::XOR | Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT
+        ),
+        Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::Mod | Token::StringConcat => true,
+        Token::Ampersand | Token::Pipe | Token::Caret | Token::ShiftLeft | Token::ShiftRight => true,
+        _ => false,
+    };
+    match tokens.iter().filter(is_operator).count() {
+        0..=OPERATORS_MAX => Ok(()),
+        more => Err(Error::invalid(format!(
+            "the query has {more} operators and {OPERATORS_MAX} are allowed: ask for many values with IN (…)"
+        ))),
     }
 }
 

@@ -16,6 +16,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::Result;
 use crate::errors::internal;
+use crate::exec::arithmetic::CheckedArithmetic;
 use crate::exec::codec;
 use crate::exec::matching;
 use crate::exec::nulls::KeepNulls;
@@ -47,6 +48,9 @@ pub(crate) fn session(local: Local) -> Result<SessionContext> {
     let keep_nulls = KeepNulls::new();
     session.register_udf(keep_nulls.function());
     session.add_analyzer_rule(Arc::new(keep_nulls));
+    let arithmetic = CheckedArithmetic::new();
+    arithmetic.functions().for_each(|function| session.register_udf(function));
+    session.add_analyzer_rule(Arc::new(arithmetic));
     session.register_udaf(AggregateUDF::from(WholeSum::default()));
     Ok(session)
 }

@@ -37,6 +37,17 @@ pub struct FieldPath {
     pub exact: bool,
 }
 
+/// What is measured of a field whose values are of several types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Its numbers.
+    Numbers,
+    /// Its times.
+    Times,
+    /// Its booleans.
+    Booleans,
+}
+
 /// A type that values of the field have or are declared to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TypedReading {
@@ -156,6 +167,21 @@ impl FieldRef {
     pub fn types(&self) -> impl Iterator<Item = ValueType> + '_ {
         let time = self.0.time && self.0.readings.iter().all(|reading| reading.ty != ValueType::Date);
         self.0.readings.iter().map(|reading| reading.ty).chain(time.then_some(ValueType::Date))
+    }
+
+    /// What bounds, metrics and histograms take of the field: the documents' times, else numbers, else
+    /// other times, else booleans. `None`: no value can be measured, or none is known.
+    pub(crate) fn measure(&self) -> Option<Measure> {
+        let has = |wanted: &[ValueType]| self.types().any(|ty| wanted.contains(&ty));
+        if self.is_time() {
+            Some(Measure::Times)
+        } else if has(&[ValueType::Long, ValueType::Double, ValueType::Big]) {
+            Some(Measure::Numbers)
+        } else if has(&[ValueType::Date]) {
+            Some(Measure::Times)
+        } else {
+            has(&[ValueType::Boolean]).then_some(Measure::Booleans)
+        }
     }
 
     /// The readings that a split has of this field, and whether whole values are asked for.

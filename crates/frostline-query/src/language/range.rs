@@ -8,7 +8,7 @@ use super::date::{DateReader, Format, parse_time_zone};
 use super::json::{self, At, Object};
 use super::text::{Dates, dates_of};
 use crate::Result;
-use crate::filter::{Bound, Edge, FieldRef, Filter, Number};
+use crate::filter::{Bound, Edge, FieldRef, Filter, Measure, Number};
 
 /// How bounds of one range are read.
 pub(crate) struct Edges {
@@ -29,7 +29,7 @@ impl Edges {
             reader: DateReader::new(context.now_us),
             must_be_date: dates_of(field) == Dates::Only,
             // A number that is asked of the time is a time.
-            has_numbers: has(&[ValueType::Long, ValueType::Double, ValueType::Big]) && !field.is_time(),
+            has_numbers: field.measure() == Some(Measure::Numbers),
             has_dates: has(&[ValueType::Date]),
             has_addresses: has(&[ValueType::Ip]),
         }

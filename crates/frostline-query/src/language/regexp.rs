@@ -309,8 +309,10 @@ fn interval_pattern(from: u32, to: u32, width: usize) -> String {
     let end = u64::from(to);
     while start <= end {
         // The largest block of 10, 100, … numbers that begins here and ends inside.
+        // Blocks of numbers below 10 are written with fewer digits than others: they stand alone.
         let mut block = 1_u64;
-        while start.is_multiple_of(block * 10)
+        while start > 0
+            && start.is_multiple_of(block * 10)
             && start + block * 10 - 1 <= end
             && same_width(start, start + block * 10 - 1)
         {

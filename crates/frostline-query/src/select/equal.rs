@@ -201,7 +201,8 @@ fn scalar_big(value: &Scalar) -> Option<i128> {
         Number::Long(_) => None,
         Number::Big(n) => Some(n),
         Number::Double(n) => {
-            let whole = Some(n as i128).filter(|whole| n.fract() == 0.0 && whole.abs() <= Number::BIG_MAX)?;
+            let whole = Some(n as i128)
+                .filter(|whole| n.fract() == 0.0 && whole.unsigned_abs() <= Number::BIG_MAX.unsigned_abs())?;
             i64::try_from(whole).is_err().then_some(whole)
         }
     }

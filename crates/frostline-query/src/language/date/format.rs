@@ -2,14 +2,16 @@
 
 use std::fmt::Write as _;
 
-use jiff::civil::{Date, Time, Weekday};
+use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::TimeZone;
-use jiff::{ToSpan, Zoned};
+use jiff::{Timestamp, ToSpan, Zoned};
 use serde::{Deserialize, Serialize};
 
 use super::timestamp;
 use super::zone::{parse_offset, parse_time_zone};
 use crate::{Error, Result};
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// One or more date formats, separated by `||`: all are tried in turn to read, the first one writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -249,7 +251,14 @@ impl Parts {
         let (minute, second) = (small(open(self.minute, 59))?, small(open(self.second, 59))?);
         let time = Time::new(small(open(hour, 23))?, minute, second, nanos).ok()?;
         let zone = self.zone.as_ref().unwrap_or(zone);
-        Some(zone.to_timestamp(date.to_datetime(time)).ok()?.as_microsecond())
+        let civil = date.to_datetime(time);
+        if let Ok(time) = zone.to_timestamp(civil) {
+            return Some(time.as_microsecond());
+        }
+        // The calendar goes on for a day and a half after the last instant: 9999-12-31 is what stands for "never".
+        let edge = if year > 0 { Timestamp::MAX } else { Timestamp::MIN };
+        let local_us = i64::try_from(civil.duration_since(EPOCH).as_micros()).ok()?;
+        Some(local_us - i64::from(zone.to_offset(edge).seconds()) * 1_000_000)
     }
 }
 

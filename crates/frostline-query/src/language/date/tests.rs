@@ -266,3 +266,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_last_day_of_the_calendar_is_a_date() {
+    let reader = DateReader::new(0);
+    let day = 253_402_214_400_000_000;
+    assert_eq!(frostline_split::parse_date("9999-12-31"), Some(day));
+    assert_eq!(reader.read("9999-12-31", false).unwrap(), day);
+    assert_eq!(reader.read("9999-12-31", true).unwrap(), day + 86_399_999_999);
+    assert_eq!(reader.read("9999-12-31T00:00:00-05:00", false).unwrap(), day + 5 * 3_600_000_000);
+    let berlin = DateReader { zone: TimeZone::fixed(jiff::tz::offset(1)), ..reader };
+    assert_eq!(berlin.read("9999-12-31", false).unwrap(), day - 3_600_000_000);
+}

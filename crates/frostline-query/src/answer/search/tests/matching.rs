@@ -304,6 +304,61 @@ async fn w14_sums_do_not_wrap() {
 }
 
 #[tokio::test]
+async fn arithmetic_on_whole_numbers_does_not_wrap() {
+    let place = place(&[json!(i64::MAX), json!(i64::MIN), json!(7)]).await;
+    for wrong in [
+        "SELECT v + 1 FROM logs",
+        "SELECT v * 2 FROM logs",
+        "SELECT v - 1 FROM logs",
+        "SELECT -v FROM logs",
+        "SELECT count(*) FROM logs WHERE v + 1 < v",
+        "SELECT sum(n) FROM logs GROUP BY v - 1",
+        "SELECT n FROM logs ORDER BY v * 2",
+        "SELECT count(*) FROM logs WHERE v IN (SELECT v + 1 FROM logs)",
+    ] {
+        let error = place.sql(wrong).await.unwrap_err();
+        assert!(error.to_string().contains("beyond 64 bits"), "{wrong}: {error}");
+    }
+    let right = "SELECT v * 2 - 3 + -v FROM logs WHERE v BETWEEN -10 AND 10";
+    assert_eq!(place.sql(right).await.unwrap(), [json!(4)]);
+    assert_eq!(place.sql("SELECT v + 0.5 FROM logs WHERE v = 7").await.unwrap(), [json!(7.5)]);
+}
+
+#[tokio::test]
+async fn numbers_beyond_all_bounds_match_nothing_and_panic_nowhere() {
+    let lines = [r#"{"n":0,"v":5}"#, r#"{"n":1,"v":18446744073709551616}"#].map(str::to_owned);
+    let place = Place::with_lines(&[lines.to_vec()]).await;
+    let least = "-170141183460469231731687303715884105728";
+    for query in [json!({"term": {"v": -1e308}}), json!({"term": {"v": least}})] {
+        assert_eq!(found(&place, query).await, Vec::<i64>::new());
+    }
+    assert_eq!(asked(&place, "v:\\-1e39").await, Vec::<i64>::new());
+    assert_eq!(found(&place, json!({"range": {"v": {"gte": least}}})).await, [0, 1]);
+}
+
+#[tokio::test]
+async fn a_query_of_too_many_operators_is_refused() {
+    let place = place(&[json!(5)]).await;
+    let query = |count: usize| format!("SELECT v FROM logs WHERE {}", vec!["v = 5"; count].join(" OR "));
+    assert_eq!(place.sql(&query(50)).await.unwrap(), [json!(5)]);
+    for wrong in [query(1_000), format!("SELECT {}", vec!["1"; 1_000].join(" + "))] {
+        let error = place.sql(&wrong).await.unwrap_err().to_string();
+        assert!(error.contains("operators and 250 are allowed"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn there_is_one_zero() {
+    for more in [vec![], vec![json!(5)]] {
+        let values = [json!(0.0), json!(-0.0), json!(0.0), json!(-0.0)];
+        let place = place(&[values.to_vec(), more].concat()).await;
+        assert_eq!(place.numbers(&json!({"sort": ["v", "n"], "size": 4})).await, [0, 1, 2, 3]);
+        let sorted = place.sql("SELECT n FROM logs ORDER BY v, n LIMIT 4").await.unwrap();
+        assert_eq!(sorted, [json!(0), json!(1), json!(2), json!(3)]);
+    }
+}
+
+#[tokio::test]
 async fn w14_is_distinct_from_binds_before_and() {
     let place =
         Place::with(&[vec![json!({"n": 0, "f": true}), json!({"n": 1}), json!({"n": 2, "f": false})]]).await;
