@@ -3,6 +3,7 @@
 pub(crate) mod fields;
 pub(crate) mod merge;
 pub(crate) mod mixed;
+pub(crate) mod once;
 pub(crate) mod open;
 pub(crate) mod output;
 pub(crate) mod view;

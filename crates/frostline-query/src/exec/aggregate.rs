@@ -19,6 +19,7 @@ use crate::exec::results::{Key, Results};
 use crate::exec::scan::{Scan, Tally, spawned};
 use crate::filter::{FieldRef, Filter, Scalar};
 use crate::prune::{Target, bounds};
+use crate::read::once::Once;
 use crate::read::open::{OpenSplit, Room};
 use crate::read::output;
 use crate::select::scalar_text;
@@ -124,7 +125,8 @@ impl Aggregation {
         let searcher = &self.scan.local.searcher;
         let room = searcher.room(bytes).await;
         let filters = self.tree.filters();
-        let filters = filters.iter().map(|filter| view.select(filter, Some(rows)));
+        let once = Once::new(view);
+        let filters = filters.iter().map(|filter| once.view().select(filter, Some(rows)));
         let columns = self.tree.fields().iter().map(|field| async move {
             FieldColumn::new(&output::readings(view, field, rows, TextAs::Dictionary).await?)
         });

@@ -23,6 +23,7 @@ use crate::exec::results::Results;
 use crate::exec::splits::Splits;
 use crate::filter::Filter;
 use crate::prune::Target;
+use crate::read::once::Once;
 use crate::read::open::{OpenSplit, Searcher};
 use crate::read::output::{Of, Output, read_rows};
 use crate::read::view::View;
@@ -110,7 +111,8 @@ impl Scan {
     }
 
     async fn look(&self, target: &Target, open: &OpenSplit) -> Result<Rows> {
-        let rows = self.view(open).select(&target.filter, None).await?;
+        let once = Once::new(self.view(open));
+        let rows = once.view().select(&target.filter, None).await?;
         Tally::count(if rows == Rows::none() { &self.tally.pruned_stats } else { &self.tally.opened });
         self.tally.matched.fetch_add(rows.count(open.split.rows()), Ordering::Relaxed);
         Ok(rows)
