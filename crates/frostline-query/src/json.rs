@@ -46,8 +46,8 @@ impl Json {
         }
     }
 
-    /// The same as a value whose numbers are read: integers of 64 bits and doubles. A number beyond the doubles is
-    /// its text.
+    /// The same as a value whose numbers are read: integers of 64 bits, else the nearest double, which serde_json
+    /// alone does not always find. A number beyond the doubles is its text.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Json::Object(members) => {
@@ -55,7 +55,13 @@ impl Json {
             }
             Json::Array(items) => Value::Array(items.iter().map(Json::to_value).collect()),
             Json::Scalar(scalar) => {
-                serde_json::from_str(scalar.get()).unwrap_or_else(|_| Value::from(scalar.get()))
+                let text = scalar.get();
+                match serde_json::from_str(text) {
+                    Ok(Value::Number(number)) if number.is_f64() => {
+                        text.parse::<f64>().map_or(Value::Number(number), Value::from)
+                    }
+                    read => read.unwrap_or_else(|_| Value::from(text)),
+                }
             }
         }
     }
@@ -180,5 +186,9 @@ mod tests {
     fn numbers_are_read_where_a_value_is_asked_for() {
         let value = json(r#"{"a":[1,2.50,18446744073709551615,1e400,"x"]}"#).to_value();
         assert_eq!(value, serde_json::json!({"a": [1, 2.5, 18_446_744_073_709_551_615_u64, "1e400", "x"]}));
+        let exact = |text: &str| json(text).to_value().as_f64().map(f64::to_bits);
+        for number in [1981.717_647_307_368_2_f64, 0.000_183_703_648_714_950_26, 2.473_222_201_584_867e-14] {
+            assert_eq!(exact(&format!("{number:?}")), Some(number.to_bits()));
+        }
     }
 }

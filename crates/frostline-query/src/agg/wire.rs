@@ -8,6 +8,8 @@ pub(super) mod json {
     use serde::ser::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+    use crate::json::Json;
+
     pub(crate) fn serialize<S: Serializer, T: Serialize>(value: &T, to: S) -> Result<S::Ok, S::Error> {
         serde_json::to_string(value).map_err(S::Error::custom)?.serialize(to)
     }
@@ -15,7 +17,8 @@ pub(super) mod json {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>, T: DeserializeOwned>(
         from: D,
     ) -> Result<T, D::Error> {
-        serde_json::from_str(&String::deserialize(from)?).map_err(D::Error::custom)
+        let json: Json = serde_json::from_str(&String::deserialize(from)?).map_err(D::Error::custom)?;
+        T::deserialize(json.to_value()).map_err(D::Error::custom)
     }
 }
 

@@ -416,18 +416,21 @@ fn big(value: &Value) -> Option<i128> {
 /// A time in milliseconds, with a fraction only where the time has one; or as the format says. A position in the
 /// order is exact: where the format cannot say the time, it is written in full.
 fn time_value(time_us: i64, format: Option<&Format>) -> Value {
+    let full = || jiff::Timestamp::from_microsecond(time_us).map(|time| time.to_string()).ok();
     let Some(format) = format else {
+        let millis = Value::from(time_us as f64 / 1e3);
+        // Beyond 2^53 microseconds no double of milliseconds is the time: text is.
         return match time_us % 1_000 {
             0 => Value::from(time_us / 1_000),
-            _ => Value::from(time_us as f64 / 1e3),
+            _ if time_of(&millis, None) == Some(time_us) => millis,
+            _ => full().map_or(millis, Value::from),
         };
     };
     let text = format_date(time_us, format, &TimeZone::UTC);
     if format.read(&text, false, &TimeZone::UTC) == Some(time_us) {
         return Value::from(text);
     }
-    let full = jiff::Timestamp::from_microsecond(time_us);
-    full.map_or_else(|_| Value::from(text), |time| Value::from(time.to_string()))
+    Value::from(full().unwrap_or(text))
 }
 
 /// The time that a sort value of an answer stands for.
@@ -435,7 +438,8 @@ fn time_of(value: &Value, format: Option<&Format>) -> Option<i64> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let formatted = format.and_then(|format| format.read(&text, false, &TimeZone::UTC));
     let time = formatted.or_else(|| frostline_split::parse_date(value.as_str()?));
-    time.or_else(|| Some((number(value)? * 1e3).round() as i64))
+    // Whole milliseconds beyond 2^53 of them are no double.
+    time.or_else(|| whole(value)?.checked_mul(1_000)).or_else(|| Some((number(value)? * 1e3).round() as i64))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::json::Json;
 use crate::{Error, Result};
 
 /// Deepest nesting of a request, so that no request exhausts the stack.
@@ -243,11 +244,12 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Parses a JSON text, refusing a key given twice in one object: which one would count is a guess.
+/// Parses a JSON text, refusing a key given twice in one object: which one would count is a guess. Every double is the
+/// one that is nearest to what is written.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value> {
-    let Strict(value) = serde_json::from_slice(bytes)
-        .map_err(|error| Error::invalid(format!("the request body is not valid JSON: {error}")))?;
-    Ok(value)
+    let invalid = |error| Error::invalid(format!("the request body is not valid JSON: {error}"));
+    serde_json::from_slice::<Strict>(bytes).map_err(invalid)?;
+    Ok(serde_json::from_slice::<Json>(bytes).map_err(invalid)?.to_value())
 }
 
 struct Strict(Value);

@@ -348,6 +348,49 @@ async fn a_query_of_too_many_operators_is_refused() {
 }
 
 #[tokio::test]
+async fn the_double_that_is_asked_for_is_found() {
+    let doubles = [1981.717_647_307_368_2, 0.000_183_703_648_714_950_26, 2.473_222_201_584_867e-14];
+    let place = place(&doubles.map(|double| json!(double))).await;
+    for (n, double) in doubles.iter().enumerate() {
+        let n = n as i64;
+        assert_eq!(found(&place, json!({"term": {"v": double}})).await, [n]);
+        assert_eq!(found(&place, json!({"range": {"v": {"gte": double, "lte": double}}})).await, [n]);
+        let page = place.numbers(&json!({"sort": ["v"], "search_after": [double]})).await;
+        assert_eq!(page, (0..n).rev().collect::<Vec<i64>>());
+    }
+}
+
+#[tokio::test]
+async fn pages_by_time_end_in_every_century() {
+    for year in ["0001", "1600", "2024", "2300", "9000"] {
+        let documents =
+            (0..5).map(|n| json!({"n": n, "@timestamp": format!("{year}-01-01T00:00:00.{:06}Z", n * 3 + 1)}));
+        let place = Place::with(&[documents.collect()]).await;
+        for (order, expected) in [("asc", [0, 1, 2, 3, 4]), ("desc", [4, 3, 2, 1, 0])] {
+            let mut after = Value::Null;
+            for n in expected {
+                let mut body = json!({"size": 1, "sort": [{"@timestamp": order}]});
+                if !after.is_null() {
+                    body["search_after"] = after;
+                }
+                let answer = place.answer(&body).await;
+                assert_eq!(crate::testing::numbers(&answer), [n], "{year} {order}");
+                after = json!(answer.hits.hits[0].sort);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_index_is_read_once_for_all_parts_of_a_filter() {
+    let place = place(&(0..400).map(|v| json!(v)).collect::<Vec<Value>>()).await;
+    let terms: Vec<Value> = (0..300).map(|v| json!({"term": {"v": v}})).collect();
+    let answer = place.answer(&json!({"size": 0, "query": {"bool": {"should": terms}}})).await;
+    assert_eq!(answer.hits.total.map(|total| total.value), Some(300));
+    assert!(answer.cost.gets <= 4, "{} GETs", answer.cost.gets);
+}
+
+#[tokio::test]
 async fn there_is_one_zero() {
     for more in [vec![], vec![json!(5)]] {
         let values = [json!(0.0), json!(-0.0), json!(0.0), json!(-0.0)];
