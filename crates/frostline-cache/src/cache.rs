@@ -59,7 +59,7 @@ impl CacheOptions {
             || region / page > 1 << 15
         {
             return Err(Error::invalid(format!(
-                "cache regions of {region} and pages of {page} bytes do not work: use powers of two, pages of 512 bytes to 1 MiB, at most 32,768 in a region"
+                "cache regions of {region} and pages of {page} bytes are not possible: use powers of two, pages of 512 bytes to 1 MiB, at most 32,768 in a region"
             )));
         }
         if self.volumes.is_empty() {
@@ -413,8 +413,9 @@ fn split(object: &ObjectRef, ranges: &[ByteRange], fetched: Vec<Bytes>, page_byt
     let lengths_fit =
         ranges.iter().zip(&fetched).all(|(range, bytes)| range.end - range.start == bytes.len() as u64);
     if fetched.len() != ranges.len() || !lengths_fit {
-        return Err(Error::corrupt("the store answered with other lengths than asked for")
-            .with("object", &object.key));
+        return Err(
+            Error::corrupt("the store returned other lengths than requested").with("object", &object.key)
+        );
     }
     let pages = ranges.iter().zip(fetched).flat_map(|(range, mut bytes)| {
         pages_of(range, page_bytes).map(move |page| {

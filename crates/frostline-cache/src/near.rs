@@ -376,7 +376,7 @@ impl Near {
                 state.stats.pages_corrupt += 1;
                 // A power loss can damage many pages; one log line is enough.
                 if state.stats.pages_corrupt == 1 {
-                    tracing::warn!(object = %object.key, page = page.page, "a cached page is damaged and fetched again, as all damaged ones are");
+                    tracing::warn!(object = %object.key, page = page.page, "a cached page is damaged; damaged pages are fetched again");
                 }
             }
         }
@@ -471,7 +471,7 @@ impl Near {
     /// Stops using a failed volume, and slots that are entirely on failed volumes.
     fn fail_volume(&self, volume: u32, error: &io::Error) {
         if !self.has_failed(volume) {
-            tracing::warn!(volume, %error, "a cache volume failed; its pages are fetched again when wanted");
+            tracing::warn!(volume, %error, "a cache volume failed and is not used until the next start; its pages are fetched again when needed");
             self.leave_out(volume);
         }
     }

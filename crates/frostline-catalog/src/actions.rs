@@ -163,7 +163,7 @@ impl Protocol {
             return Ok(());
         }
         Err(Error::invalid(
-            "the table was changed by another tool and now needs a Delta reader that Frostline is not",
+            "another tool changed the table, which now needs Delta reader features that Frostline does not have",
         )
         .with("min_reader_version", self.min_reader_version)
         .with("reader_features", features.join(",")))
@@ -177,7 +177,7 @@ impl Protocol {
             return Ok(());
         }
         Err(Error::invalid(
-            "the table was changed by another tool and now needs a Delta writer that Frostline is not",
+            "another tool changed the table, which now needs Delta writer features that Frostline does not have",
         )
         .with("min_writer_version", self.min_writer_version)
         .with("writer_features", features.join(",")))

@@ -130,7 +130,7 @@ impl Catalog {
         let registry = self.shared.registry_as_read().await?;
         let now = registry.indices.get(name).ok_or_else(|| registry.no_such_index(name.as_str()))?;
         if now.folder != record.folder || now.table != record.table {
-            return Err(Error::conflict(format!("the index {name} was made anew at this moment")));
+            return Err(Error::conflict(format!("the index {name} was just re-created: try again")));
         }
         // The table may have been read before it was created, and the repository log afterwards.
         let opened = match opened {

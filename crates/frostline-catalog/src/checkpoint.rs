@@ -209,9 +209,11 @@ fn read_adds(folder: &Path, at: &Path, add: &StructArray, found: &mut Found) -> 
             return Err(Error::corrupt("a checkpoint names a file without path or size").with("object", at));
         };
         if vectors.is_some_and(|v| v.is_valid(row)) {
-            return Err(Error::invalid("another tool deleted rows of a split in place")
-                .with("object", at)
-                .with("split", path));
+            return Err(Error::invalid(
+                "another tool deleted rows of a split in place, which Frostline cannot read",
+            )
+            .with("object", at)
+            .with("split", path));
         }
         let entries = tags.filter(|tags| tags.is_valid(row)).map(|tags| pairs(tags, row));
         match live_file(folder, at.as_ref(), path, size, entries.into_iter().flatten())? {

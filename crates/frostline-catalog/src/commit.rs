@@ -127,19 +127,19 @@ impl Index {
             return Err(Error::invalid("a change names a split twice").with("split", id));
         }
         if let Some(id) = change.remove.iter().find(|id| self.split(**id).is_none()) {
-            return Err(Error::conflict("a split to remove is not live any more").with("split", id));
+            return Err(Error::conflict("a split to remove is no longer live").with("split", id));
         }
         for file in &change.files_add {
             file.check(&self.log.folder)?;
             if self.state.files.get(&file.path()).is_some() {
-                return Err(Error::conflict("a further file to add is there").with("file", file.path()));
+                return Err(Error::conflict("a further file to add already exists").with("file", file.path()));
             }
         }
         if let Some(file) =
             change.files_remove.iter().find(|file| self.state.files.get(&file.path()).is_none())
         {
             return Err(
-                Error::conflict("a further file to remove is not there any more").with("file", file.path())
+                Error::conflict("a further file to remove no longer exists").with("file", file.path())
             );
         }
         if let Some(source) = twice(change.progress.iter().map(|(source, _)| source)) {
@@ -153,7 +153,7 @@ impl Index {
         for (source, _) in &change.progress {
             let (seen, reached) = (self.progress(source), newest.progress(source));
             if seen != reached {
-                return Err(Error::conflict("another writer moved the position of a source")
+                return Err(Error::conflict("another writer advanced the position of a source")
                     .with("source", source)
                     .with("seen", seen.unwrap_or_default())
                     .with("reached", reached.unwrap_or_default()));

@@ -107,7 +107,7 @@ impl Index {
         let lifetime_us = i64::try_from(lifetime.as_micros()).unwrap_or(i64::MAX);
         let max_ms = self.settings().log_retention_ms;
         if lifetime_us / 1_000 > max_ms {
-            return Err(Error::invalid("the log does not keep a version for so long")
+            return Err(Error::invalid("the log does not keep a version for that long")
                 .with("lifetime_ms", lifetime_us / 1_000)
                 .with("log_retention_ms", max_ms));
         }

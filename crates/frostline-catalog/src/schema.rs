@@ -88,18 +88,18 @@ impl Described {
         let value = |key: &str| metadata.configuration.get(key).map(String::as_str);
         let Some(format) = value(KEY_FORMAT) else {
             return Err(Error::invalid(
-                "this Delta table was not made by Frostline: it has no frostline.format",
+                "this Delta table is not a Frostline index: it has no frostline.format",
             )
             .with("object", at));
         };
         let format: u32 = format.parse().map_err(|_| corrupt("frostline.format is not a number"))?;
         if format > FORMAT {
-            return Err(Error::invalid("the index was written by a newer Frostline; use that version")
+            return Err(Error::invalid("a newer version of Frostline wrote the index: use that version")
                 .with("object", at)
                 .with("format", format));
         }
         if !metadata.partition_columns.is_empty() {
-            return Err(Error::invalid("the table is partitioned, which no index is").with("object", at));
+            return Err(Error::invalid("the table is partitioned; an index never is").with("object", at));
         }
         let mapping = value(KEY_MAPPING).ok_or_else(|| corrupt("the table's metadata has no mapping"))?;
         let mapping = read_mapping(mapping).map_err(|e| e.with("object", at))?;

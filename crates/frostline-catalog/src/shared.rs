@@ -152,7 +152,7 @@ impl Shared {
         }
         let stray = log.commits.entry_path(version);
         if let Err(error) = objects::delete(self.store.as_ref(), vec![stray]).await {
-            tracing::warn!(index = %log.index, ?error, "a commit to a deleted index stays behind");
+            tracing::warn!(index = %log.index, ?error, "a stray commit to a deleted index could not be removed");
         }
         Err(Error::not_found(format!("the index {} was deleted; nothing was written to it", log.index)))
     }

@@ -103,9 +103,11 @@ impl Changes {
         }
         for add in &commit.adds {
             if add.deletion_vector.as_ref().is_some_and(|v| !v.is_null()) {
-                return Err(Error::invalid("another tool deleted rows of a split in place")
-                    .with("object", &commit.key)
-                    .with("split", &add.path));
+                return Err(Error::invalid(
+                    "another tool deleted rows of a split in place, which Frostline cannot read",
+                )
+                .with("object", &commit.key)
+                .with("split", &add.path));
             }
             let tags = add.tags.iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_deref()?)));
             match live_file(folder, &commit.key, &add.path, add.size, tags)? {

@@ -187,10 +187,10 @@ impl Vacuum {
     fn check(&self, index: &Index) -> Result<()> {
         let retain_ms_max = index.settings().file_retention_ms;
         if self.versions_keep == 0 || self.retain_ms < 0 || self.orphan_grace_ms < 0 {
-            return Err(Error::invalid("a vacuum keeps at least one version, and no negative time"));
+            return Err(Error::invalid("a vacuum keeps at least one version, and times are not negative"));
         }
         if self.retain_ms > retain_ms_max {
-            return Err(Error::invalid("the log does not remember removed splits for so long")
+            return Err(Error::invalid("the log does not record removed splits for that long")
                 .with("retain_ms", self.retain_ms)
                 .with("file_retention_ms", retain_ms_max));
         }

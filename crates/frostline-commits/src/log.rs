@@ -193,8 +193,10 @@ impl<E: Entry> CommitLog<E> {
     /// Where replaying up to that entry begins; `NotFound` when the log does not reach back (or up) to it. One LIST.
     pub async fn start_up_to(&self, number: u64) -> Result<Start> {
         let mut listing = self.list_from(0).await?;
-        let gone =
-            || Error::not_found("the log does not have that version (any more)").with("version", number);
+        let gone = || {
+            Error::not_found("the log does not have that version, or no longer has it")
+                .with("version", number)
+        };
         listing.entries.retain(|entry, _| *entry <= number);
         let checkpoint = listing.checkpoint_at_most(number);
         let entries = listing
@@ -262,7 +264,7 @@ impl<E: Entry> CommitLog<E> {
             }
             base = base.refresh().await?;
         }
-        Err(Error::conflict("other writers of the log were always first")
+        Err(Error::conflict("other writers of the log were first every time: try again")
             .with("log", &self.folder)
             .with("attempts", LOST_MAX))
     }
@@ -285,9 +287,10 @@ impl<E: Entry> CommitLog<E> {
                 Err(e) => return Err(e),
             }
         }
-        let unknown =
-            Error::unavailable("the store did not answer; whether the commit was applied is not known")
-                .with("object", self.entry_path(number));
+        let unknown = Error::unavailable(
+            "the store did not answer; it is not known whether the commit was applied: try again",
+        )
+        .with("object", self.entry_path(number));
         Err(match last {
             Some(e) => unknown.with_source(e),
             None => unknown,
@@ -339,7 +342,7 @@ impl<E: Entry> CommitLog<E> {
     pub async fn objects(&self, paths: Vec<Path>) -> Result<Vec<(Path, Bytes)>> {
         let reads = paths.into_iter().map(|path| async move {
             let bytes = self.object(&path).await?.ok_or_else(|| {
-                Error::unavailable("a checkpoint went away while it was read; try again")
+                Error::unavailable("a checkpoint disappeared while it was read: try again")
                     .with("object", &path)
             })?;
             Ok((path, bytes))

@@ -324,7 +324,7 @@ impl Work {
             let Some((_, document)) = source.rows.pop_front() else { continue };
             if let Err(error) = writer.add(&document) {
                 if error.kind() != ErrorKind::Exhausted || writer.rows() == 0 {
-                    return Err(error.context("a document of the index cannot be written again"));
+                    return Err(error.context("a document of the index cannot be rewritten"));
                 }
                 writer = self.next_split(writer, &mut splits)?;
                 writer.add(&document)?;
@@ -409,7 +409,7 @@ impl Source {
             }
         }
         if self.rows.len() as u32 != end - self.next {
-            return Err(Error::corrupt("a split holds fewer rows than it says"));
+            return Err(Error::corrupt("a split has fewer rows than it states"));
         }
         self.next = end;
         // Documents are about as long as the last ones were.

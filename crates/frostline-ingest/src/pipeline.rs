@@ -316,7 +316,7 @@ impl Ingest {
         committed?;
         let read = ended?;
         if is_waiting {
-            return Err(Error::internal("a batch of the input was lost on its way"));
+            return Err(Error::internal("a batch of the input was lost"));
         }
         report.version = version;
         report.bytes_read = run.counters.bytes_read.load(Ordering::Relaxed);

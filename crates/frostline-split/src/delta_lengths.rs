@@ -12,7 +12,7 @@ pub fn check(values: &[u8], lists: usize, values_max: u32) -> Result<()> {
 }
 
 fn check_list(cursor: &mut Cursor<'_>, values_max: u32) -> Result<()> {
-    let wrong = || Error::corrupt("the lengths of a page's texts are not packed as they should be");
+    let wrong = || Error::corrupt("the lengths of a page's texts are not encoded correctly");
     let (block, parts, count) = (cursor.varint_usize()?, cursor.varint_usize()?, cursor.varint_usize()?);
     let _first = cursor.varint()?;
     if count > values_max as usize || parts == 0 || block % parts != 0 {

@@ -359,7 +359,7 @@ pub(crate) fn unpack_block(bytes: &[u8]) -> Result<Vec<u8>> {
     match bytes.split_first() {
         Some((&BLOCK_PLAIN, raw)) => Ok(raw.to_vec()),
         Some((&BLOCK_ZSTD, packed)) => zstd::bulk::decompress(packed, BLOCK_RAW_BYTES_MAX)
-            .map_err(|e| Error::corrupt("a dictionary block cannot be unpacked").with_source(e)),
+            .map_err(|e| Error::corrupt("a dictionary block cannot be decompressed").with_source(e)),
         _ => Err(Error::corrupt("a dictionary block has an unknown form")),
     }
 }

@@ -142,7 +142,7 @@ impl Digest {
         while !cursor.is_empty() {
             let number = cursor.varint()?;
             let number =
-                u16::try_from(number).map_err(|_| Error::corrupt("a digest names a field that cannot be"))?;
+                u16::try_from(number).map_err(|_| Error::corrupt("a digest names an impossible field"))?;
             let numbers = read_numbers(&mut cursor)?;
             let values = read_bytes(&mut cursor)?;
             let values = (!values.is_empty()).then(|| values.to_vec());

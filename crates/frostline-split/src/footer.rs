@@ -219,7 +219,7 @@ impl Footer {
         let version = frame.u32_le()?;
         if !(FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&version) {
             return Err(Error::invalid(format!(
-                "the split has format version {version}, this program reads versions {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}"
+                "the split has format version {version}, this version of Frostline reads versions {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}"
             )));
         }
         let body_packed = frame.u32_le()? as usize;
@@ -241,7 +241,7 @@ pub(crate) fn unpack(packed: &[u8], raw_bytes: usize) -> Result<Vec<u8>> {
     let believable = raw_bytes <= RAW_BYTES_MAX && raw_bytes / 65_536 <= packed.len();
     let raw = believable.then(|| zstd::bulk::decompress(packed, raw_bytes).ok()).flatten();
     raw.filter(|raw| raw.len() == raw_bytes)
-        .ok_or_else(|| Error::corrupt("a part of a hot footer cannot be unpacked"))
+        .ok_or_else(|| Error::corrupt("a part of a hot footer cannot be decompressed"))
 }
 
 pub(crate) fn decode_body(cursor: &mut Cursor<'_>, digest: Vec<u8>, digest_raw_bytes: u32) -> Result<Footer> {
@@ -294,7 +294,7 @@ fn read_field(cursor: &mut Cursor<'_>, number: u16, rows: u32) -> Result<SplitFi
     let flags = cursor.u8()?;
     let rows_with_value = cursor.varint_u32()?;
     if rows_with_value > rows || flags > 7 {
-        return Err(Error::corrupt("a field of a split is not as it can be").with("field", &path));
+        return Err(Error::corrupt("a field of a split is invalid").with("field", &path));
     }
     let (has_scalar, has_list, dynamic) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
     Ok(SplitField { number, path, ty, has_scalar, has_list, dynamic, rows_with_value })
@@ -380,7 +380,7 @@ fn put_page(out: &mut Vec<u8>, page: &Page) {
 fn read_page(cursor: &mut Cursor<'_>, rows: u32) -> Result<Page> {
     let bytes = cursor.varint_u32()?;
     if bytes == 0 || bytes > i32::MAX as u32 {
-        return Err(Error::corrupt("a page of a column has a length that no page has"));
+        return Err(Error::corrupt("a page of a column has an impossible length"));
     }
     Ok(Page { bytes, rows, checksum: cursor.u32_le()? })
 }

@@ -286,7 +286,7 @@ impl Mapping {
         if self.time_field != other.time_field {
             let (here, there) = (&self.time_field, &other.time_field);
             return Err(Error::invalid(format!(
-                "documents have their time in {here:?} in one index and in {there:?} in another: search them apart"
+                "documents have their time in {here:?} in one index and in {there:?} in another: search them separately"
             )));
         }
         for (path, field) in &other.fields {

@@ -39,7 +39,7 @@ pub(crate) fn of_split(page: &[u8]) -> Result<PageHeader> {
         false => matches!(encodings[..], [PLAIN | DELTA_PACKED | DICTIONARY, RLE, RLE]),
     };
     if !known || header.values > SPLIT_VALUES_MAX {
-        return Err(Error::corrupt("the header of a column page is none that a split has"));
+        return Err(Error::corrupt("the header of a column page is not one of a split"));
     }
     Ok(header)
 }
@@ -72,7 +72,7 @@ fn read(page: &[u8], shape: &'static Shape) -> Result<(PageHeader, Vec<u32>)> {
         0 => ("DataPageHeader", &[2, 3, 4]),
         2 => ("DictionaryPageHeader", &[2]),
         3 => ("DataPageHeaderV2", &[4]),
-        kind => return Err(Error::corrupt("a page is of a kind that is not read here").with("kind", kind)),
+        kind => return Err(Error::corrupt("the kind of a page is not supported").with("kind", kind)),
     };
     let encodings = encodings.iter().map(|number| int(structure, *number)).collect::<Result<Vec<_>>>()?;
     let header = PageHeader {

@@ -116,7 +116,7 @@ impl Walk<'_, '_> {
                 Some((_, ty)) if ty.is(written) => self.value(ty, depth)?,
                 None if shape.open => self.skip(written, depth)?,
                 _ => {
-                    return Err(Error::corrupt("a structure has a field that it cannot have")
+                    return Err(Error::corrupt("a structure has an invalid field")
                         .with("structure", shape.name)
                         .with("field", number)
                         .with("type", written));
@@ -216,7 +216,7 @@ impl Walk<'_, '_> {
 
     fn check_count(&self, written: u8, count: usize) -> Result<()> {
         if matches!(written, wire::TRUE | wire::FALSE) || count > self.cursor.rest().len() {
-            return Err(Error::corrupt("a list is of booleans, or longer than what it stands in")
+            return Err(Error::corrupt("a list is of booleans, or longer than its container")
                 .with("type", written)
                 .with("elements", count));
         }

@@ -266,7 +266,7 @@ impl SplitWriter {
     /// Writes the split. `Invalid` where there is no document, `Unavailable` where `out` fails.
     pub fn seal(self, out: &mut (impl Write + Send)) -> Result<Sealed> {
         if self.rows.is_empty() {
-            return Err(Error::invalid("a split of no document cannot be written"));
+            return Err(Error::invalid("a split without documents cannot be written"));
         }
         seal::seal(self, out)
     }

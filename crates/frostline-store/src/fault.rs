@@ -309,18 +309,21 @@ fn kind_and_advice(error: &object_store::Error) -> (ErrorKind, String) {
     }
     if trouble(error) != Trouble::Final {
         let unreachable = facts.http == Some(HttpErrorKind::Connect);
-        let advice =
-            if unreachable { "check the endpoint, and that its server runs" } else { "try again later" };
+        let advice = if unreachable {
+            "check the endpoint, and that its server is running"
+        } else {
+            "try again later"
+        };
         return (ErrorKind::Unavailable, format!("{}: {advice}", facts.said()));
     }
     match error {
         E::NotFound { .. } => (ErrorKind::NotFound, "there is no such object".into()),
         E::AlreadyExists { .. } => (ErrorKind::Conflict, "it exists already".into()),
         E::Precondition { .. } | E::NotModified { .. } => {
-            (ErrorKind::Conflict, "it was changed meanwhile".into())
+            (ErrorKind::Conflict, "it was changed in the meantime".into())
         }
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => denied(&facts),
-        E::InvalidPath { .. } => (ErrorKind::Invalid, "this is not a usable object key".into()),
+        E::InvalidPath { .. } => (ErrorKind::Invalid, "this is not a valid object key".into()),
         E::NotImplemented { .. } => (ErrorKind::Refused, "this store cannot do that".into()),
         E::NotSupported { .. } => (ErrorKind::Refused, facts.root),
         E::UnknownConfigurationKey { .. } => (ErrorKind::Invalid, "a setting is not known".into()),
@@ -354,7 +357,7 @@ fn general_advice(facts: &Facts) -> Option<(ErrorKind, String)> {
     if facts.code_is(&["XMinioObjectParentIsFile", "ObjectParentIsFile"])
         || facts.all.contains("ObjectParentIsFile")
     {
-        let why = "a part of the key is an object already, and this server keeps objects as files";
+        let why = "a part of the key is already an object, and this server stores objects as files";
         return Some((ErrorKind::Refused, why.into()));
     }
     if facts.status == Some(507)
@@ -419,7 +422,7 @@ fn io_advice(kind: io::ErrorKind) -> Option<(ErrorKind, String)> {
             (ErrorKind::Exhausted, "no space left: free some, or move the repository")
         }
         K::IsADirectory | K::NotADirectory => {
-            (ErrorKind::Refused, "a part of the key is a file and another needs it to be a directory")
+            (ErrorKind::Refused, "a part of the key is a file, but must be a directory")
         }
         K::InvalidFilename => (ErrorKind::Refused, "a part of the key is too long for a file name"),
         _ => return None,

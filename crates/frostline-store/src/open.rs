@@ -168,7 +168,7 @@ fn below<S: ObjectStore>(store: S, prefix: &Path) -> Arc<dyn ObjectStore> {
 }
 
 fn unusable(url: &Url, error: object_store::Error) -> Error {
-    Error::invalid(format!("cannot open {url}: the settings do not fit together")).with_source(error)
+    Error::invalid(format!("cannot open {url}: the settings contradict each other")).with_source(error)
 }
 
 /// The address of a server, which `object_store` does not validate.

@@ -391,7 +391,7 @@ impl Repository {
     fn path(&self, key: &str) -> Result<Path> {
         let unusable = || {
             Error::invalid(format!(
-                "{key:?} is not a usable object key: parts between single '/', none empty, '.' or '..'"
+                "{key:?} is not a valid object key: parts between single '/', none empty, '.' or '..'"
             ))
         };
         let path = Path::parse(key).map_err(|e| unusable().with_source(e))?;

@@ -139,7 +139,7 @@ async fn a_server_that_cannot_be_reached_is_named() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let said = error.to_string();
     assert!(said.contains(&format!("cannot connect to http://{address} (Connection refused")), "{said}");
-    assert!(said.ends_with("check the endpoint, and that its server runs"), "{said}");
+    assert!(said.ends_with("check the endpoint, and that its server is running"), "{said}");
     let plain = stand_in(&[]).await;
     let tls = plain.endpoint.replace("http://", "https://");
     let error = open(&tls).get("k", &Meter::default()).await.unwrap_err();

@@ -68,7 +68,7 @@ pub(super) fn check_footer(file: &[u8]) -> Result<()> {
 /// long text in every row.
 pub(super) fn check_decoded(file: &[u8], bytes: usize) -> Result<()> {
     if bytes as u64 > DECODED_BYTES_MIN + UNPACKED_PER_BYTE_MAX * file.len() as u64 {
-        return Err(Error::corrupt("a checkpoint becomes too much when decoded").with("bytes", bytes));
+        return Err(Error::corrupt("a decoded checkpoint is too large").with("bytes", bytes));
     }
     Ok(())
 }
@@ -110,7 +110,7 @@ impl Tree {
 }
 
 fn no_tree() -> Error {
-    Error::corrupt("the columns are no tree, or a very deep one")
+    Error::corrupt("the columns are not a tree, or nested too deeply")
 }
 
 /// The pages of some columns, counted.
@@ -133,16 +133,14 @@ impl<'a> Pages<'a> {
         let codec = chunk.compression();
         if matches!(codec, Compression::BROTLI(_) | Compression::LZO) {
             // Brotli's reader decompresses without a limit.
-            return Err(
-                Error::invalid("a column is packed in a way that is not read here").with("codec", codec)
-            );
+            return Err(Error::invalid("the compression of a column is not supported").with("codec", codec));
         }
         let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
         let within = usize::try_from(start).ok().zip(usize::try_from(chunk.compressed_size()).ok());
         let held = within.and_then(|(start, bytes)| Some((start, start.checked_add(bytes)?)));
         let (start, end) = held
             .filter(|(_, end)| *end <= self.file.len())
-            .ok_or_else(|| Error::corrupt("a column lies outside of the file").with("start", start))?;
+            .ok_or_else(|| Error::corrupt("a column is outside the file").with("start", start))?;
         self.packed += (end - start) as u64;
         self.check(self.packed, 1, "columns lie in each other")?;
         let (mut at, mut has_lengths) = (start, false);
@@ -163,7 +161,7 @@ impl<'a> Pages<'a> {
             return Err(Error::corrupt("a page is longer than its column"));
         }
         if unpacked > PAGE_BYTES_MAX {
-            return Err(Error::corrupt("a page claims to unpack to too much").with("bytes", unpacked));
+            return Err(Error::corrupt("a page claims too many decompressed bytes").with("bytes", unpacked));
         }
         self.largest = self.largest.max(unpacked);
         self.unpacked += unpacked;
@@ -183,7 +181,7 @@ impl<'a> Pages<'a> {
 
 /// `Corrupt` if a page of the chunk, whose headers are sound, has more lengths of texts than values.
 fn check_lengths(file: &Bytes, chunk: &ColumnChunkMetaData) -> Result<()> {
-    let unreadable = |e: ParquetError| Error::corrupt("a page cannot be unpacked").with_source(e);
+    let unreadable = |e: ParquetError| Error::corrupt("a page cannot be decompressed").with_source(e);
     let pages = SerializedPageReader::new(Arc::new(file.clone()), chunk, 0, None).map_err(unreadable)?;
     for page in pages {
         let page = page.map_err(unreadable)?;

@@ -31,7 +31,7 @@ pub(super) fn resolve(text: &str, now_us: i64) -> Result<String> {
                 let time = moment(&math, now_us).map_err(|what| invalid(&what))?;
                 out.push_str(&time);
             }
-            '}' => return Err(invalid("a brace is closed that was not opened")),
+            '}' => return Err(invalid("a closing brace has no opening brace")),
             c => out.push(c),
         }
     }

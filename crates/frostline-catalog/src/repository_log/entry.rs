@@ -158,7 +158,7 @@ pub(super) fn check_format(format: u32, key: &str) -> Result<()> {
     if format <= FORMAT {
         return Ok(());
     }
-    Err(Error::invalid("the repository was written by a newer Frostline; use that version")
+    Err(Error::invalid("a newer version of Frostline wrote the repository: use that version")
         .with("object", key)
         .with("format", format))
 }

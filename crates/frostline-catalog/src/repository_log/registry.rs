@@ -172,7 +172,7 @@ pub(crate) fn read_checkpoint(version: u64, objects: &[(Path, Bytes)]) -> Result
         records += 1;
     }
     if (header.version, header.records) != (version, records) {
-        return Err(corrupt("a checkpoint of the repository log is not whole"));
+        return Err(corrupt("a checkpoint of the repository log is incomplete"));
     }
     Ok(registry)
 }

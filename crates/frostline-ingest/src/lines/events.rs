@@ -30,7 +30,8 @@ impl FromStr for Multiline {
             "auto" => Ok(Multiline::Auto),
             "off" => Ok(Multiline::Off),
             pattern => Regex::new(pattern).map(Multiline::Pattern).map_err(|error| {
-                Error::invalid(format!("{pattern:?} is neither auto, off nor a pattern")).with_source(error)
+                Error::invalid(format!("{pattern:?} is not auto, off or a valid regular expression"))
+                    .with_source(error)
             }),
         }
     }

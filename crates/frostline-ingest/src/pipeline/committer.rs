@@ -169,7 +169,10 @@ impl<'a> Committer<'a> {
         if now == expected {
             return Ok(());
         }
-        Err(Error::conflict("another run ingests the same input at this time").with("source", name))
+        Err(Error::conflict(
+            "another run is ingesting the same input: wait for it, then run the command again",
+        )
+        .with("source", name))
     }
 
     fn count(&mut self, batches: &[Finished], rejects: &Rejects) {

@@ -185,7 +185,7 @@ impl BatchWriter<'_> {
                 Ok(Ok(()))
             }
             Offer::Refused(refusal) => Ok(Err(refusal)),
-            Offer::Full => Err(Error::exhausted("a document does not fit into a split of its own")),
+            Offer::Full => Err(Error::exhausted("a document does not fit into a split")),
         }
     }
 
@@ -243,7 +243,7 @@ pub(crate) fn seal_and_upload(
     let mut file = Vec::new();
     let sealed = writer.seal(&mut file)?;
     if sealed.bytes != file.len() as u64 {
-        return Err(Error::internal("a sealed split is not as long as it says"));
+        return Err(Error::internal("a sealed split does not have the stated length"));
     }
     let id = new_split_id(random);
     let key = index.split_key(id);

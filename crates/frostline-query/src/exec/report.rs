@@ -72,7 +72,9 @@ impl Report {
             return Ok(());
         }
         let (told, wanted) = (told.len(), targets.len());
-        Err(Error::internal(format!("{wanted} splits were to be asked, and {told} are told of or others")))
+        Err(Error::internal(format!(
+            "{wanted} splits were to be searched, but {told} splits, or others, were reported"
+        )))
     }
 
     pub(crate) fn write(&self) -> Result<Vec<u8>> {

@@ -223,7 +223,7 @@ pub(crate) async fn spawned<T: Send + 'static>(
 ) -> Result<T> {
     match SpawnedTask::spawn(work).await {
         Ok(result) => result,
-        Err(error) => Err(Error::internal("a part of the query died").with_source(error)),
+        Err(error) => Err(Error::internal("a part of the query failed unexpectedly").with_source(error)),
     }
 }
 

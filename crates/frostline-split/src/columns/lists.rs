@@ -22,7 +22,7 @@ impl Unpacker {
     /// The page with its header as it is and its body unpacked. `Corrupt` unless the body is as long as the
     /// header says and begins, but for a dictionary, with levels for all of its values.
     pub(super) fn unpack(&mut self, page: &[u8], header: &PageHeader) -> Result<Bytes> {
-        let broken = |e| Error::corrupt("a column page cannot be unpacked").with_source(e);
+        let broken = |e| Error::corrupt("a column page cannot be decompressed").with_source(e);
         let (front, packed) = page.split_at_checked(header.header_bytes).unwrap_or((page, &[]));
         // Nothing is made room for that the body does not say, too.
         if get_frame_content_size(packed).ok().flatten() != Some(u64::from(header.unpacked_bytes)) {
@@ -75,7 +75,7 @@ fn run(runs: &mut Cursor<'_>) -> Result<u32> {
 }
 
 fn wrong(values: u32) -> Error {
-    Error::corrupt("the levels of a column page are not as many as its values").with("values", values)
+    Error::corrupt("the levels of a column page are fewer than its values").with("values", values)
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ fn a_page_that_claims_too_much_is_refused() {
     check(page(20_000, 5_000), snappy).unwrap();
     assert!(check(page(9, 20), Compression::UNCOMPRESSED).unwrap_err().contains("longer"));
     assert!(check(page(1 << 30, 20), snappy).unwrap_err().contains("bytes=1073741824"));
-    assert!(check(page(1 << 20, 20), snappy).unwrap_err().contains("unpack to too much"));
+    assert!(check(page(1 << 20, 20), snappy).unwrap_err().contains("too many decompressed bytes"));
     assert!(check(page(8, 1 << 20), snappy).unwrap_err().contains("too many values"));
     let mut short = page(8, 20);
     short.pop();
