@@ -22,7 +22,7 @@ pub(crate) fn html(report: &Report) -> String {
     page
 }
 
-/// Text as it may stand in HTML.
+/// Text as it may be in HTML.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

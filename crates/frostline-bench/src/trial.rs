@@ -377,7 +377,7 @@ pub(crate) fn memory_bytes_peak() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1_024)
 }
 
-/// Remembers which bytes were asked for.
+/// Remembers which bytes were requested.
 #[derive(Debug)]
 struct Recorded {
     inner: Arc<dyn ReadRanges>,
@@ -424,7 +424,7 @@ impl ReadRanges for Recorded {
     }
 }
 
-/// How many bytes lie in at least one of the ranges.
+/// How many bytes are in at least one of the ranges.
 fn bytes_covered(mut ranges: Vec<ByteRange>) -> u64 {
     ranges.sort_by_key(|range| range.start);
     let (mut covered, mut reached) = (0, 0);

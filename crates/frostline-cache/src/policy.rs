@@ -552,7 +552,7 @@ fn decay(frequency: u8, then: u16, now: u16) -> u8 {
 /// fingerprint of 18 bits, so one in eight thousand unknown keys is mistaken for a known one.
 #[derive(Debug)]
 struct Ghosts {
-    /// Set after set, each oldest first and zeros behind the last.
+    /// Set after set, each oldest first and zeros after the last.
     ways: Vec<u32>,
     sets: u64,
 }

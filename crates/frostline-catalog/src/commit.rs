@@ -43,7 +43,7 @@ pub struct Change {
 }
 
 impl Index {
-    /// Applies `change` to the newest version and gives back the version that has it.
+    /// Applies `change` to the newest version and returns the version that has it.
     ///
     /// `Conflict` when the change no longer makes sense: a split to remove is gone, a split to add is there, or
     /// another writer moved one of its sources since this version. `Unavailable` when the store does not answer: the change

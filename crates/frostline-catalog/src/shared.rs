@@ -92,7 +92,7 @@ impl Shared {
         Ok(Arc::new(registry))
     }
 
-    /// The entry that names every table that lies in a folder of its own. One LIST for the folders; for each, one
+    /// The entry that names every table that is in a folder of its own. One LIST for the folders; for each, one
     /// LIST and one GET.
     async fn adopt(&self) -> Result<LogEntry> {
         let root = Path::default();
@@ -145,7 +145,7 @@ impl Shared {
     }
 
     /// After a commit: `NotFound` where the index was deleted before it. The table's folder is never used again, so
-    /// the stray commit harms nobody; it is removed all the same.
+    /// the stray commit harms nobody; it is removed nevertheless.
     pub(crate) async fn confirm(&self, log: &Log, version: u64) -> Result<()> {
         if self.lives(log).await? {
             return Ok(());

@@ -25,7 +25,7 @@ pub struct SplitEntry {
     pub id: SplitId,
     /// Its object; the key is below the repository's root.
     pub object: ObjectRef,
-    /// Where its hot footer lies in the object: one read of this range opens the split.
+    /// Where its hot footer is in the object: one read of this range opens the split.
     pub footer: ByteRange,
     /// Rows, those without a time included.
     pub rows: u64,
@@ -33,7 +33,7 @@ pub struct SplitEntry {
     pub times: Option<(i64, i64)>,
     /// Rows that have no time.
     pub rows_without_time: u64,
-    /// About how much memory its documents took before they were packed, which is what writing them
+    /// About how much memory its documents took before they were compressed, which is what writing them
     /// again takes; `None` where its writer did not say.
     pub unpacked_bytes: Option<u64>,
 }

@@ -16,7 +16,7 @@ pub(crate) fn name(text: &str) -> IndexName {
     text.parse().unwrap()
 }
 
-/// A clock that stands at the machine's time: object ages come from the store's own clock.
+/// A clock that is at the machine's time: object ages come from the store's own clock.
 pub(crate) fn clock() -> Arc<FixedClock> {
     Arc::new(FixedClock::at(SystemClock.now_us()))
 }

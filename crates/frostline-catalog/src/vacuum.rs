@@ -3,7 +3,7 @@
 //! Guarantees:
 //! - An object that a live version names, or one of the newest `versions_keep` versions, or any version younger
 //!   than `retain_ms`, or a pinned version ([`crate::Pin`]), is never deleted.
-//! - Nothing is deleted whose name no split, pin or log file of ours can have, whatever lies in the folder: an object of
+//! - Nothing is deleted whose name no split, pin or log file of ours can have, whatever is in the folder: an object of
 //!   another program, or another repository.
 //! - An object that no version ever named is deleted once it is older than `orphan_grace_ms`. The bucket is listed
 //!   *before* the newest version is read, so a split that was uploaded before and committed meanwhile is seen as live.
@@ -153,7 +153,7 @@ async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     Ok(done)
 }
 
-/// Removes what lies in the folders of deleted indices.
+/// Removes what is in the folders of deleted indices.
 pub(crate) async fn deleted(
     tables: impl Iterator<Item = Log>,
     now_ms: i64,
@@ -212,7 +212,7 @@ impl Vacuumed {
     }
 }
 
-/// What lies below the index.
+/// What is below the index.
 #[derive(Default)]
 struct Objects {
     log: Listing,

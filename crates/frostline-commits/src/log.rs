@@ -111,7 +111,7 @@ impl<E: Entry> CommitLog<E> {
         CommitLog { store, folder, layout, entry: PhantomData }
     }
 
-    /// The store that it lies in.
+    /// The store that it is in.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
@@ -247,7 +247,7 @@ impl<E: Entry> CommitLog<E> {
         Ok(Some(Start { checkpoint, entries }))
     }
 
-    /// Appends what `plan` makes of the log, and gives back the log right before it. `plan` is asked again each time that
+    /// Appends what `plan` makes of the log, and returns the log right before it. `plan` is asked again each time that
     /// another writer was first, and says `None` when there is nothing to write.
     ///
     /// `Conflict` when others were first a hundred times. `Unavailable` when the store does not answer: the entry may then
@@ -312,7 +312,7 @@ impl<E: Entry> CommitLog<E> {
         }
     }
 
-    /// The checkpoint that the hint names. One GET. A hint that cannot be read is no hint: a listing finds what it
+    /// The checkpoint that the hint names. One GET. A hint that cannot be read is not a hint: a listing finds what it
     /// would have named.
     pub async fn hint(&self) -> Result<Option<u64>> {
         let path = self.hint_path();
@@ -327,7 +327,7 @@ impl<E: Entry> CommitLog<E> {
 
     /// The log from `number` on. One LIST for each thousand objects.
     pub async fn list_from(&self, number: u64) -> Result<Listing> {
-        // '-' sorts before '.', so this lies just before every object of that number.
+        // '-' sorts before '.', so this is just before every object of that number.
         let offset = self.file(&format!("{number:020}-"));
         let mut objects = self.store.list_with_offset(Some(&self.folder), &offset);
         let mut listing = Listing::default();

@@ -17,7 +17,7 @@ use object_store::{
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 
-/// A memory store that counts requests, gives no answer now and then, and dies after so many writes.
+/// A memory store that counts requests, gives no answer now and then, and dies after this many writes.
 #[derive(Clone, Debug)]
 pub struct Faulty(Arc<Inner>);
 
@@ -26,7 +26,7 @@ struct Inner {
     store: InMemory,
     /// Writes until death; below zero is dead.
     writes_left: AtomicI64,
-    /// Whether the write that kills is applied all the same.
+    /// Whether the write that kills is applied nevertheless.
     last_is_applied: AtomicBool,
     /// Out of a thousand puts, so many time out, half of them after being applied.
     silent_permille: u32,

@@ -231,7 +231,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .map_err(|e| Error::invalid(format!("cannot write {}", path.display())).with_source(e))
 }
 
-/// What is no counter: files, links, and the kept parts of what services say.
+/// What is not a counter: files, links, and the kept parts of what services say.
 fn facts(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
     let mut files = live::snapshot(tree, FILES);
     for path in LINKS.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {

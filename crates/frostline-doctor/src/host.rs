@@ -146,7 +146,7 @@ impl Host {
         }
     }
 
-    /// The tree of everything that is no counter.
+    /// The tree of everything that is not a counter.
     pub(crate) fn tree(&self) -> &Tree {
         &self.tree
     }
@@ -602,7 +602,7 @@ impl Block {
         self.name.starts_with("nvme")
     }
 
-    /// Whether it is made of other devices.
+    /// Whether it consists of other devices.
     pub(crate) fn is_stacked(&self) -> bool {
         ["md", "dm-", "bcache", "drbd"].iter().any(|kind| self.name.starts_with(kind))
     }

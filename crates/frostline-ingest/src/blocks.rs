@@ -44,7 +44,7 @@ pub(crate) enum Piece {
     TooLong(Block),
 }
 
-/// Bytes and where they stood in the unpacked input.
+/// Bytes and where they stood in the decompressed input.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) bytes: Vec<u8>,
@@ -198,7 +198,7 @@ impl Blocks {
         self.scanned = self.pending.len();
     }
 
-    /// Where the last whole line ends. The last event may go on in what comes, unless it is longer than a block.
+    /// Where the last whole line ends. The last event may continue in what comes, unless it is longer than a block.
     fn whole_upto(&self, upto: Upto) -> usize {
         let LineEnds::Events(events) = &self.line_ends else { return self.whole };
         if upto != Upto::Full {

@@ -99,7 +99,7 @@ impl Content {
 
     /// Looks for the known file that this is: the longest that it begins with. It is read once, up to there.
     ///
-    /// A known file that ended inside a line and has grown goes on where that line begins, so that the whole line
+    /// A known file that ended inside a line and has grown continues where that line begins, so that the whole line
     /// is a document.
     pub(crate) fn recognise(&self, known: &Known) -> io::Result<Recognised> {
         let mut content = self.reader(0)?;

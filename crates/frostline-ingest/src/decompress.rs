@@ -12,7 +12,7 @@ const XZ_MEMORY_BYTES_MAX: u64 = 1100 << 20;
 const ZSTD_WINDOW_LOG_MAX: u32 = 31;
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// How an input is packed.
+/// How an input is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// Not at all.
@@ -42,9 +42,9 @@ impl Compression {
     }
 }
 
-/// Reads `reader` unpacked. Damaged or cut input is an error of the read that meets it; what came before
+/// Reads `reader` decompressed. Damaged or cut input is an error of the read that meets it; what came before
 /// has been delivered. A reader that answers [`io::ErrorKind::WouldBlock`] is asked until it has said how it is
-/// packed; later on the caller gets that answer and asks again.
+/// compressed; later on the caller gets that answer and asks again.
 pub fn decompress(mut reader: impl Read + Send + 'static) -> io::Result<(Box<dyn Read + Send>, Compression)> {
     let mut first = Vec::with_capacity(6);
     while let Err(error) = reader.by_ref().take(6 - first.len() as u64).read_to_end(&mut first) {

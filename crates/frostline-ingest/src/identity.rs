@@ -127,12 +127,12 @@ impl Prefix {
         self.bytes
     }
 
-    /// The number of the line that begins or goes on here, counted from 1.
+    /// The number of the line that begins or continues here, counted from 1.
     pub(crate) fn line(&self) -> u64 {
         self.line_feeds + 1
     }
 
-    /// Where the line began that goes on here; here where none does.
+    /// Where the line began that continues here; here where none does.
     pub(crate) fn line_start(&self) -> u64 {
         self.line_start
     }

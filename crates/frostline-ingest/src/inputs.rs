@@ -92,8 +92,8 @@ impl Inputs {
         self.inputs.iter().filter_map(|input| input.bytes).sum()
     }
 
-    /// The bytes of all inputs unpacked, where that can be guessed before reading. Names say only how the work is
-    /// divided; what is packed is told by its content.
+    /// The bytes of all inputs decompressed, where that can be guessed before reading. Names say only how the work is
+    /// divided; what is compressed is told by its content.
     pub(crate) fn bytes_unpacked(&self) -> Option<u64> {
         let packed = [".gz", ".zst", ".xz", ".bz2"];
         let is_packed = |input: &Input| packed.iter().any(|ending| input.name.ends_with(ending));

@@ -158,7 +158,7 @@ impl LineParser {
         self.format
     }
 
-    /// Whether a quoted field may go on over the next line.
+    /// Whether a quoted field may continue over the next line.
     pub fn quotes_span_lines(&self) -> bool {
         self.format == Format::Csv
     }

@@ -33,7 +33,7 @@ const WINDOW_ROWS_FIRST: u32 = 256;
 const WINDOW_ROWS_MAX: u32 = 16_384;
 /// Memory of reading one split of a group: a window of documents, the pages that it was in, the hot footer.
 const READER_BYTES: u64 = 8 << 20;
-/// A split whose entry does not say what its documents take unpacked is taken for one that packs very well:
+/// A split whose entry does not say what its documents take decompressed is taken for one that compresses very well:
 /// real security events take 16 times their object.
 const UNPACKED_TIMES: u64 = 32;
 
@@ -165,7 +165,7 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Merges in the indices of `catalog`, which lie in `repository`.
+    /// Merges in the indices of `catalog`, which are in `repository`.
     pub fn new(repository: &Repository, catalog: &Catalog, random: Random) -> Self {
         Merge { repository: repository.clone(), catalog: catalog.clone(), random, cancel: Cancel::default() }
     }

@@ -75,7 +75,7 @@ pub struct IngestOptions {
     pub again: bool,
     /// Which lines continue the one before them.
     pub multiline: Multiline,
-    /// How long lines of an input that goes on may wait before they are committed.
+    /// How long lines of an input that continues may wait before they are committed.
     pub seal_after: Duration,
 }
 
@@ -154,7 +154,7 @@ pub struct Progress {
 pub struct IngestReport {
     /// Documents committed.
     pub documents: u64,
-    /// Bytes of lines committed, unpacked.
+    /// Bytes of lines committed, decompressed.
     pub bytes_in: u64,
     /// Bytes read of the inputs as they are stored.
     pub bytes_read: u64,
@@ -223,7 +223,7 @@ enum Work {
 }
 
 impl Ingest {
-    /// A writer into the indices of `catalog`, which lie in `repository`.
+    /// A writer into the indices of `catalog`, which are in `repository`.
     pub fn new(repository: &Repository, catalog: &Catalog, clock: Arc<dyn Clock>, random: Random) -> Self {
         let (repository, catalog) = (repository.clone(), catalog.clone());
         Ingest {
@@ -268,7 +268,7 @@ impl Ingest {
     }
 
     /// Takes the inputs into the index, which is made if there is none. What an earlier run took in is not
-    /// taken again. On an error everything committed before it stays and a later run goes on behind it;
+    /// taken again. On an error everything committed before it stays and a later run resumes after it;
     /// `Conflict` says that another run takes in the same input at this time.
     pub async fn run(self, inputs: Inputs, name: &IndexName, options: IngestOptions) -> Result<IngestReport> {
         self.work(Work::Read(inputs), name, options).await
@@ -341,7 +341,7 @@ impl Ingest {
             Work::Read(inputs) => (inputs.bytes(), inputs.bytes_unpacked()),
             Work::Follow(..) => (0, None),
         };
-        // Little input is spread over all workers; what packed input unfolds to is not known.
+        // Little input is spread over all workers; what compressed input unfolds to is not known.
         let even = bytes_unpacked.map_or(u64::MAX, |bytes| bytes.div_ceil(threads));
         let batch_bytes = largest.min(even.max(BATCH_BYTES_MIN));
         let writer = WriterOptions {
@@ -503,7 +503,7 @@ fn start(
     Threads { reader: std::thread::spawn(read), workers }
 }
 
-/// Makes the identity of a new split.
+/// Creates the identity of a new split.
 pub(crate) fn new_split_id(random: &Random) -> SplitId {
     SplitId::from_random(random())
 }

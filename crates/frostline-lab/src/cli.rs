@@ -322,7 +322,7 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
             sample.cell
         )));
     }
-    // What the summaries add is added anew.
+    // What the summaries add is added again.
     let mut notes = study.notes.clone();
     notes.extend(virtual_time::notes(&study, &plan));
     notes.push(format!("Resumed after {} samples.", journal.samples().len()));

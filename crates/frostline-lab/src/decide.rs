@@ -110,7 +110,7 @@ pub struct Decision {
     pub catalogue: String,
     /// When it was true.
     pub catalogue_date: String,
-    /// What meets the need sustained, or for the hours a day that were asked for, cheapest first (within a hundredth, fewest volumes
+    /// What meets the need sustained, or for the hours a day that were requested, cheapest first (within a hundredth, fewest volumes
     /// first).
     pub meets: Vec<Choice>,
     /// What meets it only while credits last, cheapest first.

@@ -29,7 +29,7 @@ const GIB: u64 = 1024 * MIB;
 pub struct FileSystem {
     /// Its name.
     pub name: String,
-    /// Data is read in whole records of this size; absent where exactly what is asked for is read.
+    /// Data is read in whole records of this size; absent where exactly what is requested is read.
     pub record_bytes: Option<u64>,
     /// Whether records are stored compressed, by the job's ratio.
     pub compress: bool,
@@ -187,7 +187,7 @@ pub struct Outcome {
     pub device_mib_per_s: f64,
     /// I/O units a second that the volumes charged.
     pub device_units_per_s: f64,
-    /// Seconds until the first volume's bucket was empty, in this run or if it went on; absent if never.
+    /// Seconds until the first volume's bucket was empty, in this run or if it continued; absent if never.
     pub drained_after_s: Option<f64>,
     /// Seconds until the machine's maximum was used up; absent if never.
     pub instance_drained_after_s: Option<f64>,

@@ -51,7 +51,7 @@ pub struct Study {
     pub groups: Vec<Group>,
     /// All cells of all groups in order.
     pub cells: Vec<Cell>,
-    /// The ratios that are asked for.
+    /// The ratios that are requested.
     pub comparisons: Vec<Comparison>,
     /// Id of the cell that is run twice under two labels.
     pub control: Option<String>,

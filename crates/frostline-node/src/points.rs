@@ -41,7 +41,7 @@ impl Node {
         Err(error)
     }
 
-    /// Ends the pins, and says how many were still there.
+    /// Ends the pins, and returns how many were still there.
     pub async fn close_point_in_time(&self, pit: &PointInTime) -> Result<usize> {
         let ended = stream::iter(&pit.pins).map(|pin| self.catalog().unpin(pin)).buffered(INDICES_IN_FLIGHT);
         let ended: Vec<bool> = ended.try_collect().await?;

@@ -52,7 +52,7 @@ impl AggTree {
         AggTree { aggs: Vec::new(), fields: Vec::new(), filters: Vec::new() }
     }
 
-    /// Whether nothing but the number of documents is asked for.
+    /// Whether nothing but the number of documents is requested.
     pub fn is_empty(&self) -> bool {
         self.aggs.is_empty()
     }
@@ -80,7 +80,7 @@ impl AggTree {
         self.aggs.iter().any(|agg| matches!(agg.kind, Kind::Global))
     }
 
-    /// Whether any `top_hits` is in the tree: then its hits are asked for with
+    /// Whether any `top_hits` is in the tree: then its hits are requested with
     /// [`AggState::hits_wanted`] before [`AggState::finalize`].
     pub fn has_hits(&self) -> bool {
         fn any(aggs: &[Agg]) -> bool {

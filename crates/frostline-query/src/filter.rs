@@ -45,7 +45,7 @@ pub enum Filter {
         prefix_last: bool,
     },
     /// The words of `text` one after another in one value of the field, after analysis; on other
-    /// readings and where whole values are asked for it is [`Filter::Equals`] with the text as value.
+    /// readings and where whole values are requested it is [`Filter::Equals`] with the text as value.
     Phrase {
         /// None means every field of the document.
         field: Option<FieldRef>,
@@ -54,7 +54,7 @@ pub enum Filter {
         /// Whether the last word may be a prefix (match_phrase_prefix).
         prefix_last: bool,
     },
-    /// A value of the field lies between the bounds. Which readings can match follows from the type
+    /// A value of the field is between the bounds. Which readings can match follows from the type
     /// of the bounds: dates are already microseconds.
     Range {
         /// Whose values.

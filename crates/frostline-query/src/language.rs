@@ -49,7 +49,7 @@ impl Context<'_> {
     }
 }
 
-/// Reads one query clause, such as `{"term": {"status": 404}}`. `position` is where it stands in the
+/// Reads one query clause, such as `{"term": {"status": 404}}`. `position` is where it is in the
 /// request (`aggs.errors.filter`), for error messages.
 pub fn parse_query(clause: &Value, position: &str, context: &Context<'_>) -> Result<Filter> {
     query::parse(clause, &json::At::root(position), context)

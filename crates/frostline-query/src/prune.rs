@@ -101,7 +101,7 @@ pub(crate) fn bounds(lower: &Bound, upper: &Bound) -> TimeRange {
     }
 }
 
-/// What the catalog's facts about a split say of a condition; none where it is no condition on time.
+/// What the catalog's facts about a split say of a condition; none where it is not a condition on time.
 fn fact(leaf: &Filter, entry: &SplitEntry) -> Option<Known> {
     match leaf {
         Filter::Range { field, lower, upper } if field.is_time() => {

@@ -194,7 +194,7 @@ impl<'a> View<'a> {
         Ok(Rows::Some(rows))
     }
 
-    /// The readings that this split has of a field, and whether whole values are asked for.
+    /// The readings that this split has of a field, and whether whole values are requested.
     fn readings(self, field: &FieldRef) -> impl Iterator<Item = (&'a SplitField, bool)> {
         field.in_split(self.split().fields())
     }

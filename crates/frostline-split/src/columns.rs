@@ -154,7 +154,7 @@ impl ColumnRead {
         batches.into_iter().map(one_zero).collect()
     }
 
-    /// Checks every page, and unpacks those of lists; each of these by its place in the file.
+    /// Checks every page, and decompresses those of lists; each of these by its place in the file.
     fn verify(&self, bytes: &[Bytes]) -> Result<Vec<(u64, Bytes)>> {
         if bytes.len() != self.ranges.len() {
             return Err(Error::invalid(format!("{} ranges were read of {}", bytes.len(), self.ranges.len())));
@@ -321,7 +321,7 @@ fn internal(e: ParquetError) -> Error {
     Error::internal("the columns of a split cannot be described to the Parquet reader").with_source(e)
 }
 
-/// A file of which only some ranges are here, and some pages unpacked, by where they begin.
+/// A file of which only some ranges are here, and some pages decompressed, by where they begin.
 struct SparseFile {
     ranges: Vec<(ByteRange, Bytes)>,
     unpacked: Vec<(u64, Bytes)>,

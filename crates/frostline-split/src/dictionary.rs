@@ -25,7 +25,7 @@ pub const EXACT_BYTES_MAX: usize = 128;
 pub const EXACT_PREFIX_BYTES: usize = 64;
 
 const BLOCK_RAW_BYTES: usize = 16 << 10;
-/// No block that a writer makes is larger; a reader refuses to unpack more.
+/// No block that a writer makes is larger; a reader refuses to decompress more.
 const BLOCK_RAW_BYTES_MAX: usize = 256 << 10;
 
 const BLOCK_PLAIN: u8 = 0;
@@ -289,7 +289,7 @@ impl Dictionary {
         }
     }
 
-    /// Appends the block index as it stands in the hot footer.
+    /// Appends the block index as it is in the hot footer.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let (blocks, postings) = self.ranges();
         for number in [postings.start, postings.end - postings.start, blocks.start, self.blocks.len() as u64]
@@ -375,7 +375,7 @@ pub(crate) struct PostingsSink<'a, W> {
 }
 
 impl<'a, W: Write> PostingsSink<'a, W> {
-    /// Appends to `out`, which stands at byte `start` of the file.
+    /// Appends to `out`, which is at byte `start` of the file.
     pub(crate) fn new(out: &'a mut W, start: u64, split_rows: u32) -> Self {
         PostingsSink { out, start, bytes: 0, split_rows, scratch: Vec::new(), known: HashMap::new() }
     }
@@ -414,7 +414,7 @@ impl<'a, W: Write> PostingsSink<'a, W> {
     }
 }
 
-/// Builds a dictionary from ascending keys. Holds the packed blocks until they are written.
+/// Builds a dictionary from ascending keys. Holds the compressed blocks until they are written.
 pub(crate) struct DictionaryWriter {
     packed: Vec<u8>,
     blocks: Vec<IndexedBlock>,
@@ -472,7 +472,7 @@ impl DictionaryWriter {
         Ok(())
     }
 
-    /// Writes the blocks to `out`, which stands at byte `start` of the file.
+    /// Writes the blocks to `out`, which is at byte `start` of the file.
     pub(crate) fn finish(
         mut self,
         out: &mut impl Write,

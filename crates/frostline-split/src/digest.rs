@@ -183,7 +183,7 @@ impl DigestWriter {
     }
 }
 
-/// How often each number stands in an ascending series.
+/// How often each number is in an ascending series.
 pub(crate) fn count_by(ascending: impl Iterator<Item = i64>) -> Vec<(i64, u32)> {
     let mut counts: Vec<(i64, u32)> = Vec::new();
     for number in ascending {

@@ -88,7 +88,7 @@ impl Default for Limits {
 #[derive(Debug, Default)]
 pub struct Document {
     /// The document's time in microseconds, from the mapping's time field. That value is then in no
-    /// field: it is the column `_timestamp`. A value of the time field that is no time stays an
+    /// field: it is the column `_timestamp`. A value of the time field that is not a time stays an
     /// ordinary value.
     pub time_us: Option<i64>,
     values: Vec<(PathId, Stored)>,
@@ -396,7 +396,7 @@ impl<'a> Parser<'a> {
         self.out.text.get(start..).unwrap_or_default()
     }
 
-    /// The next byte that is no white space, not consumed.
+    /// The next byte that is not white space, not consumed.
     fn next_byte(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         loop {
@@ -537,7 +537,7 @@ fn digits(bytes: &[u8], from: usize) -> usize {
     bytes.get(from..).unwrap_or_default().iter().take_while(|b| b.is_ascii_digit()).count()
 }
 
-/// The character that stands after a backslash, and how many bytes it takes.
+/// The character that is after a backslash, and how many bytes it takes.
 fn unescape_one(escaped: &str) -> Result<(char, usize), &'static str> {
     let plain = match escaped.as_bytes().first() {
         Some(b'"') => '"',

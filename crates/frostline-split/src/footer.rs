@@ -150,7 +150,7 @@ impl Unsummed {
         self.0.len() + CHECKSUMS_BYTES
     }
 
-    /// The hot footer of a file that goes on with `tail`.
+    /// The hot footer of a file that continues with `tail`.
     pub(crate) fn sum(self, tail: &[u8]) -> Vec<u8> {
         let Unsummed(mut out) = self;
         out.extend_from_slice(&xxh3_64(tail).to_le_bytes());

@@ -24,7 +24,7 @@ pub fn hot_footer(bytes: &[u8]) {
     }
 }
 
-/// The unpacked body of a hot footer, and then whatever an open split answers without reading.
+/// The decompressed body of a hot footer, and then whatever an open split answers without reading.
 pub fn footer_body(bytes: &[u8]) {
     let Ok(footer) = decode_body(&mut Cursor::new(bytes), Vec::new(), 0) else { return };
     let split = Split::from_footer(footer);
@@ -79,7 +79,7 @@ pub fn postings(bytes: &[u8]) {
     }
 }
 
-/// An unpacked digest.
+/// A decompressed digest.
 pub fn digest(bytes: &[u8]) {
     if let Ok(digest) = Digest::decode(bytes) {
         digest.fields().for_each(|field| drop(digest.values(field)));

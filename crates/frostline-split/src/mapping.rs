@@ -156,7 +156,7 @@ pub struct Conflict {
 pub struct Resolved<'a> {
     /// The documents' time, the column `_timestamp`, is one of the values.
     pub is_time: bool,
-    /// The fields whose values are meant, each with whether whole values are asked for (`keyword` and
+    /// The fields whose values are meant, each with whether whole values are requested (`keyword` and
     /// its kin) and not words in them. Two where a field's other name is the path of a field as well.
     pub paths: Vec<(&'a str, bool)>,
 }
@@ -262,7 +262,7 @@ impl Mapping {
         readings.map(|reading| usize::from(reading.scalar) + usize::from(reading.list)).sum()
     }
 
-    /// Takes in what `other` knows; says whether that changed anything. `Invalid`, with nothing
+    /// Takes in what `other` knows; returns whether that changed anything. `Invalid`, with nothing
     /// changed, where the two declare a field differently or have their time in different fields.
     pub fn merge(&mut self, other: &Mapping) -> Result<bool> {
         self.check_mergeable(other)?;
@@ -359,7 +359,7 @@ impl Mapping {
         path == self.time_field || (path == TIME_FIELD && !self.fields.contains_key(TIME_FIELD))
     }
 
-    /// Whether fields lie below `path`.
+    /// Whether fields are below `path`.
     pub fn has_children(&self, path: &str) -> bool {
         let prefix = format!("{path}.");
         let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);

@@ -23,7 +23,7 @@ pub struct PageHeader {
     pub is_dictionary: bool,
     /// How many bytes follow the header.
     pub packed_bytes: u32,
-    /// How many these are when unpacked.
+    /// How many these are when decompressed.
     pub unpacked_bytes: u32,
     /// Values, nulls and empty rows included.
     pub values: u32,
@@ -113,7 +113,7 @@ static SPLIT_PAGE: Shape = Shape {
 static ANY_PAGE: Shape = Shape {
     name: "PageHeader",
     fields: &[
-        // Kind, unpacked and packed size, and a checksum that nobody looks at.
+        // Kind, decompressed and compressed size, and a checksum that nobody looks at.
         (1, Type::Int),
         (2, Type::Int),
         (3, Type::Int),
@@ -136,7 +136,7 @@ const DICTIONARY_PAGE: Shape = Shape {
     fields: &[(1, Type::Int), (2, Type::Int), (3, Type::Bool)],
     open: false,
 };
-/// Values, nulls, rows, encoding, bytes of definition and repetition levels, whether it is packed.
+/// Values, nulls, rows, encoding, bytes of definition and repetition levels, whether it is compressed.
 static DATA_PAGE_2: Shape = Shape {
     name: "DataPageHeaderV2",
     fields: &[

@@ -105,7 +105,7 @@ pub(crate) fn skip_deltas(cursor: &mut Cursor<'_>, count: u32) -> Result<()> {
     Ok(())
 }
 
-/// Appends the gap before each row: how many rows lie between it and the one before.
+/// Appends the gap before each row: how many rows are between it and the one before.
 pub(crate) fn put_deltas(out: &mut Vec<u8>, rows: &[u32]) {
     let mut next = 0;
     for row in rows {

@@ -86,7 +86,7 @@ impl Split {
         ValueType::ALL.into_iter().filter_map(move |ty| self.field(path, ty))
     }
 
-    /// Unpacks the digest.
+    /// Decompresses the digest.
     pub fn digest(&self) -> Result<Digest> {
         Digest::decode(&unpack(&self.footer.digest, self.footer.digest_raw_bytes as usize)?)
     }

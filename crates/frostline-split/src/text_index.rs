@@ -26,7 +26,7 @@ pub const CUT_START_BYTES: usize = CUT_BYTES - 3;
 const INNER_BYTES_MAX: usize = TOKEN_BYTES_MAX - 4;
 /// The first version with inner and cut keys.
 const VERSION_OF_FORMS: u32 = 2;
-/// How many parts of a piece are asked for at most where only its parts are known.
+/// How many parts of a piece are requested at most where only its parts are known.
 const PARTS_MAX: usize = 4;
 
 /// What a key of the text dictionary holds of a token; the byte behind it says so.

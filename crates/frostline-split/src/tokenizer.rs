@@ -105,7 +105,7 @@ pub fn phrase_words(phrase: &str) -> Vec<Piece> {
 #[derive(Clone, Debug)]
 pub struct Piece {
     text: String,
-    /// What stands in the query, with the signs around it that a number may have.
+    /// What is in the query, with the signs around it that a number may have.
     written: String,
     words: Vec<Word>,
 }
@@ -132,12 +132,12 @@ impl Piece {
         &self.written
     }
 
-    /// Whether it stands in the text.
+    /// Whether it is in the text.
     pub fn is_in(&self, text: &str, tokenizer: &mut Tokenizer) -> bool {
         self.find(text, tokenizer, false)
     }
 
-    /// Whether something stands in the text that starts with it.
+    /// Whether something is in the text that starts with it.
     pub fn starts_in(&self, text: &str, tokenizer: &mut Tokenizer) -> bool {
         self.find(text, tokenizer, true)
     }
@@ -164,7 +164,7 @@ impl Piece {
     }
 }
 
-/// Whether `rest`, which follows a word's start in a token, goes on with the same word.
+/// Whether `rest`, which follows a word's start in a token, continues with the same word.
 pub(crate) fn continues_word(rest: &str) -> bool {
     kind_at(rest, 0).is_some_and(|(kind, _)| kind == WORD)
 }
@@ -319,7 +319,7 @@ impl<'a> Chunk<'a> {
         (start < first.start || end > last.end).then(|| self.text.get(start..end)).flatten()
     }
 
-    /// Whether `piece` stands where a word starts, and ends where one ends unless it is open-ended.
+    /// Whether `piece` is where a word starts, and ends where one ends unless it is open-ended.
     fn has(&self, piece: &str, open_ended: bool) -> bool {
         let Some(last) = self.words.last() else { return false };
         self.words.iter().any(|word| {
@@ -500,7 +500,7 @@ fn borders(words: &[String]) -> Vec<usize> {
     borders
 }
 
-/// Takes one more word of a text in; says whether the phrase ends with it.
+/// Takes one more word of a text in; returns whether the phrase ends with it.
 fn step(words: &[String], borders: &[usize], matched: &mut usize, word: &str) -> bool {
     while *matched > 0 && words.get(*matched).is_none_or(|wanted| wanted != word) {
         *matched = borders[*matched - 1];

@@ -37,7 +37,7 @@ const SOURCE_CHUNK_BYTES: usize = 4 << 20;
 const READINGS_FULL: usize = 50_000;
 const NO_READING: u16 = u16::MAX;
 
-/// How large a split becomes and how hard it is packed.
+/// How large a split becomes and how hard it is compressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriterOptions {
     /// What a document may be.
@@ -52,7 +52,7 @@ pub struct WriterOptions {
     pub zstd_level: i32,
     /// Of `_source`.
     pub source_zstd_level: i32,
-    /// A page of `_source` holds at most this many bytes before packing, or one document.
+    /// A page of `_source` holds at most this many bytes before compression, or one document.
     pub source_page_bytes: usize,
 }
 

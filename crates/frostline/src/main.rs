@@ -18,7 +18,7 @@ use crate::args::Arguments;
 /// How a command ended, other than by an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Everything that was asked for.
+    /// Everything that was requested.
     Done,
     /// An answer, but a part of the data could not be read.
     Partial,

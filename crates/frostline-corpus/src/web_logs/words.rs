@@ -183,7 +183,7 @@ pub(super) const HOSTS: [(&str, &str); 12] = [
 pub(super) const SECTIONS: [&str; 9] =
     ["/products", "/blog", "/docs", "/support", "/account", "/search", "/offers", "/news", "/community"];
 
-/// What does not exist and is asked for all the same, most wanted first.
+/// What does not exist and is requested nevertheless, most wanted first.
 pub(super) const BROKEN_PATHS: [&str; 40] = [
     "/favicon.png",
     "/wp-login.php",

@@ -86,7 +86,7 @@ fn offset_in(whole: &str, part: &str) -> usize {
     part.as_ptr() as usize - whole.as_ptr() as usize
 }
 
-/// What stands in quotes at the start, and what follows. A missing closing quote ends at the line's end.
+/// What is in quotes at the start, and what follows. A missing closing quote ends at the line's end.
 fn quoted(text: &str) -> (&str, &str) {
     match text.trim_ascii_start().strip_prefix('"') {
         Some(inner) => until_quote(inner),

@@ -19,7 +19,7 @@ pub struct CsvHeader {
 
 impl CsvHeader {
     /// The header that a file beginning with `sample` has: its first record that is not blank. The
-    /// delimiter is what stands in it most often of comma, semicolon and tab. A column without a name is
+    /// delimiter is what is in it most often of comma, semicolon and tab. A column without a name is
     /// called `column_<n>`, a name used before gets `_<n>`.
     pub(super) fn of_sample(sample: &[u8]) -> Self {
         let text = String::from_utf8_lossy(sample);

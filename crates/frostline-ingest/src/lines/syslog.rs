@@ -64,7 +64,7 @@ fn write_priority(priority: Option<i64>, object: &mut ObjectWriter<'_>) {
     }
 }
 
-/// ` host program[pid]: message`; a word that ends the tag is no host.
+/// ` host program[pid]: message`; a word that ends the tag is not a host.
 fn write_3164(text: &str, object: &mut ObjectWriter<'_>) {
     let text = text.trim_ascii_start();
     let (first, after) = text.split_once(' ').unwrap_or((text, ""));
@@ -137,7 +137,7 @@ fn write_structured<'a>(text: &'a str, object: &mut ObjectWriter<'_>) -> Result<
             let (name, value) = param.trim_ascii_start().split_once("=\"").ok_or_else(broken)?;
             let (value, after) = param_value(value).ok_or_else(broken)?;
             let key = format!("syslog.data.{id}.{name}");
-            // One name twice: the first is kept, since a key may stand only once in a document.
+            // One name twice: the first is kept, since a key may be only once in a document.
             if !written.contains(&key) && written.len() < PARAMS_MAX {
                 object.text(&key, &value);
                 written.push(key);

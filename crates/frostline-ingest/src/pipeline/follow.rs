@@ -43,7 +43,7 @@ pub(super) struct Follower<'a> {
     tails: BTreeMap<FileId, Tail>,
     /// Files that are read to their end.
     closed: BTreeMap<FileId, Closed>,
-    /// Packed files as they were in the last scan.
+    /// Compressed files as they were in the last scan.
     packed: BTreeMap<FileId, Stamp>,
     copies: BTreeMap<FileId, Copy>,
     /// Paths of which it was said that they cannot be read.
@@ -294,8 +294,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Reads a packed file that did not change since the last scan. One that is torn may be a known file that is
-    /// still being packed: it waits until it changes.
+    /// Reads a compressed file that did not change since the last scan. One that is torn may be a known file that is
+    /// still being compressed: it waits until it changes.
     fn take_packed(
         &mut self,
         path: PathBuf,

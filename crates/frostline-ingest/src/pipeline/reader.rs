@@ -170,7 +170,7 @@ impl Reader {
         self.index.settings().progress_retention_ms.saturating_mul(1_000) / 4
     }
 
-    /// Where to go on in a file that was recognised or is new.
+    /// Where to continue in a file that was recognised or is new.
     pub(super) fn feed_of(
         &mut self,
         name: String,
@@ -413,7 +413,7 @@ impl Batch {
     }
 }
 
-/// Whether a content is no text.
+/// Whether a content is not text.
 pub(super) fn is_binary(sample: &[u8]) -> bool {
     memchr::memchr(0, sample.get(..BINARY_SAMPLE_BYTES).unwrap_or(sample)).is_some()
 }

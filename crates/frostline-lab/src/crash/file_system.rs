@@ -73,7 +73,7 @@ impl FileSystem {
         }
     }
 
-    /// Makes an empty one on `device`.
+    /// Creates an empty one on `device`.
     pub(super) fn make(self, device: &Path) -> Result<()> {
         let (program, arguments) = self.make_command();
         let output = self.run(program, arguments, device)?;

@@ -112,7 +112,7 @@ impl WriteLog {
     /// Reads what a [`Writer`] wrote.
     ///
     /// # Errors
-    /// Corrupt if it is no log or ends within an event.
+    /// Corrupt if it is not a log or ends within an event.
     pub fn read(path: &Path) -> Result<WriteLog> {
         let cannot = |e| Error::unavailable(format!("cannot read the log {}", path.display())).with_source(e);
         let mut bytes = Vec::new();

@@ -21,7 +21,7 @@ pub(super) struct Judge<'a> {
 /// A candidate and the verdict.
 pub(super) struct Judged {
     pub(super) choice: Choice,
-    /// For ever, or for the hours a day that were asked for.
+    /// For ever, or for the hours a day that were requested.
     pub(super) meets: bool,
     /// While credits last.
     pub(super) meets_for_a_while: bool,
@@ -307,7 +307,7 @@ fn value(constant: &Option<Constant>) -> Option<f64> {
     constant.as_ref().map(|constant| constant.value)
 }
 
-/// From `least` by doubling to `most`, and `exact` if it lies between.
+/// From `least` by doubling to `most`, and `exact` if it is between.
 fn steps(least: f64, most: f64, exact: f64) -> Vec<f64> {
     let mut steps: Vec<f64> =
         std::iter::successors(Some(least), |step| Some(step * 2.0)).take_while(|step| *step < most).collect();

@@ -127,7 +127,7 @@ impl Guest {
     }
 
     /// Runs a script of bash inside as root and returns what it printed, whatever its status. Time beyond
-    /// `timeout` kills it with status 124. Programs that it leaves in the background go on.
+    /// `timeout` kills it with status 124. Programs that it leaves in the background continue.
     ///
     /// # Errors
     ///
@@ -451,7 +451,7 @@ fn make_tap(ledger: &mut Ledger, net: &Net) -> Result<()> {
     ip(&["link", "set", "dev", &net.tap, "up"])
 }
 
-/// Makes a bridge `name` with `address` (such as `10.98.0.1/24`) for the taps of guests. It is removed with the
+/// Creates a bridge `name` with `address` (such as `10.98.0.1/24`) for the taps of guests. It is removed with the
 /// ledger.
 ///
 /// # Errors

@@ -320,7 +320,7 @@ pub enum Steering {
 }
 
 impl Steering {
-    /// The script that sets it in a guest of so many CPUs, and fails if that was not taken.
+    /// The script that sets it in a guest of that many CPUs, and fails if that was not taken.
     pub fn script(self, cpus: u32) -> String {
         let mask = match self {
             Steering::None => "0".to_owned(),

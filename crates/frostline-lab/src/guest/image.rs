@@ -34,7 +34,7 @@ const BOOT_MODULES: &[&str] = &["virtio_pci", "virtio_blk", "virtio_console", "e
 /// Free space that a build needs: the compiler's folder, a root and an image at once.
 const BUILD_BYTES: u64 = 5 << 30;
 
-/// What an image is made of. The same recipe gives the same key.
+/// What an image consists of. The same recipe gives the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
     /// Its name, such as `bookworm-zfs`.
@@ -103,7 +103,7 @@ impl Recipe {
         known.into_iter().find(|recipe| recipe.name == name).ok_or(error)
     }
 
-    /// 16 hexadecimal digits that change with everything an image is made of, the agent included.
+    /// 16 hexadecimal digits that change with everything an image consists of, the agent included.
     pub fn key(&self) -> String {
         let mut packages: Vec<&String> = self.packages.iter().collect();
         packages.sort_unstable();

@@ -66,7 +66,7 @@ pub struct Disk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backing {
-    /// A new sparse file of so many bytes in the machine's folder.
+    /// A new sparse file of that many bytes in the machine's folder.
     New(u64),
     /// A file or block device of the owner's, left as it is at the end. Several guests may share one.
     File(PathBuf),

@@ -93,7 +93,7 @@ fn one_line(line: &str) -> Option<Source> {
     Some(Source { uri, suites: vec![words.next()?.to_owned()], signed_by: signed_by.map(PathBuf::from) })
 }
 
-/// A paragraph in the format of deb822; a field goes on in lines that begin with a space.
+/// A paragraph in the format of deb822; a field continues in lines that begin with a space.
 fn paragraph(text: &str) -> Vec<Source> {
     let mut fields: Vec<(String, String)> = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -273,7 +273,7 @@ pub struct Job {
     pub jobs: u32,
     /// fio's engine, such as `libaio`.
     pub engine: String,
-    /// Whether O_DIRECT is asked for.
+    /// Whether O_DIRECT is requested.
     pub direct: bool,
     /// Size of each file, MiB.
     pub file_mib: u32,
@@ -295,7 +295,7 @@ impl Job {
     /// fio's command line. Its result is JSON on standard output.
     ///
     /// fio's defaults would deceive: preallocated files never compress on btrfs, buffers that are not
-    /// filled anew repeat, and all runs would visit the same offsets.
+    /// filled again repeat, and all runs would visit the same offsets.
     pub fn command(&self) -> String {
         let compress = if self.compressible_percent > 0 {
             format!(
@@ -387,7 +387,7 @@ fn direction(json: &Value) -> Direction {
     }
 }
 
-/// What the counters of a guest stand at.
+/// What the counters of a guest are at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// By serial number.

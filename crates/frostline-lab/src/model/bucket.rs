@@ -1,7 +1,7 @@
 //! A bucket of credits, and a plain rate limit.
 
 /// How far a limit may run behind the one that holds the volume back, in seconds: idle time that is older is
-/// not given back as speed. The vendor documents no such figure; it is short against everything measured.
+/// not returned as speed. The vendor documents no such figure; it is short against everything measured.
 pub const SLACK_S: f64 = 0.05;
 
 /// Credits that come at `base` a second, always, and are spent as work is served: at `burst` a second while

@@ -111,7 +111,7 @@ impl Instance {
         self.served
     }
 
-    /// Lets `seconds` pass in which it went on as it did.
+    /// Lets `seconds` pass in which it continued as it did.
     pub(crate) fn skip(&mut self, seconds: f64, served_per_s: [f64; 2], drained_s: [f64; 2]) {
         self.bytes.skip(seconds, served_per_s[0], drained_s[0]);
         self.ops.skip(seconds, served_per_s[1], drained_s[1]);

@@ -212,7 +212,7 @@ impl Volume {
         (self.account.bytes, self.account.units)
     }
 
-    /// Lets `seconds` pass in which the volume went on as it did, at `charged_per_s` credits.
+    /// Lets `seconds` pass in which the volume continued as it did, at `charged_per_s` credits.
     pub(crate) fn skip(&mut self, seconds: f64, charged_per_s: f64, drained_s: f64) {
         self.credits.skip(seconds, charged_per_s, drained_s);
         self.ops.skip(seconds);

@@ -52,7 +52,7 @@ pub struct Statement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Label {
-    /// By a formula from the topology and what was asked for.
+    /// By a formula from the topology and what was requested.
     Computed,
     /// In a published study, not repeated here.
     Published,

@@ -89,7 +89,7 @@ pub struct Machine {
     pub vcpus: u32,
     /// Its part on each node; more than one only if no node holds it whole.
     pub cells: Vec<Cell>,
-    /// Whether the memory was asked for, or is its cores' part of the node's.
+    /// Whether the memory was requested, or is its cores' part of the node's.
     pub memory_asked: bool,
     /// Threads per core that the guest is shown.
     pub guest_threads: u32,
@@ -150,7 +150,7 @@ pub enum EmulatorOn {
 /// Machines that are not placed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unplaced {
-    /// What was asked for.
+    /// What was requested.
     pub group: Group,
     /// How many of them are missing.
     pub missing: u32,

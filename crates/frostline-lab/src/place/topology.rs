@@ -98,7 +98,7 @@ pub enum DeviceKind {
 }
 
 impl Topology {
-    /// Reads an hwloc XML export or our JSON, told apart by the first character.
+    /// Reads an hwloc XML export or our JSON, distinguished by the first character.
     ///
     /// A file that is neither, or that contradicts itself, is `Invalid`.
     pub fn read(path: &Path) -> Result<Topology> {

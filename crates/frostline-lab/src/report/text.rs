@@ -17,7 +17,7 @@ pub(super) fn plain(text: &str) -> String {
         .collect()
 }
 
-/// `text` as it may stand in HTML, in an attribute's quotes too.
+/// `text` as it may be in HTML, in an attribute's quotes too.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in plain(text).chars() {
@@ -33,7 +33,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// `text` as it may stand in a table of Markdown.
+/// `text` as it may be in a table of Markdown.
 pub(super) fn escape_markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in plain(text).chars() {
@@ -56,7 +56,7 @@ pub(super) fn both(english: &str, korean: &str) -> String {
     format!("<span class=en lang=en>{english}</span><span class=ko lang=ko>{korean}</span>")
 }
 
-/// A text of the study in both languages; English where it has no Korean. A comparison's name may go on with the
+/// A text of the study in both languages; English where it has no Korean. A comparison's name may continue with the
 /// level that it is for, after a comma.
 pub(super) fn of_study(korean: &BTreeMap<String, String>, text: &str) -> String {
     let whole = korean.get(text).cloned();

@@ -194,7 +194,7 @@ fn asked(study: &Study, plan: &Plan, values: &Values<'_>) -> Vec<Asked> {
     {
         let of = |c: &&study::Comparison| c.numerator == original || c.denominator == original;
         let compared = study.comparisons.iter().find(of).map(|c| c.metric.as_str());
-        // A cell that is compared with no other has a main metric all the same.
+        // A cell that is compared with no other has a main metric nevertheless.
         let has =
             |metric: &&&str| values.get(original.as_str()).is_some_and(|has| has.contains_key(**metric));
         let metric = compared.or_else(|| MAIN_METRICS.iter().find(has).copied()).unwrap_or(MAIN_METRICS[0]);

@@ -289,7 +289,7 @@ impl<'a> ClosedLoop<'a> {
         }
     }
 
-    /// Where a range lies on the stripe, and how many bytes it takes there: whole records, compressed.
+    /// Where a range is on the stripe, and how many bytes it takes there: whole records, compressed.
     fn stored(&self, offset: u64, bytes: u64) -> (u64, u64) {
         let Some(record) = self.file_system.record_bytes else { return (offset, bytes) };
         let first = offset / record;

@@ -129,7 +129,7 @@ impl Pool {
         self.buckets().zip(rates).filter_map(left).fold(f64::INFINITY, f64::min)
     }
 
-    /// Lets `seconds` pass in which everything goes on as in `flow`.
+    /// Lets `seconds` pass in which everything continues as in `flow`.
     pub(super) fn skip(&mut self, seconds: f64, flow: &Flow) {
         let rate = |i: usize| (flow.charged_per_s[i], flow.drained_part[i] * seconds);
         for (i, volume) in self.volumes.iter_mut().enumerate() {

@@ -89,7 +89,7 @@ pub struct Setup {
     /// full bucket divided by the variant's time scale (a template).
     #[serde(default)]
     pub bucket: Option<String>,
-    /// MiB of each device; the buckets are those of the volume's size all the same.
+    /// MiB of each device; the buckets are those of the volume's size nevertheless.
     #[serde(default)]
     pub device_mib: u64,
     /// Commands that make the file system, once a run (templates; `{device}`, `{devices}`).

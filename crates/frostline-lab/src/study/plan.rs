@@ -126,7 +126,7 @@ pub fn plan(study: &Study, mode: Mode, seed: u64, only: &[String], host: &Host) 
 
 impl Plan {
     /// Indices of the cells that run in block `block`, in its order. The order of a block depends on the
-    /// seed and its number only, so a resumed run goes on as it began.
+    /// seed and its number only, so a resumed run continues as it began.
     pub fn block(&self, block: u32) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.cells.len()).filter(|at| self.cells[*at].is_run()).collect();
         let mixed = self.seed ^ u64::from(block).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

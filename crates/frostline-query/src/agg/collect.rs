@@ -520,7 +520,7 @@ fn code_dictionary(codes: &arrow::array::DictionaryArray<arrow::datatypes::Int32
     let mut coded = Coded { docs: Docs::with_capacity(docs.at.len()), ..Coded::default() };
     coded.codes.reserve(docs.at.len());
     let keys = codes.keys().values();
-    // A null among the words is no value; as a rule there is none, nor a null among the codes.
+    // A null among the words is not a value; as a rule there is none, nor a null among the codes.
     let plain = codes.null_count() == 0 && words.null_count() == 0;
     for (at, bucket) in docs.iter() {
         let code = keys[at as usize] as usize;

@@ -101,7 +101,7 @@ impl Reading {
         }
     }
 
-    /// The value at `at` of a reading that is no list.
+    /// The value at `at` of a reading that is not a list.
     #[inline]
     pub(super) fn scalar(&self, at: usize) -> Option<Scalar<'_>> {
         match self {

@@ -19,7 +19,7 @@ use crate::Result;
 use crate::filter::FieldRef;
 
 impl AggTree {
-    /// The state of all documents of a split that lie in `clip` (None: all, also those without a time)
+    /// The state of all documents of a split that are in `clip` (None: all, also those without a time)
     /// and whose field `term.0` has the value `term.1`, where the digest says it exactly; else `None`.
     pub fn from_digest(
         &self,

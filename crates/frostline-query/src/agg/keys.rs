@@ -268,7 +268,7 @@ impl KeyTable {
         self.bytes + self.keys.len() * 6
     }
 
-    /// Makes the index again after the table was read back.
+    /// Creates the index again after the table was read back.
     pub(super) fn rebuild(&mut self) {
         if self.index.len() == self.keys.len() {
             return;

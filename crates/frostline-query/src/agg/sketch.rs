@@ -216,7 +216,7 @@ impl Buckets {
         if value < self.min {
             return 0;
         }
-        // The bucket of the value itself counts whole, as its middle may lie on either side.
+        // The bucket of the value itself counts whole, as its middle may be on either side.
         let limit = bucket(value.abs(), accuracy).map_or(0.0, |i| middle(i, accuracy).copysign(value));
         self.ascending(accuracy).take_while(|(middle, _)| *middle <= limit).map(|(_, count)| count).sum()
     }

@@ -90,7 +90,7 @@ impl AggState {
         AggState { documents: 0, nodes: nodes(&tree.aggs, 1) }
     }
 
-    /// The state of so many documents, of a tree without aggregations.
+    /// The state of that many documents, of a tree without aggregations.
     pub(crate) fn of_documents(documents: u64) -> AggState {
         AggState { documents, nodes: Vec::new() }
     }
@@ -366,7 +366,7 @@ impl Keyed {
         self.index.insert_unique(hash(&bucket), bucket, hash);
     }
 
-    /// Makes the indexes again after the state was read back.
+    /// Creates the indexes again after the state was read back.
     fn rebuild(&mut self) {
         self.keys.rebuild();
         let roots = self.roots.iter().filter(|b| **b != NONE).count();

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// The body of an answer.
 #[derive(Debug, Serialize)]
 pub struct Response {
-    /// The point in time that was searched: the one that was asked for.
+    /// The point in time that was searched: the one that was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pit_id: Option<String>,
     /// Milliseconds from request to answer.
@@ -73,7 +73,7 @@ pub struct Hits {
     pub total: Option<Total>,
     /// Always null: logs are not scored.
     pub max_score: Option<f64>,
-    /// The page that was asked for.
+    /// The page that was requested.
     pub hits: Vec<Hit>,
 }
 
@@ -82,7 +82,7 @@ pub struct Hits {
 pub struct Total {
     /// The number.
     pub value: u64,
-    /// `eq`, or `gte` where counting up to a limit was asked for and there are more.
+    /// `eq`, or `gte` where counting up to a limit was requested and there are more.
     pub relation: &'static str,
 }
 
@@ -101,10 +101,10 @@ pub struct Hit {
     /// Always 1: documents never change.
     #[serde(rename = "_version", skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// The document, byte for byte unless a part was asked for.
+    /// The document, byte for byte unless a part was requested.
     #[serde(rename = "_source", skip_serializing_if = "Option::is_none")]
     pub source: Option<Box<RawValue>>,
-    /// Fields that were asked for.
+    /// Fields that were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<Json>,
     /// The values it was sorted by.

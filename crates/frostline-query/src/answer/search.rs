@@ -193,7 +193,7 @@ impl Search {
         }
     }
 
-    /// Aggregations also count; where nothing but the count is asked for, they are the cheapest way.
+    /// Aggregations also count; where nothing but the count is requested, they are the cheapest way.
     fn aggs(&self) -> Option<Arc<AggTree>> {
         let counts = self.request.size == 0
             && self.request.post_filter.is_none()

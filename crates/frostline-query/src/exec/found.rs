@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// One leaf's answer, or the answer of several merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// Rows with their keys and addresses, the best first; none where none were asked for.
+    /// Rows with their keys and addresses, the best first; none where none were requested.
     pub(crate) hits: Option<RecordBatch>,
     /// The state of the aggregations, in bytes.
     pub(crate) state: Option<Vec<u8>>,

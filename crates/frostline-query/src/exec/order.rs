@@ -28,7 +28,7 @@ use crate::read::output::{Of, Output, literal};
 use crate::read::{merge, mixed};
 use crate::{Error, Result};
 
-/// The column of documents, as text; null where a document was not read yet or is no text.
+/// The column of documents, as text; null where a document was not read yet or is not text.
 pub(crate) const DOCUMENT: &str = "_source";
 
 /// The order of the hits of one request.

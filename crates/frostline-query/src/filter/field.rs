@@ -24,7 +24,7 @@ struct Meaning {
     time: bool,
     paths: Vec<FieldPath>,
     readings: Vec<TypedReading>,
-    /// Fields lie below the name, and a document that has one of them has this field.
+    /// Fields are below the name, and a document that has one of them has this field.
     object: bool,
 }
 
@@ -89,7 +89,7 @@ impl FieldRef {
         }))
     }
 
-    /// The column of the time has the documents' times alone, not what else stands in that field.
+    /// The column of the time has the documents' times alone, not what else is in that field.
     fn own(mapping: &Mapping, path: &str, exact: bool) -> FieldRef {
         let time = mapping.is_time(path);
         let own = mapping.field(path).filter(|_| !time).map(|_| (path, exact));
@@ -127,7 +127,7 @@ impl FieldRef {
         self.0.time
     }
 
-    /// Whether whole values are asked for in one of the paths, so that letters keep their case.
+    /// Whether whole values are requested in one of the paths, so that letters keep their case.
     pub fn is_exact(&self) -> bool {
         self.0.paths.iter().any(|path| path.exact)
     }

@@ -17,7 +17,7 @@ pub(crate) struct Matcher {
 
 /// No pattern compiles to more than this.
 const COMPILED_BYTES_MAX: usize = 8 << 20;
-/// More ways to take joiners away are not told apart.
+/// More ways to take joiners away are not distinguished.
 const INSIDE_MAX: usize = 32;
 
 impl Matcher {
@@ -154,7 +154,7 @@ enum Item {
     Any,
 }
 
-/// What a prefix or a wildcard is made of.
+/// What a prefix or a wildcard consists of.
 fn items(pattern: &Pattern) -> Vec<Item> {
     let wildcard = match pattern {
         Pattern::Prefix(prefix) => return prefix.chars().map(Item::Char).chain([Item::Any]).collect(),

@@ -139,7 +139,7 @@ impl<'a> Clause<'a> {
         Ok(filter)
     }
 
-    /// The only key of the body that names a field, and what stands there.
+    /// The only key of the body that names a field, and what is there.
     fn field(self) -> Result<(&'a str, &'a Value)> {
         let map = self.body.as_object();
         let map = map.ok_or_else(|| {

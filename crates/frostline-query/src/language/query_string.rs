@@ -138,7 +138,7 @@ pub fn parse(text: &str, options: &QueryStringOptions, context: &Context<'_>) ->
     group.filter(options.minimum.as_deref())
 }
 
-/// What stands before a clause.
+/// What is before a clause.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Conjunction {
     None,
@@ -262,7 +262,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A word in capitals that is an operator only where it stands alone.
+    /// A word in capitals that is an operator only where it is alone.
     fn keyword(&mut self, word: &str) -> bool {
         let length = word.chars().count();
         let here = word.chars().enumerate().all(|(i, c)| self.peek_at(i) == Some(c));

@@ -28,7 +28,7 @@ pub struct SearchRequest {
     pub from: usize,
     /// Hits to return.
     pub size: usize,
-    /// The order of hits, most significant first. Empty: nothing was asked for.
+    /// The order of hits, most significant first. Empty: nothing was requested.
     pub sort: Vec<Sort>,
     /// Only hits after this position in the order; as many values as `sort` has keys, none of them an
     /// array or an object (null stands for a missing value). `from` is 0 then.

@@ -286,7 +286,7 @@ pub(crate) fn match_any(
     at: &At<'_>,
     context: &Context<'_>,
 ) -> Result<Filter> {
-    // A date cannot be searched for in a text field and the reverse: with several fields that is no mistake.
+    // A date cannot be searched for in a text field and the reverse: with several fields that is not a mistake.
     let options = MatchOptions { lenient: options.lenient || targets.len() > 1, ..options.clone() };
     let parts: Result<Vec<Filter>> =
         targets.iter().map(|target| match_in(target, text, &options, at, context)).collect();

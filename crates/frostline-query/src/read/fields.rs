@@ -288,7 +288,7 @@ fn ip_keys(number: u16, first: [u8; 16], last: [u8; 16]) -> KeyRange {
     KeyRange::between(ip_key(&first, number), Some(end))
 }
 
-/// Whether a text lies between two bounds, compared byte by byte; none where the bounds are no text.
+/// Whether a text is between two bounds, compared byte by byte; none where the bounds are no text.
 pub(crate) fn text_test<'a>(lower: &'a Bound, upper: &'a Bound) -> Option<impl Fn(&str) -> bool + 'a> {
     let edges = [lower, upper].map(|bound| match bound {
         Bound::Open => Some(""),
@@ -311,7 +311,7 @@ pub(crate) fn text_test<'a>(lower: &'a Bound, upper: &'a Bound) -> Option<impl F
 }
 
 /// Whether a number is above the lower bound, and whether it is below the upper one; none where a bound
-/// is no number.
+/// is not a number.
 pub(crate) fn double_tests(
     lower: &Bound,
     upper: &Bound,
@@ -333,7 +333,7 @@ pub(crate) fn double_tests(
     Some((inside(Ordering::Greater, low), inside(Ordering::Less, high)))
 }
 
-/// Whether a whole number that 64 bits do not hold lies between two bounds; none where a bound is no number.
+/// Whether a whole number that 64 bits do not hold is between two bounds; none where a bound is not a number.
 pub(crate) fn big_test(lower: &Bound, upper: &Bound) -> Option<impl Fn(i128) -> bool> {
     let edge = |bound: &Bound| match bound {
         Bound::Open => Some(None),

@@ -135,7 +135,7 @@ pub(crate) struct Room {
 
 /// About how much memory an open split takes.
 const OPEN_BYTES_TYPICAL: u64 = 256 << 10;
-/// Room is counted in pieces of so many bytes.
+/// Room is counted in pieces of that many bytes.
 const ROOM_UNIT: usize = 64 << 10;
 
 /// An open split takes the memory of its footer, unpacked.

@@ -145,7 +145,7 @@ impl<'a> View<'a> {
         Ok(Rows::Some(rows))
     }
 
-    /// The readings of a field whose words are asked for; of every field without one.
+    /// The readings of a field whose words are requested; of every field without one.
     fn words_of(self, field: Option<&FieldRef>) -> Vec<&'a SplitField> {
         match field {
             Some(field) => {

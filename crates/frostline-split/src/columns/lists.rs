@@ -14,12 +14,12 @@ use zstd::zstd_safe::get_frame_content_size;
 use crate::bytes_codec::Cursor;
 use crate::page_header::PageHeader;
 
-/// Unpacks pages, reusing its buffers.
+/// Decompresses pages, reusing its buffers.
 #[derive(Default)]
 pub(super) struct Unpacker(Option<Decompressor<'static>>);
 
 impl Unpacker {
-    /// The page with its header as it is and its body unpacked. `Corrupt` unless the body is as long as the
+    /// The page with its header as it is and its body decompressed. `Corrupt` unless the body is as long as the
     /// header says and begins, but for a dictionary, with levels for all of its values.
     pub(super) fn unpack(&mut self, page: &[u8], header: &PageHeader) -> Result<Bytes> {
         let broken = |e| Error::corrupt("a column page cannot be decompressed").with_source(e);

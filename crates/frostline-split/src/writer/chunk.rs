@@ -113,7 +113,7 @@ impl ChunkEncoder {
         Ok(ChunkEncoder { compressor, levels, values, body, packed, whole })
     }
 
-    /// Encodes a column that will stand at byte `offset` of the file.
+    /// Encodes a column that will be at byte `offset` of the file.
     pub(crate) fn encode(
         &mut self,
         input: &ColumnInput<'_>,
@@ -178,7 +178,7 @@ impl ChunkEncoder {
         Ok(Bytes::copy_from_slice(&self.packed))
     }
 
-    /// Builds the body of a page; says how many values it holds, nulls and empty rows included.
+    /// Builds the body of a page; returns how many values it holds, nulls and empty rows included.
     fn encode_page(
         &mut self,
         input: &ColumnInput<'_>,

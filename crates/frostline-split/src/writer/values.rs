@@ -95,7 +95,7 @@ impl Values {
         number
     }
 
-    /// Values are not looked up any more: gives back the table's memory.
+    /// Values are not looked up any more: returns the table's memory.
     pub(crate) fn close(&mut self) {
         self.table = HashTable::new();
     }

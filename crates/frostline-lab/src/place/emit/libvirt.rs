@@ -154,7 +154,7 @@ fn devices(xml: &mut Xml, machine: &Machine, around: &Surroundings) -> Written {
             empty(xml, "driver", &[("name", "vhost"), ("queues", &queues)])
         })?;
         xml.create_element("console").with_attribute(("type", "pty")).write_empty()?;
-        // A balloon would give memory back that is meant to stay; huge pages cannot be given back at all.
+        // A balloon would give memory back that is meant to stay; huge pages cannot be returned at all.
         empty(xml, "memballoon", &[("model", "none")])
     })
 }

@@ -7,7 +7,7 @@ use super::super::text::{both, escape, number};
 use super::charts::varying_factors;
 use crate::record::{Cell, Run};
 
-/// More CPUs than this make columns that cannot be told apart.
+/// More CPUs than this make columns that cannot be distinguished.
 const CPUS_MAX: u32 = 512;
 /// Rows of a section.
 const ROWS_MAX: usize = 48;

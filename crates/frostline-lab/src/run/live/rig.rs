@@ -62,7 +62,7 @@ impl Rig {
 }
 
 impl Live<'_> {
-    /// Makes the `at`-th rig in `folder`, which `cell` and others like it use.
+    /// Creates the `at`-th rig in `folder`, which `cell` and others like it use.
     pub(super) fn prepare(&mut self, cell: &PlannedCell, at: usize, folder: &Path) -> Result<Rig> {
         let directory = folder.join("mount");
         fs::create_dir_all(&directory).map_err(|e| io(e, "cannot make", &directory))?;
