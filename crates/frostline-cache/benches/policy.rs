@@ -1,7 +1,7 @@
 //! Hit ratio and bytes fetched of cache policies on seeded traces, as a table in Markdown.
 //!
 //! Every policy gets the same requests and the same number of bytes, and fills its regions page by page
-//! as the cache does. A *hit* is a region of which everything wanted was near.
+//! as the cache does. A *hit* is a region of which everything wanted was cached.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, HashMap};

@@ -10,7 +10,7 @@ use frostline_commits::{CommitLog, Entry, Layout};
 
 use crate::actions::Commit;
 
-/// Delta's names. Few commits come between two looks at an index; many are listed.
+/// Delta's names. Few commits come between two refreshes of an index; more are listed.
 const LAYOUT: Layout = Layout { checkpoint_ending: "parquet", steps_max: 3 };
 
 /// The Delta log of one index.

@@ -146,7 +146,7 @@ pub(crate) fn metadata(
     Ok(metadata)
 }
 
-/// Says how long positions of sources are kept: whoever writes a checkpoint leaves out those that last moved before.
+/// How long positions of sources are kept: a checkpoint omits those that last moved before.
 /// Tables that were made before there was a limit get it with their next metadata.
 pub(crate) fn limit_progress(metadata: &mut MetaData, settings: &Settings) {
     let retention = format!("interval {} seconds", settings.progress_retention_ms / 1_000);

@@ -18,7 +18,7 @@ use crate::actions::Commit;
 use crate::log::Log;
 use crate::repository_log::{IndexRecord, LogEntry, Record, Registry, RepositoryLog, RetiredRecord};
 
-/// Indices opened, or looked at, at the same time.
+/// Indices opened or examined concurrently.
 pub(crate) const AT_ONCE: usize = 16;
 
 #[derive(Debug)]

@@ -20,7 +20,7 @@ struct Inner<K, V> {
     /// None is empty; the keys of each are above those of the one before.
     chunks: Vec<Chunk<K, V>>,
     len: usize,
-    /// The values in a row, made when first asked for: whoever only commits does not need it.
+    /// The values in order, built on first use: a writer that only commits does not need them.
     row: OnceLock<Vec<V>>,
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Base {
     pub(crate) files: Sorted<String, Arc<FileEntry>>,
 }
 
-/// What commits change, by key: the last word on each counts.
+/// What commits change, by key; the last change of each applies.
 #[derive(Default)]
 struct Changes {
     splits: BTreeMap<SplitId, Option<Arc<SplitEntry>>>,

@@ -1,4 +1,4 @@
-//! Deleting what nobody needs any more: removed splits, orphans, expired log files.
+//! Deletes objects that are no longer needed: removed splits, orphans, expired log files.
 //!
 //! Guarantees:
 //! - An object that a live version names, or one of the newest `versions_keep` versions, or any version younger
@@ -73,7 +73,7 @@ pub struct Deleted {
     pub key: String,
     /// Its length.
     pub bytes: u64,
-    /// Why nobody needs it.
+    /// Why it is not needed.
     pub reason: Reason,
 }
 

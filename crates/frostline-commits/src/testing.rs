@@ -62,7 +62,7 @@ impl Faulty {
         Faulty::new(i64::MAX, false, 0, 0)
     }
 
-    /// Dies at the write after `writes`; that write is applied where `last_is_applied`, but nobody hears of it.
+    /// Dies at the write after `writes`; that write is applied if `last_is_applied`, but its outcome is lost.
     pub fn dying(writes: i64, last_is_applied: bool) -> Self {
         Faulty::new(writes, last_is_applied, 0, 0)
     }

@@ -8,7 +8,7 @@ use crate::facts::vm::{self, Machine, Offer};
 use crate::facts::{self, Disk, Mount};
 use crate::tree::{Absent, Fact, TABLE_BYTES_MAX, Tree, Why};
 
-/// Processes looked at, of the lowest numbers.
+/// Number of processes examined, those with the lowest ids.
 const PROCESSES_MAX: usize = 8192;
 
 /// What a directory is for, which decides what its mount options may be.

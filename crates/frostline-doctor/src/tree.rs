@@ -204,7 +204,7 @@ impl Tree {
         )
     }
 
-    /// Whether something is at `path` and may be looked at.
+    /// Whether something is at `path` and may be read.
     pub fn has(&self, path: &str) -> bool {
         match &self.source {
             Source::Memory(files) => files.contains_key(path) || !memory_names(files, path).is_empty(),

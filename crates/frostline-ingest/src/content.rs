@@ -104,7 +104,7 @@ impl Content {
     pub(crate) fn recognise(&self, known: &Known) -> io::Result<Recognised> {
         let mut content = self.reader(0)?;
         let mut sample = Vec::new();
-        // What cannot be read is found again by whoever reads the lines.
+        // A read error is found again when the lines are read.
         let mut torn = content.by_ref().take(SAMPLE_BYTES as u64).read_to_end(&mut sample).err();
         let mut content = Cursor::new(sample.clone()).chain(content);
         let mut prefix = Prefix::default();

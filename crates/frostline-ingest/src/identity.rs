@@ -49,7 +49,7 @@ pub(crate) struct Mark {
 /// The name under which the catalog keeps an input's mark.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SourceKey {
-    /// An input that whoever makes it names.
+    /// An input named by its producer.
     Named(String),
     /// A file.
     Content(Head, u32),

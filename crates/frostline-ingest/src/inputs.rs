@@ -33,7 +33,7 @@ pub(crate) enum Opened {
     File(Content),
     /// What was read of it before cannot be known again.
     Stream(Box<dyn Read + Send>),
-    /// Documents with the identity that whoever makes them gave.
+    /// Documents with an identity given by their producer.
     Documents(String, Box<dyn Read + Send>),
 }
 

@@ -305,7 +305,7 @@ impl Ingest {
         let mut committer = Committer::new(&run, index);
         let committed = committer.take_all(&mut finishes, self.rejects.as_deref_mut()).await;
         run.stop.store(true, Ordering::Relaxed);
-        // A worker that waits to hand over its batch must see that nobody takes it.
+        // A worker that waits to hand over its batch must see that the receiver is gone.
         drop(finishes);
         let ended = tokio::task::spawn_blocking(move || threads.join())
             .await
@@ -393,7 +393,7 @@ struct Run {
     counters: Counters,
     on_progress: Arc<dyn Fn(&Progress) + Send + Sync>,
     cancel: Cancel,
-    /// Somebody failed or everything is done.
+    /// A thread failed, or everything is done.
     stop: AtomicBool,
     threads: usize,
     batch_bytes: u64,

@@ -437,7 +437,7 @@ impl Catalogue {
     }
 
     fn check_constant(&self, field: &str, constant: &Constant) -> Result<(), (Option<usize>, String)> {
-        // No volume, rate or price is near the upper end; beyond it sums would lose their meaning.
+        // No volume, rate or price is close to the upper end; beyond it sums would be meaningless.
         if !(0.0..=1e15).contains(&constant.value) {
             return Err((Some(constant.at), format!("`{field}` must be a number from 0 up to 10^15")));
         }

@@ -74,7 +74,7 @@ pub struct Proof {
     pub writes: usize,
     /// Flushes among them.
     pub flushes: usize,
-    /// States looked at.
+    /// States examined.
     pub cuts: usize,
     /// States in which something that `fsync` had acknowledged was missing, short or old, or that could not
     /// be mounted after something was acknowledged.
@@ -129,8 +129,8 @@ pub fn table(cuts: usize, seed: u64) -> Vec<Trial> {
     .to_vec()
 }
 
-/// Records `trial`, cuts it and looks at every state. `daemon` serves the recording volume; images are made
-/// below `folder`, best in memory; `progress` is told how many cuts were looked at.
+/// Records `trial`, cuts it and examines every state. `daemon` serves the recording volume; images are created
+/// below `folder`, preferably in memory; `progress` is called with the number of cuts examined.
 ///
 /// The same trial makes the same cuts of the same log, but the kernel does not write the same log twice.
 ///
@@ -150,7 +150,7 @@ pub fn prove(
     prove_while(ledger, folder, daemon, trial, &mut go_on)
 }
 
-/// The same, unless `go_on`, which is told how many cuts were looked at, is an error: then that is the
+/// The same, unless `go_on`, which is called with the number of cuts examined, returns an error: then that is the
 /// answer, after all is undone.
 pub fn prove_while(
     ledger: &mut Ledger,

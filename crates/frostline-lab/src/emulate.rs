@@ -122,7 +122,7 @@ impl Machine {
     }
 }
 
-/// First-touch loading: a block that nobody has touched yet is fetched before its first request is done.
+/// First-touch loading: a block that was never accessed is fetched before its first request is done.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lazy {
     /// What is fetched at a time.
@@ -206,7 +206,7 @@ pub struct Account {
     pub discards: u64,
     /// Requests that the backing file failed.
     pub errors: u64,
-    /// Blocks loaded because somebody touched them first.
+    /// Blocks loaded on first access.
     pub first_touches: u64,
     /// Requests whose answer was delayed.
     pub delayed: u64,

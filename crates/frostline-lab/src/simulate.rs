@@ -183,7 +183,7 @@ pub struct Outcome {
     pub p99_ms: f64,
     /// 99.9th percentile.
     pub p999_ms: f64,
-    /// MiB/s at the volumes, where a file system reads and writes more or less than it is asked for.
+    /// MiB/s at the volumes, if a file system reads and writes more or less than requested.
     pub device_mib_per_s: f64,
     /// I/O units a second that the volumes charged.
     pub device_units_per_s: f64,

@@ -74,7 +74,7 @@ pub struct Group {
     pub needs: Vec<Need>,
     /// When a sample does not count.
     pub gates: Gates,
-    /// What the volume model is told, if it can say something.
+    /// The input of the volume model, if the model applies.
     pub model: Option<Model>,
     /// Most blocks of these cells, if fewer than the variant's.
     pub blocks_max: Option<u32>,

@@ -25,7 +25,7 @@ pub struct Measured {
     pub values: BTreeMap<String, f64>,
     /// Bytes that the application read and wrote, if the tool counts them.
     pub bytes: Option<(u64, u64)>,
-    /// Errors that the tool met and went on from.
+    /// Errors after which the tool continued.
     pub errors: u64,
 }
 

@@ -59,7 +59,7 @@ impl Node {
         })
     }
 
-    /// What it was told.
+    /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -69,7 +69,7 @@ impl Node {
         &self.repository
     }
 
-    /// The catalog, for whoever creates, lists or deletes indices.
+    /// The catalog, to create, list or delete indices.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
@@ -104,7 +104,7 @@ impl Node {
         };
         let mut opened = self.opened();
         match opened.get(name) {
-            // Somebody who asked at the same time saw more.
+            // A concurrent caller saw a newer version.
             Some(other) if other.table_id() == index.table_id() && other.version() > index.version() => {
                 Ok(Arc::clone(other))
             }

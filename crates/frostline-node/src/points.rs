@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::node::{INDICES_IN_FLIGHT, Node};
 
-/// How often pinning begins again because somebody merged the version away meanwhile.
+/// How often pinning is retried because the version was merged away in the meantime.
 const TRIES: usize = 10;
 
 impl Node {
@@ -111,7 +111,7 @@ impl Node {
     }
 }
 
-/// How long a version is kept that nobody renews, for its process was killed.
+/// How long a version stays pinned that is not renewed because its process was killed.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
 /// Versions of indices that vacuum leaves whole.

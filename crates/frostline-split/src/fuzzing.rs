@@ -43,7 +43,7 @@ pub fn footer_body(bytes: &[u8]) {
         dictionary.blocks(&KeyRange::token("found"));
         dictionary.ranges();
     }
-    // What a column needs grows with the split's rows, which nobody has checked.
+    // A column's memory grows with the split's number of rows, which is unverified here.
     let first_and_last: RoaringBitmap = split.rows().checked_sub(1).into_iter().chain([0]).collect();
     for name in split.column_names() {
         split.column_range(name);

@@ -39,7 +39,7 @@ pub struct Mapping {
     revision: Revision,
 }
 
-/// What happens to a field that nobody declared.
+/// What happens to an undeclared field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {

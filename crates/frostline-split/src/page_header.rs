@@ -113,7 +113,7 @@ static SPLIT_PAGE: Shape = Shape {
 static ANY_PAGE: Shape = Shape {
     name: "PageHeader",
     fields: &[
-        // Kind, decompressed and compressed size, and a checksum that nobody looks at.
+        // Kind, decompressed and compressed size, and a checksum that is not used.
         (1, Type::Int),
         (2, Type::Int),
         (3, Type::Int),

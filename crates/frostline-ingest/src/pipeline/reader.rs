@@ -51,7 +51,7 @@ struct Batch {
     begun_us: i64,
 }
 
-/// The workers are gone: there is nobody to read for.
+/// The workers are gone, so reading stops.
 pub(super) struct Stopped;
 
 /// What is read next of an input, and how its lines are taken.

@@ -115,7 +115,7 @@ fn replace(at: &Path, version: usize) -> io::Result<()> {
     sync(at)
 }
 
-/// Metadata for the journal that nobody was promised.
+/// Metadata for the journal, without any guarantee.
 fn churn(at: &Path, step: usize) -> io::Result<()> {
     let from = at.join(format!("scratch-{}", step % 7));
     let to = at.join(format!("scratch-{}", (step + 2) % 7));

@@ -45,7 +45,7 @@ const OUTSTANDING_MAX: u16 = 4096;
 /// Reads that wait for the host's disk do not stop others.
 const WORKERS: usize = 4;
 
-/// What the daemon is told.
+/// The daemon's configuration.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Config {
     pub(super) mount: PathBuf,

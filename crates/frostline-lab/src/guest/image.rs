@@ -380,7 +380,7 @@ impl Build<'_> {
         let _ = fs::copy(self.log(), image.join("build.log"));
         write_json(&image.join("manifest.json"), &manifest)?;
         let done = self.folder.join(self.recipe.key());
-        // Whoever was first has built the same.
+        // Another process was first and has built the same.
         if !done.join("manifest.json").exists() {
             fs::rename(&image, &done).map_err(|e| io(e, "cannot keep the image in", &done))?;
         }
@@ -472,7 +472,7 @@ impl Build<'_> {
     }
 }
 
-/// What `mmdebstrap` is told.
+/// The arguments of `mmdebstrap`.
 fn bootstrap_arguments(
     recipe: &Recipe,
     root: &Path,

@@ -346,7 +346,7 @@ pub struct Direction {
     pub bytes_per_s: f64,
     /// Requests a second.
     pub iops: f64,
-    /// Median time to completion, ms; 0 if nothing was done or fio was told not to look.
+    /// Median time to completion, ms; 0 if nothing was done or fio did not measure it.
     pub p50_ms: f64,
     /// 99 % were faster, ms.
     pub p99_ms: f64,

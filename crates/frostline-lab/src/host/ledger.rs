@@ -253,7 +253,7 @@ fn kill_processes(token: &str) -> Result<bool> {
         for pid in with_token {
             if let Some(pid) = rustix::process::Pid::from_raw(pid) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-                // Ours to reap if it is our child; somebody else's otherwise.
+                // Ours to reap if it is our child; otherwise its parent's.
                 let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
             }
         }

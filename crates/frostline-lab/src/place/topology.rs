@@ -83,7 +83,7 @@ pub struct Device {
     pub name: String,
     /// What it is.
     pub kind: DeviceKind,
-    /// The node it is attached to; absent if it is near none or all.
+    /// The node it is attached to; absent if it is attached to none or all.
     pub node: Option<u32>,
 }
 

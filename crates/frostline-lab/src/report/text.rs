@@ -90,7 +90,7 @@ pub(super) fn number(value: f64) -> String {
     format!("{}{}{rest}", if value < 0.0 { "−" } else { "" }, grouped(whole))
 }
 
-/// A number that somebody chose, without the zeros that [`number`] gives a measurement.
+/// A configured number, without the zeros that [`number`] gives a measurement.
 pub(super) fn round(value: f64) -> String {
     let text = number(value);
     let (figures, power) = text.split_at(text.find('e').unwrap_or(text.len()));

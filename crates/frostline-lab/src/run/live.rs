@@ -39,7 +39,7 @@ use crate::workload::{self, Measured};
 
 /// Steps of the workload whose writes are cut; more wrap the journal more often.
 const CRASH_STEPS: usize = 80;
-/// A tool that takes this much longer than it was told to is ended.
+/// A tool that exceeds its planned time by this much is ended.
 const SLACK_S: f64 = 180.0;
 
 /// This host as an executor.

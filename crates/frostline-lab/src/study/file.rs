@@ -267,7 +267,7 @@ pub(super) struct Group {
     pub(super) blocks_max: Option<u32>,
 }
 
-/// What the volume model is told about a cell. All texts are templates.
+/// The input of the volume model for a cell. All texts are templates.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {

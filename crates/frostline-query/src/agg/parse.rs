@@ -721,7 +721,7 @@ fn real(value: &Value) -> Option<f64> {
     value.filter(|value| value.is_finite())
 }
 
-/// The parameters of one aggregation that were not yet looked at.
+/// The parameters of one aggregation that were not read yet.
 struct Params {
     word: String,
     rest: Map<String, Value>,

@@ -353,7 +353,7 @@ impl Writer<'_> {
                 }
                 None => out.push(Row { at: NOBODY, key: at.clone(), count: 0 }),
             }
-            // The limit is checked again, and told, when buckets are written.
+            // The limit is checked again, and reported, when buckets are written.
             if out.len() > self.options.buckets_max {
                 break;
             }

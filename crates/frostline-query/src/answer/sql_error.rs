@@ -9,7 +9,7 @@ use regex::Regex;
 use crate::errors::internal;
 use crate::{Error, ErrorKind};
 
-/// Columns that are listed where none is near: an index may have thousands.
+/// Number of columns that are listed if none is similar: an index may have thousands.
 const COLUMNS_SHOWN: usize = 10;
 
 /// The error of a query that could not be planned.

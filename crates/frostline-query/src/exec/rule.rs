@@ -34,7 +34,7 @@ use crate::read::output::{Of, Output};
 /// Puts our nodes in the place of DataFusion's where they give the same rows. It runs before partitions are made.
 #[derive(Debug)]
 pub(crate) struct OwnNodes {
-    /// Into how many groups splits are dealt.
+    /// Number of groups into which splits are divided.
     pub(crate) groups: usize,
 }
 

@@ -133,7 +133,7 @@ impl<'a> Object<'a> {
         self.take(key).map(|value| unsigned(value, &at.key(key))).transpose()
     }
 
-    /// Refuses the first key that nobody took.
+    /// Refuses the first key that was not read.
     pub(crate) fn finish(self) -> Result<()> {
         match self.map.keys().find(|key| !self.taken.contains(key.as_str())) {
             Some(key) => Err(self.at.invalid(format_args!("unknown key [{key}]"))),

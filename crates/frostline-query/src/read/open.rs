@@ -38,7 +38,7 @@ pub struct Settings {
     pub memory_bytes_max: usize,
     /// Memory of the hot footers that are kept open between queries.
     pub open_bytes_max: u64,
-    /// Into how many groups the splits of a question are dealt. Each is asked by a plan leaf of its own.
+    /// Number of groups into which the splits of a query are divided. Each is searched by its own plan leaf.
     pub groups: usize,
     /// Whether every plan is written to bytes and read back before it runs, as one that travels is.
     pub through_bytes: bool,

@@ -101,7 +101,7 @@ fn cover((first, last): (i64, i64), time_us: i64) -> (i64, i64) {
     (first.min(time_us), last.max(time_us))
 }
 
-/// An output that holds back what is written to it once it is told to.
+/// An output that buffers what is written to it once this is requested.
 struct Holding<'a, W> {
     out: &'a mut W,
     held: Option<Vec<u8>>,

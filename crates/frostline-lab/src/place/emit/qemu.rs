@@ -53,7 +53,7 @@ pub(super) fn script(plan: &Plan, machine: &Machine, around: &Surroundings) -> E
     EmittedFile { name: format!("{name}.sh"), text }
 }
 
-/// QEMU's arguments. The guest is stopped until told `cont`.
+/// QEMU's arguments. The guest is stopped until `cont` is sent.
 pub(super) fn arguments(plan: &Plan, machine: &Machine, around: &Surroundings) -> Vec<String> {
     let (sockets, cores, threads) = guest_topology(machine);
     let topoext = threads > 1 && plan.host.cpu_vendor.as_deref() == Some("AuthenticAMD");
@@ -127,7 +127,7 @@ fn block(machine: &Machine, disk: u32) -> String {
     let first = first_iothread(machine, disk);
     match machine.iothreads_per_disk {
         1 => format!("virtio-blk-pci,drive=d{disk},num-queues={queues},iothread=io{first}"),
-        // Since QEMU 9.0; queues are dealt out evenly.
+        // Since QEMU 9.0; queues are distributed evenly.
         many => {
             let map: Vec<String> =
                 (first..first + many).map(|thread| format!("{{\"iothread\":\"io{thread}\"}}")).collect();

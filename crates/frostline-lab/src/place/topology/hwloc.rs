@@ -395,7 +395,7 @@ fn remove_uneven(by_node: &mut [Vec<Core>], notes: &mut Vec<String>) -> Vec<u32>
 fn only_node(set: &CpuSet, nodes: &[Node]) -> Option<u32> {
     let mut near = nodes.iter().filter(|node| set.contains(node.id));
     let first = near.next()?;
-    // With a single node everything is near it, and there is nothing to choose.
+    // With a single node everything is local, and there is nothing to choose.
     near.next().is_none().then_some(first.id)
 }
 
