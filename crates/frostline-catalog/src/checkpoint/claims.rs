@@ -166,7 +166,7 @@ impl<'a> Pages<'a> {
         self.largest = self.largest.max(unpacked);
         self.unpacked += unpacked;
         self.values += u64::from(header.values);
-        self.check(self.unpacked, UNPACKED_PER_BYTE_MAX, "pages claim to unpack to too much")?;
+        self.check(self.unpacked, UNPACKED_PER_BYTE_MAX, "pages claim too many decompressed bytes")?;
         self.check(self.values, VALUES_PER_BYTE_MAX, "pages claim too many values")?;
         Ok(header)
     }
