@@ -12,39 +12,39 @@ use std::sync::Arc;
 use crate::identity::Prefix;
 use crate::lines::Events;
 
-/// Where one document's text ends. A *line* here is what becomes documents: for CSV a record, where lines that
-/// continue others are joined an event.
+/// Where the text of a document ends. A *line* here is the text of one document: for CSV a record; if lines are
+/// joined, an event.
 #[derive(Clone, Debug)]
 pub(crate) enum LineEnds {
     /// At every line feed.
     All,
-    /// At those outside double quotes.
+    /// At line feeds outside double quotes.
     OutsideQuotes,
     /// Before each line that begins an event.
     Events(Arc<Events>),
 }
 
-/// How much makes a piece.
+/// How much must be available for a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Upto {
     /// A full block.
     Full,
-    /// Lines that have their ends; an event ends with the last of them.
+    /// Complete lines; an event ends with the last of them.
     Lines,
     /// Everything: the input ends here.
     End,
 }
 
-/// Whole lines of one input, or one that is too long.
+/// Whole lines of one input, or one line that is too long.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Lines with their ends; the last of an input may lack its.
+    /// Lines with their line ends; the last line of an input may lack its own.
     Lines(Block),
-    /// A line over the limit, of which only the start is kept.
+    /// A line over the limit, of which only the start is held.
     TooLong(Block),
 }
 
-/// Bytes and where they stood in the decompressed input.
+/// Bytes and their offset in the decompressed input.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) bytes: Vec<u8>,
@@ -55,7 +55,7 @@ pub(crate) struct Block {
     pub(crate) line_feeds: u64,
 }
 
-/// Sizes of a [`Blocks`].
+/// The limits of a [`Blocks`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockLimits {
     /// A block is cut when it has this many bytes.
@@ -64,19 +64,19 @@ pub(crate) struct BlockLimits {
     pub(crate) line_bytes_max: usize,
 }
 
-/// How much of a refused line is kept to be shown.
+/// How much of a refused line is held, to report it.
 const HEAD_BYTES: usize = 1 << 10;
 const FILL_BYTES: usize = 256 << 10;
-/// A longer event is cut into several.
+/// A longer event is split into several.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 
-/// Cuts what it is filled with into blocks.
+/// Divides its input into blocks.
 pub(crate) struct Blocks {
     limits: BlockLimits,
     line_ends: LineEnds,
     prefix: Prefix,
     pending: Vec<u8>,
-    /// Bytes of `pending` that were searched for line ends, and what was found.
+    /// Number of bytes of `pending` that were searched for line ends, and the result.
     scanned: usize,
     in_quotes: bool,
     whole: usize,
@@ -85,7 +85,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Goes on behind `prefix`, where a line begins.
+    /// Continues after `prefix`, where a line begins.
     pub(crate) fn new(limits: BlockLimits, line_ends: LineEnds, prefix: Prefix) -> Self {
         Blocks {
             limits,
@@ -99,29 +99,29 @@ impl Blocks {
         }
     }
 
-    /// What was taken so far.
+    /// Everything that was taken so far.
     pub(crate) fn prefix(&self) -> &Prefix {
         &self.prefix
     }
 
-    /// How lines end, where the first bytes tell it.
+    /// How lines end, as soon as the first bytes show it.
     pub(crate) fn set_line_ends(&mut self, line_ends: LineEnds) {
         self.line_ends = line_ends;
         self.restart_scan();
     }
 
-    /// What was read and not taken.
+    /// What was read but not taken yet.
     pub(crate) fn pending(&self) -> &[u8] {
         &self.pending
     }
 
-    /// Whether [`Upto::Lines`] would give something.
+    /// Whether [`Upto::Lines`] would return a piece.
     pub(crate) fn has_lines(&mut self) -> bool {
         self.scan();
         self.whole > 0
     }
 
-    /// Adds what one read gives, at most 256 KiB; how much that was.
+    /// Reads once, at most 256 KiB; returns the number of bytes.
     pub(crate) fn fill(&mut self, reader: &mut dyn Read) -> io::Result<usize> {
         let before = self.pending.len();
         self.pending.resize(before + FILL_BYTES, 0);
@@ -135,7 +135,7 @@ impl Blocks {
         read
     }
 
-    /// The next piece; `None` where not enough is there for one.
+    /// The next piece; `None` if there is not enough for one.
     pub(crate) fn next(&mut self, upto: Upto) -> Option<Piece> {
         if self.too_long.is_none() {
             self.scan();
@@ -198,7 +198,7 @@ impl Blocks {
         self.scanned = self.pending.len();
     }
 
-    /// Where the last whole line ends. The last event may continue in what comes, unless it is longer than a block.
+    /// Where the last whole line ends. The last event may continue in later input, unless it is longer than a block.
     fn whole_upto(&self, upto: Upto) -> usize {
         let LineEnds::Events(events) = &self.line_ends else { return self.whole };
         if upto != Upto::Full {
@@ -231,7 +231,7 @@ pub(crate) struct Lines<'a> {
     line_ends: &'a LineEnds,
 }
 
-/// One line and where it stands.
+/// One line and its position.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub(crate) bytes: &'a [u8],

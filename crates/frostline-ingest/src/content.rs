@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::decompress::{Compression, decompress};
 use crate::identity::{Known, Prefix, SourceKey};
 
-/// What tells a format.
+/// Number of bytes by which a format is detected.
 pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
 
 /// An open regular file.
@@ -18,21 +18,21 @@ pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
 pub(crate) struct Content {
     file: Arc<File>,
     compression: Compression,
-    /// Up to where its bytes were read once, and the count that they were added to.
+    /// Up to where its bytes were read once, and the counter that they were added to.
     read: Arc<AtomicU64>,
     bytes_read: Arc<AtomicU64>,
 }
 
-/// What is known of a content before its lines are read.
+/// What is known about a content before its lines are read.
 #[derive(Debug)]
 pub(crate) struct Recognised {
     /// Its first bytes.
     pub(crate) sample: Vec<u8>,
-    /// The known file that it is, and what of it is ingested.
+    /// The known file that it is, and how far that is ingested.
     pub(crate) known: Option<(SourceKey, Prefix)>,
-    /// Whether nothing follows on that.
+    /// Whether nothing follows that position.
     pub(crate) is_done: bool,
-    /// It could not be read far enough to be compared with each file that begins alike.
+    /// It could not be read far enough to compare it with each file that begins alike.
     pub(crate) torn: Option<io::Error>,
 }
 
@@ -57,12 +57,12 @@ impl Content {
         })
     }
 
-    /// What the handle says of the file.
+    /// The metadata of the open file.
     pub(crate) fn metadata(&self) -> io::Result<Metadata> {
         self.file.metadata()
     }
 
-    /// Whether it is stored as it is read.
+    /// Whether it is stored uncompressed.
     pub(crate) fn is_plain(&self) -> bool {
         self.compression == Compression::None
     }
@@ -89,7 +89,7 @@ impl Content {
         self.file.read_at(buffer, offset)
     }
 
-    /// Counts what will not be read as read.
+    /// Counts bytes that will not be read as read.
     pub(crate) fn count_rest(&self) {
         if let Ok(metadata) = self.metadata() {
             let before = self.read.fetch_max(metadata.len(), Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl Content {
         }
     }
 
-    /// Looks for the known file that this is: the longest that it begins with. It is read once, up to there.
+    /// Finds the known file that this is: the longest one that it begins with. It is read once, up to that length.
     ///
     /// A known file that ended inside a line and has grown continues where that line begins, so that the whole line
     /// is a document.
@@ -129,7 +129,7 @@ impl Content {
         Ok(Recognised { sample, known: Some((key, ingested)), is_done, torn: None })
     }
 
-    /// The start of the line inside which `ingested` ends, unless its end is all that follows.
+    /// The start of the line that contains the end of `ingested`, unless only its line end follows.
     fn before_torn_line(&self, ingested: Prefix) -> io::Result<Prefix> {
         if ingested.line_start() == ingested.bytes() {
             return Ok(ingested);
@@ -148,7 +148,7 @@ impl Content {
     }
 }
 
-/// Fills `buffer` as far as there is something.
+/// Fills `buffer` as far as there is data.
 fn read_some(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -163,7 +163,7 @@ fn read_some(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result
     Ok(filled)
 }
 
-/// Reads a file from a place of its own.
+/// Reads a file at its own position.
 struct Stored {
     file: Arc<File>,
     at: u64,

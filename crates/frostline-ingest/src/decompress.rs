@@ -6,7 +6,7 @@
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-/// What packed input begins with, but for the skippable frames of Zstandard.
+/// The first bytes of compressed input, except for the skippable frames of Zstandard.
 const PACKED: [u8; 4] = [0x1f, 0x28, 0xfd, b'B'];
 const XZ_MEMORY_BYTES_MAX: u64 = 1100 << 20;
 const ZSTD_WINDOW_LOG_MAX: u32 = 31;
@@ -28,7 +28,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// What begins with these bytes. Six tell every kind apart.
+    /// The compression of input that begins with these bytes. Six bytes distinguish all kinds.
     pub fn of(first: &[u8]) -> Self {
         match first {
             [0x1f, 0x8b, ..] => Compression::Gzip,
@@ -42,9 +42,9 @@ impl Compression {
     }
 }
 
-/// Reads `reader` decompressed. Damaged or cut input is an error of the read that meets it; what came before
-/// has been delivered. A reader that answers [`io::ErrorKind::WouldBlock`] is asked until it has said how it is
-/// compressed; later on the caller gets that answer and asks again.
+/// Reads `reader` decompressed. Damaged or truncated input is an error of the read that reaches it; everything before
+/// was delivered. While the compression is not known yet, a reader that answers [`io::ErrorKind::WouldBlock`] is asked
+/// again; later the caller gets that answer and asks again.
 pub fn decompress(mut reader: impl Read + Send + 'static) -> io::Result<(Box<dyn Read + Send>, Compression)> {
     let mut first = Vec::with_capacity(6);
     while let Err(error) = reader.by_ref().take(6 - first.len() as u64).read_to_end(&mut first) {

@@ -19,34 +19,34 @@ use std::io::{self, Read};
 use frostline_catalog::Index;
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// A longer first line counts up to here.
+/// Of a longer first line, this much counts.
 pub(crate) const HEAD_BYTES_MAX: usize = 4 << 10;
 const HASH: &str = "#";
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Everything that was read of one content from its start: how much, and the hash of it.
+/// Everything that was read of one content from its start: its length and hash.
 #[derive(Clone)]
 pub(crate) struct Prefix {
     bytes: u64,
     line_feeds: u64,
-    /// Where the last line begins that has no end yet.
+    /// Where the last line without an end begins.
     line_start: u64,
     head: Vec<u8>,
     hash: Xxh3,
 }
 
-/// A place in a content that the catalog may keep.
+/// A position in a content that the catalog may record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// Bytes before it.
     pub(crate) offset: u64,
     /// The hash of them.
     pub(crate) hash: u64,
-    /// Whether the input ends there. Kept of named inputs only, whose content is not read to know them again.
+    /// Whether the input ends there. Recorded only for named inputs, whose content is not read to identify them.
     pub(crate) is_end: bool,
 }
 
-/// The name under which the catalog keeps an input's mark.
+/// The name under which the catalog records an input's mark.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SourceKey {
     /// An input named by its producer.
@@ -62,18 +62,18 @@ pub(crate) struct Head {
     hash: u128,
 }
 
-/// The files that the catalog knows.
+/// The files that the catalog has recorded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     /// By the length of the head, then by its hash; each with its count.
     heads: BTreeMap<u16, HashMap<u128, BTreeMap<u32, Seen>>>,
 }
 
-/// What is known of one file.
+/// The record of one file.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     offset: u64,
-    /// As the catalog keeps it: the record lacks it where a commit was torn by another program.
+    /// As the catalog has it: missing if another program wrote an incomplete commit.
     hash: Option<u64>,
 }
 
@@ -132,7 +132,7 @@ impl Prefix {
         self.line_feeds + 1
     }
 
-    /// Where the line began that continues here; here where none does.
+    /// Where the line began that continues here; here if none does.
     pub(crate) fn line_start(&self) -> u64 {
         self.line_start
     }
@@ -160,7 +160,7 @@ impl Head {
 }
 
 impl SourceKey {
-    /// The name in the catalog of the number that every change of the mark moves.
+    /// The catalog's name of the number that every change of the mark updates.
     pub(crate) fn name(&self) -> String {
         match self {
             SourceKey::Named(name) => name.clone(),
@@ -168,7 +168,7 @@ impl SourceKey {
         }
     }
 
-    /// What the catalog keeps for `mark`.
+    /// The numbers that the catalog records for `mark`.
     pub(crate) fn progress(&self, mark: &Mark) -> Vec<(String, i64)> {
         let offset = i64::try_from(mark.offset).unwrap_or(i64::MAX);
         match self {
@@ -182,7 +182,7 @@ impl SourceKey {
         }
     }
 
-    /// Where a named input stands: its offset, and whether that is its end.
+    /// The position of a named input: its offset, and whether that is its end.
     pub(crate) fn position(&self, index: &Index) -> (u64, bool) {
         let kept = index.progress(&self.name()).and_then(|kept| u64::try_from(kept).ok()).unwrap_or(0);
         (kept / 2, kept % 2 == 1)
@@ -199,7 +199,7 @@ impl SourceKey {
 }
 
 impl Known {
-    /// The files that an index knows.
+    /// The files that an index has recorded.
     pub(crate) fn of(index: &Index) -> Known {
         let mut known = Known::default();
         for (name, value) in index.sources() {
@@ -232,7 +232,7 @@ impl Known {
         candidates
     }
 
-    /// A name for a content that no known file has.
+    /// A name for a content that is not a known file.
     pub(crate) fn new_key(&mut self, head: &[u8]) -> SourceKey {
         let head = Head::of(head);
         let counts = self.heads.entry(head.bytes).or_default().entry(head.hash).or_default();
@@ -241,7 +241,7 @@ impl Known {
         SourceKey::Content(head, count)
     }
 
-    /// Notes how far this run has read a file.
+    /// Records how far this run has read a file.
     pub(crate) fn note(&mut self, key: &SourceKey, mark: &Mark) {
         if let SourceKey::Content(head, count) = key {
             *self.seen(*head, *count) = Seen { offset: mark.offset, hash: Some(mark.hash) };

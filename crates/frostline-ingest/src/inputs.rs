@@ -31,22 +31,22 @@ pub struct Input {
 /// An input whose turn has come.
 pub(crate) enum Opened {
     File(Content),
-    /// What was read of it before cannot be known again.
+    /// A stream, which cannot be identified in a later run.
     Stream(Box<dyn Read + Send>),
     /// Documents with an identity given by their producer.
     Documents(String, Box<dyn Read + Send>),
 }
 
-/// Inputs in the order they are read, and what was left out.
+/// Inputs in the order they are read, and what was skipped.
 #[derive(Debug, Default)]
 pub struct Inputs {
     /// In reading order.
     pub inputs: Vec<Input>,
-    /// What a directory holds but is not read, with the reason.
+    /// What a directory contains but is not read, with the reason.
     pub skipped: Vec<Skipped>,
 }
 
-/// Something that is not read, and why.
+/// Something that is skipped, and why.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Skipped {
     /// The path or the input's name.
@@ -92,8 +92,8 @@ impl Inputs {
         self.inputs.iter().filter_map(|input| input.bytes).sum()
     }
 
-    /// The bytes of all inputs decompressed, where that can be guessed before reading. Names say only how the work is
-    /// divided; what is compressed is told by its content.
+    /// The decompressed bytes of all inputs, estimated before reading. Names only decide how the work is
+    /// divided; compression is detected by content.
     pub(crate) fn bytes_unpacked(&self) -> Option<u64> {
         let packed = [".gz", ".zst", ".xz", ".bz2"];
         let is_packed = |input: &Input| packed.iter().any(|ending| input.name.ends_with(ending));
@@ -136,7 +136,7 @@ impl Inputs {
 }
 
 impl Input {
-    /// A regular file, known by its content. Anything else that can be opened (a pipe) is a stream.
+    /// A regular file, identified by its content. Anything else that can be opened (a pipe) is a stream.
     pub fn file(path: &Path) -> Result<Input> {
         let metadata = fs::metadata(path).map_err(|error| cannot("read", path, error))?;
         if metadata.is_dir() {
@@ -152,13 +152,13 @@ impl Input {
         Ok(Input { name: path.display().to_string(), bytes, from_directory: false, kind })
     }
 
-    /// A stream without identity: what was read of it before cannot be known again.
+    /// A stream without identity: a later run cannot tell what was already read of it.
     pub fn stream(name: &str, reader: impl Read + Send + 'static) -> Input {
         let kind = Kind::Stream(Box::new(reader));
         Input { name: name.into(), bytes: None, from_directory: false, kind }
     }
 
-    /// JSON lines that come out the same whenever `identity` is the same; about `bytes` of them where that
+    /// JSON lines that are the same whenever `identity` is the same; about `bytes` of them, if that
     /// is known.
     pub fn documents(
         name: &str,
@@ -170,12 +170,12 @@ impl Input {
         Input { name: name.into(), bytes, from_directory: false, kind }
     }
 
-    /// What people call it.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name of its position in the catalog, where it was given one: not for files and streams.
+    /// The name of its position in the catalog, if it was given one: not for files and streams.
     pub fn identity(&self) -> Option<&str> {
         match &self.kind {
             Kind::Documents(identity, _) => Some(identity),
@@ -193,7 +193,7 @@ impl Input {
         self.from_directory
     }
 
-    /// Opens it. Bytes as stored are counted into `bytes_read`. A stream that has nothing to say for a moment
+    /// Opens it. Bytes as stored are counted into `bytes_read`. A stream that has no data for a moment
     /// answers [`io::ErrorKind::WouldBlock`], and after `cancel` it ends.
     pub(crate) fn open(self, bytes_read: &Arc<AtomicU64>, cancel: &Cancel) -> io::Result<Opened> {
         let bytes_read_too = Arc::clone(bytes_read);
@@ -211,12 +211,12 @@ impl Input {
     }
 }
 
-/// The regular files that there are now of what the user named: files, directories and patterns of them.
+/// The regular files that currently match the user's files, directories and patterns.
 pub(crate) fn files_of(arguments: &[PathBuf]) -> Vec<PathBuf> {
     let mut inputs = Inputs::default();
     for path in arguments.iter().flat_map(|argument| matches_of(argument)) {
         match fs::metadata(&path) {
-            // What cannot be listed now may be there the next time.
+            // A directory that cannot be listed now may exist the next time.
             Ok(metadata) if metadata.is_dir() => drop(inputs.walk(&path)),
             Ok(metadata) if metadata.is_file() => inputs.inputs.extend(Input::file(&path)),
             _ => {}
@@ -229,7 +229,7 @@ pub(crate) fn files_of(arguments: &[PathBuf]) -> Vec<PathBuf> {
     paths.collect()
 }
 
-/// The paths that a pattern matches, or the argument itself where it is a path or matches nothing.
+/// The paths that a pattern matches, or the argument itself if it is a path or matches nothing.
 fn matches_of(argument: &Path) -> Vec<PathBuf> {
     let pattern = argument.to_str().filter(|pattern| pattern.contains(['*', '?', '[']));
     let matches = match pattern {
@@ -274,8 +274,8 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Reads a stream in a thread of its own, so that whoever waits for it can be called away. The thread
-/// ends with the stream, after a cancel, or with the process where the stream never says anything again.
+/// Reads a stream in its own thread, so that a waiting reader can be cancelled. The thread
+/// ends with the stream, after a cancel, or with the process if the stream never delivers anything again.
 struct Pumped {
     pieces: mpsc::Receiver<io::Result<Vec<u8>>>,
     cancel: Cancel,
@@ -313,7 +313,7 @@ impl Pumped {
 }
 
 impl Read for Pumped {
-    /// After a cancel everything that was read is still given, then the end.
+    /// After a cancel everything that was already read is delivered, then the end.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let count = self.piece.read(buffer)?;

@@ -1,8 +1,8 @@
 //! Writing JSON bytes: an object builder that only appends, so that a line becomes a document without
 //! an intermediate tree.
 
-/// Appends the members of one JSON object to a buffer. Keys are written as they come: a caller that
-/// may see one key twice checks that itself.
+/// Appends the members of one JSON object to a buffer. Keys are not checked: a caller whose input may repeat a
+/// key must check that itself.
 pub(crate) struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
@@ -48,7 +48,7 @@ impl<'a> ObjectWriter<'a> {
         self.out.extend_from_slice(json);
     }
 
-    /// Adds a value of a format without types: a number or boolean in JSON's own spelling is one,
+    /// Adds a value of a format without types. A valid JSON number or boolean has that type,
     /// anything else is text. So `007` and `+1` stay text and nothing is lost.
     pub(crate) fn guessed(&mut self, key: &str, value: &str) {
         if is_json_number(value) || value == "true" || value == "false" {

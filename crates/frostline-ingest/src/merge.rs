@@ -31,10 +31,10 @@ use crate::pipeline::{Cancel, NewSplit, Random, seal_and_upload};
 const WINDOW_BYTES: usize = 4 << 20;
 const WINDOW_ROWS_FIRST: u32 = 256;
 const WINDOW_ROWS_MAX: u32 = 16_384;
-/// Memory of reading one split of a group: a window of documents, the pages that it was in, the hot footer.
+/// Memory for reading one split of a group: a window of documents, the pages that contain it, the hot footer.
 const READER_BYTES: u64 = 8 << 20;
-/// A split whose entry does not say what its documents take decompressed is taken for one that compresses very well:
-/// real security events take 16 times their object.
+/// A split whose entry does not state the decompressed size of its documents is assumed to compress very well:
+/// real security events take 16 times the size of their object.
 const UNPACKED_TIMES: u64 = 32;
 
 /// Which splits are merged.
@@ -137,20 +137,20 @@ impl Load {
     }
 }
 
-/// What a run of merges did.
+/// The outcome of a run of merges.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct MergeReport {
     /// Merges committed.
     pub merges: u64,
-    /// Splits that are not live any more.
+    /// Splits that were replaced.
     pub splits_before: u64,
-    /// Splits that took their place.
+    /// Splits that replaced them.
     pub splits_after: u64,
     /// Documents in them.
     pub documents: u64,
     /// Bytes of their objects.
     pub bytes_out: u64,
-    /// Merges dropped because a split of theirs was taken away meanwhile.
+    /// Merges dropped because another writer removed one of their splits.
     pub conflicts: u64,
     /// Requests and bytes of the repository during the run.
     pub cost: Cost,
@@ -170,14 +170,14 @@ impl Merge {
         Merge { repository: repository.clone(), catalog: catalog.clone(), random, cancel: Cancel::default() }
     }
 
-    /// Stops between two merges when `cancel` says so.
+    /// Stops between two merges when `cancel` is set.
     #[must_use]
     pub fn with_cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = cancel.clone();
         self
     }
 
-    /// Does the merges that `policy` plans, one after the other, until it plans none: to run it again at once
+    /// Performs the merges that `policy` plans, one after the other, until it plans none: running it again immediately
     /// does nothing.
     pub async fn run(&self, name: &IndexName, policy: &MergePolicy) -> Result<MergeReport> {
         let before = self.repository.meter().cost();
@@ -205,7 +205,7 @@ impl Merge {
         Ok(progress.report(cost))
     }
 
-    /// Makes one split of a group; `None`, and nothing changed, where its documents need several after all
+    /// Merges a group into one split; `None`, without a change, if its documents turn out to need several splits
     /// (no more fields than 50,000 fit into one).
     async fn merge(
         &self,
@@ -221,7 +221,7 @@ impl Merge {
             runtime: tokio::runtime::Handle::current(),
             options: WriterOptions {
                 rows_max: policy.rows_max.max(1),
-                // The plan saw to it that the group fits.
+                // The plan ensures that the group fits.
                 source_bytes_max: u64::MAX,
                 memory_bytes_max: u64::MAX,
                 ..WriterOptions::default()
@@ -299,7 +299,7 @@ impl std::fmt::Debug for Merge {
     }
 }
 
-/// One merge, off the runtime's threads.
+/// One merge, on a blocking thread.
 struct Work {
     repository: Repository,
     index: Index,
@@ -362,7 +362,7 @@ impl Work {
     }
 }
 
-/// The documents of one split in their order, read some MiB ahead.
+/// The documents of one split in order, with a few MiB of read-ahead.
 struct Source {
     entry: Arc<SplitEntry>,
     split: Split,
@@ -412,7 +412,7 @@ impl Source {
             return Err(Error::corrupt("a split has fewer rows than it states"));
         }
         self.next = end;
-        // Documents are about as long as the last ones were.
+        // Documents are assumed to be about as long as the previous ones.
         let fitting = (self.rows.len() * WINDOW_BYTES / held.max(1)) as u32;
         self.window_rows = fitting.clamp(1, self.window_rows.saturating_mul(2).min(WINDOW_ROWS_MAX));
         Ok(())

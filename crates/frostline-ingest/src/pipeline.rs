@@ -57,25 +57,25 @@ pub type Random = Arc<dyn Fn() -> u128 + Send + Sync>;
 /// Settings of one run.
 #[derive(Clone, Debug)]
 pub struct IngestOptions {
-    /// How lines are written.
+    /// The format of the lines.
     pub format: Format,
-    /// The field to take the time from first; the index's own time field where `None`.
+    /// The field to take the time from first; `None` for the index's own time field.
     pub time_field: Option<String>,
-    /// The mapping of the index if it has to be made.
+    /// The mapping of the index if it has to be created.
     pub mapping: Mapping,
-    /// About how many bytes of lines go into a split.
+    /// Approximate number of bytes of lines in a split.
     pub split_bytes: u64,
-    /// At most how many documents go into a split.
+    /// Maximum number of documents in a split.
     pub split_rows_max: u32,
     /// Memory for all workers together.
     pub memory_bytes_max: u64,
     /// Worker threads; 0 for one for each core.
     pub threads: usize,
-    /// Ingest inputs again that were ingested before.
+    /// Ingest inputs again that are already ingested.
     pub again: bool,
-    /// Which lines continue the one before them.
+    /// Which lines continue the previous line.
     pub multiline: Multiline,
-    /// How long lines of an input that continues may wait before they are committed.
+    /// How long lines of a followed input may wait before they are committed.
     pub seal_after: Duration,
 }
 
@@ -96,7 +96,7 @@ impl Default for IngestOptions {
     }
 }
 
-/// Stops a run from another thread: nothing more is read, and what was read is committed.
+/// Stops a run from another thread: no more is read, and everything that was read is committed.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<Signal>);
 
@@ -113,35 +113,35 @@ impl Cancel {
         self.0.given.notify_all();
     }
 
-    /// Whether it was asked to.
+    /// Whether a stop was requested.
     pub fn is_cancelled(&self) -> bool {
         *self.0.is_given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a run that follows files does while there is nothing to read.
+/// How a run that follows files waits while there is nothing to read.
 pub trait Pause: Send {
-    /// Comes back after `at_most`, or before if there may be something to read.
+    /// Returns after `at_most`, or earlier if there may be something to read.
     fn pause(&mut self, at_most: Duration);
 }
 
 impl Pause for Cancel {
-    /// Waits for the time to pass or the cancel to be given.
+    /// Waits until the time has passed or a stop is requested.
     fn pause(&mut self, at_most: Duration) {
         let is_given = self.0.is_given.lock().unwrap_or_else(PoisonError::into_inner);
-        // However it ends, the caller looks for itself.
+        // However it ends, the caller checks for itself.
         drop(self.0.given.wait_timeout_while(is_given, at_most, |is_given| !*is_given));
     }
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Progress {
     /// Bytes read of the inputs as they are stored.
     pub bytes_read: u64,
-    /// Bytes that there are to read, as far as known.
+    /// Total bytes to read, as far as known.
     pub bytes_total: u64,
-    /// Documents taken by a split, committed or not yet.
+    /// Documents in splits, committed or not.
     pub documents: u64,
     /// Lines refused.
     pub rejected: u64,
@@ -149,7 +149,7 @@ pub struct Progress {
     pub splits: u64,
 }
 
-/// What a run did.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct IngestReport {
     /// Documents committed.
@@ -158,11 +158,11 @@ pub struct IngestReport {
     pub bytes_in: u64,
     /// Bytes read of the inputs as they are stored.
     pub bytes_read: u64,
-    /// Bytes of committed documents as they are kept.
+    /// Bytes of committed documents as they are stored.
     pub source_bytes: u64,
     /// Committed documents without a time.
     pub documents_without_time: u64,
-    /// Committed lines that continued the one before them and are part of its document.
+    /// Committed lines that continue the previous line and are part of its document.
     pub lines_joined: u64,
     /// Lines refused, by kind of reason.
     pub rejected: BTreeMap<String, u64>,
@@ -170,7 +170,7 @@ pub struct IngestReport {
     pub splits: u64,
     /// Bytes of their objects.
     pub bytes_out: u64,
-    /// Bytes in them that only searching needs.
+    /// Bytes in them that are used only for searching.
     pub index_bytes: u64,
     /// Requests and bytes of the repository during the run.
     pub cost: Cost,
@@ -180,13 +180,13 @@ pub struct IngestReport {
     pub threads: usize,
     /// The index's version after the last commit.
     pub version: u64,
-    /// Inputs that an earlier run took in wholly.
+    /// Inputs that an earlier run ingested completely.
     pub already_ingested: Vec<String>,
-    /// Inputs of which an earlier run took in a part.
+    /// Inputs that an earlier run ingested in part.
     pub resumed: Vec<String>,
-    /// What was left out, and why.
+    /// What was skipped, and why.
     pub skipped: Vec<Skipped>,
-    /// Inputs that could not be read to their end; their lines up to there landed.
+    /// Inputs that could not be read to their end; their lines up to there are ingested.
     pub failed: Vec<Skipped>,
     /// Whether it was stopped before its end.
     pub cancelled: bool,
@@ -198,7 +198,7 @@ impl IngestReport {
         self.rejected.values().sum()
     }
 
-    /// Megabytes (10^6) of lines for each second.
+    /// Megabytes (10^6) of lines per second.
     pub fn mb_per_s(&self) -> f64 {
         self.bytes_in as f64 / self.took_us.max(1) as f64
     }
@@ -216,7 +216,7 @@ pub struct Ingest {
     pause: Option<Box<dyn Pause>>,
 }
 
-/// What a run reads.
+/// The inputs of a run.
 enum Work {
     Read(Inputs),
     Follow(Vec<PathBuf>, Box<dyn Pause>),
@@ -238,7 +238,7 @@ impl Ingest {
         }
     }
 
-    /// Writes refused lines there as NDJSON: before the commit that leaves them out, so that a stop in
+    /// Writes refused lines there as NDJSON, before the commit that omits them, so that a stop in
     /// between writes them twice rather than never.
     #[must_use]
     pub fn with_rejects(mut self, sink: impl Write + Send + 'static) -> Self {
@@ -253,29 +253,29 @@ impl Ingest {
         self
     }
 
-    /// Stops when `cancel` says so.
+    /// Stops when `cancel` is set.
     #[must_use]
     pub fn with_cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = cancel.clone();
         self
     }
 
-    /// Waits by `pause` while followed files have nothing new, instead of for a moment or the cancel.
+    /// Uses `pause` to wait while followed files have no new data, instead of waiting a moment or for the cancel.
     #[must_use]
     pub fn with_pause(mut self, pause: impl Pause + 'static) -> Self {
         self.pause = Some(Box::new(pause));
         self
     }
 
-    /// Takes the inputs into the index, which is made if there is none. What an earlier run took in is not
-    /// taken again. On an error everything committed before it stays and a later run resumes after it;
-    /// `Conflict` says that another run takes in the same input at this time.
+    /// Ingests the inputs into the index, which is created if it does not exist. What an earlier run ingested is
+    /// not ingested again. On an error everything committed before it stays, and a later run resumes after it;
+    /// `Conflict` means that another run is ingesting the same input.
     pub async fn run(self, inputs: Inputs, name: &IndexName, options: IngestOptions) -> Result<IngestReport> {
         self.work(Work::Read(inputs), name, options).await
     }
 
-    /// Takes in what the files, directories and patterns have and what comes, until it is cancelled. What is read
-    /// is committed when a split is full, and after [`IngestOptions::seal_after`]. Otherwise as [`Ingest::run`].
+    /// Ingests the files, directories and patterns, and new data, until it is cancelled. What is read
+    /// is committed when a split is full, and after [`IngestOptions::seal_after`]. Otherwise like [`Ingest::run`].
     pub async fn follow(
         mut self,
         watched: Vec<PathBuf>,
@@ -341,12 +341,12 @@ impl Ingest {
             Work::Read(inputs) => (inputs.bytes(), inputs.bytes_unpacked()),
             Work::Follow(..) => (0, None),
         };
-        // Little input is spread over all workers; what compressed input unfolds to is not known.
+        // Little input is spread over all workers; the size of compressed input is not known.
         let even = bytes_unpacked.map_or(u64::MAX, |bytes| bytes.div_ceil(threads));
         let batch_bytes = largest.min(even.max(BATCH_BYTES_MIN));
         let writer = WriterOptions {
             rows_max: options.split_rows_max.max(1),
-            // Lines of text grow when they become JSON; a batch should still fill one split only.
+            // Lines of text grow when they become JSON; a batch should still fill only one split.
             source_bytes_max: batch_bytes.saturating_mul(3),
             memory_bytes_max: share / 2,
             ..WriterOptions::default()
@@ -378,7 +378,7 @@ impl std::fmt::Debug for Ingest {
     }
 }
 
-/// What reader, workers and committer of one run share.
+/// State shared by the reader, workers and committer of a run.
 struct Run {
     repository: Repository,
     /// The index as it was at the start.
@@ -387,7 +387,7 @@ struct Run {
     random: Random,
     clock: Arc<dyn Clock>,
     seal_after_us: i64,
-    /// The fields known so far, so that a new split starts with what earlier ones found.
+    /// The fields known so far, so that a new split starts with those of earlier ones.
     mapping: Mutex<Mapping>,
     time_field: String,
     counters: Counters,
@@ -432,7 +432,7 @@ impl Run {
 
     fn learn(&self, mapping: &Mapping) {
         let mut known = self.mapping.lock().unwrap_or_else(PoisonError::into_inner);
-        // Two declarations that contradict each other cannot come from one index.
+        // Two contradictory declarations cannot come from one index.
         let _ = known.merge(mapping);
     }
 }
@@ -484,7 +484,7 @@ fn start(
     index: &Index,
     finished: &tokio::sync::mpsc::Sender<Result<Finished>>,
 ) -> Threads {
-    // Nothing waits in this channel: a batch is begun when a worker is free to take it.
+    // Nothing waits in this channel: a batch is started when a worker is free to take it.
     let (jobs, taken) = mpsc::sync_channel(0);
     let taken = Arc::new(Mutex::new(taken));
     let worker = || Worker {

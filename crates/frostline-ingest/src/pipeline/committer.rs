@@ -14,7 +14,7 @@ use crate::identity::SourceKey;
 use crate::inputs::Skipped;
 use crate::rejects::Rejects;
 
-/// Refused lines of an input are held back for as long as no line of it landed, up to this many bytes.
+/// Refused lines of an input are held back while none of its lines is ingested, up to this many bytes.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 pub(super) struct Committer<'a> {
@@ -33,7 +33,7 @@ struct Account {
     name: String,
     documents: u64,
     refused: u64,
-    /// Refused while nothing had landed.
+    /// Lines refused before any was ingested.
     held: Rejects,
     /// Why a line was refused.
     reason: Option<String>,
@@ -70,7 +70,7 @@ impl<'a> Committer<'a> {
         Ok(())
     }
 
-    /// The inputs of which lines were refused and no line landed.
+    /// The inputs of which lines were refused and none was ingested.
     pub(super) fn refused(&self) -> Vec<Skipped> {
         let accounts = self.accounts.values().filter(|account| account.documents == 0 && account.refused > 0);
         let refused = accounts.map(|account| Skipped {
@@ -84,7 +84,7 @@ impl<'a> Committer<'a> {
         refused.collect()
     }
 
-    /// The batches that follow without a gap on what is committed.
+    /// The batches that follow the committed ones without a gap.
     fn ready(&mut self) -> Vec<Finished> {
         let mut ready = Vec::new();
         while let Some(finished) = self.waiting.remove(&self.next) {
@@ -123,8 +123,9 @@ impl<'a> Committer<'a> {
         Ok(())
     }
 
-    /// Books what became of an input's lines. Its refused lines are written once a line of it landed: until then
-    /// the input may be read again with another format, and they with it.
+    /// Records the outcome of an input's lines. Its refused lines are written once one of its lines is ingested: until
+    /// then
+    /// the input may be read again with another format.
     fn settle(&mut self, outcome: &Outcome, written: &mut Rejects) {
         let source = &outcome.source;
         let account = self.accounts.entry(source.number).or_insert_with(|| Account {
@@ -146,9 +147,9 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// Where the catalog must say that the inputs of these batches are. `Conflict` if another run moved one.
+    /// Where the catalog must have the positions of these inputs. `Conflict` if another run moved one.
     fn progress(&mut self, batches: &[Finished]) -> Result<Vec<(String, i64)>> {
-        // Later parts of an input stand behind earlier ones: the last mark wins.
+        // Later parts of an input come after earlier ones: the last mark is used.
         let mut progress = BTreeMap::new();
         for part in batches.iter().flat_map(|batch| &batch.parts) {
             let account = self.accounts.get(&part.source.number);

@@ -29,9 +29,9 @@ use crate::inputs::{Skipped, files_of};
 
 const POLL: Duration = Duration::from_millis(250);
 const SCAN_US: i64 = 1_000_000;
-/// A file that did not change for so long is closed.
+/// A file that has not changed for this long is closed.
 const IDLE_US: i64 = 60_000_000;
-/// Read of one file before the others get their turn.
+/// Bytes read of one file before the others get their turn.
 const TURN_BYTES: u64 = 8 << 20;
 const COMPARED_BYTES: usize = 256 << 10;
 
@@ -46,19 +46,19 @@ pub(super) struct Follower<'a> {
     /// Compressed files as they were in the last scan.
     packed: BTreeMap<FileId, Stamp>,
     copies: BTreeMap<FileId, Copy>,
-    /// Paths of which it was said that they cannot be read.
+    /// Paths that were already reported as unreadable.
     noted: BTreeSet<PathBuf>,
     scanned_us: Option<i64>,
     renewed_us: i64,
-    /// Since when something waits to be sealed.
+    /// Since when data waits to be sealed.
     waiting_us: Option<i64>,
 }
 
-/// Device and inode: what a file is called while a handle holds it, or while nothing about it changes.
+/// Device and inode: they identify a file while a handle holds it, or while nothing about it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct FileId(u64, u64);
 
-/// What changes when a file is written.
+/// Metadata that changes when a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
@@ -75,13 +75,13 @@ struct Tail {
     grown_us: i64,
 }
 
-/// A file that is read to its end, as it was then.
+/// A file that was read to its end, with its state at that time.
 struct Closed {
     path: PathBuf,
     stamp: Stamp,
 }
 
-/// A file that so far holds the start of another.
+/// A file that so far equals the start of another.
 struct Copy {
     of: FileId,
     stamp: Stamp,
@@ -116,7 +116,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Reads until the run is cancelled. Whole lines that are there then are dealt.
+    /// Reads until the run is cancelled. The whole lines that exist then are still ingested.
     pub(super) fn follow(mut self, pause: &mut dyn Pause) -> Result<(), Stopped> {
         loop {
             let is_last = self.reader.run.cancel.is_cancelled();
@@ -148,13 +148,13 @@ impl<'a> Follower<'a> {
         self.reader.run.clock.now_us()
     }
 
-    /// Reads what the open files have more; whether some may have more still.
+    /// Reads what was appended to the open files; returns whether some may have more.
     fn read_on(&mut self) -> Result<bool, Stopped> {
         let mut is_busy = false;
         for id in self.tails.keys().copied().collect::<Vec<_>>() {
             let Some(mut tail) = self.tails.remove(&id) else { continue };
             if tail.is_written_anew() {
-                // The next scan opens it as what it is now. What has its end is still the old content's.
+                // The next scan opens it as what it is then. Complete lines still belong to the old content.
                 self.reader.place_rest(&mut tail.feed, Upto::Lines)?;
                 self.forget(id);
                 self.scanned_us = None;
@@ -200,13 +200,13 @@ impl<'a> Follower<'a> {
         Ok(count)
     }
 
-    /// A file that is no more what it was can be no file's original.
+    /// A file that has changed its identity cannot be another file's original.
     fn forget(&mut self, id: FileId) {
         self.copies.retain(|_, copy| copy.of != id);
     }
 
-    /// Looks for files that are new or have changed; whether there are some. The longest come first, so that an
-    /// original comes before the copies of it that are being made.
+    /// Finds files that are new or have changed; returns whether there are some. The longest come first, so that an
+    /// original comes before the copies that are being made of it.
     fn scan(&mut self) -> Result<bool, Stopped> {
         let mut files = Vec::new();
         for path in files_of(&self.watched) {
@@ -241,7 +241,7 @@ impl<'a> Follower<'a> {
         Ok(is_busy)
     }
 
-    /// Takes a file that was opened; whether it is followed now.
+    /// Handles a file that was opened; returns whether it is now followed.
     fn take(&mut self, path: PathBuf, content: Content) -> Result<bool, Stopped> {
         let Ok(metadata) = content.metadata() else { return Ok(false) };
         let (id, stamp) = (FileId::of(&metadata), Stamp::of(&metadata));
@@ -272,7 +272,7 @@ impl<'a> Follower<'a> {
             self.close(id, stamp, &path);
             return Ok(false);
         }
-        // The first line names the file; one that is still being written is waited for.
+        // The first line identifies the file, so an incomplete one is waited for.
         let has_head = recognised.known.is_some()
             || recognised.sample.len() >= HEAD_BYTES_MAX
             || memchr::memchr(b'\n', &recognised.sample).is_some();
@@ -294,7 +294,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Reads a compressed file that did not change since the last scan. One that is torn may be a known file that is
+    /// Reads a compressed file that has not changed since the last scan. A truncated one may be a known file that is
     /// still being compressed: it waits until it changes.
     fn take_packed(
         &mut self,
@@ -347,8 +347,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The file that this is a copy of, as far as it goes: an open one that the catalog knows by the same name, or
-    /// one of whose start it holds all `bytes`. A file whose first line begins a longer known file may be the copy
+    /// The file that this is a copy of, as far as it goes: an open one that the catalog has under the same name, or
+    /// one that begins with all its `bytes`. A file whose first line begins a longer known file may be the copy
     /// of one that is closed.
     fn original_of(&self, content: &Content, bytes: u64, recognised: &Recognised) -> Option<FileId> {
         if let Some(of) = self.open_file_of(recognised) {
@@ -373,19 +373,19 @@ impl<'a> Follower<'a> {
         self.closed.iter().find(|(id, closed)| is_start_of_closed(**id, closed)).map(|(id, _)| *id)
     }
 
-    /// The open file that the catalog knows by the same name: another with its content waits until it is closed.
+    /// The open file that the catalog has under the same name: another file with its content waits until it is closed.
     fn open_file_of(&self, recognised: &Recognised) -> Option<FileId> {
         let (key, _) = recognised.known.as_ref()?;
         let mut tails = self.tails.iter();
         tails.find(|(_, tail)| tail.feed.source.key.as_ref() == Some(key)).map(|(id, _)| *id)
     }
 
-    /// Notes a file that is read to its end.
+    /// Records a file that was read to its end.
     fn close(&mut self, id: FileId, stamp: Stamp, path: &Path) {
         self.closed.insert(id, Closed { path: path.to_owned(), stamp });
     }
 
-    /// Seals what has waited long enough, or has become much.
+    /// Seals data that has waited long enough, or is large enough.
     fn seal_if_due(&mut self) -> Result<(), Stopped> {
         let now_us = self.now_us();
         let has_lines = self.tails.values_mut().any(|tail| tail.feed.blocks.has_lines());
@@ -409,7 +409,7 @@ impl<'a> Follower<'a> {
         self.tails.values_mut().try_for_each(|tail| self.reader.place_rest(&mut tail.feed, Upto::Lines))
     }
 
-    /// Says once that a file cannot be read.
+    /// Reports once that a file cannot be read.
     fn note(&mut self, path: &Path, error: &io::Error) {
         if self.noted.insert(path.to_owned()) {
             let (name, reason) = (path.display().to_string(), error.to_string());
@@ -419,7 +419,7 @@ impl<'a> Follower<'a> {
 }
 
 impl Tail {
-    /// Whether the file is not the one any more that was read so far.
+    /// Whether the file is no longer the one that was read so far.
     fn is_written_anew(&self) -> bool {
         let Ok(metadata) = self.content.metadata() else { return false };
         if metadata.len() < self.bytes_read {
