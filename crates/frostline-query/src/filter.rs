@@ -27,7 +27,7 @@ pub enum Filter {
     /// Values in the query arrive as written; each reading of the field compares in its own type, and
     /// a value that a reading cannot represent matches nothing there.
     Equals {
-        /// Whose values.
+        /// The field.
         field: FieldRef,
         /// Any of these.
         values: Vec<Scalar>,
@@ -39,13 +39,13 @@ pub enum Filter {
         field: Option<FieldRef>,
         /// The text as written; its tokens come from the split crate's `query_tokens`.
         text: String,
-        /// How many of the distinct tokens must be there, at least one.
+        /// How many of the distinct tokens must be present, at least one.
         minimum: Minimum,
         /// Whether the last token may be a prefix (match_bool_prefix).
         prefix_last: bool,
     },
-    /// The words of `text` one after another in one value of the field, after analysis; on other
-    /// readings and where whole values are requested it is [`Filter::Equals`] with the text as value.
+    /// The words of `text` in sequence in one value of the field, after analysis. On other
+    /// readings, and if whole values are requested, it is [`Filter::Equals`] with the text as value.
     Phrase {
         /// None means every field of the document.
         field: Option<FieldRef>,
@@ -57,7 +57,7 @@ pub enum Filter {
     /// A value of the field is between the bounds. Which readings can match follows from the type
     /// of the bounds: dates are already microseconds.
     Range {
-        /// Whose values.
+        /// The field.
         field: FieldRef,
         /// Lower bound.
         lower: Bound,
@@ -66,17 +66,17 @@ pub enum Filter {
     },
     /// The field has at least one value.
     Exists {
-        /// Whose values; the parent of other fields exists where any of those does.
+        /// The field; the parent of other fields exists if any of those does.
         field: FieldRef,
     },
-    /// A value's text matches the pattern from its first to its last character. Where a text field's words are asked
-    /// for the pattern is matched against each lower-cased token instead, as Elasticsearch does.
+    /// A value's text matches the pattern from its first to its last character. If the words of a text field are
+    /// requested, the pattern is matched against each lower-cased token instead, as Elasticsearch does.
     Pattern {
         /// None means every field of the document (tokens).
         field: Option<FieldRef>,
         /// The pattern.
         pattern: Pattern,
-        /// Whether letters match without regard to case.
+        /// Whether letter case is ignored.
         case_insensitive: bool,
     },
     /// The document has one of these `_id`s.
@@ -123,7 +123,7 @@ pub enum Scalar {
     Long(i64),
     /// Any other number.
     Double(f64),
-    /// Text, to be read by each reading of the field in its own way (a number, a date, an address).
+    /// Text, to be interpreted by each reading of the field in its own way (a number, a date, an address).
     Text(String),
 }
 
@@ -132,13 +132,13 @@ pub enum Scalar {
 pub enum Bound {
     /// No bound.
     Open,
-    /// The value itself is inside.
+    /// The value itself is included.
     Included(Edge),
-    /// The value itself is outside.
+    /// The value itself is excluded.
     Excluded(Edge),
 }
 
-/// The value at one end of a range, in every way it can be read. A reading of the field that has no
+/// The value at one end of a range, in every type it can be parsed as. A reading of the field without a
 /// counterpart here cannot match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Edge {
@@ -158,17 +158,17 @@ pub struct Edge {
 pub enum Number {
     /// A whole number.
     Long(i64),
-    /// A whole number that 64 bits do not hold.
+    /// A whole number that does not fit in 64 bits.
     Big(i128),
     /// Any other number.
     Double(f64),
 }
 
 impl Number {
-    /// Whole numbers beyond are doubles.
+    /// Larger whole numbers are doubles.
     pub(crate) const BIG_MAX: i128 = 10_i128.pow(38) - 1;
 
-    /// The number that a text is written as: `42`, `-1.5`, `+3e5`; finite. "nan" and "inf" are words.
+    /// The number that a text represents: `42`, `-1.5`, `+3e5`; finite. "nan" and "inf" are words.
     pub fn parse(text: &str) -> Option<Number> {
         if let Ok(whole) = text.parse::<i128>()
             && whole.unsigned_abs() <= Self::BIG_MAX.unsigned_abs()
@@ -186,13 +186,13 @@ impl Number {
             Number::Long(n) => i128::from(n),
             Number::Big(n) => n,
         };
-        // A cast saturates at the ends, beyond which every double is greater or less than any of ours.
+        // A cast saturates at the ends, beyond which every double is greater or less than any of our numbers.
         let below = double.floor();
         (below as i128).cmp(&whole).then(if double > below { Ordering::Greater } else { Ordering::Equal })
     }
 }
 
-/// How many tokens of a [`Filter::Match`] must be there.
+/// How many tokens of a [`Filter::Match`] must be present.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Minimum {
     /// All (operator and).

@@ -31,18 +31,18 @@ pub(crate) struct Aggregation {
     scan: Arc<Scan>,
     tree: Arc<AggTree>,
     scope: Scope,
-    /// The aggregations in bytes: names them among the partial answers that are kept. None where none are.
+    /// The serialized aggregations, as part of the key of cached partial answers. None if there is no cache.
     name: Option<Arc<[u8]>>,
 }
 
-/// The state of one split, with the room in memory that it takes until it is merged.
+/// The state of one split, with the memory that it takes until it is merged.
 struct Part {
     state: AggState,
     _room: Option<Room>,
 }
 
 impl Aggregation {
-    /// The aggregations of `tree` over the rows of a scan. With `keep`, partial answers are kept and found again.
+    /// The aggregations of `tree` over the rows of a scan. With `keep`, partial answers are cached.
     pub(crate) fn new(scan: Arc<Scan>, tree: Arc<AggTree>, scope: Scope, keep: bool) -> Result<Aggregation> {
         let name = match keep && scan.local.results.is_some() {
             true => Some(tree.write()?.into()),
@@ -69,7 +69,7 @@ impl Aggregation {
         Ok(merged)
     }
 
-    /// The state of one split; none where it could not be read and partial answers are allowed.
+    /// The state of one split; none if it could not be read and partial answers are allowed.
     async fn split(self, number: usize) -> Result<Option<Part>> {
         let target = &self.scan.targets[number];
         self.scan.tolerate(target, self.state(target).await)
@@ -145,7 +145,7 @@ impl Aggregation {
         Ok(Part { state: collector.finish(), _room: Some(room) })
     }
 
-    /// Where the state of a split is kept, and under which name.
+    /// The cache for the state of a split, and its key.
     fn kept(&self, target: &Target) -> Result<Option<(&Results, Key)>> {
         let (Some(results), Some(name)) = (&self.scan.local.results, &self.name) else { return Ok(None) };
         let filter = postcard::to_allocvec(target.filter.as_ref())
@@ -155,7 +155,7 @@ impl Aggregation {
     }
 }
 
-/// About how many times a state is larger than its bytes.
+/// Approximate ratio of a state's size in memory to its serialized size.
 const STATE_UNPACKED: usize = 4;
 
 /// A filter that a digest may be able to answer: a range of times and one value of one field, each

@@ -21,16 +21,16 @@ use crate::exec::groups::{Groups, GroupsExec};
 use crate::exec::leaf::{Leaf, LeafExec};
 use crate::{Error, Result};
 
-/// Version of the bytes: a program of another version refuses them.
+/// Version of the encoding: a program of another version refuses it.
 const VERSION: u8 = 1;
 
-/// A plan in bytes.
+/// Serializes a plan.
 pub(crate) fn write(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<u8>> {
     let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(plan), &Codec).map_err(internal)?;
     Ok(bytes.to_vec())
 }
 
-/// The plan that bytes hold.
+/// Deserializes a plan.
 pub(crate) fn read(bytes: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
     physical_plan_from_bytes_with_extension_codec(bytes, context, &Codec).map_err(internal)
 }
@@ -93,7 +93,7 @@ impl Node {
     }
 }
 
-/// Reads and writes our nodes for DataFusion.
+/// Serializes our nodes for DataFusion.
 #[derive(Debug)]
 struct Codec;
 

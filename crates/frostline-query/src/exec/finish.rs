@@ -25,17 +25,17 @@ use crate::exec::report::Report;
 use crate::exec::scan::{Local, spawned};
 use crate::{Error, Result};
 
-/// How the answers of leaves become one.
+/// How the answers of leaves are merged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Merge {
-    /// The numbers of all splits that were to be asked, ascending.
+    /// The numbers of all splits that were to be searched, ascending.
     pub(crate) targets: Vec<u32>,
     pub(crate) aggs: Option<Arc<AggTree>>,
-    /// The order of hits, and how many are wanted; without it they stay as they come.
+    /// The order of hits, and how many are wanted; without it they keep the order of arrival.
     pub(crate) order: Option<(Order, usize)>,
 }
 
-/// The leaves and what merges them, as a plan of one row.
+/// The leaves and the node that merges them, as a plan of one row.
 pub(crate) fn final_plan(
     leaves: impl IntoIterator<Item = Leaf>,
     merge: Merge,
@@ -78,7 +78,7 @@ impl FinalExec {
 }
 
 impl Merge {
-    /// What is read from bytes may have been written by anybody.
+    /// Deserialized input is untrusted.
     pub(crate) fn check(&self) -> Result<()> {
         self.aggs.as_ref().map_or(Ok(()), |aggs| aggs.check())?;
         self.order.as_ref().map_or(Ok(()), |(order, _)| order.check())

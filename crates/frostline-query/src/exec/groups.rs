@@ -26,7 +26,7 @@ use crate::exec::found::Found;
 use crate::read::merge::arrow_error;
 use crate::{Error, Result};
 
-/// What the groups are, and the columns that they become: the keys, then the values.
+/// The groups, and the columns that they become: the keys, then the values.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Groups {
     pub(crate) by: GroupBy,
@@ -34,7 +34,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// What is read from bytes may have been written by anybody.
+    /// Deserialized input is untrusted.
     pub(crate) fn check(&self) -> Result<()> {
         if self.schema.fields().len() == self.by.keys.len() + self.by.values.len() {
             return Ok(());
@@ -62,7 +62,7 @@ impl Groups {
     }
 }
 
-/// The cells of a column, which are of one kind or null.
+/// The cells of a column, all of one kind or null.
 fn column(cells: impl Iterator<Item = GroupCell>, ty: &DataType) -> Result<ArrayRef> {
     let cells: Vec<GroupCell> = cells.collect();
     macro_rules! built {

@@ -57,7 +57,7 @@ impl Leaf {
         }
     }
 
-    /// The splits that it asks.
+    /// The splits that it searches.
     pub(crate) fn splits(&self) -> &Splits {
         match self {
             Leaf::Search(search) => &search.splits,
@@ -82,7 +82,7 @@ impl Leaf {
         }
     }
 
-    /// What is read from bytes may have been written by anybody.
+    /// Deserialized input is untrusted.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Leaf::Search(search) => search.check(),
@@ -130,7 +130,7 @@ impl LeafExec {
         &self.leaf
     }
 
-    /// What it has done so far, where it ran in this process: what a plan costs whose answer has no column for it.
+    /// What it has done so far, if it ran in this process: the cost of a plan whose answer has no column for it.
     pub(crate) fn report(&self) -> Report {
         let mut all = Report::default();
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,9 +19,9 @@ pub(crate) fn function() -> ScalarUDF {
     ScalarUDF::from(Match::new())
 }
 
-/// `match(field, 'text'[, 'and'|'or'|'phrase'])`: whether the field's text has all tokens of `text`, any,
-/// or its words one after another. False where the field has no value. A predicate of a scan is answered
-/// by the index; here the same is computed from the value, wherever else the function stands.
+/// `match(field, 'text'[, 'and'|'or'|'phrase'])`: whether the field's text has all tokens of `text`, any of them,
+/// or its words in sequence. False if the field has no value. As a predicate of a scan it is answered
+/// by the index; elsewhere it is computed from the value here.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Match {
     signature: Signature,

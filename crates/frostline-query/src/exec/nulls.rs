@@ -31,7 +31,7 @@ impl KeepNulls {
         KeepNulls { same: Arc::new(ScalarUDF::from(Same::new())) }
     }
 
-    /// The function by which it keeps them apart.
+    /// The function that it inserts to keep them apart.
     pub(crate) fn function(&self) -> ScalarUDF {
         self.same.as_ref().clone()
     }
@@ -95,13 +95,13 @@ fn compared(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// Whether it makes no difference to a filter where a part of the condition is false instead of null.
+/// Whether a filter gives the same result if a part of the condition is false instead of null.
 fn cannot_tell(condition: &Expr) -> bool {
     match condition {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
             cannot_tell(left) && cannot_tell(right)
         }
-        // Joined lists of what is excluded can become true.
+        // Merged lists of exclusions can become true.
         Expr::InList(list) => !list.negated,
         Expr::BinaryExpr(BinaryExpr { op: Operator::Eq, .. }) => true,
         other => {

@@ -12,7 +12,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast, try_cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// The rule by which such comparisons are planned.
+/// The rule that plans such comparisons.
 #[derive(Debug)]
 pub(crate) struct OddColumns;
 
@@ -60,7 +60,7 @@ fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
 }
 
-/// Whether any value of a list compares so; `<>` is that none is equal.
+/// Whether any value of a list compares in this way; `<>` is true if none is equal.
 fn any_value(list: &Expr, op: Operator, value: &Expr) -> Option<Expr> {
     let (list, value) = (list.clone(), value.clone());
     Some(match op {
@@ -72,7 +72,7 @@ fn any_value(list: &Expr, op: Operator, value: &Expr) -> Option<Expr> {
     })
 }
 
-/// Whether a column of text is compared with a number that a double holds.
+/// Whether a column of text is compared with a number that a double represents exactly.
 fn compares_as_number(column: &Expr, number: &Expr, ty: &DataType) -> bool {
     const EXACT_MAX: u64 = 1 << 53;
     let exact = match number {

@@ -39,7 +39,7 @@ pub(crate) struct Order {
     shown: bool,
     /// Only hits beyond this position are wanted: a place for each key.
     after: Option<Vec<Place>>,
-    /// What positions name beside split and row: the versions that they are of, but in a point in time, which names them.
+    /// What positions contain besides split and row: their versions, unless a point in time defines them.
     versions: Option<String>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Row {
 }
 
 impl Order {
-    /// The order a request asks for, newest first where it asks for none, and the position to begin after.
+    /// The order of a request, newest first by default, and the position to start after.
     pub(crate) fn new(request: &SearchRequest, splits: &Splits) -> Result<Order> {
         if request.sort.is_empty() {
             let key = OrderKey {
@@ -109,7 +109,7 @@ impl Order {
         Ok(Order { after: after.transpose()?, ..order })
     }
 
-    /// What is read from bytes may have been written by anybody.
+    /// Deserialized input is untrusted.
     pub(crate) fn check(&self) -> Result<()> {
         let places = self.after.as_ref().map_or(self.keys.len(), Vec::len);
         if places != self.keys.len() || self.keys.is_empty() {
@@ -118,7 +118,7 @@ impl Order {
         Ok(())
     }
 
-    /// The columns that a scan must give: the keys, then the address.
+    /// The columns that a scan must return: the keys, then the address.
     pub(crate) fn outputs(&self) -> Vec<Output> {
         let keys = self.keys.iter().filter_map(|key| match &key.of {
             KeyOf::Column(output) => Some(output.clone()),
@@ -127,7 +127,7 @@ impl Order {
         keys.chain(Output::address()).collect()
     }
 
-    /// What to sort by. Ties go by address, in the direction of the first key, so that the same question
+    /// What to sort by. Ties are ordered by address, in the direction of the first key, so that the same query
     /// always gives the same answer.
     pub(crate) fn ordering(&self, schema: &SchemaRef) -> Result<LexOrdering> {
         let column = |name: &str, descending, nulls_first| -> Result<PhysicalSortExpr> {
@@ -168,7 +168,7 @@ impl Order {
         (by_time && same_way && self.after.is_none()).then_some(first.descending)
     }
 
-    /// The condition that a row comes after the position to begin after.
+    /// The condition that a row comes after the position to start after.
     pub(crate) fn after(&self, schema: &SchemaRef) -> Result<Option<Arc<dyn PhysicalExpr>>> {
         let Some(position) = &self.after else { return Ok(None) };
         let mut after = lit(false);
@@ -194,7 +194,7 @@ impl Order {
         take_record_batch(&all, &best).map(Some).map_err(arrow_error)
     }
 
-    /// The hits of a batch that is in order, without the first `from`.
+    /// The hits of a sorted batch, without the first `from`.
     pub(crate) fn rows(&self, batch: &RecordBatch, from: usize, splits: &Splits) -> Result<Vec<Row>> {
         let address = |name: &str| {
             let column = batch.column_by_name(name).and_then(|c| c.as_primitive_opt::<UInt32Type>().cloned());
@@ -238,7 +238,7 @@ impl Order {
         }
     }
 
-    /// The place that a sort value of an answer names.
+    /// The position that a sort value of an answer represents.
     fn place(&self, key: &OrderKey, value: &Value, splits: &Splits) -> Result<Place> {
         match &key.of {
             KeyOf::Score => Ok(Place::Anywhere),
@@ -281,7 +281,7 @@ impl OrderKey {
         }
     }
 
-    /// Whether a row is beyond a place in this key, and whether it is at it.
+    /// Whether a row is beyond a position in this key, and whether it is at it.
     fn compare(&self, place: &Place) -> (Expr, Expr) {
         match (&self.of, place) {
             (KeyOf::Column(output), Place::Absent | Place::Value(None)) => {
@@ -359,7 +359,7 @@ fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
     Ok(OrderKey { of: KeyOf::Column(output), descending, nulls_first, format })
 }
 
-/// What stands for an absent value in a key of type `ty`; none where absence has a place of its own.
+/// The value that represents absence in a key of type `ty`; none if absence has its own position.
 fn missing_value(missing: &Missing, ty: &DataType, descending: bool) -> Result<Option<ScalarValue>> {
     let Missing::Value(value) = missing else { return Ok(None) };
     let json = match value {
@@ -371,7 +371,7 @@ fn missing_value(missing: &Missing, ty: &DataType, descending: bool) -> Result<O
     position_value(&json, ty, descending, None)
 }
 
-/// A sort value of an answer, read back as a value of the key's column; none for null.
+/// A sort value of an answer, parsed as a value of the key's column; none for null.
 fn position_value(
     value: &Value,
     ty: &DataType,
@@ -413,8 +413,8 @@ fn big(value: &Value) -> Option<i128> {
         .or_else(|| value.as_str()?.parse().ok())
 }
 
-/// A time in milliseconds, with a fraction only where the time has one; or as the format says. A position in the
-/// order is exact: where the format cannot say the time, it is written in full.
+/// A time in milliseconds, with a fraction only if the time has one; or in the given format. A position in the
+/// order is exact: if the format cannot represent the time, it is written in full.
 fn time_value(time_us: i64, format: Option<&Format>) -> Value {
     let full = || jiff::Timestamp::from_microsecond(time_us).map(|time| time.to_string()).ok();
     let Some(format) = format else {
@@ -433,7 +433,7 @@ fn time_value(time_us: i64, format: Option<&Format>) -> Value {
     Value::from(full().unwrap_or(text))
 }
 
-/// The time that a sort value of an answer stands for.
+/// The time that a sort value of an answer represents.
 fn time_of(value: &Value, format: Option<&Format>) -> Option<i64> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let formatted = format.and_then(|format| format.read(&text, false, &TimeZone::UTC));

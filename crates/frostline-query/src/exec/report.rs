@@ -5,23 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// What a leaf says last.
+/// The report of a leaf.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// The numbers of the splits that have been asked, or of which nothing needed to be.
+    /// The numbers of the splits that were searched, or did not need to be.
     pub(crate) answered: Vec<u32>,
     /// The splits that could not be read.
     pub(crate) failed: Vec<Failure>,
-    /// Rows that match; where counting stopped early, more than the limit.
+    /// Rows that match; more than the limit if counting stopped early.
     pub(crate) matched: u64,
     pub(crate) counts: Counts,
     pub(crate) cost: Cost,
 }
 
-/// What the splits were answered from.
+/// The sources from which the splits were answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
-    /// The index says that nothing matches.
+    /// The index shows that nothing matches.
     pub(crate) pruned_stats: u64,
     /// The catalog or the digest.
     pub(crate) answered_digest: u64,
@@ -35,16 +35,16 @@ pub(crate) struct Failure {
     pub(crate) ordinal: u32,
     pub(crate) split: SplitId,
     pub(crate) object: String,
-    /// Elasticsearch's way to name the kind of error.
+    /// Elasticsearch's name for the kind of error.
     pub(crate) kind: String,
     pub(crate) reason: String,
 }
 
-/// Says what a leaf has done so far.
+/// Reports what a leaf has done so far.
 pub(crate) type Told = Box<dyn Fn() -> Report + Send>;
 
 impl Report {
-    /// Adds what another leaf says of other splits, or the same leaf of a further step.
+    /// Adds the report of another leaf on other splits, or of a further step of the same leaf.
     pub(crate) fn add(&mut self, other: Report) {
         self.answered.extend(other.answered);
         for failure in other.failed {
@@ -62,7 +62,7 @@ impl Report {
         self.cost = sum.cost();
     }
 
-    /// Checks that each of `targets` splits was answered or failed, and none twice. Anything else is a fault of ours,
+    /// Checks that each of `targets` splits was answered or failed, and none twice. Anything else is our bug,
     /// and would be a wrong count.
     pub(crate) fn check(&self, targets: &[u32]) -> Result<()> {
         let failed = self.failed.iter().map(|failure| failure.ordinal);

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::{Error, Result};
 
-/// Version of entries: a program that aggregates differently must not read what another wrote.
+/// Version of entries: a program that aggregates differently must not read another's.
 const VERSION: u64 = 2;
 
 /// The result cache.
@@ -23,7 +23,7 @@ pub struct Results {
     bytes: AtomicU64,
 }
 
-/// Names one partial answer.
+/// The key of one partial answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key(u128);
 
@@ -40,7 +40,7 @@ impl Key {
 }
 
 impl Results {
-    /// The cache in `folder`, which is made if it is not there; it holds at most about `bytes_max`.
+    /// The cache in `folder`, which is created if it does not exist; it holds at most about `bytes_max`.
     pub fn open(folder: &Path, bytes_max: u64) -> Result<Results> {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::unavailable(format!("cannot make {}", folder.display())).with_source(e))?;
@@ -52,7 +52,7 @@ impl Results {
     /// Removes every entry.
     pub fn clear(&self) {
         for file in self.files() {
-            // A file that is already gone is what was wanted.
+            // The file is already gone, as intended.
             let _ = std::fs::remove_file(file.path);
         }
         self.bytes.store(0, Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl Results {
         (u64::from_le_bytes(*sum) == xxh3_64(body)).then(|| body.to_vec())
     }
 
-    /// Keeps an answer; failing to is no error, it will be computed again.
+    /// Stores an answer. A failure is ignored: the answer will be computed again.
     pub(crate) async fn put(&self, key: &Key, body: Vec<u8>) {
         let mut entry = xxh3_64(&body).to_le_bytes().to_vec();
         entry.extend(body);
@@ -90,7 +90,7 @@ impl Results {
         }
     }
 
-    /// Removes the oldest entries until half of the allowance is free.
+    /// Removes the oldest entries until half of the capacity is free.
     fn shrink(&self) {
         let mut files = self.files();
         files.sort_by_key(|file| file.modified);

@@ -23,25 +23,25 @@ pub(crate) struct Rows {
     pub(crate) splits: Splits,
     pub(crate) filter: Filter,
     pub(crate) outputs: Vec<Output>,
-    /// Which rows are enough.
+    /// Which rows suffice.
     pub(crate) enough: Enough,
     streams: usize,
 }
 
-/// Which of the matching rows of each split are enough.
+/// Which of the matching rows of each split suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Enough {
     All,
-    /// Any so many.
+    /// Any rows, this many.
     Any(usize),
-    /// So many that are the best by time: others are read only where they may be among these.
+    /// This many rows, the best by time: others are read only if they may be among these.
     ByTime {
         wanted: usize,
         descending: bool,
     },
 }
 
-/// More streams are no use to a machine.
+/// More streams do not help.
 const STREAMS_MAX: usize = 1_024;
 
 impl Rows {
@@ -50,7 +50,7 @@ impl Rows {
         Rows { splits, filter, outputs, enough: Enough::All, streams }
     }
 
-    /// The same rows, of which `enough` will do.
+    /// The same rows, of which `enough` suffice.
     pub(crate) fn enough(mut self, enough: Enough) -> Rows {
         if let Enough::ByTime { .. } = enough {
             self.streams = 1;

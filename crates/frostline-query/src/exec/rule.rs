@@ -31,7 +31,7 @@ use crate::exec::search::Search;
 use crate::filter::FieldRef;
 use crate::read::output::{Of, Output};
 
-/// Puts our nodes in the place of DataFusion's where they give the same rows. It runs before partitions are made.
+/// Replaces DataFusion's nodes with ours if they give the same rows. It runs before partitions are created.
 #[derive(Debug)]
 pub(crate) struct OwnNodes {
     /// Number of groups into which splits are divided.
@@ -67,7 +67,7 @@ impl PhysicalOptimizerRule for OwnNodes {
     }
 }
 
-/// The same sort over no more rows than can be among its first, where it is by time alone.
+/// The same sort over no more rows than can be among its first, if it is by time alone.
 fn newest(sort: &SortExec) -> Option<Arc<dyn ExecutionPlan>> {
     let wanted = sort.fetch()?;
     let [key] = sort.expr().as_ref() else { return None };
@@ -103,14 +103,14 @@ fn rows_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Rows> {
     }
 }
 
-/// An aggregate that our nodes do.
+/// An aggregate that our nodes compute.
 struct Question<'a> {
     rows: &'a Rows,
     by: GroupBy,
 }
 
 impl<'a> Question<'a> {
-    /// What an aggregate asks of the rows of a scan, where nothing stands between the two.
+    /// What an aggregate needs of the rows of a scan, if nothing is between the two.
     fn of(aggregate: &'a AggregateExec) -> Option<Question<'a>> {
         let first = match aggregate.mode() {
             AggregateMode::Single | AggregateMode::SinglePartitioned => aggregate,
@@ -153,7 +153,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// The first step of an aggregate of two.
+/// The first step of a two-step aggregate.
 fn partial_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&AggregateExec> {
     if let Some(between) = plan.downcast_ref::<CoalescePartitionsExec>() {
         return partial_below(between.input());
@@ -185,7 +185,7 @@ impl<'a> Columns<'a> {
         self.columns.get(expr.downcast_ref::<Column>()?.index()).copied()
     }
 
-    /// The field of a column whose rows have one value of one type at most.
+    /// The field of a column whose rows have at most one value, of one type.
     fn field(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<(&'a FieldRef, ValueType)> {
         let Of::Values { field, missing: None, .. } = &self.column(expr)?.of else { return None };
         match field.readings() {
@@ -243,7 +243,7 @@ impl<'a> Columns<'a> {
             ("sum", ValueType::Long) if !as_double => Some(GroupValue::SumWhole(field)),
             ("sum", ValueType::Double) => Some(GroupValue::Sum(field)),
             ("avg", ValueType::Long | ValueType::Double) => Some(GroupValue::Avg(field)),
-            // A whole number may be larger than what a double holds exactly.
+            // A whole number may be larger than a double represents exactly.
             ("min", ValueType::Double) => Some(GroupValue::Min(field)),
             ("max", ValueType::Double) => Some(GroupValue::Max(field)),
             _ => None,

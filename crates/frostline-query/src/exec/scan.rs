@@ -30,23 +30,23 @@ use crate::read::view::View;
 use crate::select::Rows;
 use crate::{Error, ErrorKind, Result};
 
-/// What a leaf finds where it runs, and that never travels.
+/// The context of a leaf in its process, which is never serialized.
 #[derive(Clone, Debug)]
 pub(crate) struct Local {
     pub(crate) searcher: Arc<Searcher>,
-    /// Where partial answers of aggregations are kept.
+    /// The cache of partial answers of aggregations.
     pub(crate) results: Option<Arc<Results>>,
 }
 
 impl Local {
-    /// What the session that a plan runs in brings along.
+    /// The context that a plan's session provides.
     pub(crate) fn of(context: &TaskContext) -> Result<Arc<Local>> {
         let local = context.session_config().get_extension::<Local>();
         local.ok_or_else(|| Error::internal("a plan runs in a session that reads no repository"))
     }
 }
 
-/// A filter over some splits, and what answering it has shown so far.
+/// A filter over some splits, and what evaluating it has shown so far.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) local: Arc<Local>,
@@ -55,11 +55,11 @@ pub(crate) struct Scan {
     tally: Tally,
     /// The matching rows of each target, once they are known.
     selected: Vec<OnceCell<Rows>>,
-    /// Whether splits that cannot be read are left out and reported, or fail the query.
+    /// Whether unreadable splits are skipped and reported, or fail the query.
     partial: bool,
 }
 
-/// What became of the splits, counted while a leaf runs.
+/// The outcomes of the splits, counted while a leaf runs.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) pruned_stats: AtomicU64,
@@ -92,7 +92,7 @@ impl Scan {
         &self.tally
     }
 
-    /// How many splits are asked at the same time.
+    /// How many splits are searched concurrently.
     pub(crate) fn in_flight(&self) -> usize {
         self.local.searcher.settings.splits_in_flight
     }
@@ -105,7 +105,7 @@ impl Scan {
         View { open, reader: self.local.searcher.reader.as_ref(), meter: &self.meter }
     }
 
-    /// The matching rows of one split, looked for once.
+    /// The matching rows of one split, computed once.
     pub(crate) async fn select(&self, target: &Target, open: &OpenSplit) -> Result<&Rows> {
         self.selected[target.number].get_or_try_init(|| self.look(target, open)).await
     }
@@ -118,7 +118,7 @@ impl Scan {
         Ok(rows)
     }
 
-    /// How many rows of one split match; a split all of whose rows do is not opened for that.
+    /// How many rows of one split match; a split of which all rows match is not opened for this.
     pub(crate) async fn count(&self, target: &Target) -> Result<u64> {
         if *target.filter == Filter::All {
             let count = || async {
@@ -133,9 +133,9 @@ impl Scan {
         Ok(self.select(target, &open).await?.count(open.split.rows()))
     }
 
-    /// Counts the matching rows of all splits; not of all where they are more than `limit` before that.
+    /// Counts the matching rows of all splits, or stops once there are more than `limit`.
     pub(crate) async fn count_up_to(self: &Arc<Self>, limit: u64) -> Result<()> {
-        // What the catalog knows costs nothing.
+        // What the catalog knows costs no read.
         let (known, unknown): (Vec<&Target>, Vec<&Target>) =
             self.targets.iter().partition(|target| *target.filter == Filter::All);
         let wave = if limit == u64::MAX { usize::MAX } else { WAVE_SPLITS };
@@ -159,13 +159,13 @@ impl Scan {
         Ok(())
     }
 
-    /// How many rows were found to match, in all splits that were asked.
+    /// How many rows were found to match, in all searched splits.
     pub(crate) fn matched(&self) -> u64 {
         self.tally.matched.load(Ordering::Relaxed)
     }
 
-    /// Turns the failure of one split into an absence, where partial answers are allowed and the fault is
-    /// the split's and not the question's.
+    /// Turns the failure of one split into an absence, if partial answers are allowed and the fault is
+    /// the split's and not the query's.
     pub(crate) fn tolerate<T>(&self, target: &Target, result: Result<T>) -> Result<Option<T>> {
         let error = match result {
             Ok(value) => return Ok(Some(value)),
@@ -194,7 +194,7 @@ impl Scan {
         Ok(None)
     }
 
-    /// What is to be said of `splits`, those that the filter rules out included. The cost is the meter's, which
+    /// The report on `splits`, including those that the filter rules out. The cost is the meter's, which
     /// other scans may share.
     pub(crate) fn report(&self, splits: &Splits) -> Report {
         let failed = self.tally.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -213,10 +213,10 @@ impl Scan {
     }
 }
 
-/// Splits asked at a time when not all have to be.
+/// Splits searched concurrently when not all have to be.
 pub(crate) const WAVE_SPLITS: usize = 16;
 
-/// Runs `work` as a task of its own, so that many splits use many cores. The task ends when what waits for it is
+/// Runs `work` as a separate task, so that many splits use many cores. The task is aborted when its waiter is
 /// dropped.
 pub(crate) async fn spawned<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
@@ -232,13 +232,13 @@ pub(crate) async fn spawned<T: Send + 'static>(
 pub(crate) struct Reading {
     pub(crate) scan: Arc<Scan>,
     pub(crate) outputs: Arc<[Output]>,
-    /// So many rows of each split are enough.
+    /// This many rows of each split suffice.
     pub(crate) limit: Option<usize>,
 }
 
 impl Reading {
-    /// The matching rows of all splits, column by column, split by split in no order; `streams` such streams run
-    /// side by side.
+    /// The matching rows of all splits, column by column, split by split in any order, as `streams` parallel
+    /// streams.
     pub(crate) fn batches(
         self,
         streams: usize,
@@ -257,7 +257,7 @@ impl Reading {
             .boxed()
     }
 
-    /// Opens a split and finds its rows; none where it cannot be read and partial answers are allowed.
+    /// Opens a split and finds its rows; none if it cannot be read and partial answers are allowed.
     async fn start(self, number: usize, memory: MemoryReservation) -> Result<SplitRows> {
         let target = &self.scan.targets[number];
         let chunks = self.chunks(target).await;
@@ -281,7 +281,7 @@ impl Reading {
         Ok((Some(open), chunks(rows, chunk_rows)))
     }
 
-    /// Rows that are read at a time: all of a split for a few narrow columns, fewer for whole documents.
+    /// Rows read at a time: all of a split for a few narrow columns, fewer for whole documents.
     fn chunk_rows(&self, open: &OpenSplit) -> usize {
         let rows = u64::from(open.split.rows().max(1));
         let wide = self.outputs.iter().filter(|output| output.of == Of::Source).count() as u64;
@@ -291,11 +291,11 @@ impl Reading {
     }
 }
 
-/// About how much memory the columns of one chunk of rows take.
+/// Approximate memory of the columns of one chunk of rows.
 const CHUNK_BYTES: u64 = 64 << 20;
-/// No chunk is smaller: pages have about so many rows, and reading half a page costs a whole one.
+/// No chunk is smaller: pages have about this many rows, and reading half a page costs a whole one.
 const CHUNK_ROWS_MIN: usize = 20_000;
-/// About how many times documents are larger than their packed pages.
+/// Approximate ratio of documents to their compressed pages.
 const SOURCE_PACKED: u64 = 10;
 
 fn chunks(rows: RoaringBitmap, chunk_rows: usize) -> Vec<RoaringBitmap> {
@@ -309,11 +309,11 @@ fn chunks(rows: RoaringBitmap, chunk_rows: usize) -> Vec<RoaringBitmap> {
     rows.chunks(chunk_rows).map(|chunk| chunk.iter().copied().collect()).collect()
 }
 
-/// The rows of one split that are still to be read.
+/// The remaining rows of one split.
 struct SplitRows {
     reading: Reading,
     number: usize,
-    /// None where only the number of rows is wanted.
+    /// None if only the number of rows is wanted.
     open: Option<Arc<OpenSplit>>,
     chunks: VecDeque<RoaringBitmap>,
     memory: MemoryReservation,
@@ -338,7 +338,7 @@ impl SplitRows {
         let scan = &self.reading.scan;
         let batch = scan.tolerate(&scan.targets[self.number], read)?;
         if let Some(batch) = &batch {
-            // What was handed on before is its reader's to account for.
+            // Batches that were handed on are accounted for by their reader.
             self.memory.try_resize(batch.get_array_memory_size()).map_err(internal)?;
         }
         Ok(batch)

@@ -32,21 +32,21 @@ use crate::prune;
 use crate::read::merge::arrow_error;
 use crate::read::output::{Of, Output};
 
-/// What is asked of some splits.
+/// What is searched in some splits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Search {
     pub(crate) splits: Splits,
     pub(crate) filter: Filter,
-    /// Which of the matching documents are hits; aggregations do not see it.
+    /// Which of the matching documents are hits; aggregations ignore it.
     pub(crate) post_filter: Option<Filter>,
-    /// None where nothing is aggregated; an empty tree counts.
+    /// None if nothing is aggregated; an empty tree counts.
     pub(crate) aggs: Option<Arc<AggTree>>,
     pub(crate) hits: Option<Hits>,
-    /// Hits are counted until there are more: not at all where it is 0.
+    /// Hits are counted until there are more than this; not at all if it is 0.
     pub(crate) count_up_to: u64,
-    /// Whether partial answers of aggregations are kept.
+    /// Whether partial answers of aggregations are cached.
     pub(crate) keep: bool,
-    /// Whether splits that cannot be read are left out and reported, or fail the search.
+    /// Whether unreadable splits are skipped and reported, or fail the search.
     pub(crate) partial: bool,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Search {
 pub(crate) struct Hits {
     pub(crate) order: Order,
     pub(crate) wanted: usize,
-    /// Whether documents are read with the hits where that costs no more: these are all the splits that there are.
+    /// Whether documents are read with the hits at no extra cost, because these are all the splits.
     pub(crate) documents: bool,
 }
 
@@ -92,11 +92,11 @@ impl Search {
     }
 }
 
-/// A search at work.
+/// A running search.
 struct Running {
     search: Search,
     matching: Arc<Scan>,
-    /// The same where there is no further filter on hits.
+    /// The same if there is no further filter on hits.
     shown: Arc<Scan>,
     everything: Option<Arc<Scan>>,
 }

@@ -55,7 +55,7 @@ pub(crate) fn session(local: Local) -> Result<SessionContext> {
     Ok(session)
 }
 
-/// The plan as it will run: written to bytes and read back where all plans are to be.
+/// The plan as it will run: serialized and deserialized, if that is required of all plans.
 pub(crate) fn ready(
     plan: Arc<dyn ExecutionPlan>,
     context: &TaskContext,
@@ -67,7 +67,7 @@ pub(crate) fn ready(
     }
 }
 
-/// Everything a plan gives, as one batch.
+/// The whole output of a plan as one batch.
 pub(crate) async fn run(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<RecordBatch> {
     let schema = plan.schema();
     let plan: Arc<dyn ExecutionPlan> = match plan.properties().partitioning.partition_count() {
@@ -78,7 +78,7 @@ pub(crate) async fn run(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>)
     concat_batches(&schema, &batches).map_err(arrow_error)
 }
 
-/// Runs a plan that another process has written, over the same repository, and gives its answer.
+/// Runs a plan that another process has serialized, over the same repository, and returns its answer.
 pub async fn run_plan(searcher: &Arc<Searcher>, bytes: &[u8]) -> Result<RecordBatch> {
     let session = session(Local { searcher: Arc::clone(searcher), results: None })?;
     let context = session.task_ctx();

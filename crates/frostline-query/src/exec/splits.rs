@@ -25,8 +25,8 @@ pub(crate) fn mapping(indices: &[Arc<Index>]) -> Result<Cow<'_, Mapping>> {
     Ok(joined)
 }
 
-/// Splits of one or several indices, in the order of their identities: the numbers compare as those do. A plan that
-/// travels carries them whole, so that who runs it reads no catalog.
+/// Splits of one or several indices, ordered by identity, so that their numbers compare as the identities do. A
+/// serialized plan carries them completely, so that no catalog is needed to run it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Splits {
     pub(crate) indices: Arc<[IndexVersion]>,
@@ -74,27 +74,27 @@ impl Splits {
         self.splits.len()
     }
 
-    /// Those that may hold matches of the filter.
+    /// The splits that may hold matches of the filter.
     pub(crate) fn matching(&self, filter: &Filter) -> Splits {
         let mut pruner = Pruner::new(filter);
         let splits = self.splits.iter().filter(|split| *pruner.left(&split.entry) != Filter::None);
         Splits { splits: splits.cloned().collect(), ..self.none() }
     }
 
-    /// Those of some numbers.
+    /// The splits with these numbers.
     pub(crate) fn only(&self, wanted: impl Fn(u32) -> bool) -> Splits {
         let splits = self.splits.iter().filter(|split| wanted(split.ordinal)).cloned().collect();
         Splits { splits, ..self.none() }
     }
 
-    /// Deals them into at most `groups` groups, at least one.
+    /// Divides them into at most `groups` groups, at least one.
     pub(crate) fn groups(&self, groups: usize) -> Vec<Splits> {
         let groups = groups.clamp(1, self.splits.len().max(1));
         let of = |group| self.splits.iter().skip(group).step_by(groups).cloned().collect();
         (0..groups).map(|group| Splits { splits: of(group), ..self.none() }).collect()
     }
 
-    /// What is to be asked of each that may hold matches of the filter.
+    /// The remaining filter for each split that may hold matches.
     pub(crate) fn targets(&self, filter: &Filter) -> Vec<Target> {
         targets(self.splits.iter().map(|split| (split.ordinal, &split.entry)), filter)
     }
@@ -114,13 +114,13 @@ impl Splits {
         Some((&split.entry, self.indices.get(split.index as usize)?))
     }
 
-    /// The position of a row among all, as a text that stays valid with these versions of the indices.
+    /// The position of a row among all, as a text that is valid for these versions of the indices.
     pub(crate) fn position(&self, address: HitAddress) -> Option<String> {
         let (entry, _) = self.get(address.split)?;
         Some(row_id(entry.id, address.row))
     }
 
-    /// The split and the row at a position; no row where the position is before all of that split.
+    /// The split and the row at a position; no row if the position is before all of that split.
     pub(crate) fn place(&self, position: &str) -> Option<(u32, Option<u32>)> {
         let (id, row) = position.split('@').next()?.split_once('-')?;
         let (id, row): (SplitId, u32) = (id.parse().ok()?, row.parse().ok()?);
@@ -131,7 +131,7 @@ impl Splits {
     }
 }
 
-/// An entry of the catalog in bytes.
+/// A serialized entry of the catalog.
 mod wire {
     use super::*;
 

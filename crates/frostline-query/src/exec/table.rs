@@ -45,8 +45,8 @@ impl IndexTable {
     }
 }
 
-/// The columns of the table: the time by each of its names, every field by its path, the document, its
-/// `_id`. What every document has goes before a field of the same name.
+/// The columns of the table: the time by each of its names, every field by its path, the document, and its
+/// `_id`. Columns that every document has take precedence over a field of the same name.
 fn columns(mapping: &Mapping) -> Vec<Output> {
     let names = [TIME_FIELD, mapping.time_field()];
     let mut times: Vec<&str> =
@@ -109,7 +109,7 @@ impl TableProvider for IndexTable {
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         let translated = filters.iter().map(|filter| {
             let translated = translate(filter, &self.mapping);
-            // It was promised to be applied, and perhaps written otherwise since.
+            // It was promised to be applied, and the optimizer may have rewritten it since.
             translated.ok_or_else(|| internal_datafusion_err!("the index does not take over {filter}"))
         });
         let translated: Vec<Translated> = translated.collect::<DataFusionResult<_>>()?;
@@ -124,7 +124,7 @@ impl TableProvider for IndexTable {
     }
 }
 
-/// A predicate as a filter; inexact where the filter may keep rows that the predicate refuses.
+/// A predicate as a filter; inexact if the filter may keep rows that the predicate rejects.
 struct Translated {
     filter: Filter,
     exact: bool,
@@ -176,7 +176,7 @@ fn translate(expr: &Expr, mapping: &Mapping) -> Option<Translated> {
     }
 }
 
-/// `column` or `not column`, as a comparison of a column of booleans becomes.
+/// `column` or `not column`, which comparisons of boolean columns become.
 fn is_boolean(column: &Column, value: bool, mapping: &Mapping) -> Option<Translated> {
     compare(column, Operator::Eq, &ScalarValue::Boolean(Some(value)), mapping)
 }
@@ -189,7 +189,7 @@ fn exists(expr: &Expr, mapping: &Mapping) -> Option<Filter> {
     }
 }
 
-/// What a column's values are, where a comparison with it means the same in SQL and in an index.
+/// The kind of a column's values, if a comparison with it means the same in SQL and in an index.
 #[derive(Clone, Copy, PartialEq)]
 enum Plain {
     Number,
@@ -199,7 +199,7 @@ enum Plain {
     Text,
 }
 
-/// The field of a column whose values all are of one kind.
+/// The field of a column whose values are all of one kind.
 fn plain(column: &Column, mapping: &Mapping) -> Option<(FieldRef, Plain)> {
     let field = FieldRef::column(mapping, &column.name);
     if METADATA.contains(&column.name.as_str()) || field.readings().iter().any(|reading| reading.list) {

@@ -19,16 +19,16 @@ use crate::filter::Filter;
 use crate::read::output::{Output, read_rows};
 use crate::select::Rows;
 
-/// At most `wanted` rows of each split that can hold one of the `wanted` best of all, by time.
+/// At most `wanted` rows of each split that can contain one of the `wanted` best overall, by time.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeTop {
     pub(crate) scan: Arc<Scan>,
     pub(crate) outputs: Arc<[Output]>,
-    /// A further column of the documents, null where they are better read when the best are known.
+    /// A further column of the documents; null if they are better read when the best rows are known.
     pub(crate) documents: Option<Output>,
     pub(crate) descending: bool,
     pub(crate) wanted: usize,
-    /// Matches are counted until there are more, also in splits that cannot hold a hit.
+    /// Matches are counted until there are more than this, also in splits that cannot contain a hit.
     pub(crate) count_up_to: u64,
 }
 
@@ -55,7 +55,7 @@ impl TimeTop {
         Ok(batches.into_iter().flatten().collect())
     }
 
-    /// The splits, the one that can hold the best time first; those without any time last.
+    /// The splits, the one that can contain the best time first; those without any time last.
     fn best_first(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.scan.targets.len()).collect();
         order.sort_by_key(|number| {
@@ -75,7 +75,7 @@ impl TimeTop {
         counted.buffered(in_flight).try_collect().await
     }
 
-    /// Splits from the best on, until enough rows are sure to be better than all of the next split.
+    /// Splits from the best on, until enough rows are certain to be better than all of the next split.
     fn choose(&self, counted: &[Candidates]) -> Vec<Candidates> {
         let mut chosen: Vec<Candidates> = Vec::new();
         for candidate in counted.iter().filter(|c| c.matches > 0) {
@@ -87,7 +87,7 @@ impl TimeTop {
         chosen
     }
 
-    /// All splits at once where all are to be counted, and otherwise from the best on as long as one is needed.
+    /// All splits at once if all are to be counted; otherwise from the best on, as long as one is needed.
     async fn choose_in_waves(&self, order: &[usize]) -> Result<Vec<Candidates>> {
         let mut counted: Vec<Candidates> = Vec::new();
         let wave = if self.count_up_to == u64::MAX { order.len().max(1) } else { WAVE_SPLITS };
@@ -102,10 +102,10 @@ impl TimeTop {
         Ok(self.choose(&counted))
     }
 
-    /// Whether the wanted rows are all in `chosen`, whatever is in split `next` and those after it.
+    /// Whether the wanted rows are all in `chosen`, whatever split `next` and those after it contain.
     fn are_enough(&self, chosen: &[Candidates], next: usize) -> bool {
         let sure: u64 = match self.scan.targets[next].entry.times {
-            // Rows without a time come after all that have one.
+            // Rows without a time come after all rows that have one.
             None => chosen.iter().map(|c| c.timed).sum(),
             Some(times) => chosen.iter().filter(|c| self.is_beyond(c.number, times)).map(|c| c.timed).sum(),
         };
@@ -141,10 +141,10 @@ impl TimeTop {
     }
 }
 
-/// More documents are read after sorting, so that the sort does not hold them.
+/// More documents than this are read after sorting, so that the sort does not hold them.
 const DOCUMENTS_MAX: u64 = 1_000;
 
-/// The batch with a column more, in which nothing is.
+/// The batch with another column, which is empty.
 fn with_nulls(batch: &RecordBatch, output: &Output) -> Result<RecordBatch> {
     let schema = batch.schema();
     let fields: Vec<Field> =

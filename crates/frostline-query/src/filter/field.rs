@@ -12,7 +12,7 @@ use std::sync::Arc;
 use frostline_split::{FieldType, Mapping, SplitField, ValueType};
 use serde::{Deserialize, Serialize};
 
-/// A field of a question. Cheap to clone.
+/// A field reference of a query. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FieldRef(Arc<Meaning>);
@@ -55,12 +55,12 @@ pub struct TypedReading {
     pub ty: ValueType,
     /// Some documents have several values.
     pub list: bool,
-    /// There is a column of these values.
+    /// These values have a column.
     pub column: bool,
 }
 
 impl FieldRef {
-    /// What `name` means in a query, an aggregation or a sort.
+    /// The meaning of `name` in a query, an aggregation or a sort.
     pub fn resolve(mapping: &Mapping, name: &str) -> FieldRef {
         let resolved = mapping.resolve(name);
         let object = mapping.has_children(name);
@@ -77,7 +77,7 @@ impl FieldRef {
         FieldRef::own(mapping, path, false)
     }
 
-    /// The documents' time and nothing else, by one of its names.
+    /// The documents' time only, by one of its names.
     pub fn time(name: &str) -> FieldRef {
         let name = name.to_owned();
         FieldRef(Arc::new(Meaning {
@@ -117,7 +117,7 @@ impl FieldRef {
         FieldRef(Arc::new(Meaning { name: name.to_owned(), time, paths, readings, object }))
     }
 
-    /// The name, as the question wrote it.
+    /// The name, as written in the query.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -132,7 +132,7 @@ impl FieldRef {
         self.0.paths.iter().any(|path| path.exact)
     }
 
-    /// The same field, whole values asked for.
+    /// The same field, with whole values requested.
     pub fn whole(&self) -> FieldRef {
         let meaning = &*self.0;
         if meaning.paths.iter().all(|path| path.exact) && self.is_known() {
@@ -148,7 +148,7 @@ impl FieldRef {
         }))
     }
 
-    /// Whether the mapping knows the field, or fields below it.
+    /// Whether the mapping has the field, or fields below it.
     pub fn is_known(&self) -> bool {
         self.0.time || self.0.object || !self.0.paths.is_empty()
     }
@@ -158,12 +158,12 @@ impl FieldRef {
         &self.0.paths
     }
 
-    /// The types that the values have, each once; without the documents' time.
+    /// The types of the values, each once, without the documents' time.
     pub fn readings(&self) -> &[TypedReading] {
         &self.0.readings
     }
 
-    /// The types of all values, the documents' time included.
+    /// The types of all values, including the documents' time.
     pub fn types(&self) -> impl Iterator<Item = ValueType> + '_ {
         let time = self.0.time && self.0.readings.iter().all(|reading| reading.ty != ValueType::Date);
         self.0.readings.iter().map(|reading| reading.ty).chain(time.then_some(ValueType::Date))
