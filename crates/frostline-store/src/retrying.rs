@@ -390,8 +390,7 @@ impl Pace {
     /// Waits and returns true, or returns false when the limits are reached.
     async fn wait(&mut self, core: &Core, error: &Error) -> bool {
         let RetryOptions { attempts_max, backoff_ms, backoff_ms_max, total_ms_max, .. } = core.options;
-        let longest_ms =
-            backoff_ms.saturating_mul(1 << (self.attempts - 1).min(20)).min(backoff_ms_max).max(2);
+        let longest_ms = backoff_ms.saturating_mul(1 << (self.attempts - 1).min(20)).min(backoff_ms_max);
         let wait_ms = core
             .random
             .lock()
@@ -406,7 +405,10 @@ impl Pace {
         self.attempts += 1;
         self.meters.add(Count::Retries, 1);
         core.tell(|| Retry { why: said(error), attempt: self.attempts, wait });
-        tokio::time::sleep(wait).await;
+        // A timer takes at least a millisecond.
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
         true
     }
 }
