@@ -18,7 +18,7 @@ use crate::expression::{self, Resolve};
 use crate::index::Index;
 use crate::log::Log;
 use crate::pin::Pin;
-use crate::repository_log::{IndexRecord, Registry};
+use crate::repository_log::{IndexRecord, Registry, numbered_folder};
 use crate::schema::{self, Settings};
 use crate::shared::{AT_ONCE, Shared};
 use crate::vacuum::{self, Vacuum, Vacuumed};
@@ -83,14 +83,13 @@ impl Catalog {
     /// The folder of a new index: its name if no index ever had that folder and it is empty; else its name
     /// and part of its table's random identity.
     async fn free_folder(&self, registry: &Registry, name: &IndexName, table: &str) -> Result<String> {
-        let numbered = || format!("{name}@{}", table.get(..8).unwrap_or_default());
         if registry.has_had(name.as_str()) {
-            return Ok(numbered());
+            return Ok(numbered_folder(name, table));
         }
         let folder = self.shared.table(name, name.as_str()).folder;
         let first = self.shared.store.list(Some(&folder)).next().await.transpose();
         let is_empty = first.map_err(|e| objects::failed(e, &folder))?.is_none();
-        Ok(if is_empty { name.to_string() } else { numbered() })
+        Ok(if is_empty { name.to_string() } else { numbered_folder(name, table) })
     }
 
     /// The newest version of an index; see [`Index`]. `NotFound` if there is none; the error suggests a similar name.

@@ -44,6 +44,7 @@ pub use frostline_base::{Error, Result};
 pub use history::Event;
 pub use index::Index;
 pub use pin::Pin;
+pub use repository_log::index_of_folder;
 pub use schema::Settings;
 pub use split_entry::{ForeignFile, SplitEntry};
 pub use vacuum::{Deleted, Reason, Vacuum, Vacuumed};

@@ -22,8 +22,11 @@ use frostline_base::{Error, Result};
 use frostline_commits::{Appended, CommitLog, Layout, Replica, objects};
 
 pub(crate) use entry::{LogEntry, Record};
+pub use registry::index_of_folder;
 use registry::write_checkpoint;
-pub(crate) use registry::{IndexRecord, Registry, RetiredRecord, index_key, no_such_index, read_checkpoint};
+pub(crate) use registry::{
+    IndexRecord, Registry, RetiredRecord, index_key, no_such_index, numbered_folder, read_checkpoint,
+};
 
 /// The folder of the log. The folder of an index never begins with an underscore.
 const FOLDER: &str = "_frostline/log";

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use frostline_base::{ByteRange, IndexName, Meter, ObjectRef, ReadRanges, Result, Share};
 use frostline_cache::RegionCache;
+use frostline_catalog::index_of_folder;
 use frostline_store::Repository;
 
 /// Reads objects of mounted indices through the region cache and all others from the repository.
@@ -40,12 +41,10 @@ impl Reader {
 }
 
 impl MountedCache {
-    /// Whether the object belongs to a mounted index. The first part of a key is the index's folder: its name, and after
-    /// an `@` a number where an earlier index had that name.
+    /// Whether the object belongs to a mounted index.
     fn holds(&self, object: &ObjectRef) -> bool {
         let folder = object.key.split('/').next().unwrap_or_default();
-        let name = folder.split('@').next().unwrap_or_default();
-        self.indices.iter().any(|index| index.as_str() == name)
+        index_of_folder(folder).is_some_and(|index| self.indices.contains(&index))
     }
 }
 

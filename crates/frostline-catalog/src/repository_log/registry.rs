@@ -99,11 +99,11 @@ impl Registry {
             INDEX => {
                 let name = record.name.parse().map_err(|e: Error| corrupt().with_source(e))?;
                 let index = IndexRecord::deserialize(&record.value).map_err(read)?;
-                is_folder(&index.folder).then_some(()).ok_or_else(corrupt)?;
+                index_of_folder(&index.folder).ok_or_else(corrupt)?;
                 self.indices.insert(name, Arc::new(index));
             }
             RETIRED => {
-                is_folder(&record.name).then_some(()).ok_or_else(corrupt)?;
+                index_of_folder(&record.name).ok_or_else(corrupt)?;
                 let retired = RetiredRecord::deserialize(&record.value).map_err(read)?;
                 self.retired.insert(record.name.clone(), Arc::new(retired));
             }
@@ -148,11 +148,17 @@ pub(crate) fn no_such_index<'a>(name: &str, names: impl Iterator<Item = &'a Inde
     })
 }
 
-/// Whether a folder name is valid for an index: its name, or its name, `@` and 8 digits.
-pub(super) fn is_folder(folder: &str) -> bool {
+/// The folder that the table of an index has where its name alone is taken: the name, `@` and 8 digits of the table's
+/// identity.
+pub(crate) fn numbered_folder(name: &IndexName, table: &str) -> String {
+    format!("{name}@{}", table.get(..8).unwrap_or_default())
+}
+
+/// The index that has or had this folder: its name, or its name, `@` and 8 digits.
+pub fn index_of_folder(folder: &str) -> Option<IndexName> {
     let (name, number) = folder.split_once('@').unwrap_or((folder, "00000000"));
     let is_number = number.len() == 8 && number.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    is_number && name.parse::<IndexName>().is_ok()
+    name.parse().ok().filter(|_| is_number)
 }
 
 /// The state that a checkpoint contains.
