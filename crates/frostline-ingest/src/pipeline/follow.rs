@@ -425,9 +425,9 @@ impl Tail {
         if metadata.len() < self.bytes_read {
             return true;
         }
+        // What was written anew may be as long as what was read.
         let mut head = vec![0; self.head.len()];
-        let read = self.content.read_at(&mut head, 0);
-        metadata.len() > self.bytes_read && read.is_ok_and(|count| head[..count] != self.head)
+        self.content.read_at(&mut head, 0).is_ok_and(|count| head[..count] != self.head)
     }
 }
 

@@ -143,6 +143,26 @@ async fn a_copy_that_is_being_made_of_a_closed_file_is_no_new_file() {
     assert_each_once(&bench.documents().await, &(0..=30).map(line).collect::<String>());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_truncated_file_that_is_written_to_its_old_length_is_a_new_file() {
+    let bench = Bench::new();
+    let folder = bench.folder.path().join("in");
+    let (log, copy) = (folder.join("app.log"), folder.join("app.log.1"));
+    let [before, after] = [line(100), line(150)];
+    assert_eq!(before.len(), after.len());
+    append(&log, &before);
+    let rotate = {
+        let (before, after) = (before.clone(), after.clone());
+        move || {
+            append(&copy, &before);
+            fs::write(&log, &after).unwrap();
+        }
+    };
+    let steps: Vec<(i64, Step)> = vec![(4, Box::new(rotate)), (4, Box::new(|| {}))];
+    follow(&bench, &bench.repository(), folder, steps).await.unwrap();
+    assert_each_once(&bench.documents().await, &(before + &after));
+}
+
 /// What happens to the logs of a folder.
 #[derive(Clone, Debug)]
 enum Event {
