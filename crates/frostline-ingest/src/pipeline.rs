@@ -147,6 +147,8 @@ pub struct Progress {
     pub rejected: u64,
     /// Splits committed.
     pub splits: u64,
+    /// Batches of lines that are read and not committed yet.
+    pub uncommitted: u64,
 }
 
 /// The outcome of a run.
@@ -408,6 +410,8 @@ struct Counters {
     documents: AtomicU64,
     rejected: AtomicU64,
     splits: AtomicU64,
+    batches_begun: AtomicU64,
+    batches_committed: AtomicU64,
 }
 
 impl Run {
@@ -417,12 +421,14 @@ impl Run {
 
     fn report_progress(&self) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let begun = read(&self.counters.batches_begun);
         (self.on_progress)(&Progress {
             bytes_read: read(&self.counters.bytes_read),
             bytes_total: self.counters.bytes_total,
             documents: read(&self.counters.documents),
             rejected: read(&self.counters.rejected),
             splits: read(&self.counters.splits),
+            uncommitted: begun.saturating_sub(read(&self.counters.batches_committed)),
         });
     }
 

@@ -194,6 +194,7 @@ impl<'a> Committer<'a> {
             *report.rejected.entry(kind.clone()).or_default() += count;
         }
         self.run.counters.splits.store(report.splits, Ordering::Relaxed);
+        self.run.counters.batches_committed.store(self.next, Ordering::Relaxed);
     }
 }
 

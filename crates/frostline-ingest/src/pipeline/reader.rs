@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
 use frostline_catalog::Index;
@@ -377,6 +378,8 @@ impl Reader {
             let (items, taken) = mpsc::channel();
             self.jobs.send(Job { number: self.next, items: taken }).map_err(|_| Stopped)?;
             self.next += 1;
+            self.run.counters.batches_begun.store(self.next, Ordering::Relaxed);
+            self.run.report_progress();
             let begun_us = self.run.clock.now_us();
             self.batch = Some(Batch { items, bytes: 0, lines: 0, parts: Vec::new(), begun_us });
         }

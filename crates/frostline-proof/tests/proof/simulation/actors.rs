@@ -13,7 +13,7 @@ use frostline_query::{Search, SearchOptions, Searcher, Settings};
 use frostline_store::Repository;
 use serde_json::{Value, json};
 
-use super::{Ledger, World};
+use super::{Follow, Ledger, World};
 
 const HOUR_MS: i64 = 3_600_000;
 const PAGE: usize = 20;
@@ -25,6 +25,8 @@ const PAGES: usize = 2;
 pub(crate) enum Job {
     /// Ingests a file that holds these lines.
     Ingest(Arc<Log>),
+    /// Follows files while this happens to them.
+    Follow(Follow),
     Merge,
     Vacuum,
     Delete,
@@ -83,7 +85,7 @@ pub(crate) fn index() -> IndexName {
 }
 
 impl Actor {
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,6 +109,7 @@ impl Actor {
     pub(crate) async fn work(&self, job: &Job) -> Vec<String> {
         let outcome = match job {
             Job::Ingest(log) => self.ingest(log).await.map(|()| Vec::new()),
+            Job::Follow(follow) => self.follow(follow).await.map(|()| Vec::new()),
             Job::Merge => self.merge().await.map(|()| Vec::new()),
             Job::Vacuum => self.vacuum().await.map(|()| Vec::new()),
             Job::Delete => self.delete().await.map(|()| Vec::new()),
@@ -126,24 +129,30 @@ impl Actor {
 
     async fn ingest(&self, log: &Log) -> Result<()> {
         let began = self.ledger().begin(&log.lines);
-        let repository = self.repository();
-        let clock = Arc::clone(&self.world.clock) as Arc<dyn Clock>;
-        let ingest = Ingest::new(&repository, &self.catalog(&repository), clock, self.random());
-        let options = IngestOptions {
-            format: Format::NdJson,
-            split_rows_max: 8,
-            threads: 1,
-            memory_bytes_max: 128 << 20,
-            ..IngestOptions::default()
-        };
         let inputs = Inputs::from_arguments(std::slice::from_ref(&log.file))?;
-        let report = ingest.run(inputs, &index(), options).await?;
+        let report = self.writer().run(inputs, &index(), self.options()).await?;
         if report.rejected_total() > 0 || !report.failed.is_empty() {
             return Err(Error::internal(format!("good lines were refused: {report:?}")));
         }
         self.ledger().acknowledge(&log.lines, began);
         *log.is_done.lock().unwrap_or_else(PoisonError::into_inner) = true;
         Ok(())
+    }
+
+    pub(super) fn options(&self) -> IngestOptions {
+        IngestOptions {
+            format: Format::NdJson,
+            split_rows_max: self.world.split_rows_max,
+            threads: 1,
+            memory_bytes_max: 128 << 20,
+            ..IngestOptions::default()
+        }
+    }
+
+    pub(super) fn writer(&self) -> Ingest {
+        let repository = self.repository();
+        let clock = Arc::clone(&self.world.clock) as Arc<dyn Clock>;
+        Ingest::new(&repository, &self.catalog(&repository), clock, self.random())
     }
 
     async fn merge(&self) -> Result<()> {
@@ -163,8 +172,10 @@ impl Actor {
     }
 
     async fn delete(&self) -> Result<()> {
-        self.ledger().begin_deletion();
-        self.catalog(&self.repository()).delete(&index()).await
+        self.ledger().deletion();
+        let deleted = self.catalog(&self.repository()).delete(&index()).await;
+        self.ledger().deletion();
+        deleted
     }
 
     async fn list(&self) -> Result<()> {

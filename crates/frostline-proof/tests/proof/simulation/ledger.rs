@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     lines: BTreeMap<i64, State>,
-    /// Deletions of the index that have begun, and those that are known to have succeeded.
+    /// How often a deletion of the index began or ended.
     deletions: u64,
 }
 
@@ -28,10 +28,13 @@ pub(crate) struct Moment {
 }
 
 impl Ledger {
-    /// Lines that may land from now on.
+    /// Lines that may land from now on, unless they are there already.
     pub(crate) fn begin(&mut self, lines: &[i64]) -> u64 {
         for line in lines {
-            self.lines.insert(*line, State::Perhaps);
+            let state = self.lines.entry(*line).or_insert(State::Perhaps);
+            if *state == State::Gone {
+                *state = State::Perhaps;
+            }
         }
         self.deletions
     }
@@ -43,8 +46,8 @@ impl Ledger {
         }
     }
 
-    /// A deletion begins: what there is may go from now on.
-    pub(crate) fn begin_deletion(&mut self) {
+    /// A deletion begins or ends: what there was in between may be gone.
+    pub(crate) fn deletion(&mut self) {
         self.deletions += 1;
         for state in self.lines.values_mut().filter(|state| **state == State::Sure) {
             *state = State::Perhaps;

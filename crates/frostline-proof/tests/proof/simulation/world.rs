@@ -24,6 +24,8 @@ use super::Turns;
 pub(crate) struct World {
     pub(crate) clock: Arc<FixedClock>,
     pub(crate) turns: Arc<Turns>,
+    /// At most this many documents go into a split.
+    pub(crate) split_rows_max: u32,
     objects: Arc<Objects>,
     failing: Arc<Failing>,
 }
@@ -62,13 +64,13 @@ const MISHAPS: &[Mishap] = &[
 
 impl World {
     /// An empty store of which this share of the requests meets a mishap.
-    pub(crate) fn new(seed: u64, share: f64) -> World {
+    pub(crate) fn new(seed: u64, share: f64, split_rows_max: u32) -> World {
         let clock = Arc::new(FixedClock::at(START_US));
         let modified = Mutex::default();
         let objects = Arc::new(Objects { inner: InMemory::new(), modified, clock: Arc::clone(&clock) });
         let below: Arc<dyn ObjectStore> = Arc::clone(&objects) as Arc<dyn ObjectStore>;
         let failing = Arc::new(Failing::drawing(below, seed, share, MISHAPS.to_vec()));
-        World { clock, turns: Arc::default(), objects, failing }
+        World { clock, turns: Arc::default(), split_rows_max, objects, failing }
     }
 
     /// The repository as an actor sees it.
