@@ -50,7 +50,7 @@ pub(crate) fn internal(error: DataFusionError) -> Error {
 }
 
 /// The error of ours that DataFusion's stands for.
-fn ours(error: &DataFusionError) -> Option<Error> {
+pub(crate) fn ours(error: &DataFusionError) -> Option<Error> {
     match error {
         DataFusionError::External(inner) => {
             let nested = || ours(inner.downcast_ref::<DataFusionError>()?);

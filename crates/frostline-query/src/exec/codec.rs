@@ -5,17 +5,25 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use datafusion::common::not_impl_err;
 use datafusion::error::Result as DataFusionResult;
 use datafusion::execution::TaskContext;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
 use datafusion_proto::bytes::{
-    physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
+    physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_extension_codec,
 };
-use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use datafusion_proto::physical_plan::{
+    DefaultPhysicalProtoConverter, PhysicalExtensionCodec, PhysicalPlanDecodeContext,
+    PhysicalProtoConverterExtension,
+};
+use datafusion_proto::protobuf::physical_plan_node::PhysicalPlanType;
+use datafusion_proto::protobuf::{PhysicalExprNode, PhysicalPlanNode};
 use serde::{Deserialize, Serialize};
 
-use crate::errors::{external, internal};
+use crate::errors::{external, internal, ours};
 use crate::exec::finish::{FinalExec, Merge};
 use crate::exec::groups::{Groups, GroupsExec};
 use crate::exec::leaf::{Leaf, LeafExec};
@@ -32,7 +40,27 @@ pub(crate) fn write(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<u8>> {
 
 /// Deserializes a plan.
 pub(crate) fn read(bytes: &[u8], context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
-    physical_plan_from_bytes_with_extension_codec(bytes, context, &Codec).map_err(internal)
+    physical_plan_from_bytes_with_proto_converter(bytes, context, &Codec, &Operators).map_err(|error| {
+        ours(&error).unwrap_or_else(|| Error::corrupt("a plan cannot be read").with_source(error))
+    })
+}
+
+/// The node that bytes hold, over nothing or over what was found.
+pub(crate) fn read_node(bytes: &[u8]) -> impl Iterator<Item = Arc<dyn ExecutionPlan>> {
+    let found: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(crate::exec::found::schema()));
+    let read = move |inputs: &[Arc<dyn ExecutionPlan>]| Node::read(bytes)?.plan(inputs);
+    [read(&[]), read(&[found])].into_iter().flatten()
+}
+
+/// The bytes of each of our nodes in a plan.
+#[cfg(test)]
+pub(crate) fn nodes(plan: &Arc<dyn ExecutionPlan>) -> Vec<Vec<u8>> {
+    let mut own = Vec::new();
+    if let Some(node) = Node::of(plan.as_ref()) {
+        node.write(&mut own).unwrap();
+    }
+    let below = plan.children().into_iter().flat_map(nodes);
+    [own].into_iter().filter(|own| !own.is_empty()).chain(below).collect()
 }
 
 /// One of our nodes, without its inputs.
@@ -118,5 +146,52 @@ impl PhysicalExtensionCodec for Codec {
             return not_impl_err!("{} does not travel", plan.name());
         };
         node.write(bytes).map_err(external)
+    }
+}
+
+/// Reads DataFusion's operators for it, but none that reads or writes files: a plan of ours reads the repository alone.
+struct Operators;
+
+impl PhysicalProtoConverterExtension for Operators {
+    fn proto_to_execution_plan(
+        &self,
+        node: &PhysicalPlanNode,
+        context: &PhysicalPlanDecodeContext<'_>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        use PhysicalPlanType::{
+            ArrowScan, AvroScan, CsvScan, CsvSink, JsonScan, JsonSink, ParquetScan, ParquetSink,
+        };
+        match node.physical_plan_type {
+            Some(
+                ArrowScan(_) | AvroScan(_) | CsvScan(_) | JsonScan(_) | ParquetScan(_) | CsvSink(_)
+                | JsonSink(_) | ParquetSink(_),
+            ) => Err(external(Error::invalid("a plan that reads or writes files"))),
+            _ => self.default_proto_to_execution_plan(node, context),
+        }
+    }
+
+    fn execution_plan_to_proto(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        codec: &dyn PhysicalExtensionCodec,
+    ) -> DataFusionResult<PhysicalPlanNode> {
+        DefaultPhysicalProtoConverter {}.execution_plan_to_proto(plan, codec)
+    }
+
+    fn proto_to_physical_expr(
+        &self,
+        expression: &PhysicalExprNode,
+        schema: &Schema,
+        context: &PhysicalPlanDecodeContext<'_>,
+    ) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
+        self.default_proto_to_physical_expr(expression, schema, context)
+    }
+
+    fn physical_expr_to_proto(
+        &self,
+        expression: &Arc<dyn PhysicalExpr>,
+        codec: &dyn PhysicalExtensionCodec,
+    ) -> DataFusionResult<PhysicalExprNode> {
+        DefaultPhysicalProtoConverter {}.physical_expr_to_proto(expression, codec)
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::exec::codec;
 use crate::language::{Held, IndexVersion};
 use crate::testing::{Gate, NOW_US, Place};
-use crate::{Response, Search, SearchOptions, Searcher, Settings, Sql, json_value, run_plan};
+use crate::{ErrorKind, Response, Search, SearchOptions, Searcher, Settings, Sql, json_value, run_plan};
 
 fn documents() -> Vec<Vec<Value>> {
     let document = |n: usize| json!({"n": n, "host": format!("h{}", n % 5), "@timestamp": 1_700_000_000_000u64 + n as u64});
@@ -244,10 +244,67 @@ async fn bytes_from_anywhere_are_a_plan_or_an_error() {
         for at in (0..bytes.len()).step_by(7) {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1 << (at % 8);
-            let _ = codec::read(&damaged, &context);
-            let _ = codec::read(&bytes[..at], &context);
+            for bytes in [&damaged[..], &bytes[..at]] {
+                if let Err(error) = codec::read(bytes, &context) {
+                    assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Invalid), "{error:?}");
+                }
+            }
         }
     }
+}
+
+#[tokio::test]
+async fn a_plan_that_reads_or_writes_files_is_refused() {
+    let place = Place::with(&mixed()).await;
+    let scans: [&[u8]; 8] = [
+        b"\x0a\0",
+        b"\x12\0",
+        b"\x8a\x01\0",
+        b"\xc2\x01\0",
+        b"\xe2\x01\0",
+        b"\xea\x01\0",
+        b"\xfa\x01\0",
+        b"\xb2\x02\0",
+    ];
+    for scan in scans {
+        let error = run_plan(&place.searcher, scan).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+        assert!(error.to_string().contains("reads or writes files"), "{error}");
+    }
+}
+
+/// What the fuzz target `plan` starts from: plans of searches and of SQL, and one node of each kind.
+#[tokio::test]
+async fn the_seeds_of_plans_are_plans() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/plan");
+    let place = Place::with(&mixed()[..2]).await;
+    let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
+    if std::env::var_os("FROSTLINE_BLESS").is_some() {
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut seeds: Vec<Vec<u8>> =
+            bodies()[7..].iter().map(|body| place.search(body).unwrap().plan_bytes().unwrap()).collect();
+        for at in [1, 3, 5, 7] {
+            seeds.push(sql.plan_bytes(QUERIES[at]).await.unwrap());
+        }
+        for (number, seed) in seeds.iter().enumerate() {
+            std::fs::write(folder.join(format!("plan-{number}")), seed).unwrap();
+            for (at, node) in codec::nodes(&codec::read(seed, &sql.context()).unwrap()).iter().enumerate() {
+                std::fs::write(folder.join(format!("node-{number}-{at}")), node).unwrap();
+            }
+        }
+    }
+    let mut kinds = std::collections::BTreeSet::new();
+    for seed in std::fs::read_dir(folder).unwrap() {
+        let seed = seed.unwrap();
+        let bytes = std::fs::read(seed.path()).unwrap();
+        crate::fuzzing::plan(&bytes);
+        match codec::read(&bytes, &sql.context()) {
+            Ok(_) => kinds.extend(["plan".to_owned()]),
+            Err(_) => kinds.extend(codec::read_node(&bytes).map(|plan| plan.name().to_owned())),
+        }
+    }
+    let expected = ["FinalExec", "GroupsExec", "RowsLeafExec", "SearchLeafExec", "plan"];
+    assert!(kinds.iter().map(String::as_str).eq(expected), "{kinds:?}");
 }
 
 #[tokio::test]
