@@ -1,13 +1,14 @@
 //! A stored state of an aggregation, read, merged and finalized. The first byte names the aggregation.
 //!
-//! `FROSTLINE_BLESS=1 cargo +nightly fuzz run agg_state -- -runs=0` writes its seeds.
+//! `FROSTLINE_BLESS=1 scripts/fuzz.sh 1 agg_state` writes its seeds.
 #![no_main]
 
 use std::path::Path;
 use std::sync::LazyLock;
 
-use frostline_fuzz::agg::{AggState, AggTree, FinalizeOptions};
-use frostline_fuzz::{aggregations, rows};
+use frostline_fuzz::questions::aggregations;
+use frostline_fuzz::rows;
+use frostline_query::agg::{AggState, AggTree, FinalizeOptions};
 
 static TREES: LazyLock<Vec<AggTree>> = LazyLock::new(|| {
     let parse =

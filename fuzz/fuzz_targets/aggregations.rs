@@ -1,13 +1,14 @@
 //! The `aggs` of a request, and the answer for a few rows and for none.
 #![no_main]
 
-use frostline_fuzz::agg::{AggState, FinalizeOptions};
-use frostline_fuzz::{aggregations, rows};
+use frostline_fuzz::questions::aggregations;
+use frostline_fuzz::rows;
+use frostline_query::agg::{AggState, FinalizeOptions};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok(aggs) = serde_json::from_slice(bytes) else { return };
     let Ok(tree) = aggregations(&aggs) else { return };
-    let options = FinalizeOptions { buckets_max: 10_000, typed_keys: bytes.len() % 2 == 0 };
+    let options = FinalizeOptions { buckets_max: 10_000, typed_keys: bytes.len().is_multiple_of(2) };
     let _ = AggState::empty(&tree).finalize(&tree, options, &());
     let Ok(state) = rows::state(&tree, 0) else { return };
     let alone = state.clone().finalize(&tree, options, &());

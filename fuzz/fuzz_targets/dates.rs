@@ -3,7 +3,7 @@
 #![no_main]
 
 use frostline_fuzz::NOW_US;
-use frostline_fuzz::language::date::{
+use frostline_query::language::date::{
     DateReader, Format, Rounding, Unit, format_date, parse_duration_us, parse_time_zone,
 };
 use jiff::tz::TimeZone;

@@ -3,7 +3,7 @@
 
 use std::io::{Cursor, Read};
 
-use frostline_fuzz::decompress::decompress;
+use frostline_ingest::decompress;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok((reader, _)) = decompress(Cursor::new(bytes.to_vec())) {

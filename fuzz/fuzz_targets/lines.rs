@@ -2,7 +2,7 @@
 #![no_main]
 
 use frostline_fuzz::NOW_US;
-use frostline_fuzz::lines::{Format, LineParser};
+use frostline_ingest::{Format, LineParser};
 
 const FORMATS: [Format; 8] = [
     Format::Auto,

@@ -1,8 +1,9 @@
 //! A Lucene query string, with either operator, and the patterns in it compiled.
 #![no_main]
 
-use frostline_fuzz::language::query_string::{QueryStringOptions, parse};
-use frostline_fuzz::{compile, context};
+use frostline_fuzz::questions::context;
+use frostline_query::fuzzing::compile;
+use frostline_query::language::query_string::{QueryStringOptions, parse};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let fields = ["message".to_owned(), "client.*".to_owned()];

@@ -7,10 +7,11 @@ use arrow::array::{
     TimestampMicrosecondArray,
 };
 use arrow::datatypes::{Int32Type, Int64Type};
+use frostline_query::Result;
+use frostline_query::agg::{AggState, AggTree, Batch, Collector, FieldColumn, Scope};
 use roaring::RoaringBitmap;
 
-use crate::agg::{AggState, AggTree, Batch, Collector, FieldColumn, Scope};
-use crate::{NOW_US, Result};
+use crate::NOW_US;
 
 /// What one state may hold.
 pub const MEMORY_BYTES_MAX: usize = 64 << 20;
@@ -36,7 +37,8 @@ pub const AGGREGATIONS: [&str; 12] = [
 /// The state of the rows, as those of this split.
 pub fn state(tree: &AggTree, split: u32) -> Result<AggState> {
     let numbers: Vec<u32> = (0..ROWS).collect();
-    let columns: Vec<FieldColumn> = tree.fields().iter().map(|path| column(path)).collect::<Result<_>>()?;
+    let columns: Vec<FieldColumn> =
+        tree.fields().iter().map(|field| column(field.name())).collect::<Result<_>>()?;
     let even: RoaringBitmap = (0..ROWS).step_by(2).collect();
     let filters = vec![even; tree.filters().len()];
     let mut collector = Collector::new(tree, MEMORY_BYTES_MAX);

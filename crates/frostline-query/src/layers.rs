@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The modules of this crate, each of which names only those before it.
-const LAYERS: &[&str] =
-    &["errors", "nesting", "json", "filter", "language", "prune", "read", "select", "agg", "exec", "answer"];
+const LAYERS: &[&str] = &[
+    "errors", "nesting", "json", "filter", "language", "prune", "read", "select", "agg", "exec", "answer",
+    "fuzzing",
+];
 
 type Module = Vec<String>;
 type Edges = BTreeMap<Module, BTreeSet<Module>>;

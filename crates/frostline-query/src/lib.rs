@@ -12,6 +12,8 @@ mod answer;
 mod errors;
 mod exec;
 pub mod filter;
+#[doc(hidden)]
+pub mod fuzzing;
 mod json;
 pub mod language;
 #[cfg(test)]
