@@ -29,6 +29,22 @@ impl<'a> ObjectWriter<'a> {
         }
     }
 
+    /// Adds one text value, or an array of several.
+    pub(crate) fn texts(&mut self, key: &str, values: &[&str]) {
+        if let [value] = values {
+            return self.text(key, value);
+        }
+        self.key(key);
+        self.out.push(b'[');
+        for (index, value) in values.iter().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            push_string(self.out, value);
+        }
+        self.out.push(b']');
+    }
+
     /// Adds a whole number.
     pub(crate) fn long(&mut self, key: &str, value: i64) {
         self.raw(key, value.to_string().as_bytes());

@@ -108,19 +108,12 @@ fn unescaped(text: &str) -> String {
 }
 
 fn write_values(key: &str, values: &[Option<&str>], object: &mut ObjectWriter<'_>) {
-    if let [value] = values {
-        return match value {
-            Some(value) => object.guessed(key, value),
-            None => object.raw(key, b"true"),
-        };
-    }
-    let mut array = vec![b'['];
-    for (index, value) in values.iter().enumerate() {
-        if index > 0 {
-            array.push(b',');
+    match values {
+        [Some(value)] => object.guessed(key, value),
+        [None] => object.raw(key, b"true"),
+        several => {
+            let texts: Vec<&str> = several.iter().map(|value| value.unwrap_or("true")).collect();
+            object.texts(key, &texts);
         }
-        crate::json::push_string(&mut array, value.unwrap_or("true"));
     }
-    array.push(b']');
-    object.raw(key, &array);
 }

@@ -1,5 +1,7 @@
 //! Syslog: RFC 5424, RFC 3164, and the same without a priority as daemons write to files.
 
+use std::collections::HashMap;
+
 use super::{Refusal, TimeRule};
 use crate::json::ObjectWriter;
 use crate::times;
@@ -122,34 +124,40 @@ fn write_5424(text: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Res
     Ok(())
 }
 
-/// `[id name="value" …][…]`, each parameter as `syslog.data.<id>.<name>`; returns what follows.
+/// `[id name="value" …][…]`, each parameter as `syslog.data.<id>.<name>`, with all values of one that is repeated;
+/// returns what follows.
 fn write_structured<'a>(text: &'a str, object: &mut ObjectWriter<'_>) -> Result<&'a str, Refusal> {
     let mut rest = text;
     if let Some(after) = rest.strip_prefix('-') {
         return Ok(after);
     }
     let broken = || Refusal::new("the structured data of the syslog line is malformed");
-    let mut written: Vec<String> = Vec::new();
+    let mut found: Vec<(String, String)> = Vec::new();
     while let Some(element) = rest.strip_prefix('[') {
         let end = element.find([' ', ']']).ok_or_else(broken)?;
         let (id, mut params) = element.split_at(end);
         while let Some(param) = params.strip_prefix(' ') {
             let (name, value) = param.trim_ascii_start().split_once("=\"").ok_or_else(broken)?;
             let (value, after) = param_value(value).ok_or_else(broken)?;
-            let key = format!("syslog.data.{id}.{name}");
-            // One name twice: the first is kept, since a key may be only once in a document.
-            if !written.contains(&key) && written.len() < PARAMS_MAX {
-                object.text(&key, &value);
-                written.push(key);
-            }
+            found.push((format!("syslog.data.{id}.{name}"), value));
             params = after;
         }
         rest = params.strip_prefix(']').ok_or_else(broken)?;
     }
-    if rest.len() == text.len() { Err(broken()) } else { Ok(rest) }
+    if rest.len() == text.len() {
+        return Err(broken());
+    }
+    let mut values: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (key, value) in &found {
+        values.entry(key).or_default().push(value);
+    }
+    for (key, _) in &found {
+        if let Some(values) = values.remove(key.as_str()) {
+            object.texts(key, &values);
+        }
+    }
+    Ok(rest)
 }
-
-const PARAMS_MAX: usize = 1_000;
 
 /// The value up to its closing quote; `\"`, `\\` and `\]` are what they escape.
 fn param_value(text: &str) -> Option<(String, &str)> {

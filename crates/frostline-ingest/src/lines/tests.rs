@@ -68,6 +68,14 @@ fn syslog() {
             "syslog.msgid": "ID47", "syslog.data.ex@1.a": "x \"y\"", "syslog.data.ex@1.b": "2",
             "message": "'su root' failed"}),
     );
+    // Repeated in an element, and an element repeated.
+    check(
+        Format::Syslog,
+        "<34>1 - - - - - [origin ip=\"192.0.2.1\" os=\"x\" ip=\"192.0.2.129\"][x a=\"1\"][x a=\"2\" a=\"1\"] msg",
+        &json!({"syslog.priority": 34, "syslog.facility": "auth", "syslog.severity": "crit",
+            "syslog.data.origin.ip": ["192.0.2.1", "192.0.2.129"], "syslog.data.origin.os": "x",
+            "syslog.data.x.a": ["1", "2", "1"], "message": "msg"}),
+    );
     check(
         Format::Syslog,
         "<165>1 - - - - - - hello",
@@ -95,6 +103,15 @@ fn syslog() {
     check_refused(Format::Syslog, b"<13>1 yesterday h a - - - m", "not a time");
     check_refused(Format::Syslog, b"<13>1 - h a - - [id x=\"1\" m", "structured data");
     check_refused(Format::Syslog, b"\tat java.lang.Thread.run", "no syslog time");
+}
+
+#[test]
+fn no_parameter_of_syslog_is_left_out_for_their_number() {
+    let params: String = (0..3_000).map(|n| format!(" p{n}=\"{n}\"")).collect();
+    let line = format!("<34>1 - - - - - [id{params}] m");
+    let mut parser = LineParser::for_input(Format::Syslog, line.as_bytes(), NOW_US);
+    let documents = parse(&mut parser, line.as_bytes()).unwrap();
+    assert_eq!(documents[0]["syslog.data.id.p2999"], "2999");
 }
 
 #[test]
