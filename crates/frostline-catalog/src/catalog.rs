@@ -23,6 +23,9 @@ use crate::schema::{self, Settings};
 use crate::shared::{AT_ONCE, Shared};
 use crate::vacuum::{self, Vacuum, Vacuumed};
 
+/// Creations of one index that a writer loses to others before it gives up.
+const LOST_MAX: usize = 10;
+
 /// The indices of one repository. Cheap to clone; clones share the known state of the repository log.
 ///
 /// In the costs below, "the repository log" means one GET in a process that has read it before. The first read is
@@ -48,7 +51,7 @@ impl Catalog {
     /// repository log names it; an interrupted call leaves at most one object that is never read.
     ///
     /// Cost: the repository log, one LIST, one PUT of the table's first commit and one of the log's entry. The log's
-    /// checkpoint and hint may follow.
+    /// checkpoint and hint may follow. Against others that create it at the same time, a PUT and a DELETE more.
     pub async fn create(&self, name: &IndexName, mapping: Mapping, settings: Settings) -> Result<Index> {
         settings.check()?;
         let registry = self.shared.registry().await?;
@@ -57,11 +60,15 @@ impl Catalog {
             return Err(taken());
         }
         let table = self.shared.new_id();
-        let folder = self.free_folder(&registry, name, &table).await?;
-        let log = self.shared.table(name, &folder);
-        let commit = self.first_commit(&log, &table, &mapping, &settings)?;
+        let mut folder = self.free_folder(&registry, name, &table).await?;
+        let mut log = self.shared.table(name, &folder);
+        let mut commit = self.first_commit(&log, &table, &mapping, &settings)?;
         if !log.commits.put(0, &commit).await? {
-            return Err(taken());
+            // Another writer has just taken the folder. Only the repository log decides whose index exists.
+            folder = numbered_folder(name, &table);
+            log = self.shared.table(name, &folder);
+            commit = self.first_commit(&log, &table, &mapping, &settings)?;
+            log.commits.put(0, &commit).await?.then_some(()).ok_or_else(taken)?;
         }
         let mut entry = self.shared.entry("create");
         entry.puts = vec![self.shared.live(name, Some(table), &folder)?];
@@ -104,10 +111,13 @@ impl Catalog {
         let guess = guess.unwrap_or_else(|| name.to_string());
         let guessed = Index::open(Arc::clone(&self.shared), self.shared.table(name, &guess));
         let (registry, guessed) = futures::join!(self.shared.repository_log.read(), guessed);
-        let Some(registry) = registry? else {
-            // Created before there was a repository log.
-            return guessed;
+        let registry = match registry? {
+            // Somebody may have begun the repository log in the meantime, and then created the index.
+            None if guessed.is_ok() => self.shared.repository_log.read().await?,
+            read => read,
         };
+        // Created before there was a repository log.
+        let Some(registry) = registry else { return guessed };
         let record = registry.indices.get(name).ok_or_else(|| registry.no_such_index(name.as_str()))?;
         let opened = if record.folder == guess {
             guessed
@@ -164,21 +174,25 @@ impl Catalog {
         if table == Some(index.table_id()) { refreshed } else { self.open(index.name()).await }
     }
 
-    /// The index of that name; it is created with this mapping and these settings if it does not exist.
+    /// The index of that name; it is created with this mapping and these settings if it does not exist. However many
+    /// writers call this at the same time, all get the same index.
     pub async fn open_or_create(
         &self,
         name: &IndexName,
         mapping: Mapping,
         settings: Settings,
     ) -> Result<Index> {
-        match self.open(name).await {
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            opened => return opened,
-        }
-        match self.create(name, mapping, settings).await {
-            // Another writer created it in the meantime.
-            Err(e) if e.kind() == ErrorKind::Conflict => self.open(name).await,
-            created => created,
+        let mut lost = 0;
+        loop {
+            match self.open(name).await {
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                opened => return opened,
+            }
+            match self.create(name, mapping.clone(), settings.clone()).await {
+                // Another writer created it in the meantime, and a third one may already have deleted it.
+                Err(e) if e.kind() == ErrorKind::Conflict && lost < LOST_MAX => lost += 1,
+                created => return created,
+            }
         }
     }
 

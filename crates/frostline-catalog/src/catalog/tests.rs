@@ -35,6 +35,39 @@ async fn an_index_is_made_once_and_listed() {
     assert_eq!(catalog.delete(&name("absent")).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
+/// Writers begin a new repository and a new index, each a little later than the one before: whichever is first, all
+/// have the same index, and nothing of the others is left.
+#[tokio::test]
+async fn all_who_create_an_index_at_the_same_time_get_it() {
+    for writers in 2..=5 {
+        for lag in 0..=20 {
+            let store = Faulty::sound();
+            let opened = (0..writers).map(|writer| {
+                let catalog = catalog(&store);
+                tokio::spawn(async move {
+                    for _ in 0..writer * lag {
+                        tokio::task::yield_now().await;
+                    }
+                    let (mapping, settings) = (Mapping::dynamic(), Settings::default());
+                    let index = catalog.open_or_create(&name("logs"), mapping, settings).await?;
+                    index.commit(adding_to(&index, [writer as u128])).await
+                })
+            });
+            let what = format!("{writers} writers, {lag} steps apart");
+            for index in futures::future::join_all(opened).await {
+                if let Err(error) = index.unwrap() {
+                    panic!("{what}: {error:?}");
+                }
+            }
+            let index = catalog(&store).open(&name("logs")).await.unwrap();
+            assert_eq!(index.splits().len(), writers, "{what}");
+            let keys = table_keys(&store).await;
+            let first = keys[0].split('/').next().unwrap();
+            assert!(keys.iter().all(|key| key.split('/').next() == Some(first)), "{what}: {keys:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn settings_that_would_be_unsafe_are_refused() {
     for settings in [
