@@ -76,28 +76,19 @@ impl Mounts {
         Mounts { folder: data.join("mounts").join(repo_key) }
     }
 
-    /// All mounts, by name of the index. None where the folder cannot be read: nothing was mounted that can be used.
-    pub fn all(&self) -> Result<Vec<Mount>> {
-        let Ok(entries) = std::fs::read_dir(&self.folder) else { return Ok(Vec::new()) };
-        let mut mounts = Vec::new();
-        for entry in entries {
-            let path = entry.map_err(|e| failed("read", &self.folder, e))?.path();
-            if path.extension().is_some_and(|extension| extension == "json") {
-                let text = std::fs::read(&path).map_err(|e| failed("read", &path, e))?;
-                let mount = serde_json::from_slice(&text).map_err(|e| {
-                    let what = format!("{} is damaged: delete it and mount again", path.display());
-                    Error::corrupt(what).with_source(e)
-                })?;
-                mounts.push(mount);
-            }
-        }
-        mounts.sort_by(|a: &Mount, b: &Mount| a.index.cmp(&b.index));
-        Ok(mounts)
+    /// All mounts, by name of the index. What cannot be read is not mounted.
+    pub fn all(&self) -> Vec<Mount> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+        let mut mounts: Vec<Mount> = paths.filter_map(|path| read(&path)).collect();
+        mounts.sort_by(|a, b| a.index.cmp(&b.index));
+        mounts
     }
 
     /// The mount of an index.
-    pub fn find(&self, index: &IndexName) -> Result<Option<Mount>> {
-        Ok(self.all()?.into_iter().find(|mount| mount.index == *index))
+    pub fn find(&self, index: &IndexName) -> Option<Mount> {
+        read(&self.path(index)).filter(|mount| mount.index == *index)
     }
 
     pub(crate) fn put(&self, mount: &Mount) -> Result<()> {
@@ -126,6 +117,19 @@ impl Mounts {
     }
 }
 
+/// The mount in a file. A damaged one costs the cache of its index, and no answer.
+fn read(path: &Path) -> Option<Mount> {
+    match std::fs::read(path).and_then(|text| Ok(serde_json::from_slice(&text)?)) {
+        Ok(mount) => Some(mount),
+        Err(error) => {
+            if error.kind() != std::io::ErrorKind::NotFound {
+                tracing::warn!(path = %path.display(), %error, "a mount cannot be read: mount its index again");
+            }
+            None
+        }
+    }
+}
+
 fn failed(verb: &str, path: &Path, error: std::io::Error) -> Error {
     let what = format!("cannot {verb} {}", path.display());
     let error_of = match error.kind() {
@@ -148,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_are_kept_by_name_and_a_damaged_one_is_named() {
+    fn mounts_are_kept_by_name_and_a_damaged_one_hides_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let mounts = Mounts::of(folder.path(), "key");
         let mount = |index: &str| Mount {
@@ -160,11 +164,18 @@ mod tests {
         for name in ["web", "app"] {
             mounts.put(&mount(name)).unwrap();
         }
-        let names: Vec<String> = mounts.all().unwrap().iter().map(|m| m.index.to_string()).collect();
-        assert_eq!(names, ["app", "web"]);
-        assert!(mounts.remove(&"app".parse().unwrap()).unwrap());
-        assert!(!mounts.remove(&"app".parse().unwrap()).unwrap());
-        std::fs::write(folder.path().join("mounts/key/bad.json"), "{").unwrap();
-        assert!(mounts.all().unwrap_err().what().contains("bad.json"));
+        let names = || -> Vec<String> { mounts.all().iter().map(|mount| mount.index.to_string()).collect() };
+        let [app, web]: [IndexName; 2] = ["app", "web"].map(|index| index.parse().unwrap());
+        assert_eq!(names(), ["app", "web"]);
+        // Empty, cut short, of another index.
+        for damaged in ["", "{", &serde_json::to_string(&mount("xeb")).unwrap()] {
+            std::fs::write(folder.path().join("mounts/key/web.json"), damaged).unwrap();
+            assert_eq!(names()[0], "app");
+            assert!(mounts.find(&web).is_none() && mounts.find(&app).is_some());
+        }
+        mounts.put(&mount("web")).unwrap();
+        assert_eq!(names(), ["app", "web"]);
+        assert!(mounts.remove(&app).unwrap());
+        assert!(!mounts.remove(&app).unwrap());
     }
 }

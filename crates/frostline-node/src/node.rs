@@ -233,7 +233,7 @@ impl Node {
         if *attached {
             return Ok(());
         }
-        let mounts = self.mounts.all()?;
+        let mounts = self.mounts.all();
         let capacity: u64 = mounts.iter().map(|mount| mount.cache_bytes).sum();
         let mounted = if capacity == 0 {
             None

@@ -120,6 +120,33 @@ async fn mounted_indices_are_read_through_the_cache_and_others_are_not() {
     assert!(search(&node, "app").await.cost.gets > 0);
 }
 
+#[tokio::test]
+async fn a_damaged_mount_costs_its_cache_and_no_answer() {
+    let place = Place::new();
+    let node = place.node();
+    for index in ["app", "web"] {
+        place.ingest(&node, index, 90).await;
+        node.mount(&name(index), CacheSize::Bytes(1 << 20)).await.unwrap();
+    }
+    node.close().await;
+    // A cache belongs to one node at a time.
+    drop(node);
+    let settings = place.settings();
+    let file = settings.data.join("mounts").join(settings.repo_key()).join("web.json");
+    let whole = std::fs::read(&file).unwrap();
+    for damaged in [&b""[..], &whole[..whole.len() / 2]] {
+        std::fs::write(&file, damaged).unwrap();
+        let node = place.node();
+        assert_eq!([found(&search(&node, "web").await), found(&search(&node, "app").await)], [10, 10]);
+        assert_eq!(node.cache().await.unwrap().unwrap().stats().capacity, 1 << 20, "only that of app");
+        node.close().await;
+    }
+    let node = place.node();
+    node.mount(&name("web"), CacheSize::Bytes(1 << 20)).await.unwrap();
+    assert_eq!(std::fs::read(&file).unwrap(), whole);
+    assert_eq!(node.cache().await.unwrap().unwrap().stats().capacity, 2 << 20);
+}
+
 /// M8: a data directory that cannot be made or written costs requests and no answer.
 #[tokio::test]
 async fn a_data_directory_that_cannot_be_used_costs_no_answer() {

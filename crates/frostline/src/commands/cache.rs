@@ -9,7 +9,7 @@ use crate::config::Config;
 
 pub(crate) async fn stats(config: &Config) -> Result<Outcome> {
     let node = config.node()?;
-    let mounts = node.mounts().all()?;
+    let mounts = node.mounts().all();
     let stats = node.cache().await?.map(|cache| cache.stats());
     let results_bytes = node.results().await.map_or(0, |results| results.bytes());
     if config.json {

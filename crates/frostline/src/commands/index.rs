@@ -67,10 +67,10 @@ struct Summary {
     mounted: bool,
 }
 
-fn summary(node: &Node, index: &Index) -> Result<Summary> {
+fn summary(node: &Node, index: &Index) -> Summary {
     let splits = index.splits();
     let time = |pick: fn((i64, i64)) -> i64| splits.iter().filter_map(|s| s.times).map(pick);
-    Ok(Summary {
+    Summary {
         index: index.name().clone(),
         version: index.version(),
         documents: splits.iter().map(|s| s.rows).sum(),
@@ -78,8 +78,8 @@ fn summary(node: &Node, index: &Index) -> Result<Summary> {
         bytes: splits.iter().map(|s| s.object.bytes).sum(),
         time_min: time(|t| t.0).min().map(iso),
         time_max: time(|t| t.1).max().map(iso),
-        mounted: node.mounts().find(index.name())?.is_some(),
-    })
+        mounted: node.mounts().find(index.name()).is_some(),
+    }
 }
 
 fn iso(time_us: i64) -> String {
@@ -92,7 +92,7 @@ async fn list(node: &Node, config: &Config) -> Result<Outcome> {
     let all = node.catalog().open_all("*", Resolve::default()).await;
     for (name, opened) in all.with_context(|| format!("in {}", node.repository().url()))? {
         match opened {
-            Ok(index) => found.push(summary(node, &index)?),
+            Ok(index) => found.push(summary(node, &index)),
             Err(error) => damaged.push((name, format!("{:#}", anyhow::Error::from(error)))),
         }
     }
@@ -129,7 +129,7 @@ async fn list(node: &Node, config: &Config) -> Result<Outcome> {
 
 async fn show(node: &Node, config: &Config, name: &IndexName) -> Result<(Outcome, Value)> {
     let index = node.index(name).await?;
-    let summary = summary(node, &index)?;
+    let summary = summary(node, &index);
     let mapping = index.mapping();
     let conflicts = mapping.conflicts();
     if config.json {
