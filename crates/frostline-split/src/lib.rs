@@ -25,6 +25,7 @@ mod text_index;
 #[doc(hidden)]
 pub mod thrift;
 mod tokenizer;
+mod unique_keys;
 mod values;
 mod writer;
 
@@ -49,6 +50,7 @@ pub use tokenizer::{
     Phrase, Piece, Tokenizer, contains_phrase, is_joiner, lower, phrase_words, query_pieces, query_tokens,
     tokenize,
 };
+pub use unique_keys::check_unique_keys;
 pub use values::{
     ip_address, ip_text, number_text, parse_big, parse_cidr, parse_date, parse_ip, parse_time_field,
     value_token,

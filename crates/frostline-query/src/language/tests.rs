@@ -435,7 +435,7 @@ fn bodies_that_are_refused() {
     for (body, expected) in [
         ("[1]", "not a JSON object"),
         ("{\"query\":", "not valid JSON: EOF while parsing"),
-        ("{\"size\":1,\"size\":2}", "duplicate key [size] at line 1 column 19"),
+        ("{\"size\":1,\"size\":2}", "duplicate key [size] at line 1 column 16"),
     ] {
         let error = SearchRequest::parse(body.as_bytes(), &context).unwrap_err();
         assert!(error.to_string().contains(expected), "{body}: {error}");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{Field, FieldType, Mapping, Mode, ValueType};
+use crate::unique_keys::check_unique_keys;
 use crate::{Error, Result};
 
 /// Parameters that say how Elasticsearch stores or ranks a field, not what a search finds: taken and
@@ -54,11 +55,11 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The same from the bytes of a request or a file.
+    /// The same from the bytes of a request or a file. A key given twice in one object is `Invalid`, too.
     pub fn from_elasticsearch_bytes(json: &[u8]) -> Result<Mapping> {
-        let json = serde_json::from_slice(json)
-            .map_err(|error| Error::invalid("the mapping is not JSON").with_source(error))?;
-        Self::from_elasticsearch_json(&json)
+        let parsed = check_unique_keys(json).and_then(|()| serde_json::from_slice(json));
+        let invalid = |error| Error::invalid("the mapping is not valid JSON").with_source(error);
+        Self::from_elasticsearch_json(&parsed.map_err(invalid)?)
     }
 
     /// Writes the mapping as Elasticsearch would. A field whose values have several types is written

@@ -130,6 +130,24 @@ fn what_is_not_done_is_refused_by_name() {
 }
 
 #[test]
+fn a_key_given_twice_is_refused_where_it_stands() {
+    for (json, reason) in [
+        (
+            r#"{"properties":{"f":{"type":"keyword"}},"properties":{"g":{"type":"long"}}}"#,
+            "duplicate key [properties] at line 1 column 51",
+        ),
+        (
+            r#"{"properties":{"f":{"type":"keyword"},"f":{"type":"long"}}}"#,
+            "duplicate key [f] at line 1 column 41",
+        ),
+    ] {
+        let error = Mapping::from_elasticsearch_bytes(json.as_bytes()).unwrap_err();
+        assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
+        assert_eq!(std::error::Error::source(&error).unwrap().to_string(), reason);
+    }
+}
+
+#[test]
 fn a_deep_mapping_is_refused() {
     let deep = (0..100).fold(json!({"type": "long"}), |inner, _| json!({"properties": {"a": inner}}));
     check_refused(deep, "deeper than 64");
