@@ -127,6 +127,31 @@ fn exit_statuses_say_what_happened() {
     assert_eq!(place.run(&["index", "verify", "web"]).status.code(), Some(3));
 }
 
+/// A run was killed, or its disk was full, while it wrote a reject: the next run writes that one again.
+#[test]
+fn a_torn_reject_takes_no_other_with_it() {
+    let place = Place::new();
+    let (input, rejects) = (place.path("a.log"), place.path("rejects"));
+    std::fs::write(&input, "{\"n\":1}\nbad one\n").unwrap();
+    let run = |before: &str| -> String {
+        std::fs::write(&rejects, before).unwrap();
+        let options = ["--format", "ndjson", "--again", "--rejects", &rejects];
+        place.json(&[&["ingest", "--index", "x", &input][..], &options].concat());
+        std::fs::read_to_string(&rejects).unwrap()
+    };
+    let reject = run("");
+    let whole = reject.strip_suffix('\n').unwrap();
+    assert_eq!(serde_json::from_str::<Value>(whole).unwrap()["raw"], "bad one");
+    for torn in [&whole[..1], &whole[..12], &whole[..whole.len() - 1]] {
+        assert_eq!(run(torn), reject, "{torn}");
+        assert_eq!(run(&format!("{reject}{torn}")), reject.repeat(2), "{torn}");
+    }
+    // A whole one without its line end, and what nobody here wrote.
+    for kept in [whole, "my notes", "{\"mine\":"] {
+        assert_eq!(run(kept), format!("{kept}\n{reject}"));
+    }
+}
+
 #[test]
 fn a_configuration_file_stands_in_for_options() {
     let place = Place::new();

@@ -1,7 +1,7 @@
 //! `frostline ingest`.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use frostline_show::{note, parse_bytes, say, say_json, show_bytes, show_count};
 use frostline_split::Mapping;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rand::Rng;
+use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Outcome;
@@ -23,6 +24,10 @@ use crate::config::Config;
 
 /// The exit status by which a shell reports that Ctrl-C ended a program.
 const INTERRUPTED: i32 = 130;
+/// No reject is longer: at most 1 MiB of a line, each byte written with at most 6.
+const REJECT_BYTES_MAX: u64 = 8 << 20;
+/// How each reject begins.
+const REJECT_START: &[u8] = b"{\"source\":\"";
 /// Smaller splits would cost more in requests than they are worth.
 const SPLIT_BYTES_MIN: u64 = 64 << 10;
 
@@ -106,20 +111,43 @@ struct Rejects {
     file: Option<BufWriter<File>>,
 }
 
-impl std::io::Write for Rejects {
+impl Write for Rejects {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.file.is_none() {
             if let Some(folder) = self.path.parent() {
                 std::fs::create_dir_all(folder)?;
             }
-            let file = File::options().create(true).append(true).open(&self.path)?;
+            let mut file = File::options().create(true).append(true).open(&self.path)?;
+            end_last_line(&mut file, &self.path)?;
             self.file = Some(BufWriter::new(file));
         }
         self.file.as_mut().map_or(Ok(bytes.len()), |file| file.write(bytes))
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), std::io::Write::flush)
+        self.file.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
+
+/// Ends the last line of a file that does not end with one. A reject that a crash or a full disk cut short is removed:
+/// its line was not committed, so it comes again.
+fn end_last_line(file: &mut File, path: &Path) -> std::io::Result<()> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() == 0 {
+        return Ok(());
+    }
+    let start = metadata.len().saturating_sub(REJECT_BYTES_MAX);
+    let (mut reader, mut tail) = (File::open(path)?, Vec::new());
+    reader.seek(SeekFrom::Start(start))?;
+    reader.take(REJECT_BYTES_MAX).read_to_end(&mut tail)?;
+    let last = tail.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let is_begun = last.starts_with(REJECT_START) || REJECT_START.starts_with(last);
+    if last.is_empty() {
+        Ok(())
+    } else if is_begun && serde_json::from_slice::<Value>(last).is_err() {
+        file.set_len(start + (tail.len() - last.len()) as u64)
+    } else {
+        file.write_all(b"\n")
     }
 }
 
