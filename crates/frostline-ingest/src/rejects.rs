@@ -11,11 +11,15 @@ use crate::json::ObjectWriter;
 
 const RAW_BYTES_MAX: usize = 1 << 20;
 const REASONS_MAX: usize = 50;
+/// Characters of a reason that a message shows.
+const SHOWN_MAX: usize = 500;
 
 /// The rejects of one batch as NDJSON, and how many there were for each kind of reason.
 #[derive(Debug, Default)]
 pub(crate) struct Rejects {
     pub(crate) lines: Vec<u8>,
+    /// The reason of the first one.
+    pub(crate) first_reason: Option<String>,
     pub(crate) counts: BTreeMap<String, u64>,
 }
 
@@ -34,6 +38,7 @@ pub(crate) struct Reject<'a> {
 impl Rejects {
     pub(crate) fn push(&mut self, reject: &Reject<'_>) {
         self.count(kind_of(reject.reason), 1);
+        self.first_reason.get_or_insert_with(|| cut_short(reject.reason));
         let mut object = ObjectWriter::new(&mut self.lines);
         object.text("source", reject.source);
         object.long("line", reject.line.min(i64::MAX as u64) as i64);
@@ -65,6 +70,14 @@ impl Rejects {
         let is_room = self.counts.len() < REASONS_MAX || self.counts.contains_key(&kind);
         let kind = if is_room { kind } else { "other reasons".to_owned() };
         *self.counts.entry(kind).or_default() += by;
+    }
+}
+
+/// A reason as a message shows it, however much of the line it quotes.
+fn cut_short(reason: &str) -> String {
+    match reason.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &reason[..end]),
+        None => reason.to_owned(),
     }
 }
 

@@ -35,7 +35,7 @@ struct Account {
     refused: u64,
     /// Lines refused before any was ingested.
     held: Rejects,
-    /// Why a line was refused.
+    /// Why the first of them was refused.
     reason: Option<String>,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Committer<'a> {
         account.documents += outcome.documents;
         account.refused += outcome.rejects.total();
         if account.reason.is_none() {
-            account.reason = outcome.rejects.counts.keys().next().cloned();
+            account.reason.clone_from(&outcome.rejects.first_reason);
         }
         account.held.append(&outcome.rejects);
         let is_settled = account.documents > 0 || source.key.is_none();

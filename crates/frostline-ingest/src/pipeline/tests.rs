@@ -449,6 +449,20 @@ async fn a_file_of_which_nothing_lands_is_a_failure_and_not_done() {
     assert_eq!((right.documents, right.failed.len()), (300, 0));
 }
 
+/// No reject file has the reasons where every line is refused, so the report must.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_a_strict_mapping_refuses_is_a_failure_that_names_the_field() {
+    let bench = Bench::new();
+    let lines = format!("{{\"f\":\"a\",\"gg\":1}}\n{{\"f\":\"b\",\"{}\":2}}\n", "h".repeat(10_000));
+    let path = bench.write("a.ndjson", lines.as_bytes());
+    let mapping =
+        Mapping::from_elasticsearch_bytes(br#"{"dynamic":"strict","properties":{"f":{"type":"keyword"}}}"#);
+    let options = IngestOptions { mapping: mapping.unwrap(), ..small() };
+    let report = ingest_paths(&bench, &[&path], options).await.unwrap();
+    let reason = &report.failed[0].reason;
+    assert!(reason.contains("(2 refused): field \"gg\": the mapping is strict"), "{reason}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_that_is_looked_at_is_not_forgotten() {
     let bench = Bench::new();

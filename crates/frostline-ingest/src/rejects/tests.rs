@@ -1,4 +1,4 @@
-use super::{Reject, Rejects, base64, kind_of};
+use super::{Reject, Rejects, base64, cut_short, kind_of};
 
 #[test]
 fn base64_as_everybody_writes_it() {
@@ -27,6 +27,8 @@ fn reasons_of_one_kind_count_together() {
     }
     assert_eq!((rejects.total(), rejects.counts.len()), (500, 51));
     assert_eq!(rejects.counts["other reasons"], 450);
+    assert_eq!(rejects.first_reason.as_deref(), Some("reason "));
+    assert_eq!(cut_short(&"é".repeat(501)), format!("{}…", "é".repeat(500)));
     let first = rejects.lines.split(|byte| *byte == b'\n').next().unwrap();
     let first: serde_json::Value = serde_json::from_slice(first).unwrap();
     assert_eq!(first["raw_base64"], "/yI=");
