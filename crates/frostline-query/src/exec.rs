@@ -11,6 +11,7 @@ pub(crate) mod leaf;
 pub(crate) mod matching;
 pub(crate) mod nulls;
 pub(crate) mod odd_columns;
+pub(crate) mod odd_numbers;
 pub(crate) mod order;
 pub(crate) mod report;
 pub(crate) mod results;

@@ -59,6 +59,9 @@ pub struct Field {
     pub multi_fields: BTreeMap<String, FieldType>,
     /// The types that its values have. More than one is a conflict; all stay searchable.
     pub readings: BTreeMap<ValueType, Reading>,
+    /// Some documents have values of several types at once, so a list even where no reading is one.
+    #[serde(default)]
+    pub mixed_list: bool,
 }
 
 /// Where the values of one type of one field are.
@@ -256,6 +259,11 @@ impl Mapping {
         if reading.has_column() { Placement::Column } else { Placement::Dynamic }
     }
 
+    /// Notes that a document has values of several types in this field.
+    pub fn note_mixed_list(&mut self, path: &str) {
+        self.fields.entry(path.to_owned()).or_default().mixed_list = true;
+    }
+
     /// Columns that fields have.
     pub fn column_count(&self) -> usize {
         let readings = self.fields.values().flat_map(|field| field.readings.values());
@@ -416,6 +424,7 @@ impl Field {
         for (name, ty) in &other.multi_fields {
             self.multi_fields.entry(name.clone()).or_insert(*ty);
         }
+        self.mixed_list |= other.mixed_list;
         for (ty, theirs) in &other.readings {
             let ours = self.readings.entry(*ty).or_default();
             ours.scalar |= theirs.scalar;

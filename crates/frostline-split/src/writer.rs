@@ -299,7 +299,8 @@ impl SplitWriter {
     fn add_values(&mut self) -> Result<()> {
         self.touched.clear();
         for (path, value) in self.document.values() {
-            let slot = &mut self.reading_of[path.0 as usize][type_of(&value) as usize];
+            let slots = &mut self.reading_of[path.0 as usize];
+            let slot = &mut slots[type_of(&value) as usize];
             if *slot == NO_READING {
                 *slot = self.readings.len() as u16;
                 let path = self.document.path(path).into();
@@ -313,12 +314,19 @@ impl SplitWriter {
                     values_in_row: 0,
                 });
             }
-            let reading = &mut self.readings[usize::from(*slot)];
-            if reading.values_in_row == 0 {
-                self.touched.push(*slot);
-            }
+            let slot = *slot;
+            let reading = &mut self.readings[usize::from(slot)];
             reading.values_in_row += 1;
-            self.numbers.push(self.values.intern(*slot, &value));
+            if reading.values_in_row == 1 {
+                self.touched.push(slot);
+                let in_row = |slot: &u16| {
+                    self.readings.get(usize::from(*slot)).is_some_and(|reading| reading.values_in_row > 0)
+                };
+                if slots.iter().filter(|slot| in_row(slot)).count() > 1 {
+                    self.mapping.note_mixed_list(&self.readings[usize::from(slot)].path);
+                }
+            }
+            self.numbers.push(self.values.intern(slot, &value));
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ use crate::exec::report::Report;
 use crate::exec::results::Results;
 use crate::exec::scan::Local;
 use crate::exec::search::{Hits, Search as SearchLeaf};
-use crate::exec::session::{ready, run, session};
+use crate::exec::session::{context, ready, run};
 use crate::exec::splits::{Splits, mapping};
 use crate::filter::FieldRef;
 use crate::json::Json;
@@ -128,8 +128,7 @@ impl Search {
     /// Runs the search.
     pub async fn run(self) -> Result<Response> {
         let started = Instant::now();
-        let session = session(self.local())?;
-        let context = session.task_ctx();
+        let context = context(self.local())?;
         let asked = self.asked();
         let found = self.found(self.plan(&asked)?, &context).await?;
         let mut report = found.report;

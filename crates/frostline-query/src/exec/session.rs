@@ -5,9 +5,11 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use datafusion::execution::TaskContext;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
+use datafusion::functions_aggregate::average::Avg;
 use datafusion::logical_expr::AggregateUDF;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -21,29 +23,47 @@ use crate::exec::codec;
 use crate::exec::matching;
 use crate::exec::nulls::KeepNulls;
 use crate::exec::odd_columns::OddColumns;
+use crate::exec::odd_numbers::OddNumbers;
 use crate::exec::rule::OwnNodes;
 use crate::exec::scan::Local;
 use crate::exec::whole_sum::WholeSum;
 use crate::read::merge::arrow_error;
 use crate::read::open::Searcher;
 
-/// A session whose queries share the searcher's memory with all others.
+/// What plans run in whose expressions call no function, as those of searches do. It shares the searcher's memory
+/// with all others.
+pub(crate) fn context(local: Local) -> Result<Arc<TaskContext>> {
+    let runtime = runtime(&local.searcher)?;
+    let config = SessionConfig::new().with_extension(Arc::new(local));
+    let (scalar, higher, aggregate, window) = Default::default();
+    Ok(Arc::new(TaskContext::new(None, String::new(), config, scalar, higher, aggregate, window, runtime)))
+}
+
+fn runtime(searcher: &Searcher) -> Result<Arc<RuntimeEnv>> {
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&searcher.memory));
+    runtime.build_arc().map_err(internal)
+}
+
+/// A session of SQL whose queries share the searcher's memory with all others.
 pub(crate) fn session(local: Local) -> Result<SessionContext> {
-    let runtime = RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::clone(&local.searcher.memory))
-        .build_arc()
-        .map_err(internal)?;
+    let runtime = runtime(&local.searcher)?;
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
         vec![Arc::new(OwnNodes { groups: local.searcher.settings.groups })];
     rules.extend(PhysicalOptimizer::new().rules);
+    let odd_columns = OddColumns::new();
+    // Before types are made the same.
+    let analyzer: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+        [Arc::new(odd_columns.clone()) as _].into_iter().chain(Analyzer::new().rules).collect();
     let config = SessionConfig::new().with_information_schema(true).with_extension(Arc::new(local));
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_default_features()
+        .with_analyzer_rules(analyzer)
         .with_physical_optimizer_rules(rules);
     let mut session = SessionContext::new_with_state(state.build());
-    session.register_expr_planner(Arc::new(OddColumns)).map_err(internal)?;
+    session.register_udf(odd_columns.function());
+    session.register_expr_planner(Arc::new(odd_columns)).map_err(internal)?;
     session.register_udf(matching::function());
     let keep_nulls = KeepNulls::new();
     session.register_udf(keep_nulls.function());
@@ -51,7 +71,8 @@ pub(crate) fn session(local: Local) -> Result<SessionContext> {
     let arithmetic = CheckedArithmetic::new();
     arithmetic.functions().for_each(|function| session.register_udf(function));
     session.add_analyzer_rule(Arc::new(arithmetic));
-    session.register_udaf(AggregateUDF::from(WholeSum::default()));
+    session.register_udaf(OddNumbers::over(AggregateUDF::from(WholeSum::default())));
+    session.register_udaf(OddNumbers::over(AggregateUDF::from(Avg::default())));
     Ok(session)
 }
 

@@ -98,7 +98,7 @@ fn widened(values: &[ArrayRef]) -> DataFusionResult<Vec<ArrayRef>> {
     values.iter().map(|array| Ok(cast(array, &WIDE)?)).collect()
 }
 
-fn narrowed(sum: i128) -> DataFusionResult<i64> {
+pub(super) fn narrowed(sum: i128) -> DataFusionResult<i64> {
     i64::try_from(sum).map_err(|_| {
         DataFusionError::Execution(format!(
             "the sum {sum} is beyond 64 bits: sum double values, as in sum(cast(f as double))"

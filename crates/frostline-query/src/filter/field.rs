@@ -100,7 +100,8 @@ impl FieldRef {
         let mut readings: Vec<TypedReading> = Vec::new();
         for field in paths.iter().filter_map(|(path, _)| mapping.field(path)) {
             for (ty, reading) in &field.readings {
-                let (list, column) = (reading.list || reading.dynamic_list, reading.has_column());
+                let list = reading.list || reading.dynamic_list || field.mixed_list;
+                let column = reading.has_column();
                 match readings.iter_mut().find(|known| known.ty == *ty) {
                     Some(known) => (known.list, known.column) = (known.list || list, known.column || column),
                     None => readings.push(TypedReading { ty: *ty, list, column }),

@@ -11,6 +11,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 use crate::Result;
+use crate::filter::Number;
 use crate::read::merge::{arrow_error, whole_value};
 
 /// The type of a column of such keys.
@@ -48,6 +49,15 @@ pub(crate) fn keys(array: &ArrayRef, descending: bool) -> Result<ArrayRef> {
         texts.as_string::<i32>().iter().map(|text| text.map(|text| text_key(text, descending))).collect()
     };
     Ok(Arc::new(keys))
+}
+
+/// The key of the number that a text is written as.
+pub(crate) fn number(text: &str) -> Option<Vec<u8>> {
+    Some(match Number::parse(text)? {
+        Number::Long(number) => whole_key(number.into(), false),
+        Number::Big(number) => whole_key(number, false),
+        Number::Double(number) => number_key(number, 0, false),
+    })
 }
 
 /// The key of a value of a request.

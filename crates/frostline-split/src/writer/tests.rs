@@ -448,6 +448,18 @@ fn fields_beyond_the_budget_stay_searchable() {
 }
 
 #[test]
+fn a_document_with_values_of_several_types_makes_a_list() {
+    let documents = [r#"{"y": [1, 2.5], "z": 1}"#, r#"{"y": 3, "z": "x"}"#].map(str::to_owned);
+    let (_, sealed) = seal(&documents, Mapping::dynamic());
+    let is_list = |mapping: &Mapping, path: &str| mapping.field(path).unwrap().mixed_list;
+    assert!(is_list(&sealed.mapping, "y"));
+    assert!(!is_list(&sealed.mapping, "z"), "no document has several values");
+    let mut other = Mapping::dynamic();
+    other.merge(&sealed.mapping).unwrap();
+    assert!(is_list(&other, "y"));
+}
+
+#[test]
 fn a_refused_document_leaves_the_writer_as_it_was() {
     let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
     writer.add(br#"{"a":1}"#).unwrap();

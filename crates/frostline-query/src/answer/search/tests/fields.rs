@@ -330,9 +330,78 @@ async fn one_odd_document_does_not_fail_comparisons_in_sql() {
         ("z <> 'x'", vec![3]),
         ("z > 'x'", vec![2, 3]),
         ("z is null", vec![4]),
+        ("v in (9, 100.5)", vec![1, 2]),
+        ("v in (9, 'n/a')", vec![1, 3]),
+        ("v not in (9)", vec![2]),
+        ("v between 9 and 100", vec![1]),
+        ("v not between 9 and 100", vec![2]),
+        ("z in ('y', 'w')", vec![2, 3]),
+        ("z not in ('y', 'w')", vec![1]),
+        ("z between 'xx' and 'z'", vec![2, 3]),
+        ("n * 2 in (2, 4) and v < 10", vec![1]),
     ] {
         let found = place.sql(&format!("select n from logs where {condition} order by n")).await.unwrap();
         let expected: Vec<Value> = expected.into_iter().map(Value::from).collect();
         assert_eq!(found, expected, "{condition}");
     }
+    assert_eq!(place.sql("select sum(v) from logs").await.unwrap(), [json!(109.5)]);
+    assert_eq!(place.sql("select avg(v) from logs").await.unwrap(), [json!(54.75)]);
+    assert_eq!(place.sql("select sum(v) from logs where n > 2").await.unwrap(), [Value::Null]);
+    let error = place.sql("select sum(distinct v) from logs").await.unwrap_err();
+    assert!(error.to_string().contains("unnest or cast it"), "{error}");
+}
+
+#[tokio::test]
+async fn w17_numbers_beside_text_are_exact_in_sql() {
+    let place = Place::with(&[vec![
+        json!({"n": 1, "v": 9_007_199_254_740_992_i64}),
+        json!({"n": 2, "v": 9_007_199_254_740_993_i64}),
+        json!({"n": 3, "v": 18_446_744_073_709_551_615_u64}),
+        json!({"n": 4, "v": "n/a"}),
+        json!({"n": 5, "v": -0.5}),
+    ]])
+    .await;
+    for (condition, expected) in [
+        ("v = 9007199254740993", vec![2]),
+        ("v > 9007199254740992", vec![2, 3]),
+        ("v between 9007199254740993 and 18446744073709551615", vec![2, 3]),
+        ("v in (9007199254740992, 18446744073709551615)", vec![1, 3]),
+        ("v < 0", vec![5]),
+    ] {
+        let found = place.sql(&format!("select n from logs where {condition} order by n")).await.unwrap();
+        let expected: Vec<Value> = expected.into_iter().map(Value::from).collect();
+        assert_eq!(found, expected, "{condition}");
+    }
+    let sum = place.sql("select sum(v) = 1.0 + 2 * 9007199254740992.0 from logs where n < 3").await.unwrap();
+    assert_eq!(sum, [json!(true)]);
+}
+
+#[tokio::test]
+async fn w14_lists_of_several_types_keep_all_values_in_sql() {
+    let place = Place::with(&[vec![
+        json!({"n": 1, "y": [1, 2.5], "z": [1, "x"]}),
+        json!({"n": 2, "y": 3, "z": "y"}),
+        json!({"n": 3}),
+    ]])
+    .await;
+    assert_eq!(place.sql("select sum(y) from logs").await.unwrap(), [json!(6.5)]);
+    assert_eq!(place.sql("select avg(y) from logs").await.unwrap(), [json!(6.5 / 3.0)]);
+    assert_eq!(place.sql("select sum(z) from logs").await.unwrap(), [json!(1.0)]);
+    let rows = place.sql("select y from logs order by n").await.unwrap();
+    assert_eq!(rows, [json!([1.0, 2.5]), json!([3.0]), Value::Null]);
+    for (condition, expected) in [
+        ("y = 2.5", vec![1]),
+        ("y > 2.6", vec![2]),
+        ("y between 2 and 3", vec![1, 2]),
+        ("y between 1.5 and 2", vec![]),
+        ("z = 1", vec![1]),
+        ("z in ('x', 'w')", vec![1]),
+        ("z <> 'x'", vec![2]),
+    ] {
+        let found = place.sql(&format!("select n from logs where {condition} order by n")).await.unwrap();
+        let expected: Vec<Value> = expected.into_iter().map(Value::from).collect();
+        assert_eq!(found, expected, "{condition}");
+    }
+    let grouped = place.sql("select sum(y) from logs group by n % 2 order by n % 2").await;
+    assert_eq!(grouped.unwrap(), [json!(3.0), json!(3.5)]);
 }
