@@ -2,13 +2,15 @@
 //!
 //! [`Generator`] generates web server logs from a seed, [`GitLog`] reads the history of a clone. Both produce JSON
 //! lines through [`std::io::Read`], and both have an identity that two runs share only if they produce the
-//! same bytes.
+//! same bytes. [`SecurityEvents`] generates events with the difficulties of real logs.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod git_log;
+mod security_events;
 mod web_logs;
 
 pub use frostline_base::{Error, Result};
 pub use git_log::GitLog;
+pub use security_events::SecurityEvents;
 pub use web_logs::{Generator, GeneratorOptions, Needle};

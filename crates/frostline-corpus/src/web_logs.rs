@@ -599,16 +599,16 @@ fn intensity(time_us: i64) -> f64 {
 /// SplitMix64: a counter and a mixing function. Ours and not a library's, so that a seed gives the same
 /// logs in every release.
 #[derive(Debug)]
-struct Rng(u64);
+pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// At least 0, less than 1.
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 

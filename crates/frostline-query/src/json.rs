@@ -187,7 +187,7 @@ mod tests {
         let value = json(r#"{"a":[1,2.50,18446744073709551615,1e400,"x"]}"#).to_value();
         assert_eq!(value, serde_json::json!({"a": [1, 2.5, 18_446_744_073_709_551_615_u64, "1e400", "x"]}));
         let exact = |text: &str| json(text).to_value().as_f64().map(f64::to_bits);
-        for number in [1981.717_647_307_368_2_f64, 0.000_183_703_648_714_950_26, 2.473_222_201_584_867e-14] {
+        for number in [1_981.717_647_307_368_2_f64, 0.000_183_703_648_714_950_26, 2.473_222_201_584_867e-14] {
             assert_eq!(exact(&format!("{number:?}")), Some(number.to_bits()));
         }
     }

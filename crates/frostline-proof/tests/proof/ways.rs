@@ -6,13 +6,11 @@
 //! grew; each is asked, with size 0 and size n, in one page and in many, by DSL and by SQL. What disagrees is
 //! made as small as it can be and printed.
 //!
-//! `FROSTLINE_WAYS_SEED` is the first seed, `FROSTLINE_WAYS_QUESTIONS` the number of questions,
-//! `FROSTLINE_WAYS_FAULTS` a list of the faults of [`faults::KNOWN`] to look for.
+//! `FROSTLINE_WAYS_SEED` is the first seed, `FROSTLINE_WAYS_QUESTIONS` the number of questions.
 
 mod aggregations;
 mod ask;
 mod documents;
-mod faults;
 mod oracle;
 mod places;
 mod questions;

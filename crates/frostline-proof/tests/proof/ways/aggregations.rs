@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value, json};
 
-use super::oracle::{Answer, Oracle, named};
+use super::oracle::{Answer, DATE, NUMBER, Oracle, named};
 use super::values::{Doc, Number, Typed};
 
 const HITS_MAX: usize = 100;
@@ -42,6 +42,8 @@ impl Oracle {
     }
 
     fn keep<'a>(&self, docs: &[&'a Doc], test: impl Fn(&Doc) -> Answer<bool>) -> Answer<Vec<&'a Doc>> {
+        // What means nothing is refused even where there is nothing to keep.
+        test(&Doc::new(&self.scene, &Value::Null))?;
         let mut kept = Vec::new();
         for doc in docs {
             if test(doc)? {
@@ -65,7 +67,8 @@ impl Oracle {
 
     fn filters(&self, docs: &[&Doc], body: &Value, below: Option<&Value>) -> Answer<Value> {
         let mut buckets = Map::new();
-        for (name, query) in body["filters"].as_object().ok_or("filters are named")? {
+        let filters = body["filters"].as_object().filter(|filters| !filters.is_empty());
+        for (name, query) in filters.ok_or("filters are named")? {
             let docs = self.keep(docs, |doc| self.matches(doc, query))?;
             buckets.insert(name.clone(), self.bucket(&docs, json!({}), below)?);
         }
@@ -124,6 +127,22 @@ impl Oracle {
         values.filter_map(|value| if let Typed::Number(n) = value { Some(n) } else { None }).collect()
     }
 
+    /// The numbers that a metric sees: those of a field that has any, else times as milliseconds, else booleans as 0
+    /// and 1.
+    fn measured(&self, doc: &Doc, field: &str) -> Vec<Number> {
+        let (has_numbers, has_times) = (self.has(field, NUMBER), self.has(field, DATE));
+        let is_time = self.is_time(field);
+        let number = |value| match value {
+            Typed::Number(n) if has_numbers => Some(n),
+            Typed::Date(time_us) if is_time || !has_numbers => {
+                Some(Number::Whole(time_us.div_euclid(1_000).into()))
+            }
+            Typed::Boolean(b) if !has_numbers && !has_times => Some(Number::Whole(b.into())),
+            _ => None,
+        };
+        self.only_values(doc, field).into_iter().filter_map(number).collect()
+    }
+
     fn times(&self, doc: &Doc, field: &str) -> Vec<i64> {
         let values = self.only_values(doc, field).into_iter();
         values.filter_map(|value| if let Typed::Date(time) = value { Some(time) } else { None }).collect()
@@ -132,10 +151,10 @@ impl Oracle {
     fn histogram(&self, docs: &[&Doc], body: &Value, below: Option<&Value>) -> Answer<Value> {
         let field = named(body, "field")?;
         let interval = body["interval"].as_f64().filter(|i| *i > 0.0).ok_or("an interval")?;
-        let cells = |doc: &Doc| -> Vec<i64> {
-            self.numbers(doc, field).iter().map(|n| (n.as_f64() / interval).floor() as i64).collect()
+        let cells = |doc: &Doc| -> Vec<i128> {
+            self.measured(doc, field).iter().map(|n| (n.as_f64() / interval).floor() as i128).collect()
         };
-        let head = |cell: i64| json!({"key": cell as f64 * interval});
+        let head = |cell: i128| json!({"key": cell as f64 * interval});
         self.cells(docs, &cells, head, body, below)
     }
 
@@ -148,10 +167,11 @@ impl Oracle {
             "1d" => 24 * 60,
             other => return Err(format!("no such interval: {other}")),
         };
-        let width = minutes * 60_000_000;
-        let cells =
-            |doc: &Doc| -> Vec<i64> { self.times(doc, field).iter().map(|t| t.div_euclid(width)).collect() };
-        let head = |cell: i64| time_head(cell * width);
+        let width: i64 = minutes * 60_000_000;
+        let cells = |doc: &Doc| -> Vec<i128> {
+            self.times(doc, field).iter().map(|t| t.div_euclid(width).into()).collect()
+        };
+        let head = |cell: i128| time_head(cell as i64 * width);
         self.cells(docs, &cells, head, body, below)
     }
 
@@ -159,12 +179,12 @@ impl Oracle {
     fn cells(
         &self,
         docs: &[&Doc],
-        of: &dyn Fn(&Doc) -> Vec<i64>,
-        head: impl Fn(i64) -> Value,
+        of: &dyn Fn(&Doc) -> Vec<i128>,
+        head: impl Fn(i128) -> Value,
         body: &Value,
         below: Option<&Value>,
     ) -> Answer<Value> {
-        let mut cells: Vec<i64> = docs.iter().flat_map(|doc| of(doc)).collect();
+        let mut cells: Vec<i128> = docs.iter().flat_map(|doc| of(doc)).collect();
         cells.sort_unstable();
         cells.dedup();
         let minimum = body["min_doc_count"].as_u64().unwrap_or(0);
@@ -218,7 +238,7 @@ impl Oracle {
     }
 
     fn metric(&self, docs: &[&Doc], metric: &str, field: &str) -> Answer<Value> {
-        let numbers: Vec<Number> = docs.iter().flat_map(|doc| self.numbers(doc, field)).collect();
+        let numbers: Vec<Number> = docs.iter().flat_map(|doc| self.measured(doc, field)).collect();
         let by = |a: &&Number, b: &&Number| a.compare(**b);
         let least = numbers.iter().min_by(by).map(|n| n.as_f64());
         let greatest = numbers.iter().max_by(by).map(|n| n.as_f64());
@@ -287,7 +307,10 @@ impl Style {
     fn of(values: &[Typed]) -> Style {
         let first = values.first().map(std::mem::discriminant);
         let fractions = |value: &&Typed| matches!(value, Typed::Number(Number::Fraction(_)));
-        if values.iter().any(|value| Some(std::mem::discriminant(value)) != first) {
+        // Keys are numbers where 64 bits hold them all.
+        let is_big =
+            |value: &Typed| matches!(value, Typed::Number(Number::Whole(n)) if i64::try_from(*n).is_err());
+        if values.iter().any(|value| Some(std::mem::discriminant(value)) != first || is_big(value)) {
             return Style::Texts;
         }
         if values.iter().any(|value| fractions(&value)) { Style::Doubles } else { Style::Own }
@@ -364,6 +387,11 @@ pub(crate) fn comparable(answer: &Value, aggs: &Value) -> Answer<Value> {
             let hits = one["hits"]["hits"].as_array().cloned().unwrap_or_default();
             let numbers: Vec<Value> = hits.iter().map(|hit| hit["_source"]["n"].clone()).collect();
             one = json!({"total": one["hits"]["total"]["value"], "hits": numbers});
+        }
+        if let Value::Object(metric) = &mut one
+            && !metric.contains_key("buckets")
+        {
+            metric.retain(|key, _| !key.ends_with("_as_string"));
         }
         if kind == "range" {
             let buckets = one["buckets"].as_array().cloned().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Random mappings and documents.
 
+use frostline_corpus::{Generator, GeneratorOptions, SecurityEvents};
 use serde_json::{Map, Value, json};
 
-use super::faults::provoked;
 use crate::dice::Dice;
 
 /// The time of every request, and about that of every document: 2024-06-01.
@@ -85,7 +85,40 @@ const URLS: [&str; 6] = [
 impl Scene {
     /// The scene of a seed.
     pub(crate) fn random(dice: &mut Dice) -> Scene {
-        let custom_time = provoked("W1") && dice.chance(0.25);
+        match dice.below(10) {
+            0 => Scene::of_corpus(
+                dice,
+                web_logs,
+                json!({"agent": {"type": "text", "fields": {"raw": {"type": "keyword"}}}, "path": {"type": "wildcard"}}),
+            ),
+            1 | 2 => Scene::of_corpus(
+                dice,
+                security_events,
+                json!({"Image": {"type": "keyword"}, "EventID": {"type": "keyword"}, "Message": {"type": "text"}}),
+            ),
+            _ => Scene::made_up(dice),
+        }
+    }
+
+    /// Generated logs, with these fields declared or none.
+    fn of_corpus(dice: &mut Dice, corpus: fn(u64, u64) -> Vec<Value>, declared: Value) -> Scene {
+        let properties = if dice.chance(0.5) { declared } else { json!({}) };
+        let sizes: Vec<usize> = (0..1 + dice.below(5)).map(|_| 1 + dice.below(12)).collect();
+        let all = corpus(dice.between(0, 1 << 32) as u64, sizes.iter().sum::<usize>() as u64);
+        let mut documents = (1..).zip(all).map(|(n, mut document)| {
+            document["n"] = json!(n);
+            document
+        });
+        Scene {
+            mapping: json!({ "properties": properties }),
+            time_field: "@timestamp".to_owned(),
+            column_budget: 1_000,
+            groups: sizes.iter().map(|size| documents.by_ref().take(*size).collect()).collect(),
+        }
+    }
+
+    fn made_up(dice: &mut Dice) -> Scene {
+        let custom_time = dice.chance(0.25);
         let mut scene = Scene {
             mapping: json!({"properties": {}}),
             time_field: if custom_time { "eventTime" } else { "@timestamp" }.to_owned(),
@@ -122,7 +155,7 @@ impl Scene {
                 Kind::Boolean => json!({"type": "boolean"}),
                 Kind::Large | Kind::Address => continue,
             };
-            if provoked("W3") && matches!(kind, Kind::Word | Kind::Message) && dice.chance(0.6) {
+            if matches!(kind, Kind::Word | Kind::Message) && dice.chance(0.6) {
                 body["fields"] = json!({"raw": {"type": "keyword"}});
             }
             let mut at = &mut self.mapping;
@@ -161,6 +194,23 @@ impl Scene {
     }
 }
 
+fn web_logs(seed: u64, documents: u64) -> Vec<Value> {
+    let options = GeneratorOptions { documents, seed, start_us: NOW_US - DAY_US, days: 1 };
+    let mut logs = Generator::new(options);
+    let mut line = Vec::new();
+    std::iter::from_fn(|| {
+        line.clear();
+        logs.next_document(&mut line).then(|| serde_json::from_slice(&line).expect("a document"))
+    })
+    .collect()
+}
+
+fn security_events(seed: u64, documents: u64) -> Vec<Value> {
+    SecurityEvents::new(seed, documents, NOW_US - DAY_US / 10..NOW_US).collect()
+}
+
+const DAY_US: i64 = 86_400_000_000;
+
 /// The fields of one scene.
 struct Fields {
     all: Vec<(&'static str, Kind)>,
@@ -184,10 +234,12 @@ impl Fields {
         if all.is_empty() {
             all.push(FIELDS[0]);
         }
-        let scalar = |kind: &Kind| matches!(kind, Kind::Long | Kind::Double | Kind::Word | Kind::Boolean);
+        let scalar = |kind: &Kind| {
+            matches!(kind, Kind::Long | Kind::Large | Kind::Double | Kind::Word | Kind::Boolean)
+        };
         let conflicts = all
             .iter()
-            .filter(|(_, kind)| provoked("W2") && scalar(kind))
+            .filter(|(_, kind)| scalar(kind))
             .filter(|_| dice.chance(0.2))
             .map(|(path, _)| *path)
             .collect::<Vec<_>>();
@@ -195,14 +247,14 @@ impl Fields {
             conflicts: conflicts.into_iter().map(|path| (path, dice.chance(0.5))).collect(),
             lists: all.iter().filter(|_| dice.chance(0.25)).map(|(path, _)| *path).collect(),
             all,
-            long_tokens: provoked("W5") && dice.chance(0.4),
-            large: provoked("W9") && dice.chance(0.5),
+            long_tokens: dice.chance(0.4),
+            large: dice.chance(0.5),
             host_is_object: dice.chance(0.3),
-            odd: provoked("W4") && dice.chance(0.3),
-            keyword_field: provoked("W16") && dice.chance(0.1),
-            metadata: provoked("W13") && dice.chance(0.1),
-            time_oddities: provoked("W12") && dice.chance(0.2),
-            address_forms: provoked("W12") && dice.chance(0.3),
+            odd: dice.chance(0.3),
+            keyword_field: dice.chance(0.1),
+            metadata: dice.chance(0.1),
+            time_oddities: dice.chance(0.2),
+            address_forms: dice.chance(0.3),
         }
     }
 
@@ -219,8 +271,12 @@ impl Fields {
                 continue;
             }
             let other = self.conflicts.iter().any(|(own, only_late)| own == path && (late || !only_late));
-            let value =
-                if other && dice.chance(0.3) { conflicting(dice) } else { self.values(dice, path, *kind) };
+            let value = match other && dice.chance(0.3) {
+                // A list of several types.
+                true if self.lists.contains(path) => json!([self.value(dice, *kind), conflicting(dice)]),
+                true => conflicting(dice),
+                false => self.values(dice, path, *kind),
+            };
             put(&mut document, path, value);
         }
         if self.host_is_object && dice.chance(0.4) {
@@ -266,8 +322,7 @@ impl Fields {
 
     fn value(&self, dice: &mut Dice, kind: Kind) -> Value {
         match kind {
-            Kind::Long if provoked("N1") => json!(dice.between(-3, 3)),
-            Kind::Long => json!(*dice.one(&[0, 1, 2, 7, 80, 200, 200, 200, 404, 404, 500])),
+            Kind::Long => json!(*dice.one(&[-3, -1, 0, 1, 2, 7, 80, 200, 200, 200, 404, 404, 500])),
             Kind::Large if self.large => json!(*dice.one(&[
                 9_007_199_254_740_992u64,
                 9_007_199_254_740_993,

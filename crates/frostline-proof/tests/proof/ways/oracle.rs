@@ -4,13 +4,13 @@
 //! generator asks; anything else is an `Err`, so that making a question smaller never changes the subject.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
 use super::documents::Scene;
 use super::text;
-use super::values::{Doc, Number, Typed, address, address_text, block, date};
+use super::values::{Doc, Number, Typed, address, address_text, block, date, text_of};
 
 pub(crate) type Answer<T> = Result<T, String>;
 
@@ -29,6 +29,7 @@ pub(crate) enum Target {
     Field { path: String, exact: bool },
 }
 
+pub(crate) const BOOLEAN: u8 = 0;
 pub(crate) const NUMBER: u8 = 1;
 pub(crate) const DATE: u8 = 2;
 pub(crate) const ADDRESS: u8 = 3;
@@ -36,11 +37,20 @@ pub(crate) const TEXT: u8 = 4;
 
 fn kind(value: &Typed) -> u8 {
     match value {
-        Typed::Boolean(_) => 0,
+        Typed::Boolean(_) => BOOLEAN,
         Typed::Number(_) => NUMBER,
         Typed::Date(_) => DATE,
         Typed::Address(_) => ADDRESS,
         Typed::Text(_) => TEXT,
+    }
+}
+
+fn declared_kind(declared: &str) -> u8 {
+    match declared {
+        "long" | "integer" | "double" => NUMBER,
+        "date" => DATE,
+        "boolean" => BOOLEAN,
+        _ => TEXT,
     }
 }
 
@@ -75,24 +85,30 @@ impl Oracle {
     }
 
     pub(crate) fn resolve(&self, name: &str) -> Vec<Target> {
-        let declared = self.scene.declared(name);
-        let is_known = declared.is_some() || self.kinds.contains_key(name);
-        let mut targets = Vec::new();
-        if name == self.scene.time_field || (name == "@timestamp" && !is_known) {
-            targets.push(Target::Time);
-        }
-        if is_known {
-            let exact = matches!(declared, Some("keyword" | "wildcard"));
-            targets.push(Target::Field { path: name.to_owned(), exact });
-        }
-        if let Some((parent, last)) = name.rsplit_once('.') {
-            let has_text = matches!(self.scene.declared(parent), Some("text" | "keyword" | "wildcard"))
-                || self.kinds(parent).contains(&TEXT);
-            if self.scene.multi_field(parent, last).is_some() || (last == "keyword" && has_text) {
-                targets.push(Target::Field { path: parent.to_owned(), exact: true });
-            }
+        let exact = matches!(self.scene.declared(name), Some("keyword" | "wildcard"));
+        let mut targets = self.named(name, exact);
+        if let Some((parent, last)) = name.rsplit_once('.')
+            && (last == "keyword" || self.scene.multi_field(parent, last).is_some())
+        {
+            targets.extend(self.named(parent, true));
         }
         targets
+    }
+
+    /// The time and the path of this very name, where they are known.
+    fn named(&self, name: &str, exact: bool) -> Vec<Target> {
+        let is_known = self.scene.declared(name).is_some() || self.kinds.contains_key(name);
+        let is_time = name == self.scene.time_field || (name == "@timestamp" && !is_known);
+        let field = is_known.then(|| Target::Field { path: name.to_owned(), exact });
+        is_time.then_some(Target::Time).into_iter().chain(field).collect()
+    }
+
+    /// The paths that a name leads to.
+    fn fields_of(&self, name: &str) -> impl Iterator<Item = String> {
+        self.resolve(name).into_iter().filter_map(|target| match target {
+            Target::Time => None,
+            Target::Field { path, .. } => Some(path),
+        })
     }
 
     /// The values of a document that a name leads to, each with whether its whole is meant.
@@ -109,6 +125,8 @@ impl Oracle {
 
     /// The documents that a query matches.
     pub(crate) fn matching(&self, query: &Value) -> Answer<Vec<&Doc>> {
+        // A query that means nothing is refused even where there is nothing to find.
+        self.matches(&Doc::new(&self.scene, &Value::Null), query)?;
         let mut found = Vec::new();
         for doc in &self.docs {
             if self.matches(doc, query)? {
@@ -189,6 +207,10 @@ impl Oracle {
             };
         };
         let fields = fields.as_array().filter(|fields| !fields.is_empty()).ok_or("fields are a list")?;
+        // With several fields what is no date is looked for in the others.
+        if let [field] = fields.iter().collect::<HashSet<_>>().into_iter().collect::<Vec<_>>().as_slice() {
+            self.check_dates(field.as_str().ok_or("a name")?, "match", &body["query"])?;
+        }
         let mut any = false;
         for field in fields {
             let values = self.values(doc, field.as_str().ok_or("a name")?);
@@ -226,7 +248,7 @@ impl Oracle {
             "match_bool_prefix" => matches_text(&values, &text("query")?, asked, true),
             "match_phrase" => Ok(has_phrase(&values, &text("query")?, false)),
             "match_phrase_prefix" => Ok(has_phrase(&values, &text("query")?, true)),
-            "range" => in_range(&values, asked),
+            "range" => self.in_range(field, &values, asked),
             "prefix" => {
                 let prefix = text("value")?;
                 let start = text::lower(&prefix);
@@ -260,6 +282,53 @@ impl Oracle {
         }
     }
 
+    fn in_range(&self, field: &str, values: &[(Typed, bool)], bounds: &Value) -> Answer<bool> {
+        let bounds: &Map<String, Value> = bounds.as_object().filter(|b| !b.is_empty()).ok_or("bounds")?;
+        let mut asked = Vec::new();
+        for (name, bound) in bounds {
+            let is_scalar = bound.is_string() || bound.is_number();
+            if !matches!(name.as_str(), "gt" | "gte" | "lt" | "lte") || !is_scalar {
+                return Err(format!("no such bound: {name}"));
+            }
+            asked.push((name, bound, self.asked_by(field, bound)));
+        }
+        let inside = |value: &Typed| {
+            asked
+                .iter()
+                .all(|(name, bound, of)| kind(value) == *of && within(value, name, bound) == Some(true))
+        };
+        Ok(values.iter().any(|(value, _)| inside(value)))
+    }
+
+    /// The one kind of values that a bound asks: the first that the field has and that it can be read as.
+    fn asked_by(&self, field: &str, bound: &Value) -> u8 {
+        if Number::of(bound).is_some() && self.has(field, NUMBER) && !self.is_time(field) {
+            NUMBER
+        } else if span(bound).is_some() && self.has(field, DATE) {
+            DATE
+        } else if bound.as_str().and_then(address).is_some() && self.has(field, ADDRESS) {
+            ADDRESS
+        } else {
+            TEXT
+        }
+    }
+
+    /// Whether the documents' time is one of the values of a field.
+    pub(crate) fn is_time(&self, field: &str) -> bool {
+        self.resolve(field).contains(&Target::Time)
+    }
+
+    /// Whether a field has values of this kind or is declared to have them.
+    pub(crate) fn has(&self, field: &str, wanted: u8) -> bool {
+        self.resolve(field).iter().any(|target| match target {
+            Target::Time => wanted == DATE,
+            Target::Field { path, .. } => {
+                self.kinds(path).contains(&wanted)
+                    || self.scene.declared(path).is_some_and(|declared| declared_kind(declared) == wanted)
+            }
+        })
+    }
+
     /// Where all values of a field are dates, a text that is none is an error.
     fn check_dates(&self, field: &str, kind: &str, asked: &Value) -> Answer<()> {
         let only_dates = self.resolve(field).into_iter().all(|target| match target {
@@ -275,8 +344,7 @@ impl Oracle {
             one => vec![one],
         };
         let is_date = |value: &&Value| span(value).is_some();
-        let compares =
-            matches!(kind, "term" | "terms" | "match" | "match_phrase" | "range" | "match_bool_prefix");
+        let compares = kind.starts_with("match") || matches!(kind, "term" | "terms" | "range");
         match only_dates && !self.resolve(field).is_empty() && compares && !asked.iter().all(is_date) {
             true => Err("a date is asked for something else".to_owned()),
             false => Ok(()),
@@ -289,13 +357,20 @@ impl Oracle {
             let (field, how) = only(key)?;
             let order = how.as_str().or(how["order"].as_str()).unwrap_or("asc");
             let descending = order == "desc";
+            let kinds: BTreeSet<u8> = self.fields_of(field).flat_map(|path| self.kinds(&path)).collect();
+            // Values of several types are compared as text, behind the numbers.
+            let as_text = kinds.len() > 1;
             let value = |doc: &Doc| {
                 let values = match self.resolve(field).contains(&Target::Time) {
                     // The order is that of the documents' times.
                     true => doc.time_us.map(|time_us| (Typed::Date(time_us), true)).into_iter().collect(),
                     false => self.values(doc, field),
                 };
-                let values = values.into_iter().map(|(value, _)| value);
+                let values = values.into_iter().map(|(value, _)| match value {
+                    Typed::Number(_) => value,
+                    other if as_text => Typed::Text(text_of(&other)),
+                    other => other,
+                });
                 values.min_by(|a, b| in_order(a, b, descending))
             };
             let first = how["missing"] == "_first";
@@ -368,11 +443,24 @@ fn equals(values: &[(Typed, bool)], asked: &Value, folded: bool) -> Answer<bool>
 /// The microseconds that a date in a question leaves open.
 fn span(asked: &Value) -> Option<(i64, i64)> {
     match asked {
+        Value::String(text) if text.len() == 4 && text.bytes().all(|b| b.is_ascii_digit()) => {
+            span(&Value::from(format!("{text}-01-01")))
+        }
+        Value::String(text) if text.parse::<i64>().is_ok() => {
+            let ms: i64 = text.parse().ok()?;
+            Some((ms.checked_mul(1_000)?, ms.checked_mul(1_000)? + 1_000))
+        }
         Value::String(text) => {
             let start = date(text)?;
-            Some((start, start + if text.len() == 10 { 86_400_000_000 } else { 1_000 }))
+            let digits = text.split_once('.').map_or(0, |(_, fraction)| fraction.len() - 1);
+            let width = match (text.len(), digits) {
+                (10, _) => 86_400_000_000,
+                (_, 0..=3) => 1_000,
+                _ => 1,
+            };
+            Some((start, start + width))
         }
-        Value::Number(ms) => ms.as_i64().map(|ms| (ms * 1_000, ms * 1_000 + 1_000)),
+        Value::Number(number) => span(&Value::from(number.to_string())),
         _ => None,
     }
 }
@@ -447,19 +535,6 @@ fn has_phrase(values: &[(Typed, bool)], phrase: &str, prefix_last: bool) -> bool
     })
 }
 
-fn in_range(values: &[(Typed, bool)], bounds: &Value) -> Answer<bool> {
-    let bounds: &Map<String, Value> = bounds.as_object().filter(|b| !b.is_empty()).ok_or("bounds")?;
-    for (name, bound) in bounds {
-        let is_scalar = bound.is_string() || bound.is_number();
-        if !matches!(name.as_str(), "gt" | "gte" | "lt" | "lte") || !is_scalar {
-            return Err(format!("no such bound: {name}"));
-        }
-    }
-    Ok(values
-        .iter()
-        .any(|(value, _)| bounds.iter().all(|(name, bound)| within(value, name, bound) == Some(true))))
-}
-
 /// Whether a value is on the right side of a bound; nothing where the two cannot be compared.
 fn within(value: &Typed, name: &str, bound: &Value) -> Option<bool> {
     let ordering = match value {
@@ -474,9 +549,10 @@ fn within(value: &Typed, name: &str, bound: &Value) -> Option<bool> {
             });
         }
         Typed::Address(own) => own.cmp(&address(bound.as_str()?)?),
-        // A bound that is a number asks numbers.
-        Typed::Text(_) if Number::of(bound).is_some() => return None,
-        Typed::Text(own) => own.as_str().cmp(bound.as_str()?),
+        Typed::Text(own) => match bound {
+            Value::String(text) => own.as_str().cmp(text),
+            other => own.as_str().cmp(&other.to_string()),
+        },
         Typed::Boolean(_) => return None,
     };
     Some(match name {

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use super::documents::NOW_US;
-use super::faults::provoked;
 use super::oracle::{NUMBER, Oracle, TEXT, Target};
 use super::sql;
 use super::text::pieces;
@@ -36,10 +35,15 @@ pub(crate) fn random(dice: &mut Dice, oracle: &Oracle) -> Value {
     json!({ "search": body })
 }
 
+/// Whether a name means something that every document has, whatever fields it has.
+pub(crate) fn is_metadata(name: &str) -> bool {
+    matches!(name, "_id" | "_source")
+}
+
 /// The names that questions may use: those of fields, and few that lead nowhere or elsewhere.
 fn fields(oracle: &Oracle) -> Vec<String> {
     let mut fields: Vec<String> = oracle.paths().into_iter().map(str::to_owned).collect();
-    fields.retain(|path| provoked("W13") || !path.starts_with('_'));
+    fields.retain(|path| !is_metadata(path));
     fields.push(oracle.scene.time_field.clone());
     if fields.iter().all(|path| path != "@timestamp") {
         fields.push("@timestamp".to_owned());
@@ -50,7 +54,7 @@ fn fields(oracle: &Oracle) -> Vec<String> {
         .filter(|path| {
             let mut targets = oracle.resolve(path).into_iter();
             targets.any(|target| match target {
-                Target::Field { path, .. } => provoked("W3") || oracle.kinds(&path) == [TEXT],
+                Target::Field { .. } => true,
                 Target::Time => false,
             })
         })
@@ -177,11 +181,7 @@ impl Ask<'_> {
             11 | 12 => self.pattern(dice, &field),
             _ => {
                 let text = self.text(dice, &field);
-                let single = pieces(&text).len() == 1;
-                let is_word = text.chars().any(char::is_alphabetic) && !text.starts_with("10.");
-                if dice.chance(0.5)
-                    && (provoked("W15") || (single && is_word && self.kinds(&field) == [TEXT]))
-                {
+                if dice.chance(0.5) {
                     return with_tokens(&text, json!({"multi_match": {"query": text}}));
                 }
                 let fields = [field, self.field(dice)];
@@ -193,9 +193,6 @@ impl Ask<'_> {
     fn existing(&self, dice: &mut Dice) -> String {
         let path = self.field(dice);
         let parent = path.split_once('.').map(|(parent, _)| parent.to_owned());
-        if !provoked("N3") && self.is_exact(&path) {
-            return parent.unwrap_or(path);
-        }
         match parent {
             Some(parent) if dice.chance(0.4) => parent,
             _ => path,
@@ -215,7 +212,6 @@ impl Ask<'_> {
 
     fn range(&self, dice: &mut Dice, field: &str) -> Value {
         let kinds = self.kinds(field);
-        let mixed = kinds.len() > 1 && !provoked("W17");
         let wanted = |value: &Value| match kinds.as_slice() {
             [NUMBER] => value.is_number(),
             [2] => value.as_str().is_some_and(|text| super::values::date(text).is_some()),
@@ -226,7 +222,7 @@ impl Ask<'_> {
         let mut bounds = Map::new();
         for pair in [["gt", "gte"], ["lt", "lte"]] {
             let bound = self.value(dice, field);
-            if dice.chance(0.7) && !mixed && wanted(&bound) {
+            if dice.chance(0.7) && wanted(&bound) {
                 bounds.insert((*dice.one(&pair)).to_owned(), bound);
             }
         }
@@ -264,16 +260,11 @@ impl Ask<'_> {
         }
     }
 
-    /// Whether an answer may depend on how values of several types are put together.
-    fn is_plain(&self, name: &str) -> bool {
-        self.kinds(name).len() == 1
-    }
-
-    fn plain_field(&self, dice: &mut Dice, fault: &str, kinds: &[u8]) -> String {
+    /// A field that has values of one of these kinds, or of any.
+    fn field_of(&self, dice: &mut Dice, kinds: &[u8]) -> String {
         let fields: Vec<&String> = self
             .fields
             .iter()
-            .filter(|name| provoked(fault) || self.is_plain(name))
             .filter(|name| kinds.is_empty() || self.kinds(name).iter().any(|kind| kinds.contains(kind)))
             .collect();
         if fields.is_empty() { "n".to_owned() } else { (*dice.one(&fields)).clone() }
@@ -282,9 +273,9 @@ impl Ask<'_> {
     fn sort(&self, dice: &mut Dice) -> Value {
         let mut keys = Vec::new();
         for _ in 0..dice.below(3) {
-            let field = self.plain_field(dice, "W17", &[0, 1, 2, 4]);
+            let field = self.field_of(dice, &[0, 1, 2, 4]);
             let mut how = json!({"order": *dice.one(&["asc", "desc"])});
-            if dice.chance(0.3) && (provoked("W12") || field != self.oracle.scene.time_field) {
+            if dice.chance(0.3) {
                 how["missing"] = json!(*dice.one(&["_first", "_last"]));
             }
             keys.push(json!({field: how}));
@@ -305,10 +296,10 @@ impl Ask<'_> {
         if depth == 0 || dice.chance(0.3) {
             return self.metric(dice);
         }
-        let times = |dice: &mut Dice| self.plain_field(dice, "W17", &[2]);
+        let times = |dice: &mut Dice| self.field_of(dice, &[2]);
         let mut agg = match dice.below(9) {
             0..=2 => {
-                let mut body = json!({"field": self.plain_field(dice, "W10", &[])});
+                let mut body = json!({"field": self.field_of(dice, &[])});
                 if dice.chance(0.4) {
                     body["size"] = json!(1 + dice.below(4));
                 }
@@ -329,7 +320,7 @@ impl Ask<'_> {
                 json!({"date_histogram": {"field": field, "fixed_interval": interval, "min_doc_count": dice.below(2)}})
             }
             5 => {
-                let field = self.plain_field(dice, "W17", &[NUMBER]);
+                let field = self.field_of(dice, &[NUMBER]);
                 json!({"histogram": {"field": field, "interval": *dice.one(&[1.0, 50.0, 0.5]), "min_doc_count": 1}})
             }
             6 => json!({"missing": {"field": self.field(dice)}}),
@@ -338,7 +329,7 @@ impl Ask<'_> {
                 json!({"filters": {"filters": {"a": self.query(dice, 1), "b": self.leaf(dice)}}})
             }
             _ => {
-                let field = self.plain_field(dice, "W17", &[NUMBER]);
+                let field = self.field_of(dice, &[NUMBER]);
                 let ranges = json!([{"key": "low", "to": 200.0}, {"key": "mid", "from": 1.0, "to": 404.5}, {"key": "high", "from": 404.0}]);
                 json!({"range": {"field": field, "ranges": ranges}})
             }
@@ -351,13 +342,13 @@ impl Ask<'_> {
 
     fn metric(&self, dice: &mut Dice) -> Value {
         match dice.below(8) {
-            0 => json!({"value_count": {"field": self.plain_field(dice, "W10", &[])}}),
-            1 => json!({"cardinality": {"field": self.plain_field(dice, "W10", &[])}}),
+            0 => json!({"value_count": {"field": self.field_of(dice, &[])}}),
+            1 => json!({"cardinality": {"field": self.field_of(dice, &[])}}),
             2 if dice.chance(0.3) => {
                 json!({"top_hits": {"size": 2, "sort": [{"n": "desc"}], "_source": ["n"]}})
             }
             _ => {
-                let field = self.plain_field(dice, "W17", &[NUMBER]);
+                let field = self.field_of(dice, &[NUMBER]);
                 json!({*dice.one(&["sum", "min", "max", "avg", "stats"]): {"field": field}})
             }
         }

@@ -7,7 +7,7 @@ use super::oracle::Answer;
 use super::{Oracle, Places, Scene};
 
 /// Smaller scenes and questions that are tried.
-const TRIES_MAX: usize = 600;
+const TRIES_MAX: usize = 150;
 
 /// The ways in which a question is answered wrongly; an `Err` where it means nothing or the documents are refused.
 pub(crate) async fn wrong(scene: &Scene, question: &Value) -> Answer<Vec<Wrong>> {

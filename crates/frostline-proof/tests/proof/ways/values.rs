@@ -205,6 +205,36 @@ pub(crate) fn address_text(address: u128) -> String {
     IpAddr::V6(address.into()).to_canonical().to_string()
 }
 
+/// A value as JSON would have it.
+pub(crate) fn literal(value: &Typed) -> Value {
+    match value {
+        Typed::Boolean(b) => Value::from(*b),
+        Typed::Number(Number::Whole(n)) => whole_value(*n),
+        Typed::Number(Number::Fraction(n)) => Value::from(*n),
+        Typed::Date(time_us) => {
+            Value::from(format!("{:.3}", jiff::Timestamp::from_microsecond(*time_us).expect("a time")))
+        }
+        Typed::Address(address) => Value::from(address_text(*address)),
+        Typed::Text(text) => Value::from(text.as_str()),
+    }
+}
+
+/// A whole number; as text where 64 bits do not hold it.
+pub(crate) fn whole_value(whole: i128) -> Value {
+    let signed = i64::try_from(whole).map(Value::from);
+    signed
+        .or_else(|_| u64::try_from(whole).map(Value::from))
+        .unwrap_or_else(|_| Value::from(whole.to_string()))
+}
+
+/// A value among text.
+pub(crate) fn text_of(value: &Typed) -> String {
+    match literal(value) {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
 /// First and last address of a block.
 pub(crate) fn block(text: &str) -> Option<(u128, u128)> {
     let (first, bits) = text.split_once('/')?;

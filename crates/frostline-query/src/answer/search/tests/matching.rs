@@ -349,7 +349,7 @@ async fn a_query_of_too_many_operators_is_refused() {
 
 #[tokio::test]
 async fn the_double_that_is_asked_for_is_found() {
-    let doubles = [1981.717_647_307_368_2, 0.000_183_703_648_714_950_26, 2.473_222_201_584_867e-14];
+    let doubles = [1_981.717_647_307_368_2, 0.000_183_703_648_714_950_26, 2.473_222_201_584_867e-14];
     let place = place(&doubles.map(|double| json!(double))).await;
     for (n, double) in doubles.iter().enumerate() {
         let n = n as i64;
