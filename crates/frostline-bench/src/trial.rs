@@ -227,7 +227,7 @@ pub(crate) async fn take_in(
         .with_cancel(&cancel)
         .with_progress({
             let bar = bar.clone();
-            move |progress: &Progress| bar.set_position(progress.bytes_read)
+            move |progress: &Progress| bar.set_position(progress.bytes_taken)
         });
     if let Some(rejects) = rejects {
         ingest = ingest.with_rejects(rejects);

@@ -70,7 +70,11 @@ impl Inputs {
                 inputs.inputs.push(Input::stream("standard input", io::stdin()));
                 continue;
             }
-            for path in matches_of(argument) {
+            let paths = matches_of(argument);
+            if paths.is_empty() {
+                return Err(Error::not_found(format!("no file matches the pattern {}", argument.display())));
+            }
+            for path in paths {
                 let metadata = fs::metadata(&path).map_err(|error| cannot("read", &path, error))?;
                 if metadata.is_dir() {
                     inputs.walk(&path)?;
@@ -229,14 +233,14 @@ pub(crate) fn files_of(arguments: &[PathBuf]) -> Vec<PathBuf> {
     paths.collect()
 }
 
-/// The paths that a pattern matches, or the argument itself if it is a path or matches nothing.
+/// The paths that a pattern matches, or the argument itself if it is a path.
 fn matches_of(argument: &Path) -> Vec<PathBuf> {
     let pattern = argument.to_str().filter(|pattern| pattern.contains(['*', '?', '[']));
     let matches = match pattern {
         Some(pattern) if !argument.exists() => glob::glob(pattern).map(|found| found.flatten().collect()),
         _ => return vec![argument.to_owned()],
     };
-    matches.ok().filter(|found: &Vec<PathBuf>| !found.is_empty()).unwrap_or_else(|| vec![argument.to_owned()])
+    matches.unwrap_or_else(|_| vec![argument.to_owned()])
 }
 
 fn cannot(verb: &str, path: &Path, error: io::Error) -> Error {

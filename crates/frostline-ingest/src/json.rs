@@ -128,6 +128,15 @@ fn push_escape(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
+/// Whether an object has the field `path`, as a member of that name or inside of members of its parts' names.
+pub(crate) fn has_path(object: &[u8], path: &str) -> bool {
+    fn has(value: &serde_json::Value, path: &str) -> bool {
+        let inner = |at: usize| value.get(&path[..at]).is_some_and(|inner| has(inner, &path[at + 1..]));
+        value.get(path).is_some() || path.match_indices('.').any(|(at, _)| inner(at))
+    }
+    serde_json::from_slice(object).is_ok_and(|object| has(&object, path))
+}
+
 /// Whether `text` is a number in JSON's spelling with at most 18 digits: longer ones are identifiers
 /// more often than quantities and would lose digits as a double.
 pub(crate) fn is_json_number(text: &str) -> bool {

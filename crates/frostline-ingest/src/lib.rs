@@ -25,4 +25,4 @@ pub use frostline_base::{Error, Result};
 pub use inputs::{Input, Inputs, Skipped};
 pub use lines::{CsvHeader, Format, LineParser, Multiline, Refusal};
 pub use merge::{Merge, MergePolicy, MergeReport};
-pub use pipeline::{Cancel, Ingest, IngestOptions, IngestReport, Pause, Progress, Random};
+pub use pipeline::{Cancel, Ingest, IngestOptions, IngestReport, InputReport, Pause, Progress, Random};

@@ -45,7 +45,7 @@ impl Refusal {
 }
 
 /// How the lines of an input are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {
     /// Decided from the first lines of each input by majority.
     #[default]
@@ -55,6 +55,8 @@ pub enum Format {
     /// As [`Format::NdJson`], but the time is in a field of nginx or another usual name and becomes
     /// `@timestamp`; nginx's `\xHH` escapes are understood.
     Nginx,
+    /// What Elasticsearch's `_bulk` takes: lines that say `index` or `create`, and documents as [`Format::Nginx`].
+    Bulk,
     /// The combined or common log format of web servers.
     Combined,
     /// RFC 5424, RFC 3164, and the files that syslog daemons write.
@@ -86,10 +88,11 @@ impl fmt::Display for Format {
     }
 }
 
-const NAMES: [(&str, Format); 10] = [
+const NAMES: [(&str, Format); 12] = [
     ("auto", Format::Auto),
     ("ndjson", Format::NdJson),
     ("json-lines-from-nginx", Format::Nginx),
+    ("bulk", Format::Bulk),
     ("combined", Format::Combined),
     ("syslog", Format::Syslog),
     ("logfmt", Format::Logfmt),
@@ -97,6 +100,7 @@ const NAMES: [(&str, Format); 10] = [
     ("plain", Format::Plain),
     ("json", Format::NdJson),
     ("apache", Format::Combined),
+    ("nginx", Format::Combined),
 ];
 
 /// Where a line's time is found and where it goes.
@@ -158,6 +162,36 @@ impl LineParser {
         self.format
     }
 
+    /// The columns of the header, for CSV.
+    pub fn columns(&self) -> &[String] {
+        self.header.as_ref().map_or(&[], |header| header.names())
+    }
+
+    /// Whether the documents of `sample`'s whole lines all lack the field to try first for the time.
+    /// Says nothing of formats that have no fields of that kind, or where there is no document.
+    pub(crate) fn lacks_time_field(&self, sample: &[u8]) -> bool {
+        let Some(field) = self.time.from.as_deref() else { return false };
+        if matches!(self.format, Format::Combined | Format::Syslog | Format::Plain) {
+            return false;
+        }
+        if self.format == Format::Csv {
+            return !self.columns().iter().any(|name| name.eq_ignore_ascii_case(field));
+        }
+        // What these formats write beside the line's own fields is none of them.
+        let mut parser = self.clone();
+        parser.time = TimeRule { from: None, to: String::new(), ..parser.time };
+        let (mut documents, mut having) = (0, 0);
+        let end = memchr::memrchr(b'\n', sample).unwrap_or(sample.len());
+        for line in sample[..end].split(|byte| *byte == b'\n') {
+            // Refused lines are counted when all lines are read.
+            let _ = parser.parse(line, &mut |document| {
+                documents += 1;
+                having += usize::from(crate::json::has_path(document, field));
+            });
+        }
+        documents > 0 && having == 0
+    }
+
     /// Whether a quoted field may continue over the next line.
     pub fn quotes_span_lines(&self) -> bool {
         self.format == Format::Csv
@@ -184,7 +218,8 @@ impl LineParser {
         }
         match self.format {
             Format::NdJson | Format::Auto => jsonl::unchanged(text, take),
-            Format::Nginx => jsonl::with_time(text, &self.time, &mut self.document, take),
+            Format::Bulk if jsonl::is_action(text) => Ok(()),
+            Format::Nginx | Format::Bulk => jsonl::with_time(text, &self.time, &mut self.document, take),
             _ => self.parse_text(text, take),
         }
     }

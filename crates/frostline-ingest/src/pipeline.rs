@@ -137,10 +137,12 @@ impl Pause for Cancel {
 /// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Progress {
-    /// Bytes read of the inputs as they are stored.
-    pub bytes_read: u64,
+    /// Bytes of the inputs, as they are stored, whose lines are in splits or refused.
+    pub bytes_taken: u64,
     /// Total bytes to read, as far as known.
     pub bytes_total: u64,
+    /// Splits that are being finished and uploaded.
+    pub sealing: u64,
     /// Documents in splits, committed or not.
     pub documents: u64,
     /// Lines refused.
@@ -182,6 +184,8 @@ pub struct IngestReport {
     pub threads: usize,
     /// The index's version after the last commit.
     pub version: u64,
+    /// How each input was read of which lines were ingested or refused, in their order.
+    pub inputs: Vec<InputReport>,
     /// Inputs that an earlier run ingested completely.
     pub already_ingested: Vec<String>,
     /// Inputs that an earlier run ingested in part.
@@ -192,6 +196,22 @@ pub struct IngestReport {
     pub failed: Vec<Skipped>,
     /// Whether it was stopped before its end.
     pub cancelled: bool,
+}
+
+/// How one input was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InputReport {
+    /// What people call it.
+    pub name: String,
+    /// The format that was named or detected.
+    pub format: String,
+    /// The header's names, for CSV.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+    /// Documents committed.
+    pub documents: u64,
+    /// Lines refused.
+    pub refused: u64,
 }
 
 impl IngestReport {
@@ -248,7 +268,7 @@ impl Ingest {
         self
     }
 
-    /// Calls `on_progress` after each block of some MiB and after each commit, from several threads.
+    /// Calls `on_progress` after each block of some MiB, each split and each commit, from several threads.
     #[must_use]
     pub fn with_progress(mut self, on_progress: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.on_progress = Arc::new(on_progress);
@@ -313,8 +333,9 @@ impl Ingest {
             .await
             .map_err(|error| Error::internal("waiting for the threads of a run failed").with_source(error))?;
         let (version, is_waiting) = (committer.index.version(), !committer.waiting.is_empty());
-        let refused = committer.refused();
+        let (inputs, refused) = (committer.inputs(), committer.refused());
         let mut report = committer.report;
+        report.inputs = inputs;
         committed?;
         let read = ended?;
         if is_waiting {
@@ -407,6 +428,10 @@ struct Run {
 struct Counters {
     bytes_read: Arc<AtomicU64>,
     bytes_total: u64,
+    /// Bytes of lines, unpacked: dealt to workers, and taken by them.
+    dealt: AtomicU64,
+    taken: AtomicU64,
+    sealing: AtomicU64,
     documents: AtomicU64,
     rejected: AtomicU64,
     splits: AtomicU64,
@@ -422,8 +447,14 @@ impl Run {
     fn report_progress(&self) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let begun = read(&self.counters.batches_begun);
+        // Of packed input each byte stands for as many lines as those that were read.
+        let share = match read(&self.counters.dealt) {
+            0 => 1.0,
+            dealt => (read(&self.counters.taken) as f64 / dealt as f64).min(1.0),
+        };
         (self.on_progress)(&Progress {
-            bytes_read: read(&self.counters.bytes_read),
+            bytes_taken: (read(&self.counters.bytes_read) as f64 * share) as u64,
+            sealing: read(&self.counters.sealing),
             bytes_total: self.counters.bytes_total,
             documents: read(&self.counters.documents),
             rejected: read(&self.counters.rejected),

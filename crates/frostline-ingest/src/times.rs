@@ -1,6 +1,6 @@
 //! Parses the times of log lines, as microseconds since 1970-01-01 UTC.
 //!
-//! A time without a zone is UTC. A time without a year (RFC 3164) gets the latest year that
+//! A time without a zone is UTC. A time without a year (RFC 3164, klog) gets the latest year that
 //! does not put it more than a day after `now_us`.
 
 const DAY_US: i64 = 86_400_000_000;
@@ -133,6 +133,15 @@ fn micros(date: (i64, i64, i64), of_day_us: i64, offset_minutes: i64) -> Option<
     exists.then_some(days * DAY_US + of_day_us - offset_minutes * 60_000_000)
 }
 
+/// The latest time on that day of a year that is not more than a day after `now_us`.
+fn latest(month: i64, day: i64, of_day_us: i64, now_us: i64) -> Option<i64> {
+    let latest = now_us.saturating_add(DAY_US);
+    // 29 February may need to go back up to eight years.
+    let years = (0..=8).map(|back| year_at(latest) - back);
+    let mut times = years.filter_map(|year| micros((year, month, day), of_day_us, 0));
+    times.find(|time_us| *time_us <= latest)
+}
+
 /// Reads times out of bytes; after a `None` its position means nothing.
 struct Scan<'a> {
     bytes: &'a [u8],
@@ -149,8 +158,13 @@ impl Scan<'_> {
                 return Some(time_us);
             }
         }
-        self.at = start;
-        self.month_first(now_us)
+        for read in [Scan::klog, Scan::month_first] {
+            self.at = start;
+            if let Some(time_us) = read(self, now_us) {
+                return Some(time_us);
+            }
+        }
+        None
     }
 
     /// `2024-05-01T10:00:00.123+02:00` and its relatives with `/`, a space and a comma. The time of
@@ -213,11 +227,18 @@ impl Scan<'_> {
     /// `Oct 11 22:14:15`, without a year.
     fn month_first(&mut self, now_us: i64) -> Option<i64> {
         let (month, day, of_day) = self.month_day_time()?;
-        let latest = now_us.saturating_add(DAY_US);
-        // 29 February may need to go back up to eight years.
-        let years = (0..=8).map(|back| year_at(latest) - back);
-        let mut times = years.filter_map(|year| micros((year, month, day), of_day, 0));
-        times.find(|time_us| *time_us <= latest)
+        latest(month, day, of_day, now_us)
+    }
+
+    /// `E1011 22:14:15.123456`, as klog and glog write it: a level, the month and the day, without a year.
+    fn klog(&mut self, now_us: i64) -> Option<i64> {
+        if !matches!(self.next()?, b'I' | b'W' | b'E' | b'F') {
+            return None;
+        }
+        let (month, day) = (self.digits(2)?, self.digits(2)?);
+        self.byte(b' ')?;
+        let of_day = self.time_of_day()?;
+        latest(month, day, of_day, now_us)
     }
 
     fn month_day_time(&mut self) -> Option<(i64, i64, i64)> {

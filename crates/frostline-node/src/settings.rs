@@ -35,7 +35,7 @@ impl Settings {
     }
 
     /// Names the repository's folder below `data`: the same whether or not its latency is simulated.
-    pub(crate) fn repo_key(&self) -> String {
+    pub fn repo_key(&self) -> String {
         let place = self.repo.strip_prefix("sim+").unwrap_or(&self.repo);
         let place = place.split('?').next().unwrap_or(place);
         let place = place.strip_prefix("file://").unwrap_or(place).trim_end_matches('/');

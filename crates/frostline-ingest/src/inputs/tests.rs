@@ -31,6 +31,8 @@ fn what_cannot_be_read_says_so() {
     let missing = Inputs::from_arguments(&["/no/such/file.log".into()]).unwrap_err();
     assert_eq!(missing.kind(), frostline_base::ErrorKind::NotFound);
     assert!(missing.what().contains("/no/such/file.log"));
+    let none = Inputs::from_arguments(&["/no/such/*.log".into()]).unwrap_err();
+    assert_eq!(none.what(), "no file matches the pattern /no/such/*.log");
 }
 
 fn text_of(mut stream: Box<dyn Read + Send>) -> std::io::Result<String> {

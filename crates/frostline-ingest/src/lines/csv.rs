@@ -9,6 +9,9 @@ use crate::times;
 /// The columns that hold the time when the caller names none, compared without case.
 const TIME_COLUMNS: [&str; 6] = ["@timestamp", "timestamp", "time", "datetime", "date", "ts"];
 
+/// A name of a column has at most as many words.
+const WORDS_MAX: usize = 5;
+
 /// The names of a CSV file's columns.
 #[derive(Clone, Debug)]
 pub struct CsvHeader {
@@ -52,10 +55,18 @@ impl CsvHeader {
         record.trim_start_matches('\u{feff}') == self.line
     }
 
-    /// Whether the columns look like names and at least three of four records of the sample have as many.
-    pub(super) fn fits(&self, sample: &str) -> bool {
-        let named = |name: &String| name.chars().any(char::is_alphabetic) && name.len() <= 128;
-        if self.names.len() < 2 || !self.names.iter().all(named) {
+    /// Whether the first record of the sample can only be a header: its fields are names, and at least three of four
+    /// records have as many fields, none of them its own column's name. What is taken for a header is no document.
+    pub(super) fn heads(&self, sample: &str) -> bool {
+        let header = fields_of(&self.line, self.delimiter).unwrap_or_default();
+        let is_named = |(at, field): (usize, &Cow<'_, str>)| {
+            // Tables with numbered rows leave the first name out.
+            is_name(field, &header[..at]) || (at == 0 && field.is_empty())
+        };
+        if header.len() < 2
+            || times::leading_time(&self.line, 0).is_some()
+            || !header.iter().enumerate().all(is_named)
+        {
             return false;
         }
         let mut rest = sample.trim_start_matches(['\u{feff}', '\r', '\n']);
@@ -65,10 +76,15 @@ impl CsvHeader {
             && records < 100
         {
             let record = rest[..end].trim_end_matches('\r');
-            let count = fields_of(record, self.delimiter).map(|fields| fields.len());
-            records += usize::from(!record.is_empty());
-            fitting += usize::from(count == Some(self.names.len()));
             rest = &rest[end + 1..];
+            let fields = fields_of(record, self.delimiter).unwrap_or_default();
+            if !self.is(record)
+                && fields.iter().zip(&header).any(|(field, name)| !name.is_empty() && field == name)
+            {
+                return false;
+            }
+            records += usize::from(!record.is_empty());
+            fitting += usize::from(fields.len() == header.len());
         }
         fitting >= 2 && fitting * 4 >= records * 3
     }
@@ -101,6 +117,17 @@ impl CsvHeader {
         }
         Ok(())
     }
+}
+
+/// Whether a field of the first record, after those `before` it, can be the name of a column and hardly anything else: a
+/// few words without the punctuation of messages.
+fn is_name(field: &str, before: &[Cow<'_, str>]) -> bool {
+    field == field.trim()
+        && field.len() <= 128
+        && field.split_whitespace().count() <= WORDS_MAX
+        && field.contains(char::is_alphabetic)
+        && !field.contains(['[', ']', '{', '}', '<', '>', '=', ':', ';', '"', '|'])
+        && !before.iter().any(|other| other == field)
 }
 
 /// The length of the first record: up to the line end outside quotes, or all of the text.

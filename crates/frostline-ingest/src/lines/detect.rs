@@ -6,8 +6,8 @@ use super::{Format, combined, jsonl, logfmt, syslog};
 const LINES_MAX: usize = 100;
 
 /// The format of an input that begins with `sample`: the one that more than half of its first 100
-/// non-blank lines are in, not counting indented ones, which continue others; else CSV, where the first line looks like a header and three of four rows have as
-/// many fields; else free text.
+/// non-blank lines are in, not counting indented ones, which continue others; else CSV, where the first record can only be a header; else
+/// free text, of which no part is lost.
 pub(super) fn format_of(sample: &[u8]) -> Format {
     let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
     let lossy = String::from_utf8_lossy(sample);
@@ -25,6 +25,9 @@ pub(super) fn format_of(sample: &[u8]) -> Format {
         let fitting = lines.iter().filter(|line| fits(line)).count();
         fitting * 2 > lines.len()
     };
+    if lines.first().is_some_and(|line| jsonl::is_action(line)) && is_majority(&jsonl::fits) {
+        return Format::Bulk;
+    }
     if is_majority(&jsonl::fits) {
         return if is_majority(&jsonl::needs_time) { Format::Nginx } else { Format::NdJson };
     }
@@ -36,7 +39,7 @@ pub(super) fn format_of(sample: &[u8]) -> Format {
         Format::Syslog
     } else if is_majority(&logfmt::fits) {
         Format::Logfmt
-    } else if CsvHeader::of_sample(text.as_bytes()).fits(text) {
+    } else if CsvHeader::of_sample(text.as_bytes()).heads(text) {
         Format::Csv
     } else {
         Format::Plain

@@ -81,7 +81,7 @@ impl Events {
             Err(error) => std::str::from_utf8(&line[..error.valid_up_to()]).unwrap_or_default(),
         };
         match self.0 {
-            Start::Syslog => syslog::fits(text, NOW_US),
+            Start::Syslog => syslog::begins(text, NOW_US),
             _ => times::leading_time(text, NOW_US).is_some(),
         }
     }

@@ -1,6 +1,8 @@
 //! JSON lines: documents unchanged, with the brackets and commas of array files removed, and the
 //! times that nginx and others write under different names.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -44,6 +46,24 @@ pub(super) fn fits(line: &str) -> bool {
     match line.strip_prefix('{') {
         Some(inner) => matches!(inner.trim_ascii_start().bytes().next(), Some(b'"' | b'}')),
         None => matches!(line, "" | "]"),
+    }
+}
+
+/// Whether a line says what becomes of the document on the next one, for Elasticsearch's `_bulk`.
+pub(super) fn is_action(line: &str) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Action {
+        Index(BTreeMap<String, serde::de::IgnoredAny>),
+        Create(BTreeMap<String, serde::de::IgnoredAny>),
+    }
+    const OPTIONS: [&str; 5] =
+        ["routing", "pipeline", "require_alias", "dynamic_templates", "list_executed_pipelines"];
+    match serde_json::from_str(line) {
+        Ok(Action::Index(options) | Action::Create(options)) => {
+            options.keys().all(|name| name.starts_with('_') || OPTIONS.contains(&name.as_str()))
+        }
+        Err(_) => false,
     }
 }
 
@@ -114,8 +134,7 @@ fn time_of(object: &str, rule: &TimeRule) -> Result<Option<i64>, Refusal> {
     if rule.from.is_none() && rule.to == "@timestamp" {
         return usual_time_of(object, rule.now_us);
     }
-    let members: std::collections::BTreeMap<String, &RawValue> =
-        serde_json::from_str(object).map_err(malformed)?;
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(object).map_err(malformed)?;
     if members.contains_key(&rule.to) {
         return Ok(None);
     }

@@ -28,15 +28,54 @@ pub(super) fn write(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) 
     Ok(())
 }
 
-/// Whether a line is syslog: a priority or a time, and a host before a program.
+/// Whether a line can only be syslog: it has a priority, or it begins with a time as daemons write it, the name of a
+/// host and that of a program. Lines of many other programs begin with a time and two words.
 pub(super) fn fits(line: &str, now_us: i64) -> bool {
     let Ok((priority, rest)) = priority_of(line) else { return false };
     if priority.is_some() {
         return true;
     }
     let Some((_, end)) = header_time(rest, now_us) else { return false };
-    let mut words = rest[end..].split_ascii_whitespace();
-    words.next().is_some() && words.next().is_some_and(|tag| tag.ends_with(':'))
+    let (time, rest) = rest.split_at(end);
+    // `2024/05/01`, `2024-05-01 10:00:00` and `10:00:00,123` are others' ways to write it.
+    let is_daemons = match time.as_bytes() {
+        [b'0'..=b'9', ..] => time.contains('T') && !time.contains(['/', ',']),
+        _ => true,
+    };
+    let mut words = rest.split_ascii_whitespace();
+    is_daemons
+        && words.next().is_some_and(is_host)
+        && words.next().and_then(|word| word.strip_suffix(':')).is_some_and(is_tag)
+}
+
+/// Whether a line begins with what a line of syslog does: a priority or a time.
+pub(super) fn begins(line: &str, now_us: i64) -> bool {
+    priority_of(line).is_ok_and(|(priority, rest)| priority.is_some() || header_time(rest, now_us).is_some())
+}
+
+/// Levels, which stand where others have a host or a program.
+const LEVELS: [&str; 10] =
+    ["TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL", "LOG"];
+
+fn is_level(word: &str) -> bool {
+    // A host may well be called so in small letters.
+    word != "log" && LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word))
+}
+
+/// Whether a word can be the name or the address of a host, perhaps with those of relays.
+fn is_host(word: &str) -> bool {
+    let in_names = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/' | '@');
+    word.chars().all(in_names)
+        && word.contains(|c: char| c.is_alphabetic() || matches!(c, '.' | ':'))
+        && !is_level(word)
+}
+
+/// Whether a word without its colon can be `program` or `program[pid]`.
+fn is_tag(word: &str) -> bool {
+    let program = word.split_once('[').map_or(word, |(program, _)| program);
+    program.starts_with(|c: char| c.is_alphabetic() || matches!(c, '/' | '(' | '_' | '-' | '%'))
+        && !program.contains([':', '"', '=', ',', ';', '{', '<'])
+        && !is_level(program)
 }
 
 fn header_time(text: &str, now_us: i64) -> Option<(i64, usize)> {
@@ -66,11 +105,11 @@ fn write_priority(priority: Option<i64>, object: &mut ObjectWriter<'_>) {
     }
 }
 
-/// ` host program[pid]: message`; a word that ends the tag is not a host.
+/// ` host program[pid]: message`; a word that ends the tag, or that cannot be a host name, is not a host.
 fn write_3164(text: &str, object: &mut ObjectWriter<'_>) {
     let text = text.trim_ascii_start();
     let (first, after) = text.split_once(' ').unwrap_or((text, ""));
-    let rest = if first.ends_with(':') || after.is_empty() {
+    let rest = if first.ends_with(':') || after.is_empty() || !is_host(first) {
         text
     } else {
         object.text("host.name", first);

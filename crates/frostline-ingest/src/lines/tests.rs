@@ -251,6 +251,78 @@ fn detection_by_majority() {
     }
 }
 
+/// The samples of `detect/samples.txt`: name, format, whether its documents have times, and lines.
+fn samples() -> Vec<(&'static str, Format, bool, Vec<&'static str>)> {
+    let sections = include_str!("detect/samples.txt").split("\n== ").skip(1);
+    let parsed = sections.map(|section| {
+        let mut lines = section.lines();
+        let (name, rest) = lines.next().unwrap().split_once(": ").unwrap();
+        let (format, times) = rest.split_once(", ").unwrap_or((rest, ""));
+        (name, format.parse().unwrap(), times == "time", lines.filter(|line| !line.is_empty()).collect())
+    });
+    parsed.collect()
+}
+
+#[test]
+fn everyday_logs_are_told_apart_and_no_line_of_them_is_lost() {
+    let mut wrong = Vec::new();
+    for (name, format, has_times, lines) in samples() {
+        let sample = format!("{}\n", lines.join("\n"));
+        let mut parser = LineParser::for_input(Format::Auto, sample.as_bytes(), NOW_US);
+        if parser.format() != format {
+            wrong.push(format!("{name} is taken for {}", parser.format()));
+            continue;
+        }
+        let documents: Vec<Value> =
+            lines.iter().flat_map(|line| parse(&mut parser, line.as_bytes()).unwrap()).collect();
+        let others = match format {
+            Format::Csv => lines.iter().filter(|line| *line == &lines[0]).count(),
+            Format::Bulk => lines.len() / 2,
+            _ => 0,
+        };
+        assert_eq!(documents.len(), lines.len() - others, "{name}");
+        assert!(documents.iter().all(|document| document.get("@timestamp").is_some() == has_times), "{name}");
+        if format == Format::Plain {
+            let whole = documents.iter().zip(&lines).all(|(document, line)| document["message"] == **line);
+            assert!(whole, "{name}: {documents:?}");
+        }
+        if format == Format::Syslog {
+            assert!(documents.iter().all(|document| document.get("host.name").is_some()), "{name}");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn in_syslog_a_word_that_no_host_has_is_part_of_the_message() {
+    let sample = b"Oct 11 22:14:15 h sshd[1]: x\n";
+    let mut parser = LineParser::for_input(Format::Auto, sample, NOW_US);
+    for text in ["[124] ERROR: relation", "INFO a.b.C: started"] {
+        let line = format!("2026-11-21T10:00:00Z {text}");
+        let expected = json!({"@timestamp": "2026-11-21T10:00:00.000Z", "message": text});
+        assert_eq!(parse(&mut parser, line.as_bytes()).unwrap(), [expected]);
+    }
+}
+
+#[test]
+fn a_field_that_no_document_has_is_told_from_one_that_some_have() {
+    for (sample, field, lacks) in [
+        (&b"{\"time\":1446249499}\n{\"time\":1446249500}\n"[..], "tiem", true),
+        (b"{\"a\":{\"b\":1}}\n{\"x\":1}\n", "a.b", false),
+        (b"{\"a.b\":1}\n", "a.b", false),
+        (b"ts=1446249499 a=b\n", "tss", true),
+        (b"ts=1446249499 a=b\n", "ts", false),
+        (b"when,what\n1446249499,x\n", "When", false),
+        (b"when,what\n1446249499,x\n", "wehn", true),
+        (b"Oct 11 22:14:15 h sshd[1]: x\n", "when", false),
+        (b"", "when", false),
+    ] {
+        let parser = LineParser::for_input(Format::Auto, sample, NOW_US);
+        let parser = parser.with_time_field(Some(field.into()), field);
+        assert_eq!(parser.lacks_time_field(sample), lacks, "{field} of {}", String::from_utf8_lossy(sample));
+    }
+}
+
 #[test]
 fn detected_text_formats_keep_misfits_as_messages() {
     let sample = b"Oct 11 22:14:15 h sshd[1]: x\n";
@@ -261,11 +333,11 @@ fn detected_text_formats_keep_misfits_as_messages() {
 proptest::proptest! {
     #[test]
     fn no_line_panics_and_every_document_is_json(line in "\\PC*", marks in "[<>\\[\\]{}\":=, a-z0-9\\\\-]*", bytes: Vec<u8>) {
-        for name in ["ndjson", "json-lines-from-nginx", "combined", "syslog", "logfmt", "csv", "plain", "auto"] {
+        for name in ["ndjson", "json-lines-from-nginx", "bulk", "combined", "syslog", "logfmt", "csv", "plain", "auto"] {
             for text in [line.as_bytes(), marks.as_bytes(), &bytes] {
                 let format: Format = name.parse().unwrap();
                 let mut parser = LineParser::for_input(format, text, NOW_US);
-                let is_passed_on = parser.format() == Format::NdJson || parser.format() == Format::Nginx;
+                let is_passed_on = matches!(parser.format(), Format::NdJson | Format::Nginx | Format::Bulk);
                 let _ = parser.parse(text, &mut |document| {
                     let parsed = serde_json::from_slice::<Value>(document);
                     assert!(is_passed_on || parsed.is_ok_and(|value| value.is_object()));

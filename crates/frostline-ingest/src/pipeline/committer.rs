@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use frostline_base::{Error, Result};
 use frostline_catalog::{Change, Index};
 use frostline_split::Mapping;
 
-use super::worker::Outcome;
-use super::{Finished, IngestReport, NewSplit, Run};
+use super::worker::{Outcome, Source};
+use super::{Finished, IngestReport, InputReport, NewSplit, Run};
 use crate::identity::SourceKey;
 use crate::inputs::Skipped;
+use crate::lines::Format;
 use crate::rejects::Rejects;
 
 /// Refused lines of an input are held back while none of its lines is ingested, up to this many bytes.
@@ -30,7 +32,7 @@ pub(super) struct Committer<'a> {
 
 /// One input of the run, over all batches so far.
 struct Account {
-    name: String,
+    source: Arc<Source>,
     documents: u64,
     refused: u64,
     /// Lines refused before any was ingested.
@@ -74,7 +76,7 @@ impl<'a> Committer<'a> {
     pub(super) fn refused(&self) -> Vec<Skipped> {
         let accounts = self.accounts.values().filter(|account| account.documents == 0 && account.refused > 0);
         let refused = accounts.map(|account| Skipped {
-            name: account.name.clone(),
+            name: account.source.name.clone(),
             reason: format!(
                 "none of its lines is ingested ({} refused): {}",
                 account.refused,
@@ -82,6 +84,27 @@ impl<'a> Committer<'a> {
             ),
         });
         refused.collect()
+    }
+
+    /// How the inputs were read. A followed file that was opened several times is one input.
+    pub(super) fn inputs(&self) -> Vec<InputReport> {
+        let mut inputs: Vec<InputReport> = Vec::new();
+        let mut known: BTreeMap<(&str, Format), usize> = BTreeMap::new();
+        for Account { source, documents, refused, .. } in self.accounts.values() {
+            let at = *known.entry((&source.name, source.parser.format())).or_insert(inputs.len());
+            if at == inputs.len() {
+                inputs.push(InputReport {
+                    name: source.name.clone(),
+                    format: source.parser.format().to_string(),
+                    columns: source.parser.columns().to_vec(),
+                    documents: 0,
+                    refused: 0,
+                });
+            }
+            inputs[at].documents += documents;
+            inputs[at].refused += refused;
+        }
+        inputs
     }
 
     /// The batches that follow the committed ones without a gap.
@@ -129,7 +152,7 @@ impl<'a> Committer<'a> {
     fn settle(&mut self, outcome: &Outcome, written: &mut Rejects) {
         let source = &outcome.source;
         let account = self.accounts.entry(source.number).or_insert_with(|| Account {
-            name: source.name.clone(),
+            source: Arc::clone(source),
             documents: 0,
             refused: 0,
             held: Rejects::default(),

@@ -143,7 +143,15 @@ impl Reader {
             }
             return Ok(());
         }
+        let is_new = recognised.known.is_none();
+        let sample = recognised.sample.clone();
         match self.feed_of(name.clone(), content, recognised) {
+            Ok(feed) if is_new && !from_directory && feed.source.parser.lacks_time_field(&sample) => {
+                let field = self.run.options.time_field.as_deref().unwrap_or_default();
+                let reason = format!("none of its first documents has the field {field:?} of --time-field");
+                self.report.failed.push(Skipped { name, reason });
+                Ok(())
+            }
             Ok(feed) => self.deal(feed),
             Err(error) => {
                 self.fail(name, &error);
@@ -366,6 +374,7 @@ impl Reader {
         batch.lines += lines;
         batch.extend(source, offset, mark);
         batch.items.send(Item::Lines(Arc::clone(source), piece)).map_err(|_| Stopped)?;
+        self.run.counters.dealt.fetch_add(bytes, Ordering::Relaxed);
         self.run.report_progress();
         if self.run.is_stopped() { Err(Stopped) } else { Ok(()) }
     }

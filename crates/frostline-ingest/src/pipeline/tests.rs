@@ -13,7 +13,7 @@ use frostline_split::{Mapping, SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
 use frostline_store::{Failing, Mishap, OpenOptions, Repository};
 use serde_json::Value;
 
-use super::{Cancel, Ingest, IngestOptions, IngestReport, Random};
+use super::{Cancel, Ingest, IngestOptions, IngestReport, Progress, Random};
 use crate::inputs::{Input, Inputs};
 use crate::lines::Format;
 use crate::merge::{Merge, MergePolicy};
@@ -266,7 +266,7 @@ async fn a_cancelled_run_goes_on_where_it_stopped() {
         .ingest(&bench.repository())
         .with_cancel(&cancel)
         .with_progress(move |now| {
-            if now.splits > 0 || now.bytes_read > 5_000_000 {
+            if now.documents > 0 {
                 stop.cancel();
             }
         })
@@ -648,4 +648,63 @@ async fn real_security_events_of_mixed_types_land_wholly() {
         ingest_paths(&bench, &[&path], IngestOptions { split_rows_max: 1_000, ..small() }).await.unwrap();
     assert_eq!((report.documents, report.rejected_total()), (count, 0), "{:?}", report.rejected);
     assert!(!bench.index().await.mapping().conflicts().is_empty());
+}
+
+#[tokio::test]
+async fn the_report_says_how_each_input_was_read() {
+    let bench = Bench::new();
+    bench.write("in/1.log", b"2026/11/21 10:00:05 [error] 1#1: *5 open() failed\n");
+    bench.write("in/2.csv", b"n,what\n1,a\n2,b,c\n3,d\n4,e\n5,f\n");
+    bench.write("in/3.ndjson", b"{\"n\":1}\n");
+    let inputs = Inputs::from_arguments(&[bench.folder.path().join("in")]).unwrap();
+    let report = bench.ingest(&bench.repository()).run(inputs, &name(), small()).await.unwrap();
+    let read: Vec<_> = report
+        .inputs
+        .iter()
+        .map(|input| (input.format.as_str(), input.columns.join(" "), input.documents, input.refused))
+        .collect();
+    let expected = [("plain", "", 1, 0), ("csv", "n what", 4, 1), ("ndjson", "", 1, 0)];
+    assert_eq!(
+        read,
+        expected.map(|(format, columns, taken, refused)| (format, columns.to_owned(), taken, refused))
+    );
+    assert!(report.inputs[0].name.ends_with("1.log"));
+}
+
+#[tokio::test]
+async fn a_misspelt_time_field_is_an_input_that_fails_and_no_field() {
+    let bench = Bench::new();
+    let path = bench.write("a.ndjson", b"{\"time\":\"2024-05-01T10:00:00Z\"}\n");
+    let inputs = || Inputs::from_arguments(std::slice::from_ref(&path)).unwrap();
+    let options = |field: &str| IngestOptions {
+        time_field: Some(field.into()),
+        mapping: Mapping::dynamic().with_time_field(field),
+        ..small()
+    };
+    let report = bench.ingest(&bench.repository()).run(inputs(), &name(), options("tiem")).await.unwrap();
+    assert_eq!((report.documents, report.failed.len()), (0, 1));
+    assert!(report.failed[0].reason.contains("\"tiem\""), "{:?}", report.failed);
+    let other = "other".parse().unwrap();
+    let report = bench.ingest(&bench.repository()).run(inputs(), &other, options("time")).await.unwrap();
+    assert_eq!((report.documents, report.documents_without_time), (1, 0));
+}
+
+#[tokio::test]
+async fn progress_ends_where_the_input_does_and_tells_of_splits_being_sealed() {
+    let bench = Bench::new();
+    let lines: String = (0..1_000).map(|n| format!("{{\"n\":{n}}}\n")).collect();
+    let path = bench.write("a.ndjson", lines.as_bytes());
+    let told: Arc<Mutex<Vec<Progress>>> = Arc::default();
+    let ingest = bench.ingest(&bench.repository()).with_progress({
+        let told = Arc::clone(&told);
+        move |progress| told.lock().unwrap().push(*progress)
+    });
+    ingest.run(Inputs::from_arguments(&[path]).unwrap(), &name(), small()).await.unwrap();
+    let told = told.lock().unwrap();
+    let last = told.last().unwrap();
+    assert_eq!((last.bytes_taken, last.sealing, last.documents), (lines.len() as u64, 0, 1_000));
+    assert!(told.iter().any(|progress| progress.sealing > 0));
+    assert!(told.iter().all(|progress| progress.bytes_taken <= progress.bytes_total));
+    // Read, but not yet taken: this is not progress.
+    assert!(told.iter().any(|progress| progress.documents == 0 && progress.bytes_taken == 0));
 }

@@ -131,9 +131,13 @@ impl BatchWriter<'_> {
             }),
         }
         let counters = &self.worker.run.counters;
+        if let Piece::Lines(block) = piece {
+            counters.taken.fetch_add(block.bytes.len() as u64, Ordering::Relaxed);
+        }
         counters.documents.fetch_add(outcome.documents - documents, Ordering::Relaxed);
         counters.rejected.fetch_add(outcome.rejects.total() - refused, Ordering::Relaxed);
         self.outcomes.insert(source.number, outcome);
+        self.worker.run.report_progress();
         Ok(())
     }
 
@@ -193,7 +197,11 @@ impl BatchWriter<'_> {
         let run = &self.worker.run;
         let writer =
             std::mem::replace(&mut self.writer, SplitWriter::new(Mapping::dynamic(), run.writer.clone()));
-        let split = seal_and_upload(writer, &self.worker.index, &run.repository, &run.random, &run.runtime)?;
+        run.counters.sealing.fetch_add(1, Ordering::Relaxed);
+        run.report_progress();
+        let split = seal_and_upload(writer, &self.worker.index, &run.repository, &run.random, &run.runtime);
+        run.counters.sealing.fetch_sub(1, Ordering::Relaxed);
+        let split = split?;
         self.writer = SplitWriter::new(split.mapping.clone(), run.writer.clone());
         run.learn(&split.mapping);
         self.splits.push(split);

@@ -36,15 +36,11 @@ const DATE_FORMATS: [&str; 5] = [
 const DEPTH_MAX: usize = 64;
 
 impl Mapping {
-    /// Reads an Elasticsearch mapping (`{"properties": …}`, also inside `{"mappings": …}`). Types and
-    /// parameters that would change what a search finds and that Frostline does not do are `Invalid`,
-    /// by name.
+    /// Reads an Elasticsearch mapping: `{"properties": …}`, alone or as `GET index/_mapping`, an index template or the
+    /// body that creates an index has it; their settings and aliases say nothing of fields. Types and parameters that
+    /// would change what a search finds and that Frostline does not do are `Invalid`, by name.
     pub fn from_elasticsearch_json(json: &Value) -> Result<Mapping> {
-        let root = as_object(json, "the mapping")?;
-        let root = match root.get("mappings") {
-            Some(inner) if root.len() == 1 => as_object(inner, "\"mappings\"")?,
-            _ => root,
-        };
+        let root = inside(as_object(json, "the mapping")?)?;
         let mut mapping = Mapping::dynamic();
         if let Some(mode) = root.get("dynamic") {
             mapping.mode = read_mode(mode)?;
@@ -86,7 +82,7 @@ impl Mapping {
             "_source" if *value == json!({}) || *value == json!({"enabled": true}) => Ok(()),
             "date_detection" if *value == json!(true) => Ok(()),
             "numeric_detection" if *value == json!(false) => Ok(()),
-            _ => Err(Error::invalid(format!("the mapping's parameter {key:?}: {value} is not supported"))),
+            _ => Err(Error::invalid(format!("the mapping's parameter {key:?} is not supported"))),
         }
     }
 
@@ -223,6 +219,23 @@ impl FieldType {
             ValueType::Ip => FieldType::Ip,
             ValueType::Text => FieldType::Text,
         }
+    }
+}
+
+/// The mapping inside of what APIs answer and take.
+fn inside(body: &Map<String, Value>) -> Result<&Map<String, Value>> {
+    if body.contains_key("properties") {
+        return Ok(body);
+    }
+    if let Some(mapping) = body.get("mappings") {
+        return as_object(mapping, "\"mappings\"");
+    }
+    let is_wrapped = |inner: &&Value| inner.get("mappings").is_some();
+    // Of a template, or under the name of the one index that was asked for.
+    let only = body.values().next().filter(|_| body.len() == 1);
+    match body.get("template").filter(is_wrapped).or(only.filter(is_wrapped)) {
+        Some(inner) => inside(as_object(inner, "the mapping")?),
+        None => Ok(body),
     }
 }
 

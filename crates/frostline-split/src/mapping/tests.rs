@@ -215,6 +215,22 @@ fn the_time_is_known_by_its_own_name_and_as_timestamp_where_no_field_is() {
 }
 
 #[test]
+fn a_mapping_is_found_inside_of_what_apis_answer() {
+    let mapping = json!({"dynamic": "strict", "properties": {"a": {"type": "long"}}});
+    let alone = read(mapping.clone());
+    let settings = json!({"index": {"number_of_shards": 1}});
+    for whole in [
+        json!({"settings": settings, "mappings": mapping, "aliases": {}}),
+        json!({"web": {"mappings": mapping}}),
+        json!({"index_patterns": ["web-*"], "template": {"settings": settings, "mappings": mapping}, "priority": 1}),
+    ] {
+        assert_eq!(read(whole), alone);
+    }
+    let refused = Mapping::from_elasticsearch_json(&json!({"settings": settings, "properties": {}}));
+    assert!(refused.unwrap_err().to_string().contains("\"settings\" is not supported"));
+}
+
+#[test]
 fn mappings_that_contradict_are_not_merged() {
     let mut mapping = read(json!({"properties": {"a": {"type": "long"}, "b": {"type": "ip"}}}));
     let before = mapping.clone();

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use frostline_base::IndexName;
+use frostline_base::{ErrorKind, IndexName};
 use frostline_ingest::{
-    Cancel, Format, Ingest, IngestOptions, IngestReport, Inputs, Merge, Progress, Random,
+    Cancel, Format, Ingest, IngestOptions, IngestReport, InputReport, Inputs, Merge, Progress, Random,
 };
-use frostline_show::{note, parse_bytes, say, say_json, show_bytes, show_count};
+use frostline_node::Node;
+use frostline_show::{note, parse_bytes, printable, say, say_json, show_bytes, show_count};
 use frostline_split::Mapping;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rand::Rng;
@@ -28,6 +29,9 @@ const INTERRUPTED: i32 = 130;
 const REJECT_BYTES_MAX: u64 = 8 << 20;
 /// How each reject begins.
 const REJECT_START: &[u8] = b"{\"source\":\"";
+/// Columns of a header that the summary shows, and inputs of one format.
+const COLUMNS_SHOWN: usize = 6;
+const NAMES_SHOWN: usize = 3;
 /// Smaller splits would cost more in requests than they are worth.
 const SPLIT_BYTES_MIN: u64 = 64 << 10;
 
@@ -40,10 +44,12 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     }
     let inputs = if given.follow { Inputs::default() } else { Inputs::from_arguments(&given.inputs)? };
     let options = options(config, &given)?;
-    if given.mapping.is_some() && node.catalog().open(&name).await.is_ok() {
-        bail!("{name} exists and keeps its mapping: omit --mapping, or ingest into a new index");
+    if given.mapping.is_some() {
+        make_room_for_mapping(&node, &name).await?;
     }
-    let rejects = given.rejects.clone().unwrap_or_else(|| config.data.join(format!("{name}.rejects.ndjson")));
+    let rejects = given.rejects.clone().unwrap_or_else(|| {
+        config.data.join("rejects").join(node.settings().repo_key()).join(format!("{name}.ndjson"))
+    });
     let (cancel, bar) = (Cancel::default(), progress_bar(inputs.bytes()));
     let ingest = Ingest::new(node.repository(), node.catalog(), Arc::clone(node.clock()), random())
         .with_cancel(&cancel)
@@ -84,6 +90,16 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     }
     let is_whole = report.failed.is_empty() && (given.follow || !report.cancelled);
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
+}
+
+/// An existing index keeps its mapping, unless nothing was ever committed to it: then it is created again.
+async fn make_room_for_mapping(node: &Node, name: &IndexName) -> Result<()> {
+    match node.catalog().open(name).await {
+        Ok(index) if index.version() == 0 => Ok(node.catalog().delete(name).await?),
+        Ok(_) => bail!("{name} exists and keeps its mapping: omit --mapping, or ingest into a new index"),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The first Ctrl-C or SIGTERM stops the run after committing what it has read, the second one at once.
@@ -191,9 +207,9 @@ fn progress_bar(bytes: u64) -> ProgressBar {
     let bytes_known = Some(bytes).filter(|bytes| *bytes > 0);
     let bar = ProgressBar::with_draw_target(bytes_known, ProgressDrawTarget::stderr());
     let shape = if bytes > 0 {
-        "{bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}  {msg}"
+        "{bar:30} {percent:>3} %  {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  ETA {eta}  {msg}"
     } else {
-        "{spinner} {bytes}  {bytes_per_sec}  {msg}"
+        "{spinner} {decimal_bytes}  {decimal_bytes_per_sec}  {msg}"
     };
     // The shape is a constant; a bar without it still counts.
     if let Ok(style) = ProgressStyle::with_template(shape) {
@@ -203,10 +219,16 @@ fn progress_bar(bytes: u64) -> ProgressBar {
 }
 
 fn show(bar: &ProgressBar, progress: &Progress) {
-    bar.set_position(progress.bytes_read);
-    let rejected =
-        if progress.rejected > 0 { format!(", {} refused", progress.rejected) } else { String::new() };
-    bar.set_message(format!("{} documents, {} splits{rejected}", progress.documents, progress.splits));
+    bar.set_position(progress.bytes_taken);
+    let (splits, documents) = (show_count(progress.splits, "split"), progress.documents);
+    let mut message = format!("{documents} documents, {splits}");
+    if progress.sealing > 0 {
+        message.push_str(&format!(", sealing {}", progress.sealing));
+    }
+    if progress.rejected > 0 {
+        message.push_str(&format!(", {} refused", progress.rejected));
+    }
+    bar.set_message(message);
 }
 
 fn print(report: &IngestReport, name: &IndexName, rejects: &Path) -> Result<()> {
@@ -220,6 +242,9 @@ fn print(report: &IngestReport, name: &IndexName, rejects: &Path) -> Result<()> 
             show_count(report.splits, "split"),
             report.mb_per_s()
         )?;
+    }
+    for (how, names) in read_as(&report.inputs) {
+        say!("read as {how}: {names}")?;
     }
     if report.documents_without_time > 0 {
         say!("{} without a time", show_count(report.documents_without_time, "document"))?;
@@ -244,7 +269,34 @@ fn print(report: &IngestReport, name: &IndexName, rejects: &Path) -> Result<()> 
         let reasons: Vec<String> =
             report.rejected.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         let lines = show_count(report.rejected_total(), "line");
-        note!("{lines} refused ({}): see {}", reasons.join(", "), rejects.display());
+        note!("{lines} refused ({}): appended to {}", reasons.join(", "), rejects.display());
     }
     Ok(())
+}
+
+/// The formats of the inputs, and the first inputs of each.
+fn read_as(inputs: &[InputReport]) -> Vec<(String, String)> {
+    let mut formats: Vec<(String, Vec<&str>)> = Vec::new();
+    for input in inputs {
+        let how = match input.columns.as_slice() {
+            [] => input.format.clone(),
+            columns => {
+                let shown: Vec<&str> = columns.iter().map(String::as_str).take(COLUMNS_SHOWN).collect();
+                let more = if columns.len() > shown.len() { ", …" } else { "" };
+                format!("{} with the header {}{more}", input.format, printable(&shown.join(", ")))
+            }
+        };
+        match formats.iter_mut().find(|(known, _)| *known == how) {
+            Some((_, names)) => names.push(&input.name),
+            None => formats.push((how, vec![&input.name])),
+        }
+    }
+    let listed = |names: Vec<&str>| {
+        let shown: Vec<&str> = names.iter().copied().take(NAMES_SHOWN).collect();
+        match names.len() - shown.len() {
+            0 => printable(&shown.join(", ")),
+            more => format!("{} and {more} more", printable(&shown.join(", "))),
+        }
+    };
+    formats.into_iter().map(|(how, names)| (how, listed(names))).collect()
 }
