@@ -23,7 +23,7 @@ use crate::trial::{Place, Process, Run, Sample, Start, check_documents, memory_b
 const PROFILE: &str = "measured";
 const CACHE_PERCENT: f64 = 5.0;
 /// A demonstration does not read a whole journal.
-const SYSTEM_LOGS_BYTES_MAX: u64 = 64 << 20;
+const OWN_LOGS_BYTES_MAX: u64 = 64 << 20;
 const HITS: usize = 3;
 const HIT_CHARACTERS_MAX: usize = 150;
 
@@ -39,19 +39,25 @@ pub struct Options {
     /// Only write the generated documents to standard output, as NDJSON
     #[arg(long)]
     pub only_generate: bool,
+    /// Also ingest and search these logs, such as /var/log, and print lines of them: the first 64 MiB of files
+    #[arg(long, value_name = "FILE|DIR")]
+    pub include: Vec<PathBuf>,
     /// Keep the repository and caches in this directory [default: a directory that is removed]
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
 }
 
-/// Generates logs, searches them cold and warm, does the same with logs of this machine, and prints what it did.
+/// Generates logs, searches them cold and warm, does the same with a git history and the logs that were named, and
+/// prints what it did.
 pub async fn run(given: Options, limits: &Limits) -> Result<()> {
     let study = Study::new(given.documents, given.seed);
     if given.only_generate {
         return generate(&study);
     }
     let started = Instant::now();
-    let demo = Demo::new(limits, study, given.keep.as_deref())?;
+    // What is not there is better said before two million documents than after.
+    Inputs::from_arguments(&given.include)?;
+    let demo = Demo::new(limits, study, given.keep.as_deref(), given.include)?;
     let input = demo.study.input();
     check_documents(&open(&demo.plain)?, &input).await?;
     let took_in = demo.take_in(input, INDEX).await?;
@@ -82,9 +88,11 @@ struct Demo {
     /// The same behind the simulated store.
     cloud: Settings,
     limits: Limits,
+    /// Logs that the user named.
+    include: Vec<PathBuf>,
 }
 
-/// Logs of this machine, ingested and searched.
+/// Real documents, ingested and searched.
 #[derive(Serialize)]
 struct RealInput {
     what: String,
@@ -100,12 +108,12 @@ struct RealInput {
 }
 
 impl Demo {
-    fn new(limits: &Limits, study: Study, keep: Option<&Path>) -> Result<Demo> {
+    fn new(limits: &Limits, study: Study, keep: Option<&Path>, include: Vec<PathBuf>) -> Result<Demo> {
         let place = Place::new(keep, "demo")?;
         let (repository, data) = (place.folder.join("repository"), place.folder.join("near"));
         let cloud = limits.settings(simulated(&repository, PROFILE, study.generator.seed), &data);
         let plain = Settings { create: true, ..limits.settings(repository.display().to_string(), &data) };
-        Ok(Demo { study, place, plain, cloud, limits: limits.clone() })
+        Ok(Demo { study, place, plain, cloud, limits: limits.clone(), include })
     }
 
     async fn take_in(&self, input: Input, index: &str) -> Result<IngestReport> {
@@ -128,7 +136,11 @@ impl Demo {
             .collect();
         self.say_study(&run, &cells)?;
         let mut real = Vec::new();
-        for asked in [self.git_history().await, self.system_logs().await] {
+        let mut asked = vec![self.git_history().await];
+        if !self.include.is_empty() {
+            asked.push(self.own_logs().await);
+        }
+        for asked in asked {
             match asked {
                 Ok(input) => {
                     self.say_real(&input)?;
@@ -228,20 +240,22 @@ impl Demo {
         self.ask(what, INDEX, &report, "added:>100", &["path", "added", "subject"]).await
     }
 
-    async fn system_logs(&self) -> Result<RealInput> {
-        const INDEX: &str = "system-logs";
-        let mut inputs = Inputs::from_arguments(&[PathBuf::from("/var/log")])?;
+    async fn own_logs(&self) -> Result<RealInput> {
+        const INDEX: &str = "own-logs";
+        let mut inputs = Inputs::from_arguments(&self.include)?;
         let files = inputs.inputs.len();
         let mut bytes = 0;
         inputs.inputs.retain(|input| {
-            let fits = bytes + input.bytes().unwrap_or(0) <= SYSTEM_LOGS_BYTES_MAX;
+            let fits = bytes + input.bytes().unwrap_or(0) <= OWN_LOGS_BYTES_MAX;
             bytes += if fits { input.bytes().unwrap_or(0) } else { 0 };
             fits
         });
+        let named: Vec<String> = self.include.iter().map(|path| path.display().to_string()).collect();
+        let named = named.join(", ");
         if inputs.inputs.is_empty() {
-            bail!("/var/log holds nothing that can be read");
+            bail!("{named}: nothing that can be read");
         }
-        let what = format!("/var/log, {} of {files} files", inputs.inputs.len());
+        let what = format!("{named}, {} of {files} files", inputs.inputs.len());
         let report = self.take_in_all(inputs, INDEX).await?;
         self.ask(what, INDEX, &report, "error OR failed OR warning", &["@timestamp", "message"]).await
     }
