@@ -330,7 +330,7 @@ fn processes(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
             line.extend(process.arguments.windows(2).filter(|pair| pair[0] == "-D").flatten().cloned());
         }
         files.insert(format!("{folder}/cmdline"), line.join("\0").into_bytes());
-        let server = ["postgres", "mysqld", "mongod", "redis-server", "frostline"]
+        let server = ["postgres", "mysqld", "mongod", "redis-server"]
             .iter()
             .any(|name| process.name.starts_with(name));
         if wanted || server {

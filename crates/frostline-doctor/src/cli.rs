@@ -9,7 +9,7 @@ use frostline_base::{Error, ErrorKind, Result};
 
 use crate::host::{Host, Role, Said};
 use crate::report::{self, Format, Report};
-use crate::rule::Severity;
+use crate::rule::{Rule, Severity};
 use crate::tree::{Absent, Tree, Why};
 use crate::{capture, examine, fix, rules};
 
@@ -122,7 +122,8 @@ struct Show {
 /// `PATH=ROLE`.
 fn role(text: &str) -> std::result::Result<(String, Role), String> {
     let (path, role) = text.rsplit_once('=').ok_or("want PATH=log, PATH=cache or PATH=database")?;
-    let role = <Role as clap::ValueEnum>::from_str(role, true)?;
+    let role = <Role as clap::ValueEnum>::from_str(role, true)
+        .map_err(|_| format!("{role} is not a role: use log, cache or database"))?;
     let path = path.trim_end_matches('/');
     Ok((if path.is_empty() { "/".to_owned() } else { path.to_owned() }, role))
 }
@@ -178,7 +179,8 @@ pub fn run(doctor: &Doctor, json: bool, out: &mut dyn Write) -> Result<u8> {
         Some(Command::Explain { rule }) => {
             let found = rules::find(rule)
                 .ok_or_else(|| Error::not_found(format!("there is no rule {rule}: see doctor rules")))?;
-            print(out, &report::explain(found)).map(|()| 0)
+            let text = if json { format!("{:#}\n", of_rule(found)) } else { report::explain(found) };
+            print(out, &text).map(|()| 0)
         }
         Some(Command::Rules { markdown }) => print(out, &list(*markdown, json)).map(|()| 0),
         Some(Command::Fix { rules, dry_run: _, apply, undo, from }) => {
@@ -199,12 +201,17 @@ fn list(markdown: bool, json: bool) -> String {
         return report::markdown();
     }
     if json {
-        let rules: Vec<_> = rules::all()
-            .map(|rule| serde_json::json!({"id": rule.id, "name": rule.name, "title": rule.title, "severity": rule.severity, "confidence": rule.confidence, "threshold": rule.threshold}))
-            .collect();
+        let rules: Vec<_> = rules::all().map(of_rule).collect();
         return format!("{:#}\n", serde_json::json!({ "rules": rules }));
     }
     rules::all().map(|rule| format!("{} {:<34} {}\n", rule.id, rule.name, rule.title)).collect()
+}
+
+fn of_rule(rule: &Rule) -> serde_json::Value {
+    serde_json::json!({
+        "id": rule.id, "name": rule.name, "title": rule.title, "severity": rule.severity,
+        "confidence": rule.confidence, "threshold": rule.threshold, "explanation": rule.explanation,
+    })
 }
 
 impl Examine {

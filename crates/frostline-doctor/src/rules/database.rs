@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::ROOT;
 use crate::facts::config::postgres_bytes;
-use crate::host::{Host, Role};
+use crate::host::{Host, Process, Role};
 use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
 use crate::tree::Fact;
 
@@ -206,7 +206,7 @@ fn shared_buffers(host: &Host) -> Checked {
         let was = settings.get("shared_buffers").cloned().unwrap_or_else(|| "128MB".to_owned());
         let says = format!("shared_buffers is {was} of {:.0} GiB of memory", memory / GIB);
         Ok((now < GIB && memory >= 8.0 * GIB)
-            .then(|| Found::new("", says).with("quarter", quarter).with("was", was)))
+            .then(|| of_a_server(host, Found::new("", says).with("quarter", quarter).with("was", was))))
     })
 }
 
@@ -256,8 +256,19 @@ fn wal_size(host: &Host) -> Checked {
         let was = settings.get("max_wal_size").cloned().unwrap_or_else(|| "1GB".to_owned());
         let small = postgres_bytes(&was, 1024.0 * 1024.0).is_some_and(|size| size <= GIB);
         Ok((small && host.memory()? >= 16.0 * GIB)
-            .then(|| Found::new("", format!("max_wal_size is {was}")).with("was", was)))
+            .then(|| of_a_server(host, Found::new("", format!("max_wal_size is {was}")).with("was", was))))
     })
+}
+
+/// What was found of a cluster's settings, which matter little where no PostgreSQL runs.
+fn of_a_server(host: &Host, found: Found) -> Found {
+    let runs =
+        |all: &[Process]| all.is_empty() || all.iter().any(|process| process.name.starts_with("postgres"));
+    if host.processes().is_ok_and(|all| !runs(all)) {
+        let observed = format!("{}, of a cluster that does not run", found.observed);
+        return Found { observed, ..found }.severe(Severity::Low);
+    }
+    found
 }
 
 fn random_cost(host: &Host) -> Checked {

@@ -374,9 +374,7 @@ fn remote_device(host: &Host) -> Checked {
         }
     }
     let mut found = Vec::new();
-    for process in
-        host.running(&["postgres", "mysqld", "mongod", "java", "qemu-system", "qemu-kvm", "frostline"])?
-    {
+    for process in host.running(&["postgres", "mysqld", "mongod", "java", "qemu-system", "qemu-kvm"])? {
         let Ok(allowed) = host.status(process.pid, "Cpus_allowed_list") else { continue };
         let allowed = facts::cpu_list(&allowed);
         let on: Vec<u32> = nodes
@@ -544,7 +542,7 @@ fn writeback(host: &Host) -> Checked {
     if bytes > 0.0 || gathered <= GIB {
         return Ok(Vec::new());
     }
-    let databases = !host.running(&["postgres", "mysqld", "mongod", "frostline"])?.is_empty();
+    let databases = !host.running(&["postgres", "mysqld", "mongod"])?.is_empty();
     if !databases && !host.processes()?.iter().any(|process| process.is_search()) {
         return Ok(Vec::new());
     }

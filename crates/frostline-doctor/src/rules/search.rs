@@ -158,7 +158,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "few-open-files",
         title: "A server has a low limit of open files",
         reads: &["/proc/*/limits"],
-        threshold: "a search node, PostgreSQL, MongoDB, Redis or Frostline with a soft limit below 65,535 (PostgreSQL and Redis 4,096)",
+        threshold: "a search node, PostgreSQL, MongoDB or Redis with a soft limit below 65,535 (PostgreSQL and Redis 4,096)",
         severity: Severity::Medium,
         confidence: Confidence::Medium,
         needs: NOTHING,
@@ -263,16 +263,18 @@ fn snapshot_cache(host: &Host) -> Checked {
 
 fn open_files(host: &Host) -> Checked {
     let mut found: Vec<Found> = Vec::new();
+    // Where there are limits at all, a process without has ended meanwhile.
+    let has_limits = host.tree().has("proc/1/limits") || !host.tree().glob("proc/*/limits")?.is_empty();
     for process in host.processes()? {
         let least = match process.name.as_str() {
             "java" if process.is_search() => 65_535.0,
-            "mongod" | "frostline" => 65_535.0,
+            "mongod" => 65_535.0,
             "postgres" | "redis-server" => 4096.0,
             _ => continue,
         };
         let path = format!("proc/{}/limits", process.pid);
         let text = match host.text(&path) {
-            Err(e) if e.is_missing() && host.tree().has("proc/1/limits") => continue,
+            Err(e) if e.is_missing() && has_limits => continue,
             text => text?,
         };
         let line = text.lines().find_map(|line| line.strip_prefix("Max open files"));

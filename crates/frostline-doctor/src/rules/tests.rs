@@ -196,6 +196,49 @@ fn a_cache_may_go_without_barriers() {
     assert_eq!(severity(Some(Role::Cache)), Low);
 }
 
+/// What is found on the fixture on which a rule fires, with these files in place of its own processes.
+fn with_processes(rule: &str, files: &[(&str, &str)]) -> Report {
+    let mut fixture = fixtures()[&(rule.to_owned(), "fires".to_owned())].clone();
+    fixture.files[0].retain(|path, _| !path.starts_with("proc/") || !path.ends_with("/cmdline"));
+    for (path, text) in files {
+        fixture.files[0].insert((*path).to_owned(), text.as_bytes().to_vec());
+    }
+    fixture.examine()
+}
+
+#[test]
+fn the_doctor_does_not_find_itself() {
+    for rule in ["E07", "M02", "M12"] {
+        let files = [
+            ("proc/13/cmdline", "/usr/local/bin/frostline\0doctor\0"),
+            ("proc/13/limits", "Max open files            1024                 4096                 files\n"),
+            ("proc/13/status", "Cpus_allowed_list: 0-3\n"),
+        ];
+        let outcome = with_processes(rule, &files).outcome(rule);
+        assert!(matches!(outcome, Outcome::Quiet), "{rule}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_server_that_ended_meanwhile_has_no_limits() {
+    let limits = "Max open files            65535                65535                files\n";
+    let files =
+        [("proc/88/cmdline", "postgres\0"), ("proc/99/cmdline", "mongod\0"), ("proc/99/limits", limits)];
+    let outcome = with_processes("E07", &files).outcome("E07");
+    assert!(matches!(outcome, Outcome::Quiet), "{outcome:?}");
+}
+
+#[test]
+fn settings_of_a_cluster_that_does_not_run_matter_little() {
+    use crate::rule::Severity::{Low, Medium};
+    for (process, severity, says) in [("postgres\0", Medium, false), ("bash\0", Low, true)] {
+        let report = with_processes("P02", &[("proc/88/cmdline", process)]);
+        let found = report.findings.iter().find(|finding| finding.rule == "P02").unwrap();
+        let is_said = found.observed.ends_with("of a cluster that does not run");
+        assert_eq!((found.severity, is_said), (severity, says), "{}", found.observed);
+    }
+}
+
 /// The published /proc/interrupts of 28 CPUs and one queue pair, as figures (the file is not ours to ship).
 fn published() -> String {
     let row = |irq: u32, counts: &[(usize, u64)], what: &str| {
