@@ -5,6 +5,7 @@
 
 mod progress;
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -280,6 +281,7 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
         None => run::default_folder(&context.data, &study.name, &started),
     };
     notes.extend(virtual_time::notes(&study, &plan));
+    notes.extend(not_judged(&study, &plan));
     notes.extend(plan.changes.iter().map(|change| format!("Changed on the host: {change}.")));
     let header = Run {
         format: FORMAT,
@@ -330,6 +332,20 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
 }
 
 /// Another limit for the whole study, recorded as a note.
+/// Which cells count although CPUs may be busy with something else.
+fn not_judged(study: &Study, plan: &plan::Plan) -> Option<String> {
+    let run = plan.cells.iter().filter(|cell| cell.is_run());
+    let groups = run.map(|cell| &study.groups[cell.group_index]);
+    let names: BTreeSet<&str> = groups
+        .filter(|group| group.gates.cpu_pressure_max.is_none())
+        .map(|group| group.name.as_str())
+        .collect();
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    (!names.is_empty()).then(|| {
+        format!("How busy the CPUs were is judged in no sample of {names}: there is no cpu_pressure_max.")
+    })
+}
+
 fn pressure(study: &mut Study, limit: Option<f64>) -> Option<String> {
     let limit = limit?;
     for group in &mut study.groups {

@@ -110,7 +110,7 @@ pub struct Decision {
     pub catalogue: String,
     /// When it was true.
     pub catalogue_date: String,
-    /// What meets the need sustained, or for the hours a day that were requested, cheapest first (within a hundredth, fewest volumes
+    /// What meets the need sustained, or for the hours a day that were requested, cheapest first (at one price, fewest volumes
     /// first).
     pub meets: Vec<Choice>,
     /// What meets it only while credits last, cheapest first.
@@ -185,10 +185,9 @@ fn cheapest_each<'a>(judged: impl Iterator<Item = &'a Judged>) -> Vec<Choice> {
         }
     }
     let mut choices: Vec<Choice> = best.into_values().cloned().collect();
-    // Whole GiB make prices differ by cents: within a hundredth, fewer volumes are the smaller risk.
-    let hundredths = |choice: &Choice| (usd(choice).ln() * 100.0).round();
-    let rank = |a: &Choice, b: &Choice| hundredths(a).total_cmp(&hundredths(b)).then(a.count.cmp(&b.count));
-    choices.sort_by(|a, b| rank(a, b).then(usd(a).total_cmp(&usd(b))));
+    // At one price fewer volumes are the smaller risk.
+    let cents = |choice: &Choice| (usd(choice) * 100.0).round();
+    choices.sort_by(|a, b| cents(a).total_cmp(&cents(b)).then(a.count.cmp(&b.count)));
     choices
 }
 

@@ -22,7 +22,7 @@ mod volume;
 
 pub use bucket::SLACK_S;
 pub use instance::Instance;
-pub use spec::{Currency, Limits, VolumeSpec, best_count, parse_gib};
+pub use spec::{Currency, Limits, VolumeSpec, best_count};
 pub use volume::{Account, Balance, Io, Volume};
 
 pub(crate) use bucket::Bucket;

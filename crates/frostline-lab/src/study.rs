@@ -153,14 +153,28 @@ impl Study {
     /// Invalid if the study has none.
     pub fn variant(&self, mode: Mode) -> Result<&Variant> {
         let name = mode_name(mode);
-        self.variants
-            .get(name)
-            .ok_or_else(|| Error::invalid(format!("the study {} has no section [{name}]", self.name)))
+        self.variants.get(name).ok_or_else(|| {
+            let modes = [Mode::Full, Mode::Quick, Mode::Simulate].map(mode_name);
+            let has = modes.into_iter().filter(|mode| self.variants.contains_key(*mode));
+            let options: Vec<&str> = has.map(option_of).collect();
+            let instead =
+                if options.is_empty() { String::new() } else { format!("; run it {}", options.join(" or ")) };
+            Error::invalid(format!("the study {} has no section [{name}]{instead}", self.name))
+        })
     }
 
     /// The cell with this id.
     pub fn cell(&self, id: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.id == id)
+    }
+}
+
+/// How the mode of that section is asked for.
+fn option_of(section: &str) -> &'static str {
+    match section {
+        "quick" => "with --quick",
+        "simulate" => "with --simulate",
+        _ => "without --quick and --simulate",
     }
 }
 

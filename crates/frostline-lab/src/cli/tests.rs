@@ -89,7 +89,10 @@ fn a_plan_says_how_and_why_for_every_cell() {
     assert!(cells.len() > 10);
     assert!(cells.iter().all(|cell| !cell["why"].as_str().unwrap().is_empty()));
     let text = typed(&["plan", "mount-options", "--simulate"], data.path(), false);
-    assert_eq!(text.unwrap_err().what(), "the study mount-options has no section [simulate]");
+    assert_eq!(
+        text.unwrap_err().what(),
+        "the study mount-options has no section [simulate]; run it without --quick and --simulate or with --quick"
+    );
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use frostline_base::{Error, Result};
+use frostline_show::parse_bytes;
 
 use super::{Choice, Decision, Need, Question, decide, text};
 use crate::catalogue::Catalogue;
-use crate::model::parse_gib;
 use crate::report::{Language, Point, pareto_page};
 
 /// Which volumes meet a need, with dollars per month, burst hours, machine limits and annual failure rates.
@@ -50,7 +50,7 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
     let catalogue = args.catalogue.as_deref().map_or_else(|| Ok(Catalogue::latest()), Catalogue::named)?;
     let question = Question {
         need: args.need.parse::<Need>()?,
-        data_gib: parse_gib(&args.capacity)
+        data_gib: gib(&args.capacity)
             .map_err(|what| Error::invalid(format!("--capacity {}: {what}", args.capacity)))?,
         region: args.region.clone(),
         instance: args.instance.clone(),
@@ -72,6 +72,15 @@ pub fn run(args: &DecideArgs, json: bool) -> Result<()> {
     };
     writeln!(std::io::stdout().lock(), "{printed}")
         .map_err(|error| Error::unavailable("standard output cannot be written").with_source(error))
+}
+
+/// A size with its unit, in GiB.
+fn gib(text: &str) -> Result<f64, String> {
+    if text.parse::<f64>().is_ok() {
+        return Err(format!("a unit is missing: write {text}GiB or {text}TB"));
+    }
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    Ok(bytes as f64 / (1_u64 << 30) as f64)
 }
 
 /// The front, and what meets the need beside it.

@@ -149,6 +149,7 @@ impl Words {
             "gib/s" => once(&mut self.mib_per_s, number * 1024.0, "MiB/s"),
             "mb/s" => once(&mut self.mib_per_s, number * 1e6 / 1_048_576.0, "MiB/s"),
             "iops" => once(&mut self.iops, number, "iops"),
+            "" => Err((unit_at, format!("a unit is missing: write {word}iops or {word}MiB/s"))),
             _ => Err((
                 unit_at,
                 format!("no unit `{unit}`{}", suggestion(unit, ["MiB/s", "GiB/s", "MB/s", "iops"])),

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Choice, Decision};
+use super::{Choice, Decision, FrontPoint};
 
 /// Choices of each class that a list prints; the JSON has all.
 const SHOWN: usize = 3;
+
+/// The front is printed up to so many times the rate that is needed; the JSON and the page have all of it.
+const FRONT_TIMES: f64 = 4.0;
 
 /// The decision as lines.
 pub fn text(decision: &Decision) -> Vec<String> {
@@ -13,8 +16,13 @@ pub fn text(decision: &Decision) -> Vec<String> {
     let on = question.instance.as_ref().map_or_else(String::new, |instance| format!(" on {instance}"));
     let hours = question.hours_per_day.map_or_else(String::new, |hours| format!(", {hours} h a day"));
     let mut lines = vec![format!(
-        "{} over {} GiB in {}{on}{hours} (catalogue {}, {})",
-        question.need, question.data_gib, question.region, decision.catalogue, decision.catalogue_date
+        "{} ({:.0} IOPS) over {:.0} GiB in {}{on}{hours} (catalogue {}, {})",
+        question.need,
+        question.need.iops(),
+        question.data_gib,
+        question.region,
+        decision.catalogue,
+        decision.catalogue_date
     )];
     list(&mut lines, "Meets it", &decision.meets);
     list(&mut lines, "Only while credits last", &decision.while_credits_last);
@@ -28,12 +36,21 @@ pub fn text(decision: &Decision) -> Vec<String> {
         lines.extend(decision.refused.iter().map(|(class, why)| format!("  {class}: {why}")));
     }
     lines.push(String::new());
-    lines.push("Dollars vs sustained MiB/s of every choice:".to_owned());
-    for point in &decision.front {
+    lines.push("Dollars a month vs sustained MiB/s of every choice:".to_owned());
+    let enough = |point: &&FrontPoint| point.sustained_mib_per_s >= question.need.mib_per_s * FRONT_TIMES;
+    let shown =
+        decision.front.iter().position(|point| enough(&point)).map_or(decision.front.len(), |at| at + 1);
+    for point in &decision.front[..shown] {
         let (usd, mib_per_s) = (point.usd_per_month, point.sustained_mib_per_s);
         lines.push(format!(
-            "  ${usd:>10.2}  {mib_per_s:>7.1} MiB/s ({:.1} burst)  {}",
+            "  ${usd:>10.2}/month  {mib_per_s:>7.1} MiB/s ({:.1} burst)  {}",
             point.burst_mib_per_s, point.what
+        ));
+    }
+    if let Some(last) = decision.front[shown..].last() {
+        let (usd, mib_per_s) = (last.usd_per_month, last.sustained_mib_per_s);
+        lines.push(format!(
+            "  and faster ones, up to ${usd:.2}/month and {mib_per_s:.1} MiB/s (--html draws all)"
         ));
     }
     lines.push(String::new());
@@ -71,7 +88,8 @@ fn list(lines: &mut Vec<String>, title: &str, choices: &[Choice]) {
 }
 
 fn line(choice: &Choice) -> String {
-    let usd = choice.usd_per_month.map_or_else(|| "price not known".to_owned(), |usd| format!("${usd:.2}"));
+    let usd =
+        choice.usd_per_month.map_or_else(|| "price not known".to_owned(), |usd| format!("${usd:.2}/month"));
     let evidence =
         choice.price_evidence.map_or_else(String::new, |evidence| format!(" ({evidence:?})").to_lowercase());
     let mut parts =

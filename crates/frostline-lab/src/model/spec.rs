@@ -257,7 +257,7 @@ pub fn best_count(catalogue: &Catalogue, class: &str, total_gib: f64, most: u32)
 }
 
 /// A size such as `2TiB`, `500GiB` or `512` (GiB), above 0, in GiB; the error is a sentence for the caller to place.
-pub fn parse_gib(text: &str) -> Result<f64, String> {
+fn parse_gib(text: &str) -> Result<f64, String> {
     const UNITS: [(&str, f64); 4] =
         [("MiB", 1.0 / 1024.0), ("GiB", 1.0), ("TiB", 1024.0), ("PiB", 1_048_576.0)];
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

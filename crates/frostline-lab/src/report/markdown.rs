@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::page::{expected, is_failed_control};
-use super::text::{bytes, escape_markdown as escape, how, mode, number, p_value, percent, ratio, round};
+use super::text::{
+    bytes, escape_markdown as escape, how, interval, mode, number, p_value, percent, ratio, round,
+};
 use crate::record::{Cell, Comparison, Mode, Run};
 
 /// The run in GitHub's Markdown: question, warnings, answer, every cell, provenance.
@@ -80,11 +82,7 @@ fn write_comparisons(text: &mut String, run: &Run) -> std::fmt::Result {
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
             escape(&comparison.name),
             if measured { ratio(comparison.ratio) } else { "–".to_owned() },
-            if measured {
-                format!("{} – {}", ratio(comparison.low), ratio(comparison.high))
-            } else {
-                "–".to_owned()
-            },
+            interval(ratio(comparison.low), ratio(comparison.high), comparison.pairs as usize),
             comparison.pairs,
             comparison.expected.map_or("–".to_owned(), expected),
             dash(comparison.modelled),
@@ -98,6 +96,10 @@ fn write_comparisons(text: &mut String, run: &Run) -> std::fmt::Result {
 fn verdict(comparison: &Comparison) -> String {
     let mut words = Vec::new();
     match comparison.met {
+        _ if comparison.null_control && comparison.pairs > 0 => {
+            let least = comparison.high.max(1.0 / comparison.low);
+            words.push(format!("null control: this run tells nothing below {} times", ratio(least)));
+        }
         _ if comparison.null_control => words.push("null control".to_owned()),
         Some(true) => words.push("as expected".to_owned()),
         Some(false) => words.push("**not as expected**".to_owned()),
@@ -147,16 +149,16 @@ fn write_cell(
     }
     let dash = |value: Option<&f64>| value.map_or("–".to_owned(), |value| number(*value));
     for metric in metrics.iter().copied() {
-        let (median, interval, n) = cell.measured.get(metric).map_or_else(
+        let (median, shown, n) = cell.measured.get(metric).map_or_else(
             || ("–".to_owned(), "–".to_owned(), 0),
             |s| {
                 let median = format!("{} {}", number(s.median), escape(&s.unit));
-                (median, format!("{} – {}", number(s.low), number(s.high)), s.values.len())
+                (median, interval(number(s.low), number(s.high), s.values.len()), s.values.len())
             },
         );
         writeln!(
             text,
-            "| {id} | {} | {way} | {median} | {interval} | {n} | {} | {} | {} |",
+            "| {id} | {} | {way} | {median} | {shown} | {n} | {} | {} | {} |",
             escape(metric),
             dash(cell.modelled.get(metric)),
             dash(cell.published.get(metric)),

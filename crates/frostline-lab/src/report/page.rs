@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::Language;
-use super::text::{both, bytes, escape, how, mode, number, of_study, round};
+use super::text::{both, bytes, escape, how, interval, mode, number, of_study, round};
 use answer::write_answer;
 pub(super) use answer::{expected, is_failed_control};
 use charts::write_charts;
@@ -301,16 +301,16 @@ fn write_cell(page: &mut String, cell: &Cell) -> std::fmt::Result {
         let class = if at == 0 { " class=first" } else { "" };
         let name = if at == 0 { id.as_str() } else { "" };
         let summary = cell.measured.get(metric);
-        let (median, interval, n) = summary.map_or_else(
+        let (median, shown, n) = summary.map_or_else(
             || ("–".to_owned(), "–".to_owned(), 0),
             |s| {
                 let median = format!("<b>{}</b> {}", number(s.median), escape(&s.unit));
-                (median, format!("{} – {}", number(s.low), number(s.high)), s.values.len())
+                (median, interval(number(s.low), number(s.high), s.values.len()), s.values.len())
             },
         );
         writeln!(
             page,
-            "<tr{class}><td>{name}<td>{}<td>{median}<td>{interval}<td>{n}<td>{}<td>{}<td>{}<td>{}</tr>",
+            "<tr{class}><td>{name}<td>{}<td>{median}<td>{shown}<td>{n}<td>{}<td>{}<td>{}<td>{}</tr>",
             escape(metric),
             dash(cell.modelled.get(metric)),
             dash(cell.published.get(metric)),

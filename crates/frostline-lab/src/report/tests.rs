@@ -547,6 +547,21 @@ fn markdown_has_the_answer_and_every_cell() {
 }
 
 #[test]
+fn a_range_of_few_values_is_not_called_an_interval() {
+    let mut run = run();
+    run.cells[0].measured = map([("mib_per_s", summary("MiB/s", &[100.0, 120.0, 130.0, 150.0]))]);
+    let null = &mut run.comparisons[2];
+    (null.low, null.high, null.pairs) = (0.25, 3.5, 4);
+    let text = markdown(&run);
+    assert!(text.contains("| 0.250 – 3.50 (range of 4) | 4 |"), "{text}");
+    assert!(text.contains("null control: this run tells nothing below 4.00 times"), "{text}");
+    assert!(text.contains("| 100.0 – 150.0 (range of 4) | 4 |"), "{text}");
+    let page = html(&run, &[], Language::English);
+    assert!(page.contains("<td>100.0 – 150.0 (range of 4)<td>4"));
+    assert!(page.contains("null control: too few pairs"));
+}
+
+#[test]
 fn runs_are_compared_cell_by_cell_with_what_changed_around_them() {
     let (first, mut second) = (run(), run());
     second.machine.kernel = "6.18.0".into();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::record::{How, Mode};
+use crate::stats;
 
 /// `text` without what a terminal or a text layout would obey: control characters and those that turn the
 /// direction of writing become a visible mark, line ends and tabs a space.
@@ -97,6 +98,15 @@ pub(super) fn round(value: f64) -> String {
     let figures =
         if figures.contains('.') { figures.trim_end_matches('0').trim_end_matches('.') } else { figures };
     format!("{figures}{power}")
+}
+
+/// The interval of a median of `count` values, or their range where they are too few for an interval of 95 %.
+pub(super) fn interval(low: String, high: String, count: usize) -> String {
+    match count {
+        0 | 1 => "–".to_owned(),
+        few if few < stats::PAIRS_MIN => format!("{low} – {high} (range of {few})"),
+        _ => format!("{low} – {high}"),
+    }
 }
 
 /// A ratio, with three decimals close to 1, where small differences count.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::super::chart::{Scale, Strip};
-use super::super::text::{both, escape, of_study, p_value, percent, ratio, round};
+use super::super::text::{both, escape, interval, of_study, p_value, percent, ratio, round};
 use super::charts::key_marks;
 use super::plural;
 use crate::record::{Comparison, Run};
@@ -155,7 +155,7 @@ fn badge(comparison: &Comparison) -> (&'static str, String) {
             ("bad", both("null control: a difference that cannot be", "대조군: 있을 수 없는 차이"))
         } else if !is_measured(comparison) {
             ("plain", both("null control: not measured", "대조군: 측정하지 않음"))
-        } else if covers_one(comparison) {
+        } else if covers_one(comparison) && comparison.pairs as usize >= stats::PAIRS_MIN {
             ("good", both("null control: no difference, as it must be", "대조군: 차이 없음(정상)"))
         } else {
             ("plain", both("null control: too few pairs", "대조군: 쌍이 부족함"))
@@ -225,11 +225,10 @@ fn write_more_comparisons(page: &mut String, run: &Run, more: &[&Comparison]) ->
     for comparison in more {
         writeln!(
             page,
-            "<tr><td>{}<td><b>{}</b><td>{} – {}<td>{}<td>{}<td>{}<td>{}</tr>",
+            "<tr><td>{}<td><b>{}</b><td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
             name(run, comparison),
             ratio(comparison.ratio),
-            ratio(comparison.low),
-            ratio(comparison.high),
+            interval(ratio(comparison.low), ratio(comparison.high), comparison.pairs as usize),
             comparison.pairs,
             comparison.expected.map_or("–".to_owned(), expected),
             dash(comparison.modelled),
