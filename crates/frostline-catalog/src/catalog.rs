@@ -208,18 +208,28 @@ impl Catalog {
         expression::resolve(expression, self.shared.clock.now_us(), &registry.indices, how)
     }
 
-    /// Opens the indices that an expression names, several at a time. A damaged one is an error beside its name and
-    /// does not affect the others. Cost: the repository log once, then that of opening each.
-    pub async fn open_all(&self, expression: &str, how: Resolve) -> Result<Vec<(IndexName, Result<Index>)>> {
+    /// Opens the newest versions of the indices that an expression names, several at a time. A damaged one is an error
+    /// beside its name and does not affect the others. Cost: the repository log once, then that of opening each, or of
+    /// [`Index::refresh`] for those that `known` has open.
+    pub async fn open_all(
+        &self,
+        expression: &str,
+        how: Resolve,
+        known: impl Fn(&IndexName) -> Option<Arc<Index>>,
+    ) -> Result<Vec<(IndexName, Result<Index>)>> {
         let registry = self.shared.registry_as_read().await?;
         let names = expression::resolve(expression, self.shared.clock.now_us(), &registry.indices, how)?;
         let records = names.into_iter().filter_map(|name| {
             let record = Arc::clone(registry.indices.get(&name)?);
-            Some((name, record))
+            let is_it = |index: &Arc<Index>| record.table.as_deref() == Some(index.table_id());
+            let known = known(&name).filter(is_it);
+            Some((name, record, known))
         });
-        let opens = records.map(|(name, record)| async move {
-            let opened =
-                Index::open(Arc::clone(&self.shared), self.shared.table(&name, &record.folder)).await;
+        let opens = records.map(|(name, record, known)| async move {
+            let opened = match known {
+                Some(index) => index.refresh().await,
+                None => Index::open(Arc::clone(&self.shared), self.shared.table(&name, &record.folder)).await,
+            };
             let opened = self.checked(&name, &record, opened).await;
             (name, opened)
         });

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Meter, ReadRanges, Result, Share};
 use frostline_cache::{CacheOptions, RegionCache};
-use frostline_catalog::{Catalog, Index};
+use frostline_catalog::{Catalog, Index, Resolve};
 use frostline_query::{Results, SearchOptions, Searcher};
 use frostline_store::{OpenOptions, Repository};
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -92,6 +92,23 @@ impl Node {
             Some(index) => self.catalog.refresh(&index).await,
             None => self.catalog.open(name).await,
         };
+        self.remember(name, opened)
+    }
+
+    /// The newest versions of the indices that an expression names, sorted, opened or refreshed several at a time. The
+    /// repository log is read once for all of them.
+    pub async fn indices(&self, expression: &str, how: Resolve) -> Result<Vec<Arc<Index>>> {
+        if let (Ok(name), false) = (expression.parse(), how.ignore_unavailable) {
+            return Ok(vec![self.index(&name).await?]);
+        }
+        let known = self.opened().clone();
+        let opened = self.catalog.open_all(expression, how, |name| known.get(name).cloned()).await;
+        let opened = opened.map_err(|e| e.context(format!("in {}", self.repository.url())))?;
+        opened.into_iter().map(|(name, opened)| self.remember(&name, opened)).collect()
+    }
+
+    /// What opening an index gave, for the next who asks.
+    fn remember(&self, name: &IndexName, opened: Result<Index>) -> Result<Arc<Index>> {
         let index = match opened {
             Ok(index) => Arc::new(index),
             Err(e) => {
@@ -113,11 +130,6 @@ impl Node {
                 Ok(index)
             }
         }
-    }
-
-    /// The newest versions of these indices, several opened at a time.
-    pub async fn indices(&self, names: &[IndexName]) -> Result<Vec<Arc<Index>>> {
-        stream::iter(names).map(|name| self.index(name)).buffered(INDICES_IN_FLIGHT).try_collect().await
     }
 
     /// The searcher of all indices: reads what is mounted through the region cache and the rest from the repository.

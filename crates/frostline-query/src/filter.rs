@@ -96,6 +96,23 @@ pub enum Filter {
 }
 
 impl Filter {
+    /// Calls `visit` with each text that a value of a field must be, where that field's words could be asked for.
+    pub(crate) fn each_whole_text(&self, visit: &mut dyn FnMut(&FieldRef, &str)) {
+        match self {
+            Filter::Equals { field, values } if field.has_words() => {
+                for value in values {
+                    if let Scalar::Text(text) = value {
+                        visit(field, text);
+                    }
+                }
+            }
+            Filter::And(parts) | Filter::AtLeast { parts, .. } => {
+                parts.iter().for_each(|part| part.each_whole_text(visit))
+            }
+            _ => {}
+        }
+    }
+
     /// Calls `visit` with the field of every part that names one.
     pub fn each_field(&self, visit: &mut dyn FnMut(&FieldRef)) {
         match self {

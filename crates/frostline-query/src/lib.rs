@@ -25,7 +25,9 @@ mod select;
 #[cfg(test)]
 mod testing;
 
-pub use answer::response::{Hit, Hits, QueryCost, Response, ShardFailure, Shards, SplitCost, Total};
+pub use answer::response::{
+    Hit, Hits, OpeningCost, QueryCost, Response, ShardFailure, Shards, SplitCost, Total,
+};
 pub use answer::search::{Explained, Search, SearchOptions};
 pub use answer::sql::{Sql, SqlAnswer, json_value};
 pub use exec::results::Results;

@@ -40,7 +40,7 @@ pub(crate) struct Global {
     /// Repository of the indices: s3://bucket/prefix, gs://, az://, a directory, or sim+URL [env: FROSTLINE_REPO]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) repo: Option<String>,
-    /// Directory of the caches [env: FROSTLINE_DATA] [default: frostline in the user's cache folder]
+    /// Directory of caches, mounts and refused lines [env: FROSTLINE_DATA] [default: frostline in the user's cache folder]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Directories, one per device, over which the region cache is striped [env: FROSTLINE_VOLUMES] [default:
@@ -106,6 +106,17 @@ pub(crate) enum Command {
     },
 }
 
+impl Command {
+    /// The output format that was asked for by name.
+    pub(crate) fn format(&self) -> Option<Format> {
+        match self {
+            Command::Search(given) | Command::Explain(given) => given.format,
+            Command::Sql(given) => given.format,
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Name {
     /// Name of the index
@@ -117,7 +128,7 @@ pub(crate) struct Ingest {
     /// Name of the index; created if it does not exist
     #[arg(long, value_name = "NAME")]
     pub(crate) index: String,
-    /// Format of the lines: auto, ndjson, combined, json-lines-from-nginx, syslog, logfmt, csv, plain
+    /// Format of the lines: auto, ndjson, json-lines-from-nginx, bulk, combined, syslog, logfmt, csv, plain
     #[arg(long, default_value = "auto")]
     pub(crate) format: String,
     /// The field that holds the time of a document
@@ -126,7 +137,7 @@ pub(crate) struct Ingest {
     /// Elasticsearch mapping for a new index, as a JSON file
     #[arg(long, value_name = "FILE")]
     pub(crate) mapping: Option<PathBuf>,
-    /// File for refused lines, with the reason [default: NAME.rejects.ndjson in --data]
+    /// File for refused lines, with the reason [default: a file below --data, which the run names]
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
     /// Bytes of lines in one split
@@ -164,6 +175,9 @@ pub(crate) struct Search {
     pub(crate) index: Option<String>,
     /// Lucene-style query string, such as 'status:404 AND clientip:10.0.0.0/8'
     pub(crate) query: Option<String>,
+    /// The rest of a query that is not in quotes, to be told so.
+    #[arg(hide = true)]
+    pub(crate) rest: Vec<String>,
     /// Elasticsearch search body: JSON, @FILE, or - for standard input
     #[arg(long, conflicts_with_all = ["query", "size", "sort", "from", "source", "since", "until", "all"], value_name = "JSON")]
     pub(crate) body: Option<String>,
@@ -264,7 +278,8 @@ impl Time {
                 .split_once('-')
                 .is_some_and(|(year, _)| year.len() == 4 && year.bytes().all(|b| b.is_ascii_digit()));
         if is_date {
-            Ok(Time(text.to_owned()))
+            // As logs write it.
+            Ok(Time(text.replacen(' ', "T", 1)))
         } else {
             Err("write a date such as 2024-05-01, or how long ago, such as 1h or 2d".to_owned())
         }
@@ -295,7 +310,7 @@ pub(crate) enum Index {
 pub(crate) struct Mount {
     /// Name of the index
     pub(crate) name: String,
-    /// Size of the cache: bytes, or a percentage of the index
+    /// Size of the cache, such as 10GB, or a percentage of the index
     #[arg(long, default_value = "5%", value_name = "SIZE")]
     pub(crate) cache: String,
 }
@@ -356,6 +371,7 @@ mod tests {
             ("1h", Some("now-1h")),
             ("15m", Some("now-15m")),
             ("2024-05-01", Some("2024-05-01")),
+            ("2024-05-01 10:00", Some("2024-05-01T10:00")),
             ("2024", Some("2024")),
             ("now/d", Some("now/d")),
             ("5", None),

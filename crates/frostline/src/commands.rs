@@ -88,10 +88,16 @@ fn manual(command: Option<&str>, out: Option<&Path>) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The indices that an expression such as `web`, `web,app` or `logs-*` names; at least one.
+/// No index at all is a mistake of whoever typed the expression.
+const NAMED: Resolve = Resolve { allow_no_indices: false, ignore_unavailable: false };
+
+/// The indices that an expression such as `web`, `web,app` or `logs-*` names; at least one. A single name is not looked
+/// up: whoever opens the index finds out.
 pub(crate) async fn names_of(node: &Node, expression: &str) -> Result<Vec<IndexName>> {
-    let how = Resolve { allow_no_indices: false, ..Resolve::default() };
-    let names = node.catalog().resolve(expression, how).await;
+    if let Ok(name) = expression.parse() {
+        return Ok(vec![name]);
+    }
+    let names = node.catalog().resolve(expression, NAMED).await;
     let names = names.with_context(|| format!("in {}", node.repository().url()))?;
     if names.is_empty() {
         bail!("{expression} names no index of {}", node.repository().url());
@@ -99,9 +105,13 @@ pub(crate) async fn names_of(node: &Node, expression: &str) -> Result<Vec<IndexN
     Ok(names)
 }
 
-/// The indices that an expression names, opened.
+/// The indices that an expression names, opened; at least one.
 pub(crate) async fn indices_of(node: &Node, expression: &str) -> Result<Vec<Arc<Index>>> {
-    Ok(node.indices(&names_of(node, expression).await?).await?)
+    let indices = node.indices(expression, NAMED).await?;
+    if indices.is_empty() {
+        bail!("{expression} names no index of {}", node.repository().url());
+    }
+    Ok(indices)
 }
 
 /// Prints the document of the one index that was named, or those of several.

@@ -45,6 +45,10 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments, started: Instant) -> anyhow::Result<Outcome> {
     start_logging();
+    if arguments.global.json && arguments.command.format().is_some_and(|format| format != args::Format::Json)
+    {
+        anyhow::bail!("--json prints one JSON document: omit it or --format");
+    }
     let config = config::Config::load(arguments.global, started)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -318,15 +318,163 @@ fn sql_errors_are_said_in_words_and_tables_are_listed() {
         ("select \"logs-1\".user.id from \"logs-1\"", "quote dotted names: \"user.id\""),
         ("select * from logs-1", "quote names with a dash: \"logs-1\""),
         ("select name from \"logs-1\"", "did you mean \"Name\"?"),
+        ("delete from \"logs-1\"", "SQL only reads"),
+        ("drop table \"logs-1\"", "SQL only reads"),
     ] {
         let said = said(query);
         assert!(said.contains(words), "{query}: {said}");
         assert!(!said.contains("Ident"), "{said}");
     }
     assert_eq!(place.json(&["sql", "show tables"])["rows"], json!([["logs-1"]]));
+    let times = "select count(@timestamp) from \"logs-1\" where @timestamp is null group by @timestamp order by @timestamp";
+    assert_eq!(place.json(&["sql", times])["rows"], json!([[0]]));
     let columns = place
         .json(&["sql", "select column_name from information_schema.columns where table_name = 'logs-1'"]);
     assert!(columns["rows"].as_array().unwrap().contains(&json!(["user.id"])));
+}
+
+#[test]
+fn misuse_of_the_command_line_is_answered_with_what_to_write() {
+    let place = Place::new();
+    place.ingest("web", &documents()[..10]);
+    let body = place.path("query.json");
+    std::fs::write(&body, "{}").unwrap();
+    for (arguments, status, words) in [
+        (["search", "web", "n:1"].as_slice(), 2, "--index <NAME>"),
+        (&["search", "--index", "web", "n:1", "AND", "n:2"], 1, "in quotes: 'n:1 AND n:2'"),
+        (&["search", "--index", "web", "--body", &body], 1, "write --body @"),
+        (&["--json", "search", "--index", "web", "--format", "table"], 1, "--json prints one JSON document"),
+        (&["search", "--index", "web", "path:/blog*"], 1, "escape it: \\/var*"),
+        (&["search", "--index", "web", "--from", "9995"], 1, "--all"),
+        (&["mount", "web", "--cache", "200%"], 1, "up to 100"),
+        (&["doctor", "--role", "/mnt=chache"], 2, "use log, cache or database"),
+        (&["ingest", "--index", "web", "/no/such/*.log"], 1, "no file matches the pattern"),
+    ] {
+        let output = place.run(arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(status) && said.contains(words), "{arguments:?}: {said}");
+    }
+    let said = place.run(&["mount", "web", "--cache", "10"]).stderr;
+    assert!(String::from_utf8(said).unwrap().contains("a cache of 10 B would be of no use"));
+    let since = ["search", "--index", "web", "--since", "2024-05-01 10:00:05"];
+    assert_eq!(place.json(&since)["hits"]["total"]["value"], 5);
+    let explained = place.json(&["doctor", "explain", "N02"]);
+    assert_eq!(explained["name"], "single-queue-nic");
+    let empty = ["search", "--index", "web", "--body", r#"{"script_fields": {}, "runtime_mappings": {}}"#];
+    assert_eq!(place.json(&empty)["hits"]["total"]["value"], 10);
+}
+
+#[test]
+fn the_demo_reads_no_logs_but_those_that_are_named() {
+    let place = Place::new();
+    let log = place.path("app.log");
+    std::fs::write(&log, "2024-05-01 10:00:00 failed\n").unwrap();
+    let demo = |more: &[&str]| {
+        let shown = place.json(&[&["demo", "--documents", "500"], more].concat());
+        let inputs = shown["real_inputs"].as_array().unwrap().clone();
+        inputs.iter().map(|input| input["what"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert!(demo(&[]).iter().all(|what| what.contains("git history")));
+    assert!(demo(&["--include", &log]).iter().any(|what| what.contains("app.log")));
+}
+
+#[test]
+fn the_cost_of_opening_the_index_is_told_and_billed() {
+    let place = Place::new();
+    place.ingest("web", &documents()[..10]);
+    let simulated = format!("sim+file://{}?profile=measured&seed=1", place.path("repo"));
+    let run = |arguments: &[&str]| command(place.0.path(), &simulated, arguments).output().unwrap();
+    let searched = run(&["--json", "search", "--index", "web", "n:1"]);
+    let cost = serde_json::from_slice::<Value>(&searched.stdout).unwrap()["cost"].clone();
+    let opening = &cost["opening"];
+    // Hint, checkpoint and what follows of the repository log; hint, listing and two commits of the index's.
+    assert_eq!((&opening["gets"], &opening["lists"]), (&json!(6), &json!(1)), "{cost}");
+    let usd = |cost: &Value| cost["usd"].as_f64().unwrap();
+    assert!(usd(opening) > usd(&cost), "{cost}");
+    let whole = "(opening: 6 GETs, 1 LIST, ";
+    for arguments in
+        [["search", "--index", "web", "n:1"].as_slice(), &["sql", "select n from web where n = 1"]]
+    {
+        let said = String::from_utf8(run(arguments).stderr).unwrap();
+        assert!(said.contains(whole), "{said}");
+        let dollars: f64 = said.split('$').nth(1).unwrap().split(';').next().unwrap().trim().parse().unwrap();
+        assert!(dollars > usd(opening), "{said}");
+    }
+}
+
+#[test]
+fn a_term_on_text_that_finds_nothing_is_told() {
+    let place = Place::new();
+    place.ingest("web", &documents()[..10]);
+    let search = |query: Value| {
+        let body = json!({ "query": query }).to_string();
+        place.json(&["search", "--index", "web", "--body", &body])
+    };
+    let warned = search(json!({ "term": { "message": "answered" } }));
+    assert!(warned["warnings"][0].as_str().unwrap().contains("use match"), "{warned}");
+    for query in [
+        json!({ "match": { "message": "answered" } }),
+        json!({ "match": { "message": "nothing" } }),
+        json!({ "term": { "message.keyword": "answered" } }),
+        json!({ "term": { "message": "request number 1 was answered" } }),
+        json!({ "term": { "n": "77" } }),
+        json!({ "bool": { "must_not": { "term": { "message": "answered" } }, "filter": { "term": { "n": 77 } } } }),
+    ] {
+        assert_eq!(search(query.clone()).get("warnings"), None, "{query}");
+    }
+    let body = r#"{"query":{"term":{"message":"answered"}}}"#;
+    let said = place.run(&["search", "--index", "web", "--body", body]).stderr;
+    assert!(String::from_utf8(said).unwrap().contains("use match"));
+}
+
+#[test]
+fn ingest_says_how_it_read_each_input() {
+    let place = Place::new();
+    let (error, table) = (place.path("error.log"), place.path("table.csv"));
+    std::fs::write(&error, "2026/11/21 10:00:05 [error] 1#1: *5 open() failed\n").unwrap();
+    std::fs::write(&table, "n,what\n1,a\n2,b\n").unwrap();
+    let told = place.run(&["ingest", "--index", "web", &error, &table]).stdout;
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains(&format!("read as plain: {error}")), "{told}");
+    assert!(told.contains(&format!("read as csv with the header n, what: {table}")), "{told}");
+}
+
+#[test]
+fn an_index_that_has_nothing_yet_takes_a_mapping() {
+    let place = Place::new();
+    let (log, mapping) = (place.path("app.log"), place.path("mapping.json"));
+    std::fs::write(&log, "one\ntwo\n").unwrap();
+    std::fs::write(&mapping, r#"{"settings":{},"mappings":{"properties":{"message":{"type":"keyword"}}}}"#)
+        .unwrap();
+    assert_eq!(place.run(&["ingest", "--index", "sys", "--format", "ndjson", &log]).status.code(), Some(1));
+    let again = ["ingest", "--index", "sys", "--mapping", &mapping, &log];
+    assert_eq!(place.json(&again)["documents"], 2);
+    let shown = place.json(&["index", "show", "sys"]);
+    assert_eq!(shown["mapping"]["properties"]["message"]["type"], "keyword", "{shown}");
+    let refused = place.run(&again);
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("keeps its mapping"));
+}
+
+#[test]
+fn refused_lines_of_two_repositories_are_kept_apart() {
+    let place = Place::new();
+    let log = place.path("app.log");
+    std::fs::write(&log, "{\"n\":1}\nrefused\n").unwrap();
+    let mut files = std::collections::BTreeSet::new();
+    for repo in ["one", "two"] {
+        let output = command(
+            place.0.path(),
+            &place.path(repo),
+            &["ingest", "--index", "web", "--format", "ndjson", &log],
+        )
+        .output()
+        .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        let file = said.trim_end().rsplit(' ').next().unwrap().to_owned();
+        assert!(std::fs::read_to_string(&file).unwrap().contains("refused"), "{said}");
+        files.insert(file);
+    }
+    assert_eq!(files.len(), 2);
 }
 
 #[test]

@@ -190,7 +190,7 @@ async fn one_damaged_index_hides_no_other() {
         store.remove(key).await;
     }
     assert_eq!(catalog(&store).list().await.unwrap(), ["a", "b", "c", "d"].map(name));
-    let opened = catalog(&store).open_all("*", Resolve::default()).await.unwrap();
+    let opened = catalog(&store).open_all("*", Resolve::default(), |_| None).await.unwrap();
     let kinds: Vec<Option<ErrorKind>> =
         opened.iter().map(|(_, opened)| opened.as_ref().err().map(Error::kind)).collect();
     assert_eq!(kinds, [None, Some(ErrorKind::Corrupt), Some(ErrorKind::Corrupt), None], "{opened:?}");
@@ -379,7 +379,7 @@ async fn processes_race_for_names_over_a_store_that_does_not_answer() {
         });
         let done: Vec<_> =
             futures::future::join_all(processes).await.into_iter().map(|done| done.unwrap()).collect();
-        let opened = catalog(&store).open_all("*", Resolve::default()).await.unwrap();
+        let opened = catalog(&store).open_all("*", Resolve::default(), |_| None).await.unwrap();
         let live: std::collections::BTreeMap<IndexName, String> = opened
             .into_iter()
             .map(|(index, opened)| (index, opened.unwrap().table_id().to_owned()))

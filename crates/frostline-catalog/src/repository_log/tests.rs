@@ -192,7 +192,7 @@ async fn run(steps: Vec<Step>) {
             }
         }
     }
-    let opened = catalog(&store).open_all("*", Resolve::default()).await.unwrap();
+    let opened = catalog(&store).open_all("*", Resolve::default(), |_| None).await.unwrap();
     assert_eq!(opened.len(), model.len());
     for ((index, opened), (at, (table, splits))) in opened.into_iter().zip(model) {
         let opened = opened.unwrap();

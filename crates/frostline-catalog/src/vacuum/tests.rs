@@ -177,7 +177,7 @@ async fn a_repository_inside_an_index_stays_intact() {
     outer_catalog.vacuum_deleted(&harsh).await.unwrap();
     assert!(!files().iter().any(|path| path.starts_with(root.path().join("prod/_delta_log"))));
     assert!(root.path().join("prod/9e/notes.parquet").exists());
-    let opened = inner_catalog.open_all("*", crate::Resolve::default()).await.unwrap();
+    let opened = inner_catalog.open_all("*", crate::Resolve::default(), |_| None).await.unwrap();
     assert_eq!(opened.len(), 2);
     for (index, opened) in opened {
         let opened = opened.unwrap();

@@ -82,6 +82,29 @@ async fn an_open_index_is_refreshed_by_two_gets_and_not_opened_again() {
 }
 
 #[tokio::test]
+async fn the_repository_log_is_read_once_for_all_that_an_expression_names() {
+    let place = Place::new();
+    for index in ["logs-1", "logs-2", "web"] {
+        place.ingest(&place.node(), index, 9).await;
+    }
+    let how = Resolve { allow_no_indices: false, ignore_unavailable: false };
+    let node = place.node();
+    let asked = async |expression: &str| {
+        let before = node.repository().meter().cost();
+        let found = node.indices(expression, how).await.unwrap();
+        let cost = node.repository().meter().cost().since(&before);
+        (found.len(), cost.gets, cost.lists)
+    };
+    // Of the repository log the hint, the checkpoint and what follows; of each index the hint and two commits.
+    assert_eq!(asked("web").await, (1, 3 + 3, 1));
+    assert_eq!(asked("logs-*").await, (2, 1 + 2 * 3, 2));
+    // Now that they are open, what follows of each log.
+    assert_eq!(asked("*").await, (3, 1 + 3, 0));
+    let missing = node.indices("nope-*", how).await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
 async fn an_index_that_was_made_again_is_another_one() {
     let place = Place::new();
     let node = place.node();

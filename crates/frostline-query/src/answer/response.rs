@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use frostline_base::Cost;
+use frostline_store::Prices;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -32,6 +34,9 @@ pub struct Response {
     /// The aggregations, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregations: Option<Value>,
+    /// What whoever asked may have meant otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// What it cost.
     pub cost: QueryCost,
 }
@@ -112,7 +117,7 @@ pub struct Hit {
     pub sort: Option<Vec<Value>>,
 }
 
-/// What a query cost.
+/// What a query cost, once its indices were open.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueryCost {
     /// Milliseconds.
@@ -125,10 +130,33 @@ pub struct QueryCost {
     pub bytes_used: u64,
     /// Price of the requests.
     pub usd: f64,
+    /// What opening the indices cost before it, where whoever asked says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opening: Option<OpeningCost>,
     /// Whether the store's latency was simulated.
     pub simulated: bool,
     /// What became of the splits.
     pub splits: SplitCost,
+}
+
+/// What it cost to find out what is in the indices.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct OpeningCost {
+    /// Reads of the store.
+    pub gets: u64,
+    /// Listings.
+    pub lists: u64,
+    /// Bytes fetched.
+    pub bytes: u64,
+    /// Price of the requests.
+    pub usd: f64,
+}
+
+impl OpeningCost {
+    /// What these requests cost at these prices.
+    pub fn new(cost: &Cost, prices: &Prices) -> OpeningCost {
+        OpeningCost { gets: cost.gets, lists: cost.lists, bytes: cost.bytes_read, usd: prices.usd(cost) }
+    }
 }
 
 /// What became of the splits of an index.
@@ -188,6 +216,7 @@ impl Response {
                 hits,
             },
             aggregations,
+            warnings: Vec::new(),
             cost,
         }
     }
@@ -214,6 +243,7 @@ impl QueryCost {
             bytes: cost.bytes_read,
             bytes_used: cost.bytes_used,
             usd: searcher.prices.usd(cost),
+            opening: None,
             simulated: searcher.simulated,
             splits: SplitCost {
                 live,

@@ -33,6 +33,9 @@ use crate::read::open::Searcher;
 use crate::read::output::row_id;
 use crate::{Error, Result};
 
+/// A `terms` may have thousands of texts.
+const WARNINGS_MAX: usize = 3;
+
 /// A search that is ready to run, or to be explained.
 pub struct Search {
     searcher: Arc<Searcher>,
@@ -159,7 +162,25 @@ impl Search {
         let hits = self.hits(&rows, &documents)?;
         let (live, asked) = (self.splits.live(), asked.len() as u64);
         let cost = QueryCost::new(&self.searcher, started.elapsed(), &report, live, asked);
-        Ok(Response::new(&self.request, &self.splits, report, cost, hits, aggregations))
+        let mut response = Response::new(&self.request, &self.splits, report, cost, hits, aggregations);
+        if response.hits.total.as_ref().is_some_and(|total| total.value == 0) {
+            response.warnings = self.whole_texts();
+        }
+        Ok(response)
+    }
+
+    /// Why nothing may have matched: Elasticsearch would compare these with words.
+    fn whole_texts(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        self.request.filter.each_whole_text(&mut |field, text| {
+            if text.contains(char::is_alphanumeric) && warnings.len() < WARNINGS_MAX {
+                let field = field.name();
+                warnings.push(format!(
+                    "a term on the text field {field} compares whole values: to find the word {text:?} in them use match"
+                ));
+            }
+        });
+        warnings
     }
 
     /// The plan that would run, as text, and the splits that it would look at.

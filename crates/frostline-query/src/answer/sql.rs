@@ -2,6 +2,8 @@
 
 mod precedence;
 
+use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,6 +15,7 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Statement as SqlStatement, visit_expressions_mut};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -126,11 +129,16 @@ impl Sql {
             inner = &mut explain.statement;
         }
         if let Statement::Statement(statement) = inner {
+            quote_names(statement);
             precedence::check_numbers(statement)?;
             precedence::restore(statement)?;
         }
         let plan = state.statement_to_plan(statement).await.map_err(|e| worded(query, e))?;
-        only_queries.verify_plan(&plan).map_err(|e| worded(query, e))?;
+        only_queries.verify_plan(&plan).map_err(|_| {
+            Error::invalid(format!(
+                "SQL only reads: documents never change, and a whole index is deleted by `frostline index delete`\n  in: {query}"
+            ))
+        })?;
         let frame = self.session.execute_logical_plan(plan).await.map_err(|e| worded(query, e))?;
         let plan = frame.create_physical_plan().await.map_err(internal)?;
         session::ready(plan, &self.session.task_ctx(), &self.searcher)
@@ -157,6 +165,19 @@ fn check_operators(query: &str) -> Result<()> {
             "the query has {more} operators and {OPERATORS_MAX} are allowed: ask for many values with IN (…)"
         ))),
     }
+}
+
+/// Quotes the names that begin with `@`: there are no variables, and every index has a field `@timestamp`.
+fn quote_names(statement: &mut SqlStatement) {
+    let ControlFlow::Continue(()) = visit_expressions_mut(statement, |expr| {
+        if let Expr::Identifier(name) = expr
+            && name.quote_style.is_none()
+            && name.value.starts_with('@')
+        {
+            *name = Ident::with_quote('"', name.value.to_lowercase());
+        }
+        ControlFlow::<Infallible>::Continue(())
+    });
 }
 
 /// What the leaves of a plan have done.

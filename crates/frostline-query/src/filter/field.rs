@@ -133,6 +133,11 @@ impl FieldRef {
         self.0.paths.iter().any(|path| path.exact)
     }
 
+    /// Whether it has text that can be asked for by its words.
+    pub(crate) fn has_words(&self) -> bool {
+        !self.is_exact() && self.0.readings.iter().any(|reading| reading.ty == ValueType::Text)
+    }
+
     /// The same field, with whole values requested.
     pub fn whole(&self) -> FieldRef {
         let meaning = &*self.0;

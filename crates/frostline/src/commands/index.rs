@@ -89,7 +89,7 @@ fn iso(time_us: i64) -> String {
 
 async fn list(node: &Node, config: &Config) -> Result<Outcome> {
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
-    let all = node.catalog().open_all("*", Resolve::default()).await;
+    let all = node.catalog().open_all("*", Resolve::default(), |_| None).await;
     for (name, opened) in all.with_context(|| format!("in {}", node.repository().url()))? {
         match opened {
             Ok(index) => found.push(summary(node, &index)),
@@ -254,13 +254,10 @@ async fn verify(node: &Node, config: &Config, name: &IndexName) -> Result<(Outco
     let index = node.index(name).await?;
     let bar = ProgressBar::new(index.splits().len() as u64);
     let mut faults = Vec::new();
-    let (mut bytes, mut unchecked) = (0, 0);
+    let (meter, mut unchecked) = (Meter::default(), 0);
     for split in index.splits() {
-        match verify_split(node, split).await {
-            Ok(verified) => {
-                bytes += verified.bytes;
-                unchecked += u64::from(!verified.parquet);
-            }
+        match verify_split(node, split, &meter).await {
+            Ok(has_checksum) => unchecked += u64::from(!has_checksum),
             Err(error) => faults.push(Fault {
                 split: split.id.to_string(),
                 object: split.object.key.clone(),
@@ -270,7 +267,7 @@ async fn verify(node: &Node, config: &Config, name: &IndexName) -> Result<(Outco
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let foreign = index.foreign().len();
+    let (bytes, foreign) = (meter.cost().bytes_read, index.foreign().len());
     let outcome = if faults.is_empty() { Outcome::Done } else { Outcome::Partial };
     let document = json!({
         "index": name, "splits": index.splits().len(), "bytes_read": bytes, "faults": faults, "foreign": foreign,
@@ -294,18 +291,10 @@ async fn verify(node: &Node, config: &Config, name: &IndexName) -> Result<(Outco
     Ok((outcome, document))
 }
 
-/// A split without fault.
-struct Verified {
-    bytes: u64,
-    /// Whether the Parquet footer has a checksum.
-    parquet: bool,
-}
-
-/// Reads and decodes every part of a split.
-async fn verify_split(node: &Node, entry: &SplitEntry) -> frostline_base::Result<Verified> {
-    let meter = Meter::default();
+/// Reads and decodes every part of a split. Whether its Parquet footer has a checksum.
+async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostline_base::Result<bool> {
     let read = async |ranges: &[std::ops::Range<u64>], share| {
-        node.repository().read_ranges(&entry.object, ranges, share, &meter).await
+        node.repository().read_ranges(&entry.object, ranges, share, meter).await
     };
     let length = node.repository().head(&entry.object.key).await?;
     if length != entry.object.bytes {
@@ -356,5 +345,5 @@ async fn verify_split(node: &Node, entry: &SplitEntry) -> frostline_base::Result
             decode_postings(&bytes, split.rows())?;
         }
     }
-    Ok(Verified { bytes: meter.cost().bytes_read, parquet })
+    Ok(parquet)
 }

@@ -1,9 +1,8 @@
 //! `frostline mount` and `frostline unmount`.
 
 use anyhow::{Context, Result, bail};
-use frostline_base::IndexName;
 use frostline_node::{CacheSize, Mounted};
-use frostline_show::{parse_bytes, say, show_bytes, show_count};
+use frostline_show::{note, parse_bytes, say, show_bytes, show_count};
 use serde_json::json;
 
 use crate::Outcome;
@@ -24,11 +23,17 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
             }));
             continue;
         }
+        if let CacheSize::Bytes(bytes) = size
+            && bytes < mount.cache_bytes
+        {
+            note!("a cache of {} would be of no use: it has the least size", show_bytes(bytes));
+        }
         say!(
-            "{name} is mounted frozen: {}, {} of data, {} of cache; hot footers ({}) fetched in {:.1} s",
+            "{name} is mounted frozen: {}, {} of data, {} of cache ({:.0} %); hot footers ({}) fetched in {:.1} s",
             show_count(splits as u64, "split"),
             show_bytes(data_bytes),
             show_bytes(mount.cache_bytes),
+            100.0 * mount.cache_bytes as f64 / data_bytes.max(1) as f64,
             show_bytes(cost.bytes_read),
             took.as_secs_f64()
         )?;
@@ -43,10 +48,7 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
 pub(crate) async fn unmount(config: &Config, name: &str) -> Result<Outcome> {
     let node = config.node()?;
     // The index of a mounted name may no longer exist.
-    let names = match name.parse::<IndexName>() {
-        Ok(name) => vec![name],
-        Err(_) => super::names_of(&node, name).await?,
-    };
+    let names = super::names_of(&node, name).await?;
     let mut documents = Vec::new();
     for index in &names {
         if !node.unmount(index).await? {
@@ -73,8 +75,8 @@ fn cache_size(text: &str) -> Result<CacheSize> {
         return Ok(CacheSize::Bytes(parse_bytes(text)?));
     };
     let percent: f64 = percent.trim().parse().with_context(|| format!("{text:?} is not a percentage"))?;
-    if !(percent > 0.0 && percent <= 1_000.0) {
-        bail!("{text:?} is not a percentage above 0");
+    if !(percent > 0.0 && percent <= 100.0) {
+        bail!("{text:?} is not a percentage above 0 and up to 100");
     }
     Ok(CacheSize::Percent(percent))
 }

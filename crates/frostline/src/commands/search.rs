@@ -1,6 +1,7 @@
 //! `frostline search` and `frostline explain`.
 
 use std::io::{BufWriter, Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use frostline_base::ErrorKind;
 use frostline_catalog::Index;
 use frostline_node::Node;
 use frostline_query::language::{Held, IndexVersion, PointInTime};
-use frostline_query::{QueryCost, Response, Search, SearchOptions, SplitCost};
+use frostline_query::{OpeningCost, QueryCost, Response, Search, SearchOptions, SplitCost};
 use frostline_show::{Table, nearest, note, printable, say, say_json, show_bytes, show_count};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -38,10 +39,14 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
     for field in search.unknown_fields() {
         tell_of_unknown(&given, &indices, &field);
     }
-    let opening = config.started.elapsed();
-    let response = search.run().await?;
+    let (opening, opening_cost) = (config.started.elapsed(), opening_cost(&node));
+    let mut response = search.run().await?;
+    response.cost.opening = Some(opening_cost);
     node.close().await;
     let waited = Waited { opening, whole: config.started.elapsed() };
+    for warning in &response.warnings {
+        note!("{}", printable(warning));
+    }
     match given.format.unwrap_or(if config.json { Format::Json } else { Format::Lines }) {
         Format::Json => say_json(&response)?,
         Format::Lines => print(&response, &Highlight::of(given.query.as_deref()), &waited)?,
@@ -76,12 +81,12 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
 /// The indices that are asked: in the versions that the body is held to, or else the newest.
 async fn asked(node: &Node, given: &args::Search, body: &[u8]) -> Result<Vec<Arc<Index>>> {
     let held = Held::of_body(body)?;
-    let names = match (&given.index, &held) {
-        (Some(expression), _) => Some(super::names_of(node, expression).await?),
-        (None, Some(_)) => None,
+    let (names, held) = match (&given.index, held) {
+        (Some(expression), None) => return super::indices_of(node, expression).await,
+        (Some(expression), Some(held)) => (Some(super::names_of(node, expression).await?), held),
+        (None, Some(held)) => (None, held),
         (None, None) => bail!("name an index with --index, or a point in time in the body"),
     };
-    let Some(held) = held else { return Ok(node.indices(&names.unwrap_or_default()).await?) };
     let other = |version: &IndexVersion| names.as_ref().is_some_and(|names| !names.contains(&version.name));
     match held.versions().into_iter().find(other) {
         Some(other) => bail!("the body continues a search of {}, which --index does not name", other.name),
@@ -106,6 +111,7 @@ async fn prepared(
 
 /// The Elasticsearch body that is equivalent to the arguments.
 fn body(given: &args::Search) -> Result<Vec<u8>> {
+    check_quotes(given)?;
     match given.body.as_deref() {
         Some("-") => {
             let mut text = Vec::new();
@@ -115,6 +121,9 @@ fn body(given: &args::Search) -> Result<Vec<u8>> {
         Some(body) => {
             return match body.strip_prefix('@') {
                 Some(path) => std::fs::read(path).with_context(|| format!("cannot read {path}")),
+                None if Path::new(body).is_file() => {
+                    bail!("a body is JSON: to read it from the file {body} write --body @{body}")
+                }
                 None => Ok(body.as_bytes().to_vec()),
             };
         }
@@ -138,6 +147,16 @@ fn body(given: &args::Search) -> Result<Vec<u8>> {
         body["_source"] = json!(given.source);
     }
     Ok(body.to_string().into_bytes())
+}
+
+/// The shell gives each word of a query that is not in quotes as an argument of its own.
+fn check_quotes(given: &args::Search) -> Result<()> {
+    match (&given.query, given.rest.as_slice()) {
+        (Some(query), [_, ..]) => {
+            bail!("put a query of several words in quotes: '{query} {}'", given.rest.join(" "))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The query string within `--since` and `--until`.
@@ -189,12 +208,14 @@ fn paths(indices: &[Arc<Index>]) -> impl Iterator<Item = &str> {
 
 /// Writes every match in the order of time, page after page of one version of each index, which is pinned until the end.
 async fn export(config: &Config, node: &Node, given: &args::Search) -> Result<Outcome> {
-    let names = super::names_of(node, given.index.as_deref().unwrap_or_default()).await?;
+    check_quotes(given)?;
+    let expression = given.index.as_deref().unwrap_or_default();
+    let names = super::names_of(node, expression).await?;
     let kept = match node.keep(&names).await {
         Ok(kept) => kept,
         // Who may only read pins nothing.
         Err(e) if e.kind() == ErrorKind::Denied => {
-            return export_of(config, node, &node.indices(&names).await?, None, given).await;
+            return export_of(config, node, &super::indices_of(node, expression).await?, None, given).await;
         }
         Err(e) => return Err(e.into()),
     };
@@ -338,17 +359,30 @@ pub(crate) struct Waited {
     pub(crate) whole: Duration,
 }
 
-/// What an answer cost, in one line.
+/// What opening the indices cost: all that a process asked of the repository before it searched.
+pub(crate) fn opening_cost(node: &Node) -> OpeningCost {
+    OpeningCost::new(&node.repository().meter().cost(), node.repository().prices())
+}
+
+/// What an answer cost, in one line. The dollars are those of the search and of opening its indices.
 pub(crate) fn show_cost(cost: &QueryCost, waited: &Waited) -> String {
     let simulated = if cost.simulated { " (simulated store)" } else { "" };
-    let gets = show_count(cost.gets, "GET");
+    let opening = cost.opening.as_ref().map_or(String::new(), |opening| {
+        format!(
+            " (opening: {}, {}, {})",
+            show_count(opening.gets, "GET"),
+            show_count(opening.lists, "LIST"),
+            show_bytes(opening.bytes)
+        )
+    });
     format!(
-        "{} ms ({} opening, {:.0} searching){simulated}, {gets}, {} fetched, ${:.7}",
+        "{} ms ({} opening, {:.0} searching){simulated}, {}, {} fetched{opening}, ${:.7}",
         waited.whole.as_millis(),
         waited.opening.as_millis(),
         cost.took_ms,
+        show_count(cost.gets, "GET"),
         show_bytes(cost.bytes),
-        cost.usd
+        cost.usd + cost.opening.as_ref().map_or(0.0, |opening| opening.usd)
     )
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Outcome;
 use crate::args::{self, Format};
-use crate::commands::search::{Waited, show_cost};
+use crate::commands::search::{Waited, opening_cost, show_cost};
 use crate::config::Config;
 
 pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
@@ -28,8 +28,9 @@ pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
     }
     let results = node.results().await;
     let searcher = node.searcher().await?;
-    let opening = config.started.elapsed();
-    let answer = Sql::over(&searcher, tables, results)?.run(query).await?;
+    let (opening, opening_cost) = (config.started.elapsed(), opening_cost(&node));
+    let mut answer = Sql::over(&searcher, tables, results)?.run(query).await?;
+    answer.cost.opening = Some(opening_cost);
     node.close().await;
     let rows = rows(&answer)?;
     let waited = Waited { opening, whole: config.started.elapsed() };

@@ -181,7 +181,7 @@ impl Actor {
     async fn list(&self) -> Result<()> {
         let catalog = self.catalog(&self.repository());
         catalog.list().await?;
-        for (_, opened) in catalog.open_all("*", Resolve::default()).await? {
+        for (_, opened) in catalog.open_all("*", Resolve::default(), |_| None).await? {
             opened?;
         }
         Ok(())
