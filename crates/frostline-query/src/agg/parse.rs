@@ -1,5 +1,6 @@
 //! Parses the `aggs` of a request into a tree. Anything not understood is refused by name and path.
 
+use frostline_show::nearest;
 use frostline_split::Mapping;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
@@ -144,7 +145,13 @@ impl Parser<'_> {
             "cardinality" => self.cardinality(&mut params)?,
             _ => match metric_kind(word) {
                 Some(kind) => self.metric(&mut params, kind)?,
-                None => return Err(self.error(format!("[{word}] is not supported"))),
+                None => {
+                    let meant = match nearest(word, AGGREGATIONS) {
+                        Some(name) => format!("did you mean [{name}]?"),
+                        None => format!("use one of {}", AGGREGATIONS.join(", ")),
+                    };
+                    return Err(self.error(format!("[{word}] is not supported; {meant}")));
+                }
             },
         };
         params.done()?;
@@ -676,6 +683,31 @@ impl MetricKind {
         }
     }
 }
+
+/// Aggregations that are computed, for suggestions.
+const AGGREGATIONS: [&str; 21] = [
+    "terms",
+    "date_histogram",
+    "histogram",
+    "range",
+    "date_range",
+    "filter",
+    "filters",
+    "missing",
+    "global",
+    "composite",
+    "top_hits",
+    "percentiles",
+    "percentile_ranks",
+    "cardinality",
+    "avg",
+    "min",
+    "max",
+    "sum",
+    "value_count",
+    "stats",
+    "extended_stats",
+];
 
 fn metric_kind(word: &str) -> Option<MetricKind> {
     Some(match word {

@@ -533,7 +533,11 @@ fn composite_pages_visit_every_bucket_once() {
 
 #[test]
 fn what_is_not_supported_is_named() {
-    refused(json!({"significant_terms": {"field": "x"}}), "[significant_terms] is not supported");
+    refused(
+        json!({"significant_terms": {"field": "x"}}),
+        "[significant_terms] is not supported; use one of terms, ",
+    );
+    refused(json!({"trems": {"field": "x"}}), "[trems] is not supported; did you mean [terms]?");
     refused(json!({"terms": {"field": "x", "script": "1"}}), "[script] is not supported");
     refused(json!({"filter": {"rows": []}, "aggs": {"b": {"geo_bounds": {}}}}), "in aggregation [a>b]");
     refused(json!({"filter": {"rows": []}, "aggs": {"b": {"global": {}}}}), "top level");

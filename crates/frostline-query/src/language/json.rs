@@ -108,10 +108,15 @@ impl<'a> Object<'a> {
         self.taken.extend(keys);
     }
 
-    /// Keys that Frostline knows and refuses, each with the reason.
+    /// Keys that Frostline knows and refuses, each with the reason. `{}` and `[]` ask for nothing.
     pub(crate) fn refuse(&mut self, keys: &[(&'static str, &str)]) -> Result<()> {
+        let is_empty = |value: &Value| match value {
+            Value::Object(map) => map.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            _ => false,
+        };
         for (key, why) in keys {
-            if self.take(key).is_some() {
+            if self.take(key).is_some_and(|value| !is_empty(value)) {
                 return Err(self.at.unsupported(key, why));
             }
         }

@@ -2,6 +2,7 @@
 //! clause does in Elasticsearch, without a score: `boost` has no effect, and parameters that only change the
 //! score of a query (`boosting.negative`, `tie_breaker`) are accepted and ignored.
 
+use frostline_show::nearest;
 use serde_json::Value;
 
 use super::date::DateReader;
@@ -18,6 +19,32 @@ use crate::filter::{FieldRef, Filter, Pattern, Scalar};
 
 /// Most values of one `terms` clause.
 const TERMS_MAX: usize = 65_536;
+
+/// Queries that are read, for suggestions.
+const QUERIES: [&str; 22] = [
+    "match_all",
+    "match_none",
+    "term",
+    "terms",
+    "match",
+    "match_bool_prefix",
+    "match_phrase",
+    "match_phrase_prefix",
+    "multi_match",
+    "combined_fields",
+    "query_string",
+    "simple_query_string",
+    "range",
+    "exists",
+    "prefix",
+    "wildcard",
+    "regexp",
+    "ids",
+    "bool",
+    "constant_score",
+    "boosting",
+    "dis_max",
+];
 
 /// Queries that are known and refused, with the reason and what to use instead.
 const REFUSED: &[(&str, &str)] = &[
@@ -123,7 +150,11 @@ impl<'a> Clause<'a> {
             "constant_score" => self.constant_score(),
             "boosting" => self.boosting(),
             "dis_max" => self.dis_max(),
-            _ => Err(self.at.invalid(format_args!("[{kind}] is not a query"))),
+            _ => {
+                let meant =
+                    nearest(kind, QUERIES).map_or(String::new(), |name| format!("; did you mean [{name}]?"));
+                Err(self.at.invalid(format_args!("[{kind}] is not a query{meant}")))
+            }
         }
     }
 

@@ -529,7 +529,7 @@ impl Parser<'_> {
             match (self.peek(), self.peek_at(1)) {
                 (None, _) => {
                     return Err(self
-                        .error(start, "the regular expression is not closed (quote a path: \"/var/log\")"));
+                        .error(start, "the regular expression is not closed (quote a path: \"/var/log\"; before a wildcard escape it: \\/var*)"));
                 }
                 (Some('/'), _) => break,
                 (Some('\\'), Some('/')) => {
@@ -548,7 +548,7 @@ impl Parser<'_> {
         }
         self.position += 1;
         if !self.ends_at(0) {
-            let what = "a regular expression between slashes ends here, but more follows (quote a path: \"/var/log\")";
+            let what = "a regular expression between slashes ends here, but more follows (quote a path: \"/var/log\"; before a wildcard escape it: \\/var\\/*)";
             return Err(self.error(self.position, what));
         }
         self.suffixes()?;

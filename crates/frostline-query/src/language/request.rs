@@ -370,7 +370,8 @@ fn window(body: &mut Object<'_>, at: &At<'_>, request: &mut SearchRequest) -> Re
     if reach > HITS_WINDOW_MAX {
         return Err(Error::invalid(format!(
             "from + size is {reach}, more than {HITS_WINDOW_MAX}: all hits up to there would be held and sorted at \
-             once; page with search_after and the sort values of the last hit instead"
+             once; page with search_after and the sort values of the last hit instead, or on the command line write \
+             every match with --all"
         )));
     }
     request.search_after = search_after(body, at, request)?;

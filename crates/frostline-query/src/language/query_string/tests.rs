@@ -158,6 +158,7 @@ fn errors_name_the_character() {
         ("status:[TO 2]", 8, "an end of the range is missing"),
         ("[1 TO 2]", 1, "a range needs a field"),
         ("path:/var/log/x", 11, "quote a path"),
+        ("path:/var*", 6, "escape it: \\/var*"),
         ("path:/var", 6, "not closed"),
         ("path:/a~b/", 6, "complement"),
         ("a\\", 2, "nothing to escape"),
