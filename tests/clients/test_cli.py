@@ -309,7 +309,7 @@ def test_a_query_beyond_its_memory_or_buckets_fails_and_says_what_it_needed(fros
     body = {"size": 0, "aggs": {"a": {"terms": {"field": "id", "size": 70_000}}}}
     frostline.fails("search", "--index", "x", "--body", json.dumps(body), says=["buckets", "65536"])
     body["aggs"]["a"]["terms"]["size"] = 10
-    frostline.fails("--memory", "1MiB", "search", "--index", "x", "--body", json.dumps(body), says=["memory", "1048576"])
+    frostline.fails("--memory", "1MiB", "search", "--index", "x", "--body", json.dumps(body), says=["--query-memory", "524288"])
     frostline.fails("--memory", "100KiB", "sql", 'SELECT "id", count(*) FROM x GROUP BY "id"', says=["memory"])
     assert len(frostline.search("x", body)["aggregations"]["a"]["buckets"]) == 10
 

@@ -297,8 +297,15 @@ impl Node {
 }
 
 fn searcher(settings: &Settings, repository: &Repository, reader: Arc<dyn ReadRanges>) -> Arc<Searcher> {
-    let memory_bytes_max = usize::try_from(settings.memory_bytes_max).unwrap_or(usize::MAX);
-    let limits = frostline_query::Settings { memory_bytes_max, ..frostline_query::Settings::default() };
+    let memory = settings.memory_bytes_max;
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let recommended = frostline_query::Settings::default();
+    let limits = frostline_query::Settings {
+        memory_bytes_max: bytes(memory),
+        query_bytes_max: bytes(settings.query_bytes_max.unwrap_or(memory / 2)),
+        open_bytes_max: recommended.open_bytes_max.min(memory / 4),
+        ..recommended
+    };
     Searcher::new(repository, reader, limits)
 }
 

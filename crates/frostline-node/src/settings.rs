@@ -17,6 +17,8 @@ pub struct Settings {
     pub volumes: Vec<PathBuf>,
     /// Memory of queries: sorted rows, aggregation states, columns that are being read.
     pub memory_bytes_max: u64,
+    /// What one query may hold of it; none for half.
+    pub query_bytes_max: Option<u64>,
     /// Partial answers kept on disk.
     pub results_bytes_max: u64,
 }
@@ -30,6 +32,7 @@ impl Settings {
             data: data.into(),
             volumes: Vec::new(),
             memory_bytes_max: 2 << 30,
+            query_bytes_max: None,
             results_bytes_max: 256 << 20,
         }
     }

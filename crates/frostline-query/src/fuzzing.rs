@@ -33,7 +33,7 @@ pub fn plan(bytes: &[u8]) {
     static CONTEXT: LazyLock<Result<Arc<TaskContext>>> = LazyLock::new(|| {
         let repository = Repository::open("memory:", &OpenOptions::default())?;
         let searcher = Searcher::new(&repository, Arc::new(repository.clone()), Settings::default());
-        Ok(session(Local { searcher, results: None })?.task_ctx())
+        Ok(session(Local::new(&searcher, None))?.task_ctx())
     });
     let Ok(context) = CONTEXT.as_ref() else { return };
     let plan = codec::read(bytes, context);

@@ -1,6 +1,7 @@
 //! Opens splits and reads columns of the selected rows.
 
 pub(crate) mod fields;
+pub(crate) mod memory;
 pub(crate) mod merge;
 pub(crate) mod mixed;
 pub(crate) mod once;

@@ -51,6 +51,14 @@ impl Rows {
         }
     }
 
+    /// About how much memory they take.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Rows::All => 0,
+            Rows::Some(bitmap) => bitmap.serialized_size(),
+        }
+    }
+
     /// As a set, in a split of `rows` rows.
     pub(crate) fn bitmap(self, rows: u32) -> RoaringBitmap {
         match self {

@@ -26,8 +26,10 @@ pub(crate) fn command() -> clap::Command {
         })
     };
     Arguments::command()
-        .mut_subcommand("lab", |lab| hide(lab, &["repo", "volumes", "memory"]))
-        .mut_subcommand("doctor", |doctor| hide(doctor, &["repo", "data", "volumes", "memory"]))
+        .mut_subcommand("lab", |lab| hide(lab, &["repo", "volumes", "memory", "query-memory"]))
+        .mut_subcommand("doctor", |doctor| {
+            hide(doctor, &["repo", "data", "volumes", "memory", "query-memory"])
+        })
 }
 
 /// Options of every command. Each can also be set in the configuration file.
@@ -51,6 +53,10 @@ pub(crate) struct Global {
     /// [default: 2GiB]
     #[arg(long, global = true, value_name = "BYTES")]
     pub(crate) memory: Option<String>,
+    /// Memory that one query may hold; one that needs more is refused [env: FROSTLINE_QUERY_MEMORY] [default: half of
+    /// --memory]
+    #[arg(id = "query-memory", long = "query-memory", global = true, value_name = "BYTES")]
+    pub(crate) query_memory: Option<String>,
     /// Print one JSON document on standard output and nothing else [env: FROSTLINE_JSON]
     #[arg(long, global = true)]
     pub(crate) json: bool,

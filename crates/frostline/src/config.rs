@@ -20,6 +20,7 @@ pub(crate) struct Config {
     pub(crate) data: PathBuf,
     volumes: Vec<PathBuf>,
     pub(crate) memory_bytes_max: u64,
+    query_bytes_max: Option<u64>,
     pub(crate) json: bool,
     /// When the process started; elapsed times count from here.
     pub(crate) started: Instant,
@@ -33,6 +34,7 @@ struct File {
     data: Option<PathBuf>,
     volumes: Option<Vec<PathBuf>>,
     memory: Option<String>,
+    query_memory: Option<String>,
     json: Option<bool>,
 }
 
@@ -49,6 +51,7 @@ impl Config {
             }
         };
         let memory = given.memory.or(file.memory).unwrap_or_else(|| "2GiB".to_owned());
+        let query_memory = given.query_memory.or(file.query_memory);
         let data = given.data.or(file.data).or_else(|| user_folder("XDG_CACHE_HOME", ".cache"));
         let Some(data) = data else { bail!("there is no home folder to keep caches in: pass --data DIR") };
         Ok(Config {
@@ -56,6 +59,11 @@ impl Config {
             data,
             volumes: if given.volumes.is_empty() { file.volumes.unwrap_or_default() } else { given.volumes },
             memory_bytes_max: parse_bytes(&memory).context("--memory")?,
+            query_bytes_max: query_memory
+                .as_deref()
+                .map(parse_bytes)
+                .transpose()
+                .context("--query-memory")?,
             json: given.json || file.json.unwrap_or(false),
             started,
         })
@@ -80,6 +88,7 @@ impl Config {
             create,
             volumes: self.volumes.clone(),
             memory_bytes_max: self.memory_bytes_max,
+            query_bytes_max: self.query_bytes_max,
             ..Settings::new(repo, &self.data)
         };
         let node = Node::open(&settings, Arc::new(SystemClock))?;
@@ -124,6 +133,7 @@ impl Global {
             data: self.data.or_else(|| path("FROSTLINE_DATA")),
             volumes,
             memory: self.memory.or(text("FROSTLINE_MEMORY")?),
+            query_memory: self.query_memory.or(text("FROSTLINE_QUERY_MEMORY")?),
             json: self.json || !matches!(json.as_str(), "" | "n" | "no" | "f" | "false" | "off" | "0"),
         })
     }

@@ -1,5 +1,7 @@
 //! SQL's `group by` as aggregations, so that digests and cached answers serve SQL as well.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::keys::{Common, Key};
@@ -89,23 +91,34 @@ impl GroupBy {
         tree
     }
 
-    /// The groups of a state of [`GroupBy::tree`].
-    pub(crate) fn groups(&self, state: &AggState) -> Result<Vec<Group>> {
+    /// How many buckets of a state of [`GroupBy::tree`] may be groups.
+    pub(crate) fn buckets(&self, state: &AggState) -> Result<usize> {
+        match (self.keys.len(), state.nodes.as_slice()) {
+            (0, _) => Ok(1),
+            (1, [Node::Keyed(keyed), Node::Slots(_)]) => Ok(keyed.counts.len() + 1),
+            (_, [Node::Keyed(keyed)]) => Ok(keyed.counts.len()),
+            _ => Err(Error::corrupt("a stored aggregation does not fit its groups")),
+        }
+    }
+
+    /// The groups among some buckets of a state of [`GroupBy::tree`].
+    pub(crate) fn groups(&self, state: &AggState, buckets: Range<usize>) -> Result<Vec<Group>> {
         let wrong = || Error::corrupt("a stored aggregation does not fit its groups");
         match (self.keys.len(), state.nodes.as_slice()) {
             (0, values) => {
                 Ok(vec![Group { keys: Vec::new(), values: self.values(state.documents, values, 0)? }])
             }
             (1, [Node::Keyed(keyed), Node::Slots(missing)]) => {
-                let mut groups = self.keyed(keyed, |key| vec![cell(key)])?;
+                let mut groups = self.keyed(keyed, buckets.clone(), |key| vec![cell(key)])?;
                 let rows = missing.counts.first().copied().unwrap_or(0);
-                if rows > 0 {
+                // The last bucket is that of the rows without a value.
+                if rows > 0 && buckets.contains(&keyed.counts.len()) {
                     let values = self.values(rows, &missing.children, 0)?;
                     groups.push(Group { keys: vec![GroupCell::Null], values });
                 }
                 Ok(groups)
             }
-            (_, [Node::Keyed(keyed)]) => self.keyed(keyed, |key| match key {
+            (_, [Node::Keyed(keyed)]) => self.keyed(keyed, buckets, |key| match key {
                 Key::Tuple(keys) => keys.iter().map(cell).collect(),
                 one => vec![cell(one)],
             }),
@@ -113,9 +126,15 @@ impl GroupBy {
         }
     }
 
-    fn keyed(&self, keyed: &Keyed, cells: impl Fn(&Key) -> Vec<GroupCell>) -> Result<Vec<Group>> {
+    fn keyed(
+        &self,
+        keyed: &Keyed,
+        buckets: Range<usize>,
+        cells: impl Fn(&Key) -> Vec<GroupCell>,
+    ) -> Result<Vec<Group>> {
         let keys = keyed.keys.keys();
-        let groups = keyed.ids.iter().zip(&keyed.counts).enumerate().filter(|(_, (_, rows))| **rows > 0);
+        let all = keyed.ids.iter().zip(&keyed.counts).enumerate();
+        let groups = all.skip(buckets.start).take(buckets.len()).filter(|(_, (_, rows))| **rows > 0);
         groups
             .map(|(bucket, (id, rows))| {
                 let key = keys.get(*id as usize).ok_or_else(|| Error::corrupt("a group without a key"))?;

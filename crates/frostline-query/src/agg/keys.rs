@@ -90,13 +90,22 @@ impl std::hash::Hash for Real {
     }
 }
 
+/// What an entry of a table of numbers takes: itself, its tag, and the eighth that stays free.
+pub(super) const TABLE_ENTRY: usize = 6;
+/// About how much an allocation takes beside what it holds.
+const ALLOCATION: usize = 16;
+
 impl Key {
     pub(super) fn bytes(&self) -> usize {
-        let own = size_of::<Key>();
+        size_of::<Key>() + self.heap_bytes()
+    }
+
+    /// What it takes elsewhere, with what the allocator adds.
+    fn heap_bytes(&self) -> usize {
         match self {
-            Key::Text(text) => own + text.len(),
-            Key::Tuple(keys) => own + keys.iter().map(Key::bytes).sum::<usize>(),
-            _ => own,
+            Key::Text(text) => text.len() + ALLOCATION,
+            Key::Tuple(keys) => keys.iter().map(Key::bytes).sum::<usize>() + ALLOCATION,
+            _ => 0,
         }
     }
 
@@ -265,7 +274,9 @@ impl KeyTable {
 
     /// The heap that the keys take.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.keys.len() * 6
+        let is_counted = self.index.len() == self.keys.len();
+        let heap = if is_counted { self.bytes } else { self.keys.iter().map(Key::heap_bytes).sum() };
+        heap + self.keys.capacity() * size_of::<Key>() + self.index.capacity() * TABLE_ENTRY
     }
 
     /// Creates the index again after the table was read back.
@@ -274,7 +285,7 @@ impl KeyTable {
             return;
         }
         self.index.clear();
-        self.bytes = self.keys.iter().map(Key::bytes).sum();
+        self.bytes = self.keys.iter().map(Key::heap_bytes).sum();
         for (id, key) in self.keys.iter().enumerate() {
             let keys = &self.keys;
             self.index.insert_unique(key.hash64(), id as u32, |id| keys[*id as usize].hash64());
@@ -299,7 +310,7 @@ impl KeyTable {
 
     fn push(&mut self, key: Key, hash: u64) -> u32 {
         let id = self.keys.len() as u32;
-        self.bytes += key.bytes();
+        self.bytes += key.heap_bytes();
         self.keys.push(key);
         let keys = &self.keys;
         self.index.insert_unique(hash, id, |id| keys[*id as usize].hash64());

@@ -1,5 +1,6 @@
 //! Renders a state as Elasticsearch's JSON.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use serde_json::{Map, Value, json};
@@ -163,9 +164,9 @@ fn named<'v, 'a>(views: &'v [View<'a>], name: &str) -> Option<&'v View<'a>> {
 
 /// A bucket about to be written; `at` is [`NOBODY`] where it was filled in.
 #[derive(Clone, Debug)]
-struct Row {
+struct Row<'v> {
     at: usize,
-    key: Key,
+    key: Cow<'v, Key>,
     count: u64,
 }
 
@@ -248,13 +249,13 @@ impl Writer<'_> {
         view: &View<'_>,
         parent: usize,
     ) -> Result<Map<String, Value>> {
-        let kept = |row: &Row| {
+        let kept = |row: &Row<'_>| {
             let text = || row.key.text();
             row.count >= terms.min_doc_count
                 && terms.include.as_ref().is_none_or(|include| include.holds(&text()))
                 && terms.exclude.as_ref().is_none_or(|exclude| !exclude.holds(&text()))
         };
-        let mut rows: Vec<Row> = rows(keyed, view, parent).filter(kept).collect();
+        let mut rows: Vec<Row<'_>> = rows(keyed, view, parent).filter(kept).collect();
         let all: u64 = rows.iter().map(|row| row.count).sum();
         sort(&mut rows, &terms.order, view, terms.size);
         let mut buckets = Vec::with_capacity(rows.len());
@@ -278,11 +279,11 @@ impl Writer<'_> {
         view: &View<'_>,
         parent: usize,
     ) -> Result<Map<String, Value>> {
-        let inside = |row: &Row| {
+        let inside = |row: &Row<'_>| {
             let key = row.key.time();
             of.hard.0.is_none_or(|min| key >= min) && of.hard.1.is_none_or(|max| key < max)
         };
-        let mut rows: Vec<Row> = rows(keyed, view, parent).filter(inside).collect();
+        let mut rows: Vec<Row<'_>> = rows(keyed, view, parent).filter(inside).collect();
         rows.sort_by_key(|row| row.key.time());
         if of.min_doc_count == 0 {
             let ends = (rows.first().map(|row| row.key.time()), rows.last().map(|row| row.key.time()));
@@ -292,7 +293,7 @@ impl Writer<'_> {
         }
         rows.retain(|row| row.count >= of.min_doc_count);
         sort(&mut rows, &of.order, view, usize::MAX);
-        let name = |row: &Row| of.format.text(row.key.time());
+        let name = |row: &Row<'_>| of.format.text(row.key.time());
         self.keyed_or_not(rows, of.keyed, view, name, |row| {
             let text = of.format.text(row.key.time());
             object([("key_as_string", json!(text)), ("key", json!(row.key.time().div_euclid(1000)))])
@@ -306,11 +307,11 @@ impl Writer<'_> {
         view: &View<'_>,
         parent: usize,
     ) -> Result<Map<String, Value>> {
-        let real = |row: &Row| row.key.number().unwrap_or(0.0);
-        let inside = |row: &Row| {
+        let real = |row: &Row<'_>| row.key.number().unwrap_or(0.0);
+        let inside = |row: &Row<'_>| {
             of.hard.0.is_none_or(|min| real(row) >= min) && of.hard.1.is_none_or(|max| real(row) <= max)
         };
-        let mut rows: Vec<Row> = rows(keyed, view, parent).filter(inside).collect();
+        let mut rows: Vec<Row<'_>> = rows(keyed, view, parent).filter(inside).collect();
         rows.sort_by_key(|row| Real(real(row)));
         if of.min_doc_count == 0 {
             // Keys are counted in intervals, so that sums of inexact intervals do not drift.
@@ -334,24 +335,24 @@ impl Writer<'_> {
     }
 
     /// Rows with empty ones for every key between the ends that has none.
-    fn filled<T>(
+    fn filled<'v, T>(
         &self,
-        rows: Vec<Row>,
+        rows: Vec<Row<'v>>,
         (first, last): (Option<T>, Option<T>),
         next: impl Fn(&Key) -> Key,
         key: impl Fn(T) -> Key,
-    ) -> Result<Vec<Row>> {
+    ) -> Result<Vec<Row<'v>>> {
         let (Some(first), Some(last)) = (first, last) else { return Ok(rows) };
         let (mut at, last) = (key(first), key(last));
         let mut out = Vec::with_capacity(rows.len());
         let mut rows = rows.into_iter().peekable();
         while at <= last {
-            match rows.next_if(|row| row.key <= at) {
+            match rows.next_if(|row| *row.key <= at) {
                 Some(row) => {
-                    at = row.key.clone();
+                    at = row.key.as_ref().clone();
                     out.push(row);
                 }
-                None => out.push(Row { at: NOBODY, key: at.clone(), count: 0 }),
+                None => out.push(Row { at: NOBODY, key: Cow::Owned(at.clone()), count: 0 }),
             }
             // The limit is checked again, and reported, when buckets are written.
             if out.len() > self.options.buckets_max {
@@ -369,11 +370,11 @@ impl Writer<'_> {
 
     fn keyed_or_not(
         &mut self,
-        rows: Vec<Row>,
+        rows: Vec<Row<'_>>,
         keyed: bool,
         view: &View<'_>,
-        name: impl Fn(&Row) -> String,
-        head: impl Fn(&Row) -> Map<String, Value>,
+        name: impl Fn(&Row<'_>) -> String,
+        head: impl Fn(&Row<'_>) -> Map<String, Value>,
     ) -> Result<Map<String, Value>> {
         let (mut list, mut map) = (Vec::new(), Map::new());
         for row in &rows {
@@ -394,7 +395,7 @@ impl Writer<'_> {
         view: &View<'_>,
         parent: usize,
     ) -> Result<Map<String, Value>> {
-        let mut rows: Vec<Row> = rows(keyed, view, parent).collect();
+        let mut rows: Vec<Row<'_>> = rows(keyed, view, parent).collect();
         if let Some(after) = &of.after {
             rows.retain(|row| of.compare(row.key.parts(), after).is_gt());
         }
@@ -494,10 +495,10 @@ fn slot_of(parent: usize, slot: usize, slots: usize) -> usize {
     parent.checked_mul(slots).and_then(|first| first.checked_add(slot)).unwrap_or(NOBODY)
 }
 
-fn rows<'v>(keyed: &'v Keyed, view: &'v View<'_>, parent: usize) -> impl Iterator<Item = Row> + 'v {
+fn rows<'v>(keyed: &'v Keyed, view: &'v View<'_>, parent: usize) -> impl Iterator<Item = Row<'v>> + 'v {
     view.buckets(parent).iter().map(|bucket| {
         let at = *bucket as usize;
-        let key = keyed.keys.keys()[keyed.ids[at] as usize].clone();
+        let key = Cow::Borrowed(&keyed.keys.keys()[keyed.ids[at] as usize]);
         Row { at, key, count: keyed.counts[at] }
     })
 }
@@ -522,8 +523,8 @@ fn widen<T: PartialOrd + Copy>(
 }
 
 /// Sorts by the orders, ties by key, and keeps the first `size`.
-fn sort(rows: &mut Vec<Row>, orders: &[OrderBy], view: &View<'_>, size: usize) {
-    let value = |row: &Row, order: &OrderBy| match &order.by {
+fn sort(rows: &mut Vec<Row<'_>>, orders: &[OrderBy], view: &View<'_>, size: usize) {
+    let value = |row: &Row<'_>, order: &OrderBy| match &order.by {
         OrderKey::Path(names, metric) => {
             let (first, rest) = names.split_first()?;
             named(&view.children, first)?.value(row.at, rest, metric.as_deref())

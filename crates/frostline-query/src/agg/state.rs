@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
 use super::distinct::Distinct;
-use super::keys::{Key, KeyTable, mix};
+use super::keys::{Key, KeyTable, TABLE_ENTRY, mix};
 use super::metric::Moments;
 use super::sketch::Sketch;
 use super::{Agg, AggTree, Kind, TopHits};
@@ -105,6 +105,11 @@ impl AggState {
         size_of::<AggState>() + self.nodes.iter().map(Node::bytes).sum::<usize>()
     }
 
+    /// About how much memory putting the answer together takes beside the state.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        self.nodes.iter().map(Node::answer_bytes).sum()
+    }
+
     /// Says which split all hits in this state are of. A state that was cached with its split is told the
     /// split's ordinal in the current request.
     pub fn relabel_split(&mut self, split: u32) {
@@ -149,8 +154,8 @@ pub(super) fn within(bytes: usize, bytes_max: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::exhausted(format!(
-        "the aggregations hold {bytes} bytes, more than the {bytes_max} that they may; ask for fewer buckets or a \
-         shorter time, or allow more with --memory"
+        "the aggregations hold {bytes} bytes, more than the {bytes_max} that a query may; ask for fewer buckets or a \
+         shorter time, or allow more with --query-memory"
     )))
 }
 
@@ -206,7 +211,10 @@ impl Node {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Node::Keyed(keyed) => {
-                let own = keyed.keys.bytes() + keyed.counts.len() * 24 + keyed.roots.len() * 4;
+                let buckets =
+                    keyed.counts.capacity() * 8 + keyed.parents.capacity() * 4 + keyed.ids.capacity() * 4;
+                let found = keyed.index.capacity() * TABLE_ENTRY + keyed.roots.capacity() * 4;
+                let own = keyed.keys.bytes() + buckets + found;
                 own + keyed.children.iter().map(Node::bytes).sum::<usize>()
             }
             Node::Slots(slots) => {
@@ -218,6 +226,20 @@ impl Node {
                 size_of_val(all.as_slice()) + all.iter().map(Distinct::bytes).sum::<usize>()
             }
             Node::Hits(all) => size_of_val(all.as_slice()) + all.iter().map(Hits::bytes).sum::<usize>(),
+        }
+    }
+
+    /// Buckets are sorted by parent, and then those of a parent in the order of the answer.
+    fn answer_bytes(&self) -> usize {
+        const ROW: usize = 64;
+        match self {
+            Node::Keyed(keyed) => {
+                keyed.counts.len() * ROW + keyed.children.iter().map(Node::answer_bytes).sum::<usize>()
+            }
+            Node::Slots(slots) => {
+                slots.counts.len() * ROW + slots.children.iter().map(Node::answer_bytes).sum::<usize>()
+            }
+            _ => 0,
         }
     }
 

@@ -14,6 +14,8 @@ use serde_json::Value;
 
 use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource, ParseContext};
 use crate::answer::response::{Hit, QueryCost, Response};
+use crate::errors::internal;
+use crate::exec::aggregate::STATE_UNPACKED;
 use crate::exec::codec;
 use crate::exec::fetch::Fetch;
 use crate::exec::finish::{Merge, final_plan};
@@ -29,6 +31,7 @@ use crate::exec::splits::{Splits, mapping};
 use crate::filter::FieldRef;
 use crate::json::Json;
 use crate::language::{self, Context, IndexVersion, SearchRequest, TotalHits};
+use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::row_id;
 use crate::{Error, Result};
@@ -131,7 +134,9 @@ impl Search {
     /// Runs the search.
     pub async fn run(self) -> Result<Response> {
         let started = Instant::now();
-        let context = context(self.local())?;
+        let local = self.local();
+        let memory = reservation(&local.memory, "answer");
+        let context = context(local)?;
         let asked = self.asked();
         let found = self.found(self.plan(&asked)?, &context).await?;
         let mut report = found.report;
@@ -140,7 +145,12 @@ impl Search {
             None => Vec::new(),
         };
         let state = match (&found.state, self.tree.is_empty()) {
-            (Some(state), false) => Some(AggState::read(state, &self.tree)?),
+            (Some(bytes), false) => {
+                memory.try_resize(bytes.len() * (1 + STATE_UNPACKED)).map_err(internal)?;
+                let state = AggState::read(bytes, &self.tree)?;
+                memory.try_resize(state.memory_bytes() + state.answer_bytes()).map_err(internal)?;
+                Some(state)
+            }
             _ => None,
         };
         drop(found.state);
@@ -202,7 +212,7 @@ impl Search {
     }
 
     fn local(&self) -> Local {
-        Local { searcher: Arc::clone(&self.searcher), results: self.results.clone() }
+        Local::new(&self.searcher, self.results.clone())
     }
 
     /// The splits that may have something to say.

@@ -12,7 +12,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::execution::context::SQLOptions;
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Statement as SqlStatement, visit_expressions_mut};
@@ -20,6 +21,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use frostline_catalog::Index;
+use futures::stream::TryStreamExt;
 
 use crate::answer::response::QueryCost;
 use crate::answer::sql_error::worded;
@@ -31,6 +33,7 @@ use crate::exec::results::Results;
 use crate::exec::scan::Local;
 use crate::exec::session::{self, session};
 use crate::exec::table::IndexTable;
+use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::{Error, Result};
 
@@ -52,6 +55,7 @@ pub struct SqlAnswer {
     pub batches: Vec<RecordBatch>,
     /// What it cost.
     pub cost: QueryCost,
+    _memory: MemoryReservation,
 }
 
 impl Sql {
@@ -80,7 +84,7 @@ impl Sql {
         tables: impl IntoIterator<Item = (String, Vec<Arc<Index>>)>,
         results: Option<Arc<Results>>,
     ) -> Result<Sql> {
-        let session = session(Local { searcher: Arc::clone(searcher), results })?;
+        let session = session(Local::new(searcher, results))?;
         for (name, indices) in tables {
             let table = IndexTable::new(&indices)?;
             session.register_table(TableReference::bare(name), Arc::new(table)).map_err(internal)?;
@@ -93,11 +97,18 @@ impl Sql {
         let started = Instant::now();
         let plan = self.plan(query).await?;
         let schema = plan.schema();
-        let batches = collect(Arc::clone(&plan), self.session.task_ctx()).await.map_err(internal)?;
+        let context = self.session.task_ctx();
+        let memory = reservation(context.memory_pool(), "rows of the answer");
+        let mut stream = execute_stream(Arc::clone(&plan), context).map_err(internal)?;
+        let mut batches = Vec::new();
+        while let Some(batch) = stream.try_next().await.map_err(internal)? {
+            memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
+            batches.push(batch);
+        }
         let mut ran = Ran::default();
         ran.add(plan.as_ref());
         let cost = QueryCost::new(&self.searcher, started.elapsed(), &ran.report, ran.live, ran.asked);
-        Ok(SqlAnswer { schema, batches, cost })
+        Ok(SqlAnswer { schema, batches, cost, _memory: memory })
     }
 
     /// What plans of this session run in.

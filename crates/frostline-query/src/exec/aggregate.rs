@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::MemoryReservation;
 use frostline_base::TimeRange;
 use frostline_split::TextAs;
 use futures::future::{try_join, try_join_all};
@@ -19,8 +18,9 @@ use crate::exec::results::{Key, Results};
 use crate::exec::scan::{Scan, Tally, spawned};
 use crate::filter::{FieldRef, Filter, Scalar};
 use crate::prune::{Target, bounds};
+use crate::read::memory::{Room, reservation};
 use crate::read::once::Once;
-use crate::read::open::{OpenSplit, Room};
+use crate::read::open::OpenSplit;
 use crate::read::output;
 use crate::select::scalar_text;
 use crate::{Error, Result};
@@ -51,10 +51,10 @@ impl Aggregation {
         Ok(Aggregation { scan, tree, scope, name })
     }
 
-    /// The merged state of all splits.
-    pub(crate) async fn run(self, context: &TaskContext) -> Result<AggState> {
-        let memory = MemoryConsumer::new("aggregations").register(context.memory_pool());
-        let memory_bytes_max = self.scan.local.searcher.settings.memory_bytes_max;
+    /// The merged state of all splits, with its memory.
+    pub(crate) async fn run(self) -> Result<(AggState, MemoryReservation)> {
+        let memory = reservation(&self.scan.local.memory, "aggregations");
+        let bytes_max = self.scan.local.searcher.settings.query_bytes_max;
         let (splits, in_flight) = (self.scan.targets.len(), self.scan.in_flight());
         let each = self.clone();
         let states = stream::iter(0..splits).map(move |number| spawned(each.clone().split(number)));
@@ -62,11 +62,11 @@ impl Aggregation {
         let mut merged = AggState::empty(&self.tree);
         while let Some(part) = states.try_next().await? {
             if let Some(Part { state, _room }) = part {
-                merged.merge(state, &self.tree, memory_bytes_max)?;
+                merged.merge(state, &self.tree, bytes_max)?;
                 memory.try_resize(merged.memory_bytes()).map_err(internal)?;
             }
         }
-        Ok(merged)
+        Ok((merged, memory))
     }
 
     /// The state of one split; none if it could not be read and partial answers are allowed.
@@ -80,9 +80,11 @@ impl Aggregation {
         if let Some((results, key)) = &kept
             && let Some(bytes) = results.get(key).await
         {
-            let room = self.scan.local.searcher.room(bytes.len() * STATE_UNPACKED).await;
+            let room = self.scan.window.room(bytes.len() * (1 + STATE_UNPACKED)).await?;
             if let Ok(mut state) = AggState::read(&bytes, &self.tree) {
+                drop(bytes);
                 state.relabel_split(target.ordinal);
+                room.resize(state.memory_bytes())?;
                 return Ok(Part { state, _room: Some(room) });
             }
         }
@@ -100,7 +102,10 @@ impl Aggregation {
         let rows = self.scan.select(target, &open).await?.clone().bitmap(open.split.rows());
         let part = self.collect(target, &open, &rows).await?;
         if let Some((results, key)) = &kept {
-            results.put(key, part.state.write()?).await;
+            let bytes = part.state.write()?;
+            let memory = reservation(&self.scan.local.memory, "answers to keep");
+            memory.try_resize(bytes.len()).map_err(internal)?;
+            results.put(key, bytes).await;
         }
         Ok(part)
     }
@@ -121,9 +126,9 @@ impl Aggregation {
 
     async fn collect(&self, target: &Target, open: &OpenSplit, rows: &RoaringBitmap) -> Result<Part> {
         let view = self.scan.view(open);
-        let bytes = self.tree.fields().iter().map(|field| output::column_bytes(view, field, rows)).sum();
-        let searcher = &self.scan.local.searcher;
-        let room = searcher.room(bytes).await;
+        let fields = self.tree.fields().iter();
+        let bytes: usize = fields.map(|field| output::column_bytes(view, field, rows)).sum();
+        let room = self.scan.window.room(bytes.saturating_mul(1 + STATE_OF_COLUMNS)).await?;
         let filters = self.tree.filters();
         let once = Once::new(view);
         let filters = filters.iter().map(|filter| once.view().select(filter, Some(rows)));
@@ -134,7 +139,7 @@ impl Aggregation {
         let filters: Vec<RoaringBitmap> =
             filters.into_iter().map(|rows| rows.bitmap(open.split.rows())).collect();
         let numbers: Vec<u32> = rows.iter().collect();
-        let mut collector = Collector::new(&self.tree, searcher.settings.memory_bytes_max);
+        let mut collector = Collector::new(&self.tree, self.scan.local.searcher.settings.query_bytes_max);
         collector.collect(&Batch {
             split: target.ordinal,
             scope: self.scope,
@@ -142,7 +147,10 @@ impl Aggregation {
             columns: &columns,
             filters: &filters,
         })?;
-        Ok(Part { state: collector.finish(), _room: Some(room) })
+        let state = collector.finish();
+        drop((columns, filters));
+        room.resize(state.memory_bytes())?;
+        Ok(Part { state, _room: Some(room) })
     }
 
     /// The cache for the state of a split, and its key.
@@ -156,7 +164,9 @@ impl Aggregation {
 }
 
 /// Approximate ratio of a state's size in memory to its serialized size.
-const STATE_UNPACKED: usize = 4;
+pub(crate) const STATE_UNPACKED: usize = 5;
+/// Approximate ratio of a split's state to the columns it is made of, if each value is different.
+const STATE_OF_COLUMNS: usize = 2;
 
 /// A filter that a digest may be able to answer: a range of times and one value of one field, each
 /// perhaps absent.

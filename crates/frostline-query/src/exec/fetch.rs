@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::agg::HitAddress;
+use crate::errors::internal;
 use crate::exec::found::Found;
 use crate::exec::order::DOCUMENT;
 use crate::exec::report::{Report, Told};
@@ -20,8 +21,9 @@ use crate::exec::scan::{Local, Scan, spawned};
 use crate::exec::splits::Splits;
 use crate::filter::Filter;
 use crate::prune::Target;
+use crate::read::memory::{Room, reservation};
 use crate::read::merge::arrow_error;
-use crate::read::output::{Of, Output, read_rows};
+use crate::read::output::{Of, Output, bytes_of, read_rows};
 
 /// Some rows of some splits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,21 +79,33 @@ impl Fetch {
                 scan.tolerate(target, fetch.read(&scan, target).await)
             })
         });
-        let read: Vec<Option<RecordBatch>> =
-            stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(in_flight).try_collect().await?;
+        let mut reads = stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(in_flight);
+        let (mut read, memory) = (Vec::new(), reservation(&scan.local.memory, "documents"));
+        while let Some(batch) = reads.try_next().await? {
+            if let Some((batch, _room)) = batch {
+                memory.try_grow(batch.get_array_memory_size() * COPIES).map_err(internal)?;
+                read.push(batch);
+            }
+        }
         let schema = Arc::new(Schema::new(outputs().iter().map(Output::field).collect::<Vec<Field>>()));
-        let documents = concat_batches(&schema, read.iter().flatten()).map_err(arrow_error)?;
+        let documents = concat_batches(&schema, &read).map_err(arrow_error)?;
         let report = Report { matched: 0, ..scan.report(&fetch.splits) };
         Ok(Found { hits: Some(documents), state: None, report })
     }
 
-    async fn read(&self, scan: &Scan, target: &Target) -> Result<RecordBatch> {
+    async fn read(&self, scan: &Scan, target: &Target) -> Result<(RecordBatch, Room)> {
         let rows = self.rows.get(&target.ordinal).into_iter().flatten().copied();
         let open = scan.open(target).await?;
         let rows = rows.filter(|row| *row < open.split.rows()).collect();
-        read_rows(scan.view(&open), target.ordinal, &outputs(), &rows).await
+        let view = scan.view(&open);
+        let room = scan.window.room(bytes_of(view, &outputs(), &rows)).await?;
+        let batch = read_rows(view, target.ordinal, &outputs(), &rows).await?;
+        Ok((batch, room))
     }
 }
+
+/// A document is held as it was read, in order with all others, as it travels and as it is shown.
+const COPIES: usize = 4;
 
 fn outputs() -> Vec<Output> {
     Output::address().into_iter().chain([Output::new(DOCUMENT, DataType::Utf8, Of::Source)]).collect()

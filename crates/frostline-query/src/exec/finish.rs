@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result as DataFusionResult;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -18,11 +19,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::agg::{AggState, AggTree};
 use crate::errors::{external, internal};
+use crate::exec::aggregate::STATE_UNPACKED;
 use crate::exec::found::{self, Found};
 use crate::exec::leaf::{Leaf, LeafExec};
 use crate::exec::order::Order;
 use crate::exec::report::Report;
 use crate::exec::scan::{Local, spawned};
+use crate::read::memory::reservation;
 use crate::{Error, Result};
 
 /// How the answers of leaves are merged.
@@ -107,15 +110,18 @@ impl Merge {
         }
     }
 
-    fn state(&self, all: Vec<Found>, limits: &Limits) -> Result<Option<Vec<u8>>> {
+    fn state(&self, all: Vec<Found>, limits: &Limits) -> Result<Option<Buffer>> {
         let Some(tree) = &self.aggs else { return Ok(None) };
         let mut merged = AggState::empty(tree);
         for found in all {
             let bytes = found.state.ok_or_else(|| Error::internal("a leaf answered without a state"))?;
+            let held = merged.memory_bytes() + bytes.len();
+            limits.memory.try_resize(held + bytes.len() * STATE_UNPACKED).map_err(internal)?;
             merged.merge(AggState::read(&bytes, tree)?, tree, limits.bytes_max)?;
-            limits.memory.try_resize(merged.memory_bytes()).map_err(internal)?;
         }
-        merged.write().map(Some)
+        let bytes = merged.memory_bytes();
+        limits.memory.try_resize(bytes + bytes / STATE_UNPACKED).map_err(internal)?;
+        merged.write().map(|bytes| Some(bytes.into()))
     }
 }
 
@@ -173,8 +179,8 @@ impl ExecutionPlan for FinalExec {
         let streams = self.input.properties().partitioning.partition_count();
         let inputs = (0..streams).map(|stream| self.input.execute(stream, Arc::clone(&context)));
         let inputs = inputs.collect::<DataFusionResult<Vec<_>>>()?;
-        let bytes_max = Local::of(&context).map_err(external)?.searcher.settings.memory_bytes_max;
-        let memory = MemoryConsumer::new(self.name()).register(context.memory_pool());
+        let bytes_max = Local::of(&context).map_err(external)?.searcher.settings.query_bytes_max;
+        let memory = reservation(context.memory_pool(), self.name());
         let (merge, limits) = (Arc::clone(&self.merge), Limits { memory, bytes_max });
         let answer = async move {
             let all = inputs.into_iter().map(|input| spawned(answers(input)));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
@@ -17,7 +18,7 @@ pub(crate) struct Found {
     /// Rows with their keys and addresses, the best first; none where none were requested.
     pub(crate) hits: Option<RecordBatch>,
     /// The state of the aggregations, in bytes.
-    pub(crate) state: Option<Vec<u8>>,
+    pub(crate) state: Option<Buffer>,
     pub(crate) report: Report,
 }
 
@@ -29,27 +30,40 @@ pub(crate) fn schema() -> SchemaRef {
 
 impl Found {
     pub(crate) fn write(&self) -> Result<RecordBatch> {
-        let hits = self.hits.as_ref().map(write_rows).transpose()?;
-        let report = self.report.write()?;
-        let column = |bytes: Option<&[u8]>| Arc::new(BinaryArray::from_opt_vec(vec![bytes])) as ArrayRef;
-        let columns = vec![column(hits.as_deref()), column(self.state.as_deref()), column(Some(&report))];
+        let hits = self.hits.as_ref().map(write_rows).transpose()?.map(Buffer::from);
+        let report = Buffer::from(self.report.write()?);
+        let columns = vec![column(hits)?, column(self.state.clone())?, column(Some(report))?];
         RecordBatch::try_new(schema(), columns).map_err(arrow_error)
     }
 
     pub(crate) fn read(batch: &RecordBatch) -> Result<Found> {
-        let bytes = |at: usize| -> Result<Option<&[u8]>> {
+        let bytes = |at: usize| -> Result<Option<Buffer>> {
             let column = batch.columns().get(at).and_then(|column| column.as_binary_opt::<i32>());
             let column = column.filter(|column| column.len() == 1);
             let column = column.ok_or_else(|| Error::corrupt("an answer is not one row of three columns"))?;
-            Ok(column.is_valid(0).then(|| column.value(0)))
+            let (start, end) = (column.value_offsets()[0] as usize, column.value_offsets()[1] as usize);
+            Ok(column.is_valid(0).then(|| column.values().slice_with_length(start, end - start)))
         };
         let report = bytes(2)?.ok_or_else(|| Error::corrupt("an answer without a report"))?;
         Ok(Found {
-            hits: bytes(0)?.map(read_rows).transpose()?,
-            state: bytes(1)?.map(<[u8]>::to_vec),
-            report: Report::read(report)?,
+            hits: bytes(0)?.as_deref().map(read_rows).transpose()?,
+            state: bytes(1)?,
+            report: Report::read(&report)?,
         })
     }
+}
+
+/// A column of one value, which is not copied.
+fn column(bytes: Option<Buffer>) -> Result<ArrayRef> {
+    let nulls = bytes.is_none().then(|| NullBuffer::new_null(1));
+    let bytes = bytes.unwrap_or_default();
+    if i32::try_from(bytes.len()).is_err() {
+        let what = format!("a part of the answer takes {} bytes, more than 2 GiB: ask for less", bytes.len());
+        return Err(Error::exhausted(what));
+    }
+    let offsets = OffsetBuffer::from_lengths([bytes.len()]);
+    let column = BinaryArray::try_new(offsets, bytes, nulls).map_err(arrow_error)?;
+    Ok(Arc::new(column))
 }
 
 fn write_rows(rows: &RecordBatch) -> Result<Vec<u8>> {

@@ -1,6 +1,7 @@
 //! Converts the groups that our aggregations found to rows for DataFusion.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -11,18 +12,21 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result as DataFusionResult;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::stream::{StreamExt, TryStreamExt};
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
 use crate::agg::AggState;
 use crate::agg::groups::{Group, GroupBy, GroupCell};
 use crate::errors::{external, internal};
+use crate::exec::aggregate::STATE_UNPACKED;
 use crate::exec::found::Found;
+use crate::read::memory::reservation;
 use crate::read::merge::arrow_error;
 use crate::{Error, Result};
 
@@ -42,9 +46,30 @@ impl Groups {
         Err(Error::corrupt("groups that have other columns"))
     }
 
-    fn batch(&self, found: &Found) -> Result<RecordBatch> {
-        let state = found.state.as_ref().ok_or_else(|| Error::internal("groups without a state"))?;
-        let groups = self.by.groups(&AggState::read(state, &self.by.tree())?)?;
+    /// The state that was found, with its memory.
+    fn state(&self, found: &Found, memory: MemoryReservation) -> Result<(AggState, MemoryReservation)> {
+        let bytes = found.state.as_ref().ok_or_else(|| Error::internal("groups without a state"))?;
+        memory.try_resize(bytes.len() * (1 + STATE_UNPACKED)).map_err(internal)?;
+        let state = AggState::read(bytes, &self.by.tree())?;
+        memory.try_resize(state.memory_bytes()).map_err(internal)?;
+        Ok((state, memory))
+    }
+
+    /// All rows, some at a time.
+    fn batches(
+        self: Arc<Self>,
+        (state, memory): (AggState, MemoryReservation),
+    ) -> Result<impl Stream<Item = Result<RecordBatch>>> {
+        let buckets = self.by.buckets(&state)?;
+        let parts = (0..buckets).step_by(BATCH_ROWS).map(move |start| {
+            let _held = &memory;
+            self.batch(&state, start..buckets.min(start + BATCH_ROWS))
+        });
+        Ok(stream::iter(parts))
+    }
+
+    fn batch(&self, state: &AggState, buckets: Range<usize>) -> Result<RecordBatch> {
+        let groups = self.by.groups(state, buckets)?;
         let keys = self.by.keys.len();
         let cell = |group: &'_ Group, at: usize| -> GroupCell {
             let cell = if at < keys { group.keys.get(at) } else { group.values.get(at - keys) };
@@ -61,6 +86,9 @@ impl Groups {
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(arrow_error)
     }
 }
+
+/// How many buckets become rows at a time.
+const BATCH_ROWS: usize = 8_192;
 
 /// The cells of a column, all of one kind or null.
 fn column(cells: impl Iterator<Item = GroupCell>, ty: &DataType) -> Result<ArrayRef> {
@@ -163,12 +191,14 @@ impl ExecutionPlan for GroupsExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> DataFusionResult<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?.map_err(internal);
-        let groups = Arc::clone(&self.groups);
+        let input = self.input.execute(partition, Arc::clone(&context))?.map_err(internal);
+        let (groups, pool) = (Arc::clone(&self.groups), Arc::clone(context.memory_pool()));
         let batches = input.and_then(move |batch| {
-            let rows = Found::read(&batch).and_then(|found| groups.batch(&found));
-            std::future::ready(rows)
+            let memory = reservation(&pool, "groups");
+            let state = Found::read(&batch).and_then(|found| groups.state(&found, memory));
+            std::future::ready(state.and_then(|state| Arc::clone(&groups).batches(state)))
         });
+        let batches = batches.try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches.map_err(external).boxed())))
     }
 }

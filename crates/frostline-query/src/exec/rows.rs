@@ -102,7 +102,7 @@ impl Rows {
                 let (scan, count_up_to) = (Arc::clone(&scan), 0);
                 let top = TimeTop { scan, outputs, documents: None, descending, wanted, count_up_to };
                 stream::once(top.run())
-                    .map_ok(|batches| stream::iter(batches.into_iter().map(Ok)))
+                    .map_ok(|(batches, _memory)| stream::iter(batches.into_iter().map(Ok)))
                     .try_flatten()
                     .boxed()
             }
@@ -111,7 +111,7 @@ impl Rows {
                     Enough::Any(rows) => Some(rows),
                     _ => None,
                 };
-                Reading { scan: Arc::clone(&scan), outputs, limit }.batches(self.streams, context)
+                Reading { scan: Arc::clone(&scan), outputs, limit }.batches(self.streams)
             }
         };
         Ok((batches, Box::new(move || scan.report(&splits))))

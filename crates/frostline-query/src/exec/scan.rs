@@ -10,9 +10,8 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::Schema;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use frostline_base::Meter;
-use frostline_split::SOURCE_COLUMN;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
@@ -23,9 +22,10 @@ use crate::exec::results::Results;
 use crate::exec::splits::Splits;
 use crate::filter::Filter;
 use crate::prune::Target;
+use crate::read::memory::{Room, Window, reservation};
 use crate::read::once::Once;
 use crate::read::open::{OpenSplit, Searcher};
-use crate::read::output::{Of, Output, read_rows};
+use crate::read::output::{self, Output, read_rows};
 use crate::read::view::View;
 use crate::select::Rows;
 use crate::{Error, ErrorKind, Result};
@@ -36,9 +36,15 @@ pub(crate) struct Local {
     pub(crate) searcher: Arc<Searcher>,
     /// The cache of partial answers of aggregations.
     pub(crate) results: Option<Arc<Results>>,
+    /// What the queries of this session may hold together.
+    pub(crate) memory: Arc<dyn MemoryPool>,
 }
 
 impl Local {
+    pub(crate) fn new(searcher: &Arc<Searcher>, results: Option<Arc<Results>>) -> Local {
+        Local { searcher: Arc::clone(searcher), results, memory: searcher.budget() }
+    }
+
     /// The context that a plan's session provides.
     pub(crate) fn of(context: &TaskContext) -> Result<Arc<Local>> {
         let local = context.session_config().get_extension::<Local>();
@@ -55,6 +61,10 @@ pub(crate) struct Scan {
     tally: Tally,
     /// The matching rows of each target, once they are known.
     selected: Vec<OnceCell<Rows>>,
+    /// The memory of these rows.
+    memory: MemoryReservation,
+    /// What is worked on at one time.
+    pub(crate) window: Window,
     /// Whether unreadable splits are skipped and reported, or fail the query.
     partial: bool,
 }
@@ -85,7 +95,9 @@ impl Scan {
     ) -> Scan {
         let targets = splits.targets(filter);
         let selected = targets.iter().map(|_| OnceCell::new()).collect();
-        Scan { local, targets, meter, tally: Tally::default(), selected, partial }
+        let memory = reservation(&local.memory, "matching rows");
+        let window = Window::new(&local.memory, local.searcher.settings.query_bytes_max / 4);
+        Scan { local, targets, meter, tally: Tally::default(), selected, memory, window, partial }
     }
 
     pub(crate) fn tally(&self) -> &Tally {
@@ -102,7 +114,12 @@ impl Scan {
     }
 
     pub(crate) fn view<'a>(&'a self, open: &'a OpenSplit) -> View<'a> {
-        View { open, reader: self.local.searcher.reader.as_ref(), meter: &self.meter }
+        View {
+            open,
+            reader: self.local.searcher.reader.as_ref(),
+            reads: &self.local.searcher.reads,
+            meter: &self.meter,
+        }
     }
 
     /// The matching rows of one split, computed once.
@@ -113,6 +130,7 @@ impl Scan {
     async fn look(&self, target: &Target, open: &OpenSplit) -> Result<Rows> {
         let once = Once::new(self.view(open));
         let rows = once.view().select(&target.filter, None).await?;
+        self.memory.try_grow(rows.bytes()).map_err(internal)?;
         Tally::count(if rows == Rows::none() { &self.tally.pruned_stats } else { &self.tally.opened });
         self.tally.matched.fetch_add(rows.count(open.split.rows()), Ordering::Relaxed);
         Ok(rows)
@@ -239,17 +257,12 @@ pub(crate) struct Reading {
 impl Reading {
     /// The matching rows of all splits, column by column, split by split in any order, as `streams` parallel
     /// streams.
-    pub(crate) fn batches(
-        self,
-        streams: usize,
-        context: &TaskContext,
-    ) -> BoxStream<'static, Result<RecordBatch>> {
-        let memory = MemoryConsumer::new("rows").register(context.memory_pool());
+    pub(crate) fn batches(self, streams: usize) -> BoxStream<'static, Result<RecordBatch>> {
         let in_flight = (self.scan.in_flight() / streams).max(1);
         stream::iter(0..self.scan.targets.len())
             .map(move |number| {
-                let (reading, memory) = (self.clone(), memory.new_empty());
-                spawned(async move { reading.start(number, memory).await })
+                let reading = self.clone();
+                spawned(async move { reading.start(number).await })
             })
             .buffer_unordered(in_flight)
             .map_ok(SplitRows::batches)
@@ -258,11 +271,11 @@ impl Reading {
     }
 
     /// Opens a split and finds its rows; none if it cannot be read and partial answers are allowed.
-    async fn start(self, number: usize, memory: MemoryReservation) -> Result<SplitRows> {
+    async fn start(self, number: usize) -> Result<SplitRows> {
         let target = &self.scan.targets[number];
         let chunks = self.chunks(target).await;
         let (open, chunks) = self.scan.tolerate(target, chunks)?.unwrap_or_default();
-        Ok(SplitRows { reading: self, number, open, chunks: chunks.into(), memory })
+        Ok(SplitRows { reading: self, number, open, chunks: chunks.into(), room: None })
     }
 
     async fn chunks(&self, target: &Target) -> Result<(Option<Arc<OpenSplit>>, Vec<RoaringBitmap>)> {
@@ -283,20 +296,18 @@ impl Reading {
 
     /// Rows read at a time: all of a split for a few narrow columns, fewer for whole documents.
     fn chunk_rows(&self, open: &OpenSplit) -> usize {
-        let rows = u64::from(open.split.rows().max(1));
-        let wide = self.outputs.iter().filter(|output| output.of == Of::Source).count() as u64;
-        let source = open.split.column_range(SOURCE_COLUMN).map_or(0, |range| range.end - range.start);
-        let row_bytes = 16 * self.outputs.len() as u64 + wide * SOURCE_PACKED * (source / rows);
-        usize::try_from(CHUNK_BYTES / row_bytes.max(1)).unwrap_or(usize::MAX).max(CHUNK_ROWS_MIN)
+        let all = u64::from(open.split.rows().max(1));
+        let rows = Rows::All.bitmap(open.split.rows());
+        let row_bytes = output::bytes_of(self.scan.view(open), &self.outputs, &rows) as u64 / all;
+        let chunk_bytes = (self.scan.local.searcher.settings.query_bytes_max as u64 / 16).min(CHUNK_BYTES);
+        usize::try_from(chunk_bytes / row_bytes.max(1)).unwrap_or(usize::MAX).max(CHUNK_ROWS_MIN)
     }
 }
 
-/// Approximate memory of the columns of one chunk of rows.
+/// Memory of the columns of one chunk of rows at most, approximately.
 const CHUNK_BYTES: u64 = 64 << 20;
 /// No chunk is smaller: pages have about this many rows, and reading half a page costs a whole one.
 const CHUNK_ROWS_MIN: usize = 20_000;
-/// Approximate ratio of documents to their compressed pages.
-const SOURCE_PACKED: u64 = 10;
 
 fn chunks(rows: RoaringBitmap, chunk_rows: usize) -> Vec<RoaringBitmap> {
     if rows.is_empty() {
@@ -316,7 +327,8 @@ struct SplitRows {
     /// None if only the number of rows is wanted.
     open: Option<Arc<OpenSplit>>,
     chunks: VecDeque<RoaringBitmap>,
-    memory: MemoryReservation,
+    /// Of the rows that were read last.
+    room: Option<Room>,
 }
 
 impl SplitRows {
@@ -331,17 +343,21 @@ impl SplitRows {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         let Some(rows) = self.chunks.pop_front() else { return Ok(None) };
         let Some(open) = self.open.clone() else { return row_count(rows.len()).map(Some) };
+        // What was handed on before is its reader's to account for.
+        self.room = None;
         let Reading { scan, outputs, .. } = self.reading.clone();
         let ordinal = scan.targets[self.number].ordinal;
-        let read = spawned(async move { read_rows(scan.view(&open), ordinal, &outputs, &rows).await });
+        let read = spawned(async move {
+            let room = scan.window.room(output::bytes_of(scan.view(&open), &outputs, &rows)).await?;
+            let batch = read_rows(scan.view(&open), ordinal, &outputs, &rows).await?;
+            room.resize(batch.get_array_memory_size())?;
+            Ok((batch, room))
+        });
         let read = read.await;
         let scan = &self.reading.scan;
-        let batch = scan.tolerate(&scan.targets[self.number], read)?;
-        if let Some(batch) = &batch {
-            // Batches that were handed on are accounted for by their reader.
-            self.memory.try_resize(batch.get_array_memory_size()).map_err(internal)?;
-        }
-        Ok(batch)
+        let Some((batch, room)) = scan.tolerate(&scan.targets[self.number], read)? else { return Ok(None) };
+        self.room = Some(room);
+        Ok(Some(batch))
     }
 }
 

@@ -7,6 +7,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::agg::{AggState, AggTree, Scope};
 use crate::errors::{external, internal};
-use crate::exec::aggregate::Aggregation;
+use crate::exec::aggregate::{Aggregation, STATE_UNPACKED};
 use crate::exec::found::Found;
 use crate::exec::order::{DOCUMENT, Order};
 use crate::exec::report::{Report, Told};
@@ -119,16 +120,19 @@ impl Running {
     }
 
     async fn answer(&self, context: Arc<TaskContext>) -> Result<Found> {
-        let state = match &self.search.aggs {
-            Some(tree) => Some(self.aggregate(tree, &context).await?),
-            None => None,
-        };
+        let (mut documents, mut state) = (None, None);
+        if let Some(tree) = &self.search.aggs {
+            let (counted, memory) = self.aggregate(tree).await?;
+            documents = Some(counted.documents());
+            // What is handed on is its reader's to account for.
+            memory.try_grow(counted.memory_bytes() / STATE_UNPACKED).map_err(internal)?;
+            state = Some(counted.write()?.into());
+        }
         let hits = match &self.search.hits {
             Some(hits) => self.hits(hits, context).await?,
             None => None,
         };
-        let counted = state.as_ref().filter(|_| self.search.post_filter.is_none()).map(AggState::documents);
-        let matched = match counted {
+        let matched = match documents.filter(|_| self.search.post_filter.is_none()) {
             Some(documents) => documents,
             None => {
                 if self.search.hits.is_none() && self.search.count_up_to > 0 {
@@ -137,27 +141,27 @@ impl Running {
                 self.shown.matched()
             }
         };
-        let state = state.map(|state| state.write()).transpose()?;
         Ok(Found { hits, state, report: Report { matched, ..self.report() } })
     }
 
-    async fn aggregate(&self, tree: &Arc<AggTree>, context: &TaskContext) -> Result<AggState> {
+    async fn aggregate(&self, tree: &Arc<AggTree>) -> Result<(AggState, MemoryReservation)> {
         let aggregation = |scan: &Arc<Scan>, scope| {
             Aggregation::new(Arc::clone(scan), Arc::clone(tree), scope, self.search.keep)
         };
-        let mut state = aggregation(&self.matching, Scope::Matching)?.run(context).await?;
+        let (mut state, memory) = aggregation(&self.matching, Scope::Matching)?.run().await?;
         if let Some(everything) = &self.everything {
-            let whole = aggregation(everything, Scope::Everything)?.run(context).await?;
-            let memory_bytes_max = everything.local.searcher.settings.memory_bytes_max;
-            state.merge(whole, tree, memory_bytes_max)?;
+            let (whole, _memory) = aggregation(everything, Scope::Everything)?.run().await?;
+            state.merge(whole, tree, everything.local.searcher.settings.query_bytes_max)?;
+            memory.try_resize(state.memory_bytes()).map_err(internal)?;
         }
-        Ok(state)
+        Ok((state, memory))
     }
 
     /// Addresses and sort keys of the best hits, in order.
     async fn hits(&self, hits: &Hits, context: Arc<TaskContext>) -> Result<Option<RecordBatch>> {
         let outputs = hits.order.outputs();
         let document = Output::new(DOCUMENT, DataType::Utf8, Of::Source);
+        let mut held = None;
         let rows: Arc<dyn ExecutionPlan> = match hits.order.time_only() {
             Some(descending) => {
                 let documents = hits.documents.then_some(document);
@@ -170,7 +174,8 @@ impl Running {
                     wanted: hits.wanted,
                     count_up_to: self.search.count_up_to,
                 };
-                let batches = top.run().await?;
+                let (batches, memory) = top.run().await?;
+                held = Some(memory);
                 let schema = Arc::new(Schema::new(fields));
                 MemorySourceConfig::try_new_exec(&[batches], schema, None).map_err(internal)?
             }
@@ -192,6 +197,7 @@ impl Running {
         let ordering = hits.order.ordering(&schema)?;
         let sorted = Arc::new(SortExec::new(ordering, rows).with_fetch(Some(hits.wanted)));
         let batches = collect(sorted, context).await.map_err(internal)?;
+        drop(held);
         concat_batches(&schema, &batches).map(Some).map_err(arrow_error)
     }
 
@@ -232,8 +238,8 @@ impl PartitionStream for ScannedRows {
         &self.schema
     }
 
-    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let batches = self.reading.clone().batches(1, &context).map_err(external);
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let batches = self.reading.clone().batches(1).map_err(external);
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
     }
 }

@@ -30,23 +30,23 @@ use crate::exec::whole_sum::WholeSum;
 use crate::read::merge::arrow_error;
 use crate::read::open::Searcher;
 
-/// What plans run in whose expressions call no function, as those of searches do. It shares the searcher's memory
-/// with all others.
+/// What plans run in whose expressions call no function, as those of searches do. What they hold is reserved in the
+/// memory of `local`.
 pub(crate) fn context(local: Local) -> Result<Arc<TaskContext>> {
-    let runtime = runtime(&local.searcher)?;
+    let runtime = runtime(&local)?;
     let config = SessionConfig::new().with_extension(Arc::new(local));
     let (scalar, higher, aggregate, window) = Default::default();
     Ok(Arc::new(TaskContext::new(None, String::new(), config, scalar, higher, aggregate, window, runtime)))
 }
 
-fn runtime(searcher: &Searcher) -> Result<Arc<RuntimeEnv>> {
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&searcher.memory));
+fn runtime(local: &Local) -> Result<Arc<RuntimeEnv>> {
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&local.memory));
     runtime.build_arc().map_err(internal)
 }
 
-/// A session of SQL whose queries share the searcher's memory with all others.
+/// A session of SQL whose queries have one budget together, out of the searcher's memory.
 pub(crate) fn session(local: Local) -> Result<SessionContext> {
-    let runtime = runtime(&local.searcher)?;
+    let runtime = runtime(&local)?;
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
         vec![Arc::new(OwnNodes { groups: local.searcher.settings.groups })];
     rules.extend(PhysicalOptimizer::new().rules);
@@ -101,7 +101,7 @@ pub(crate) async fn run(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>)
 
 /// Runs a plan that another process has serialized, over the same repository, and returns its answer.
 pub async fn run_plan(searcher: &Arc<Searcher>, bytes: &[u8]) -> Result<RecordBatch> {
-    let session = session(Local { searcher: Arc::clone(searcher), results: None })?;
+    let session = session(Local::new(searcher, None))?;
     let context = session.task_ctx();
     run(codec::read(bytes, &context)?, context).await
 }

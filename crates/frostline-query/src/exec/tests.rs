@@ -226,7 +226,7 @@ fn shown(batch: &arrow::array::RecordBatch) -> String {
     match crate::exec::found::Found::read(batch) {
         Ok(found) => {
             // Buckets are numbered in the order in which splits answered.
-            let mut state = found.state.unwrap_or_default();
+            let mut state = found.state.unwrap_or_default().to_vec();
             state.sort_unstable();
             format!("{:?} {state:?} {:?}", found.hits, found.report.matched)
         }

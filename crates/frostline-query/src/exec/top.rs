@@ -10,13 +10,16 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, new_null_array};
 use arrow::datatypes::{Field, Schema};
+use datafusion::execution::memory_pool::MemoryReservation;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 
 use crate::Result;
+use crate::errors::internal;
 use crate::exec::scan::{Scan, WAVE_SPLITS, spawned};
 use crate::filter::Filter;
-use crate::read::output::{Output, read_rows};
+use crate::read::memory::{Room, reservation};
+use crate::read::output::{Output, bytes_of, read_rows};
 use crate::select::Rows;
 
 /// At most `wanted` rows of each split that can contain one of the `wanted` best overall, by time.
@@ -41,7 +44,8 @@ struct Candidates {
 }
 
 impl TimeTop {
-    pub(crate) async fn run(self) -> Result<Vec<RecordBatch>> {
+    /// The rows, with their memory.
+    pub(crate) async fn run(self) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
         let chosen = self.choose_in_waves(&self.best_first()).await?;
         let wanted = self.wanted as u64;
         let rows: u64 = chosen.iter().map(|c| c.matches.min(wanted)).sum();
@@ -51,8 +55,15 @@ impl TimeTop {
             let top = self.clone();
             spawned(async move { top.read(chosen.number, with_documents).await })
         });
-        let batches: Vec<Option<RecordBatch>> = batches.buffer_unordered(in_flight).try_collect().await?;
-        Ok(batches.into_iter().flatten().collect())
+        let mut batches = batches.buffer_unordered(in_flight);
+        let (mut read, memory) = (Vec::new(), reservation(&self.scan.local.memory, "rows by time"));
+        while let Some(batch) = batches.try_next().await? {
+            if let Some((batch, _room)) = batch {
+                memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
+                read.push(batch);
+            }
+        }
+        Ok((read, memory))
     }
 
     /// The splits, the one that can contain the best time first; those without any time last.
@@ -118,7 +129,7 @@ impl TimeTop {
         times.is_some_and(|(first, last)| if self.descending { first > other.1 } else { last < other.0 })
     }
 
-    async fn read(&self, number: usize, with_document: bool) -> Result<Option<RecordBatch>> {
+    async fn read(&self, number: usize, with_document: bool) -> Result<Option<(RecordBatch, Room)>> {
         let target = &self.scan.targets[number];
         let read = async {
             let open = self.scan.open(target).await?;
@@ -126,16 +137,15 @@ impl TimeTop {
             let timed = open.split.rows() - open.split.rows_without_time();
             let best = best_rows(&rows, timed, self.descending, self.wanted);
             let view = self.scan.view(&open);
-            match &self.documents {
-                Some(documents) if with_document => {
-                    let outputs: Vec<Output> = self.outputs.iter().chain([documents]).cloned().collect();
-                    read_rows(view, target.ordinal, &outputs, &best).await
-                }
-                documents => {
-                    let batch = read_rows(view, target.ordinal, &self.outputs, &best).await?;
-                    documents.as_ref().map_or(Ok(batch.clone()), |documents| with_nulls(&batch, documents))
-                }
-            }
+            let documents = self.documents.as_ref().filter(|_| with_document);
+            let outputs: Vec<Output> = self.outputs.iter().chain(documents).cloned().collect();
+            let room = self.scan.window.room(bytes_of(view, &outputs, &best)).await?;
+            let batch = read_rows(view, target.ordinal, &outputs, &best).await?;
+            let batch = match &self.documents {
+                Some(documents) if !with_document => with_nulls(&batch, documents)?,
+                _ => batch,
+            };
+            Ok((batch, room))
         };
         self.scan.tolerate(target, read.await)
     }

@@ -10,8 +10,8 @@ use frostline_split::{Digest, Split};
 use frostline_store::{Prices, Repository};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::read::memory::{Budget, Permits};
 use crate::{Error, Result};
 
 /// Reads splits through a cache or a store, and remembers the hot footers of those it opened.
@@ -21,12 +21,11 @@ pub struct Searcher {
     pub(crate) settings: Settings,
     pub(crate) prices: Prices,
     pub(crate) simulated: bool,
-    /// What all queries together may hold of sorted rows and aggregation states.
-    pub(crate) memory: Arc<dyn MemoryPool>,
+    /// What all queries together may hold.
+    memory: Arc<dyn MemoryPool>,
     open: Cache<SplitId, Arc<OpenSplit>, ByFooter>,
-    /// What the columns that are being read may take together.
-    room: Arc<Semaphore>,
-    room_max: u32,
+    /// What is being read and decoded at one time, by all queries.
+    pub(crate) reads: Permits,
 }
 
 /// How much a [`Searcher`] may use.
@@ -34,8 +33,10 @@ pub struct Searcher {
 pub struct Settings {
     /// Splits that one query asks at the same time.
     pub splits_in_flight: usize,
-    /// Memory of all queries together: sorted rows, aggregation states and the columns being read.
+    /// Memory of all queries together: three quarters for what they hold, a quarter for what is being read.
     pub memory_bytes_max: usize,
+    /// What one query may hold.
+    pub query_bytes_max: usize,
     /// Memory of the hot footers that are kept open between queries.
     pub open_bytes_max: u64,
     /// Number of groups into which the splits of a query are divided. Each is searched by its own plan leaf.
@@ -51,6 +52,7 @@ impl Default for Settings {
         Settings {
             splits_in_flight: 64,
             memory_bytes_max: 2 << 30,
+            query_bytes_max: 1 << 30,
             open_bytes_max: 512 << 20,
             groups: 1,
             through_bytes: false,
@@ -84,11 +86,14 @@ impl Searcher {
         let (prices, simulated) = (repository.prices().clone(), repository.is_simulated());
         let splits = usize::try_from(settings.open_bytes_max / OPEN_BYTES_TYPICAL).unwrap_or(usize::MAX);
         let open = Cache::with_weighter(splits.max(16), settings.open_bytes_max, ByFooter);
-        let room_max = u32::try_from(settings.memory_bytes_max / 4 / ROOM_UNIT).unwrap_or(u32::MAX);
-        let room_max = room_max.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize) as u32);
-        let room = Arc::new(Semaphore::new(room_max as usize));
+        let reads = Permits::new(settings.memory_bytes_max / 4);
         let memory = Arc::new(GreedyMemoryPool::new(settings.memory_bytes_max / 4 * 3));
-        Arc::new(Searcher { reader, settings, prices, simulated, memory, open, room, room_max })
+        Arc::new(Searcher { reader, settings, prices, simulated, memory, open, reads })
+    }
+
+    /// The memory of one more query.
+    pub(crate) fn budget(&self) -> Arc<dyn MemoryPool> {
+        Arc::new(Budget::new(&self.memory, self.settings.query_bytes_max))
     }
 
     /// Forgets every open split, as a restarted process would.
@@ -117,26 +122,9 @@ impl Searcher {
         self.open.insert(entry.id, Arc::clone(&open));
         Ok(open)
     }
-
-    /// Waits until so much memory may be taken for what is read; a read that is larger than all there is waits until
-    /// it is alone.
-    pub(crate) async fn room(&self, bytes: usize) -> Room {
-        let permits = u32::try_from(bytes.div_ceil(ROOM_UNIT)).unwrap_or(u32::MAX).clamp(1, self.room_max);
-        // It is never closed.
-        Room { _permit: Arc::clone(&self.room).acquire_many_owned(permits).await.ok() }
-    }
 }
-
-/// Memory that a read may take, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Room {
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
 /// About how much memory an open split takes.
 const OPEN_BYTES_TYPICAL: u64 = 256 << 10;
-/// Room is counted in pieces of that many bytes.
-const ROOM_UNIT: usize = 64 << 10;
 
 /// An open split takes the memory of its footer, unpacked.
 #[derive(Clone, Debug)]

@@ -164,6 +164,24 @@ pub(crate) async fn readings(
     Ok(arrays)
 }
 
+/// About how much memory the outputs for the given rows take.
+pub(crate) fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringBitmap) -> usize {
+    let each = |output: &Output| match &output.of {
+        Of::Values { field, .. } => column_bytes(view, field, rows),
+        Of::Source => {
+            let all = u64::from(view.split().rows().max(1));
+            let packed = view.split().column_range(SOURCE_COLUMN).map_or(0, |range| range.end - range.start);
+            usize::try_from(packed * SOURCE_PACKED * rows.len() / all).unwrap_or(usize::MAX)
+        }
+        Of::Id => 48 * rows.len() as usize,
+        Of::Time { .. } | Of::Split | Of::Row => 8 * rows.len() as usize,
+    };
+    outputs.iter().map(each).sum()
+}
+
+/// About how many times documents are larger than their packed pages.
+const SOURCE_PACKED: u64 = 10;
+
 /// About how much memory [`readings`] will take.
 pub(crate) fn column_bytes(view: View<'_>, field: &FieldRef, rows: &RoaringBitmap) -> usize {
     let all = u64::from(view.split().rows().max(1));

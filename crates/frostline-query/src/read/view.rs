@@ -5,6 +5,7 @@ use frostline_base::{Meter, ReadRanges, Share, read_decoded};
 use frostline_split::Split;
 
 use crate::Result;
+use crate::read::memory::Permits;
 use crate::read::open::OpenSplit;
 
 /// An open split and the way to its bytes.
@@ -12,6 +13,7 @@ use crate::read::open::OpenSplit;
 pub(crate) struct View<'a> {
     pub(crate) open: &'a OpenSplit,
     pub(crate) reader: &'a dyn ReadRanges,
+    pub(crate) reads: &'a Permits,
     pub(crate) meter: &'a Meter,
 }
 
@@ -30,6 +32,9 @@ impl<'a> View<'a> {
         if ranges.is_empty() {
             return decode(Vec::new());
         }
+        let bytes: u64 = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let _permit = self.reads.acquire(bytes.saturating_mul(READ_UNPACKED)).await;
         read_decoded(self.reader, &self.open.entry.object, ranges, share, self.meter, decode).await
     }
 
@@ -38,3 +43,6 @@ impl<'a> View<'a> {
         self.split().rows().saturating_sub(self.split().rows_without_time())
     }
 }
+
+/// About how many times what is read is larger while it is decoded.
+const READ_UNPACKED: usize = 6;

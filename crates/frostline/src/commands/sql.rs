@@ -1,8 +1,10 @@
 //! `frostline sql`.
 
 use anyhow::Result;
-use frostline_query::{Sql, SqlAnswer, json_value};
+use frostline_query::{QueryCost, Sql, SqlAnswer, json_value};
 use frostline_show::{Table, note, printable, say, say_json, show_count};
+use serde::ser::{Error as _, SerializeSeq as _};
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
@@ -32,7 +34,6 @@ pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
     let mut answer = Sql::over(&searcher, tables, results)?.run(query).await?;
     answer.cost.opening = Some(opening_cost);
     node.close().await;
-    let rows = rows(&answer)?;
     let waited = Waited { opening, whole: config.started.elapsed() };
     if format == Format::Json {
         let columns: Vec<Value> = answer
@@ -41,7 +42,8 @@ pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
             .iter()
             .map(|field| json!({ "name": field.name(), "type": field.data_type().to_string() }))
             .collect();
-        say_json(&json!({ "columns": columns, "rows": rows, "cost": answer.cost }))?;
+        let columns = json!(columns);
+        say_json(&Document { columns: &columns, rows: Rows(&answer), cost: &answer.cost })?;
         return Ok(Outcome::Done);
     }
     let columns = answer
@@ -49,7 +51,7 @@ pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
         .fields()
         .iter()
         .map(|field| Column { name: field.name().clone(), is_number: field.data_type().is_numeric() });
-    print(&columns.collect::<Vec<Column>>(), rows, format)?;
+    print(&columns.collect::<Vec<Column>>(), rows(&answer), format)?;
     if format != Format::Csv && format != Format::Lines {
         let rows = answer.batches.iter().map(|batch| batch.num_rows() as u64).sum();
         note!("{}; {}", show_count(rows, "row"), show_cost(&answer.cost, &waited));
@@ -69,42 +71,61 @@ fn shows_tables(query: &str) -> bool {
 }
 
 async fn show_tables(node: &frostline_node::Node, format: Format) -> Result<Outcome> {
-    let rows: Vec<Vec<Value>> =
-        node.catalog().list().await?.iter().map(|name| vec![json!(name.as_str())]).collect();
+    let names = node.catalog().list().await?;
+    let rows = names.iter().map(|name| vec![json!(name.as_str())]);
     if format == Format::Json {
         let columns = json!([{ "name": "table_name", "type": "Utf8" }]);
-        say_json(&json!({ "columns": columns, "rows": rows }))?;
+        say_json(&json!({ "columns": columns, "rows": rows.collect::<Vec<_>>() }))?;
     } else {
-        print(&[Column { name: "table_name".to_owned(), is_number: false }], rows, format)?;
+        print(&[Column { name: "table_name".to_owned(), is_number: false }], rows.map(Ok), format)?;
     }
     Ok(Outcome::Done)
 }
 
-fn rows(answer: &SqlAnswer) -> Result<Vec<Vec<Value>>> {
-    let mut rows = Vec::new();
-    for batch in &answer.batches {
-        for at in 0..batch.num_rows() {
+/// The rows of an answer, made one after the other.
+fn rows(answer: &SqlAnswer) -> impl Iterator<Item = Result<Vec<Value>>> + '_ {
+    answer.batches.iter().flat_map(|batch| {
+        (0..batch.num_rows()).map(move |at| {
             let row = batch.columns().iter().map(|column| json_value(column, at));
-            rows.push(row.collect::<frostline_query::Result<Vec<Value>>>()?);
-        }
-    }
-    Ok(rows)
+            Ok(row.collect::<frostline_query::Result<Vec<Value>>>()?)
+        })
+    })
 }
 
-fn print(columns: &[Column], rows: Vec<Vec<Value>>, format: Format) -> Result<()> {
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    columns: &'a Value,
+    rows: Rows<'a>,
+    cost: &'a QueryCost,
+}
+
+struct Rows<'a>(&'a SqlAnswer);
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut all = to.serialize_seq(None)?;
+        for row in rows(self.0) {
+            all.serialize_element(&row.map_err(S::Error::custom)?)?;
+        }
+        all.end()
+    }
+}
+
+fn print(columns: &[Column], rows: impl Iterator<Item = Result<Vec<Value>>>, format: Format) -> Result<()> {
     match format {
         Format::Csv => {
             let mut out = csv::Writer::from_writer(std::io::stdout().lock());
             out.write_record(columns.iter().map(|column| &column.name))?;
             for row in rows {
-                out.write_record(row.iter().map(cell))?;
+                out.write_record(row?.iter().map(cell))?;
             }
             out.flush()?;
         }
         Format::Lines => {
             for row in rows {
                 let names = columns.iter().map(|column| column.name.clone());
-                say!("{}", Value::Object(names.zip(row).collect::<Map<String, Value>>()))?;
+                say!("{}", Value::Object(names.zip(row?).collect::<Map<String, Value>>()))?;
             }
         }
         Format::Table | Format::Json => {
@@ -114,7 +135,7 @@ fn print(columns: &[Column], rows: Vec<Vec<Value>>, format: Format) -> Result<()
             let names: Vec<String> = names.collect();
             let mut table = Table::new(&names.iter().map(String::as_str).collect::<Vec<&str>>());
             for row in rows {
-                table.row(row.iter().map(|value| printable(&cell(value))).collect());
+                table.row(row?.iter().map(|value| printable(&cell(value))).collect());
             }
             say!("{table}")?;
         }

@@ -441,7 +441,12 @@ fn forms(text: &str) -> Vec<String> {
 async fn selected(place: &Place, filter: &Filter) -> Vec<u32> {
     let meter = frostline_base::Meter::default();
     let open = place.searcher.open(&place.index.splits()[0], &meter).await.unwrap();
-    let view = View { open: &open, reader: place.searcher.reader.as_ref(), meter: &meter };
+    let view = View {
+        open: &open,
+        reader: place.searcher.reader.as_ref(),
+        reads: &place.searcher.reads,
+        meter: &meter,
+    };
     match view.select(filter, None).await.unwrap() {
         Rows::All => (0..open.split.rows()).collect(),
         Rows::Some(rows) => rows.iter().collect(),
