@@ -68,6 +68,33 @@ async fn all_who_create_an_index_at_the_same_time_get_it() {
     }
 }
 
+/// A writer takes the folder and is stopped before the repository log names its index, at each step of another writer.
+#[tokio::test]
+async fn a_writer_that_is_stopped_keeps_no_other_from_creating_the_index() {
+    let first = "logs/_delta_log/00000000000000000000.json";
+    let elsewhere = Faulty::sound();
+    make(&elsewhere, "logs", 0).await;
+    let commit = elsewhere.read(first).await;
+    for step in 0..20 {
+        let store = Faulty::sound();
+        make(&store, "other", 0).await;
+        let stopped = async {
+            for _ in 0..step {
+                tokio::task::yield_now().await;
+            }
+            if !store.keys().await.iter().any(|key| key == first) {
+                store.write(first, commit.clone()).await;
+            }
+        };
+        let (writer, logs) = (catalog(&store), name("logs"));
+        let created = writer.open_or_create(&logs, Mapping::dynamic(), Settings::default());
+        let (created, ()) = futures::join!(created, stopped);
+        let created = created.unwrap_or_else(|error| panic!("at step {step}: {error:?}"));
+        created.commit(adding_to(&created, [1])).await.unwrap();
+        assert_eq!(catalog(&store).open(&logs).await.unwrap().splits().len(), 1, "at step {step}");
+    }
+}
+
 #[tokio::test]
 async fn settings_that_would_be_unsafe_are_refused() {
     for settings in [
