@@ -172,9 +172,9 @@ impl Actor {
     }
 
     async fn delete(&self) -> Result<()> {
-        self.ledger().deletion();
+        self.ledger().begin_deletion();
         let deleted = self.catalog(&self.repository()).delete(&index()).await;
-        self.ledger().deletion();
+        self.ledger().end_deletion();
         deleted
     }
 

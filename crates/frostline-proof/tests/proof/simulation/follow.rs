@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use frostline_base::{Clock, Error, Result};
 use frostline_ingest::{Cancel, IngestOptions, Pause};
@@ -23,8 +23,6 @@ const SECOND_US: i64 = 1_000_000;
 const REST_US: i64 = 70 * SECOND_US;
 /// A line whose end comes later than this may have been taken for two.
 const HALF_US: i64 = 20 * SECOND_US;
-/// The catalog knows files for twice as long; whoever follows more seldom begins with new ones.
-const KNOWN_US: i64 = 45 * 86_400 * SECOND_US;
 
 /// A run that follows files, and what happens to them.
 #[derive(Debug)]
@@ -66,8 +64,6 @@ struct Files {
     copying: Option<(PathBuf, PathBuf)>,
     /// Whether a line without an end has waited for too long.
     was_torn: bool,
-    /// When a follower came to the end of all files.
-    followed_us: i64,
 }
 
 /// The end of a line that is not written yet.
@@ -97,22 +93,9 @@ impl Logs {
         self.folder.join(format!("{log}.log"))
     }
 
-    /// A run begins. Files that the catalog has forgotten are removed before.
-    fn begin(&self, now_us: i64) -> Vec<i64> {
-        let mut files = self.files();
-        if now_us - files.followed_us > KNOWN_US {
-            for file in fs::read_dir(&self.folder).expect("a folder") {
-                fs::remove_file(file.expect("a file").path()).expect("a file");
-            }
-            let (lines, rotations) = (files.lines, files.rotations);
-            *files = Files { lines, rotations, followed_us: now_us, ..Files::default() };
-        }
-        files.written.clone()
-    }
-
     fn step(&self, step: Step, now_us: i64, ledger: &Mutex<Ledger>) {
         let mut files = self.files();
-        files.finish_copy();
+        files.finish_copy(now_us);
         match step {
             Step::Write { log, lines, half } => {
                 let mut text = files.end_line(log, now_us);
@@ -129,7 +112,7 @@ impl Logs {
                     let rest = text.split_off(start + (text.len() - start) / 2);
                     files.halves[log] = Some(Half { line, rest, since_us: now_us });
                 }
-                append(&self.path(log), &text);
+                append(&self.path(log), &text, now_us);
             }
             Step::Rename(log) => {
                 if let Some((path, rotated)) = self.rotated(&mut files, log, now_us) {
@@ -139,7 +122,7 @@ impl Logs {
             Step::CopyTruncate(log) => {
                 if let Some((path, copy)) = self.rotated(&mut files, log, now_us) {
                     let bytes = fs::metadata(&path).expect("a file").len();
-                    copy_on(&path, &copy, bytes / 2);
+                    copy_on(&path, &copy, bytes / 2, now_us);
                     files.copying = Some((path, copy));
                 }
             }
@@ -153,7 +136,7 @@ impl Logs {
         if !path.exists() {
             return None;
         }
-        append(&path, &files.end_line(log, now_us));
+        append(&path, &files.end_line(log, now_us), now_us);
         files.rotations += 1;
         Some((path, self.folder.join(format!("{log}.log.{}", files.rotations))))
     }
@@ -171,10 +154,11 @@ impl Files {
         half.rest
     }
 
-    fn finish_copy(&mut self) {
+    fn finish_copy(&mut self, now_us: i64) {
         if let Some((path, copy)) = self.copying.take() {
-            copy_on(&path, &copy, u64::MAX);
-            File::options().write(true).open(path).and_then(|file| file.set_len(0)).expect("a file");
+            copy_on(&path, &copy, u64::MAX, now_us);
+            let log = File::options().write(true).open(path).expect("a file");
+            log.set_len(0).and_then(|()| log.set_modified(time(now_us))).expect("a file");
         }
     }
 
@@ -189,18 +173,22 @@ impl Half {
     }
 }
 
-fn append(path: &Path, text: &str) {
-    let file = File::options().create(true).append(true).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a file");
+/// Files are written at the time of the simulation.
+fn time(now_us: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(now_us as u64)
+}
+
+fn append(path: &Path, text: &str, now_us: i64) {
+    let mut file = File::options().create(true).append(true).open(path).expect("a file");
+    file.write_all(text.as_bytes()).and_then(|()| file.set_modified(time(now_us))).expect("a file");
 }
 
 /// Copies up to `bytes` bytes behind those that are copied already.
-fn copy_on(path: &Path, copy: &Path, bytes: u64) {
-    let text = fs::read(path).expect("a file");
+fn copy_on(path: &Path, copy: &Path, bytes: u64, now_us: i64) {
+    let text = fs::read_to_string(path).expect("a file");
     let copied = fs::metadata(copy).map_or(0, |metadata| metadata.len()) as usize;
-    let mut more = text.get(copied..).unwrap_or_default().take(bytes);
-    let mut to = File::options().create(true).append(true).open(copy).expect("a file");
-    std::io::copy(&mut more, &mut to).expect("a file");
+    let end = text.len().min(copied.saturating_add(bytes as usize));
+    append(copy, &text[copied..end], now_us);
 }
 
 /// Takes the steps while there is nothing to read, each when everything before it is committed, and stops the run after
@@ -261,7 +249,7 @@ impl Pause for Script {
 impl Actor {
     pub(super) async fn follow(&self, follow: &Follow) -> Result<()> {
         let logs = &follow.logs;
-        let began = self.ledger().begin(&logs.begin(self.world.clock.now_us()));
+        let began = self.ledger().begin(&logs.files().written);
         let (cancel, committed) = (Cancel::default(), Arc::new(Committed::default()));
         let script = Script {
             actor: self.clone(),
@@ -277,14 +265,13 @@ impl Actor {
         // Whatever was read is committed before there is a pause.
         let options = IngestOptions { seal_after: Duration::ZERO, ..self.options() };
         let report = writer.follow(vec![logs.folder.clone()], &index(), options).await;
-        let mut files = logs.files();
-        files.finish_copy();
-        let (report, now_us) = (report?, self.world.clock.now_us());
+        let (mut files, now_us) = (logs.files(), self.world.clock.now_us());
+        files.finish_copy(now_us);
+        let report = report?;
         if (report.rejected_total() > 0 || !report.failed.is_empty()) && !files.is_torn(now_us) {
             return Err(Error::internal(format!("good lines were refused: {report:?}")));
         }
         self.ledger().acknowledge(&files.whole, began);
-        files.followed_us = now_us;
         Ok(())
     }
 }

@@ -8,6 +8,8 @@ pub(crate) struct Ledger {
     lines: BTreeMap<i64, State>,
     /// How often a deletion of the index began or ended.
     deletions: u64,
+    /// Deletions that are under way: while there are any, nothing is sure.
+    deleting: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +43,24 @@ impl Ledger {
 
     /// These lines were acknowledged; the ingestion began when the ledger said `began`.
     pub(crate) fn acknowledge(&mut self, lines: &[i64], began: u64) {
-        if began == self.deletions {
+        if began == self.deletions && self.deleting == 0 {
             self.lines.extend(lines.iter().map(|line| (*line, State::Sure)));
         }
     }
 
-    /// A deletion begins or ends: what there was in between may be gone.
-    pub(crate) fn deletion(&mut self) {
+    /// A deletion begins: what there is may go from now on.
+    pub(crate) fn begin_deletion(&mut self) {
+        self.deleting += 1;
+        self.may_be_gone();
+    }
+
+    /// A deletion ends, however it went: what came meanwhile may be gone.
+    pub(crate) fn end_deletion(&mut self) {
+        self.deleting -= 1;
+        self.may_be_gone();
+    }
+
+    fn may_be_gone(&mut self) {
         self.deletions += 1;
         for state in self.lines.values_mut().filter(|state| **state == State::Sure) {
             *state = State::Perhaps;
@@ -79,7 +92,7 @@ impl Ledger {
                 Some(_) => {}
             }
         }
-        if moment.deletions == self.deletions {
+        if self.is_same_index(moment) {
             let lost = moment.sure.difference(&seen);
             faults.extend(lost.map(|line| format!("line {line} was acknowledged and is lost")));
         }
@@ -99,8 +112,8 @@ impl Ledger {
         self.faults(moment, seen).into_iter().filter(|fault| !deleted_since(fault)).collect()
     }
 
-    /// Whether no deletion began since.
+    /// Whether no deletion began or ended since, and none is under way.
     pub(crate) fn is_same_index(&self, moment: &Moment) -> bool {
-        moment.deletions == self.deletions
+        moment.deletions == self.deletions && self.deleting == 0
     }
 }
