@@ -16,6 +16,7 @@ need cc build-essential
 need make make
 need git git
 if [ "$what" = test ]; then
+  need c++ build-essential
   need python3 python3
   need xz xz-utils
   need bzip2 bzip2
