@@ -451,6 +451,21 @@ def test_a_damaged_split_is_named_and_the_others_answer(damage, logs, tmp_path):
     assert outcome.status != DONE and name in outcome.stdout + outcome.stderr, outcome
 
 
+def test_verify_reads_every_byte_of_the_index(frostline):
+    """Damage is seen wherever it is, also in the rows that have a field, which no search of all documents reads."""
+    dice = random.Random(1)
+    frostline.ingest("x", [{f"f{field}": dice.random() for field in range(30) if dice.random() < 0.5} for _ in range(2000)])
+    split, = splits_of(frostline, "x")
+    content = split.read_bytes()
+    footer = content.index(b"FROSTHF1")
+    for at in range(footer - 9000, footer, 360):
+        split.write_bytes(flip(content, at))
+        outcome = frostline.run("index", "verify", "x")
+        assert outcome.status != DONE and split.name in outcome.stdout + outcome.stderr, (at - footer, outcome)
+    split.write_bytes(content)
+    assert frostline.ok("index", "verify", "x")["faults"] == []
+
+
 def split_rows(frostline, split):
     """The rows of one split, by the `_id`s of all documents."""
     ids = frostline.sql('SELECT "_id", "n" FROM logs')
