@@ -1,6 +1,6 @@
 //! `/proc/interrupts`, and `/proc/softirqs`, which has the same format.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::CPUS_MAX;
 
@@ -39,7 +39,10 @@ impl Interrupts {
         if cpus.is_empty() {
             return None;
         }
-        let rows = lines.take(ROWS_MAX).filter_map(|line| Row::parse(line, cpus.len())).collect();
+        // The kernel names each row once. Of a damaged table the first row of a name counts.
+        let mut named = HashSet::new();
+        let rows = lines.take(ROWS_MAX).filter_map(|line| Row::parse(line, cpus.len()));
+        let rows = rows.filter(|row| named.insert(row.id.clone())).collect();
         Some(Interrupts { cpus, rows })
     }
 
