@@ -310,7 +310,12 @@ impl<'a> Follower<'a> {
             if let Some(error) = recognised.torn {
                 return Err(error);
             }
-            if let Some(of) = self.open_file_of(&recognised) {
+            // What an open file has is not in the catalog yet: another with its beginning waits until it is closed.
+            let begins_like =
+                |tail: &Tail| !tail.head.is_empty() && recognised.sample.starts_with(&tail.head);
+            let mut tails = self.tails.iter();
+            let open = || tails.find(|(_, tail)| begins_like(tail)).map(|(id, _)| *id);
+            if let Some(of) = self.open_file_of(&recognised).or_else(open) {
                 self.copies.insert(id, Copy { of, stamp });
                 return Ok(None);
             }

@@ -163,6 +163,13 @@ async fn a_truncated_file_that_is_written_to_its_old_length_is_a_new_file() {
     assert_each_once(&bench.documents().await, &(before + &after));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rotated_file_that_is_packed_before_it_is_committed_lands_once() {
+    for bytes in [1, 17, 40] {
+        each_line_lands_once(vec![Event::Write(bytes), Event::Rename, Event::Pack]).await;
+    }
+}
+
 /// What happens to the logs of a folder.
 #[derive(Clone, Debug)]
 enum Event {
