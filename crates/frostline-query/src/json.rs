@@ -46,8 +46,8 @@ impl Json {
         }
     }
 
-    /// The same as a value whose numbers are read: integers of 64 bits, else the nearest double, which serde_json
-    /// alone does not always find. A number beyond the doubles is its text.
+    /// The same as a value whose numbers are read: integers of 64 bits, else the nearest double. A number beyond
+    /// the doubles is its text.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Json::Object(members) => {
@@ -55,13 +55,7 @@ impl Json {
             }
             Json::Array(items) => Value::Array(items.iter().map(Json::to_value).collect()),
             Json::Scalar(scalar) => {
-                let text = scalar.get();
-                match serde_json::from_str(text) {
-                    Ok(Value::Number(number)) if number.is_f64() => {
-                        text.parse::<f64>().map_or(Value::Number(number), Value::from)
-                    }
-                    read => read.unwrap_or_else(|_| Value::from(text)),
-                }
+                serde_json::from_str(scalar.get()).unwrap_or_else(|_| Value::from(scalar.get()))
             }
         }
     }

@@ -100,6 +100,16 @@ async fn damage_is_corrupt_and_a_newer_format_is_refused() {
 }
 
 #[test]
+fn a_number_of_an_unknown_record_stays_the_number_it_was() {
+    let number = format!("1.71{}e104", "9".repeat(105));
+    let put = format!(r#"{{"put":{{"kind":"x","name":"y","value":{{"n":{number}}}}}}}"#);
+    let entry = String::from_utf8(LogEntry::default().encode().unwrap()).unwrap() + &put + "\n";
+    let entry = LogEntry::decode(0, "entry", entry.as_bytes()).unwrap();
+    let again = LogEntry::decode(0, "entry", &entry.encode().unwrap()).unwrap();
+    assert_eq!(again, entry);
+}
+
+#[test]
 fn folders_are_told_apart() {
     for folder in ["logs", "logs@0a1b2c3d", "a.b_c-d"] {
         assert!(index_of_folder(folder).is_some_and(|index| folder.starts_with(index.as_str())), "{folder}");
