@@ -473,29 +473,12 @@ impl Host {
         said.or_else(|| strictest(&mut on_it(&self.inferred).into_iter().map(|(_, role)| role)))
     }
 
-    /// The mount that holds `path`.
-    pub(crate) fn mount_of(&self, path: &str) -> Fact<Option<&Mount>> {
-        // The last of equal ones covers the others.
-        Ok(self.mounts()?.iter().filter(|m| is_below(path, &m.point)).max_by_key(|m| m.point.len()))
-    }
-
     /// PostgreSQL's settings, by configuration file.
     pub(crate) fn postgres(&self) -> Fact<Vec<(String, BTreeMap<String, String>)>> {
         let mut found = Vec::new();
         for pattern in POSTGRES_FILES {
             for path in self.tree.glob(pattern)? {
                 found.push((path.clone(), config::postgres(&self.text(&path)?)));
-            }
-        }
-        Ok(found)
-    }
-
-    /// Frostline's own settings, by file.
-    pub(crate) fn frostline(&self) -> Fact<Vec<(String, config::Frostline)>> {
-        let mut found = Vec::new();
-        for pattern in FROSTLINE_FILES {
-            for path in self.tree.glob(pattern)? {
-                found.push((path.clone(), config::frostline(&self.text(&path)?)));
             }
         }
         Ok(found)

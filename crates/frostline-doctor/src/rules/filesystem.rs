@@ -319,27 +319,6 @@ pub(super) const RULES: &[Rule] = &[
         sources: &["https://docs.kernel.org/filesystems/tmpfs.html"],
         check: volatile,
     },
-    Rule {
-        id: "F15",
-        name: "cache-beside-log",
-        title: "Frostline's cache and its write-ahead log share a disk",
-        reads: &["/etc/frostline/config.toml", "/proc/mounts"],
-        threshold: "a volume of Frostline's configuration and its data folder on the same mount",
-        severity: Severity::Low,
-        confidence: Confidence::Medium,
-        needs: NOTHING,
-        explanation: "Filling the cache competes with the log's fsyncs, and the fast mount options that are fine for a cache are unsafe for a log.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "The log on a small fast volume of its own, in Frostline's config.toml",
-            run: &["data = \"/var/lib/frostline\"", "volumes = [\"/mnt/cache\"]"],
-            undo: &[],
-        }],
-        gain: "Steady ingest while searches fill the cache",
-        verify: "p99 of acknowledged writes during a dashboard",
-        sources: &["https://docs.kernel.org/admin-guide/ext4.html"],
-        check: shared_disk,
-    },
 ];
 
 /// The longest name first, so that the message names the right disk of several.
@@ -652,24 +631,6 @@ fn volatile(host: &Host) -> Checked {
         if let Some(role @ (Role::Log | Role::Database)) = host.role_of(mount) {
             let what = if role == Role::Log { "a log" } else { "a database" };
             found.push(Found::new(&mount.point, format!("{what} is on {}", mount.kind)));
-        }
-    }
-    Ok(found)
-}
-
-fn shared_disk(host: &Host) -> Checked {
-    let mut found = Vec::new();
-    for (path, settings) in host.frostline()? {
-        let Some(data) = &settings.data else { continue };
-        let log = host.mount_of(data)?.map(|mount| mount.point.clone());
-        for volume in &settings.volumes {
-            let cache = host.mount_of(volume)?.map(|mount| mount.point.clone());
-            if log.is_some() && cache == log {
-                found.push(Found::new(
-                    volume,
-                    format!("is on the same file system as the log in {data} ({path})"),
-                ));
-            }
         }
     }
     Ok(found)
