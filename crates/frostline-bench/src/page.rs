@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::report::{Cell, show_ms};
 use crate::study::Row;
 use crate::tiers::Report;
-use frostline_show::show_bytes;
+use frostline_show::{escape_html, show_bytes};
 
 /// The scale of all charts: from 1 ms to 10^7 ms, in powers of ten.
 const DECADES: [&str; 8] = ["1 ms", "10 ms", "0.1 s", "1 s", "10 s", "100 s", "17 min", "2.8 h"];
@@ -22,22 +22,6 @@ pub(crate) fn html(report: &Report) -> String {
     page
 }
 
-/// Text as it may be in HTML.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
 fn write_page(page: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(
         page,
@@ -47,7 +31,7 @@ fn write_page(page: &mut String, report: &Report) -> std::fmt::Result {
         show_bytes(report.data_bytes),
         report.splits,
         report.runs,
-        escape(&report.profile)
+        escape_html(&report.profile)
     )?;
     page.push_str("<p class=key><span class=ours></span>measured here <span class=theirs></span>published (other data, other hardware)</p>\n");
     for row in Row::ALL {
@@ -62,13 +46,13 @@ fn write_page(page: &mut String, report: &Report) -> std::fmt::Result {
 }
 
 fn write_chart(page: &mut String, row: Row, cells: &[&Cell]) -> std::fmt::Result {
-    writeln!(page, "<section><h2>{}</h2>", escape(row.name()))?;
+    writeln!(page, "<section><h2>{}</h2>", escape_html(row.name()))?;
     for cell in cells {
         let published = cell.published_ms.map(|ms| format!("<i>published {}</i>", show_ms(ms)));
         writeln!(
             page,
             "<div class=bar><p><b>{}</b> <span>{} · {} GETs · {} fetched</span>{}</p>{}</div>",
-            escape(cell.tier.name()),
+            escape_html(cell.tier.name()),
             show_ms(cell.median.ms),
             cell.median.gets,
             show_bytes(cell.median.bytes_fetched),
@@ -89,7 +73,7 @@ fn write_chart(page: &mut String, row: Row, cells: &[&Cell]) -> std::fmt::Result
 fn bars(cell: &Cell) -> String {
     let mut svg = String::from("<svg viewBox=\"0 0 700 22\" preserveAspectRatio=none role=img aria-label=\"");
     let published = cell.published_ms.map_or(String::new(), |ms| format!(", published {}", show_ms(ms)));
-    let _ = write!(svg, "{}: {}{published}\">", escape(cell.tier.name()), show_ms(cell.median.ms));
+    let _ = write!(svg, "{}: {}{published}\">", escape_html(cell.tier.name()), show_ms(cell.median.ms));
     for decade in 0..DECADES.len() {
         let _ = write!(svg, "<path class=grid d=\"M{0} 0V22\"/>", decade * 100);
     }
@@ -122,8 +106,8 @@ fn write_table(page: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(
             page,
             "<tr{class}><td>{}<td>{}<td>{}<td><b>{}</b><td>{} – {}<td>{}<td>{}<td>{}</tr>",
-            escape(name),
-            escape(cell.tier.name()),
+            escape_html(name),
+            escape_html(cell.tier.name()),
             cell.published_ms.map_or("–".to_owned(), show_ms),
             show_ms(cell.median.ms),
             show_ms(cell.ms_min),
@@ -144,7 +128,7 @@ fn write_checks(page: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(
             page,
             "<li><b>{verdict}</b>: {}: {:.2}, at most {}",
-            escape(&check.what),
+            escape_html(&check.what),
             check.measured,
             check.limit
         )?;
@@ -175,15 +159,15 @@ fn write_method(page: &mut String, report: &Report) -> std::fmt::Result {
          <li>The store's waiting is made up by a model (profile {}, seeds from {}); no cloud was used. One node, generated data.\
          <li>Published: {}.</ul>\
          <p class=foot>frostline {} · <code>frostline bench tiers --documents {} --seed {} --runs {} --profile {}</code> · {:.0} s in all, peak memory {memory}</p>",
-        escape(report.dashboard),
-        escape(&report.profile),
+        escape_html(report.dashboard),
+        escape_html(&report.profile),
         report.seed,
-        escape(report.published),
-        escape(report.version),
+        escape_html(report.published),
+        escape_html(report.version),
         report.documents,
         report.seed,
         report.runs,
-        escape(&report.profile),
+        escape_html(&report.profile),
         report.total_s
     )
 }
@@ -251,8 +235,8 @@ mod tests {
 
     #[test]
     fn text_cannot_become_markup() {
-        assert_eq!(escape("<b onclick=\"x\">&'"), "&lt;b onclick=&quot;x&quot;&gt;&amp;&#39;");
-        assert_eq!(escape("5 % – é"), "5 % – é");
+        assert_eq!(escape_html("<b onclick=\"x\">&'"), "&lt;b onclick=&quot;x&quot;&gt;&amp;&#39;");
+        assert_eq!(escape_html("5 % – é"), "5 % – é");
     }
 
     #[test]

@@ -39,21 +39,5 @@ pub(crate) fn shell_word(text: &str) -> String {
     format!("'{}'", line(text, 4096).replace('\'', r"'\''"))
 }
 
-/// `text` for HTML content and quoted attributes.
-pub(crate) fn html(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            _ => out.push(c),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests;

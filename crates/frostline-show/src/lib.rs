@@ -2,11 +2,13 @@
 //! mistyped names.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod html;
 mod nearest;
 mod size;
 mod table;
 mod terminal;
 
+pub use html::escape_html;
 pub use nearest::{nearest, suggestion};
 pub use size::{SizeError, parse_bytes, show_bytes, show_count};
 pub use table::{Table, printable};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Finding, Report};
-use crate::text::html;
+use frostline_show::escape_html;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
 article{border:1px solid #ccc;border-left-width:6px;border-radius:4px;padding:.5rem 1rem;margin:1rem 0}\
@@ -16,7 +16,7 @@ pub(super) fn page(report: &Report) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>Frostline doctor</title><style>{STYLE}</style></head><body>\n<h1>Frostline doctor</h1>\n\
          <p>{}: {} findings, {} rules quiet, {} unknown.</p>\n",
-        html(&report.subject),
+        escape_html(&report.subject),
         report.findings.len(),
         report.quiet.len(),
         report.unknown.len()
@@ -25,8 +25,13 @@ pub(super) fn page(report: &Report) -> String {
     if !report.unknown.is_empty() {
         out += "<h2>Not known</h2>\n<ul>\n";
         for unknown in &report.unknown {
-            let _ =
-                writeln!(out, "<li><b>{} {}</b>: {}</li>", unknown.rule, unknown.name, html(&unknown.reason));
+            let _ = writeln!(
+                out,
+                "<li><b>{} {}</b>: {}</li>",
+                unknown.rule,
+                unknown.name,
+                escape_html(&unknown.reason)
+            );
         }
         out += "</ul>\n";
     }
@@ -40,32 +45,32 @@ fn article(finding: &Finding) -> String {
     let mut out = format!(
         "<article class=\"{severity}\"><h2>{} {}: {}</h2>\n<p><b>{}</b></p>\n<p>{}</p>\n",
         finding.rule,
-        html(&finding.object),
-        html(finding.title),
-        html(&finding.observed),
-        html(finding.explanation)
+        escape_html(&finding.object),
+        escape_html(finding.title),
+        escape_html(&finding.observed),
+        escape_html(finding.explanation)
     );
     for fix in &finding.fixes {
         let _ = write!(
             out,
             "<p>{}: {}</p>\n<pre>{}</pre>\n",
             fix.side.label(),
-            html(fix.what),
-            html(&fix.run.join("\n"))
+            escape_html(fix.what),
+            escape_html(&fix.run.join("\n"))
         );
         if !fix.undo.is_empty() {
-            let _ = writeln!(out, "<small>Undo:</small><pre>{}</pre>", html(&fix.undo.join("\n")));
+            let _ = writeln!(out, "<small>Undo:</small><pre>{}</pre>", escape_html(&fix.undo.join("\n")));
         }
     }
     let _ = writeln!(
         out,
         "<p><small>{severity}, confidence {confidence}. Expect: {}. Verify: {}. {}</small></p></article>",
-        html(finding.gain),
-        html(&finding.verify),
+        escape_html(finding.gain),
+        escape_html(&finding.verify),
         finding
             .sources
             .iter()
-            .map(|source| format!("<a href=\"{0}\">{0}</a>", html(source)))
+            .map(|source| format!("<a href=\"{0}\">{0}</a>", escape_html(source)))
             .collect::<Vec<_>>()
             .join(" ")
     );

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use frostline_show::escape_html;
+
 use crate::record::{How, Mode};
 use crate::stats;
 
@@ -20,18 +22,7 @@ pub(super) fn plain(text: &str) -> String {
 
 /// `text` as it may be in HTML, in an attribute's quotes too.
 pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in plain(text).chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
+    escape_html(&plain(text))
 }
 
 /// `text` as it may be in a table of Markdown.
