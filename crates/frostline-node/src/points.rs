@@ -76,6 +76,7 @@ impl Node {
         let renewed: Vec<(Arc<Index>, Pin)> = indices.iter().cloned().zip(pit.pins.clone()).collect();
         let renewal = tokio::spawn(async move {
             loop {
+                // Three renewals may fail before vacuum no longer keeps the version.
                 tokio::time::sleep(KEPT_FOR / 4).await;
                 let extended = renewed.iter().map(|(index, pin)| index.extend_pin(pin, KEPT_FOR));
                 for error in join_all(extended).await.into_iter().filter_map(Result::err) {

@@ -405,11 +405,16 @@ impl Pace {
         self.attempts += 1;
         self.meters.add(Count::Retries, 1);
         core.tell(|| Retry { why: said(error), attempt: self.attempts, wait });
-        // A timer takes at least a millisecond.
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
+        pause(wait).await;
         true
+    }
+}
+
+/// Waits before a call or an upload is repeated.
+pub(crate) async fn pause(wait: Duration) {
+    // A timer takes at least a millisecond.
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
     }
 }
 
