@@ -15,4 +15,4 @@ pub use error::{Error, ErrorKind, Result};
 pub use ids::{IndexName, SplitId};
 pub use meter::{Cost, Count, Meter};
 pub use range::{ByteRange, TimeRange};
-pub use read::{ObjectRef, ReadRanges, Share, read_decoded};
+pub use read::{Caches, ObjectRef, ReadRanges, Reading, Share, read_decoded};

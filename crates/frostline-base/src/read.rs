@@ -8,28 +8,42 @@ use bytes::Bytes;
 
 use crate::{ByteRange, ErrorKind, Meter, Result};
 
+/// What a read gives, when it ends.
+pub type Reading<'a> = Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>>;
+
 /// Reads ranges of immutable objects, from a store or through a cache.
 pub trait ReadRanges: Send + Sync + Debug {
     /// The bytes of each range, in the order given. Ranges may overlap and need not be sorted; all are
     /// requested at the same time. Fails with `NotFound` if the object is absent, and with `Corrupt`
     /// if a range reaches past its end. The cost is added to `meter`.
+    fn read_by<'a>(
+        &'a self,
+        caches: Caches,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Reading<'a>;
+
+    /// [`ReadRanges::read_by`] asking the caches first.
     fn read_ranges<'a>(
         &'a self,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
         share: Share,
         meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>>;
+    ) -> Reading<'a> {
+        self.read_by(Caches::Ask, object, ranges, share, meter)
+    }
+}
 
-    /// Like [`ReadRanges::read_ranges`], but bypasses every cache, which then stores what was read: for bytes that
-    /// did not decode. See [`read_decoded`].
-    fn read_again<'a>(
-        &'a self,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>>;
+/// What a read does with the caches on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caches {
+    /// Reads what they have from them.
+    Ask,
+    /// Bypasses them all; they then store what was read: for bytes that did not decode. See [`read_decoded`].
+    Bypass,
 }
 
 /// Reads these ranges and decodes them. If `decode` fails with `Corrupt`, the cached bytes may have been damaged when
@@ -44,7 +58,7 @@ pub async fn read_decoded<T>(
 ) -> Result<T> {
     match decode(reader.read_ranges(object, ranges, share, meter).await?) {
         Err(error) if error.kind() == ErrorKind::Corrupt => {
-            decode(reader.read_again(object, ranges, share, meter).await?)
+            decode(reader.read_by(Caches::Bypass, object, ranges, share, meter).await?)
         }
         answer => answer,
     }

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use bytes::Bytes;
-use frostline_base::{ByteRange, Cost, IndexName, Meter, ObjectRef, ReadRanges, Share, SystemClock};
+use frostline_base::{
+    ByteRange, Caches, Cost, IndexName, Meter, ObjectRef, ReadRanges, Reading, Share, SystemClock,
+};
 use frostline_cache::RegionCache;
 use frostline_catalog::Index;
 use frostline_ingest::{Cancel, Ingest, IngestOptions, IngestReport, Input, Inputs, Progress};
@@ -401,26 +401,16 @@ impl Recorded {
 }
 
 impl ReadRanges for Recorded {
-    fn read_ranges<'a>(
+    fn read_by<'a>(
         &'a self,
+        caches: Caches,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
         share: Share,
         meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = frostline_base::Result<Vec<Bytes>>> + Send + 'a>> {
+    ) -> Reading<'a> {
         self.record(object, ranges);
-        self.inner.read_ranges(object, ranges, share, meter)
-    }
-
-    fn read_again<'a>(
-        &'a self,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = frostline_base::Result<Vec<Bytes>>> + Send + 'a>> {
-        self.record(object, ranges);
-        self.inner.read_again(object, ranges, share, meter)
+        self.inner.read_by(caches, object, ranges, share, meter)
     }
 }
 

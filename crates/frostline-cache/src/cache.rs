@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use frostline_base::{ByteRange, Cost, Count, Error, Meter, ObjectRef, ReadRanges, Result, Share};
+use frostline_base::{
+    ByteRange, Caches, Cost, Count, Error, Meter, ObjectRef, ReadRanges, Reading, Result, Share,
+};
 use futures::future::join;
 
 use crate::flight::{Landing, Pages};
@@ -186,27 +187,23 @@ impl RegionCache {
         }
     }
 
-    /// The bytes of the ranges; with `again`, all from the store.
+    /// The bytes of the ranges.
     async fn read(
         &self,
+        caches: Caches,
         object: &ObjectRef,
         ranges: &[ByteRange],
-        again: bool,
         share: Share,
         meter: &Meter,
     ) -> Result<Vec<Bytes>> {
         check_ranges(object, ranges)?;
         let answer = match &self.near {
             Some(near) if near.has_room() => {
-                self.read_near(near, object, ranges, again, share, meter).await?
+                self.read_near(near, caches, object, ranges, share, meter).await?
             }
             _ => {
                 let billed = Billed::to(meter);
-                if again {
-                    self.inner.read_again(object, ranges, share, &billed.fetch).await?
-                } else {
-                    self.inner.read_ranges(object, ranges, share, &billed.fetch).await?
-                }
+                self.inner.read_by(caches, object, ranges, share, &billed.fetch).await?
             }
         };
         let used = ranges.iter().map(|r| r.end - r.start).sum();
@@ -220,9 +217,9 @@ impl RegionCache {
     async fn read_near(
         &self,
         near: &Arc<Near>,
+        caches: Caches,
         object: &ObjectRef,
         ranges: &[ByteRange],
-        again: bool,
         share: Share,
         meter: &Meter,
     ) -> Result<Vec<Bytes>> {
@@ -230,9 +227,9 @@ impl RegionCache {
         let mut wanted: Vec<u64> = ranges.iter().flat_map(|range| pages_of(range, page_bytes)).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        if again && !wanted.is_empty() {
+        if caches == Caches::Bypass && !wanted.is_empty() {
             let guard = near.distrust(object, wanted);
-            let pages = self.fetch(near, object, guard, true, share, meter).await?;
+            let pages = self.fetch(near, caches, object, guard, share, meter).await?;
             return ranges.iter().map(|range| assemble(&pages, range, page_bytes)).collect();
         }
         let pages = self.gather(near, object, wanted, share, meter).await?;
@@ -256,7 +253,7 @@ impl RegionCache {
             let plan = near.plan(object, &left, share, again);
             let fetch = async {
                 match plan.fetch {
-                    Some(guard) => self.fetch(near, object, guard, false, share, meter).await,
+                    Some(guard) => self.fetch(near, Caches::Ask, object, guard, share, meter).await,
                     None => Ok(Arc::default()),
                 }
             };
@@ -284,20 +281,16 @@ impl RegionCache {
     async fn fetch(
         &self,
         near: &Arc<Near>,
+        caches: Caches,
         object: &ObjectRef,
         guard: FlightGuard,
-        again: bool,
         share: Share,
         meter: &Meter,
     ) -> Result<Arc<Pages>> {
         let page_bytes = u64::from(near.page_bytes());
         let ranges = merge(guard.pages(), page_bytes, object.bytes);
         let billed = Billed::to(meter);
-        let outcome = if again {
-            self.inner.read_again(object, &ranges, share, &billed.fetch).await
-        } else {
-            self.inner.read_ranges(object, &ranges, share, &billed.fetch).await
-        };
+        let outcome = self.inner.read_by(caches, object, &ranges, share, &billed.fetch).await;
         drop(billed);
         match outcome.and_then(|fetched| split(object, &ranges, fetched, page_bytes)) {
             Ok(pages) => {
@@ -315,24 +308,15 @@ impl RegionCache {
 }
 
 impl ReadRanges for RegionCache {
-    fn read_ranges<'a>(
+    fn read_by<'a>(
         &'a self,
+        caches: Caches,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
         share: Share,
         meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
-        Box::pin(self.read(object, ranges, false, share, meter))
-    }
-
-    fn read_again<'a>(
-        &'a self,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
-        Box::pin(self.read(object, ranges, true, share, meter))
+    ) -> Reading<'a> {
+        Box::pin(self.read(caches, object, ranges, share, meter))
     }
 }
 

@@ -1,12 +1,9 @@
 //! One reader for all indices of a repository, mounted or not.
 
 use std::collections::BTreeSet;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bytes::Bytes;
-use frostline_base::{ByteRange, IndexName, Meter, ObjectRef, ReadRanges, Result, Share};
+use frostline_base::{ByteRange, Caches, IndexName, Meter, ObjectRef, ReadRanges, Reading, Share};
 use frostline_cache::RegionCache;
 use frostline_catalog::index_of_folder;
 use frostline_store::Repository;
@@ -49,33 +46,19 @@ impl MountedCache {
 }
 
 impl ReadRanges for Reader {
-    fn read_ranges<'a>(
+    fn read_by<'a>(
         &'a self,
+        caches: Caches,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
         share: Share,
         meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+    ) -> Reading<'a> {
         match self.mounted().filter(|mounted| mounted.holds(object)) {
             Some(mounted) => {
-                Box::pin(async move { mounted.cache.read_ranges(object, ranges, share, meter).await })
+                Box::pin(async move { mounted.cache.read_by(caches, object, ranges, share, meter).await })
             }
-            None => self.repository.read_ranges(object, ranges, share, meter),
-        }
-    }
-
-    fn read_again<'a>(
-        &'a self,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
-        match self.mounted().filter(|mounted| mounted.holds(object)) {
-            Some(mounted) => {
-                Box::pin(async move { mounted.cache.read_again(object, ranges, share, meter).await })
-            }
-            None => self.repository.read_again(object, ranges, share, meter),
+            None => self.repository.read_by(caches, object, ranges, share, meter),
         }
     }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use frostline_base::{ByteRange, FixedClock, IndexName, Meter, ObjectRef, ReadRanges, Share, SplitId};
+use frostline_base::{
+    ByteRange, Caches, FixedClock, IndexName, Meter, ObjectRef, ReadRanges, Reading, Share, SplitId,
+};
 use frostline_catalog::{Catalog, Change, Index, Settings as IndexSettings, SplitEntry};
 use frostline_split::{Mapping, SplitWriter, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
-use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::{Response, Search, SearchOptions, Searcher, Settings, Sql};
@@ -148,29 +149,20 @@ impl Gate {
 }
 
 impl ReadRanges for Gate {
-    fn read_ranges<'a>(
+    fn read_by<'a>(
         &'a self,
+        caches: Caches,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
         share: Share,
         meter: &'a Meter,
-    ) -> BoxFuture<'a, crate::Result<Vec<Bytes>>> {
+    ) -> Reading<'a> {
         Box::pin(async move {
             self.begun.fetch_add(1, Ordering::SeqCst);
             if let Ok(permit) = self.permits.acquire().await {
                 permit.forget();
             }
-            self.inner.read_ranges(object, ranges, share, meter).await
+            self.inner.read_by(caches, object, ranges, share, meter).await
         })
-    }
-
-    fn read_again<'a>(
-        &'a self,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> BoxFuture<'a, crate::Result<Vec<Bytes>>> {
-        self.read_ranges(object, ranges, share, meter)
     }
 }

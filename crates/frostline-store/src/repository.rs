@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::path::Path as FilePath;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use frostline_base::{ByteRange, Count, Error, Meter, ObjectRef, ReadRanges, Result, Share};
+use frostline_base::{ByteRange, Caches, Count, Error, Meter, ObjectRef, ReadRanges, Reading, Result, Share};
 use futures::stream::{self, BoxStream, FuturesUnordered};
 use futures::{Stream, StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -20,7 +19,7 @@ use crate::metered::{CallMeter, Metered};
 use crate::open::{self, OpenOptions};
 use crate::plan::Plan;
 use crate::prices::Prices;
-use crate::retrying::{OnRetry, Retry, Retrying};
+use crate::retrying::{OnRetry, Retry, Retrying, pause};
 use crate::simulated::{Simulated, Simulation};
 
 /// A bucket or directory that holds indices. Cheap to clone; clones share the meter and the limit of
@@ -348,7 +347,7 @@ impl Repository {
                     let wait = std::time::Duration::from_millis(wait_ms);
                     attempt += 1;
                     self.0.store.tell(|| Retry { why: error.to_string(), attempt, wait });
-                    tokio::time::sleep(wait).await;
+                    pause(wait).await;
                 }
                 answer => return answer,
             }
@@ -405,23 +404,14 @@ impl Repository {
 }
 
 impl ReadRanges for Repository {
-    fn read_ranges<'a>(
+    fn read_by<'a>(
         &'a self,
+        _: Caches,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
         share: Share,
         meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
-        Box::pin(self.read(object, ranges, share, meter))
-    }
-
-    fn read_again<'a>(
-        &'a self,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+    ) -> Reading<'a> {
         Box::pin(self.read(object, ranges, share, meter))
     }
 }

@@ -42,13 +42,14 @@ fn content(object: &ObjectRef, range: &ByteRange) -> Bytes {
 }
 
 impl ReadRanges for Origin {
-    fn read_ranges<'a>(
+    fn read_by<'a>(
         &'a self,
+        _: Caches,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
         _: Share,
         meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+    ) -> Reading<'a> {
         Box::pin(async move {
             self.fetches.fetch_add(1, Ordering::SeqCst);
             if let Some(gate) = &self.gate {
@@ -69,16 +70,6 @@ impl ReadRanges for Origin {
             let as_is = ObjectRef { bytes: damaged, ..object.clone() };
             Ok(ranges.iter().map(|range| content(&as_is, range)).collect())
         })
-    }
-
-    fn read_again<'a>(
-        &'a self,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
-        self.read_ranges(object, ranges, share, meter)
     }
 }
 

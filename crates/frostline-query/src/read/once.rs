@@ -1,11 +1,10 @@
 //! Reads each range of a split's index once, however many parts of a filter need it.
 
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use frostline_base::{ByteRange, Meter, ObjectRef, ReadRanges, Result, Share};
+use frostline_base::{ByteRange, Caches, Meter, ObjectRef, ReadRanges, Reading, Share};
 use futures::future::{BoxFuture, FutureExt, Shared};
 
 use crate::read::view::View;
@@ -60,15 +59,16 @@ impl std::fmt::Debug for Once<'_> {
 }
 
 impl ReadRanges for Once<'_> {
-    fn read_ranges<'a>(
+    fn read_by<'a>(
         &'a self,
+        caches: Caches,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
         share: Share,
         meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
-        if share != Share::Index {
-            return self.view.reader.read_ranges(object, ranges, share, meter);
+    ) -> Reading<'a> {
+        if (share, caches) != (Share::Index, Caches::Ask) {
+            return self.view.reader.read_by(caches, object, ranges, share, meter);
         }
         Box::pin(async move {
             let mut bytes = Vec::with_capacity(ranges.len());
@@ -81,15 +81,5 @@ impl ReadRanges for Once<'_> {
             }
             Ok(bytes)
         })
-    }
-
-    fn read_again<'a>(
-        &'a self,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
-        self.view.reader.read_again(object, ranges, share, meter)
     }
 }

@@ -1,9 +1,7 @@
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
-use frostline_base::{ByteRange, Error, ErrorKind, Meter, ObjectRef, ReadRanges, Result, Share};
+use frostline_base::{ByteRange, Caches, Error, ErrorKind, Meter, ObjectRef, ReadRanges, Reading, Share};
 use frostline_store::Repository;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -132,33 +130,24 @@ struct Rounds {
 }
 
 impl ReadRanges for Rounds {
-    fn read_ranges<'a>(
+    fn read_by<'a>(
         &'a self,
+        caches: Caches,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
         share: Share,
         meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+    ) -> Reading<'a> {
         Box::pin(async move {
             let round = self.ended.load(Ordering::SeqCst) + 1;
             // All that is asked at the same time begins before this one ends.
             for _ in 0..1_000 {
                 tokio::task::yield_now().await;
             }
-            let answer = self.repository.read_ranges(object, ranges, share, meter).await;
+            let answer = self.repository.read_by(caches, object, ranges, share, meter).await;
             self.ended.fetch_max(round, Ordering::SeqCst);
             answer
         })
-    }
-
-    fn read_again<'a>(
-        &'a self,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
-        self.read_ranges(object, ranges, share, meter)
     }
 }
 
@@ -313,27 +302,18 @@ struct Failing {
 }
 
 impl ReadRanges for Failing {
-    fn read_ranges<'a>(
+    fn read_by<'a>(
         &'a self,
+        caches: Caches,
         object: &'a ObjectRef,
         ranges: &'a [ByteRange],
         share: Share,
         meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
+    ) -> Reading<'a> {
         match object.key == self.key {
             true => Box::pin(async { Err(Error::new(self.kind, "it fails")) }),
-            false => self.repository.read_ranges(object, ranges, share, meter),
+            false => self.repository.read_by(caches, object, ranges, share, meter),
         }
-    }
-
-    fn read_again<'a>(
-        &'a self,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Bytes>>> + Send + 'a>> {
-        self.read_ranges(object, ranges, share, meter)
     }
 }
 
