@@ -1,28 +1,37 @@
 //! The `fields` of a hit: leaf values of its source by path.
 
+use std::collections::HashMap;
+
 use frostline_split::parse_date;
 use jiff::tz::TimeZone;
 
 use crate::Result;
 use crate::json::Json;
+use crate::language::SearchRequest;
 use crate::language::date::{Format, format_date};
-use crate::language::{FieldFormat, SearchRequest};
 
 /// Every field that the request asks for and the document has, each an array of its values.
 pub(crate) fn fields(source: &Json, request: &SearchRequest) -> Result<Json> {
+    let wanted = request.fields.iter().chain(&request.docvalue_fields).map(|field| {
+        let format = field.format.as_deref().map(Format::parse).transpose()?;
+        Ok((field, format))
+    });
+    let wanted = wanted.collect::<Result<Vec<_>>>()?;
     let mut leaves = Vec::new();
     collect(source, String::new(), &mut leaves);
-    let mut shown: Vec<(String, Json)> = Vec::new();
+    // The values of each path, at the place of its first.
+    let mut shown: Vec<(String, Vec<Json>)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     for (path, value) in leaves {
-        let mut wanted = request.fields.iter().chain(&request.docvalue_fields);
-        let Some(field) = wanted.find(|field| field.matches(&path)) else { continue };
-        let value = formatted(value, field)?;
-        match shown.iter_mut().find(|(known, _)| *known == path) {
-            Some((_, Json::Array(values))) => values.push(value),
-            _ => shown.push((path, Json::Array(vec![value]))),
-        }
+        let Some((_, format)) = wanted.iter().find(|(field, _)| field.matches(&path)) else { continue };
+        let value = formatted(value, format.as_ref());
+        let place = *places.entry(path).or_insert_with_key(|path| {
+            shown.push((path.clone(), Vec::new()));
+            shown.len() - 1
+        });
+        shown[place].1.push(value);
     }
-    Ok(Json::Object(shown))
+    Ok(Json::Object(shown.into_iter().map(|(path, values)| (path, Json::Array(values))).collect()))
 }
 
 fn collect<'a>(value: &'a Json, path: String, leaves: &mut Vec<(String, &'a Json)>) {
@@ -39,11 +48,10 @@ fn collect<'a>(value: &'a Json, path: String, leaves: &mut Vec<(String, &'a Json
     }
 }
 
-fn formatted(value: &Json, field: &FieldFormat) -> Result<Json> {
-    let Some(format) = &field.format else { return Ok(value.clone()) };
-    let format = Format::parse(format)?;
-    Ok(match value.as_text().as_deref().and_then(parse_date) {
-        Some(time) => Json::text(&format_date(time, &format, &TimeZone::UTC)),
+fn formatted(value: &Json, format: Option<&Format>) -> Json {
+    let Some(format) = format else { return value.clone() };
+    match value.as_text().as_deref().and_then(parse_date) {
+        Some(time) => Json::text(&format_date(time, format, &TimeZone::UTC)),
         None => value.clone(),
-    })
+    }
 }

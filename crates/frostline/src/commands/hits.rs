@@ -1,6 +1,6 @@
 //! Documents as lines, tables and CSV.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 
 use anyhow::{Context, Result};
@@ -64,17 +64,16 @@ impl Columns {
     }
 
     fn cells(&self, hit: &Hit) -> Result<Vec<String>> {
-        let values = flat(hit)?;
-        let cell = |path: &String| {
-            let mut here = values.iter().filter(|(of, value)| of == path && !value.is_null());
-            match (here.next(), here.next()) {
-                (None, _) => Ok(String::new()),
-                (Some((_, value)), None) => value.as_text().map_or_else(|| serde_json::to_string(value), Ok),
-                // A path that is written dotted as well as nested has several values.
-                _ => {
-                    let here = values.iter().filter(|(of, value)| of == path && !value.is_null());
-                    serde_json::to_string(&here.flat_map(|(_, value)| value.items()).collect::<Vec<&Json>>())
-                }
+        // A path that is written dotted as well as nested has several values.
+        let mut values: HashMap<String, Vec<Json>> = HashMap::new();
+        for (path, value) in flat(hit)?.into_iter().filter(|(_, value)| !value.is_null()) {
+            values.entry(path).or_default().push(value);
+        }
+        let cell = |path: &String| match values.get(path).map(Vec::as_slice) {
+            None => Ok(String::new()),
+            Some([value]) => value.as_text().map_or_else(|| serde_json::to_string(value), Ok),
+            Some(several) => {
+                serde_json::to_string(&several.iter().flat_map(Json::items).collect::<Vec<&Json>>())
             }
         };
         Ok(self.0.iter().map(cell).collect::<serde_json::Result<_>>()?)
