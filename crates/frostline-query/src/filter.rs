@@ -185,11 +185,14 @@ impl Number {
     /// Larger whole numbers are doubles.
     pub(crate) const BIG_MAX: i128 = 10_i128.pow(38) - 1;
 
+    /// `whole`, if it is not beyond [`Number::BIG_MAX`].
+    pub(crate) fn whole(whole: i128) -> Option<i128> {
+        Some(whole).filter(|whole| whole.unsigned_abs() <= Number::BIG_MAX.unsigned_abs())
+    }
+
     /// The number that a text represents: `42`, `-1.5`, `+3e5`; finite. "nan" and "inf" are words.
     pub fn parse(text: &str) -> Option<Number> {
-        if let Ok(whole) = text.parse::<i128>()
-            && whole.unsigned_abs() <= Self::BIG_MAX.unsigned_abs()
-        {
+        if let Some(whole) = text.parse().ok().and_then(Number::whole) {
             return Some(i64::try_from(whole).map_or(Number::Big(whole), Number::Long));
         }
         let plain = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));

@@ -147,7 +147,7 @@ impl Numbers {
     }
 
     fn add_whole(&mut self, number: i128) -> DataFusionResult<()> {
-        let sum = self.whole.checked_add(number).filter(|sum| sum.abs() <= Number::BIG_MAX);
+        let sum = self.whole.checked_add(number).and_then(Number::whole);
         self.whole = sum.ok_or_else(|| exec_datafusion_err!("a sum of whole numbers has over 38 digits"))?;
         Ok(())
     }

@@ -201,8 +201,7 @@ fn scalar_big(value: &Scalar) -> Option<i128> {
         Number::Long(_) => None,
         Number::Big(n) => Some(n),
         Number::Double(n) => {
-            let whole = Some(n as i128)
-                .filter(|whole| n.fract() == 0.0 && whole.unsigned_abs() <= Number::BIG_MAX.unsigned_abs())?;
+            let whole = Number::whole(n as i128).filter(|_| n.fract() == 0.0)?;
             i64::try_from(whole).is_err().then_some(whole)
         }
     }
