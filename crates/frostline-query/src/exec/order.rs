@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::agg::HitAddress;
 use crate::errors::internal;
 use crate::exec::splits::Splits;
-use crate::filter::Scalar;
+use crate::filter::{Bound, Edge, FieldRef, Filter, Scalar};
 use crate::language::date::{Format, format_date};
 use crate::language::{Held, Missing, SearchRequest, Sort, SortBy, SortMode, Versions};
 use crate::read::merge::arrow_error;
@@ -166,6 +166,20 @@ impl Order {
             _ => false,
         };
         (by_time && same_way && self.after.is_none()).then_some(first.descending)
+    }
+
+    /// What every row after the position to start after meets, where the first key is the time: no key is read of the
+    /// rows that do not.
+    pub(crate) fn not_before(&self) -> Option<Filter> {
+        let (key, place) = (self.keys.first()?, self.after.as_ref()?.first()?);
+        let KeyOf::Column(Output { of: Of::Time { .. }, .. }) = &key.of else { return None };
+        let Place::Value(Some(ScalarValue::TimestampMicrosecond(Some(time_us), _))) = place else {
+            return None;
+        };
+        let edge = Bound::Excluded(Edge { time_us: Some(*time_us), ..Edge::default() });
+        let (lower, upper) = if key.descending { (edge, Bound::Open) } else { (Bound::Open, edge) };
+        let before = Filter::Range { field: FieldRef::time("@timestamp"), lower, upper };
+        Some(Filter::Not(Box::new(before)))
     }
 
     /// The condition that a row comes after the position to start after.

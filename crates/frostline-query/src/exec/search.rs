@@ -99,6 +99,8 @@ struct Running {
     matching: Arc<Scan>,
     /// The same if there is no further filter on hits.
     shown: Arc<Scan>,
+    /// The same without what comes before the position that hits start after.
+    ranked: Arc<Scan>,
     everything: Option<Arc<Scan>>,
 }
 
@@ -110,13 +112,18 @@ impl Running {
             Arc::new(Scan::new(local, &search.splits, filter, meter, search.partial))
         };
         let matching = scan(&search.filter);
+        let both = || [Some(search.filter.clone()), search.post_filter.clone()].into_iter().flatten();
         let shown = match &search.post_filter {
-            Some(post) => scan(&prune::and([search.filter.clone(), post.clone()].into_iter())),
+            Some(_) => scan(&prune::and(both())),
             None => Arc::clone(&matching),
+        };
+        let ranked = match search.hits.as_ref().and_then(|hits| hits.order.not_before()) {
+            Some(not_before) => scan(&prune::and(both().chain([not_before]))),
+            None => Arc::clone(&shown),
         };
         let everything =
             search.aggs.as_ref().is_some_and(|tree| tree.has_global()).then(|| scan(&Filter::All));
-        Running { search: search.clone(), matching, shown, everything }
+        Running { search: search.clone(), matching, shown, ranked, everything }
     }
 
     async fn answer(&self, context: Arc<TaskContext>) -> Result<Found> {
@@ -135,7 +142,8 @@ impl Running {
         let matched = match documents.filter(|_| self.search.post_filter.is_none()) {
             Some(documents) => documents,
             None => {
-                if self.search.hits.is_none() && self.search.count_up_to > 0 {
+                let counts = self.search.hits.is_some() && Arc::ptr_eq(&self.ranked, &self.shown);
+                if !counts && self.search.count_up_to > 0 {
                     self.shown.count_up_to(self.search.count_up_to).await?;
                 }
                 self.shown.matched()
@@ -167,7 +175,7 @@ impl Running {
                 let documents = hits.documents.then_some(document);
                 let fields = outputs.iter().chain(&documents).map(Output::field).collect::<Vec<Field>>();
                 let top = TimeTop {
-                    scan: Arc::clone(&self.shown),
+                    scan: Arc::clone(&self.ranked),
                     outputs: outputs.into(),
                     documents,
                     descending,
@@ -180,7 +188,7 @@ impl Running {
                 MemorySourceConfig::try_new_exec(&[batches], schema, None).map_err(internal)?
             }
             None => {
-                let rows = ScannedRows::new(&self.shown, outputs);
+                let rows = ScannedRows::new(&self.ranked, outputs);
                 let schema = Arc::clone(&rows.schema);
                 let after = hits.order.after(&schema)?;
                 let scan: Arc<dyn ExecutionPlan> = Arc::new(
@@ -202,13 +210,16 @@ impl Running {
     }
 
     fn report(&self) -> Report {
-        let mut report = self.matching.report(&self.search.splits);
-        let mut others: Vec<&Arc<Scan>> = self.everything.iter().collect();
-        if !Arc::ptr_eq(&self.matching, &self.shown) {
-            others.push(&self.shown);
-        }
-        for scan in others {
-            let failed = scan.report(&self.search.splits).failed;
+        let main = match (&self.search.aggs, &self.search.hits) {
+            (Some(_), _) => &self.matching,
+            (None, Some(_)) => &self.ranked,
+            (None, None) => &self.shown,
+        };
+        let mut report = main.report(&self.search.splits);
+        let others = [&self.matching, &self.shown, &self.ranked].into_iter().chain(&self.everything);
+        for scan in others.filter(|scan| !Arc::ptr_eq(scan, main)) {
+            let mut failed = scan.report(&self.search.splits).failed;
+            failed.retain(|failure| report.answered.contains(&failure.ordinal));
             report.answered.retain(|ordinal| failed.iter().all(|failure| failure.ordinal != *ordinal));
             report.add(Report { failed, ..Report::default() });
         }

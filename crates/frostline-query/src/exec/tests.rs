@@ -356,6 +356,35 @@ async fn counting_up_to_a_limit_opens_few_splits() {
     assert_eq!(answer.cost.splits.opened, 16);
 }
 
+#[tokio::test]
+async fn pages_by_time_open_no_split_before_their_position() {
+    let split = |split: u64| {
+        let time = move |row: u64| 1_700_000_000_000 + (split * 100 + row) * 1_000;
+        (0..5).map(move |row| json!({"n": split * 5 + row, "@timestamp": time(row)})).collect()
+    };
+    let untimed = vec![json!({"n": 200}), json!({"n": 201})];
+    let place = Place::with(&(0..40).map(split).chain([untimed]).collect::<Vec<Vec<Value>>>()).await;
+    for (order, all) in
+        [("asc", (0..202).collect::<Vec<i64>>()), ("desc", (0..200).rev().chain([201, 200]).collect())]
+    {
+        let sort = json!([{"@timestamp": order}, {"_doc": order}]);
+        for counted in [json!(false), json!(true)] {
+            let mut body = json!({"size": 10, "sort": sort, "track_total_hits": counted, "query": {"range": {"n": {"gte": 0}}}});
+            let (mut found, mut opened) = (Vec::new(), 0);
+            loop {
+                let answer = place.answer(&body).await;
+                assert!(counted == json!(false) || answer.hits.total.as_ref().unwrap().value == 202);
+                let Some(last) = answer.hits.hits.last() else { break };
+                body["search_after"] = json!(last.sort);
+                found.extend(crate::testing::numbers(&answer));
+                opened = answer.cost.splits.opened;
+            }
+            assert_eq!(found, all, "{order}");
+            assert!(opened <= 3, "the last page opens {opened} splits");
+        }
+    }
+}
+
 /// The documents of all pages of a search, by positions.
 async fn pages(place: &Place, sort: Value) -> Vec<i64> {
     let mut all = Vec::new();
