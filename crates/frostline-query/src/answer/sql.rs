@@ -16,7 +16,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Statement as SqlStatement, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{
+    DataType as SqlType, Expr, Ident, Statement as SqlStatement, TypedString, visit_expressions_mut,
+};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -141,6 +143,7 @@ impl Sql {
         }
         if let Statement::Statement(statement) = inner {
             quote_names(statement);
+            count_microseconds(statement);
             precedence::check_numbers(statement)?;
             precedence::restore(statement)?;
         }
@@ -186,6 +189,19 @@ fn quote_names(statement: &mut SqlStatement) {
             && name.value.starts_with('@')
         {
             *name = Ident::with_quote('"', name.value.to_lowercase());
+        }
+        ControlFlow::<Infallible>::Continue(())
+    });
+}
+
+/// Makes a `timestamp` one of microseconds, as columns of times are. DataFusion's are of nanoseconds, which begin in 1677
+/// and end in 2262.
+fn count_microseconds(statement: &mut SqlStatement) {
+    let ControlFlow::Continue(()) = visit_expressions_mut(statement, |expr| {
+        if let Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) = expr
+            && let SqlType::Timestamp(precision @ None, _) = data_type
+        {
+            *precision = Some(6);
         }
         ControlFlow::<Infallible>::Continue(())
     });

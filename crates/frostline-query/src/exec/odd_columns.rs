@@ -27,6 +27,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::errors::external;
+use crate::exec::times;
 use crate::read::merge::{BIG, time_type};
 use crate::read::mixed;
 
@@ -107,7 +108,7 @@ impl AnalyzerRule for OddColumns {
                 let rewritten = expr.transform_up(|expr| {
                     check_distinct(&expr, &schema)?;
                     let planned = self.set(&expr, &schema);
-                    Ok(planned.map_or_else(|| Transformed::no(expr), Transformed::yes))
+                    Ok(planned.map_or_else(|| times::read(expr, &schema), Transformed::yes))
                 });
                 Ok(rewritten?.update_data(|expr| name.restore(expr)))
             })

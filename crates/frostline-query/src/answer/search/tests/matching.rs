@@ -325,6 +325,29 @@ async fn arithmetic_on_whole_numbers_does_not_wrap() {
 }
 
 #[tokio::test]
+async fn sql_compares_times_of_every_century() {
+    let years = ["0001", "1500", "2024", "9990"];
+    let lines = years.map(|year| {
+        format!(r#"{{"@timestamp":"{year}-02-03T04:05:06.000007Z","n":{}}}"#, year.parse::<i64>().unwrap())
+    });
+    let place = Place::with_lines(&[lines.to_vec()]).await;
+    for (condition, expected) in [
+        ("@timestamp >= timestamp '1000-01-01T00:00:00Z'", vec![1500, 2024, 9990]),
+        ("@timestamp < timestamp '9990-02-03T04:05:06.000007Z'", vec![1, 1500, 2024]),
+        ("@timestamp = cast('0001-02-03T04:05:06.000007Z' as timestamp)", vec![1]),
+        ("@timestamp between '1000-01-01'::timestamp and timestamp '2024-12-31'", vec![1500, 2024]),
+        ("@timestamp <> timestamp '2024-02-03 04:05:06.000007'", vec![1, 1500, 9990]),
+        ("@timestamp >= '1000-01-01' AND '9980-01-01T00:00:00Z' > @timestamp", vec![1500, 2024]),
+        ("@timestamp BETWEEN '0001-01-01' AND '2024-02-03T04:05:06.000007Z'", vec![1, 1500, 2024]),
+        ("@timestamp NOT IN ('0001-02-03T04:05:06.000007Z', '9990-02-03 04:05:06.000007')", vec![1500, 2024]),
+    ] {
+        let query = format!("SELECT n FROM logs WHERE {condition} ORDER BY n");
+        let expected: Vec<Value> = expected.into_iter().map(Value::from).collect();
+        assert_eq!(place.sql(&query).await.unwrap(), expected, "{query}");
+    }
+}
+
+#[tokio::test]
 async fn numbers_beyond_all_bounds_match_nothing_and_panic_nowhere() {
     let lines = [r#"{"n":0,"v":5}"#, r#"{"n":1,"v":18446744073709551616}"#].map(str::to_owned);
     let place = Place::with_lines(&[lines.to_vec()]).await;
