@@ -21,7 +21,9 @@ pub(crate) mod scan;
 pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod splits;
+pub(crate) mod step;
 pub(crate) mod table;
+pub(crate) mod times;
 pub(crate) mod top;
 pub(crate) mod whole_sum;
 

@@ -77,9 +77,9 @@ impl Node {
             return Some(Node::Leaf(Box::new(leaf.leaf().clone())));
         }
         if let Some(last) = plan.downcast_ref::<FinalExec>() {
-            return Some(Node::Final(last.merge().clone()));
+            return Some(Node::Final(last.step().clone()));
         }
-        plan.downcast_ref::<GroupsExec>().map(|groups| Node::Groups(groups.groups().clone()))
+        plan.downcast_ref::<GroupsExec>().map(|groups| Node::Groups(groups.step().clone()))
     }
 
     fn write(&self, bytes: &mut Vec<u8>) -> Result<()> {

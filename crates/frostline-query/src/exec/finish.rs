@@ -1,19 +1,16 @@
 //! Merges the answers of a search's leaves, and checks that each split is reported exactly once.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use arrow::datatypes::SchemaRef;
 use datafusion::error::Result as DataFusionResult;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +22,7 @@ use crate::exec::leaf::{Leaf, LeafExec};
 use crate::exec::order::Order;
 use crate::exec::report::Report;
 use crate::exec::scan::{Local, spawned};
+use crate::exec::step::{Step, StepExec};
 use crate::read::memory::reservation;
 use crate::{Error, Result};
 
@@ -53,32 +51,7 @@ pub(crate) fn final_plan(
 }
 
 /// One row of all rows of its input, each of which is a leaf's answer.
-#[derive(Debug)]
-pub(crate) struct FinalExec {
-    input: Arc<dyn ExecutionPlan>,
-    merge: Arc<Merge>,
-    properties: Arc<PlanProperties>,
-}
-
-impl FinalExec {
-    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, merge: Merge) -> FinalExec {
-        FinalExec::of(input, Arc::new(merge))
-    }
-
-    fn of(input: Arc<dyn ExecutionPlan>, merge: Arc<Merge>) -> FinalExec {
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(found::schema()),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        ));
-        FinalExec { input, merge, properties }
-    }
-
-    pub(crate) fn merge(&self) -> &Merge {
-        &self.merge
-    }
-}
+pub(crate) type FinalExec = StepExec<Merge>;
 
 impl Merge {
     /// Deserialized input is untrusted.
@@ -131,64 +104,36 @@ struct Limits {
     bytes_max: usize,
 }
 
-impl DisplayAs for FinalExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FinalExec: splits={}", self.merge.targets.len())
-    }
-}
+impl Step for Merge {
+    const NAME: &'static str = "FinalExec";
 
-impl ExecutionPlan for FinalExec {
-    fn name(&self) -> &str {
-        "FinalExec"
+    fn schema(&self) -> SchemaRef {
+        found::schema()
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DataFusionResult<TreeNodeRecursion>,
-    ) -> DataFusionResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        match children.pop() {
-            Some(input) if children.is_empty() => Ok(Arc::new(FinalExec::of(input, Arc::clone(&self.merge)))),
-            _ => Err(external(Error::internal("FinalExec has one input"))),
-        }
+    fn describe(&self) -> String {
+        format!("splits={}", self.targets.len())
     }
 
     /// Polls all streams of the input itself.
-    fn execute(
-        &self,
-        partition: usize,
+    fn run(
+        self: Arc<Self>,
+        input: &Arc<dyn ExecutionPlan>,
         context: Arc<TaskContext>,
     ) -> DataFusionResult<SendableRecordBatchStream> {
-        if partition > 0 {
-            return Err(external(Error::internal("FinalExec has one stream")));
-        }
-        let streams = self.input.properties().partitioning.partition_count();
-        let inputs = (0..streams).map(|stream| self.input.execute(stream, Arc::clone(&context)));
+        let streams = input.output_partitioning().partition_count();
+        let inputs = (0..streams).map(|stream| input.execute(stream, Arc::clone(&context)));
         let inputs = inputs.collect::<DataFusionResult<Vec<_>>>()?;
         let bytes_max = Local::of(&context).map_err(external)?.searcher.settings.query_bytes_max;
-        let memory = reservation(context.memory_pool(), self.name());
-        let (merge, limits) = (Arc::clone(&self.merge), Limits { memory, bytes_max });
+        let memory = reservation(context.memory_pool(), Self::NAME);
+        let limits = Limits { memory, bytes_max };
         let answer = async move {
             let all = inputs.into_iter().map(|input| spawned(answers(input)));
             let all = futures::future::try_join_all(all).await?;
-            merge.finish(all.into_iter().flatten().collect(), &limits)?.write()
+            self.finish(all.into_iter().flatten().collect(), &limits)?.write()
         };
         let answer = stream::once(answer).map_err(external).boxed();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), answer)))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(found::schema(), answer)))
     }
 }
 

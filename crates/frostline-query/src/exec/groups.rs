@@ -1,6 +1,5 @@
 //! Converts the groups that our aggregations found to rows for DataFusion.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,14 +9,11 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result as DataFusionResult;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +22,7 @@ use crate::agg::groups::{Group, GroupBy, GroupCell};
 use crate::errors::{external, internal};
 use crate::exec::aggregate::STATE_UNPACKED;
 use crate::exec::found::Found;
+use crate::exec::step::{Step, StepExec};
 use crate::read::memory::reservation;
 use crate::read::merge::arrow_error;
 use crate::{Error, Result};
@@ -119,86 +116,33 @@ fn column(cells: impl Iterator<Item = GroupCell>, ty: &DataType) -> Result<Array
 }
 
 /// The rows of the groups that its input, a search of one row, has found.
-#[derive(Debug)]
-pub(crate) struct GroupsExec {
-    input: Arc<dyn ExecutionPlan>,
-    groups: Arc<Groups>,
-    properties: Arc<PlanProperties>,
-}
+pub(crate) type GroupsExec = StepExec<Groups>;
 
-impl GroupsExec {
-    pub(crate) fn new(input: Arc<dyn ExecutionPlan>, groups: Groups) -> GroupsExec {
-        GroupsExec::of(input, Arc::new(groups))
+impl Step for Groups {
+    const NAME: &'static str = "GroupsExec";
+
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
     }
 
-    fn of(input: Arc<dyn ExecutionPlan>, groups: Arc<Groups>) -> GroupsExec {
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&groups.schema)),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        ));
-        GroupsExec { input, groups, properties }
+    fn describe(&self) -> String {
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        format!("columns=[{}]", names.join(", "))
     }
 
-    pub(crate) fn groups(&self) -> &Groups {
-        &self.groups
-    }
-}
-
-impl DisplayAs for GroupsExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> =
-            self.groups.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        write!(f, "GroupsExec: columns=[{}]", names.join(", "))
-    }
-}
-
-impl ExecutionPlan for GroupsExec {
-    fn name(&self) -> &str {
-        "GroupsExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DataFusionResult<TreeNodeRecursion>,
-    ) -> DataFusionResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
+    fn run(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        match children.pop() {
-            Some(input) if children.is_empty() => {
-                Ok(Arc::new(GroupsExec::of(input, Arc::clone(&self.groups))))
-            }
-            _ => Err(external(Error::internal("GroupsExec has one input"))),
-        }
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
+        input: &Arc<dyn ExecutionPlan>,
         context: Arc<TaskContext>,
     ) -> DataFusionResult<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, Arc::clone(&context))?.map_err(internal);
-        let (groups, pool) = (Arc::clone(&self.groups), Arc::clone(context.memory_pool()));
+        let input = input.execute(0, Arc::clone(&context))?.map_err(internal);
+        let (schema, pool) = (Arc::clone(&self.schema), Arc::clone(context.memory_pool()));
         let batches = input.and_then(move |batch| {
             let memory = reservation(&pool, "groups");
-            let state = Found::read(&batch).and_then(|found| groups.state(&found, memory));
-            std::future::ready(state.and_then(|state| Arc::clone(&groups).batches(state)))
+            let state = Found::read(&batch).and_then(|found| self.state(&found, memory));
+            std::future::ready(state.and_then(|state| Arc::clone(&self).batches(state)))
         });
         let batches = batches.try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches.map_err(external).boxed())))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.map_err(external).boxed())))
     }
 }
