@@ -67,6 +67,11 @@ impl SplitId {
     pub fn from_random(bits: u128) -> Self {
         SplitId(bits)
     }
+
+    /// The bits.
+    pub fn bits(self) -> u128 {
+        self.0
+    }
 }
 
 impl FromStr for SplitId {

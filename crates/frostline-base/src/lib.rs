@@ -1,8 +1,10 @@
-//! Types that several crates share: the error, ids, ranges, the clock and metering.
+//! Types that several crates share: the error, ids, ranges, the clock and metering, and the integers of our formats.
 //!
 //! Nothing here does I/O. Everything that varies between two runs of the same program (time,
 //! randomness) is a value passed in, so that a test can pass in its own.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod bytes_codec;
 mod clock;
 mod error;
 mod ids;

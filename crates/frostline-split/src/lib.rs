@@ -5,7 +5,6 @@
 //! it is given. `docs/format/split.md` is the byte map.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod bytes_codec;
 mod columns;
 #[doc(hidden)]
 pub mod delta_lengths;
@@ -28,6 +27,8 @@ mod tokenizer;
 mod unique_keys;
 mod values;
 mod writer;
+
+pub(crate) use frostline_base::bytes_codec;
 
 pub use columns::{ColumnRead, TextAs};
 pub use dictionary::{

@@ -1,18 +1,19 @@
-//! Encoding of the integers in the split's own structures.
+//! Encoding of the integers and byte strings in our own file formats.
 //!
 //! [`Cursor`] never panics: a value that reaches past the end, or a varint that does not fit, is
 //! `Corrupt`.
 
-use frostline_base::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The low half of XXH3: the checksum of every page, block and stored postings list.
-pub(crate) fn checksum(bytes: &[u8]) -> u32 {
+use crate::{Error, Result};
+
+/// The low half of XXH3: the checksum of every page and block.
+pub fn checksum(bytes: &[u8]) -> u32 {
     xxh3_64(bytes) as u32
 }
 
 /// Appends `value` as a varint: seven bits per byte, low bits first.
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -20,56 +21,69 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Appends the length of `bytes` as a varint, and the bytes.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
 /// How many bytes [`put_varint`] appends.
-pub(crate) fn varint_bytes(value: u32) -> usize {
+pub fn varint_bytes(value: u32) -> usize {
     (38 - (value | 1).leading_zeros() as usize) / 7
 }
 
 /// A position in untrusted bytes.
-#[derive(Clone)]
-pub(crate) struct Cursor<'a> {
+#[derive(Clone, Debug)]
+pub struct Cursor<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    /// At the first of these bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
         Cursor { bytes }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether no bytes remain.
+    pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// The remaining bytes.
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    pub(crate) fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
+    /// The next `bytes` bytes.
+    pub fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(bytes).ok_or_else(truncated)?;
         self.bytes = rest;
         Ok(taken)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8> {
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8> {
         let (first, rest) = self.bytes.split_first().ok_or_else(truncated)?;
         self.bytes = rest;
         Ok(*first)
     }
 
-    pub(crate) fn u32_le(&mut self) -> Result<u32> {
+    /// Four bytes, little-endian.
+    pub fn u32_le(&mut self) -> Result<u32> {
         let (taken, rest) = self.bytes.split_first_chunk::<4>().ok_or_else(truncated)?;
         self.bytes = rest;
         Ok(u32::from_le_bytes(*taken))
     }
 
-    pub(crate) fn u64_le(&mut self) -> Result<u64> {
+    /// Eight bytes, little-endian.
+    pub fn u64_le(&mut self) -> Result<u64> {
         let (taken, rest) = self.bytes.split_first_chunk::<8>().ok_or_else(truncated)?;
         self.bytes = rest;
         Ok(u64::from_le_bytes(*taken))
     }
 
-    pub(crate) fn varint(&mut self) -> Result<u64> {
+    /// A number of [`put_varint`].
+    pub fn varint(&mut self) -> Result<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -85,11 +99,19 @@ impl<'a> Cursor<'a> {
         Err(Error::corrupt("a number does not fit 64 bits"))
     }
 
-    pub(crate) fn varint_u32(&mut self) -> Result<u32> {
+    /// A number of [`put_varint`] that fits 32 bits.
+    pub fn varint_u32(&mut self) -> Result<u32> {
         u32::try_from(self.varint()?).map_err(|_| Error::corrupt("a number does not fit 32 bits"))
     }
 
-    pub(crate) fn varint_usize(&mut self) -> Result<usize> {
+    /// What [`put_bytes`] appended.
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+        let bytes = self.varint_usize()?;
+        self.take(bytes)
+    }
+
+    /// A number of [`put_varint`] that fits the address space.
+    pub fn varint_usize(&mut self) -> Result<usize> {
         usize::try_from(self.varint()?).map_err(|_| Error::corrupt("a length does not fit"))
     }
 }

@@ -20,6 +20,15 @@ proptest! {
     }
 
     #[test]
+    fn bytes_read_back(bytes: Vec<u8>) {
+        let mut out = Vec::new();
+        put_bytes(&mut out, &bytes);
+        prop_assert_eq!(Cursor::new(&out).bytes().unwrap(), &bytes[..]);
+        out.pop();
+        prop_assert!(Cursor::new(&out).bytes().is_err());
+    }
+
+    #[test]
     fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
         let mut cursor = Cursor::new(&bytes);
         while cursor.varint().is_ok() {}
