@@ -1,0 +1,272 @@
+//! Measures the needle index on the terms of real documents: bits, false splits, time and memory.
+//!
+//! ```text
+//! measure PIECES FOLDER < documents.ndjson     the documents in so many splits of equal numbers of documents
+//! measure PIECES FOLDER ids DOCUMENTS          the same for generated documents of one random id each
+//! measure PIECES FOLDER web DOCUMENTS          the same for generated web logs
+//! ```
+//!
+//! Runs are written to FOLDER, then merged by a process of its own, all at once and in two steps (32 at a time).
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use frostline_base::{ByteRange, SplitId};
+use frostline_corpus::{Generator, GeneratorOptions};
+use frostline_needle::{
+    Input, Kinds, Lookup, MergeOptions, RunWriter, Scope, Segment, Term, TermKey, directory_range, merge,
+};
+use frostline_split::{Document, Limits, Mapping, Tokenizer, Value, lower, parse_document, value_token};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["merge", grows_to, output, ref inputs @ ..] => {
+            print_merge(Path::new(output), inputs, grows_to.parse().unwrap());
+        }
+        [pieces, folder, ref source @ ..] => measure(pieces.parse().unwrap(), Path::new(folder), source),
+        _ => panic!("see the head of examples/measure.rs"),
+    }
+}
+
+fn scope() -> Scope {
+    Scope { table: "measured".to_owned(), analyser: 1 }
+}
+
+fn key() -> TermKey {
+    TermKey::from_random(*b"sixteen bytes ok")
+}
+
+fn measure(pieces: usize, folder: &Path, source: &[&str]) {
+    std::fs::create_dir_all(folder).unwrap();
+    let documents = documents(source);
+    let lines: Vec<&[u8]> = documents.split_inclusive(|byte| *byte == b'\n').collect();
+    let (mut tokenizer, mut document, mut sample) = (Tokenizer::new(), Document::new(), Vec::new());
+    let (mut terms, mut built, mut triples, mut raw) = (0u64, Duration::ZERO, 0u64, 0u64);
+    let mut runs = Vec::new();
+    for piece in 0..pieces {
+        let own = &lines[piece * lines.len() / pieces..(piece + 1) * lines.len() / pieces];
+        raw += own.iter().map(|line| line.len() as u64).sum::<u64>();
+        let found = terms_of(own, &mut tokenizer, &mut document);
+        sample.extend(found.iter().step_by(101).map(|term| (piece, term.clone())));
+        triples += found.len() as u64;
+        let path = folder.join(format!("{piece:04}.run"));
+        let file = BufWriter::new(File::create(&path).unwrap());
+        let begun = Instant::now();
+        let mut writer = RunWriter::new(scope(), key(), SplitId::from_random(piece as u128));
+        let mut last = (String::new(), writer.field(""));
+        for (path, is_value, text) in &found {
+            if last.0 != *path {
+                last = (path.clone(), writer.field(path));
+            }
+            writer.add(last.1, if *is_value { Term::Value(text.as_bytes()) } else { Term::Token(text) });
+        }
+        let written = writer.seal(file).unwrap();
+        built += begun.elapsed();
+        terms += written.pairs;
+        runs.push(path);
+    }
+    let run_bytes: u64 = runs.iter().map(|path| path.metadata().unwrap().len()).sum();
+    println!("documents {}, bytes {raw}, splits {pieces}", lines.len());
+    println!("pairs of term and split {terms}, of term, field and split {triples}");
+    println!(
+        "runs: {run_bytes} bytes, {:.2} bits a pair; {:.0} ns a pair to build, {:.1} MB/s of documents",
+        run_bytes as f64 * 8.0 / terms as f64,
+        built.as_nanos() as f64 / triples as f64,
+        raw as f64 / 1e6 / built.as_secs_f64()
+    );
+    let all = folder.join("all.segment");
+    merge_apart(&all, &runs, pieces);
+    let steps: Vec<PathBuf> = runs
+        .chunks(32)
+        .enumerate()
+        .map(|(number, runs)| {
+            let path = folder.join(format!("{number:04}.step"));
+            merge_to(&path, runs, MergeOptions::default().grows_to);
+            path
+        })
+        .collect();
+    let twice = folder.join("twice.segment");
+    merge_apart(&twice, &steps, pieces);
+    println!(
+        "merged in two steps: the same bytes: {}",
+        std::fs::read(&all).unwrap() == std::fs::read(&twice).unwrap()
+    );
+    ask(&all, terms, raw, &sample);
+}
+
+fn documents(source: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match source {
+        ["ids", count] => {
+            let mut state = 7u64;
+            for _ in 0..count.parse().unwrap() {
+                writeln!(bytes, r#"{{"trace":"{:016x}{:016x}"}}"#, mix(&mut state), mix(&mut state)).unwrap();
+            }
+        }
+        ["web", count] => {
+            let options =
+                GeneratorOptions { documents: count.parse().unwrap(), ..GeneratorOptions::default() };
+            Generator::new(options).read_to_end(&mut bytes).unwrap();
+        }
+        _ => drop(BufReader::new(std::io::stdin()).read_to_end(&mut bytes).unwrap()),
+    }
+    bytes
+}
+
+fn mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+/// The distinct terms of a split: field, whether it is a whole value, text. A value that is one token, but for punctuation
+/// around it, is found by the token.
+fn terms_of(
+    lines: &[&[u8]],
+    tokenizer: &mut Tokenizer,
+    document: &mut Document,
+) -> Vec<(String, bool, String)> {
+    let (mapping, limits) = (Mapping::dynamic(), Limits::default());
+    let (mut terms, mut seen) = (HashSet::new(), HashSet::new());
+    for line in lines {
+        if parse_document(line, &mapping, &limits, document).is_err() {
+            continue;
+        }
+        for (path, value) in document.values() {
+            let text = match value {
+                Value::Text(text) => text.to_owned(),
+                other => match value_token(&other) {
+                    Some(token) => token,
+                    None => continue,
+                },
+            };
+            if !seen.insert((path, text.clone())) {
+                continue;
+            }
+            let field = document.path(path);
+            if !matches!(value, Value::Text(_)) {
+                terms.insert((field.to_owned(), false, text));
+                continue;
+            }
+            let lowered = lower(&text);
+            let bare = lowered.trim_matches(|c: char| c.is_ascii_punctuation());
+            let mut is_token = false;
+            tokenizer.tokenize(&text, |token| {
+                is_token |= token == bare;
+                terms.insert((field.to_owned(), false, token.to_owned()));
+            });
+            if !is_token {
+                terms.insert((field.to_owned(), true, text));
+            }
+        }
+    }
+    let mut terms: Vec<_> = terms.into_iter().collect();
+    terms.sort_unstable();
+    terms
+}
+
+fn open(path: &Path) -> (Arc<Segment>, File) {
+    let file = File::open(path).unwrap();
+    let bytes = file.metadata().unwrap().len();
+    let tail = read(&file, bytes - 16..bytes);
+    let directory = read(&file, directory_range(&tail, bytes).unwrap());
+    (Arc::new(Segment::open(&directory, &scope(), &key()).unwrap()), file)
+}
+
+fn read(file: &File, range: ByteRange) -> Bytes {
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    file.read_exact_at(&mut bytes, range.start).unwrap();
+    bytes.into()
+}
+
+fn merge_to(output: &Path, inputs: &[impl AsRef<Path>], grows_to: usize) {
+    let inputs = inputs.iter().map(|path| {
+        let (segment, file) = open(path.as_ref());
+        Input { segment, read: move |range| Ok(read(&file, range)) }
+    });
+    let inputs = inputs.collect();
+    let options = MergeOptions { grows_to, ..MergeOptions::default() };
+    merge(inputs, |_| true, options, BufWriter::new(File::create(output).unwrap())).unwrap();
+}
+
+/// Merges in another process, so that the peak of its memory is that of merging.
+fn merge_apart(output: &Path, inputs: &[PathBuf], grows_to: usize) {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    assert!(
+        command.arg("merge").arg(grows_to.to_string()).arg(output).args(inputs).status().unwrap().success()
+    );
+}
+
+fn print_merge(output: &Path, inputs: &[&str], grows_to: usize) {
+    let bytes: u64 = inputs.iter().map(|path| Path::new(path).metadata().unwrap().len()).sum();
+    let begun = Instant::now();
+    merge_to(output, inputs, grows_to);
+    let took = begun.elapsed();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown").trim();
+    println!(
+        "merge of {}: {bytes} bytes in {:.2} s, {:.1} MB/s, peak of the process {peak}",
+        inputs.len(),
+        took.as_secs_f64(),
+        bytes as f64 / 1e6 / took.as_secs_f64()
+    );
+}
+
+fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, bool, String))]) {
+    let (segment, file) = open(path);
+    let bytes = file.metadata().unwrap().len();
+    let directory = directory_range(&read(&file, bytes - 16..bytes), bytes).unwrap();
+    println!(
+        "segment: {bytes} bytes, {:.2} bits a pair, {:.3} % of the documents; {} entries, {} pages; directory {} bytes, {} in memory",
+        bytes as f64 * 8.0 / terms as f64,
+        bytes as f64 * 100.0 / raw as f64,
+        segment.entries(),
+        segment.pages(),
+        directory.end - directory.start,
+        segment.memory_bytes(),
+    );
+    let whole: Bytes = std::fs::read(path).unwrap().into();
+    let answer = |term: Term<'_>, field: Option<&str>| {
+        let lookup = Lookup { term: key().hash(term), field, kinds: Kinds::TEXT };
+        let range = segment.page(lookup.term);
+        let page = range.map_or(Bytes::new(), |range| whole.slice(range.start as usize..range.end as usize));
+        segment.answer(&lookup, &page).unwrap()
+    };
+    let (mut state, mut false_splits) = (99, 0u64);
+    let begun = Instant::now();
+    const ABSENT: u64 = 200_000;
+    for _ in 0..ABSENT {
+        let term = format!("absent-{:016x}", mix(&mut state));
+        false_splits += answer(Term::Token(&term), None).len() as u64;
+    }
+    println!(
+        "absent terms: {:.6} false splits each (bound {:.6}), {:.1} us each",
+        false_splits as f64 / ABSENT as f64,
+        segment.false_splits(),
+        begun.elapsed().as_secs_f64() * 1e6 / ABSENT as f64
+    );
+    let (mut named, mut anywhere) = (0, 0);
+    for (piece, (field, is_value, text)) in sample {
+        let term = if *is_value { Term::Value(text.as_bytes()) } else { Term::Token(text) };
+        let splits = answer(term, Some(field));
+        assert!(splits.contains(*piece as u16), "{field} {text} in {piece}");
+        named += splits.len();
+        anywhere += answer(term, None).len();
+    }
+    println!(
+        "present: {} pairs of a field and a term, all found; {:.2} splits each in the field, {:.2} in any",
+        sample.len(),
+        named as f64 / sample.len() as f64,
+        anywhere as f64 / sample.len() as f64
+    );
+}
