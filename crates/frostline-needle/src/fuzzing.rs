@@ -7,6 +7,9 @@ use bytes::Bytes;
 use crate::directory::Directory;
 use crate::page::{Frame, Page, Place};
 
+/// A scan ends behind so many pairs, so that more pages are tried.
+const PAIRS_MAX: usize = 20_000;
+
 /// A directory between its version and its checksum.
 pub fn directory(bytes: &[u8]) {
     if let Ok(directory) = Directory::decode_checked(bytes) {
@@ -28,7 +31,11 @@ pub fn page(bytes: &[u8]) -> bool {
     };
     let Ok(page) = Page::open_checked(&Bytes::copy_from_slice(page), frame) else { return false };
     let (mut place, mut pairs, mut seen) = (Place::start(), Vec::new(), HashMap::new());
-    while let Ok(Some(key)) = page.next_entry(&mut place, &mut pairs) {
+    let mut scanned = 0;
+    while scanned < PAIRS_MAX
+        && let Ok(Some(key)) = page.next_entry(&mut place, &mut pairs)
+    {
+        scanned += pairs.len();
         assert!(pairs.iter().all(|pair| pair.split < frame.splits && pair.fields < frame.field_sets));
         if seen.len() < 16 {
             seen.entry(key).or_insert_with(|| pairs.clone());

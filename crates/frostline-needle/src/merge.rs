@@ -1,6 +1,7 @@
 //! Joins segments: runs of single splits, and what was joined before.
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io::Write;
 use std::sync::Arc;
@@ -63,17 +64,19 @@ pub fn merge<R: FnMut(ByteRange) -> Result<Bytes>>(
         heads.extend(stream.next()?.map(|key| Reverse((key, number))));
     }
     let (mut pairs, mut last) = (Vec::new(), None);
-    while let Some(Reverse((key, number))) = heads.pop() {
+    while let Some(mut head) = heads.peek_mut() {
+        let Reverse((key, number)) = *head;
         if let Some(last) = last.replace(key).filter(|last| *last != key) {
             put(&mut writer, last, &mut pairs)?;
         }
-        let Some(stream) = streams.get_mut(number) else { continue };
+        let Some(stream) = streams.get_mut(number) else { break };
         pairs.append(&mut stream.pairs);
-        if let Some(next) = stream.next()? {
-            if next < key {
+        match stream.next()? {
+            Some(next) if next < key => {
                 return Err(Error::corrupt("the keys of a needle segment are not in order"));
             }
-            heads.push(Reverse((next, number)));
+            Some(next) => *head = Reverse((next, number)),
+            None => drop(PeekMut::pop(head)),
         }
     }
     if let Some(last) = last {
@@ -159,8 +162,8 @@ fn join_tables(directories: &[&Directory], splits: &[Vec<Option<u16>>]) -> (Fiel
         .map(|directory| {
             let numbers: Vec<Option<u16>> =
                 directory.table.fields().map(|(name, _)| table.field(name)).collect();
-            let map = |set: &Box<[u16]>| set.iter().map(|field| *numbers.get(usize::from(*field))?).collect();
-            directory.table.sets().iter().map(map).collect()
+            let place = |field: &u16| *numbers.get(usize::from(*field))?;
+            directory.table.sets().iter().map(|set| set.iter().map(place).collect()).collect()
         })
         .collect();
     let table = table.with_sets(sets.iter().flatten().flatten().cloned());

@@ -25,6 +25,9 @@ pub(crate) const PAGE_BYTES_REFUSED: usize = 1 << 20;
 pub(crate) const GROUPS_MAX: usize = 255;
 const BLOCK_ENTRIES: usize = 256;
 
+/// Of groups of so many splits the first and the last are coded before the others.
+const SPAN_MIN: u32 = 4;
+
 /// A group's class is the logarithm of how many splits it has, or this one where it has all of them.
 const EVERYWHERE: u32 = 11;
 const CLASSES: u32 = 12;
@@ -185,7 +188,7 @@ pub(crate) fn encode(entries: &Entries, range: std::ops::Range<usize>, frame: &F
                 sets.put(group[0].fields, &mut coder);
                 let (least, counts) = counts_of(symbol % CLASSES, frame.splits);
                 coder.put_even(group.len() as u32 - least, counts);
-                put_splits(group, 0, u32::from(frame.splits), &mut coder);
+                put_splits(group, u32::from(frame.splits), &mut coder);
             });
         }
         coder.finish_into(&mut blocks);
@@ -241,20 +244,46 @@ fn each_group<'a>(pairs: &'a [Pair], splits: u16, mut visit: impl FnMut(u32, &'a
     }
 }
 
-/// The splits of a group are between `start` and `end`: first the one in the middle, which bounds those on both sides of it.
-/// What has to be there, because as many splits as there is room for follow, costs nothing.
-fn put_splits(group: &[Pair], start: u32, end: u32, coder: &mut Encoder) {
+/// The splits of a group: of larger ones the last and the first, because their splits are often neighbours, then
+/// those between.
+fn put_splits(group: &[Pair], splits: u32, coder: &mut Encoder) {
+    let count = group.len() as u32;
+    let [first, inner @ .., last] = group else { return put_inner(group, 0, splits, coder) };
+    if count < SPAN_MIN {
+        return put_inner(group, 0, splits, coder);
+    }
+    let (first, last) = (u32::from(first.split), u32::from(last.split));
+    coder.put_even(last + 1 - count, splits + 1 - count);
+    coder.put_even(first, last + 2 - count);
+    put_inner(inner, first + 1, last, coder);
+}
+
+/// Splits from `start` to `end`: first the one in the middle, which bounds those on both sides of it. What has to be
+/// there, because as many splits as there is room for follow, costs nothing.
+fn put_inner(group: &[Pair], start: u32, end: u32, coder: &mut Encoder) {
     let (before, rest) = group.split_at(group.len() / 2);
     let Some((middle, after)) = rest.split_first() else { return };
     let least = start + before.len() as u32;
     let split = u32::from(middle.split);
     coder.put_even(split - least, end - after.len() as u32 - least);
-    put_splits(before, start, split, coder);
-    put_splits(after, split + 1, end, coder);
+    put_inner(before, start, split, coder);
+    put_inner(after, split + 1, end, coder);
 }
 
-/// The reverse of [`put_splits`], ascending, for a `count` that is at most `end - start`.
-fn take_splits(count: u32, start: u32, end: u32, coder: &mut Decoder, visit: &mut impl FnMut(u16)) {
+/// The reverse of [`put_splits`], ascending, for a `count` of 1 to `splits`.
+fn take_splits(count: u32, splits: u32, coder: &mut Decoder, visit: &mut impl FnMut(u16)) {
+    if count < SPAN_MIN {
+        return take_inner(count, 0, splits, coder, visit);
+    }
+    let last = count - 1 + coder.even(splits + 1 - count);
+    let first = coder.even(last + 2 - count);
+    visit(first as u16);
+    take_inner(count - 2, first + 1, last, coder, visit);
+    visit(last as u16);
+}
+
+/// The reverse of [`put_inner`], ascending, for a `count` that is at most `end - start`.
+fn take_inner(count: u32, start: u32, end: u32, coder: &mut Decoder, visit: &mut impl FnMut(u16)) {
     if count == 0 {
         return;
     }
@@ -262,9 +291,9 @@ fn take_splits(count: u32, start: u32, end: u32, coder: &mut Decoder, visit: &mu
     let after = count - before - 1;
     let least = start + before;
     let split = least + coder.even(end - after - least);
-    take_splits(before, start, split, coder, visit);
+    take_inner(before, start, split, coder, visit);
     visit(split as u16);
-    take_splits(after, split + 1, end, coder, visit);
+    take_inner(after, split + 1, end, coder, visit);
 }
 
 /// Bits, the lowest first.
@@ -479,7 +508,7 @@ impl Page {
             let fields = self.sets.take(decoder);
             let (least, counts) = counts_of(symbol % CLASSES, self.frame.splits);
             let count = least + decoder.even(counts);
-            take_splits(count, 0, splits, decoder, &mut |split| visit(Pair { fields, split }));
+            take_splits(count, splits, decoder, &mut |split| visit(Pair { fields, split }));
             if symbol >= CLASSES {
                 return Ok(());
             }
@@ -492,7 +521,7 @@ impl Page {
         if place.entry == self.entries {
             return Ok(None);
         }
-        if place.entry % BLOCK_ENTRIES == 0 {
+        if place.entry.is_multiple_of(BLOCK_ENTRIES) {
             place.block = self.block(place.entry / BLOCK_ENTRIES);
         }
         // There are as many ones as entries.

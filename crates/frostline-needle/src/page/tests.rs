@@ -81,6 +81,7 @@ fn splits_that_are_all_or_neighbours_cost_little() {
     };
     // A key takes 1 to 2 bits here, because all of them are neighbours.
     assert!(bytes(0..1_000) < 400, "{}", bytes(0..1_000));
+    // The first and the last of 400 neighbours, and a key.
     assert!(bytes(100..500) < 1_000 * 30 / 8, "{}", bytes(100..500));
 }
 
