@@ -6,7 +6,8 @@
 //! measure PIECES FOLDER web DOCUMENTS          the same for generated web logs
 //! ```
 //!
-//! Runs are written to FOLDER, then merged by a process of its own, all at once and in two steps (32 at a time).
+//! Times are those of the processor. Runs are written to FOLDER, then merged by a process of its own, all at once
+//! and in two steps (32 at a time).
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashSet;
@@ -15,7 +16,7 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use frostline_base::{ByteRange, SplitId};
@@ -60,7 +61,7 @@ fn measure(pieces: usize, folder: &Path, source: &[&str]) {
         triples += found.len() as u64;
         let path = folder.join(format!("{piece:04}.run"));
         let file = BufWriter::new(File::create(&path).unwrap());
-        let begun = Instant::now();
+        let begun = processor_time();
         let mut writer = RunWriter::new(scope(), key(), SplitId::from_random(piece as u128));
         let mut last = (String::new(), writer.field(""));
         for (path, is_value, text) in &found {
@@ -70,7 +71,7 @@ fn measure(pieces: usize, folder: &Path, source: &[&str]) {
             writer.add(last.1, if *is_value { Term::Value(text.as_bytes()) } else { Term::Token(text) });
         }
         let written = writer.seal(file).unwrap();
-        built += begun.elapsed();
+        built += processor_time() - begun;
         terms += written.pairs;
         runs.push(path);
     }
@@ -103,6 +104,12 @@ fn measure(pieces: usize, folder: &Path, source: &[&str]) {
     ask(&all, terms, raw, &sample);
 }
 
+/// Of this thread, the only one.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
+}
+
 fn documents(source: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
     match source {
@@ -129,8 +136,8 @@ fn mix(state: &mut u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// The distinct terms of a split: field, whether it is a whole value, text. A value that is one token, but for punctuation
-/// around it, is found by the token.
+/// The distinct terms of a split: field, whether it is a whole value, text. A value that is one token, but for
+/// punctuation around it, is found by the token.
 fn terms_of(
     lines: &[&[u8]],
     tokenizer: &mut Tokenizer,
@@ -209,16 +216,18 @@ fn merge_apart(output: &Path, inputs: &[PathBuf], grows_to: usize) {
 
 fn print_merge(output: &Path, inputs: &[&str], grows_to: usize) {
     let bytes: u64 = inputs.iter().map(|path| Path::new(path).metadata().unwrap().len()).sum();
-    let begun = Instant::now();
+    let pairs: u64 = inputs.iter().map(|path| open(Path::new(path)).0.pairs()).sum();
+    let begun = processor_time();
     merge_to(output, inputs, grows_to);
-    let took = begun.elapsed();
+    let took = processor_time() - begun;
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown").trim();
     println!(
-        "merge of {}: {bytes} bytes in {:.2} s, {:.1} MB/s, peak of the process {peak}",
+        "merge of {}: {bytes} bytes in {:.2} s, {:.1} MB/s, {:.0} ns a pair, peak of the process {peak}",
         inputs.len(),
         took.as_secs_f64(),
-        bytes as f64 / 1e6 / took.as_secs_f64()
+        bytes as f64 / 1e6 / took.as_secs_f64(),
+        took.as_nanos() as f64 / pairs as f64,
     );
 }
 
@@ -227,7 +236,8 @@ fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, bool, Strin
     let bytes = file.metadata().unwrap().len();
     let directory = directory_range(&read(&file, bytes - 16..bytes), bytes).unwrap();
     println!(
-        "segment: {bytes} bytes, {:.2} bits a pair, {:.3} % of the documents; {} entries, {} pages; directory {} bytes, {} in memory",
+        "segment: {bytes} bytes, {:.2} bits a pair, {:.3} % of the documents; {} entries, {} pages; \
+         directory {} bytes, {} in memory",
         bytes as f64 * 8.0 / terms as f64,
         bytes as f64 * 100.0 / raw as f64,
         segment.entries(),
@@ -243,7 +253,7 @@ fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, bool, Strin
         segment.answer(&lookup, &page).unwrap()
     };
     let (mut state, mut false_splits) = (99, 0u64);
-    let begun = Instant::now();
+    let begun = processor_time();
     const ABSENT: u64 = 200_000;
     for _ in 0..ABSENT {
         let term = format!("absent-{:016x}", mix(&mut state));
@@ -253,7 +263,7 @@ fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, bool, Strin
         "absent terms: {:.6} false splits each (bound {:.6}), {:.1} us each",
         false_splits as f64 / ABSENT as f64,
         segment.false_splits(),
-        begun.elapsed().as_secs_f64() * 1e6 / ABSENT as f64
+        (processor_time() - begun).as_secs_f64() * 1e6 / ABSENT as f64
     );
     let (mut named, mut anywhere) = (0, 0);
     for (piece, (field, is_value, text)) in sample {

@@ -19,6 +19,8 @@ pub(crate) const MAGIC: &[u8; 8] = b"FROSTND1";
 pub(crate) const TAIL_BYTES: u64 = 16;
 /// Keys have at least as many bits as the directory keeps of the first key of a page.
 pub(crate) const KEY_BITS_MIN: u32 = 32;
+/// Those of small splits too have enough for a merged segment of 2^28 pairs.
+const KEY_BITS_GROWING_MIN: u32 = 40;
 /// So many keys for each pair: the chance that an absent term costs a split is the reverse of it.
 const KEYS_PER_PAIR_BITS: u32 = 12;
 const TEXT_BYTES_MAX: usize = 1 << 10;
@@ -51,13 +53,15 @@ pub(crate) struct Directory {
     pub(crate) offsets: Vec<u64>,
 }
 
-/// So many bits that a segment of so many pairs in each split would open 1 split in 2^12 lookups of absent terms, once it has grown to `grows_to` splits.
-/// One that is to grow has up to four more, so that merging with segments of larger splits loses nothing.
+/// So many bits that a segment of as many pairs in each split, grown to `grows_to` splits, costs an absent term 2^-12
+/// splits. What is to grow has up to four more and at least 40, so that merging it with segments of larger splits loses
+/// nothing.
 pub(crate) fn key_bits_for(pairs: u64, splits: usize, grows_to: usize) -> u32 {
     let (splits, grows_to) = (splits.max(1), grows_to.clamp(splits.max(1), SPLITS_MAX.max(splits)));
     let grown = u128::from(pairs) * grows_to as u128 / splits as u128;
     let spare = (grows_to / splits).ilog2() * 2 / 5;
-    (grown.max(1).next_power_of_two().ilog2() + KEYS_PER_PAIR_BITS + spare).clamp(KEY_BITS_MIN, 64)
+    let bits_min = if grows_to > splits { KEY_BITS_GROWING_MIN } else { KEY_BITS_MIN };
+    (grown.max(1).next_power_of_two().ilog2() + KEYS_PER_PAIR_BITS + spare).clamp(bits_min, 64)
 }
 
 impl Directory {
@@ -163,7 +167,7 @@ impl Directory {
         };
         let version = u32::from_le_bytes(*version);
         if version != FORMAT_VERSION {
-            let what = "the needle segment has a format that this program does not know; a newer one may have written it";
+            let what = "the needle segment has a format that only a newer program knows";
             return Err(Error::invalid(what).with("version", version).with("known", FORMAT_VERSION));
         }
         let (body, sum) =

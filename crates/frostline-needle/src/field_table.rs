@@ -1,7 +1,8 @@
-//! The fields of a segment: their names, the sets of them that terms occur in, and the values that no term stands for.
+//! The fields of a segment: their names, the sets of them that terms occur in, and the values that no term stands
+//! for.
 //!
-//! Both tables are bounded. A field or a set beyond the bounds becomes *any field*, which every question about a field
-//! takes for its own: such questions then open more, never fewer splits.
+//! Both tables are bounded. A field or a set beyond the bounds becomes *any field*, which every question about a
+//! field takes for its own: such questions then open more, never fewer splits.
 
 use std::collections::BTreeMap;
 use std::ops::BitOr;

@@ -18,8 +18,8 @@ pub fn directory(bytes: &[u8]) {
     }
 }
 
-/// A page behind its checksum: number of splits and of field sets (two bytes each, little-endian), the page. Whether they
-/// are a page.
+/// A page behind its checksum: number of splits and of field sets (two bytes each, little-endian), the page.
+/// Whether they are a page.
 pub fn page(bytes: &[u8]) -> bool {
     let Some(([a, b, c, d], page)) = bytes.split_first_chunk::<4>() else { return false };
     let frame = Frame {

@@ -1,7 +1,8 @@
 //! The needle index: which of all splits may hold a term, from one page for each 1,024 splits.
 //!
-//! A [`RunWriter`] collects the terms of one split while it is sealed. [`merge`] joins runs into segments, and segments into larger ones.
-//! A [`Needle`] plans which pages answer some [`Lookup`]s and reads the answers from their bytes.
+//! A [`RunWriter`] collects the terms of one split while it is sealed. [`merge`] joins runs into segments, and
+//! segments into larger ones. A [`Needle`] plans which pages answer some [`Lookup`]s and reads the answers from
+//! their bytes.
 //!
 //! **Advisory.** An answer may name splits that do not hold the term, never the reverse. Without segments every
 //! split has to be opened, and no answer changes.

@@ -39,12 +39,12 @@ impl Default for MergeOptions {
     }
 }
 
-/// Joins segments of one scope and key into one that answers for all their splits for which `keep` is true; a split that several
-/// of them cover is one split. The splits keep the order of the inputs, and so do the bytes of the result: equal inputs
-/// give equal bytes.
+/// Joins segments of one scope and key into one that answers for all their splits for which `keep` is true; a
+/// split that several of them cover is one split. The splits keep the order of the inputs, and so do the bytes of
+/// the result: equal inputs give equal bytes.
 ///
-/// Pages stream: of each input at most [`MergeOptions::read_bytes`] or one page is held, and of the result one page. A damaged page
-/// is an error, because a segment without it would claim that its terms are in no split.
+/// Pages stream: of each input at most [`MergeOptions::read_bytes`] or one page is held, and of the result one
+/// page. A damaged page is an error, because a segment without it would claim that its terms are in no split.
 pub fn merge<R: FnMut(ByteRange) -> Result<Bytes>>(
     inputs: Vec<Input<R>>,
     keep: impl Fn(SplitId) -> bool,

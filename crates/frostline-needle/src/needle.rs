@@ -12,9 +12,9 @@ use crate::split_set::SplitSet;
 
 /// Segments, and the live splits that each of them answers for.
 ///
-/// Safe by construction: an answer leaves out a live split only where a segment covers it and a page that was read and
-/// verified does not name it. Every other split is in the answer: those that no segment covers, and those of a page that could not be
-/// read.
+/// Safe by construction: an answer leaves out a live split only where a segment covers it and a page that was read
+/// and verified does not name it. Every other split is in the answer: those that no segment covers, and those of a
+/// page that could not be read.
 #[derive(Debug)]
 pub struct Needle {
     segments: Vec<Covering>,
@@ -49,16 +49,16 @@ pub struct PageRead {
 /// What the pages say.
 #[derive(Debug)]
 pub struct Answer {
-    /// For each lookup the live splits that may hold it, by their places among the live ones. Unite and intersect them; their
-    /// complements mean nothing.
+    /// For each lookup the live splits that may hold it, by their places among the live ones. Unite and intersect
+    /// them; their complements mean nothing.
     pub splits: Vec<RoaringBitmap>,
     /// The pages that were not read or are damaged, and why. Their segments' splits are in the answers.
     pub damage: Vec<(PageRead, Error)>,
 }
 
 impl Needle {
-    /// For the live splits of a table. Where several segments cover a split, the first of them answers for it; one that answers
-    /// for none is never read.
+    /// For the live splits of a table. Where several segments cover a split, the first of them answers for it; one
+    /// that answers for none is never read.
     pub fn new(live: &[SplitId], segments: Vec<Arc<Segment>>) -> Needle {
         let mut numbers: HashMap<SplitId, u32> = live.iter().copied().zip(0..).collect();
         let mut uncovered: RoaringBitmap = (0..live.len() as u32).collect();
@@ -97,8 +97,8 @@ impl Plan<'_> {
         &self.reads
     }
 
-    /// The answers from the pages, in the order of [`Plan::reads`]. A page that could not be read is its error; one that is left out at the end counts as
-    /// not read.
+    /// The answers from the pages, in the order of [`Plan::reads`]. A page that could not be read is its error;
+    /// one that is left out at the end counts as not read.
     pub fn answer(&self, pages: impl IntoIterator<Item = Result<Bytes, Error>>) -> Answer {
         let mut pages: Vec<Result<Bytes, Error>> = pages.into_iter().collect();
         pages.resize_with(self.reads.len(), || {

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! checksum u32 | entries | groups | bits of a low part u8 | greatest high part
-//! bits: how often each class of groups occurs (24 numbers); how many field sets, each: difference to the one before, how often
+//! bits: how often each class of groups occurs (24 numbers); field sets: count, each: gap to the one before, how often
 //! length of each block of 256 entries
 //! high parts (a bit vector) | low parts (packed bits) | blocks
 //! ```
 //!
-//! Keys are an Elias-Fano list, so that one is found by counting bits. The groups of an entry (field set and splits)
-//! are coded by the page's own frequencies, 256 entries a block, so that a lookup decodes one block.
+//! Keys are an Elias-Fano list, so that one is found by counting bits. The groups of an entry (field set and
+//! splits) are coded by the page's own frequencies, 256 entries a block, so that a lookup decodes one block.
 
 use bytes::Bytes;
 use frostline_base::bytes_codec::{Cursor, put_varint};
@@ -258,8 +258,8 @@ fn put_splits(group: &[Pair], splits: u32, coder: &mut Encoder) {
     put_inner(inner, first + 1, last, coder);
 }
 
-/// Splits from `start` to `end`: first the one in the middle, which bounds those on both sides of it. What has to be
-/// there, because as many splits as there is room for follow, costs nothing.
+/// Splits from `start` to `end`: first the one in the middle, which bounds those on both sides of it. What has to
+/// be there, because as many splits as there is room for follow, costs nothing.
 fn put_inner(group: &[Pair], start: u32, end: u32, coder: &mut Encoder) {
     let (before, rest) = group.split_at(group.len() / 2);
     let Some((middle, after)) = rest.split_first() else { return };

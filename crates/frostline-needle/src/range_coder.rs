@@ -1,8 +1,8 @@
 //! A range coder: symbols cost the logarithm of how rare they are, in fractions of a bit.
 //!
-//! All probabilities are `size` of `total`, stated by the caller; what is decoded with the same totals and sizes is what
-//! was encoded. [`Decoder`] reads any bytes without panic, zeros behind their end, and gives numbers below the
-//! totals that it is asked for.
+//! All probabilities are `size` of `total`, stated by the caller; what is decoded with the same totals and sizes
+//! is what was encoded. [`Decoder`] reads any bytes without panic, zeros behind their end, and gives numbers below
+//! the totals that it is asked for.
 
 use bytes::Bytes;
 

@@ -15,8 +15,8 @@ use crate::writer::{SegmentWriter, Written};
 /// Collects the terms of one split, and seals them as a *run*: a segment of one split.
 ///
 /// It takes every term whole, before anything is cut for the split's own dictionaries. A term may be added many
-/// times. Before sealing it holds 16 bytes for each call of [`RunWriter::add`] and the names of the fields; sealing adds
-/// a quarter of that for the sets of fields and a page.
+/// times. Before sealing it holds 16 bytes for each call of [`RunWriter::add`] and the names of the fields;
+/// sealing adds a quarter of that for the sets of fields and a page.
 #[derive(Debug)]
 pub struct RunWriter {
     scope: Scope,
@@ -37,7 +37,8 @@ impl RunWriter {
         RunWriter { scope, key, split, terms: Vec::new(), numbers: HashMap::new(), missing: Vec::new() }
     }
 
-    /// The number of a field. A split has to name every field that it has values in: one that is not named holds nothing.
+    /// The number of a field. A split has to name every field that it has values in: one that is not named holds
+    /// nothing.
     pub fn field(&mut self, name: &str) -> FieldNumber {
         if let Some(number) = self.numbers.get(name) {
             return FieldNumber(*number);

@@ -38,8 +38,8 @@ pub fn directory_range(tail: &[u8], bytes: u64) -> Result<ByteRange> {
 }
 
 impl Segment {
-    /// Reads a directory. `Invalid` where it is of another version, scope or key; `Corrupt` where it is damaged. Whatever the error, the
-    /// splits are then covered by no segment, and have to be opened.
+    /// Reads a directory. `Invalid` where it is of another version, scope or key; `Corrupt` where it is damaged.
+    /// Whatever the error, the splits are then covered by no segment, and have to be opened.
     pub fn open(directory: &[u8], scope: &Scope, key: &TermKey) -> Result<Segment> {
         let directory = Directory::decode(directory)?;
         if directory.scope != *scope || directory.key_check != key.check() {

@@ -7,8 +7,8 @@ const WORDS: usize = SPLITS_MAX / 64;
 
 /// Splits of one segment, by their numbers in it.
 ///
-/// What a segment answers is a superset: a split outside the set does not hold the term, one inside may. Unions and
-/// intersections of supersets are supersets, complements are not; so there is no complement.
+/// What a segment answers is a superset: a split outside the set does not hold the term, one inside may. Unions
+/// and intersections of supersets are supersets, complements are not; so there is no complement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SplitSet {
     words: [u64; WORDS],

@@ -5,8 +5,8 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-/// What a document can be found by. Both are compared byte for byte: whoever writes and whoever asks has normalised
-/// them in the same way, which the analyser's number in [`crate::Scope`] stands for.
+/// What a document can be found by. Both are compared byte for byte: whoever writes and whoever asks has
+/// normalised them in the same way, which the analyser's number in [`crate::Scope`] stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Term<'a> {
     /// A token of a value: of a text, or the one token of a number, a boolean or an address.

@@ -59,10 +59,22 @@ fn unique(splits: usize, tokens: usize) -> Vec<Stored> {
         .collect()
 }
 
+/// Splits of a thousandth of the size make no difference to the length of the merged keys.
+#[test]
+fn small_splits_do_not_shorten_the_keys_of_large_ones() {
+    let mut runs = unique(6, 3_000);
+    let small = (6..40).map(|number| run(number, &Fields::from([("f".to_owned(), ["a".to_owned()].into())])));
+    runs.extend(small);
+    let steps: Vec<Stored> = runs.chunks(10).rev().map(|runs| merged(runs, SPLITS_MAX)).collect();
+    assert!(steps[0].open().pairs() < 11 && steps[3].open().pairs() > 18_000);
+    let (segment, alone) = (merged(&steps, 40).open(), merged(&runs[..6], 6).open());
+    assert_eq!(segment.directory().key_bits, alone.directory().key_bits);
+}
+
 /// With a fixed key the number is the same in every run.
 #[test]
 fn false_splits_keep_to_the_bound() {
-    let segment = merged(&unique(40, 500), 40);
+    let segment = merged(&unique(40, 5_000), 40);
     let opened = segment.open();
     let directory = opened.directory();
     let range = directory.range(0..1).unwrap();
@@ -83,7 +95,7 @@ fn false_splits_keep_to_the_bound() {
 
 #[test]
 fn a_random_id_costs_at_most_26_bits() {
-    let segment = merged(&unique(40, 500), SPLITS_MAX);
+    let segment = merged(&unique(40, 500), 40);
     let bits = segment.0.len() as f64 * 8.0 / 20_000.0;
     assert!(bits < 26.0, "{bits}");
     assert!(segment.open().pages() <= 2);
