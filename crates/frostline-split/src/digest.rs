@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use frostline_base::{Error, Result};
 
-use crate::bytes_codec::{Cursor, put_bytes, put_varint};
-use crate::footer::{put_signed, read_signed, read_text};
+use crate::bytes_codec::{Cursor, put_varint};
+use crate::footer::{put_bytes, put_signed, read_bytes, read_signed, read_text};
 
 /// A reading with more distinct values has no value counts.
 pub(crate) const VALUES_MAX: usize = 1_000;
@@ -144,7 +144,7 @@ impl Digest {
             let number =
                 u16::try_from(number).map_err(|_| Error::corrupt("a digest names an impossible field"))?;
             let numbers = read_numbers(&mut cursor)?;
-            let values = cursor.bytes()?;
+            let values = read_bytes(&mut cursor)?;
             let values = (!values.is_empty()).then(|| values.to_vec());
             fields.insert(number, FieldDigest { numbers, values });
         }
