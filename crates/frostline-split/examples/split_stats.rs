@@ -1,5 +1,5 @@
 //! Reads NDJSON from standard input, writes splits to a directory and says how fast, and what each
-//! part of them takes: `split_stats DIR [SOURCE_ZSTD_LEVEL [SOURCE_PAGE_KIB]]`.
+//! part of them takes: `split_stats DIR [ZSTD_LEVEL [SOURCE_PAGE_KIB]]`. The level is that of columns and `_source`.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -30,6 +30,7 @@ fn main() -> Result<(), Failure> {
     let mut options = WriterOptions::default();
     if let Some(level) = arguments.next() {
         options.source_zstd_level = level.parse()?;
+        options.column_zstd_level = options.source_zstd_level;
     }
     if let Some(kib) = arguments.next() {
         options.source_page_bytes = kib.parse::<usize>()? << 10;

@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 
+use arrow::datatypes::ToByteSlice;
 use frostline_base::{ByteRange, Error, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -371,7 +372,8 @@ pub(crate) struct PostingsSink<'a, W> {
     bytes: u64,
     split_rows: u32,
     scratch: Vec<u8>,
-    known: HashMap<u128, u64>,
+    /// Where each list is, by a hash of its rows, and how long.
+    known: HashMap<u128, (u64, u64)>,
 }
 
 impl<'a, W: Write> PostingsSink<'a, W> {
@@ -386,15 +388,17 @@ impl<'a, W: Write> PostingsSink<'a, W> {
 
     /// Where the list is, relative to the start, and how long.
     fn store(&mut self, rows: &[u32]) -> Result<(u64, u64)> {
-        self.scratch.clear();
-        put_stored(&mut self.scratch, rows, self.split_rows);
-        let bytes = self.scratch.len() as u64;
-        let at = *self.known.entry(xxh3_128(&self.scratch)).or_insert(self.bytes);
-        if at == self.bytes {
-            self.out.write_all(&self.scratch).map_err(crate::writer::cannot_write)?;
-            self.bytes += bytes;
+        let rows_hash = xxh3_128(rows.to_byte_slice());
+        if let Some(place) = self.known.get(&rows_hash) {
+            return Ok(*place);
         }
-        Ok((at, bytes))
+        self.scratch.clear();
+        put_stored(&mut self.scratch, rows);
+        let place = (self.bytes, self.scratch.len() as u64);
+        self.out.write_all(&self.scratch).map_err(crate::writer::cannot_write)?;
+        self.bytes += place.1;
+        self.known.insert(rows_hash, place);
+        Ok(place)
     }
 
     /// Appends the entry's postings to `out`: the list itself where it is short.

@@ -127,16 +127,17 @@ pub(crate) fn deltas_bytes(rows: &[u32], bytes_max: usize) -> usize {
     bytes
 }
 
-/// Appends the stored form of ascending, unique `rows`, checksum included.
-pub(crate) fn put_stored(out: &mut Vec<u8>, rows: &[u32], split_rows: u32) {
+/// Appends the smaller stored form of ascending, unique `rows`, checksum included.
+pub(crate) fn put_stored(out: &mut Vec<u8>, rows: &[u32]) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
-    let deltas = deltas_bytes(rows, usize::MAX);
-    // Decoding a bitmap costs less than decoding deltas, so it also wins when it is a little larger.
-    if rows.len() >= 4096 && deltas as u64 + 64 >= u64::from(split_rows) / 16 {
+    let mut bitmap = RoaringBitmap::from_sorted_iter(rows.iter().copied()).unwrap_or_default();
+    bitmap.optimize();
+    let bitmap_bytes = bitmap.serialized_size();
+    let deltas = varint_bytes(rows.len() as u32) + deltas_bytes(rows, bitmap_bytes);
+    // Decoding a bitmap costs less than decoding deltas.
+    if bitmap_bytes <= deltas {
         out.push(FORM_ROARING);
-        let mut bitmap = RoaringBitmap::from_sorted_iter(rows.iter().copied()).unwrap_or_default();
-        bitmap.optimize();
         // Writing to a Vec cannot fail.
         let _ = bitmap.serialize_into(&mut *out);
     } else {

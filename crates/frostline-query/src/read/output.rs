@@ -171,16 +171,14 @@ pub(crate) fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringBitmap)
         Of::Source => {
             let all = u64::from(view.split().rows().max(1));
             let packed = view.split().column_range(SOURCE_COLUMN).map_or(0, |range| range.end - range.start);
-            usize::try_from(packed * SOURCE_PACKED * rows.len() / all).unwrap_or(usize::MAX)
+            let bytes = u128::from(packed) * u128::from(view.source_packed()) * u128::from(rows.len());
+            usize::try_from(bytes / u128::from(all)).unwrap_or(usize::MAX)
         }
         Of::Id => 48 * rows.len() as usize,
         Of::Time { .. } | Of::Split | Of::Row => 8 * rows.len() as usize,
     };
     outputs.iter().map(each).sum()
 }
-
-/// About how many times documents are larger than their packed pages.
-const SOURCE_PACKED: u64 = 10;
 
 /// About how much memory [`readings`] will take.
 pub(crate) fn column_bytes(view: View<'_>, field: &FieldRef, rows: &RoaringBitmap) -> usize {

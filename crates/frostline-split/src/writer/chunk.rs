@@ -2,7 +2,8 @@
 //!
 //! Values arrive as (row, value number) pairs and distinct values in order, so that a dictionary is
 //! written without hashing and a stretch of nulls costs nothing. Pages end at whole rows: after
-//! [`PAGE_ROWS_MAX`] rows or about [`PAGE_BYTES`] of values, whichever comes first.
+//! [`PAGE_VALUES_MAX`] values or about [`PAGE_BYTES`] of them, whichever comes first. Pages of long texts are
+//! larger, as long as they pack well.
 
 use std::io::Write;
 
@@ -24,12 +25,26 @@ use crate::footer::{Bounds, Chunk, ColumnKind, Page, PageBounds};
 use crate::mapping::ValueType;
 use crate::writer::encode::{RleEncoder, put_delta_packed};
 
-/// No page has more rows.
-pub(crate) const PAGE_ROWS_MAX: u32 = 20_000;
+/// A page is closed before it holds more values, unless its first row alone does.
+const PAGE_VALUES_MAX: usize = 20_000;
+/// No page has more rows, with or without a value.
+const PAGE_ROWS_MAX: u32 = 1 << 20;
 /// A page is closed before it holds more bytes of values, unless its first row alone does.
-pub(crate) const PAGE_BYTES: usize = 96 << 10;
-/// Larger dictionaries make reading one row dear.
-const DICTIONARY_BYTES_MAX: usize = 256 << 10;
+const PAGE_BYTES: usize = 128 << 10;
+/// The same where texts are long: they have much in common.
+const LONG_PAGE_BYTES: usize = 1 << 20;
+/// Texts are long if they take so many bytes on average.
+const LONG_BYTES_MIN: usize = 64;
+/// Reading one row costs a page and a dictionary: neither is larger when packed, unless it is of one row.
+const PACKED_BYTES_MAX: usize = 192 << 10;
+/// Dictionaries of text are no larger before they are packed.
+const DICTIONARY_BYTES_MAX: usize = 1 << 20;
+/// Nor are those of numbers, of which the differences take little room.
+const NUMBERS_BYTES_MAX: usize = 256 << 10;
+/// The level that costs least for what it saves.
+const QUICK_LEVEL: i32 = 3;
+/// So many pages of a chunk are compressed at both levels, to see whether the higher one pays.
+const TRIED_PAGES: usize = 4;
 /// Bounds of text in the Parquet page index are cut to this.
 const TEXT_BOUND_BYTES_MAX: usize = 64;
 
@@ -78,7 +93,8 @@ pub(crate) struct ColumnInput<'a> {
     /// The distinct values, ascending, and where each number stands among them; numbers are then
     /// places in it.
     pub(crate) distinct: Option<usize>,
-    pub(crate) page_bytes_max: usize,
+    /// A page is closed before it holds more bytes of values; by what they are where this is not given.
+    pub(crate) page_bytes_max: Option<usize>,
 }
 
 /// A column chunk ready for the file.
@@ -92,25 +108,27 @@ pub(crate) struct EncodedChunk {
 
 /// Encodes columns, reusing its buffers.
 pub(crate) struct ChunkEncoder {
-    compressor: zstd::bulk::Compressor<'static>,
+    compressor: PageCompressor,
     levels: Vec<u8>,
     values: Vec<u8>,
     body: Vec<u8>,
-    packed: Vec<u8>,
     whole: Vec<i64>,
 }
 
-/// A page while its rows are known but not yet encoded: rows `start..end` hold values `first..last`.
+/// A page while its rows are known but not yet encoded: rows `start..end` hold values `first..last`, which take
+/// about `bytes`.
 struct PageCut {
     rows: (u32, u32),
     values: (usize, usize),
+    bytes: usize,
 }
 
 impl ChunkEncoder {
+    /// Packs pages at this level, or at [`QUICK_LEVEL`] where a higher one saves little.
     pub(crate) fn new(zstd_level: i32) -> Result<Self> {
-        let compressor = zstd::bulk::Compressor::new(zstd_level).map_err(crate::writer::cannot_write)?;
-        let (levels, values, body, packed, whole) = Default::default();
-        Ok(ChunkEncoder { compressor, levels, values, body, packed, whole })
+        let compressor = PageCompressor::new(zstd_level)?;
+        let (levels, values, body, whole) = Default::default();
+        Ok(ChunkEncoder { compressor, levels, values, body, whole })
     }
 
     /// Encodes a column that will be at byte `offset` of the file.
@@ -121,7 +139,8 @@ impl ChunkEncoder {
         offset: u64,
     ) -> Result<EncodedChunk> {
         let physical = Physical::of(input.kind);
-        let dictionary = input.distinct.filter(|distinct| pays(input, physical, *distinct));
+        self.compressor.next_chunk();
+        let mut dictionary = input.distinct.filter(|distinct| pays(input, physical, *distinct));
         let mut sink = TrackedWrite::new(Vec::new());
         let mut pages = SerializedPageWriter::new(&mut sink);
         let mut uncompressed = 0u64;
@@ -131,26 +150,31 @@ impl ChunkEncoder {
             for number in 0..distinct as u32 {
                 put_plain(&mut self.values, input.cells, physical, number);
             }
-            let body = std::mem::take(&mut self.values);
-            let buf = self.compress(&body)?;
-            let (num_values, encoding) = (distinct as u32, Encoding::PLAIN);
-            let page = ParquetPage::DictionaryPage { buf, num_values, encoding, is_sorted: false };
-            let spec = pages.write_page(CompressedPage::new(page, body.len())).map_err(internal)?;
-            self.values = body;
-            uncompressed += spec.uncompressed_size as u64;
-            dictionary_page = Some(spec.compressed_size as u32);
+            let buf = self.compressor.compress(&self.values)?;
+            if buf.len() > PACKED_BYTES_MAX {
+                dictionary = None;
+            } else {
+                let (num_values, encoding) = (distinct as u32, Encoding::PLAIN);
+                let page = ParquetPage::DictionaryPage { buf, num_values, encoding, is_sorted: false };
+                let page = CompressedPage::new(page, self.values.len());
+                let spec = pages.write_page(page).map_err(internal)?;
+                uncompressed += spec.uncompressed_size as u64;
+                dictionary_page = Some(spec.compressed_size as u32);
+            }
         }
         let encoding = match (physical, dictionary) {
             (_, Some(_)) => Encoding::RLE_DICTIONARY,
             (Physical::Int64, None) => Encoding::DELTA_BINARY_PACKED,
             _ => Encoding::PLAIN,
         };
-        let cuts = cut_pages(input, physical, dictionary.is_some());
-        let mut sizes = Vec::with_capacity(cuts.len());
-        for cut in &cuts {
-            let num_values = self.encode_page(input, cut, physical, dictionary);
-            let body = std::mem::take(&mut self.body);
-            let buf = self.compress(&body)?;
+        let mut cutter = Cutter::new(input, physical, dictionary.is_some());
+        let (mut cuts, mut sizes) = (Vec::new(), Vec::new());
+        while let Some(cut) = cutter.next() {
+            let num_values = self.encode_page(input, &cut, physical, dictionary);
+            let buf = self.compressor.compress(&self.body)?;
+            if cutter.is_too_large(&cut, buf.len()) {
+                continue;
+            }
             let (def_level_encoding, rep_level_encoding) = (Encoding::RLE, Encoding::RLE);
             let page = ParquetPage::DataPage {
                 buf,
@@ -160,22 +184,16 @@ impl ChunkEncoder {
                 rep_level_encoding,
                 statistics: None,
             };
-            let spec = pages.write_page(CompressedPage::new(page, body.len())).map_err(internal)?;
-            self.body = body;
+            let page = CompressedPage::new(page, self.body.len());
+            let spec = pages.write_page(page).map_err(internal)?;
             uncompressed += spec.uncompressed_size as u64;
             sizes.push((spec.compressed_size as u32, num_values));
+            cuts.push(cut);
         }
         sink.flush().map_err(crate::writer::cannot_write)?;
         let bytes = Bytes::from(sink.into_inner().map_err(internal)?);
         let chunk = chunk_of(input, offset, &bytes, dictionary_page, &cuts, &sizes, physical)?;
         finish(input, column, physical, encoding, bytes, chunk, &cuts, &sizes, uncompressed)
-    }
-
-    fn compress(&mut self, body: &[u8]) -> Result<Bytes> {
-        self.packed.clear();
-        self.packed.reserve(zstd::zstd_safe::compress_bound(body.len()));
-        self.compressor.compress_to_buffer(body, &mut self.packed).map_err(crate::writer::cannot_write)?;
-        Ok(Bytes::copy_from_slice(&self.packed))
     }
 
     /// Builds the body of a page; returns how many values it holds, nulls and empty rows included.
@@ -274,23 +292,75 @@ impl ChunkEncoder {
     }
 }
 
+/// Packs pages at one of two levels.
+struct PageCompressor {
+    quick: zstd::bulk::Compressor<'static>,
+    /// Of the level that was asked for, where it is higher.
+    thorough: Option<zstd::bulk::Compressor<'static>>,
+    packed: Vec<u8>,
+    /// How many pages of the chunk were packed at both levels, and what they took together.
+    tried: (usize, [usize; 2]),
+}
+
+impl PageCompressor {
+    fn new(zstd_level: i32) -> Result<Self> {
+        let compressor = |level| zstd::bulk::Compressor::new(level).map_err(crate::writer::cannot_write);
+        let quick = compressor(zstd_level.min(QUICK_LEVEL))?;
+        let thorough = (zstd_level > QUICK_LEVEL).then(|| compressor(zstd_level)).transpose()?;
+        Ok(PageCompressor { quick, thorough, packed: Vec::new(), tried: Default::default() })
+    }
+
+    /// The pages that follow are of another column.
+    fn next_chunk(&mut self) {
+        self.tried = Default::default();
+    }
+
+    fn compress(&mut self, body: &[u8]) -> Result<Bytes> {
+        let PageCompressor { quick, thorough, packed, tried: (pages, [quickly, thoroughly]) } = self;
+        let Some(thorough) = thorough else { return pack(quick, body, packed) };
+        if *pages >= TRIED_PAGES {
+            // A higher level also makes some pages larger, and all of them dearer.
+            let pays = *thoroughly * 100 <= *quickly * 97;
+            return pack(if pays { thorough } else { quick }, body, packed);
+        }
+        let (quick, thorough) = (pack(quick, body, packed)?, pack(thorough, body, packed)?);
+        *pages += 1;
+        *quickly += quick.len();
+        *thoroughly += thorough.len();
+        Ok(if thorough.len() < quick.len() { thorough } else { quick })
+    }
+}
+
+fn pack(
+    compressor: &mut zstd::bulk::Compressor<'static>,
+    body: &[u8],
+    packed: &mut Vec<u8>,
+) -> Result<Bytes> {
+    packed.clear();
+    packed.reserve(zstd::zstd_safe::compress_bound(body.len()));
+    compressor.compress_to_buffer(body, packed).map_err(crate::writer::cannot_write)?;
+    Ok(Bytes::copy_from_slice(packed))
+}
+
 /// Whether a dictionary is worth its page.
 fn pays(input: &ColumnInput<'_>, physical: Physical, distinct: usize) -> bool {
-    if physical == Physical::Boolean
-        || distinct == 0
-        || distinct * 2 > input.numbers.len()
-        || distinct > 1 << 16
-    {
+    if physical == Physical::Boolean || distinct == 0 || distinct * 2 > input.numbers.len() {
         return false;
     }
+    let bytes_max = if physical == Physical::Bytes { DICTIONARY_BYTES_MAX } else { NUMBERS_BYTES_MAX };
     let mut bytes = 0;
     for number in 0..distinct as u32 {
         bytes += plain_bytes(input.cells, physical, number);
-        if bytes > DICTIONARY_BYTES_MAX {
+        if bytes > bytes_max {
             return false;
         }
     }
     true
+}
+
+fn has_long_texts(input: &ColumnInput<'_>) -> bool {
+    let bytes: usize = input.numbers.iter().map(|number| input.cells.bytes(*number).len()).sum();
+    bytes >= LONG_BYTES_MIN * input.numbers.len()
 }
 
 fn plain_bytes(cells: &dyn Cells, physical: Physical, number: u32) -> usize {
@@ -311,40 +381,72 @@ fn put_plain(out: &mut Vec<u8>, cells: &dyn Cells, physical: Physical, number: u
     }
 }
 
-/// Where pages begin and end.
-fn cut_pages(input: &ColumnInput<'_>, physical: Physical, dictionary: bool) -> Vec<PageCut> {
-    let mut cuts = Vec::new();
-    let (mut start, mut first, mut at, mut bytes) = (0u32, 0usize, 0usize, 0usize);
-    while at < input.rows.len() {
-        let row = input.rows[at];
-        while row - start >= PAGE_ROWS_MAX {
-            cuts.push(PageCut { rows: (start, start + PAGE_ROWS_MAX), values: (first, at) });
-            (start, first, bytes) = (start + PAGE_ROWS_MAX, at, 0);
-        }
-        let mut end = at;
-        let mut row_bytes = 0;
-        while end < input.rows.len() && input.rows[end] == row {
-            row_bytes += match physical {
-                _ if dictionary => 2,
-                // Differences take about half of what the numbers do.
-                Physical::Int64 => 4,
-                _ => plain_bytes(input.cells, physical, input.numbers[end]),
-            };
-            end += 1;
-        }
-        if bytes > 0 && bytes + row_bytes > input.page_bytes_max {
-            cuts.push(PageCut { rows: (start, row), values: (first, at) });
-            (start, first, bytes) = (row, at, 0);
-        }
-        bytes += row_bytes;
-        at = end;
+/// Says where pages begin and end, one after the other.
+struct Cutter<'a> {
+    input: &'a ColumnInput<'a>,
+    physical: Physical,
+    dictionary: bool,
+    /// The first row of the next page, and its first value.
+    start: u32,
+    first: usize,
+    bytes_max: usize,
+    /// What `bytes_max` is where pages pack well.
+    packing_well: usize,
+}
+
+impl<'a> Cutter<'a> {
+    fn new(input: &'a ColumnInput<'a>, physical: Physical, dictionary: bool) -> Self {
+        let bytes_max = input.page_bytes_max.unwrap_or_else(|| {
+            let texts = physical == Physical::Bytes && !dictionary;
+            if texts && has_long_texts(input) { LONG_PAGE_BYTES } else { PAGE_BYTES }
+        });
+        Cutter { input, physical, dictionary, start: 0, first: 0, bytes_max, packing_well: bytes_max }
     }
-    while start < input.split_rows {
-        let end = input.split_rows.min(start.saturating_add(PAGE_ROWS_MAX));
-        cuts.push(PageCut { rows: (start, end), values: (first, at) });
-        (start, first) = (end, at);
+
+    /// The next page; the same again until [`Cutter::is_too_large`] has heard of it.
+    fn next(&self) -> Option<PageCut> {
+        let Cutter { input, start, first, .. } = *self;
+        if start >= input.split_rows {
+            return None;
+        }
+        let rows_end = input.split_rows.min(start.saturating_add(PAGE_ROWS_MAX));
+        let (mut at, mut bytes) = (first, 0);
+        for row in input.rows[first..].chunk_by(|a, b| a == b) {
+            let end = at + row.len();
+            let row_bytes: usize = input.numbers[at..end].iter().map(|number| self.bytes(*number)).sum();
+            let full = end - first > PAGE_VALUES_MAX || bytes + row_bytes > self.bytes_max;
+            if row[0] >= rows_end || at > first && full {
+                return Some(PageCut { rows: (start, row[0].min(rows_end)), values: (first, at), bytes });
+            }
+            (at, bytes) = (end, bytes + row_bytes);
+        }
+        Some(PageCut { rows: (start, rows_end), values: (first, at), bytes })
     }
-    cuts
+
+    /// About how many bytes a value takes in a page.
+    fn bytes(&self, number: u32) -> usize {
+        match self.physical {
+            _ if self.dictionary => 2,
+            // Differences take about half of what the numbers do.
+            Physical::Int64 => 4,
+            physical => plain_bytes(self.input.cells, physical, number),
+        }
+    }
+
+    /// Whether a page that packs to so many bytes must be smaller: then the next one begins where it does and has
+    /// half of its values. Otherwise the next one begins where it ends.
+    fn is_too_large(&mut self, cut: &PageCut, packed_bytes: usize) -> bool {
+        let rows = &self.input.rows[cut.values.0..cut.values.1];
+        if packed_bytes > PACKED_BYTES_MAX && rows.first() != rows.last() {
+            self.bytes_max = cut.bytes / 2;
+            return true;
+        }
+        if packed_bytes * 3 < PACKED_BYTES_MAX {
+            self.bytes_max = self.bytes_max.saturating_mul(2).min(self.packing_well);
+        }
+        (self.start, self.first) = (cut.rows.1, cut.values.1);
+        false
+    }
 }
 
 fn bounds_of(input: &ColumnInput<'_>, physical: Physical, cut: &PageCut) -> Option<Bounds> {
@@ -410,7 +512,7 @@ fn finish(
     let first_page = chunk.dictionary_bytes() as i64;
     let mut encodings = vec![Encoding::RLE, encoding];
     encodings.extend(chunk.dictionary.as_ref().map(|_| Encoding::PLAIN));
-    let whole = PageCut { rows: (0, input.split_rows), values: (0, input.numbers.len()) };
+    let whole = PageCut { rows: (0, input.split_rows), values: (0, input.numbers.len()), bytes: 0 };
     let bounds = bounds_of(input, physical, &whole);
     let mut metadata = ColumnChunkMetaData::builder(column.clone())
         .set_compression(compression())

@@ -21,7 +21,7 @@ use crate::dynamic;
 use crate::footer::{Chunk, ColumnKind, FORMAT_VERSION, Footer, SplitField, Unsummed};
 use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::values::parse_big;
-use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, PAGE_BYTES, internal};
+use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, internal};
 use crate::writer::index::{IndexWriter, ReadingRows};
 use crate::writer::values::Values;
 use crate::writer::{ColumnStats, NO_TIME, PartBytes, Sealed, SplitWriter, cannot_write, stat_values};
@@ -377,7 +377,7 @@ fn write_columns<W: Write + Send>(
     let descriptors = file.schema_descr().columns().to_vec();
     let mut group = file.next_row_group().map_err(internal)?;
     let mut columns_writer = ColumnsWriter {
-        encoder: ChunkEncoder::new(writer.options.zstd_level)?,
+        encoder: ChunkEncoder::new(writer.options.column_zstd_level)?,
         source_encoder: ChunkEncoder::new(writer.options.source_zstd_level)?,
         arranged,
         writer,
@@ -416,7 +416,7 @@ impl ColumnsWriter<'_> {
             ColumnKind::Time => {
                 every = (0..timed).collect();
                 let cells = TimeCells(&arranged.times);
-                self.encoder.encode(&input(&every, &every, &cells, None, PAGE_BYTES), descriptor, self.at)?
+                self.encoder.encode(&input(&every, &every, &cells, None, None), descriptor, self.at)?
             }
             ColumnKind::Source => {
                 every = (0..all).collect();
@@ -424,7 +424,7 @@ impl ColumnsWriter<'_> {
                 // Each text also takes four bytes of length, and the levels of a page a few.
                 let page_bytes_max = self.writer.options.source_page_bytes.saturating_sub(64);
                 self.source_encoder.encode(
-                    &input(&every, &every, &cells, None, page_bytes_max),
+                    &input(&every, &every, &cells, None, Some(page_bytes_max)),
                     descriptor,
                     self.at,
                 )?
@@ -432,7 +432,7 @@ impl ColumnsWriter<'_> {
             ColumnKind::Dynamic { .. } => {
                 let (rows, cells) = dynamic_cells(arranged, &self.writer.values);
                 every = (0..rows.len() as u32).collect();
-                self.encoder.encode(&input(&rows, &every, &cells, None, PAGE_BYTES), descriptor, self.at)?
+                self.encoder.encode(&input(&rows, &every, &cells, None, None), descriptor, self.at)?
             }
             ColumnKind::Field { field, list, .. } => {
                 let reading = &arranged.readings[usize::from(field)];
@@ -445,11 +445,7 @@ impl ColumnsWriter<'_> {
                     if both { rows_of_kind(rows, numbers, list) } else { Default::default() };
                 let (rows, numbers) =
                     if both { (&some_rows[..], &some_numbers[..]) } else { (rows, numbers) };
-                self.encoder.encode(
-                    &input(rows, numbers, &cells, distinct, PAGE_BYTES),
-                    descriptor,
-                    self.at,
-                )?
+                self.encoder.encode(&input(rows, numbers, &cells, distinct, None), descriptor, self.at)?
             }
         };
         self.at += encoded.bytes.len() as u64;

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use roaring::RoaringBitmap;
 
 use super::*;
+use crate::footer::Footer;
 use crate::text_index::{Form, each_key};
 use crate::{
     Dictionary, DigestValue, KeyRange, MINUTE_US, Numbers, Postings, SOURCE_COLUMN, Split, TIME_COLUMN,
@@ -398,11 +399,8 @@ fn many_rows_take_many_pages_and_only_the_wanted_are_read() {
             )
         })
         .collect();
-    let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
-    documents.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
-    let mut file = Vec::new();
-    let sealed = writer.seal(&mut file).unwrap();
-    let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
+    let (file, split, _) =
+        sealed(&documents, WriterOptions { source_page_bytes: 64 << 10, ..WriterOptions::default() });
     let wanted: RoaringBitmap = [0, 7, 19_999, 20_000, 49_999].into_iter().collect();
     let names = ["n__long", "k__text", "l__long_list", SOURCE_COLUMN];
     let batch = read(&file, &split, &names, Some(&wanted), TextAs::Dictionary).unwrap();
@@ -431,6 +429,114 @@ fn many_rows_take_many_pages_and_only_the_wanted_are_read() {
     assert_eq!((rows.certain, rows.unsure), (20_000..40_000, vec![0..20_000, 40_000..50_000]));
     let rows = split.rows_in_time(range(50, 90));
     assert_eq!((rows.certain, rows.unsure), (0..0, vec![]));
+}
+
+fn sealed(documents: &[String], options: WriterOptions) -> (Vec<u8>, Split, Footer) {
+    let mut writer = SplitWriter::new(Mapping::dynamic(), options);
+    documents.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
+    let mut file = Vec::new();
+    let sealed = writer.seal(&mut file).unwrap();
+    let footer = Footer::decode(&cut(&file, &sealed.footer)).unwrap();
+    (file, Split::from_footer(footer.clone()), footer)
+}
+
+fn chunk<'a>(footer: &'a Footer, column: &str) -> &'a crate::footer::Chunk {
+    footer.chunks.iter().find(|chunk| chunk.name == column).unwrap()
+}
+
+/// The pages of a column: how many rows and bytes each has.
+fn pages(footer: &Footer, column: &str) -> Vec<(u32, u32)> {
+    chunk(footer, column).pages.iter().map(|page| (page.rows, page.bytes)).collect()
+}
+
+/// Hexadecimal digits that nothing predicts.
+fn digits(seed: u64, bytes: usize) -> String {
+    let blocks =
+        (0u64..).map(|n| format!("{:032x}", xxhash_rust::xxh3::xxh3_128_with_seed(&n.to_le_bytes(), seed)));
+    let mut digits: String = blocks.take(bytes / 32 + 1).collect();
+    digits.truncate(bytes);
+    digits
+}
+
+#[test]
+fn a_page_that_packs_badly_is_cut_unless_it_is_of_one_document() {
+    let document = |n: u64, bytes| format!(r#"{{"n":{n},"m":"{}"}}"#, digits(n, bytes));
+    // Digits pack two to one: half of a page is too much, a quarter is not.
+    let mut documents: Vec<String> = (0..1_000).map(|n| document(n, 3_000)).collect();
+    documents.push(document(1_000, 900_000));
+    documents.extend((1_001..1_500).map(|n| format!(r#"{{"n":{n},"m":"the same text again and again"}}"#)));
+    documents.extend((1_500..2_500).map(|n| document(n, 10)));
+    let (file, split, footer) = sealed(&documents, WriterOptions::default());
+    for column in [SOURCE_COLUMN, "m__text"] {
+        let pages = pages(&footer, column);
+        let large: Vec<_> = pages.iter().filter(|(_, bytes)| *bytes > 192 << 10).collect();
+        assert_eq!(large.iter().map(|(rows, _)| *rows).collect::<Vec<_>>(), [1], "{column}: {pages:?}");
+        assert!((10..30).contains(&pages.len()), "{column}: {pages:?}");
+    }
+    let batch = read(&file, &split, &[SOURCE_COLUMN], None, TextAs::Plain).unwrap();
+    let read = batch.column(0).as_binary::<i32>();
+    assert!(documents.iter().enumerate().all(|(row, document)| read.value(row) == document.as_bytes()));
+}
+
+#[test]
+fn pages_end_by_values_and_those_of_long_texts_are_larger() {
+    let text = |n: usize, words: usize| format!("{n} {}", "the same words ".repeat(words));
+    let document = |n: usize| {
+        let rare =
+            if n % 100 == 3 { format!(r#","rare":{},"list":[{n},1]"#, n * n % 977) } else { String::new() };
+        format!(r#"{{"long":"{}","short":"{}"{rare}}}"#, text(n, 8), text(n, 1))
+    };
+    let documents: Vec<String> = (0..45_000).map(document).collect();
+    let (file, split, footer) = sealed(&documents, WriterOptions::default());
+    for column in ["rare__long", "list__long_list"] {
+        assert_eq!(pages(&footer, column).len(), 1, "{column} has 450 rows with values");
+    }
+    // 45,000 times 131 and 26 bytes.
+    assert_eq!((pages(&footer, "long__text").len(), pages(&footer, "short__text").len()), (6, 9));
+    let wanted = RoaringBitmap::from_iter([2, 3, 44_903, 44_999]);
+    let batch =
+        read(&file, &split, &["rare__long", "list__long_list"], Some(&wanted), TextAs::Plain).unwrap();
+    let expected = |n: i64| vec![Held::Long(n * n % 977)];
+    let rare: Vec<_> = (0..4).map(|at| values_at(batch.column(0), at)).collect();
+    assert_eq!(rare, [vec![], expected(3), expected(44_903), vec![]]);
+    assert_eq!(values_at(batch.column(1), 2), [Held::Long(44_903), Held::Long(1)]);
+}
+
+#[test]
+fn a_dictionary_is_as_large_as_it_packs_well() {
+    // Each value twice: 600 KB of them, alike or not.
+    let twice = |value: &dyn Fn(u64) -> String| -> Vec<String> {
+        (0..20_000).map(|n| format!(r#"{{"v":"{}"}}"#, value(n % 10_000))).collect()
+    };
+    let alike = twice(&|n| format!("/var/log/service/of/this/machine/{n}"));
+    let random = twice(&|n| digits(n, 60));
+    let (_, _, alike) = sealed(&alike, WriterOptions::default());
+    let (file, split, random) = sealed(&random, WriterOptions::default());
+    assert!(chunk(&alike, "v__text").dictionary.is_some());
+    assert!(chunk(&random, "v__text").dictionary.is_none());
+    let one = RoaringBitmap::from_iter([10_007]);
+    let batch = read(&file, &split, &["v__text"], Some(&one), TextAs::Dictionary).unwrap();
+    assert_eq!(values_at(batch.column(0), 0), [Held::Text(digits(7, 60))]);
+}
+
+#[test]
+fn a_higher_level_is_used_for_the_columns_that_get_smaller_by_it() {
+    let document = |n: u64| {
+        let words: Vec<String> =
+            (0..12).map(|word| format!("word-{}", (n * 7 + word * word * n) % 211)).collect();
+        format!(r#"{{"id":"{}","text":"{} {n}"}}"#, digits(n, 24), words.join(" "))
+    };
+    let documents: Vec<String> = (0..30_000).map(document).collect();
+    let bytes = |level| {
+        let options =
+            WriterOptions { column_zstd_level: level, source_zstd_level: level, ..WriterOptions::default() };
+        let (_, split, _) = sealed(&documents, options);
+        let bytes = |column| split.column_range(column).map_or(0, |range| range.end - range.start);
+        [SOURCE_COLUMN, "text__text", "id__text"].map(bytes)
+    };
+    let ([source, text, id], [source_9, text_9, id_9]) = (bytes(3), bytes(9));
+    assert!(source_9 * 100 < source * 97 && text_9 * 100 < text * 97, "{source} {source_9}, {text} {text_9}");
+    assert!(id_9 <= id, "{id} {id_9}");
 }
 
 #[test]
