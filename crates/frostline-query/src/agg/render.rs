@@ -33,14 +33,15 @@ impl Default for FinalizeOptions {
 /// Knows the documents that `top_hits` shows.
 pub trait HitSource {
     /// The hit at `address` as Elasticsearch writes one (`_index`, `_id`, `_score`, `_source` …) with
-    /// `_source` filtered as `source`, the value of the `_source` parameter, says.
-    fn hit(&self, address: HitAddress, source: &Value) -> Result<Value>;
+    /// `_source` filtered as `source`, the value of the `_source` parameter, says; none if its document could not
+    /// be read.
+    fn hit(&self, address: HitAddress, source: &Value) -> Result<Option<Value>>;
 }
 
 /// No documents: for trees without `top_hits`.
 impl HitSource for () {
-    fn hit(&self, _: HitAddress, _: &Value) -> Result<Value> {
-        Ok(Value::Object(Map::new()))
+    fn hit(&self, _: HitAddress, _: &Value) -> Result<Option<Value>> {
+        Ok(Some(Value::Object(Map::new())))
     }
 }
 
@@ -49,9 +50,9 @@ impl HitSource for () {
 struct Wanted(std::cell::RefCell<Vec<HitAddress>>);
 
 impl HitSource for Wanted {
-    fn hit(&self, address: HitAddress, _: &Value) -> Result<Value> {
+    fn hit(&self, address: HitAddress, _: &Value) -> Result<Option<Value>> {
         self.0.borrow_mut().push(address);
-        Ok(Value::Object(Map::new()))
+        Ok(Some(Value::Object(Map::new())))
     }
 }
 
@@ -478,7 +479,7 @@ impl Writer<'_> {
     fn top_hits(&mut self, top: &TopHits, hits: &Hits) -> Result<Map<String, Value>> {
         let mut shown = Vec::new();
         for hit in hits.hits.iter().skip(top.from).take(top.size) {
-            let mut json = self.hits.hit(hit.address, &top.source)?;
+            let Some(mut json) = self.hits.hit(hit.address, &top.source)? else { continue };
             if let (Value::Object(json), false) = (&mut json, top.sort.is_empty()) {
                 let keys =
                     top.sort.iter().zip(&hit.keys).map(|(sort, key)| value_json(key, sort.format.as_ref()));

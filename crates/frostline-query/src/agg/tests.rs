@@ -134,8 +134,8 @@ fn collect(collector: &mut Collector<'_>, tree: &AggTree, docs: &[Value], split:
 struct Echo;
 
 impl HitSource for Echo {
-    fn hit(&self, address: HitAddress, _: &Value) -> Result<Value> {
-        Ok(json!({"_id": format!("{}-{}", address.split, address.row)}))
+    fn hit(&self, address: HitAddress, _: &Value) -> Result<Option<Value>> {
+        Ok(Some(json!({"_id": format!("{}-{}", address.split, address.row)})))
     }
 }
 

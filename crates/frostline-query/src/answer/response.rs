@@ -37,6 +37,10 @@ pub struct Response {
     /// What whoever asked may have meant otherwise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// The position that the next page starts after, where there may be one: that of the last hit, also if its
+    /// document could not be read.
+    #[serde(skip)]
+    pub next: Option<Vec<Value>>,
     /// What it cost.
     pub cost: QueryCost,
 }
@@ -217,6 +221,7 @@ impl Response {
             },
             aggregations,
             warnings: Vec::new(),
+            next: None,
             cost,
         }
     }
