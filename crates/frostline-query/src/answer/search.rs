@@ -9,7 +9,7 @@ use arrow::datatypes::UInt32Type;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use frostline_catalog::Index;
-use frostline_split::Mapping;
+use frostline_split::{Mapping, Resolved};
 use serde_json::Value;
 
 use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource, ParseContext};
@@ -28,7 +28,7 @@ use crate::exec::scan::Local;
 use crate::exec::search::{Hits, Search as SearchLeaf};
 use crate::exec::session::{context, ready, run};
 use crate::exec::splits::{Splits, mapping};
-use crate::filter::FieldRef;
+use crate::filter::{FieldRef, Filter};
 use crate::json::Json;
 use crate::language::{self, Context, IndexVersion, SearchRequest, TotalHits};
 use crate::read::memory::reservation;
@@ -45,10 +45,19 @@ pub struct Search {
     request: SearchRequest,
     /// All live splits.
     splits: Splits,
+    /// The query as it reads in which of the splits: indices may declare a field differently.
+    readings: Vec<Reading>,
     tree: Arc<AggTree>,
     order: Order,
     results: Option<Arc<Results>>,
     partial: bool,
+}
+
+/// A query as indices read it whose declarations of its fields agree.
+struct Reading {
+    splits: Splits,
+    filter: Filter,
+    post_filter: Option<Filter>,
 }
 
 /// How a search runs, beside what it asks.
@@ -73,9 +82,21 @@ impl Search {
         body: &[u8],
         options: &SearchOptions,
     ) -> Result<Search> {
-        let mapping = mapping(indices)?;
-        let context = Context { now_us: options.now_us, mapping: &mapping };
-        Search::with(searcher, indices, &mapping, SearchRequest::parse(body, &context)?, options)
+        let joined = mapping(indices)?;
+        let read =
+            |mapping: &Mapping| SearchRequest::parse(body, &Context { now_us: options.now_us, mapping });
+        let mut search = Search::with(searcher, indices, &joined, read(&joined)?, options)?;
+        let classes = classes(indices, &joined, &search.named());
+        if classes.len() > 1 {
+            let reading = |class: &Vec<usize>| {
+                let of: Vec<Arc<Index>> = class.iter().map(|index| Arc::clone(&indices[*index])).collect();
+                let SearchRequest { filter, post_filter, .. } = read(mapping(&of)?.as_ref())?;
+                let splits = search.splits.of_indices(|index| class.contains(&index));
+                Ok(Reading { splits, filter, post_filter })
+            };
+            search.readings = classes.iter().map(reading).collect::<Result<_>>()?;
+        }
+        Ok(search)
     }
 
     /// A search for what `request` says, which was read against the fields of these indices.
@@ -103,10 +124,12 @@ impl Search {
         if let Some(held) = &request.held {
             check_versions(held.versions(), splits.indices.to_vec())?;
         }
+        let (filter, post_filter) = (request.filter.clone(), request.post_filter.clone());
         Ok(Search {
             searcher: Arc::clone(searcher),
             order: Order::new(&request, &splits)?,
             request,
+            readings: vec![Reading { splits: splits.clone(), filter, post_filter }],
             splits,
             tree: Arc::new(tree),
             results: options.results.clone(),
@@ -117,18 +140,25 @@ impl Search {
     /// Fields that the query, the order or the aggregations name and that no document has: most likely
     /// mistyped.
     pub fn unknown_fields(&self) -> Vec<String> {
-        let mut named: BTreeSet<FieldRef> = self.tree.fields().iter().cloned().collect();
-        for filter in [Some(&self.request.filter), self.request.post_filter.as_ref()].into_iter().flatten() {
-            filter.each_field(&mut |field| {
-                named.insert(field.clone());
-            });
-        }
+        let mut named = self.named();
+        named.extend(self.tree.fields().iter().cloned());
         named.extend(self.request.sort.iter().filter_map(|sort| match &sort.by {
             language::SortBy::Field(field) => Some(field.clone()),
             language::SortBy::Score | language::SortBy::Doc => None,
         }));
         let unknown = named.iter().filter(|field| !field.is_known() && !field.name().starts_with('_'));
         unknown.map(|field| field.name().to_owned()).collect()
+    }
+
+    /// The fields that the query names.
+    fn named(&self) -> BTreeSet<FieldRef> {
+        let mut named = BTreeSet::new();
+        for filter in [Some(&self.request.filter), self.request.post_filter.as_ref()].into_iter().flatten() {
+            filter.each_field(&mut |field| {
+                named.insert(field.clone());
+            });
+        }
+        named
     }
 
     /// Runs the search.
@@ -170,9 +200,11 @@ impl Search {
             None => None,
         };
         let hits = self.hits(&rows, &documents)?;
-        let (live, asked) = (self.splits.live(), asked.len() as u64);
+        let (live, asked) = (self.splits.live(), asked.iter().map(|splits| splits.len() as u64).sum());
         let cost = QueryCost::new(&self.searcher, started.elapsed(), &report, live, asked);
         let mut response = Response::new(&self.request, &self.splits, report, cost, hits, aggregations);
+        response.next =
+            rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.sort.clone());
         if response.hits.total.as_ref().is_some_and(|total| total.value == 0) {
             response.warnings = self.whole_texts();
         }
@@ -197,12 +229,13 @@ impl Search {
     pub fn explain(&self) -> Result<Explained> {
         let asked = self.asked();
         let plan = self.plan(&asked)?;
+        let entries = || asked.iter().flat_map(Splits::entries);
         Ok(Explained {
             plans: vec![displayable(plan.as_ref()).indent(true).to_string()],
             splits_live: self.splits.len() as u64,
-            splits_opened_max: asked.len() as u64,
-            rows_max: asked.entries().map(|entry| entry.rows).sum(),
-            footer_bytes: asked.entries().map(|entry| entry.footer.end - entry.footer.start).sum(),
+            splits_opened_max: entries().count() as u64,
+            rows_max: entries().map(|entry| entry.rows).sum(),
+            footer_bytes: entries().map(|entry| entry.footer.end - entry.footer.start).sum(),
         })
     }
 
@@ -215,12 +248,13 @@ impl Search {
         Local::new(&self.searcher, self.results.clone())
     }
 
-    /// The splits that may have something to say.
-    fn asked(&self) -> Splits {
-        match self.tree.has_global() {
-            true => self.splits.clone(),
-            false => self.splits.matching(&self.request.filter),
-        }
+    /// The splits of each reading that may have something to say.
+    fn asked(&self) -> Vec<Splits> {
+        let asked = |reading: &Reading| match self.tree.has_global() {
+            true => reading.splits.clone(),
+            false => reading.splits.matching(&reading.filter),
+        };
+        self.readings.iter().map(asked).collect()
     }
 
     /// Aggregations also count; where nothing but the count is requested, they are the cheapest way.
@@ -231,17 +265,25 @@ impl Search {
         (!self.tree.is_empty() || counts).then(|| Arc::clone(&self.tree))
     }
 
-    fn plan(&self, asked: &Splits) -> Result<Arc<dyn ExecutionPlan>> {
+    fn plan(&self, asked: &[Splits]) -> Result<Arc<dyn ExecutionPlan>> {
         let wanted = self.request.from + self.request.size;
-        let groups = asked.groups(self.searcher.settings.groups);
+        let groups: Vec<(Splits, &Reading)> = asked
+            .iter()
+            .zip(&self.readings)
+            .flat_map(|(asked, reading)| {
+                let groups = asked.groups(self.searcher.settings.groups);
+                groups.into_iter().map(move |splits| (splits, reading))
+            })
+            .collect();
         let documents = groups.len() == 1;
         let hits = || Hits { order: self.order.clone(), wanted, documents };
-        let targets = asked.ordinals().collect();
-        let leaves = groups.into_iter().map(|splits| {
+        let mut targets: Vec<u32> = asked.iter().flat_map(Splits::ordinals).collect();
+        targets.sort_unstable();
+        let leaves = groups.into_iter().map(|(splits, reading)| {
             Leaf::Search(Box::new(SearchLeaf {
                 splits,
-                filter: self.request.filter.clone(),
-                post_filter: self.request.post_filter.clone(),
+                filter: reading.filter.clone(),
+                post_filter: reading.post_filter.clone(),
                 aggs: self.aggs(),
                 hits: (self.request.size > 0).then(hits),
                 count_up_to: match self.request.track_total_hits {
@@ -295,6 +337,35 @@ impl Search {
     }
 }
 
+/// The positions of the indices, together where their declarations of the named fields agree: where each name means
+/// the same paths, by whole values or by words. An index without such a field agrees with all.
+fn classes(indices: &[Arc<Index>], joined: &Mapping, named: &BTreeSet<FieldRef>) -> Vec<Vec<usize>> {
+    let mut classes: Vec<(Vec<Option<Resolved<'_>>>, Vec<usize>)> = Vec::new();
+    for (position, index) in indices.iter().enumerate() {
+        let meanings: Vec<Option<Resolved<'_>>> = named
+            .iter()
+            .map(|field| {
+                let (all, own) = (joined.resolve(field.name()), index.mapping().resolve(field.name()));
+                let has_any = all.paths.iter().any(|(path, _)| index.mapping().field(path).is_some());
+                (has_any || own.is_time != all.is_time).then_some(own)
+            })
+            .collect();
+        let agrees = |known: &[Option<Resolved<'_>>]| {
+            known.iter().zip(&meanings).all(|pair| !matches!(pair, (Some(a), Some(b)) if a != b))
+        };
+        match classes.iter_mut().find(|(known, _)| agrees(known)) {
+            Some((known, class)) => {
+                for (known, meaning) in known.iter_mut().zip(meanings) {
+                    *known = known.take().or(meaning);
+                }
+                class.push(position);
+            }
+            None => classes.push((meanings, vec![position])),
+        }
+    }
+    classes.into_iter().map(|(_, class)| class).collect()
+}
+
 fn by_address(documents: &RecordBatch) -> Result<BTreeMap<HitAddress, String>> {
     let number = |name: &str| documents.column_by_name(name)?.as_primitive_opt::<UInt32Type>();
     let texts = documents.column_by_name(DOCUMENT).and_then(|texts| texts.as_string_opt::<i32>());
@@ -313,17 +384,18 @@ struct TopHits<'a> {
 }
 
 impl HitSource for TopHits<'_> {
-    fn hit(&self, address: HitAddress, source: &Value) -> Result<Value> {
+    fn hit(&self, address: HitAddress, source: &Value) -> Result<Option<Value>> {
         let filter = language::SourceFilter::parse(source)?;
         let request = SearchRequest { source: filter, ..SearchRequest::default() };
         let split = self.search.splits.get(address.split);
-        let (Some((split, index)), Some(text)) = (split, self.documents.get(&address)) else {
-            return Err(Error::internal("a hit of an aggregation was not read"));
-        };
+        let (split, index) =
+            split.ok_or_else(|| Error::internal("a hit of an aggregation is in no split"))?;
+        // Its split is among the failed ones.
+        let Some(text) = self.documents.get(&address) else { return Ok(None) };
         let hit = Hit::new(&request, index.name.as_str(), row_id(split.id, address.row), text, None)?;
         let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
         let written = serde_json::to_string(&hit).map_err(damaged)?;
-        Ok(serde_json::from_str::<Json>(&written).map_err(damaged)?.to_value())
+        Ok(Some(serde_json::from_str::<Json>(&written).map_err(damaged)?.to_value()))
     }
 }
 

@@ -81,6 +81,12 @@ impl Splits {
         Splits { splits: splits.cloned().collect(), ..self.none() }
     }
 
+    /// The splits of the indices at these positions.
+    pub(crate) fn of_indices(&self, wanted: impl Fn(usize) -> bool) -> Splits {
+        let splits = self.splits.iter().filter(|split| wanted(split.index as usize)).cloned().collect();
+        Splits { splits, ..self.none() }
+    }
+
     /// The splits with these numbers.
     pub(crate) fn only(&self, wanted: impl Fn(u32) -> bool) -> Splits {
         let splits = self.splits.iter().filter(|split| wanted(split.ordinal)).cloned().collect();

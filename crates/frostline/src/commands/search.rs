@@ -31,8 +31,7 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
         node.close().await;
         return outcome;
     }
-    let body = body(&given)?;
-    let indices = asked(&node, &given, &body).await?;
+    let (indices, body) = asked(&node, &given).await?;
     tell_of_likely_mistakes(&given, &indices);
     let options = node.search_options(!given.no_result_cache, given.strict).await;
     let search = prepared(&node, &indices, &given, &body, &options).await?;
@@ -57,8 +56,7 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
 
 pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outcome> {
     let node = config.node()?;
-    let body = body(&given)?;
-    let indices = asked(&node, &given, &body).await?;
+    let (indices, body) = asked(&node, &given).await?;
     let options = node.search_options(false, given.strict).await;
     let explained = prepared(&node, &indices, &given, &body, &options).await?.explain()?;
     if config.json {
@@ -78,8 +76,17 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
     Ok(Outcome::Done)
 }
 
-/// The indices that are asked: in the versions that the body is held to, or else the newest.
-async fn asked(node: &Node, given: &args::Search, body: &[u8]) -> Result<Vec<Arc<Index>>> {
+/// The indices that are asked, and the body of the request.
+async fn asked(node: &Node, given: &args::Search) -> Result<(Vec<Arc<Index>>, Vec<u8>)> {
+    check_quotes(given)?;
+    let body = given_body(given)?;
+    let indices = indices(node, given, body.as_deref().unwrap_or(b"{}")).await?;
+    let body = body.unwrap_or_else(|| written_body(given, &indices));
+    Ok((indices, body))
+}
+
+/// In the versions that the body is held to, or else the newest.
+async fn indices(node: &Node, given: &args::Search, body: &[u8]) -> Result<Vec<Arc<Index>>> {
     let held = Held::of_body(body)?;
     let (names, held) = match (&given.index, held) {
         (Some(expression), None) => return super::indices_of(node, expression).await,
@@ -109,28 +116,28 @@ async fn prepared(
     })
 }
 
-/// The Elasticsearch body that is equivalent to the arguments.
-fn body(given: &args::Search) -> Result<Vec<u8>> {
-    check_quotes(given)?;
-    match given.body.as_deref() {
-        Some("-") => {
+/// The body of `--body`.
+fn given_body(given: &args::Search) -> Result<Option<Vec<u8>>> {
+    let Some(body) = given.body.as_deref() else { return Ok(None) };
+    let body = match body.strip_prefix('@') {
+        _ if body == "-" => {
             let mut text = Vec::new();
             std::io::stdin().read_to_end(&mut text).context("cannot read standard input")?;
-            return Ok(text);
+            text
         }
-        Some(body) => {
-            return match body.strip_prefix('@') {
-                Some(path) => std::fs::read(path).with_context(|| format!("cannot read {path}")),
-                None if Path::new(body).is_file() => {
-                    bail!("a body is JSON: to read it from the file {body} write --body @{body}")
-                }
-                None => Ok(body.as_bytes().to_vec()),
-            };
+        Some(path) => std::fs::read(path).with_context(|| format!("cannot read {path}"))?,
+        None if Path::new(body).is_file() => {
+            bail!("a body is JSON: to read it from the file {body} write --body @{body}")
         }
-        None => {}
-    }
+        None => body.as_bytes().to_vec(),
+    };
+    Ok(Some(body))
+}
+
+/// The Elasticsearch body that is equivalent to the arguments.
+fn written_body(given: &args::Search, indices: &[Arc<Index>]) -> Vec<u8> {
     let mut body = json!({});
-    if let Some(query) = query(given) {
+    if let Some(query) = query(given, time_field(indices)) {
         body["query"] = query;
     }
     if let Some(size) = given.size {
@@ -146,7 +153,12 @@ fn body(given: &args::Search) -> Result<Vec<u8>> {
     if !given.source.is_empty() {
         body["_source"] = json!(given.source);
     }
-    Ok(body.to_string().into_bytes())
+    body.to_string().into_bytes()
+}
+
+/// The name of the documents' time: all indices of one search have the same.
+fn time_field(indices: &[Arc<Index>]) -> &str {
+    indices.first().map_or("@timestamp", |index| index.mapping().time_field())
 }
 
 /// The shell gives each word of a query that is not in quotes as an argument of its own.
@@ -160,7 +172,7 @@ fn check_quotes(given: &args::Search) -> Result<()> {
 }
 
 /// The query string within `--since` and `--until`.
-fn query(given: &args::Search) -> Option<Value> {
+fn query(given: &args::Search, time_field: &str) -> Option<Value> {
     let query = given.query.as_ref().map(|query| json!({ "query_string": { "query": query } }));
     let mut range = serde_json::Map::new();
     for (bound, time) in [("gte", &given.since), ("lt", &given.until)] {
@@ -171,7 +183,7 @@ fn query(given: &args::Search) -> Option<Value> {
     if range.is_empty() {
         return query;
     }
-    let range = json!({ "range": { "@timestamp": range } });
+    let range = json!({ "range": { time_field: range } });
     Some(json!({ "bool": { "filter": query.into_iter().chain([range]).collect::<Value>() } }))
 }
 
@@ -241,9 +253,10 @@ async fn export_of(
         _ => bail!("--all supports only --format ndjson and --format csv"),
     };
     let columns = Columns::named(&given.source).unwrap_or_else(|| Columns::all(paths(indices)));
+    let time = time_field(indices);
     let mut body = json!({
-        "size": EXPORT_PAGE, "sort": [{ "@timestamp": { "order": "asc" } }, { "_doc": { "order": "asc" } }],
-        "track_total_hits": true, "query": query(given).unwrap_or_else(|| json!({ "match_all": {} })),
+        "size": EXPORT_PAGE, "sort": [{ time: { "order": "asc" } }, { "_doc": { "order": "asc" } }],
+        "track_total_hits": true, "query": query(given, time).unwrap_or_else(|| json!({ "match_all": {} })),
     });
     if !given.source.is_empty() {
         body["_source"] = json!(given.source);
@@ -258,7 +271,7 @@ async fn export_of(
     if as_csv {
         columns.write_header(&mut csv::Writer::from_writer(&mut out))?;
     }
-    let mut missing = 0;
+    let (mut missing, mut written) = (0, 0);
     loop {
         let response =
             prepared(node, indices, given, body.to_string().as_bytes(), &options).await?.run().await?;
@@ -266,10 +279,10 @@ async fn export_of(
             bar.set_length(total.value);
             body["track_total_hits"] = json!(false);
         }
-        if missing == 0 {
+        if response.shards.failed > missing {
             tell_of_failures(&response);
+            missing = response.shards.failed;
         }
-        missing = missing.max(response.shards.failed);
         let hits = &response.hits.hits;
         if as_csv {
             columns.write(hits, &mut csv::Writer::from_writer(&mut out))?;
@@ -278,23 +291,24 @@ async fn export_of(
                 writeln!(out, "{}", source.get())?;
             }
         }
-        bar.inc(hits.len() as u64);
-        match hits.last().and_then(|hit| hit.sort.as_ref()).filter(|_| hits.len() == EXPORT_PAGE) {
-            Some(last) => {
+        written += hits.len() as u64;
+        bar.set_position(written);
+        match response.next {
+            Some(next) => {
                 if pit.is_none() && body.get("search_after").is_none() {
                     note!(
                         "this repository may only be read, so nothing keeps the version that is exported from vacuum: \
                          end within its --retain-hours"
                     );
                 }
-                body["search_after"] = json!(last);
+                body["search_after"] = json!(next);
             }
             None => break,
         }
     }
     out.flush()?;
     bar.finish_and_clear();
-    note!("{} in {:.1} s", show_count(bar.position(), "document"), config.started.elapsed().as_secs_f64());
+    note!("{} in {:.1} s", show_count(written, "document"), config.started.elapsed().as_secs_f64());
     Ok(if missing > 0 { Outcome::Partial } else { Outcome::Done })
 }
 
