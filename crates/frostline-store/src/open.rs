@@ -148,15 +148,40 @@ struct Bucket {
 fn parse(text: &str, settings: &mut BTreeMap<String, String>) -> Result<Bucket> {
     let mut url =
         Url::parse(text).map_err(|e| Error::invalid(format!("{text:?} is not a URL")).with_source(e))?;
+    check_parts(text)?;
     let name = url.host_str().unwrap_or_default().to_owned();
     if name.is_empty() {
         return Err(Error::invalid(format!("{text:?} names no bucket")));
+    }
+    let with_account = url.scheme().starts_with("abfs");
+    if url.password().is_some() || (!url.username().is_empty() && !with_account) {
+        return Err(Error::invalid(format!(
+            "the URL of {name} has a user: keys come from the environment or a profile"
+        )));
+    }
+    if url.port().is_some() {
+        return Err(Error::invalid(format!(
+            "{text:?} has a port, and a bucket has none: the server's address is an endpoint, as in s3://bucket?endpoint=http://host:9000"
+        )));
     }
     let prefix = Path::from_url_path(url.path())
         .map_err(|e| Error::invalid(format!("the prefix of {text:?} is not usable")).with_source(e))?;
     settings.extend(url.query_pairs().into_owned());
     url.set_query(None);
     Ok(Bucket { url, name, prefix })
+}
+
+/// Refuses what reading a URL would drop or resolve without a word.
+fn check_parts(text: &str) -> Result<()> {
+    if text.contains('#') {
+        return Err(Error::invalid(format!("{text:?} contains `#`: write it as %23")));
+    }
+    let path = text.split_once('?').map_or(text, |(path, _)| path);
+    let is_dots = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
+    match path.split('/').find(|part| is_dots(part)) {
+        Some(part) => Err(Error::invalid(format!("{text:?} has the part {part:?}: name the place itself"))),
+        None => Ok(()),
+    }
 }
 
 fn below<S: ObjectStore>(store: S, prefix: &Path) -> Arc<dyn ObjectStore> {
@@ -267,7 +292,7 @@ fn gcs(bucket: &Bucket, options: &OpenOptions) -> Result<(Arc<dyn ObjectStore>, 
 fn azure(bucket: &Bucket, options: &OpenOptions) -> Result<(Arc<dyn ObjectStore>, String)> {
     let mut environment = options.environment();
     if let Some(connection) = environment.remove("AZURE_STORAGE_CONNECTION_STRING") {
-        environment.extend(connection_string(&connection));
+        environment.extend(connection_string(&connection)?);
     }
     let mut builder = MicrosoftAzureBuilder::new();
     for (key, value) in environment.iter().filter(|(key, _)| key.starts_with("AZURE_")) {
@@ -298,24 +323,54 @@ fn azure(bucket: &Bucket, options: &OpenOptions) -> Result<(Arc<dyn ObjectStore>
 }
 
 /// The variables that are equivalent to an Azure connection string.
-fn connection_string(text: &str) -> Vec<(String, String)> {
-    let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
-    let renamed = pairs.filter_map(|(key, value)| {
-        let key = match key.trim() {
-            "AccountName" => "AZURE_STORAGE_ACCOUNT_NAME",
+fn connection_string(text: &str) -> Result<Vec<(String, String)>> {
+    let mut variables = Vec::new();
+    let (mut protocol, mut account, mut suffix) = ("https", "", None);
+    for pair in text.split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let variable = match key {
+            "AccountName" => {
+                account = value;
+                "AZURE_STORAGE_ACCOUNT_NAME"
+            }
             "AccountKey" => "AZURE_STORAGE_ACCOUNT_KEY",
             "BlobEndpoint" => "AZURE_STORAGE_ENDPOINT",
             "SharedAccessSignature" => "AZURE_STORAGE_SAS_KEY",
-            _ => return None,
+            "UseDevelopmentStorage" => "AZURE_STORAGE_USE_EMULATOR",
+            "DefaultEndpointsProtocol" => {
+                protocol = value;
+                continue;
+            }
+            "EndpointSuffix" => {
+                suffix = Some(value);
+                continue;
+            }
+            // Other services of the account.
+            _ if key.ends_with("Endpoint") => continue,
+            _ => {
+                let what =
+                    format!("AZURE_STORAGE_CONNECTION_STRING has the part {key:?}, which is not known");
+                return Err(Error::invalid(what));
+            }
         };
-        Some((key.to_owned(), value.trim().to_owned()))
-    });
-    renamed.collect()
+        variables.push((variable.to_owned(), value.to_owned()));
+    }
+    let named = variables.iter().any(|(variable, _)| variable == "AZURE_STORAGE_ENDPOINT");
+    if let Some(suffix) = suffix.filter(|_| !named) {
+        let endpoint = format!("{protocol}://{account}.blob.{suffix}");
+        variables.push(("AZURE_STORAGE_ENDPOINT".to_owned(), endpoint));
+    }
+    Ok(variables)
 }
 
 fn file_url(text: &str) -> Result<String> {
     let unusable = || Error::invalid(format!("{text:?} is not a file URL: write file:///directory"));
     let url = Url::parse(text).map_err(|e| unusable().with_source(e))?;
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(Error::invalid(format!(
+            "{text:?} contains `?` or `#`: write %3F or %23, or the plain path"
+        )));
+    }
     let path = url.to_file_path().map_err(|()| unusable())?;
     path.into_os_string().into_string().map_err(|_| unusable())
 }

@@ -52,6 +52,14 @@ fn a_wrong_url_says_what_is_wrong() {
         ("ftp://x", "not a kind of repository"),
         ("s3://", "names no bucket"),
         ("s3://b?colour=red", "colour"),
+        ("s3://b/team#1", "%23"),
+        ("gs://b/a/../b", "\"..\""),
+        ("s3://b/x/%2E%2e/up", "%2E%2e"),
+        ("az://c/./p", "\".\""),
+        ("s3://user:secret@b/a", "has a user"),
+        ("s3://minio:9000/bucket", "endpoint"),
+        ("file:///a?b", "%3F"),
+        ("file:///a#b", "%23"),
         ("sim+memory:?profile=lunar", "optimistic, measured or pessimistic"),
         ("sim+memory:?seed=x", "seed"),
         ("sim+memory:?read_mb_s=0", "above zero"),
@@ -62,6 +70,26 @@ fn a_wrong_url_says_what_is_wrong() {
         let error = Repository::open(url, &options(AWS)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
         assert!(error.to_string().contains(words), "{url}: {error}");
+    }
+}
+
+#[test]
+fn a_connection_string_names_the_account_and_its_cloud() {
+    let read = |text: &str| connection_string(text).map(BTreeMap::from_iter);
+    let key = "AccountName=logs;AccountKey=a2V5==";
+    let plain = read(&format!("DefaultEndpointsProtocol=https;{key};")).unwrap();
+    assert_eq!(plain.keys().collect::<Vec<_>>(), ["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCOUNT_NAME"]);
+    assert_eq!(plain["AZURE_STORAGE_ACCOUNT_KEY"], "a2V5==");
+    let government =
+        read(&format!("DefaultEndpointsProtocol=https;{key};EndpointSuffix=core.usgovcloudapi.net")).unwrap();
+    assert_eq!(government["AZURE_STORAGE_ENDPOINT"], "https://logs.blob.core.usgovcloudapi.net");
+    let named = read(&format!("{key};BlobEndpoint=http://host:1/logs;QueueEndpoint=http://host:2")).unwrap();
+    assert_eq!(named["AZURE_STORAGE_ENDPOINT"], "http://host:1/logs");
+    assert_eq!(read("UseDevelopmentStorage=true").unwrap()["AZURE_STORAGE_USE_EMULATOR"], "true");
+    for unknown in ["garbage", "AccountNam=logs"] {
+        let error = read(unknown).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains(unknown.split('=').next().unwrap()), "{error}");
     }
 }
 

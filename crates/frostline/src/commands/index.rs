@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
-use frostline_base::{Error, IndexName, Meter, ReadRanges, Share};
+use frostline_base::{Error, ErrorKind, IndexName, Meter, ReadRanges, Share};
 use frostline_catalog::{Index, Resolve, SplitEntry};
 use frostline_ingest::{Merge, MergePolicy};
 use frostline_node::Node;
@@ -88,25 +88,36 @@ fn iso(time_us: i64) -> String {
 }
 
 async fn list(node: &Node, config: &Config) -> Result<Outcome> {
-    let (mut found, mut damaged) = (Vec::new(), Vec::new());
+    let (mut found, mut damaged, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
     let all = node.catalog().open_all("*", Resolve::default(), |_| None).await;
     for (name, opened) in all.with_context(|| format!("in {}", node.repository().url()))? {
         match opened {
             Ok(index) => found.push(summary(node, &index)),
-            Err(error) => damaged.push((name, format!("{:#}", anyhow::Error::from(error)))),
+            Err(error) => {
+                let unread =
+                    matches!(error.kind(), ErrorKind::Denied | ErrorKind::Refused | ErrorKind::Unavailable);
+                let list = if unread { &mut unreadable } else { &mut damaged };
+                list.push((name, format!("{:#}", anyhow::Error::from(error))));
+            }
         }
     }
-    let outcome = if damaged.is_empty() { Outcome::Done } else { Outcome::Partial };
+    let whole = damaged.is_empty() && unreadable.is_empty();
+    let outcome = if whole { Outcome::Done } else { Outcome::Partial };
     if config.json {
-        let damaged: Vec<Value> =
-            damaged.iter().map(|(name, error)| json!({ "index": name, "error": error })).collect();
-        say_json(&json!({ "indices": found, "damaged": damaged }))?;
+        let list = |of: &[(_, String)]| -> Vec<Value> {
+            of.iter().map(|(name, error): &(IndexName, _)| json!({ "index": name, "error": error })).collect()
+        };
+        let (damaged, unreadable) = (list(&damaged), list(&unreadable));
+        say_json(&json!({ "indices": found, "damaged": damaged, "unreadable": unreadable }))?;
         return Ok(outcome);
     }
     for (name, error) in &damaged {
         note!("{name} is damaged: {error}");
     }
-    if found.is_empty() && damaged.is_empty() {
+    for (name, error) in &unreadable {
+        note!("{name} cannot be read: {error}");
+    }
+    if found.is_empty() && whole {
         say!("no index in {}: frostline ingest --index NAME FILE makes one", node.repository().url())?;
         return Ok(outcome);
     }
