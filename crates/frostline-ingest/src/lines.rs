@@ -218,8 +218,14 @@ impl LineParser {
         }
         match self.format {
             Format::NdJson | Format::Auto => jsonl::unchanged(text, take),
-            Format::Bulk if jsonl::is_action(text) => Ok(()),
-            Format::Nginx | Format::Bulk => jsonl::with_time(text, &self.time, &mut self.document, take),
+            Format::Nginx => jsonl::with_time(text, &self.time, &mut self.document, take),
+            Format::Bulk => match jsonl::Action::of(text) {
+                None => jsonl::with_time(text, &self.time, &mut self.document, take),
+                Some(jsonl::Action::Add) => Ok(()),
+                Some(jsonl::Action::Change) => {
+                    Err(Refusal::new("documents never change: `update` and `delete` are not supported"))
+                }
+            },
             _ => self.parse_text(text, take),
         }
     }

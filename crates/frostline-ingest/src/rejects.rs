@@ -81,19 +81,23 @@ fn cut_short(reason: &str) -> String {
     }
 }
 
-/// A reason without what differs from line to line: what is quoted, numbers, and facts in brackets.
+/// A reason without what differs from line to line: what is quoted, numbers that are no part of a name and no limit, and
+/// facts in brackets.
 fn kind_of(reason: &str) -> String {
     let reason = reason.split(" [").next().unwrap_or(reason);
     let mut kind = String::with_capacity(reason.len());
-    let mut in_quotes = false;
+    let (mut in_quotes, mut in_number) = (false, false);
     for c in reason.chars() {
+        let is_kept =
+            in_number || kind.ends_with(|c: char| c.is_alphabetic() || c == '-') || kind.ends_with("than ");
+        in_number = c.is_ascii_digit() && is_kept;
         if c == '"' || c == '`' {
             if !in_quotes {
                 kind.push('…');
             }
             in_quotes = !in_quotes;
         } else if in_quotes {
-        } else if !c.is_ascii_digit() {
+        } else if in_number || !c.is_ascii_digit() {
             kind.push(c);
         } else if !kind.ends_with('#') {
             kind.push('#');

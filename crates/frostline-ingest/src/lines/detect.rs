@@ -25,7 +25,9 @@ pub(super) fn format_of(sample: &[u8]) -> Format {
         let fitting = lines.iter().filter(|line| fits(line)).count();
         fitting * 2 > lines.len()
     };
-    if lines.first().is_some_and(|line| jsonl::is_action(line)) && is_majority(&jsonl::fits) {
+    if lines.first().is_some_and(|line| jsonl::Action::of(line) == Some(jsonl::Action::Add))
+        && is_majority(&jsonl::fits)
+    {
         return Format::Bulk;
     }
     if is_majority(&jsonl::fits) {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::{Refusal, TimeRule};
@@ -49,22 +50,50 @@ pub(super) fn fits(line: &str) -> bool {
     }
 }
 
-/// Whether a line says what becomes of the document on the next one, for Elasticsearch's `_bulk`.
-pub(super) fn is_action(line: &str) -> bool {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "lowercase")]
-    enum Action {
-        Index(BTreeMap<String, serde::de::IgnoredAny>),
-        Create(BTreeMap<String, serde::de::IgnoredAny>),
-    }
-    const OPTIONS: [&str; 5] =
-        ["routing", "pipeline", "require_alias", "dynamic_templates", "list_executed_pipelines"];
-    match serde_json::from_str(line) {
-        Ok(Action::Index(options) | Action::Create(options)) => {
-            options.keys().all(|name| name.starts_with('_') || OPTIONS.contains(&name.as_str()))
+/// What a line says that is no document, for Elasticsearch's `_bulk`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// The document on the next line is added.
+    Add,
+    /// A document changes.
+    Change,
+}
+
+impl Action {
+    pub(super) fn of(line: &str) -> Option<Action> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        enum Line {
+            Index(BTreeMap<String, IgnoredAny>),
+            Create(BTreeMap<String, IgnoredAny>),
+            Delete(BTreeMap<String, IgnoredAny>),
+            Update(BTreeMap<String, IgnoredAny>),
         }
-        Err(_) => false,
+        const OPTIONS: [&str; 6] = [
+            "routing",
+            "pipeline",
+            "require_alias",
+            "dynamic_templates",
+            "list_executed_pipelines",
+            "retry_on_conflict",
+        ];
+        let (action, options) = match serde_json::from_str(line) {
+            Ok(Line::Index(options) | Line::Create(options)) => (Action::Add, options),
+            Ok(Line::Delete(options) | Line::Update(options)) => (Action::Change, options),
+            Err(_) => return is_part_of_update(line).then_some(Action::Change),
+        };
+        let known = options.keys().all(|name| name.starts_with('_') || OPTIONS.contains(&name.as_str()));
+        known.then_some(action)
     }
+}
+
+/// Whether a line is what follows an `update`.
+fn is_part_of_update(line: &str) -> bool {
+    const MEMBERS: [&str; 7] =
+        ["doc", "script", "upsert", "doc_as_upsert", "scripted_upsert", "detect_noop", "_source"];
+    let members: BTreeMap<String, IgnoredAny> = serde_json::from_str(line).unwrap_or_default();
+    members.keys().any(|name| name == "doc" || name == "script")
+        && members.keys().all(|name| MEMBERS.contains(&name.as_str()))
 }
 
 /// Whether the object has no `@timestamp` but a time under a name that [`with_time`] knows.

@@ -294,6 +294,19 @@ fn everyday_logs_are_told_apart_and_no_line_of_them_is_lost() {
 }
 
 #[test]
+fn changes_in_a_bulk_body_are_refused_and_no_documents() {
+    let why = "never change";
+    check_refused(Format::Bulk, br#"{"delete":{"_index":"logs","_id":"1"}}"#, why);
+    check_refused(Format::Bulk, br#"{"update":{"_id":"1","retry_on_conflict":3}}"#, why);
+    check_refused(Format::Bulk, br#"{"doc":{"a":1},"doc_as_upsert":true}"#, why);
+    check_refused(Format::Bulk, br#"{"script":{"source":"x"},"upsert":{}}"#, why);
+    check(Format::Bulk, r#"{"delete":{"user":"x"}}"#, &json!({"delete": {"user": "x"}}));
+    check(Format::Bulk, r#"{"doc":{"a":1},"level":"info"}"#, &json!({"doc": {"a": 1}, "level": "info"}));
+    let mut parser = LineParser::for_input(Format::Bulk, b"", NOW_US);
+    assert_eq!(parse(&mut parser, br#"{"create":{"_index":"logs"}}"#), Ok(Vec::new()));
+}
+
+#[test]
 fn in_syslog_a_word_that_no_host_has_is_part_of_the_message() {
     let sample = b"Oct 11 22:14:15 h sshd[1]: x\n";
     let mut parser = LineParser::for_input(Format::Auto, sample, NOW_US);

@@ -13,6 +13,8 @@ fn base64_as_everybody_writes_it() {
 fn reasons_of_one_kind_count_together() {
     assert_eq!(kind_of("the record has 12 fields, the header 5"), "the record has # fields, the header #");
     assert_eq!(kind_of("\"a b\" is not a key"), "… is not a key");
+    assert_eq!(kind_of("invalid UTF-8 at byte 17 of the line"), "invalid UTF-8 at byte # of the line");
+    assert_eq!(kind_of("deeper than 64 objects at byte 123"), "deeper than 64 objects at byte #");
     let mut rejects = Rejects::default();
     for line in 0..500 {
         let reason = format!("reason {}", "x".repeat(line));
