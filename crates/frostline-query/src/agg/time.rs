@@ -90,10 +90,28 @@ impl Rounding {
 
     fn span_unshifted(&self, us: i64) -> Span {
         let exact = Span { key: us, start: us, end: us.saturating_add(1) };
-        let Ok(at) = Timestamp::from_microsecond(us) else { return exact };
+        let Ok(at) = Timestamp::from_microsecond(us) else {
+            return if us > 0 { self.last(us) } else { exact };
+        };
         match self.unit {
             Unit::Fixed(length) => self.fixed(at, length),
             unit => self.calendar(at, unit).unwrap_or(exact),
+        }
+    }
+
+    /// Of the last two hours and the last day of the calendar, which no [`Timestamp`] is in: the zone's offset does
+    /// not count there.
+    fn last(&self, us: i64) -> Span {
+        let day = |length| {
+            let start = floor(us, length);
+            Span { key: start, start, end: start.saturating_add(length) }
+        };
+        match self.unit {
+            Unit::Fixed(length) => day(length),
+            Unit::Day => day(DAY_US),
+            Unit::Week | Unit::Month | Unit::Quarter | Unit::Year => {
+                self.span_unshifted(Timestamp::MAX.as_microsecond())
+            }
         }
     }
 
@@ -129,20 +147,22 @@ impl Rounding {
     fn calendar(&self, at: Timestamp, unit: Unit) -> Option<Span> {
         let date = self.zone.to_datetime(at).date();
         let (first, next) = match unit {
-            Unit::Day | Unit::Fixed(_) => (date, date.tomorrow().ok()?),
+            Unit::Day | Unit::Fixed(_) => (date, date.tomorrow().ok()),
             Unit::Week => {
                 let monday =
                     date.checked_sub(i64::from(date.weekday().to_monday_zero_offset()).days()).ok()?;
-                (monday, monday.checked_add(7.days()).ok()?)
+                (monday, monday.checked_add(7.days()).ok())
             }
-            Unit::Month => months(date.first_of_month(), 1)?,
+            Unit::Month => months(date.first_of_month(), 1),
             Unit::Quarter => {
                 let month = (date.month() - 1) / 3 * 3 + 1;
-                months(Date::new(date.year(), month, 1).ok()?, 3)?
+                months(Date::new(date.year(), month, 1).ok()?, 3)
             }
-            Unit::Year => months(date.first_of_year(), 12)?,
+            Unit::Year => months(date.first_of_year(), 12),
         };
-        let (start, end) = (self.start_of(first)?, self.start_of(next)?);
+        let start = self.start_of(first)?;
+        // Nothing follows the last unit of the calendar.
+        let end = next.and_then(|next| self.start_of(next)).unwrap_or(i64::MAX);
         Some(Span { key: start, start, end })
     }
 
@@ -152,8 +172,8 @@ impl Rounding {
     }
 }
 
-fn months(first: Date, months: i64) -> Option<(Date, Date)> {
-    Some((first, first.checked_add(months.months()).ok()?))
+fn months(first: Date, months: i64) -> (Date, Option<Date>) {
+    (first, first.checked_add(months.months()).ok())
 }
 
 fn floor(value: i64, length: i64) -> i64 {

@@ -45,10 +45,10 @@ impl CheckedArithmetic {
 
     fn checked(&self, expr: Expr, schema: &dyn ExprSchema) -> DataFusionResult<Transformed<Expr>> {
         expr.transform_up(|expr| {
-            let of_type = |fits: fn(&DataType) -> bool| expr.get_type(schema).is_ok_and(|ty| fits(&ty));
+            let is_integer = |expr: &Expr| expr.get_type(schema).is_ok_and(|ty| ty.is_integer());
             let is_whole = match &expr {
-                Expr::BinaryExpr(_) => of_type(DataType::is_integer),
-                Expr::Negative(_) => of_type(|ty| *ty == DataType::Int64),
+                Expr::BinaryExpr(BinaryExpr { left, right, .. }) => is_integer(left) && is_integer(right),
+                Expr::Negative(value) => value.get_type(schema).is_ok_and(|ty| ty == DataType::Int64),
                 _ => false,
             };
             if !is_whole {

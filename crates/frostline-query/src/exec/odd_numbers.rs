@@ -146,35 +146,59 @@ impl Numbers {
         }
     }
 
+    fn take(&mut self, number: Number) -> DataFusionResult<()> {
+        self.count -= 1;
+        match number {
+            Number::Long(number) => self.add_whole(-i128::from(number)),
+            Number::Big(number) => self.add_whole(-number),
+            Number::Double(number) => {
+                self.fraction -= number;
+                Ok(())
+            }
+        }
+    }
+
     fn add_whole(&mut self, number: i128) -> DataFusionResult<()> {
         let sum = self.whole.checked_add(number).and_then(Number::whole);
         self.whole = sum.ok_or_else(|| exec_datafusion_err!("a sum of whole numbers has over 38 digits"))?;
         Ok(())
     }
+}
 
-    fn add_all(&mut self, array: &dyn Array) -> DataFusionResult<()> {
-        if let Some(lists) = array.as_list_opt::<i32>() {
-            return lists.iter().flatten().try_for_each(|list| self.add_all(&list));
-        }
-        if let Some(values) = array.as_primitive_opt::<Int64Type>() {
-            return values.iter().flatten().try_for_each(|value| self.add(Number::Long(value)));
-        }
-        if let Some(values) = array.as_primitive_opt::<Float64Type>() {
-            return values.iter().flatten().try_for_each(|value| self.add(Number::Double(value)));
-        }
-        if let Some(values) = array.as_primitive_opt::<Decimal128Type>() {
-            return values.iter().flatten().try_for_each(|value| self.add(Number::Big(value)));
-        }
-        let Some(texts) = array.as_string_opt::<i32>() else {
-            return exec_err!("no numbers can be read from {}", array.data_type());
-        };
-        texts.iter().flatten().filter_map(Number::parse).try_for_each(|number| self.add(number))
+/// Hands every number of an array to `visit`.
+fn each_number(
+    array: &dyn Array,
+    visit: &mut dyn FnMut(Number) -> DataFusionResult<()>,
+) -> DataFusionResult<()> {
+    if let Some(lists) = array.as_list_opt::<i32>() {
+        return lists.iter().flatten().try_for_each(|list| each_number(&list, visit));
     }
+    if let Some(values) = array.as_primitive_opt::<Int64Type>() {
+        return values.iter().flatten().map(Number::Long).try_for_each(visit);
+    }
+    if let Some(values) = array.as_primitive_opt::<Float64Type>() {
+        return values.iter().flatten().map(Number::Double).try_for_each(visit);
+    }
+    if let Some(values) = array.as_primitive_opt::<Decimal128Type>() {
+        return values.iter().flatten().map(Number::Big).try_for_each(visit);
+    }
+    let Some(texts) = array.as_string_opt::<i32>() else {
+        return exec_err!("no numbers can be read from {}", array.data_type());
+    };
+    texts.iter().flatten().filter_map(Number::parse).try_for_each(visit)
 }
 
 impl Accumulator for Numbers {
     fn update_batch(&mut self, values: &[ArrayRef]) -> DataFusionResult<()> {
-        values.iter().try_for_each(|array| self.add_all(array))
+        values.iter().try_for_each(|array| each_number(array, &mut |number| self.add(number)))
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> DataFusionResult<()> {
+        values.iter().try_for_each(|array| each_number(array, &mut |number| self.take(number)))
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
     }
 
     fn evaluate(&mut self) -> DataFusionResult<ScalarValue> {

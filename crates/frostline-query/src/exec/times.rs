@@ -1,5 +1,5 @@
-//! Texts that SQL compares with a time: they are times of microseconds, as columns of times are. DataFusion reads them as
-//! times of nanoseconds, which begin in 1677 and end in 2262.
+//! Texts that SQL compares with a time, and `now()`: they are times of microseconds, as columns of times are. DataFusion
+//! makes them times of nanoseconds, which begin in 1677 and end in 2262.
 
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
@@ -8,7 +8,7 @@ use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operato
 
 use crate::read::merge::time_type;
 
-/// A comparison of a time with texts, in which these are times.
+/// A comparison of a time with texts, in which these are times; or the present time.
 pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let is_time = |expr: &Expr| expr.get_type(schema).is_ok_and(|ty| ty == time_type());
     let is_text = |expr: &Expr| expr.get_type(schema).is_ok_and(|ty| ty.is_string());
@@ -30,6 +30,9 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         Expr::InList(InList { expr, list, negated }) if is_time(&expr) => {
             let list = list.into_iter().map(time).collect();
             Transformed::yes(Expr::InList(InList { expr, list, negated }))
+        }
+        Expr::ScalarFunction(function) if function.name() == "now" => {
+            Transformed::yes(cast(Expr::ScalarFunction(function), time_type()))
         }
         other => Transformed::no(other),
     }

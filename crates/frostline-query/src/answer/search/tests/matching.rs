@@ -348,6 +348,64 @@ async fn sql_compares_times_of_every_century() {
 }
 
 #[tokio::test]
+async fn sql_calculates_with_dates_and_the_present_time() {
+    let lines = [r#"{"n":0,"exp":"2025-01-01"}"#, r#"{"n":1,"exp":"9999-12-31"}"#].map(str::to_owned);
+    let place = Place::with_lines(&[lines.to_vec()]).await;
+    let days = place.sql("SELECT date '2024-01-05' - date '2024-01-01'").await.unwrap();
+    assert_eq!(days, [json!(4)]);
+    for query in [
+        "SELECT n FROM logs WHERE exp > now() + interval '3000 years'",
+        "SELECT n FROM logs WHERE greatest(exp, now()) = exp AND n = 1",
+        "SELECT n FROM logs WHERE coalesce(exp, now()) = timestamp '9999-12-31'",
+        "SELECT 1 WHERE now() < timestamp '9999-12-31'",
+    ] {
+        assert_eq!(place.sql(query).await.unwrap(), [json!(1)], "{query}");
+    }
+    assert_eq!(place.sql("SELECT exp - now() FROM logs").await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn windows_slide_over_lists_and_text() {
+    let lines = [
+        r#"{"n":1,"v":[1,2],"w":"5"}"#,
+        r#"{"n":2,"v":3.5,"w":7}"#,
+        r#"{"n":3,"w":"x"}"#,
+        r#"{"n":4,"v":[]}"#,
+    ];
+    let place = Place::with_lines(&[lines.map(str::to_owned).to_vec()]).await;
+    let over = "over (order by n rows between 1 preceding and current row)";
+    for (value, expected) in [
+        ("sum(v)", [json!(3.0), json!(6.5), json!(3.5), Value::Null]),
+        ("avg(v)", [json!(1.5), json!(6.5 / 3.0), json!(3.5), Value::Null]),
+        ("sum(w)", [json!(5.0), json!(12.0), json!(7.0), Value::Null]),
+    ] {
+        let query = format!("SELECT {value} {over} FROM logs ORDER BY n");
+        assert_eq!(place.sql(&query).await.unwrap(), expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn the_last_year_of_the_calendar_is_one_bucket() {
+    let times =
+        ["9998-12-31T23:59:59", "9999-01-17T01:00:00.5", "9999-12-29T00:00:00", "9999-12-31T23:00:00"];
+    let lines = times.map(|time| format!(r#"{{"t":"{time}Z"}}"#));
+    let place = Place::with_lines(&[lines.to_vec()]).await;
+    for (unit, expected) in [
+        ("year", vec![1, 3]),
+        ("quarter", vec![1, 1, 2]),
+        ("month", vec![1, 1, 2]),
+        ("day", vec![1, 1, 1, 1]),
+    ] {
+        let histogram = json!({"field": "t", "calendar_interval": unit, "min_doc_count": 1});
+        let answer = place.answer(&json!({"size": 0, "aggs": {"h": {"date_histogram": histogram}}})).await;
+        let aggregations = answer.aggregations.unwrap();
+        let buckets = aggregations["h"]["buckets"].as_array().unwrap();
+        let counts: Vec<i64> = buckets.iter().map(|bucket| bucket["doc_count"].as_i64().unwrap()).collect();
+        assert_eq!(counts, expected, "{unit}: {buckets:?}");
+    }
+}
+
+#[tokio::test]
 async fn numbers_beyond_all_bounds_match_nothing_and_panic_nowhere() {
     let lines = [r#"{"n":0,"v":5}"#, r#"{"n":1,"v":18446744073709551616}"#].map(str::to_owned);
     let place = Place::with_lines(&[lines.to_vec()]).await;
