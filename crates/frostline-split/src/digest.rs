@@ -8,6 +8,7 @@
 //! present is exact; absence means unknown.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use frostline_base::{Error, Result};
 
@@ -26,6 +27,7 @@ pub const MINUTE_US: i64 = 60_000_000;
 /// The aggregates of one split.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Digest {
+    encoded: Vec<u8>,
     minutes: Vec<(i64, u32)>,
     rows_without_time: u32,
     fields: BTreeMap<u16, FieldDigest>,
@@ -34,8 +36,8 @@ pub struct Digest {
 #[derive(Clone, Debug, PartialEq)]
 struct FieldDigest {
     numbers: Option<Numbers>,
-    /// Encoded value counts, decoded when asked for.
-    values: Option<Vec<u8>>,
+    /// Where the value counts are encoded; they are decoded when asked for.
+    values: Option<Range<usize>>,
 }
 
 /// Aggregates of all numbers of a reading, each value of a multi-valued row counted.
@@ -126,7 +128,8 @@ impl Digest {
 
     /// The value counts of field number `field`; `None` where they are not kept.
     pub fn values(&self, field: u16) -> Result<Option<ValueCounts>> {
-        let encoded = self.fields.get(&field).and_then(|digest| digest.values.as_deref());
+        let place = self.fields.get(&field).and_then(|digest| digest.values.clone());
+        let encoded = place.and_then(|place| self.encoded.get(place));
         encoded
             .map(|bytes| read_counts(&mut Cursor::new(bytes)))
             .transpose()
@@ -134,8 +137,8 @@ impl Digest {
     }
 
     /// Reads what [`DigestWriter::finish`] returned: what a fuzzer should reach.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Digest> {
-        let mut cursor = Cursor::new(bytes);
+    pub(crate) fn decode(encoded: Vec<u8>) -> Result<Digest> {
+        let mut cursor = Cursor::new(&encoded);
         let rows_without_time = cursor.varint_u32()?;
         let minutes = read_series(&mut cursor)?;
         let mut fields = BTreeMap::new();
@@ -144,11 +147,12 @@ impl Digest {
             let number =
                 u16::try_from(number).map_err(|_| Error::corrupt("a digest names an impossible field"))?;
             let numbers = read_numbers(&mut cursor)?;
-            let values = read_bytes(&mut cursor)?;
-            let values = (!values.is_empty()).then(|| values.to_vec());
+            let values = read_bytes(&mut cursor)?.len();
+            let end = encoded.len() - cursor.rest().len();
+            let values = (values > 0).then(|| end - values..end);
             fields.insert(number, FieldDigest { numbers, values });
         }
-        Ok(Digest { minutes, rows_without_time, fields })
+        Ok(Digest { encoded, minutes, rows_without_time, fields })
     }
 }
 

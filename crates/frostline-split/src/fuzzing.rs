@@ -81,7 +81,7 @@ pub fn postings(bytes: &[u8]) {
 
 /// A decompressed digest.
 pub fn digest(bytes: &[u8]) {
-    if let Ok(digest) = Digest::decode(bytes) {
+    if let Ok(digest) = Digest::decode(bytes.to_vec()) {
         digest.fields().for_each(|field| drop(digest.values(field)));
     }
 }

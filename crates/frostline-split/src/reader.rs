@@ -88,7 +88,7 @@ impl Split {
 
     /// Decompresses the digest.
     pub fn digest(&self) -> Result<Digest> {
-        Digest::decode(&unpack(&self.footer.digest, self.footer.digest_raw_bytes as usize)?)
+        Digest::decode(unpack(&self.footer.digest, self.footer.digest_raw_bytes as usize)?)
     }
 
     /// Verifies what other Parquet readers begin with and Frostline never reads: the first four bytes of

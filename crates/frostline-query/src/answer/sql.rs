@@ -15,7 +15,8 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::parser::Statement;
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, Ident, Statement as SqlStatement, TypedString, visit_expressions_mut,
 };
@@ -63,12 +64,7 @@ pub struct SqlAnswer {
 impl Sql {
     /// The names of the tables that a query reads: of indices, or expressions that stand for several.
     pub fn tables(query: &str) -> Result<Vec<String>> {
-        check_operators(query)?;
-        let session = SessionContext::new();
-        let state = session.state();
-        let dialect = state.config_options().sql_parser.dialect;
-        let statement = state.sql_to_statement(query, &dialect).map_err(|e| worded(query, e))?;
-        let tables = state.resolve_table_references(&statement).map_err(|e| worded(query, e))?;
+        let (tables, _) = resolve_table_references(&parse(query)?, true).map_err(|e| worded(query, e))?;
         let own = tables.into_iter().filter(|table| table.schema() != Some("information_schema"));
         Ok(own.map(|table| table.table().to_owned()).collect())
     }
@@ -131,12 +127,10 @@ impl Sql {
     }
 
     async fn plan(&self, query: &str) -> Result<Arc<dyn ExecutionPlan>> {
-        check_operators(query)?;
+        let mut statement = parse(query)?;
         let only_queries =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         let state = self.session.state();
-        let dialect = state.config_options().sql_parser.dialect;
-        let mut statement = state.sql_to_statement(query, &dialect).map_err(|e| worded(query, e))?;
         let mut inner = &mut statement;
         while let Statement::Explain(explain) = inner {
             inner = &mut explain.statement;
@@ -156,6 +150,18 @@ impl Sql {
         let frame = self.session.execute_logical_plan(plan).await.map_err(|e| worded(query, e))?;
         let plan = frame.create_physical_plan().await.map_err(internal)?;
         session::ready(plan, &self.session.task_ctx(), &self.searcher)
+    }
+}
+
+/// The one statement of a query.
+fn parse(query: &str) -> Result<Statement> {
+    check_operators(query)?;
+    let parser = DFParserBuilder::new(query).build();
+    let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(|e| worded(query, e))?;
+    match <[Statement; 1]>::try_from(Vec::from(statements)) {
+        Ok([statement]) => Ok(statement),
+        Err(none) if none.is_empty() => Err(Error::invalid("the query is empty")),
+        Err(_) => Err(Error::invalid(format!("one statement is allowed at a time\n  in: {query}"))),
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 proptest! {
     #[test]
     fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
-        if let Ok(digest) = Digest::decode(&bytes) {
+        if let Ok(digest) = Digest::decode(bytes.clone()) {
             for field in digest.fields.keys() {
                 let _ = digest.values(*field);
             }
@@ -24,7 +24,7 @@ proptest! {
         let numbers = Numbers::Long { count: 3, min: i64::MIN, max: i64::MAX, sum: i128::from(sum) * 7 };
         let mut writer = DigestWriter::new(&[-1, 0, 59_999_999, 60_000_000], 2);
         writer.add(9, Some(numbers), Some(&counts));
-        let digest = Digest::decode(&writer.finish()).unwrap();
+        let digest = Digest::decode(writer.finish()).unwrap();
         prop_assert_eq!(digest.minutes(), &[(-1, 1), (0, 2), (1, 1)]);
         prop_assert_eq!(digest.numbers(9), Some(numbers));
         prop_assert_eq!(digest.values(9).unwrap(), Some(counts));

@@ -152,7 +152,6 @@ struct Tokens {
     /// Where each ends, its hash, and the last value that had it.
     entries: Vec<(u32, u32, u32)>,
     table: HashTable<u32>,
-    key: Vec<u8>,
 }
 
 impl Tokens {
@@ -168,12 +167,11 @@ impl Tokens {
 
     /// The number of `token`, and whether `value` has it for the first time.
     fn intern(&mut self, token: &str, form: Form, value: u32) -> (u32, bool) {
-        self.key.clear();
-        self.key.extend_from_slice(token.as_bytes());
-        self.key.push(form as u8);
-        let hash = xxh3_64(&self.key);
+        let (token, form) = (token.as_bytes(), form as u8);
+        let hash = hash(token, form);
         let same = |n: &u32| {
-            self.entries[*n as usize].1 == hash as u32 && token_at(&self.text, &self.entries, *n) == self.key
+            self.entries[*n as usize].1 == hash as u32
+                && token_at(&self.text, &self.entries, *n).split_last() == Some((&form, token))
         };
         if let Some(known) = self.table.find(hash, same) {
             let last = &mut self.entries[*known as usize].2;
@@ -181,12 +179,20 @@ impl Tokens {
             return (*known, is_new);
         }
         let number = self.entries.len() as u32;
-        self.text.extend_from_slice(&self.key);
+        self.text.extend_from_slice(token);
+        self.text.push(form);
         self.entries.push((self.text.len() as u32, hash as u32, value));
         let (text, entries) = (&self.text, &self.entries);
-        self.table.insert_unique(hash, number, |n| xxh3_64(token_at(text, entries, *n)));
+        self.table.insert_unique(hash, number, |n| {
+            token_at(text, entries, *n).split_last().map_or(0, |(form, token)| self::hash(token, *form))
+        });
         (number, true)
     }
+}
+
+fn hash(token: &[u8], form: u8) -> u64 {
+    // Forms differ in all bits of their hashes.
+    xxh3_64(token) ^ u64::from(form).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn token_at<'a>(text: &'a [u8], entries: &[(u32, u32, u32)], token: u32) -> &'a [u8] {
