@@ -64,8 +64,9 @@ class Build:
 
     def ask(self, language, question):
         if language == "sql":
-            out, sample = self.run("sql", "--format", "ndjson", SQL[question])
-            return sample, out.decode()
+            out, sample = self.run("sql", "--json", SQL[question])
+            answer = json.loads(out)
+            return {**sample, "cost": answer["cost"]}, answer["rows"]
         body = json.dumps(QUESTIONS[question][1])
         out, sample = self.run("search", "--json", "--no-result-cache", "--index", "security", "--body", body)
         answer = json.loads(out)

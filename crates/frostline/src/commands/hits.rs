@@ -50,7 +50,9 @@ impl Columns {
 
     /// The names of the columns as a line of CSV.
     pub(crate) fn write_header(&self, out: &mut csv::Writer<impl Write>) -> Result<()> {
-        out.write_record(&self.0)?;
+        if !self.0.is_empty() {
+            out.write_record(&self.0)?;
+        }
         Ok(out.flush()?)
     }
 
