@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use frostline_base::{Error, Result};
 
-use crate::bytes_codec::{Cursor, put_varint};
-use crate::footer::{put_bytes, put_signed, read_bytes, read_signed, read_text};
+use crate::bytes_codec::{Cursor, put_bytes, put_varint};
+use crate::footer::{put_signed, read_signed, read_text};
 
 /// A reading with more distinct values has no value counts.
 pub(crate) const VALUES_MAX: usize = 1_000;
@@ -147,7 +147,7 @@ impl Digest {
             let number =
                 u16::try_from(number).map_err(|_| Error::corrupt("a digest names an impossible field"))?;
             let numbers = read_numbers(&mut cursor)?;
-            let values = read_bytes(&mut cursor)?.len();
+            let values = cursor.bytes()?.len();
             let end = encoded.len() - cursor.rest().len();
             let values = (values > 0).then(|| end - values..end);
             fields.insert(number, FieldDigest { numbers, values });

@@ -14,8 +14,7 @@ use std::ops::Range;
 use frostline_base::{ByteRange, Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
-pub(crate) use crate::bytes_codec::put_bytes;
-use crate::bytes_codec::{Cursor, put_varint};
+use crate::bytes_codec::{Cursor, put_bytes, put_varint};
 use crate::dictionary::Dictionary;
 use crate::mapping::ValueType;
 
@@ -258,7 +257,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, digest: Vec<u8>, digest_raw_b
         let number =
             u16::try_from(number).map_err(|_| Error::corrupt("a split has more fields than numbers"))?;
         fields.push(read_field(cursor, number, rows)?);
-        exists.push(read_bytes(cursor)?.to_vec());
+        exists.push(cursor.bytes()?.to_vec());
     }
     let mut chunks = Vec::new();
     for _ in 0..cursor.varint_usize()? {
@@ -417,12 +416,8 @@ fn read_bounds(cursor: &mut Cursor<'_>) -> Result<Option<Bounds>> {
     }
 }
 
-pub(crate) fn read_bytes<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
-    cursor.bytes()
-}
-
 pub(crate) fn read_text(cursor: &mut Cursor<'_>) -> Result<String> {
-    let text = std::str::from_utf8(read_bytes(cursor)?);
+    let text = std::str::from_utf8(cursor.bytes()?);
     text.map(str::to_owned).map_err(|_| Error::corrupt("a name in the split is not UTF-8"))
 }
 
