@@ -15,6 +15,7 @@ pub(crate) mod odd_numbers;
 pub(crate) mod order;
 pub(crate) mod report;
 pub(crate) mod results;
+pub(crate) mod rewrite;
 pub(crate) mod rows;
 pub(crate) mod rule;
 pub(crate) mod scan;

@@ -13,12 +13,13 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::expr::{InList, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::exec::rewrite;
 
 /// The rule that keeps comparisons apart.
 #[derive(Debug)]
@@ -68,13 +69,9 @@ impl AnalyzerRule for KeepNulls {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> DataFusionResult<LogicalPlan> {
         let rewritten = plan.transform_down_with_subqueries(|node| {
             let is_filter = matches!(node, LogicalPlan::Filter(_));
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                if is_filter && cannot_tell(&expr) {
-                    return Ok(Transformed::no(expr));
-                }
-                let name = names.save(&expr);
-                Ok(self.apart(expr, &mut HashMap::new())?.update_data(|expr| name.restore(expr)))
+            rewrite::expressions(node, |expr| match is_filter && cannot_tell(&expr) {
+                true => Ok(Transformed::no(expr)),
+                false => self.apart(expr, &mut HashMap::new()),
             })
         })?;
         Ok(rewritten.data)

@@ -16,7 +16,6 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue, plan_err};
 use datafusion::error::Result as DataFusionResult;
 use datafusion::logical_expr::expr::{AggregateFunction, InList, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -27,7 +26,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::errors::external;
-use crate::exec::times;
+use crate::exec::{rewrite, times};
 use crate::read::merge::{BIG, time_type};
 use crate::read::mixed;
 
@@ -102,15 +101,12 @@ impl AnalyzerRule for OddColumns {
                     &scan.source.schema(),
                 )?);
             }
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let rewritten = expr.transform_up(|expr| {
+            rewrite::expressions(node, |expr| {
+                expr.transform_up(|expr| {
                     check_distinct(&expr, &schema)?;
                     let planned = self.set(&expr, &schema);
                     Ok(planned.map_or_else(|| times::read(expr, &schema), Transformed::yes))
-                });
-                Ok(rewritten?.update_data(|expr| name.restore(expr)))
+                })
             })
         })?;
         Ok(rewritten.data)
