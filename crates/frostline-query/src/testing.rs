@@ -12,6 +12,8 @@ use frostline_split::{Mapping, SplitWriter, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
 use serde_json::Value;
 
+use crate::read::open::OpenSplit;
+use crate::read::view::View;
 use crate::{Response, Search, SearchOptions, Searcher, Settings, Sql};
 
 /// The time of every request: 2024-06-01.
@@ -91,6 +93,11 @@ impl Place {
     pub(crate) fn through(self, reader: Arc<dyn ReadRanges>) -> Place {
         let searcher = Searcher::new(&self.repository, reader, Settings::default());
         Place { searcher, ..self }
+    }
+
+    /// An open split of it, as queries read it.
+    pub(crate) fn view<'a>(&'a self, open: &'a OpenSplit, meter: &'a Meter) -> View<'a> {
+        View { open, reader: self.searcher.reader.as_ref(), reads: &self.searcher.reads, meter }
     }
 
     pub(crate) fn search(&self, body: &Value) -> crate::Result<Search> {

@@ -16,12 +16,7 @@ async fn memory_for_documents_is_reserved_as_they_are_unpacked() {
     let place = Place::with(&[documents]).await;
     let meter = Meter::default();
     let open = place.searcher.open(&place.index.splits()[0], &meter).await.unwrap();
-    let view = View {
-        open: &open,
-        reader: place.searcher.reader.as_ref(),
-        reads: &place.searcher.reads,
-        meter: &meter,
-    };
+    let view = place.view(&open, &meter);
     let read = open.split.columns(&[SOURCE_COLUMN], None, TextAs::Plain).unwrap();
     let packed: u64 = read.ranges().iter().map(|range| range.end - range.start).sum();
     assert!(unpacked as u64 > 40 * packed, "{unpacked} {packed}");

@@ -6,7 +6,6 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::filter::{Filter, Pattern};
-use crate::read::view::View;
 use crate::select::Rows;
 use crate::testing::Place;
 
@@ -522,12 +521,7 @@ fn forms(text: &str) -> Vec<String> {
 async fn selected(place: &Place, filter: &Filter) -> Vec<u32> {
     let meter = frostline_base::Meter::default();
     let open = place.searcher.open(&place.index.splits()[0], &meter).await.unwrap();
-    let view = View {
-        open: &open,
-        reader: place.searcher.reader.as_ref(),
-        reads: &place.searcher.reads,
-        meter: &meter,
-    };
+    let view = place.view(&open, &meter);
     match view.select(filter, None).await.unwrap() {
         Rows::All => (0..open.split.rows()).collect(),
         Rows::Some(rows) => rows.iter().collect(),
