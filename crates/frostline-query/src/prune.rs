@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use frostline_base::TimeRange;
 use frostline_catalog::SplitEntry;
+use frostline_split::ValueType;
 
 use crate::filter::{Bound, Filter};
 
@@ -101,17 +102,39 @@ pub(crate) fn bounds(lower: &Bound, upper: &Bound) -> TimeRange {
     }
 }
 
+/// Whether values of this type can be between the bounds.
+fn may_hold(ty: ValueType, lower: &Bound, upper: &Bound) -> bool {
+    [lower, upper].into_iter().all(|bound| match bound {
+        Bound::Open => true,
+        Bound::Included(edge) | Bound::Excluded(edge) => match ty {
+            ValueType::Long | ValueType::Double | ValueType::Big => edge.number.is_some(),
+            ValueType::Date => edge.time_us.is_some(),
+            ValueType::Ip => edge.address.is_some(),
+            ValueType::Text => edge.text.is_some(),
+            ValueType::Boolean => false,
+        },
+    })
+}
+
 /// What the catalog's facts about a split say of a condition; none where it is not a condition on time.
 fn fact(leaf: &Filter, entry: &SplitEntry) -> Option<Known> {
     match leaf {
         Filter::Range { field, lower, upper } if field.is_time() => {
             let range = bounds(lower, upper);
-            let Some((first, last)) = entry.times else { return Some(Known::False) };
-            if range.is_empty() || last < range.start_us || first >= range.end_us {
-                return Some(Known::False);
-            }
-            let all = range.contains(first) && range.contains(last) && entry.rows_without_time == 0;
-            Some(if all { Known::True } else { Known::Nothing })
+            let within = entry.times.filter(|(first, last)| {
+                !range.is_empty() && *last >= range.start_us && *first < range.end_us
+            });
+            // The catalog says nothing of what else is in that field.
+            let further = field.readings().iter().any(|reading| may_hold(reading.ty, lower, upper));
+            Some(match within {
+                None if !further => Known::False,
+                Some((first, last))
+                    if range.contains(first) && range.contains(last) && entry.rows_without_time == 0 =>
+                {
+                    Known::True
+                }
+                _ => Known::Nothing,
+            })
         }
         Filter::Exists { field } if field.is_time() => {
             Some(if entry.rows_without_time == 0 { Known::True } else { Known::Nothing })
