@@ -4,7 +4,7 @@
 //! as JSON. The [`Oracle`] answers both by a look at every value of every document. [`Places`] holds the same
 //! documents in one split, in many, merged, with few or no columns, with partial answers kept while the index
 //! grew; each is asked, with size 0 and size n, in one page and in many, by DSL and by SQL. What disagrees is
-//! made as small as it can be and printed.
+//! made as small as it can be and printed. `several` asks two indices at once that declare fields differently.
 //!
 //! `FROSTLINE_WAYS_SEED` is the first seed, `FROSTLINE_WAYS_QUESTIONS` the number of questions.
 
@@ -14,6 +14,7 @@ mod documents;
 mod oracle;
 mod places;
 mod questions;
+mod several;
 mod shrink;
 mod sql;
 mod text;
@@ -24,4 +25,4 @@ mod tests;
 pub(crate) use ask::disagreement;
 pub(crate) use documents::Scene;
 pub(crate) use oracle::Oracle;
-pub(crate) use places::Places;
+pub(crate) use places::{Place, Places};

@@ -24,6 +24,8 @@ impl Oracle {
         let mut own = kinds.iter().filter(|(kind, _)| *kind != "aggs");
         let (kind, body) = own.next().ok_or("an aggregation without a type")?;
         let below = agg.get("aggs");
+        // What means nothing is refused even where there is no bucket.
+        below.map(|below| self.aggregate(&[], below)).transpose()?;
         match kind.as_str() {
             "global" => self.bucket(&self.docs.iter().collect::<Vec<_>>(), json!({}), below),
             "filter" => self.bucket(&self.keep(docs, |doc| self.matches(doc, body))?, json!({}), below),

@@ -21,9 +21,10 @@ pub(crate) struct Wrong {
 }
 
 impl Wrong {
-    /// Whether the engine refused the question.
-    pub(crate) fn is_refusal(&self) -> bool {
-        self.got.get("error").is_some()
+    /// Why the engine refused the question: the message up to the first name or number in it.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        let message = self.got.get("error")?.as_str().unwrap_or_default();
+        message.split(|c: char| c == '[' || c == '`' || c.is_ascii_digit()).next()
     }
 }
 
@@ -148,12 +149,12 @@ fn shown(got: Result<Value, Error>, aggs: Option<&Value>, sorted: bool) -> Answe
     Ok(shown)
 }
 
-fn numbers(answer: &Value) -> Vec<i64> {
+pub(crate) fn numbers(answer: &Value) -> Vec<i64> {
     let hits = answer["hits"]["hits"].as_array().cloned().unwrap_or_default();
     hits.iter().map(|hit| hit["_source"]["n"].as_i64().unwrap_or(-1)).collect()
 }
 
-async fn page_through(place: &Place, body: &Value, size: usize) -> Result<Vec<i64>, Error> {
+pub(crate) async fn page_through(place: &Place, body: &Value, size: usize) -> Result<Vec<i64>, Error> {
     let mut all = Vec::new();
     let mut body = body.clone();
     body["size"] = json!(size);

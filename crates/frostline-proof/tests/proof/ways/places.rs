@@ -21,11 +21,13 @@ pub(crate) struct Places {
     _folder: tempfile::TempDir,
 }
 
-/// An index with the documents of a scene, and how it is asked.
+/// An index with the documents of a scene, or several asked at once, and how it is asked.
 pub(crate) struct Place {
     pub(crate) name: &'static str,
     repository: Repository,
     index: Arc<Index>,
+    /// Further indices of the repository that each search asks as well.
+    others: Vec<Arc<Index>>,
     searcher: Arc<Searcher>,
     settings: Settings,
     results: Option<Arc<Results>>,
@@ -62,14 +64,34 @@ impl Places {
 impl Place {
     async fn new(name: &'static str, scene: &Scene, groups: &[Vec<Value>]) -> Result<Place> {
         let repository = Repository::open("memory:", &OpenOptions::default())?;
+        Place::within(repository, &index_name(), name, scene, groups).await
+    }
+
+    async fn within(
+        repository: Repository,
+        index: &IndexName,
+        name: &'static str,
+        scene: &Scene,
+        groups: &[Vec<Value>],
+    ) -> Result<Place> {
         let mapping = Mapping::from_elasticsearch_json(&scene.mapping)?
             .with_time_field(&scene.time_field)
             .with_column_budget(scene.column_budget);
-        let index = catalog(&repository).create(&index_name(), mapping, IndexSettings::default()).await?;
+        let index = Arc::new(catalog(&repository).create(index, mapping, IndexSettings::default()).await?);
         let settings = Settings::default();
         let searcher = searcher(&repository, settings.clone());
-        let mut place = Place { name, repository, index: Arc::new(index), searcher, settings, results: None };
+        let others = Vec::new();
+        let mut place = Place { name, repository, index, others, searcher, settings, results: None };
         place.add(groups).await?;
+        Ok(place)
+    }
+
+    /// Two indices that are asked at once, each with the documents and declarations of its scene.
+    pub(crate) async fn two(name: &'static str, one: &Scene, other: &Scene) -> Result<Place> {
+        let mut place = Place::new(name, one, &one.groups).await?;
+        let second = "others".parse().expect("a name");
+        let beside = Place::within(place.repository.clone(), &second, name, other, &other.groups).await?;
+        place.others.push(beside.index);
         Ok(place)
     }
 
@@ -82,7 +104,9 @@ impl Place {
             }
             let mut bytes = Vec::new();
             let sealed = writer.seal(&mut bytes)?;
-            let id = SplitId::from_random(self.index.splits().len() as u128 + 1);
+            // No two splits of a repository have the same identity.
+            let number = self.index.name().as_str().len() * 1_000 + self.index.splits().len();
+            let id = SplitId::from_random(number as u128);
             let key = self.index.split_key(id);
             self.repository.put(&key, Bytes::from(bytes)).await?;
             let entry = SplitEntry {
@@ -130,12 +154,8 @@ impl Place {
     /// The answer to a search body, as JSON.
     pub(crate) async fn search(&self, body: &Value) -> Result<Value> {
         let options = SearchOptions { now_us: NOW_US, results: self.results.clone(), strict: true };
-        let search = Search::new(
-            &self.searcher,
-            std::slice::from_ref(&self.index),
-            body.to_string().as_bytes(),
-            &options,
-        )?;
+        let indices: Vec<Arc<Index>> = std::iter::once(&self.index).chain(&self.others).cloned().collect();
+        let search = Search::new(&self.searcher, &indices, body.to_string().as_bytes(), &options)?;
         Ok(json!(search.run().await?))
     }
 

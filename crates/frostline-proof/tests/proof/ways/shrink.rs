@@ -19,14 +19,15 @@ pub(crate) async fn wrong(scene: &Scene, question: &Value) -> Answer<Vec<Wrong>>
 /// The smallest scene and question found that still disagree, greedily.
 pub(crate) async fn shrunk(scene: &Scene, question: &Value) -> (Scene, Value) {
     let (mut scene, mut question) = (scene.clone(), question.clone());
-    let refused = wrong(&scene, &question).await.is_ok_and(|wrong| wrong.iter().any(Wrong::is_refusal));
+    let first = wrong(&scene, &question).await.unwrap_or_default();
+    let refusal = refusal(&first);
     let mut tries = 0;
     loop {
         let mut smaller = false;
         let mut at = 0;
         while let Some(candidate) = smaller_scenes(&scene).into_iter().nth(at) {
             tries += 1;
-            if still(refused, wrong(&candidate, &question).await) {
+            if still(refusal, wrong(&candidate, &question).await) {
                 (scene, smaller) = (candidate, true);
             } else {
                 at += 1;
@@ -38,7 +39,7 @@ pub(crate) async fn shrunk(scene: &Scene, question: &Value) -> (Scene, Value) {
         let mut at = 0;
         while let Some(candidate) = without_one(&question).into_iter().nth(at) {
             tries += 1;
-            if still(refused, wrong(&scene, &candidate).await) {
+            if still(refusal, wrong(&scene, &candidate).await) {
                 (question, smaller) = (candidate, true);
             } else {
                 at += 1;
@@ -54,8 +55,12 @@ pub(crate) async fn shrunk(scene: &Scene, question: &Value) -> (Scene, Value) {
 }
 
 /// Whether it is still the same kind of fault.
-fn still(refused: bool, wrong: Answer<Vec<Wrong>>) -> bool {
-    wrong.is_ok_and(|wrong| !wrong.is_empty() && wrong.iter().any(Wrong::is_refusal) == refused)
+fn still(first: Option<&str>, wrong: Answer<Vec<Wrong>>) -> bool {
+    wrong.is_ok_and(|wrong| !wrong.is_empty() && refusal(&wrong) == first)
+}
+
+fn refusal(wrong: &[Wrong]) -> Option<&str> {
+    wrong.iter().find_map(Wrong::refusal)
 }
 
 /// Scenes without a group, a document, a field or a declaration.
