@@ -450,8 +450,12 @@ fn time_value(time_us: i64, format: Option<&Format>) -> Value {
 /// The time that a sort value of an answer represents.
 fn time_of(value: &Value, format: Option<&Format>) -> Option<i64> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let formatted = format.and_then(|format| format.read(&text, false, &TimeZone::UTC));
-    let time = formatted.or_else(|| frostline_split::parse_date(value.as_str()?));
+    let read = |format: &Format| format.read(&text, false, &TimeZone::UTC);
+    let time = format.and_then(read).or_else(|| {
+        let text = value.as_str()?;
+        // A text is a date as everywhere in a request: `2024` is a year.
+        read(&Format::default()).or_else(|| frostline_split::parse_date(text))
+    });
     // Whole milliseconds beyond 2^53 of them are no double.
     time.or_else(|| whole(value)?.checked_mul(1_000)).or_else(|| Some((number(value)? * 1e3).round() as i64))
 }

@@ -14,3 +14,11 @@ fn a_time_is_read_back_from_its_sort_value_exactly_in_every_format() {
     let seconds = Format::parse("epoch_second").unwrap();
     assert_eq!(time_value(1_717_200_000_000_000, Some(&seconds)), Value::from("1717200000"));
 }
+
+#[test]
+fn a_position_that_is_text_is_a_date_and_a_number_is_milliseconds() {
+    let read = |value: Value| time_of(&value, None);
+    assert_eq!(read(Value::from("2024")), read(Value::from("2024-01-01T00:00:00Z")));
+    assert_eq!(read(Value::from("1704067200000")), Some(1_704_067_200_000_000));
+    assert_eq!(read(Value::from(2024)), Some(2_024_000));
+}
