@@ -20,6 +20,7 @@ mod mapping;
 pub mod page_header;
 mod postings;
 mod reader;
+mod term;
 mod text_index;
 #[doc(hidden)]
 pub mod thrift;
@@ -46,6 +47,7 @@ pub use mapping::{
 };
 pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};
+pub use term::{TERMS_VERSION, Term, each_term, phrase_terms, piece_terms};
 pub use text_index::{CUT_START_BYTES, Form, Keys, PieceKeys, TOKEN_BYTES_MAX, text_key};
 pub use tokenizer::{
     Phrase, Piece, Tokenizer, contains_phrase, is_joiner, lower, phrase_words, query_pieces, query_tokens,

@@ -35,6 +35,10 @@
 
 /// Joiners up to this level make compounds.
 pub(crate) const COMPOUND: u8 = 3;
+/// How many words a window has; see [`Chunk::each_part`].
+const WINDOW_WORDS: [usize; 2] = [4, 2];
+/// The words of a window are no longer.
+const WINDOW_WORD_BYTES_MAX: usize = 3;
 
 /// Calls `emit` with every token of a text, at every level; a token that occurs twice comes twice.
 pub fn tokenize(text: &str, emit: impl FnMut(&str)) {
@@ -156,9 +160,18 @@ impl Piece {
         tail.fold(inner, u8::max)
     }
 
+    /// See [`Chunk::each_part`].
+    pub(crate) fn each_part<'a>(&'a self, emit: impl FnMut(&'a str)) {
+        self.chunk().each_part(emit);
+    }
+
+    fn chunk(&self) -> Chunk<'_> {
+        Chunk { text: &self.text, words: &self.words, levels: 0 }
+    }
+
     /// Its parts that joiners up to `level` hold together.
     pub(crate) fn groups(&self, level: u8) -> Vec<Piece> {
-        let chunk = Chunk { text: &self.text, words: &self.words, levels: 0 };
+        let chunk = self.chunk();
         let groups = self.words.chunk_by(|_, next| next.before <= level);
         groups.filter_map(|group| Some(chunk.piece(group.first()?, group.last()?))).collect()
     }
@@ -351,6 +364,27 @@ impl<'a> Chunk<'a> {
         });
     }
 
+    /// Every word, and every *window*: short words in a row that a compound's joiners hold together. Which parts a
+    /// piece has depends on nothing around it, so a text has the parts of all its pieces.
+    pub(crate) fn each_part(&self, mut emit: impl FnMut(&'a str)) {
+        self.words().for_each(&mut emit);
+        for run in self.words.chunk_by(is_in_window) {
+            for window in WINDOW_WORDS.into_iter().flat_map(|words| run.windows(words)) {
+                if let [first, .., last] = window {
+                    emit(between(self.text, first, last));
+                }
+            }
+        }
+    }
+
+    /// All of it, where it is one word or one window.
+    pub(crate) fn only_part(&self) -> Option<&'a str> {
+        let is_run = || self.words.chunk_by(is_in_window).count() == 1;
+        let is_part = self.words.len() == 1 || (WINDOW_WORDS.contains(&self.words.len()) && is_run());
+        let (first, last) = (self.words.first()?, self.words.last()?);
+        is_part.then(|| between(self.text, first, last))
+    }
+
     /// Every group that a joiner of its level holds together, with the last word that such a joiner is before.
     fn each_group(&self, levels: std::ops::RangeInclusive<u8>, mut visit: impl FnMut(u8, &'a [Word], usize)) {
         for level in levels.filter(|level| self.levels & 1 << level != 0) {
@@ -480,6 +514,12 @@ fn lower_into(text: &str, lower: &mut String) {
     } else {
         lower.extend(text.chars().flat_map(char::to_lowercase));
     }
+}
+
+/// Whether two words in a row can be in one window.
+fn is_in_window(word: &Word, next: &Word) -> bool {
+    let is_short = |word: &Word| word.end - word.start <= WINDOW_WORD_BYTES_MAX;
+    is_short(word) && is_short(next) && (1..=COMPOUND).contains(&next.before)
 }
 
 fn between<'a>(text: &'a str, first: &Word, last: &Word) -> &'a str {

@@ -27,6 +27,7 @@ mod chunk;
 mod encode;
 mod index;
 mod seal;
+mod terms;
 mod values;
 
 /// Rows without time sort after all others.
