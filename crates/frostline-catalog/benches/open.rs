@@ -1,7 +1,7 @@
 //! Opening, refreshing and committing to an index of many splits: seconds, requests, bytes, memory.
 //!
-//! `cargo bench -p frostline-catalog --bench open -- [SPLITS]` makes a table of 200,000 splits in a directory
-//! and opens it in a process of its own. Requests and bytes are exact; seconds are this machine's.
+//! `cargo bench -p frostline-catalog --bench open -- [SPLITS]` makes a table of 200,000 splits in a directory,
+//! then writes checkpoints of it and opens it, in a process each. Requests and bytes are exact; seconds are this machine's.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ const COMMITS_AFTER: u64 = 20;
 async fn main() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["--checkpoint", directory] => checkpoint(directory).await,
         ["--open", directory] => open(directory).await,
         [] => all(SPLITS).await,
         [splits] => all(splits.parse()?).await,
@@ -37,9 +38,14 @@ async fn all(splits: u64) -> Outcome {
         "", "seconds", "GETs", "LISTs", "PUTs", "read", "written"
     );
     make(directory.path(), splits).await?;
-    let child =
-        std::process::Command::new(std::env::current_exe()?).arg("--open").arg(directory.path()).status()?;
-    if child.success() { Ok(()) } else { Err("the opening process failed".into()) }
+    for step in ["--checkpoint", "--open"] {
+        let child =
+            std::process::Command::new(std::env::current_exe()?).arg(step).arg(directory.path()).status()?;
+        if !child.success() {
+            return Err(format!("the process of {step} failed").into());
+        }
+    }
+    Ok(())
 }
 
 fn repository(directory: &Path) -> Outcome<Repository> {
@@ -65,36 +71,49 @@ async fn make(directory: &Path, splits: u64) -> Outcome {
     let before = (Instant::now(), repository.meter().cost());
     catalog.open(index.name()).await?;
     report("open without a checkpoint", before, &repository);
+    Ok(())
+}
+
+/// Two checkpoints: one of many commits, and one of the first and the few commits after it.
+async fn checkpoint(directory: &str) -> Outcome {
+    let repository = repository(Path::new(directory))?;
+    let catalog = Catalog::new(&repository, Arc::new(SystemClock));
+    let mut index = catalog.open(&"bench".parse()?).await?;
+    let splits = index.splits().len() as u64;
+    print_memory("opening");
     let before = (Instant::now(), repository.meter().cost());
     index = index.checkpoint().await?;
     report("write a checkpoint", before, &repository);
-    let before = (Instant::now(), repository.meter().cost());
-    for commit in 0..COMMITS_AFTER {
-        let add = vec![entry(&index, splits + commit)];
-        index = index.commit(Change { add, operation: "ingest".to_owned(), ..Change::default() }).await?;
+    print_memory("a checkpoint");
+    for (what, from) in [("commit one split", 0), ("commit one split after a checkpoint", COMMITS_AFTER)] {
+        let before = (Instant::now(), repository.meter().cost());
+        for commit in from..from + COMMITS_AFTER {
+            let add = vec![entry(&index, splits + commit)];
+            index = index.commit(Change { add, operation: "ingest".to_owned(), ..Change::default() }).await?;
+        }
+        report(&format!("{what}, {COMMITS_AFTER} times"), before, &repository);
+        if from == 0 {
+            let before = (Instant::now(), repository.meter().cost());
+            index = index.checkpoint().await?;
+            report("write the next checkpoint", before, &repository);
+            print_memory("the next checkpoint");
+        }
     }
-    report(&format!("commit one split, {COMMITS_AFTER} times"), before, &repository);
     Ok(())
 }
 
 async fn open(directory: &str) -> Outcome {
     let repository = repository(Path::new(directory))?;
     let catalog = Catalog::new(&repository, Arc::new(SystemClock));
-    let idle_kb = memory_kb("VmRSS");
+    print_memory("nothing");
     let before = (Instant::now(), repository.meter().cost());
     let index = catalog.open(&"bench".parse()?).await?;
     report("open with a checkpoint and 20 commits", before, &repository);
-    let (now_kb, peak_kb) = (memory_kb("VmRSS"), memory_kb("VmHWM"));
+    print_memory("opening");
     let before = (Instant::now(), repository.meter().cost());
     let index = index.refresh().await?;
     report("refresh, nothing new", before, &repository);
     println!("{} splits live at version {}", index.splits().len(), index.version());
-    println!(
-        "memory: {} MB before, {} MB after opening, {} MB peak",
-        idle_kb / 1024,
-        now_kb / 1024,
-        peak_kb / 1024
-    );
     Ok(())
 }
 
@@ -123,6 +142,11 @@ fn report(what: &str, (since, cost): (Instant, Cost), repository: &Repository) {
         spent.bytes_read,
         spent.bytes_written
     );
+}
+
+fn print_memory(after: &str) {
+    let (now, peak) = (memory_kb("VmRSS") / 1024, memory_kb("VmHWM") / 1024);
+    println!("memory after {after}: {now} MB, {peak} MB at its peak");
 }
 
 fn memory_kb(key: &str) -> u64 {
