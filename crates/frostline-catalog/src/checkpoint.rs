@@ -1,35 +1,38 @@
 //! Checkpoints: the live files of one version in one Parquet file, so that opening does not replay the log.
 //!
-//! Written by the Delta kernel, which other tools use too. Read here, because the kernel returns neither
-//! tags nor the other fields of a split, and loads statistics that Frostline does not need. Only
+//! Other tools write them, too. Only
 //! the columns of entries are decoded, and only after the file's claims were checked ([`claims`]).
 
 mod claims;
-mod vetted;
+mod write;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, ListArray, MapArray, RecordBatch, StringArray, StructArray};
 use arrow::datatypes::{Int32Type, Int64Type};
-use buoyant_kernel::Snapshot;
 use bytes::Bytes;
-use deltalake_core::DeltaTableBuilder;
 use object_store::path::Path;
-use object_store::prefix::PrefixStore;
+use object_store::{ObjectStoreExt as _, WriteMultipart};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
-use url::Url;
 
 use frostline_base::{Error, Result};
+use frostline_commits::objects;
 
 use crate::actions::{DomainMetadata, MetaData, Protocol, Remove};
 use crate::file_entry::{self, FileEntry};
 use crate::log::Log;
 use crate::sorted::Sorted;
 use crate::split_entry::{ForeignFile, LiveFile, SplitEntry, live_file};
-use crate::state::{Base, Reached};
+use crate::state::{Base, Reached, State};
+use write::Writer;
 
+/// Commits that are read at the same time to write a checkpoint.
+const COMMITS_AT_ONCE: usize = 8;
+/// A checkpoint longer than this is put in parts of this size.
+const PART_BYTES: usize = 16 << 20;
+const PARTS_AT_ONCE: usize = 4;
 const ROWS_AT_ONCE_MAX: usize = 8_192;
 /// Approximate size of a column's texts in a batch, if each were as long as the longest page.
 const TEXT_AT_ONCE_BYTES: u64 = 512 << 20;
@@ -45,31 +48,56 @@ const LIVE: [&str; 8] = [
 ];
 const REMOVED: [&str; 2] = ["remove.path", "remove.deletionTimestamp"];
 
-/// Writes a checkpoint of `version`, which must be committed, and then the hint that names it. If it is killed at any
-/// point, the log stays readable: the checkpoint is one object, and the hint is written after it.
-pub(crate) async fn write(log: &Log, version: u64) -> Result<()> {
-    let failed = |e: Box<dyn std::error::Error + Send + Sync>| {
-        Error::unavailable("a checkpoint cannot be written")
-            .with("object", log.commits.checkpoint_path(version))
-            .with_source(e)
-    };
-    // The root of the store that the kernel gets is the table, so the location's own path is empty.
-    let location = Url::parse("memory:///").map_err(|e| failed(e.into()))?;
-    let store = vetted::Vetted::new(Arc::clone(log.store()));
-    let store = Arc::new(PrefixStore::new(store, log.folder.clone()));
-    let table = DeltaTableBuilder::from_url(location.clone())
-        .and_then(|builder| builder.with_storage_backend(store, location.clone()).build())
-        .map_err(|e| failed(e.into()))?;
-    let engine = table.log_store().engine(None);
-    // The kernel is synchronous and blocks on the runtime.
-    let written = tokio::task::spawn_blocking(move || {
-        let snapshot = Snapshot::builder_for(location).at_version(version).build(engine.as_ref())?;
-        snapshot.checkpoint(engine.as_ref(), None).map(|_| ())
-    });
-    written.await.map_err(|e| failed(e.into()))?.map_err(|e| failed(e.into()))
+/// Writes a checkpoint of `state`, which must be committed, and then the hint that names it. If it is killed at any
+/// point, the log stays readable: the checkpoint is one object, and the hint is written after it. `previous` is an
+/// earlier checkpoint, if one is known, so that not the whole log is listed.
+pub(crate) async fn write(log: &Log, state: &Arc<State>, previous: Option<u64>, now_ms: i64) -> Result<()> {
+    let start = log.commits.start_up_to(state.version, previous.unwrap_or(0)).await?;
+    let mut writer = Writer::new(Arc::clone(state), now_ms)?;
+    for numbers in start.entries.rchunks(COMMITS_AT_ONCE) {
+        let reads = numbers.iter().rev().map(|number| commit(log, *number));
+        let commits = futures::future::try_join_all(reads).await?;
+        writer = decode(commits, move |commits| {
+            commits.iter().try_for_each(|(path, bytes)| writer.take_commit(path, bytes))?;
+            Ok(writer)
+        })
+        .await?;
+    }
+    let objects = start.checkpoint.map(|(_, objects)| objects).unwrap_or_default();
+    let (bytes, hint) = decode(objects, move |objects| {
+        objects.iter().try_for_each(|(path, bytes)| writer.take_checkpoint(path, bytes))?;
+        writer.finish()
+    })
+    .await?;
+    put(log, &log.commits.checkpoint_path(state.version), bytes).await?;
+    put(log, &log.commits.hint_path(), hint).await
 }
 
-/// Decodes a checkpoint's objects with `decode` on a blocking thread, because it takes up to seconds. The
+async fn commit(log: &Log, number: u64) -> Result<(Path, Bytes)> {
+    let path = log.commits.entry_path(number);
+    let bytes = objects::get(log.store().as_ref(), &path).await?.ok_or_else(|| {
+        Error::unavailable("a commit file disappeared while a checkpoint was written: try again")
+            .with("object", &path)
+    })?;
+    Ok((path, bytes))
+}
+
+/// Puts an object, in parts if it is large.
+async fn put(log: &Log, path: &Path, bytes: Bytes) -> Result<()> {
+    let failed = |e| objects::failed(e, path);
+    if bytes.len() <= PART_BYTES {
+        return log.store().put(path, bytes.into()).await.map(drop).map_err(failed);
+    }
+    let upload = log.store().put_multipart(path).await.map_err(failed)?;
+    let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
+    for part in (0..bytes.len()).step_by(PART_BYTES) {
+        upload.wait_for_capacity(PARTS_AT_ONCE).await.map_err(failed)?;
+        upload.put(bytes.slice(part..bytes.len().min(part + PART_BYTES)));
+    }
+    upload.finish().await.map(drop).map_err(failed)
+}
+
+/// Decodes objects of the log with `decode` on a blocking thread, because it takes up to seconds. The
 /// Parquet reader panics on some damaged bytes; this is caught and reported as `Corrupt`.
 pub(crate) async fn decode<T: Send + 'static>(
     objects: Vec<(Path, Bytes)>,
@@ -77,7 +105,7 @@ pub(crate) async fn decode<T: Send + 'static>(
 ) -> Result<T> {
     let at = objects.first().map(|(path, _)| path.to_string()).unwrap_or_default();
     let decoded = tokio::task::spawn_blocking(move || decode(&objects)).await;
-    decoded.map_err(|e| Error::corrupt("a checkpoint cannot be read").with("object", at).with_source(e))?
+    decoded.map_err(|e| Error::corrupt("the log cannot be read").with("object", at).with_source(e))?
 }
 
 /// The state that a checkpoint's objects hold.

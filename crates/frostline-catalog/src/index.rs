@@ -125,9 +125,12 @@ impl Index {
     }
 
     /// Writes a checkpoint of this version, to speed up opening. Commits do this
-    /// automatically every `checkpoint_commits` versions.
+    /// automatically every `checkpoint_commits` versions. `Invalid` where [`Index::commit`] is: a table with features that
+    /// a checkpoint would have to preserve.
     pub async fn checkpoint(&self) -> Result<Index> {
-        checkpoint::write(&self.log, self.version()).await?;
+        self.state.protocol.check_writable()?;
+        let now_ms = self.shared.clock.now_us() / 1_000;
+        checkpoint::write(&self.log, &self.state, self.checkpoint, now_ms).await?;
         Ok(Index { checkpoint: Some(self.version()), ..self.clone() })
     }
 
@@ -160,7 +163,7 @@ impl Index {
     /// Opens that version. The log may be longer, so refreshing this opens the index again.
     pub(crate) async fn open_at(shared: Arc<Shared>, log: Log, version: u64) -> Result<Index> {
         let read = async {
-            let start = log.commits.start_up_to(version).await.map_err(|e| e.with("index", &log.index))?;
+            let start = log.commits.start_up_to(version, 0).await.map_err(|e| e.with("index", &log.index))?;
             Index::replay(Arc::clone(&shared), log.clone(), start, i64::MIN).await
         };
         let read = read.await;

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use buoyant_kernel::schema::StructType;
-use deltalake_core::kernel::engine::arrow_conversion::TryIntoKernel as _;
 use frostline_base::{Error, IndexName, Result};
 use frostline_split::Mapping;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::actions::MetaData;
 
@@ -41,7 +40,7 @@ pub struct Settings {
     pub progress_retention_ms: i64,
     /// Settings of other crates, by name, kept as they are.
     #[serde(flatten)]
-    pub others: BTreeMap<String, serde_json::Value>,
+    pub others: BTreeMap<String, Value>,
 }
 
 impl Default for Settings {
@@ -155,18 +154,35 @@ pub(crate) fn limit_progress(metadata: &mut MetaData, settings: &Settings) {
 
 /// Puts a mapping and the schema that follows from it into `metadata`; the rest stays.
 pub(crate) fn set_mapping(metadata: &mut MetaData, mapping: &Mapping) -> Result<()> {
-    metadata.schema_string = delta_schema(mapping.arrow_schema())?;
+    metadata.schema_string = delta_schema(&mapping.arrow_schema())?;
     metadata.configuration.insert(KEY_MAPPING.to_owned(), write_mapping(mapping)?);
     Ok(())
 }
 
-fn delta_schema(schema: SchemaRef) -> Result<String> {
-    let internal = |what: &str| Error::internal(what.to_owned());
-    let schema: StructType = schema
-        .as_ref()
-        .try_into_kernel()
-        .map_err(|e| internal("a mapping's columns are no Delta schema").with_source(e))?;
-    serde_json::to_string(&schema).map_err(|e| internal("a schema cannot be written as JSON").with_source(e))
+fn delta_schema(schema: &Schema) -> Result<String> {
+    let column = |field: &Field| {
+        let of = delta_type(field.data_type())?;
+        Ok(json!({ "name": field.name(), "type": of, "nullable": field.is_nullable(), "metadata": {} }))
+    };
+    let fields = schema.fields().iter().map(|field| column(field)).collect::<Result<Vec<_>>>()?;
+    Ok(json!({ "type": "struct", "fields": fields }).to_string())
+}
+
+fn delta_type(of: &DataType) -> Result<Value> {
+    Ok(match of {
+        DataType::Boolean => "boolean".into(),
+        DataType::Int64 => "long".into(),
+        DataType::Float64 => "double".into(),
+        DataType::Utf8 => "string".into(),
+        DataType::Binary => "binary".into(),
+        DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => "timestamp".into(),
+        DataType::List(item) => json!({
+            "type": "array",
+            "elementType": delta_type(item.data_type())?,
+            "containsNull": item.is_nullable(),
+        }),
+        other => return Err(Error::internal("a mapping's column has no Delta type").with("type", other)),
+    })
 }
 
 fn write_mapping(mapping: &Mapping) -> Result<String> {

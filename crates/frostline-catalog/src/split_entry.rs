@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
 use frostline_base::{ByteRange, Error, ObjectRef, Result, SplitId};
@@ -105,7 +106,7 @@ impl SplitEntry {
             size: self.object.bytes as i64, // `check` refuses more than i64::MAX
             modification_time: now_ms,
             data_change,
-            stats: Some(self.stats()),
+            stats: Some(self.statistics().to_json()),
             tags: Some(self.tags()),
             deletion_vector: None,
         }
@@ -161,17 +162,54 @@ impl SplitEntry {
         xxh3_64(&bytes)
     }
 
-    /// Delta statistics, which other tools prune by. A bound that RFC 3339 cannot write is left out.
-    fn stats(&self) -> String {
-        let mut stats = serde_json::json!({
+    /// Delta statistics, which other tools prune by. Bounds that RFC 3339 cannot write are left out.
+    pub(crate) fn statistics(&self) -> Statistics {
+        let times = self.times.filter(|(min, max)| rfc3339(*min).is_some() && rfc3339(*max).is_some());
+        Statistics {
+            rows: i64::try_from(self.rows).ok(),
+            rows_without_time: i64::try_from(self.rows_without_time).ok(),
+            time_min: times.map(|(min, _)| min),
+            time_max: times.map(|(_, max)| max),
+        }
+    }
+}
+
+/// What Delta statistics say about the rows of a file and their times, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Statistics {
+    pub(crate) rows: Option<i64>,
+    pub(crate) rows_without_time: Option<i64>,
+    pub(crate) time_min: Option<i64>,
+    pub(crate) time_max: Option<i64>,
+}
+
+impl Statistics {
+    /// Reads the text of an action; what it does not say, or not so that it can be read, is `None`.
+    pub(crate) fn parse(text: &str) -> Statistics {
+        let stats: Value = serde_json::from_str(text).unwrap_or_default();
+        let long = |at: &str| stats.pointer(at)?.as_i64();
+        let time = |at: &str| {
+            let time: jiff::Timestamp = stats.pointer(at)?.as_str()?.parse().ok()?;
+            Some(time.as_microsecond())
+        };
+        Statistics {
+            rows: long("/numRecords"),
+            rows_without_time: long("/nullCount/_timestamp"),
+            time_min: time("/minValues/_timestamp"),
+            time_max: time("/maxValues/_timestamp"),
+        }
+    }
+
+    /// The text that [`Statistics::parse`] reads.
+    fn to_json(self) -> String {
+        let mut stats = json!({
             "numRecords": self.rows,
             "nullCount": { "_timestamp": self.rows_without_time },
         });
-        if let Some((min, max)) = self.times.and_then(|(min, max)| Some((rfc3339(min)?, rfc3339(max)?)))
-            && let Some(stats) = stats.as_object_mut()
-        {
-            stats.insert("minValues".to_owned(), serde_json::json!({ "_timestamp": min }));
-            stats.insert("maxValues".to_owned(), serde_json::json!({ "_timestamp": max }));
+        for (key, time) in [("minValues", self.time_min), ("maxValues", self.time_max)] {
+            if let Some(time) = time.and_then(rfc3339) {
+                stats[key] = json!({ "_timestamp": time });
+            }
         }
         stats.to_string()
     }

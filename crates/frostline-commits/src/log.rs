@@ -190,9 +190,10 @@ impl<E: Entry> CommitLog<E> {
         Ok(Some(Replay { checkpoint: start.checkpoint, entries }))
     }
 
-    /// Where replaying up to that entry begins; `NotFound` when the log does not reach back (or up) to it. One LIST.
-    pub async fn start_up_to(&self, number: u64) -> Result<Start> {
-        let mut listing = self.list_from(0).await?;
+    /// Where replaying up to that entry begins; `NotFound` when the log does not reach back (or up) to it. One LIST, of
+    /// what comes `from` there on: 0, or a checkpoint that is known.
+    pub async fn start_up_to(&self, number: u64, from: u64) -> Result<Start> {
+        let mut listing = self.list_from(from).await?;
         let gone = || {
             Error::not_found("the log does not have that version, or no longer has it")
                 .with("version", number)

@@ -2,8 +2,8 @@ use frostline_base::{Clock as _, ErrorKind};
 use frostline_split::Mapping;
 
 use super::*;
-use crate::testing::{Faulty, Requests, adding, catalog, clock, entry, field, name, spent};
-use crate::{Catalog, Change};
+use crate::Catalog;
+use crate::testing::{Faulty, Requests, adding, catalog, clock, entry, name, spent};
 
 async fn index(store: &Faulty, interval: u64) -> Index {
     let settings = Settings { checkpoint_commits: interval, ..Settings::default() };
@@ -49,6 +49,15 @@ async fn what_each_call_costs() {
 
     let later = grow(ninth, 10..13).await;
     assert_eq!((later.version(), later.checkpoint), (12, Some(10)));
+    let (written, cost) = spent(&store, later.checkpoint()).await;
+    assert_eq!(written.unwrap().checkpoint, Some(12));
+    assert_eq!(
+        cost,
+        requests(1 + 2, 1, 2),
+        "checkpoint: the one before and two commits; itself and the hint"
+    );
+    store.remove("logs/_delta_log/00000000000000000012.checkpoint.parquet").await;
+    store.write("logs/_delta_log/_last_checkpoint", r#"{"version":10}"#).await;
     let (opened, cost) = spent(&store, catalog(&store).open(first.name())).await;
     assert_eq!(
         (opened.unwrap().version(), cost),
@@ -201,6 +210,10 @@ async fn what_this_version_cannot_read_or_write_is_refused() {
             r#"{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["deletionVectors"],"writerFeatures":["deletionVectors"]}}"#,
             false,
         ),
+        (
+            r#"{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["v2Checkpoint"],"writerFeatures":["v2Checkpoint"]}}"#,
+            false,
+        ),
         (r#"{"protocol":{"minReaderVersion":1,"minWriterVersion":3}}"#, true),
     ] {
         let store = Faulty::sound();
@@ -208,33 +221,11 @@ async fn what_this_version_cannot_read_or_write_is_refused() {
         store.write("logs/_delta_log/00000000000000000002.json", line).await;
         let opened = catalog(&store).open(index.name()).await;
         assert_eq!(opened.is_ok(), opens, "{line}");
+        if let Ok(opened) = opened {
+            let refused = opened.checkpoint().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Invalid, "{line}: {refused:?}");
+        }
         let refused = index.commit(adding(index.name(), [7])).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Invalid, "{line}: {refused:?}");
     }
-}
-
-/// The Delta kernel under every other tool reads the same table as we do.
-#[tokio::test]
-async fn another_delta_reader_sees_the_same_files() {
-    let store = Faulty::sound();
-    let mut index = grow(index(&store, 4).await, 0..6).await;
-    let change = Change {
-        remove: vec![entry(index.name(), 2).id],
-        mapping: Some(field("Host Name")),
-        ..adding(index.name(), [8])
-    };
-    index = index.commit(change).await.unwrap();
-    let url = url::Url::parse("memory:///").unwrap();
-    let inner = object_store::prefix::PrefixStore::new(store.clone(), index.log.folder.clone());
-    let builder = deltalake_core::DeltaTableBuilder::from_url(url.clone()).unwrap();
-    let table = builder.with_storage_backend(Arc::new(inner), url).load().await.unwrap();
-    assert_eq!(table.version(), Some(index.version()));
-    let mut files: Vec<String> = table.get_file_uris().unwrap().collect();
-    files.sort();
-    let ours = index.splits().iter().map(|s| crate::split_entry::split_path(s.id));
-    assert_eq!(files, ours.map(|path| format!("memory:///{path}")).collect::<Vec<_>>());
-    let names: Vec<String> = table.snapshot().unwrap().schema().fields().map(|f| f.name().clone()).collect();
-    let wanted: Vec<String> =
-        index.mapping().arrow_schema().fields().iter().map(|f| f.name().clone()).collect();
-    assert_eq!(names, wanted);
 }
