@@ -26,10 +26,10 @@ use crate::log::Log;
 use crate::sorted::Sorted;
 use crate::split_entry::{ForeignFile, LiveFile, SplitEntry, live_file};
 use crate::state::{Base, Reached, State};
-use write::Writer;
+pub(crate) use write::Writer;
 
 /// Commits that are read at the same time to write a checkpoint.
-const COMMITS_AT_ONCE: usize = 8;
+const COMMITS_AT_ONCE: usize = 4;
 /// A checkpoint longer than this is put in parts of this size.
 const PART_BYTES: usize = 16 << 20;
 const PARTS_AT_ONCE: usize = 4;

@@ -1,11 +1,14 @@
 //! Entry points for fuzzers: decoders of the log. Any bytes must give a value or an error.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use frostline_base::Result;
 use frostline_commits::Entry as _;
 use object_store::path::Path;
 
 use crate::actions::Commit;
+use crate::checkpoint::Writer;
 use crate::repository_log::{self, LogEntry, Registry};
 use crate::state::{Base, State};
 use crate::{checkpoint, expression};
@@ -31,15 +34,23 @@ pub fn commits(bytes: &[u8]) {
     assert!(again.is_ok_and(|again| again.splits == state.splits && again.foreign == state.foreign));
 }
 
-/// A checkpoint object. The Parquet reader may panic, which the caller must catch.
+/// A checkpoint object. The Parquet reader may panic, which the caller must catch. The checkpoint that is written from
+/// one that can be read is read as the same.
 pub fn checkpoint(bytes: &[u8]) {
     let folder = Path::from("logs");
-    let objects = [(Path::from("checkpoint"), Bytes::copy_from_slice(bytes))];
-    let read = std::panic::catch_unwind(|| {
-        let _ = checkpoint::read(&folder, 1, &objects);
+    let path = Path::from("checkpoint");
+    let objects = [(path.clone(), Bytes::copy_from_slice(bytes))];
+    let written = std::panic::catch_unwind(|| {
         let _ = checkpoint::read_removed(&objects);
+        let base = checkpoint::read(&folder, 1, &objects).ok()?;
+        let state = Arc::new(State::replay(&folder, base, &[]).ok()?);
+        let mut writer = Writer::new(Arc::clone(&state), 0).ok()?;
+        objects.iter().try_for_each(|(path, bytes)| writer.take_checkpoint(path, bytes)).ok()?;
+        Some((state, writer.finish().ok()?.0))
     });
-    drop(read);
+    let Ok(Some((state, bytes))) = written else { return };
+    let again = checkpoint::read(&folder, 1, &[(path, bytes)]);
+    assert!(again.is_ok_and(|again| again.splits == state.splits && again.foreign == state.foreign));
 }
 
 /// An object of the repository log: an entry, or a checkpoint. What was read as an entry and is written again is read as

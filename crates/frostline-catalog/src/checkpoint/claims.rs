@@ -22,7 +22,7 @@ use frostline_split::thrift::{Seen, Shape, Type, walk};
 use parquet::basic::{Compression, Encoding};
 use parquet::column::page::Page;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::ColumnDescriptor;
 
@@ -36,6 +36,16 @@ const VALUES_PER_BYTE_MAX: u64 = 256;
 const UNPACKED_PER_BYTE_MAX: u64 = 1024;
 /// Maximum decoded size of a checkpoint, whatever its own size.
 const DECODED_BYTES_MIN: u64 = 1 << 30;
+
+/// Checks the footer of `file` and the pages of all of its columns.
+pub(super) fn check(file: &Bytes) -> Result<()> {
+    check_footer(file)?;
+    let metadata = ParquetMetaDataReader::new()
+        .parse_and_finish(file)
+        .map_err(|e| Error::corrupt("there is no Parquet footer").with_source(e))?;
+    let mut pages = Pages::of(file);
+    metadata.row_groups().iter().flat_map(RowGroupMetaData::columns).try_for_each(|chunk| pages.add(chunk))
+}
 
 /// `Corrupt` unless `file` ends with a footer that the reader can process.
 pub(super) fn check_footer(file: &[u8]) -> Result<()> {

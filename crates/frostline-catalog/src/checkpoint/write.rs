@@ -25,22 +25,32 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use serde_json::json;
 
-use super::{column, longs, read_batches, strings, structs, value};
+use super::{claims, column, longs, read_batches, strings, structs, value};
 use crate::split_entry::{Statistics, split_of_path};
 use crate::state::State;
 
 const ROWS_AT_ONCE: usize = 1_024;
+/// Rows that are buffered before they are written.
+const ROW_GROUP_ROWS: usize = 1 << 16;
 const ZSTD_LEVEL: i32 = 3;
 
 /// A checkpoint being written.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     state: Arc<State>,
     now_ms: i64,
-    /// The keys of the actions that were read: of others about the same, this one is newer.
+    /// The keys of the commits' actions: others of the same key are older.
     seen: HashSet<(&'static str, String)>,
     actions: usize,
     adds: usize,
     out: ArrowWriter<Vec<u8>>,
+}
+
+/// Where actions are from.
+#[derive(Clone, Copy)]
+enum Source {
+    Commit,
+    /// Each key once.
+    Checkpoint,
 }
 
 /// A kind of action.
@@ -166,10 +176,11 @@ fn group(name: &str, of: impl IntoIterator<Item = Field>) -> Field {
 
 impl Writer {
     /// A checkpoint of `state`, without an action yet.
-    pub(super) fn new(state: Arc<State>, now_ms: i64) -> Result<Self> {
+    pub(crate) fn new(state: Arc<State>, now_ms: i64) -> Result<Self> {
         let level = ZstdLevel::try_new(ZSTD_LEVEL).map_err(unwritable)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
+            .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .build();
         let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
@@ -179,7 +190,7 @@ impl Writer {
     }
 
     /// Takes the actions of a commit, which is older than all before.
-    pub(super) fn take_commit(&mut self, path: &Path, commit: &Bytes) -> Result<()> {
+    pub(crate) fn take_commit(&mut self, path: &Path, commit: &Bytes) -> Result<()> {
         let reader = ReaderBuilder::new(Arc::clone(&SCHEMA))
             .with_batch_size(ROWS_AT_ONCE)
             // Reading the version has checked the fields that matter.
@@ -187,21 +198,21 @@ impl Writer {
             .build(commit.as_ref());
         let batches = reader.and_then(|reader| reader.collect::<Result<Vec<_>, _>>());
         let corrupt = |e| Error::corrupt("a commit file cannot be read").with("object", path).with_source(e);
-        self.take(&batches.map_err(corrupt)?)
+        self.take(&batches.map_err(corrupt)?, Source::Commit)
     }
 
     /// Takes the actions of an object of the previous checkpoint.
-    pub(super) fn take_checkpoint(&mut self, path: &Path, object: &Bytes) -> Result<()> {
+    pub(crate) fn take_checkpoint(&mut self, path: &Path, object: &Bytes) -> Result<()> {
         let columns = KINDS.map(|kind| kind.column);
         read_batches(path, object, &columns, |batch| {
-            self.take(std::slice::from_ref(batch)).map_err(|e| e.with("object", path))
+            self.take(std::slice::from_ref(batch), Source::Checkpoint).map_err(|e| e.with("object", path))
         })
     }
 
-    fn take(&mut self, batches: &[RecordBatch]) -> Result<()> {
+    fn take(&mut self, batches: &[RecordBatch], source: Source) -> Result<()> {
         for kind in &KINDS {
             for actions in batches.iter().rev().filter_map(|batch| structs(batch, kind.column)) {
-                let held = self.held(kind, actions);
+                let held = self.held(kind, actions, source);
                 if held.true_count() > 0 {
                     self.write(kind, filter(actions, &held).map_err(unwritable)?.as_struct())?;
                 }
@@ -211,7 +222,7 @@ impl Writer {
     }
 
     /// Which of the actions still hold.
-    fn held(&mut self, kind: &Kind, actions: &StructArray) -> BooleanArray {
+    fn held(&mut self, kind: &Kind, actions: &StructArray, source: Source) -> BooleanArray {
         let keys = kind.key.map(|key| strings(actions, key));
         let mut held = vec![false; actions.len()];
         for row in (0..actions.len()).rev().filter(|row| actions.is_valid(*row)) {
@@ -219,8 +230,12 @@ impl Writer {
                 Some(keys) => keys.and_then(|keys| value(keys, row)),
                 None => Some(""),
             };
-            let Some(key) = key else { continue };
-            held[row] = self.seen.insert((kind.scope, key.to_owned())) && !self.is_over(kind, actions, row);
+            let Some(key) = key.map(|key| (kind.scope, key.to_owned())) else { continue };
+            let is_newest = match source {
+                Source::Commit => self.seen.insert(key),
+                Source::Checkpoint => !self.seen.contains(&key),
+            };
+            held[row] = is_newest && !self.is_over(kind, actions, row);
         }
         held.into()
     }
@@ -294,8 +309,9 @@ impl Writer {
         StructArray::try_new(fields.into(), columns, adds.nulls().cloned()).map_err(unwritable)
     }
 
-    /// The checkpoint's bytes, and the hint that names it. `Corrupt` if the log did not name the files of its version.
-    pub(super) fn finish(self) -> Result<(Bytes, Bytes)> {
+    /// The checkpoint's bytes, and the hint that names it. `Corrupt` if the log did not name the files of its version, or
+    /// so many bytes of repetitive text that the checkpoint could not be read.
+    pub(crate) fn finish(self) -> Result<(Bytes, Bytes)> {
         let live = self.state.splits.len() + self.state.foreign.len();
         if self.adds != live {
             return Err(Error::corrupt("the log names other files than the version that was read from it")
@@ -303,14 +319,15 @@ impl Writer {
                 .with("files", live)
                 .with("found", self.adds));
         }
-        let bytes = self.out.into_inner().map_err(unwritable)?;
+        let bytes = Bytes::from(self.out.into_inner().map_err(unwritable)?);
+        claims::check(&bytes)?;
         let hint = json!({
             "version": self.state.version,
             "size": self.actions,
             "sizeInBytes": bytes.len(),
             "numOfAddFiles": self.adds,
         });
-        Ok((bytes.into(), hint.to_string().into()))
+        Ok((bytes, hint.to_string().into()))
     }
 }
 

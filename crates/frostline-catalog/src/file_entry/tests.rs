@@ -26,7 +26,6 @@ async fn make(store: &Faulty, interval: u64) -> Index {
     catalog(store).create(&name("logs"), Mapping::dynamic(), settings).await.unwrap()
 }
 
-/// Checkpoints are written by the Delta kernel, as other tools write theirs.
 #[tokio::test]
 async fn further_files_survive_checkpoints() {
     let store = Faulty::sound();

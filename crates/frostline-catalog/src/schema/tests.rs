@@ -36,6 +36,35 @@ fn the_schema_names_the_physical_columns() {
     assert!(fields.iter().all(|f| f["nullable"] == true));
 }
 
+/// The text is what the Delta kernel makes of the same columns, which wrote it in earlier versions.
+#[test]
+fn every_column_has_a_delta_type() {
+    let schema = delta_schema(&field("host.name").arrow_schema()).unwrap();
+    let column =
+        |name: &str, of: &str| format!(r#"{{"name":"{name}","type":{of},"nullable":true,"metadata":{{}}}}"#);
+    let texts = r#"{"type":"array","elementType":"string","containsNull":true}"#;
+    let columns = [
+        column("_timestamp", r#""timestamp""#),
+        column("_source", r#""binary""#),
+        column("_dynamic", texts),
+        column("host_name_cd7d439f__text", r#""string""#),
+    ];
+    assert_eq!(schema, format!(r#"{{"type":"struct","fields":[{}]}}"#, columns.join(",")));
+
+    for (of, wanted) in [
+        (ValueType::Boolean, "boolean"),
+        (ValueType::Long, "long"),
+        (ValueType::Double, "double"),
+        (ValueType::Date, "timestamp"),
+        (ValueType::Big, "string"),
+        (ValueType::Ip, "string"),
+        (ValueType::Text, "string"),
+    ] {
+        assert_eq!(delta_type(&of.arrow_type()).unwrap(), wanted);
+    }
+    assert_eq!(delta_type(&DataType::Int8).unwrap_err().kind(), ErrorKind::Internal);
+}
+
 #[test]
 fn metadata_that_is_not_ours_or_too_new_or_damaged_is_refused() {
     let sound = metadata(&name("logs"), "id".to_owned(), 1, &wide(900), &Settings::default()).unwrap();

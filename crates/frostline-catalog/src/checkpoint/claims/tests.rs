@@ -65,7 +65,7 @@ fn columns_are_a_tree() {
 
 #[test]
 fn chunks_and_pages_claim_no_more_than_the_file_bears() {
-    // What the kernel wrote passes; each claim of it that grows does not.
+    // A sound checkpoint passes; each claim of it that grows does not.
     let sound = Bytes::from_static(SOUND);
     check_footer(&sound).unwrap();
     let metadata = parquet::file::metadata::ParquetMetaDataReader::new().parse_and_finish(&sound).unwrap();

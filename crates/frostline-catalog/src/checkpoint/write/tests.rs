@@ -327,6 +327,24 @@ async fn a_log_that_changed_meanwhile_gives_no_checkpoint() {
     assert_eq!(written, BTreeSet::new());
 }
 
+/// Text that packs so well that a reader takes it for forged.
+#[tokio::test]
+async fn a_checkpoint_that_could_not_be_read_is_not_written() {
+    let stats = "s".repeat(64 << 10);
+    let line = |n: usize| {
+        let stats = format!("{stats}{n}");
+        json!({"add": {"path": n.to_string(), "partitionValues": {}, "size": 1, "modificationTime": 1,
+            "dataChange": true, "stats": stats}})
+        .to_string()
+    };
+    let adds: Vec<String> = (0..1_000).map(line).collect();
+    let (store, log) = log(&[FIRST.to_owned(), adds.join("\n")]).await;
+    let refused = write(&log, &state(&log, 1).await, None, 0).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt);
+    assert!(refused.to_string().contains("claim too many"), "{refused:?}");
+    assert_eq!(store.keys().await.len(), 2);
+}
+
 #[tokio::test]
 async fn a_long_object_is_put_in_parts() {
     let (store, log) = log(&[]).await;

@@ -30,8 +30,7 @@ pub(crate) struct World {
     failing: Arc<Failing>,
 }
 
-/// 2100-01-01. The Delta kernel reads the system's clock: a checkpoint that it writes forgets how far inputs were
-/// read where that is more than 90 days ago by it.
+/// 2100-01-01, far from the machine's clock, which must decide nothing.
 const START_US: i64 = 4_102_444_800_000_000;
 
 /// What a request may meet.
