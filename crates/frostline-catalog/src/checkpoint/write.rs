@@ -320,7 +320,7 @@ impl Writer {
                 .with("found", self.adds));
         }
         let bytes = Bytes::from(self.out.into_inner().map_err(unwritable)?);
-        claims::check(&bytes)?;
+        claims::check(&bytes).map_err(|e| e.context("a checkpoint that could not be read is not written"))?;
         let hint = json!({
             "version": self.state.version,
             "size": self.actions,
