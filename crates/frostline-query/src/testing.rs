@@ -97,7 +97,8 @@ impl Place {
 
     /// An open split of it, as queries read it.
     pub(crate) fn view<'a>(&'a self, open: &'a OpenSplit, meter: &'a Meter) -> View<'a> {
-        View { open, reader: self.searcher.reader.as_ref(), reads: &self.searcher.reads, meter }
+        let Searcher { reader, reads, settings, .. } = &*self.searcher;
+        View { open, reader: reader.as_ref(), reads, meter, use_digests: settings.use_digests }
     }
 
     pub(crate) fn search(&self, body: &Value) -> crate::Result<Search> {

@@ -193,7 +193,7 @@ fn below<S: ObjectStore>(store: S, prefix: &Path) -> Arc<dyn ObjectStore> {
 }
 
 fn unusable(url: &Url, error: object_store::Error) -> Error {
-    Error::invalid(format!("cannot open {url}: the settings contradict each other")).with_source(error)
+    Error::invalid(format!("cannot open {url} with these settings")).with_source(error)
 }
 
 /// The address of a server, which `object_store` does not validate.
@@ -313,6 +313,12 @@ fn azure(bucket: &Bucket, options: &OpenOptions) -> Result<(Arc<dyn ObjectStore>
         .or(environment.get("AZURE_ENDPOINT"))
         .is_some_and(|endpoint| endpoint.starts_with("http://"));
     let emulator = environment.get("AZURE_STORAGE_USE_EMULATOR").is_some_and(|value| value == "true");
+    if !emulator && !with_account && builder.get_config_value(&AzureConfigKey::AccountName).is_none() {
+        let url = &bucket.url;
+        return Err(Error::invalid(format!(
+            "no storage account for {url}: set AZURE_STORAGE_ACCOUNT_NAME or AZURE_STORAGE_CONNECTION_STRING"
+        )));
+    }
     let client = options.client().with_allow_http(plain || emulator);
     let store = builder
         .with_client_options(client)

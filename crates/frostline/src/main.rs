@@ -6,6 +6,7 @@ mod args;
 mod commands;
 mod config;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -72,7 +73,12 @@ fn start_logging() {
         .ok()
         .filter(|filter| !filter.to_string().is_empty())
         .unwrap_or_else(|| tracing_subscriber::EnvFilter::new("error,frostline=warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        .without_time()
+        .init();
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

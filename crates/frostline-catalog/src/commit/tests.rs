@@ -44,6 +44,24 @@ async fn a_commit_is_what_the_next_reader_sees() {
 }
 
 #[tokio::test]
+async fn a_change_that_names_something_twice_is_refused() {
+    let store = Faulty::sound();
+    let index = index(&store, 32).await;
+    let split = entry(index.name(), 1).id;
+    let source = ("kafka/0".to_owned(), 17);
+    for twice in [
+        adding(index.name(), [1, 2, 1]),
+        Change { remove: vec![split, split], ..Change::default() },
+        Change { progress: vec![source.clone(), source], ..Change::default() },
+    ] {
+        let refused = index.commit(twice).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        assert!(refused.to_string().contains("twice"), "{refused}");
+    }
+    assert_eq!(index.refresh().await.unwrap().version(), 0);
+}
+
+#[tokio::test]
 async fn a_change_that_makes_no_sense_any_more_is_a_conflict() {
     let store = Faulty::sound();
     let base = index(&store, 32).await;

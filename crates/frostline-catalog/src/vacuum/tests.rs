@@ -109,6 +109,23 @@ async fn the_newest_versions_stay_whole() {
 }
 
 #[tokio::test]
+async fn a_removal_that_only_a_checkpoint_names_keeps_its_retention() {
+    let mut bed = Bed::new(4).await;
+    bed.add(0).await;
+    bed.add(1).await;
+    bed.remove(0).await;
+    bed.add(2).await;
+    for version in 0..4 {
+        bed.store.remove(&format!("logs/_delta_log/{version:020}.json")).await;
+    }
+    bed.clock.advance_us(HOUR_US);
+    let bed = Bed { index: bed.catalog.open(bed.index.name()).await.unwrap(), ..bed };
+    assert_eq!(bed.vacuum(hours(2, 0)).await, [].into(), "it was removed an hour ago");
+    bed.clock.advance_us(HOUR_US);
+    assert_eq!(bed.vacuum(hours(2, 24)).await, bed.keys(&[0]), "a removed split is no orphan");
+}
+
+#[tokio::test]
 async fn expired_log_files_go_and_the_index_opens() {
     let mut bed = Bed::new(4).await;
     for id in 0..10 {

@@ -25,6 +25,7 @@ fn names_in_a_log_are_told_apart() {
         "00000000000000000005.checkpoint.0000000002.0000000002.parquet",
         "00000000000000000006.checkpoint.0000000003.0000000002.parquet",
         "00000000000000000006.checkpoint.json",
+        "00000000000000000008.checkpoint.0000000001.0000000001.json",
         "00000000000000000007.crc",
         "0000000000000000000x.json",
         "99999999999999999999.json",
@@ -36,7 +37,7 @@ fn names_in_a_log_are_told_apart() {
     assert_eq!(found.checkpoint().map(|(version, parts)| (version, parts.len())), Some((5, 2)));
     let whole = found.checkpoint_at_most(4).map(|(version, _)| version);
     assert_eq!(whole, Some(3), "half a checkpoint is none");
-    assert_eq!(found.others.len(), 8);
+    assert_eq!(found.others.len(), 9);
 }
 
 #[test]

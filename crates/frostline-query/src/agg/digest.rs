@@ -420,3 +420,26 @@ fn moments(numbers: Numbers) -> Moments {
     }
     moments
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_that_cuts_a_piece_with_rows_has_no_answer_from_a_digest() {
+        let series = || vec![(0, 5), (600, 7), (1_200, 9)];
+        let part = |start_us, end_us| clipped(series(), TimeRange { start_us, end_us }, 600);
+        assert_eq!(part(0, 1_800), Some(series()));
+        assert_eq!(part(600, 1_200), Some(vec![(600, 7)]));
+        assert_eq!(part(-9, 600), Some(vec![(0, 5)]));
+        assert_eq!(part(1_800, 9_000), Some(vec![]));
+        assert_eq!(part(-9, 0), Some(vec![]));
+        for (start_us, end_us) in [(1, 1_800), (0, 1_799), (599, 1_200), (600, 1_201), (700, 800)] {
+            assert_eq!(part(start_us, end_us), None, "{start_us} to {end_us}");
+        }
+        assert_eq!(part(700, 700), Some(vec![]), "an empty range cuts nothing");
+        assert!(minute_inside(TimeRange { start_us: 0, end_us: MINUTE_US }, 0));
+        assert!(!minute_inside(TimeRange { start_us: 1, end_us: MINUTE_US }, 0));
+        assert!(!minute_inside(TimeRange { start_us: 0, end_us: MINUTE_US - 1 }, 0));
+    }
+}

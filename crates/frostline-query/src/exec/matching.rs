@@ -58,8 +58,14 @@ impl ScalarUDFImpl for Match {
         let mode = if args.args.len() > 2 { literal(2) } else { Some("and".to_owned()) };
         let test =
             Test::new(&text, mode.as_deref()).ok_or_else(|| wrong("the mode is 'and', 'or' or 'phrase'"))?;
-        let values =
-            args.args.first().ok_or_else(|| wrong("a field is missing"))?.to_array(args.number_rows)?;
+        let field = args.args.first().ok_or_else(|| wrong("a field is missing"))?;
+        if let ColumnarValue::Scalar(value) = field
+            && let Some(name) = value.try_as_str().flatten()
+        {
+            let what = format!("the first argument is a column, not a text: write match({name}, …)");
+            return Err(wrong(&what));
+        }
+        let values = field.to_array(args.number_rows)?;
         let found = texts(&values)?.into_iter().map(|texts| Some(test.holds(&texts)));
         Ok(ColumnarValue::Array(Arc::new(found.collect::<BooleanArray>())))
     }

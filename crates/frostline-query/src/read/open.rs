@@ -43,7 +43,8 @@ pub struct Settings {
     pub groups: usize,
     /// Whether every plan is written to bytes and read back before it runs, as one that travels is.
     pub through_bytes: bool,
-    /// Whether digests may answer aggregations. Off, the columns are read instead, for the same answer.
+    /// Whether digests may answer aggregations and say which values a field has. Off, the columns are read instead, for
+    /// the same answer.
     pub use_digests: bool,
 }
 

@@ -89,6 +89,9 @@ impl View<'_> {
 
     /// A range of numbers as a handful of equalities, where the digest lists all values of the field.
     async fn few_longs(self, field: &SplitField, span: &LongSpan) -> Result<Option<RoaringBitmap>> {
+        if !self.use_digests {
+            return Ok(None);
+        }
         let digest = self.open.digest()?;
         let Some(counts) = digest.values(field.number)? else { return Ok(None) };
         let mut lookup = Lookup::default();

@@ -130,3 +130,9 @@ fn an_endpoint_without_a_scheme_is_an_error_and_no_panic() {
     assert!(Repository::open("az://container", &options(azure)).is_err());
     Repository::open("s3://bucket", &options(&endpoint(""))).unwrap();
 }
+
+#[test]
+fn azure_without_an_account_says_what_to_set() {
+    let error = Repository::open("az://container/a", &options(&[])).unwrap_err();
+    assert!(error.to_string().contains("set AZURE_STORAGE_ACCOUNT_NAME"), "{error}");
+}

@@ -82,13 +82,21 @@ impl Columns {
     }
 }
 
-/// The values of a document by dotted path: objects are flattened, lists are JSON.
+/// The values of a document by dotted path, and of the fields that were requested: objects are flattened, lists are JSON.
 fn flat(hit: &Hit) -> Result<Vec<(String, Json)>> {
     let mut values = Vec::new();
     if let Some(source) = &hit.source {
         let document =
             serde_json::from_str(source.get()).with_context(|| format!("document {} is not JSON", hit.id))?;
         flatten(String::new(), document, &mut values);
+    }
+    if let Some(Json::Object(fields)) = &hit.fields {
+        for (name, list) in fields {
+            if values.iter().all(|(path, _)| path != name) {
+                let value = if let [one] = list.items() { one } else { list };
+                values.push((name.clone(), value.clone()));
+            }
+        }
     }
     Ok(values)
 }
@@ -131,6 +139,23 @@ mod tests {
         let columns = Columns::of(std::slice::from_ref(&hit)).unwrap();
         assert_eq!(columns.0, ["a.b", "a.c.d", "e", "f"]);
         assert_eq!(columns.cells(&hit).unwrap(), ["[1e400,2,\"y\"]", "", "[1.10,\"x\"]", "t"]);
+    }
+
+    #[test]
+    fn requested_fields_are_columns_where_the_document_has_none() {
+        let fields: Json = serde_json::from_str(r#"{"a":[1],"b":["x","y"]}"#).unwrap();
+        let hit = Hit {
+            index: "logs".to_owned(),
+            id: "1".to_owned(),
+            score: None,
+            version: None,
+            source: Some(serde_json::from_str(r#"{"a":2}"#).unwrap()),
+            fields: Some(fields),
+            sort: None,
+        };
+        let columns = Columns::of(std::slice::from_ref(&hit)).unwrap();
+        assert_eq!(columns.0, ["a", "b"]);
+        assert_eq!(columns.cells(&hit).unwrap(), ["2", "[\"x\",\"y\"]"]);
     }
 
     #[test]

@@ -26,7 +26,11 @@ pub(crate) async fn mount(config: &Config, given: args::Mount) -> Result<Outcome
         if let CacheSize::Bytes(bytes) = size
             && bytes < mount.cache_bytes
         {
-            note!("a cache of {} would be of no use: it has the least size", show_bytes(bytes));
+            note!(
+                "a cache of {} would be of no use: it has the least size, {}",
+                show_bytes(bytes),
+                show_bytes(mount.cache_bytes)
+            );
         }
         say!(
             "{name} is mounted frozen: {}, {} of data, {} of cache ({:.0} %); hot footers ({}) fetched in {:.1} s",

@@ -314,9 +314,10 @@ async fn export_of(
 
 fn print(response: &Response, highlight: &Highlight, waited: &Waited) -> Result<()> {
     for hit in &response.hits.hits {
-        match &hit.source {
-            Some(source) => say!("{}", highlight.mark(&printable(source.get())))?,
-            None => say!("{}", hit.id)?,
+        match (&hit.source, &hit.fields) {
+            (Some(source), _) => say!("{}", highlight.mark(&printable(source.get())))?,
+            (None, Some(fields)) => say!("{}", highlight.mark(&printable(&serde_json::to_string(fields)?)))?,
+            (None, None) => say!("{}", hit.id)?,
         }
     }
     if let Some(aggregations) = &response.aggregations {

@@ -1,5 +1,6 @@
 //! Matching is exact for every token, number, date and address.
 
+use super::documents;
 use frostline_split::{Tokenizer, query_pieces, tokenize};
 use proptest::prelude::*;
 use regex::Regex;
@@ -573,4 +574,37 @@ proptest! {
 
 fn escaped(text: &str) -> String {
     text.chars().flat_map(|c| if matches!(c, '*' | '?' | '\\') { vec!['\\', c] } else { vec![c] }).collect()
+}
+
+#[tokio::test]
+async fn a_term_on_words_that_finds_nothing_says_that_it_compares_whole_values() {
+    let place = Place::with(&documents()).await;
+    let warnings = async |query: Value| place.answer(&json!({"query": query})).await.warnings;
+    let told = warnings(json!({"bool": {"filter": [{"term": {"msg": "powershell"}}]}})).await;
+    assert!(told.len() == 1 && told[0].contains("the text field msg"), "{told:?}");
+    for silent in [
+        json!({"term": {"host.keyword": "web-9"}}),
+        json!({"term": {"msg": "GET /index.html ok"}}),
+        json!({"term": {"msg": "..."}}),
+        json!({"term": {"status": 9}}),
+    ] {
+        assert_eq!(warnings(silent.clone()).await, Vec::<String>::new(), "{silent}");
+    }
+}
+
+#[tokio::test]
+async fn the_fields_that_no_document_has_are_told_wherever_they_are_named() {
+    let place = Place::with(&documents()).await;
+    let body = json!({
+        "query": {"bool": {
+            "must": [{"term": {"hots": "a"}}, {"range": {"statos": {"gt": 1}}}, {"match": {"msg": "x"}}],
+            "filter": [{"match": {"mgs": "a"}}, {"prefix": {"hst": "a"}}, {"match_phrase": {"ms.g": "a b"}}],
+            "must_not": [{"exists": {"field": "tgas"}}, {"exists": {"field": "tags"}}],
+        }},
+        "post_filter": {"term": {"pots": 1}},
+        "sort": [{"srot": "asc"}, "n"],
+        "aggs": {"a": {"terms": {"field": "agg"}}},
+    });
+    let unknown = place.search(&body).unwrap().unknown_fields();
+    assert_eq!(unknown, ["agg", "hots", "hst", "mgs", "ms.g", "pots", "srot", "statos", "tgas"]);
 }
