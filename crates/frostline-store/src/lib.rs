@@ -30,7 +30,7 @@ pub use fault::{Fault, explain, is_bucket_missing};
 pub use frostline_base::{Error, Result};
 pub use hedged::{HedgeOptions, Hedged};
 pub use metered::Metered;
-pub use open::OpenOptions;
+pub use open::{OpenOptions, local_directory};
 pub use plan::PlanOptions;
 pub use prices::Prices;
 pub use repository::{Listed, Put, Repository};

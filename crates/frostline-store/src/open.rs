@@ -1,7 +1,7 @@
 //! Opens a store from a URL and the environment.
 
 use std::collections::BTreeMap;
-use std::path::Path as FilePath;
+use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,6 +106,45 @@ pub(crate) fn backend(url: &str, options: &OpenOptions) -> Result<Backend> {
     backend.simulation = Some(Simulation::new(simulation));
     Ok(backend)
 }
+
+/// Where a repository is, if it is a directory of this machine.
+pub fn local_directory(url: &str) -> Option<PathBuf> {
+    let url = url.strip_prefix("sim+").map_or(url, |url| url.split_once('?').map_or(url, |(url, _)| url));
+    match url.split_once("://") {
+        None if !url.starts_with("memory:") => Some(url.into()),
+        Some(("file", _)) => file_url(url).ok().map(PathBuf::from),
+        _ => None,
+    }
+}
+
+/// Refuses a path that is a URL but for a slash or the case of its letters.
+fn check_scheme(path: &str) -> Result<()> {
+    let (scheme, rest) = path.split_at(path.find([':', '/']).unwrap_or(path.len()));
+    let scheme = scheme.to_ascii_lowercase();
+    let is_scheme = rest.starts_with(':') || rest.starts_with("//");
+    if !is_scheme || !SCHEMES.contains(&scheme.as_str()) {
+        return Ok(());
+    }
+    let rest = rest.trim_start_matches([':', '/']);
+    let right = match scheme.as_str() {
+        "memory" => "memory:".to_owned(),
+        "file" => format!("file:///{rest}"),
+        "http" | "https" => format!("s3://bucket?endpoint={scheme}://{rest}"),
+        "s3n" => format!("s3://{rest}"),
+        "wasb" | "wasbs" => format!("abfs://{rest}"),
+        _ => format!("{scheme}://{rest}"),
+    };
+    Err(Error::invalid(format!(
+        "{path:?} is no URL yet: write {right:?}, or {:?} if it is a directory",
+        format!("./{path}")
+    )))
+}
+
+/// What URLs of repositories, and those that are taken for such, begin with.
+const SCHEMES: [&str; 16] = [
+    "s3", "s3a", "s3n", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs", "file",
+    "memory", "http", "https",
+];
 
 fn real(url: &str, more: &BTreeMap<String, String>, options: &OpenOptions) -> Result<Backend> {
     let scheme = url.split_once("://").map(|(scheme, _)| scheme);
@@ -385,6 +424,7 @@ fn directory(path: &str, options: &OpenOptions) -> Result<Arc<dyn ObjectStore>> 
     if path.is_empty() {
         return Err(Error::invalid("an empty path is not a repository"));
     }
+    check_scheme(path)?;
     let root = FilePath::new(path);
     if options.create {
         std::fs::create_dir_all(root).map_err(|e| directory_error(path, "make", e))?;

@@ -66,6 +66,13 @@ fn a_wrong_url_says_what_is_wrong() {
         ("sim+memory:?wombat=1", "wombat"),
         ("", "empty"),
         ("file://host/x", "file:///directory"),
+        ("s3:/bucket/x", "\"s3://bucket/x\""),
+        ("S3:/b", "\"s3://b\""),
+        ("s3//bucket", "\"s3://bucket\""),
+        ("sim+s3:/bucket", "\"s3://bucket\""),
+        ("gs:bucket", "\"gs://bucket\""),
+        ("file:/srv/logs", "\"file:///srv/logs\""),
+        ("http:/host:9000", "s3://bucket?endpoint=http://host:9000"),
     ] {
         let error = Repository::open(url, &options(AWS)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{url}");
@@ -135,4 +142,18 @@ fn an_endpoint_without_a_scheme_is_an_error_and_no_panic() {
 fn azure_without_an_account_says_what_to_set() {
     let error = Repository::open("az://container/a", &options(&[])).unwrap_err();
     assert!(error.to_string().contains("set AZURE_STORAGE_ACCOUNT_NAME"), "{error}");
+}
+
+#[test]
+fn a_directory_of_this_machine_is_told_from_a_bucket() {
+    for url in ["/srv/logs", "file:///srv/logs", "sim+/srv/logs", "sim+file:///srv/logs?profile=measured"] {
+        assert_eq!(local_directory(url), Some("/srv/logs".into()), "{url}");
+    }
+    for url in ["memory:", "sim+memory:?seed=1", "s3://bucket/a", "sim+s3://bucket"] {
+        assert_eq!(local_directory(url), None, "{url}");
+    }
+    // Only what begins like a URL is taken for one.
+    for path in ["s3/none", "./s3:/none", "logs:none", "/srv/s3://b", "s3"] {
+        assert!(check_scheme(path).is_ok(), "{path}");
+    }
 }
