@@ -31,6 +31,8 @@ pub(crate) enum Upto {
     Full,
     /// Complete lines; an event ends with the last of them.
     Lines,
+    /// Complete lines; an event whose last line has no end is not among them.
+    Whole,
     /// Everything: the input ends here.
     End,
 }
@@ -121,6 +123,17 @@ impl Blocks {
         self.whole > 0
     }
 
+    /// What follows the last document whose last line has an end; `None` where nothing does. Of a line over the limit only
+    /// its start is held.
+    pub(crate) fn unfinished(&mut self) -> Option<&[u8]> {
+        self.scan();
+        if let Some(head) = &self.too_long {
+            return Some(&head.bytes);
+        }
+        let whole = self.whole_upto(Upto::Whole);
+        (whole < self.pending.len()).then(|| &self.pending[whole..])
+    }
+
     /// Reads once, at most 256 KiB; returns the number of bytes.
     pub(crate) fn fill(&mut self, reader: &mut dyn Read) -> io::Result<usize> {
         let before = self.pending.len();
@@ -201,7 +214,16 @@ impl Blocks {
     /// Where the last whole line ends. The last event may continue in later input, unless it is longer than a block.
     fn whole_upto(&self, upto: Upto) -> usize {
         let LineEnds::Events(events) = &self.line_ends else { return self.whole };
-        if upto != Upto::Full {
+        let has_open_event = || {
+            let rest = &self.pending[self.whole..];
+            !rest.is_empty() && !events.is_start(rest)
+        };
+        let is_cut = match upto {
+            Upto::Full => true,
+            Upto::Whole => has_open_event(),
+            Upto::Lines | Upto::End => false,
+        };
+        if !is_cut {
             return self.whole;
         }
         let mut end = self.whole;
@@ -212,7 +234,7 @@ impl Blocks {
             }
             end = start;
         }
-        self.whole
+        if upto == Upto::Full { self.whole } else { 0 }
     }
 }
 

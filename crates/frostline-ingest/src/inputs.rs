@@ -19,6 +19,9 @@ use frostline_base::{Error, Result};
 use crate::content::Content;
 use crate::pipeline::Cancel;
 
+const OWN: &str = "frostline itself writes there";
+const HIDDEN: &str = "hidden";
+
 /// One stream of lines.
 #[derive(Debug)]
 pub struct Input {
@@ -44,6 +47,29 @@ pub struct Inputs {
     pub inputs: Vec<Input>,
     /// What a directory contains but is not read, with the reason.
     pub skipped: Vec<Skipped>,
+    /// Directories that are not read; absolute.
+    own: Vec<PathBuf>,
+}
+
+/// Directories that a run writes to itself: the repository and the caches. Inside other directories and among the
+/// matches of patterns they are skipped, with a note.
+#[derive(Clone, Debug, Default)]
+pub struct Own(Vec<PathBuf>);
+
+impl Own {
+    /// These directories. Some may be made later.
+    pub fn new(directories: Vec<PathBuf>) -> Own {
+        Own(directories)
+    }
+
+    /// Those that `argument` is not inside of: what is in such a one is named.
+    fn beside(&self, argument: &Path) -> Vec<PathBuf> {
+        let fixed: PathBuf = argument.components().take_while(|part| !is_pattern(part.as_ref())).collect();
+        let fixed = if argument.exists() { argument.to_owned() } else { Path::new(".").join(fixed) };
+        let fixed = fixed.canonicalize().unwrap_or_default();
+        let own = self.0.iter().filter_map(|own| own.canonicalize().ok());
+        own.filter(|own| fixed == *own || !fixed.starts_with(own)).collect()
+    }
 }
 
 /// Something that is skipped, and why.
@@ -64,6 +90,11 @@ enum Kind {
 impl Inputs {
     /// The inputs that the user named: files, directories, patterns of them, or `-` for standard input.
     pub fn from_arguments(arguments: &[PathBuf]) -> Result<Inputs> {
+        Inputs::without(&Own::default(), arguments)
+    }
+
+    /// The same without what the run writes itself.
+    pub fn without(own: &Own, arguments: &[PathBuf]) -> Result<Inputs> {
         let mut inputs = Inputs::default();
         for argument in arguments {
             if argument.as_os_str() == "-" {
@@ -74,7 +105,11 @@ impl Inputs {
             if paths.is_empty() {
                 return Err(Error::not_found(format!("no file matches the pattern {}", argument.display())));
             }
+            inputs.own = own.beside(argument);
             for path in paths {
+                if inputs.skips(&path) {
+                    continue;
+                }
                 let metadata = fs::metadata(&path).map_err(|error| cannot("read", &path, error))?;
                 if metadata.is_dir() {
                     inputs.walk(&path)?;
@@ -88,7 +123,7 @@ impl Inputs {
 
     /// A single input.
     pub fn of(input: Input) -> Inputs {
-        Inputs { inputs: vec![input], skipped: Vec::new() }
+        Inputs { inputs: vec![input], ..Inputs::default() }
     }
 
     /// The bytes to be read, as far as known before reading.
@@ -102,6 +137,20 @@ impl Inputs {
         let packed = [".gz", ".zst", ".xz", ".bz2"];
         let is_packed = |input: &Input| packed.iter().any(|ending| input.name.ends_with(ending));
         self.inputs.iter().map(|input| input.bytes.filter(|_| !is_packed(input))).sum()
+    }
+
+    /// Whether a path is in a directory of the run's own, which is noted once.
+    fn skips(&mut self, path: &Path) -> bool {
+        if self.own.is_empty() {
+            return false;
+        }
+        let path = path.canonicalize().unwrap_or_default();
+        let Some(own) = self.own.iter().find(|own| path.starts_with(own)) else { return false };
+        let skipped = Skipped { name: own.display().to_string(), reason: OWN.into() };
+        if !self.skipped.contains(&skipped) {
+            self.skipped.push(skipped);
+        }
+        true
     }
 
     fn walk(&mut self, directory: &Path) -> Result<()> {
@@ -119,13 +168,16 @@ impl Inputs {
     fn visit(&mut self, path: &Path) -> std::result::Result<(), String> {
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         if is_hidden {
-            return Err("hidden".into());
+            return Err(HIDDEN.into());
         }
         let link = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
         let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
         if metadata.is_dir() {
             if link.is_symlink() {
                 return Err("a symbolic link to a directory".into());
+            }
+            if self.skips(path) {
+                return Ok(());
             }
             return self.walk(path).map_err(|error| chain(&error));
         }
@@ -215,32 +267,43 @@ impl Input {
     }
 }
 
-/// The regular files that currently match the user's files, directories and patterns.
-pub(crate) fn files_of(arguments: &[PathBuf]) -> Vec<PathBuf> {
+/// The regular files that currently match the user's files, directories and patterns, and what is there but cannot be
+/// read. A directory that cannot be listed now may be the next time.
+pub(crate) fn files_of(own: &Own, arguments: &[PathBuf]) -> (Vec<PathBuf>, Vec<Skipped>) {
     let mut inputs = Inputs::default();
-    for path in arguments.iter().flat_map(|argument| matches_of(argument)) {
-        match fs::metadata(&path) {
-            // A directory that cannot be listed now may exist the next time.
-            Ok(metadata) if metadata.is_dir() => drop(inputs.walk(&path)),
-            Ok(metadata) if metadata.is_file() => inputs.inputs.extend(Input::file(&path)),
-            _ => {}
+    for argument in arguments {
+        inputs.own = own.beside(argument);
+        for path in matches_of(argument) {
+            let found = match fs::metadata(&path) {
+                _ if inputs.skips(&path) => Ok(()),
+                Ok(metadata) if metadata.is_dir() => inputs.walk(&path),
+                Ok(metadata) if metadata.is_file() => {
+                    Input::file(&path).map(|input| inputs.inputs.push(input))
+                }
+                _ => Ok(()),
+            };
+            if let Err(error) = found {
+                inputs.skipped.push(Skipped { name: path.display().to_string(), reason: chain(&error) });
+            }
         }
     }
     let paths = inputs.inputs.into_iter().filter_map(|input| match input.kind {
         Kind::File(path) => Some(path),
         _ => None,
     });
-    paths.collect()
+    inputs.skipped.retain(|skipped| skipped.reason != HIDDEN);
+    (paths.collect(), inputs.skipped)
 }
 
 /// The paths that a pattern matches, or the argument itself if it is a path.
-fn matches_of(argument: &Path) -> Vec<PathBuf> {
-    let pattern = argument.to_str().filter(|pattern| pattern.contains(['*', '?', '[']));
-    let matches = match pattern {
-        Some(pattern) if !argument.exists() => glob::glob(pattern).map(|found| found.flatten().collect()),
-        _ => return vec![argument.to_owned()],
-    };
-    matches.unwrap_or_else(|_| vec![argument.to_owned()])
+pub(crate) fn matches_of(argument: &Path) -> Vec<PathBuf> {
+    let pattern = argument.to_str().filter(|_| is_pattern(argument) && !argument.exists());
+    let Some(pattern) = pattern else { return vec![argument.to_owned()] };
+    glob::glob(pattern).map_or_else(|_| vec![argument.to_owned()], |found| found.flatten().collect())
+}
+
+fn is_pattern(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| path.contains(['*', '?', '[']))
 }
 
 fn cannot(verb: &str, path: &Path, error: io::Error) -> Error {

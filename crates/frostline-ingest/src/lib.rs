@@ -22,7 +22,7 @@ mod times;
 
 pub use decompress::{Compression, decompress};
 pub use frostline_base::{Error, Result};
-pub use inputs::{Input, Inputs, Skipped};
+pub use inputs::{Input, Inputs, Own, Skipped};
 pub use lines::{CsvHeader, Format, LineParser, Multiline, Refusal};
 pub use merge::{Merge, MergePolicy, MergeReport};
 pub use pipeline::{Cancel, Ingest, IngestOptions, IngestReport, InputReport, Pause, Progress, Random};

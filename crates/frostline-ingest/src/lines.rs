@@ -192,6 +192,12 @@ impl LineParser {
         documents > 0 && having == 0
     }
 
+    /// Whether nothing can follow on a line that has no end yet: its JSON is closed.
+    pub(crate) fn is_closed(&self, line: &[u8]) -> bool {
+        let is_json = matches!(self.format, Format::NdJson | Format::Nginx | Format::Bulk);
+        is_json && readable(line).is_ok_and(jsonl::is_closed)
+    }
+
     /// Whether a quoted field may continue over the next line.
     pub fn quotes_span_lines(&self) -> bool {
         self.format == Format::Csv

@@ -39,7 +39,7 @@ use frostline_store::Repository;
 use serde::Serialize;
 
 use crate::identity::Mark;
-use crate::inputs::{Inputs, Skipped};
+use crate::inputs::{Inputs, Own, Skipped};
 use crate::lines::{Format, Multiline};
 use committer::Committer;
 use reader::Reader;
@@ -194,6 +194,8 @@ pub struct IngestReport {
     pub skipped: Vec<Skipped>,
     /// Inputs that could not be read to their end; their lines up to there are ingested.
     pub failed: Vec<Skipped>,
+    /// Files whose last line has no end yet: it waits for the next run.
+    pub unfinished: Vec<String>,
     /// Whether it was stopped before its end.
     pub cancelled: bool,
 }
@@ -236,12 +238,13 @@ pub struct Ingest {
     on_progress: Arc<dyn Fn(&Progress) + Send + Sync>,
     cancel: Cancel,
     pause: Option<Box<dyn Pause>>,
+    own: Own,
 }
 
 /// The inputs of a run.
 enum Work {
     Read(Inputs),
-    Follow(Vec<PathBuf>, Box<dyn Pause>),
+    Follow(Own, Vec<PathBuf>, Box<dyn Pause>),
 }
 
 impl Ingest {
@@ -257,6 +260,7 @@ impl Ingest {
             on_progress: Arc::new(|_| {}),
             cancel: Cancel::default(),
             pause: None,
+            own: Own::default(),
         }
     }
 
@@ -289,6 +293,13 @@ impl Ingest {
         self
     }
 
+    /// Follows no files in these directories, unless they are named.
+    #[must_use]
+    pub fn with_own(mut self, own: Own) -> Self {
+        self.own = own;
+        self
+    }
+
     /// Ingests the inputs into the index, which is created if it does not exist. What an earlier run ingested is
     /// not ingested again. On an error everything committed before it stays, and a later run resumes after it;
     /// `Conflict` means that another run is ingesting the same input.
@@ -305,7 +316,8 @@ impl Ingest {
         options: IngestOptions,
     ) -> Result<IngestReport> {
         let pause = self.pause.take().unwrap_or_else(|| Box::new(self.cancel.clone()));
-        self.work(Work::Follow(watched, pause), name, options).await
+        let own = std::mem::take(&mut self.own);
+        self.work(Work::Follow(own, watched, pause), name, options).await
     }
 
     async fn work(mut self, work: Work, name: &IndexName, options: IngestOptions) -> Result<IngestReport> {
@@ -348,7 +360,7 @@ impl Ingest {
         report.took_us = self.clock.now_us().saturating_sub(started_us);
         report.cancelled = self.cancel.is_cancelled();
         (report.already_ingested, report.resumed) = (read.already_ingested, read.resumed);
-        (report.skipped, report.failed) = (read.skipped, read.failed);
+        (report.skipped, report.failed, report.unfinished) = (read.skipped, read.failed, read.unfinished);
         report.failed.extend(refused);
         Ok(report)
     }
@@ -535,7 +547,7 @@ fn start(
     let reader = Reader::new(Arc::clone(run), jobs, index.clone());
     let read = move || match work {
         Work::Read(inputs) => reader.read_all(inputs),
-        Work::Follow(watched, mut pause) => reader.follow(watched, &mut *pause),
+        Work::Follow(own, watched, mut pause) => reader.follow(own, watched, &mut *pause),
     };
     Threads { reader: std::thread::spawn(read), workers }
 }

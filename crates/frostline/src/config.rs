@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use frostline_base::SystemClock;
+use frostline_ingest::Own;
 use frostline_node::{Node, Settings};
 use frostline_show::{note, parse_bytes};
 use frostline_store::Retry;
@@ -77,6 +78,12 @@ impl Config {
     /// The same, but creates a missing directory.
     pub(crate) fn node_made(&self) -> Result<Node> {
         self.open(true)
+    }
+
+    /// The directories that frostline writes to itself.
+    pub(crate) fn own(&self) -> Own {
+        let repository = self.repo.as_deref().and_then(frostline_store::local_directory);
+        Own::new(repository.into_iter().chain([self.data.clone()]).chain(self.volumes.clone()).collect())
     }
 
     fn open(&self, create: bool) -> Result<Node> {

@@ -121,3 +121,23 @@ fn an_event_that_never_ends_is_cut() {
     assert_eq!(bytes, 6 + 11 * 500_000);
     assert!(longest <= super::EVENT_BYTES_MAX, "{longest}");
 }
+
+#[test]
+fn what_has_no_end_yet_is_told_apart() {
+    let unfinished = |text: &[u8], line_ends: LineEnds| {
+        let mut blocks = Blocks::new(SMALL, line_ends, Prefix::default());
+        blocks.fill(&mut &text[..]).unwrap();
+        let rest = blocks.unfinished().map(|rest| String::from_utf8_lossy(rest).into_owned());
+        while blocks.next(Upto::Whole).is_some() {}
+        assert_eq!(blocks.pending(), rest.as_deref().unwrap_or_default().as_bytes());
+        rest
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(unfinished(b"a\nb\n", LineEnds::All), None);
+    assert_eq!(unfinished(b"a\nb", LineEnds::All), some("b"));
+    assert_eq!(unfinished(b"a,\"x\ny", LineEnds::OutsideQuotes), some("a,\"x\ny"));
+    assert_eq!(unfinished(b"E one\n  a\n", events("^E ")), None);
+    assert_eq!(unfinished(b"E one\n  a", events("^E ")), some("E one\n  a"));
+    assert_eq!(unfinished(b"E one\n  a\nE t", events("^E ")), some("E t"));
+    assert_eq!(unfinished(b"E one\nE two\n  a\n b", events("^E ")), some("E two\n  a\n b"));
+}

@@ -1,8 +1,9 @@
 use std::fs;
 use std::io::Read;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Input, Inputs, Opened};
+use super::{Input, Inputs, Opened, Own, files_of};
 use crate::pipeline::Cancel;
 
 #[test]
@@ -65,4 +66,31 @@ fn a_silent_stream_is_not_waited_for_after_a_cancel() {
     cancel.cancel();
     assert!(matches!(text_of(silent).unwrap().as_str(), "x" | ""));
     assert_eq!(text_of(stream("short", &b"one\n"[..], &Cancel::default())).unwrap(), "one\n");
+}
+
+#[test]
+fn what_a_run_writes_itself_is_no_input_unless_it_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["a.log", "repo/log/1.json", "data/rejects/logs.ndjson", "data.log"] {
+        fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        fs::write(at(name), "x\n").unwrap();
+    }
+    let own = Own::new(vec![at("repo"), at("data"), at("made-later")]);
+    let check = |named: &str, expected: &[&str], notes: usize| {
+        let inputs = Inputs::without(&own, &[at(named)]).unwrap();
+        let names: Vec<&str> = inputs.inputs.iter().map(|input| input.name()).collect();
+        let (paths, skipped) = files_of(&own, &[at(named)]);
+        assert_eq!(names, expected.iter().map(|name| at(name).display().to_string()).collect::<Vec<_>>());
+        assert_eq!(paths, names.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!((inputs.skipped.len(), skipped.len()), (notes, notes), "{named}: {:?}", inputs.skipped);
+    };
+    check("", &["a.log", "data.log"], 2);
+    check("*", &["a.log", "data.log"], 2);
+    check("*/*/*", &[], 2);
+    check("data", &[], 1);
+    check("repo/../data", &[], 1);
+    check("data/rejects", &["data/rejects/logs.ndjson"], 0);
+    check("data/rejects/*.ndjson", &["data/rejects/logs.ndjson"], 0);
+    check("data/rejects/logs.ndjson", &["data/rejects/logs.ndjson"], 0);
 }

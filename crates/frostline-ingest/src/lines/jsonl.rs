@@ -50,6 +50,14 @@ pub(super) fn fits(line: &str) -> bool {
     }
 }
 
+/// Whether a line ends with the end of an object or an array.
+pub(super) fn is_closed(line: &str) -> bool {
+    let line = without_hex_escapes(line);
+    let value = trim_array(&line);
+    line.trim_ascii_end().ends_with(['}', ']'])
+        && (value.is_empty() || serde_json::from_str::<IgnoredAny>(value).is_ok())
+}
+
 /// What a line says that is no document, for Elasticsearch's `_bulk`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {

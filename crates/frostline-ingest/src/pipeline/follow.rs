@@ -21,16 +21,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Pause;
-use super::reader::{Feed, Reader, Stopped, is_binary};
+use super::reader::{Feed, IDLE_US, Reader, Stopped, is_binary};
 use crate::blocks::Upto;
 use crate::content::{Content, Recognised};
 use crate::identity::HEAD_BYTES_MAX;
-use crate::inputs::{Skipped, files_of};
+use crate::inputs::{Own, Skipped, files_of};
 
 const POLL: Duration = Duration::from_millis(250);
 const SCAN_US: i64 = 1_000_000;
-/// A file that has not changed for this long is closed.
-const IDLE_US: i64 = 60_000_000;
 /// Bytes read of one file before the others get their turn.
 const TURN_BYTES: u64 = 8 << 20;
 const COMPARED_BYTES: usize = 256 << 10;
@@ -38,6 +36,7 @@ const COMPARED_BYTES: usize = 256 << 10;
 /// The files that are followed.
 pub(super) struct Follower<'a> {
     reader: &'a mut Reader,
+    own: Own,
     /// Files, directories and patterns.
     watched: Vec<PathBuf>,
     tails: BTreeMap<FileId, Tail>,
@@ -100,10 +99,11 @@ impl Stamp {
 }
 
 impl<'a> Follower<'a> {
-    pub(super) fn new(reader: &'a mut Reader, watched: Vec<PathBuf>) -> Self {
+    pub(super) fn new(reader: &'a mut Reader, own: Own, watched: Vec<PathBuf>) -> Self {
         let renewed_us = reader.run.clock.now_us();
         Follower {
             reader,
+            own,
             watched,
             tails: BTreeMap::new(),
             closed: BTreeMap::new(),
@@ -122,7 +122,13 @@ impl<'a> Follower<'a> {
             let is_last = self.reader.run.cancel.is_cancelled();
             let mut is_busy = self.read_on()?;
             if is_last {
-                return self.deal_lines();
+                self.deal_lines()?;
+                let tails = self
+                    .tails
+                    .values_mut()
+                    .filter_map(|tail| tail.feed.blocks.unfinished().map(|_| tail.feed.source.name.clone()));
+                self.reader.report.unfinished.extend(tails);
+                return Ok(());
             }
             let now_us = self.now_us();
             if self.scanned_us.is_none_or(|scanned_us| now_us - scanned_us >= SCAN_US) {
@@ -209,7 +215,11 @@ impl<'a> Follower<'a> {
     /// original comes before the copies that are being made of it.
     fn scan(&mut self) -> Result<bool, Stopped> {
         let mut files = Vec::new();
-        for path in files_of(&self.watched) {
+        let (paths, skipped) = files_of(&self.own, &self.watched);
+        for Skipped { name, reason } in skipped {
+            self.note(Path::new(&name), &io::Error::other(reason));
+        }
+        for path in paths {
             let Ok(metadata) = fs::metadata(&path) else { continue };
             let (id, stamp) = (FileId::of(&metadata), Stamp::of(&metadata));
             if self.closed.get(&id).is_some_and(|closed| closed.stamp != stamp) {
@@ -276,7 +286,7 @@ impl<'a> Follower<'a> {
         let has_head = recognised.known.is_some()
             || recognised.sample.len() >= HEAD_BYTES_MAX
             || memchr::memchr(b'\n', &recognised.sample).is_some();
-        if !has_head && self.now_us() - metadata.mtime() * 1_000_000 < IDLE_US {
+        if !has_head && !self.reader.is_idle(&content) {
             return Ok(false);
         }
         let head = recognised.sample.get(..HEAD_BYTES_MAX).unwrap_or(&recognised.sample).to_vec();
@@ -346,7 +356,7 @@ impl<'a> Follower<'a> {
                 Ok(_) => {}
                 Err(error) => {
                     self.note(&path, &error);
-                    return self.reader.place_rest(&mut feed, Upto::Lines);
+                    return self.reader.place_rest(&mut feed, Upto::Whole);
                 }
             }
         }

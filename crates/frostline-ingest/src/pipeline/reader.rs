@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
@@ -14,10 +15,12 @@ use super::{LINE_BYTES_MAX, Part, Pause, Run};
 use crate::blocks::{BlockLimits, Blocks, LineEnds, Piece, Upto};
 use crate::content::{Content, Recognised, SAMPLE_BYTES};
 use crate::identity::{Known, Mark, Prefix, SourceKey};
-use crate::inputs::{Input, Inputs, Opened, Skipped, chain};
+use crate::inputs::{Input, Inputs, Opened, Own, Skipped, chain};
 use crate::lines::{Format, LineParser};
 
 const LIMITS: BlockLimits = BlockLimits { block_bytes: 2 << 20, line_bytes_max: LINE_BYTES_MAX };
+/// The last line of a file that has not changed for this long needs no end.
+pub(super) const IDLE_US: i64 = 60_000_000;
 const BINARY_SAMPLE_BYTES: usize = 8 << 10;
 
 /// What the reader has to say in the end.
@@ -27,6 +30,8 @@ pub(super) struct ReadReport {
     pub(super) resumed: Vec<String>,
     pub(super) skipped: Vec<Skipped>,
     pub(super) failed: Vec<Skipped>,
+    /// Files whose last line has no end yet.
+    pub(super) unfinished: Vec<String>,
 }
 
 pub(super) struct Reader {
@@ -60,6 +65,8 @@ pub(super) struct Feed {
     pub(super) reader: Box<dyn Read + Send>,
     pub(super) blocks: Blocks,
     pub(super) source: Arc<Source>,
+    /// The file, if what was read of it may go on: not of streams, packed files and generated documents.
+    growing: Option<Content>,
 }
 
 impl Reader {
@@ -94,8 +101,8 @@ impl Reader {
     }
 
     /// Follows files until the run is cancelled.
-    pub(super) fn follow(mut self, watched: Vec<PathBuf>, pause: &mut dyn Pause) -> ReadReport {
-        if Follower::new(&mut self, watched).follow(pause).is_ok() {
+    pub(super) fn follow(mut self, own: Own, watched: Vec<PathBuf>, pause: &mut dyn Pause) -> ReadReport {
+        if Follower::new(&mut self, own, watched).follow(pause).is_ok() {
             self.close();
         }
         self.report
@@ -203,7 +210,8 @@ impl Reader {
         };
         let reader = content.reader(prefix.bytes())?;
         let source = self.source(name, self.run.options.format, &recognised.sample, key);
-        Ok(Feed { reader, blocks: Blocks::new(LIMITS, source.line_ends.clone(), prefix), source })
+        let growing = content.is_plain().then(|| content.clone());
+        Ok(Feed { reader, blocks: Blocks::new(LIMITS, source.line_ends.clone(), prefix), source, growing })
     }
 
     /// A stream's lines are taken though it has no end yet: its format is decided when nothing more comes for
@@ -241,7 +249,7 @@ impl Reader {
             Some(error) => Box::new(Broken(Some(error))),
             None => stream,
         };
-        self.deal(Feed { reader, blocks, source })
+        self.deal(Feed { reader, blocks, source, growing: None })
     }
 
     fn read_documents(
@@ -271,7 +279,7 @@ impl Reader {
         }
         let source = self.source(name, Format::NdJson, b"", Some(key));
         let blocks = Blocks::new(LIMITS, source.line_ends.clone(), prefix);
-        self.deal(Feed { reader: documents, blocks, source })
+        self.deal(Feed { reader: documents, blocks, source, growing: None })
     }
 
     /// An input as its lines are parsed.
@@ -308,7 +316,7 @@ impl Reader {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
-                    self.place_rest(&mut feed, Upto::Lines)?;
+                    self.place_rest(&mut feed, Upto::Whole)?;
                     self.fail(feed.source.name.clone(), &error);
                     return Ok(());
                 }
@@ -344,8 +352,14 @@ impl Reader {
         Ok(())
     }
 
-    /// Deals the rest of an input that ends here.
+    /// Deals the rest of an input that ends here. The last line of a file that may still be written waits for its end.
     pub(super) fn end(&mut self, feed: &mut Feed) -> Result<(), Stopped> {
+        let is_growing = feed.growing.as_ref().is_some_and(|file| !self.is_idle(file));
+        let is_unfinished = |line: &[u8]| is_growing && !feed.source.parser.is_closed(line);
+        if feed.blocks.unfinished().is_some_and(is_unfinished) {
+            self.report.unfinished.push(feed.source.name.clone());
+            return self.place_rest(feed, Upto::Whole);
+        }
         self.place_rest(feed, Upto::End)?;
         let mark = feed.blocks.prefix().mark(true);
         if let Some(SourceKey::Named(_)) = &feed.source.key {
@@ -400,6 +414,13 @@ impl Reader {
             // A worker that went has said why itself.
             let _ = batch.items.send(Item::End(batch.parts));
         }
+    }
+
+    /// Whether a file has not changed for so long that nothing more of its last line is expected.
+    pub(super) fn is_idle(&self, file: &Content) -> bool {
+        let changed_us =
+            file.metadata().map(|metadata| metadata.mtime() * 1_000_000 + metadata.mtime_nsec() / 1_000);
+        changed_us.is_ok_and(|changed_us| self.run.clock.now_us() - changed_us >= IDLE_US)
     }
 
     /// Notes an input that could not be opened. Of a directory's files that is a note, of others a failure.

@@ -708,3 +708,92 @@ async fn progress_ends_where_the_input_does_and_tells_of_splits_being_sealed() {
     // Read, but not yet taken: this is not progress.
     assert!(told.iter().any(|progress| progress.documents == 0 && progress.bytes_taken == 0));
 }
+
+/// The messages of the documents, sorted.
+async fn messages(bench: &Bench) -> Vec<String> {
+    let documents = bench.documents().await;
+    let messages = documents.iter().flat_map(|(document, count)| {
+        let document: Value = serde_json::from_str(document).unwrap();
+        vec![document["message"].as_str().unwrap().to_owned(); *count]
+    });
+    messages.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_line_of_a_file_that_grows_waits_for_its_end() {
+    let bench = Bench::new();
+    let lines: Vec<String> = (0..9).map(|n| format!("line {n}")).collect();
+    let text = lines.join("\n") + "\n";
+    for (bytes, whole) in [(3, 0), (10, 1), (24, 3), (27, 3), (text.len(), 9)] {
+        let path = bench.write("a.log", &text.as_bytes()[..bytes]);
+        let report = ingest_paths(&bench, &[&path], small()).await.unwrap();
+        let unfinished = if bytes < text.len() { vec![path.display().to_string()] } else { Vec::new() };
+        assert_eq!((&report.unfinished, report.failed.len()), (&unfinished, 0));
+        assert_eq!(messages(&bench).await, lines[..whole]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_line_needs_no_end_where_nothing_can_follow() {
+    use std::time::{Duration, SystemTime};
+    let now = SystemTime::UNIX_EPOCH + Duration::from_micros(1_740_787_200_000_000);
+    let packed = zstd::encode_all(&b"one\ntwo"[..], 1).unwrap();
+    let cases: [(&[u8], u64, u64); 9] = [
+        (b"one\ntwo", 59, 1),
+        (b"one\ntwo", 60, 2),
+        (&packed, 0, 2),
+        (b"{\"n\":1}\n{\"n\":2}", 0, 2),
+        (b"{\"n\":1}\n{\"n\":{}", 0, 1),
+        (b"[{\"n\":1},\n{\"n\":2}]", 0, 2),
+        (b"[{\"n\":1},{\"n\":2}]", 0, 2),
+        (b"2025-01-01 10:00:00 one\n2025-01-01 10:00:00 two\n  of two", 0, 1),
+        (b"2025-01-01 10:00:00 one\n  of one\n2025-01-01 10:00:00 two", 0, 1),
+    ];
+    for (content, seconds, documents) in cases {
+        let bench = Bench::new();
+        let path = bench.write("a.log", content);
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(now - Duration::from_secs(seconds)).unwrap();
+        let report = ingest_paths(&bench, &[&path], small()).await.unwrap();
+        let text = String::from_utf8_lossy(content);
+        assert_eq!(
+            (report.documents, report.unfinished.len()),
+            (documents, usize::from(documents < 2)),
+            "{text}"
+        );
+    }
+    let bench = Bench::new();
+    let stream = Inputs::of(Input::stream("s", &b"one\ntwo"[..]));
+    let report = bench.ingest(&bench.repository()).run(stream, &name(), small()).await.unwrap();
+    assert_eq!((report.documents, report.unfinished.len()), (2, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_a_line_of_a_truncated_file_is_no_document() {
+    use std::io::Write as _;
+    let events: BTreeSet<String> = (0..6_000_u64)
+        .map(|n| format!("2025-01-01 10:00:00 {}\n  of {n}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
+    let text: String = events.iter().flat_map(|event| [event, "\n"]).collect();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 0);
+    let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    gzip.write_all(text.as_bytes()).unwrap();
+    xz.write_all(text.as_bytes()).unwrap();
+    bzip2.write_all(text.as_bytes()).unwrap();
+    let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    for packed in [gzip.finish().unwrap(), xz.finish().unwrap(), bzip2.finish().unwrap(), zstd] {
+        let bench = Bench::new();
+        let path = bench.write("a.log.packed", &packed[..packed.len() * 3 / 4]);
+        let report = ingest_paths(&bench, &[&path], IngestOptions::default()).await.unwrap();
+        assert_eq!(report.failed.len(), 1);
+        let torn: Vec<String> = match report.documents {
+            0 => Vec::new(),
+            _ => messages(&bench).await.into_iter().filter(|message| !events.contains(message)).collect(),
+        };
+        assert_eq!(torn, Vec::<String>::new());
+        bench.write("a.log.packed", &packed);
+        let rest = ingest_paths(&bench, &[&path], IngestOptions::default()).await.unwrap();
+        assert_eq!(report.documents + rest.documents, 6_000);
+    }
+}

@@ -42,7 +42,8 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     if given.follow && has_stream {
         bail!("standard input is always read until it ends: omit --follow");
     }
-    let inputs = if given.follow { Inputs::default() } else { Inputs::from_arguments(&given.inputs)? };
+    let inputs =
+        if given.follow { Inputs::default() } else { Inputs::without(&config.own(), &given.inputs)? };
     let options = options(config, &given)?;
     if given.mapping.is_some() {
         make_room_for_mapping(&node, &name).await?;
@@ -53,6 +54,7 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     let (cancel, bar) = (Cancel::default(), progress_bar(inputs.bytes()));
     let ingest = Ingest::new(node.repository(), node.catalog(), Arc::clone(node.clock()), random())
         .with_cancel(&cancel)
+        .with_own(config.own())
         .with_rejects(Rejects { path: rejects.clone(), file: None })
         .with_progress({
             let bar = bar.clone();
@@ -261,6 +263,9 @@ fn print(report: &IngestReport, name: &IndexName, rejects: &Path) -> Result<()> 
     }
     for skipped in &report.skipped {
         note!("skipped {}: {}", skipped.name, skipped.reason);
+    }
+    for name in &report.unfinished {
+        note!("the last line of {} has no end yet; it waits for the next run", printable(name));
     }
     for failed in &report.failed {
         note!("failed: {}: {}", failed.name, failed.reason);

@@ -10,7 +10,7 @@ use frostline_store::{Mishap, Repository};
 use proptest::prelude::*;
 
 use super::super::tests::{Bench, assert_each_once, name, small};
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, Own};
 use crate::lines::Format;
 use crate::pipeline::{Cancel, IngestOptions, IngestReport, Pause};
 
@@ -113,6 +113,33 @@ async fn a_file_that_ends_without_a_line_end_is_read_to_its_end_when_it_rests() 
     let wait = || -> (i64, Step) { (70, Box::new(|| {})) };
     let report = follow(&bench, &bench.repository(), path, vec![wait(), wait()]).await.unwrap();
     assert_eq!(report.documents, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_line_without_an_end_is_told_when_the_run_stops() {
+    let bench = Bench::new();
+    let path = bench.folder.path().join("in/a.log");
+    append(&path, &format!("{}{}", line(1), &line(2)[..4]));
+    let report = follow(&bench, &bench.repository(), path.clone(), vec![(2, Box::new(|| {}))]).await.unwrap();
+    assert_eq!((report.documents, report.unfinished), (1, vec![path.display().to_string()]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_repository_in_a_followed_folder_is_not_ingested() {
+    let bench = Bench::new();
+    let folder = bench.folder.path().to_owned();
+    append(&folder.join("a.log"), &line(1));
+    let (clock, cancel) = (Arc::new(FixedClock::at(1_740_787_200_000_000)), Cancel::default());
+    let wait = || -> (i64, Step) { (4, Box::new(|| {})) };
+    let script =
+        Script { steps: (0..5).map(|_| wait()).collect(), clock: Arc::clone(&clock), cancel: cancel.clone() };
+    let ingest = bench
+        .ingest_at(&bench.repository(), clock)
+        .with_cancel(&cancel)
+        .with_pause(script)
+        .with_own(Own::new(vec![folder.join("repository")]));
+    let report = ingest.follow(vec![folder], &name(), small()).await.unwrap();
+    assert_eq!((report.documents, report.skipped.len()), (1, 1), "{report:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
