@@ -24,6 +24,7 @@ use crate::json::ObjectWriter;
 use crate::times;
 
 pub use csv::CsvHeader;
+pub(crate) use detect::LINES_MAX as SAMPLE_LINES;
 pub(crate) use events::Events;
 pub use events::Multiline;
 
@@ -194,8 +195,12 @@ impl LineParser {
 
     /// Whether nothing can follow on a line that has no end yet: its JSON is closed.
     pub(crate) fn is_closed(&self, line: &[u8]) -> bool {
-        let is_json = matches!(self.format, Format::NdJson | Format::Nginx | Format::Bulk);
-        is_json && readable(line).is_ok_and(jsonl::is_closed)
+        self.is_json() && readable(line).is_ok_and(jsonl::is_closed)
+    }
+
+    /// Whether its lines are JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self.format, Format::NdJson | Format::Nginx | Format::Bulk)
     }
 
     /// Whether a quoted field may continue over the next line.
@@ -223,13 +228,16 @@ impl LineParser {
             return Ok(());
         }
         match self.format {
+            Format::NdJson | Format::Nginx if self.keeps_misfits && jsonl::is_text(text) => {
+                self.parse_plain(text, take)
+            }
             Format::NdJson | Format::Auto => jsonl::unchanged(text, take),
             Format::Nginx => jsonl::with_time(text, &self.time, &mut self.document, take),
             Format::Bulk => match jsonl::Action::of(text) {
                 None => jsonl::with_time(text, &self.time, &mut self.document, take),
                 Some(jsonl::Action::Add) => Ok(()),
                 Some(jsonl::Action::Change) => {
-                    Err(Refusal::new("documents never change: `update` and `delete` are not supported"))
+                    Err(Refusal::new("documents never change: update and delete are not supported"))
                 }
             },
             _ => self.parse_text(text, take),
@@ -255,11 +263,17 @@ impl LineParser {
             if !self.keeps_misfits {
                 return Err(error);
             }
-            self.document.clear();
-            let mut object = ObjectWriter::new(&mut self.document);
-            write_plain(text, &self.time, &mut object)?;
-            object.finish();
+            return self.parse_plain(text, take);
         }
+        take(&self.document);
+        Ok(())
+    }
+
+    fn parse_plain(&mut self, text: &str, take: &mut dyn FnMut(&[u8])) -> Result<(), Refusal> {
+        self.document.clear();
+        let mut object = ObjectWriter::new(&mut self.document);
+        write_plain(text, &self.time, &mut object)?;
+        object.finish();
         take(&self.document);
         Ok(())
     }

@@ -53,6 +53,7 @@ const LINE_BYTES_MAX: usize = 16 << 20;
 
 /// Where 128 random bits for the name of a split come from.
 pub type Random = Arc<dyn Fn() -> u128 + Send + Sync>;
+type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Settings of one run.
 #[derive(Clone, Debug)]
@@ -239,6 +240,7 @@ pub struct Ingest {
     cancel: Cancel,
     pause: Option<Box<dyn Pause>>,
     own: Own,
+    tell: Tell,
 }
 
 /// The inputs of a run.
@@ -261,6 +263,7 @@ impl Ingest {
             cancel: Cancel::default(),
             pause: None,
             own: Own::default(),
+            tell: Arc::new(|_| {}),
         }
     }
 
@@ -290,6 +293,14 @@ impl Ingest {
     #[must_use]
     pub fn with_pause(mut self, pause: impl Pause + 'static) -> Self {
         self.pause = Some(Box::new(pause));
+        self
+    }
+
+    /// Hands what happens while files are followed to `tell`, each thing once, as a sentence: which of them are waited for or
+    /// cannot be read, and the first line of each that is refused. The report has it, too.
+    #[must_use]
+    pub fn with_notes(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.tell = Arc::new(tell);
         self
     }
 
@@ -397,6 +408,7 @@ impl Ingest {
             time_field: index.mapping().time_field().to_owned(),
             counters: Counters { bytes_total, ..Counters::default() },
             on_progress: Arc::clone(&self.on_progress),
+            tell: Arc::clone(&self.tell),
             cancel: self.cancel.clone(),
             stop: AtomicBool::new(false),
             threads: threads as usize,
@@ -427,6 +439,7 @@ struct Run {
     time_field: String,
     counters: Counters,
     on_progress: Arc<dyn Fn(&Progress) + Send + Sync>,
+    tell: Tell,
     cancel: Cancel,
     /// A thread failed, or everything is done.
     stop: AtomicBool,

@@ -3,7 +3,8 @@
 use super::csv::CsvHeader;
 use super::{Format, combined, jsonl, logfmt, syslog};
 
-const LINES_MAX: usize = 100;
+/// So many lines show a format.
+pub(crate) const LINES_MAX: usize = 100;
 
 /// The format of an input that begins with `sample`: the one that more than half of its first 100
 /// non-blank lines are in, not counting indented ones, which continue others; else CSV, where the first record can only be a header; else

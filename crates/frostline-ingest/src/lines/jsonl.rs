@@ -58,6 +58,13 @@ pub(super) fn is_closed(line: &str) -> bool {
         && (value.is_empty() || serde_json::from_str::<IgnoredAny>(value).is_ok())
 }
 
+/// Whether a line is no JSON, not even a part of it.
+pub(super) fn is_text(line: &str) -> bool {
+    let starts_document =
+        fits(line) || line.trim_ascii_start().starts_with('{') || trim_array(line).is_empty();
+    !starts_document && serde_json::from_str::<IgnoredAny>(line).is_err()
+}
+
 /// What a line says that is no document, for Elasticsearch's `_bulk`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {

@@ -370,3 +370,21 @@ fn a_line_lands_whole_or_not_at_all() {
     assert!(parsed.is_err_and(|refusal| refusal.reason().contains("duplicate field")));
     assert_eq!(documents, 0);
 }
+
+#[test]
+fn text_among_detected_json_is_kept() {
+    let sample = b"{\"a\":1}\n{\"time\":1}\n";
+    let mut detected = LineParser::for_input(Format::Auto, sample, NOW_US);
+    for text in ["panic: x", "goroutine 1 [running]:", "[info] 2 started"] {
+        assert_eq!(parse(&mut detected, text.as_bytes()).unwrap(), [json!({"message": text})]);
+        check_refused(Format::NdJson, text.as_bytes(), "");
+    }
+    let mut nginx = LineParser::for_input(Format::Auto, b"{\"time\":1741000000}\n", NOW_US);
+    assert_eq!(parse(&mut nginx, b"panic: x").unwrap(), [json!({"message": "panic: x"})]);
+    for json in ["[1,2]", "[{\"a\":1},{\"b", "17", "\"x\"", "{\"a\":} x"] {
+        // The writer of splits refuses what is no sound object.
+        let refused =
+            detected.parse(json.as_bytes(), &mut |part| assert!(json.as_bytes().ends_with(part), "{json}"));
+        assert!(refused.is_err() || json.contains('{'), "{json}");
+    }
+}

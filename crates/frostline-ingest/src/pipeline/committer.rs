@@ -1,6 +1,6 @@
 //! Commits finished batches in the order of their numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,6 +27,8 @@ pub(super) struct Committer<'a> {
     /// Where this run expects the marks of its inputs.
     expected: BTreeMap<String, Option<i64>>,
     accounts: BTreeMap<usize, Account>,
+    /// Inputs of which a first refused line was told.
+    told: BTreeSet<String>,
     pub(super) report: IngestReport,
 }
 
@@ -52,6 +54,7 @@ impl<'a> Committer<'a> {
             waiting: BTreeMap::new(),
             expected: BTreeMap::new(),
             accounts: BTreeMap::new(),
+            told: BTreeSet::new(),
             report: IngestReport::default(),
         }
     }
@@ -160,8 +163,11 @@ impl<'a> Committer<'a> {
         });
         account.documents += outcome.documents;
         account.refused += outcome.rejects.total();
-        if account.reason.is_none() {
-            account.reason.clone_from(&outcome.rejects.first_reason);
+        if let (None, Some(reason)) = (&account.reason, &outcome.rejects.first_reason) {
+            account.reason = Some(reason.clone());
+            if self.told.insert(source.name.clone()) {
+                (self.run.tell)(&format!("a line of {} is refused: {reason}", source.name));
+            }
         }
         account.held.append(&outcome.rejects);
         let is_settled = account.documents > 0 || source.key.is_none();

@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Pause;
-use super::reader::{Feed, IDLE_US, Reader, Stopped, is_binary};
+use super::reader::{Feed, IDLE_US, Reader, Stopped, no_text};
 use crate::blocks::Upto;
 use crate::content::{Content, Recognised};
 use crate::identity::HEAD_BYTES_MAX;
-use crate::inputs::{Own, Skipped, files_of};
+use crate::inputs::{Own, Skipped, files_of, matches_of};
 
 const POLL: Duration = Duration::from_millis(250);
 const SCAN_US: i64 = 1_000_000;
@@ -118,6 +118,9 @@ impl<'a> Follower<'a> {
 
     /// Reads until the run is cancelled. The whole lines that exist then are still ingested.
     pub(super) fn follow(mut self, pause: &mut dyn Pause) -> Result<(), Stopped> {
+        let missing =
+            self.watched.iter().filter(|argument| !matches_of(argument).iter().any(|path| path.exists()));
+        missing.for_each(|argument| (self.reader.run.tell)(&format!("waiting for {}", argument.display())));
         loop {
             let is_last = self.reader.run.cancel.is_cancelled();
             let mut is_busy = self.read_on()?;
@@ -197,10 +200,7 @@ impl<'a> Follower<'a> {
                     break;
                 }
             }
-            while let Some(piece) = tail.feed.blocks.next(Upto::Full) {
-                let mark = tail.feed.blocks.prefix().mark(false);
-                self.reader.place(&tail.feed.source, piece, mark)?;
-            }
+            self.reader.place_rest(&mut tail.feed, Upto::Full)?;
         }
         tail.bytes_read += count;
         Ok(count)
@@ -272,13 +272,14 @@ impl<'a> Follower<'a> {
             self.copies.insert(id, Copy { of, stamp });
             return Ok(false);
         }
-        if is_binary(&recognised.sample) {
-            self.note(&path, &io::Error::other("binary"));
+        let no_text = no_text(&recognised.sample, true);
+        if let Some(reason) = no_text {
+            self.note(&path, &io::Error::other(reason));
         }
         if let Some((key, ingested)) = recognised.known.as_ref().filter(|_| recognised.is_done) {
             self.reader.renew(key, ingested.mark(true))?;
         }
-        if recognised.is_done || is_binary(&recognised.sample) {
+        if recognised.is_done || no_text.is_some() {
             self.close(id, stamp, &path);
             return Ok(false);
         }
@@ -330,7 +331,10 @@ impl<'a> Follower<'a> {
                 return Ok(None);
             }
             self.close(id, stamp, &path);
-            if recognised.is_done || is_binary(&recognised.sample) {
+            if let Some(reason) = no_text(&recognised.sample, true) {
+                return Err(io::Error::other(reason));
+            }
+            if recognised.is_done {
                 return Ok(None);
             }
             self.reader.feed_of(path.display().to_string(), content, recognised).map(Some)
@@ -345,9 +349,7 @@ impl<'a> Follower<'a> {
             }
         };
         loop {
-            while let Some(piece) = feed.blocks.next(Upto::Full) {
-                self.reader.place(&feed.source, piece, feed.blocks.prefix().mark(false))?;
-            }
+            self.reader.place_rest(&mut feed, Upto::Full)?;
             if self.reader.run.cancel.is_cancelled() {
                 return Ok(());
             }
@@ -428,6 +430,7 @@ impl<'a> Follower<'a> {
     fn note(&mut self, path: &Path, error: &io::Error) {
         if self.noted.insert(path.to_owned()) {
             let (name, reason) = (path.display().to_string(), error.to_string());
+            (self.reader.run.tell)(&format!("skipped {name}: {reason}"));
             self.reader.report.skipped.push(Skipped { name, reason });
         }
     }

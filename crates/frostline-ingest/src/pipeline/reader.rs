@@ -12,11 +12,11 @@ use frostline_catalog::Index;
 use super::follow::Follower;
 use super::worker::{Item, Job, Source};
 use super::{LINE_BYTES_MAX, Part, Pause, Run};
-use crate::blocks::{BlockLimits, Blocks, LineEnds, Piece, Upto};
+use crate::blocks::{BlockLimits, Blocks, LineEnds, Piece, Upto, line_feeds};
 use crate::content::{Content, Recognised, SAMPLE_BYTES};
 use crate::identity::{Known, Mark, Prefix, SourceKey};
 use crate::inputs::{Input, Inputs, Opened, Own, Skipped, chain};
-use crate::lines::{Format, LineParser};
+use crate::lines::{Format, LineParser, SAMPLE_LINES};
 
 const LIMITS: BlockLimits = BlockLimits { block_bytes: 2 << 20, line_bytes_max: LINE_BYTES_MAX };
 /// The last line of a file that has not changed for this long needs no end.
@@ -67,6 +67,8 @@ pub(super) struct Feed {
     pub(super) source: Arc<Source>,
     /// The file, if what was read of it may go on: not of streams, packed files and generated documents.
     growing: Option<Content>,
+    /// What was dealt of an input whose format is not certain yet: its lines were few.
+    seen: Option<Vec<u8>>,
 }
 
 impl Reader {
@@ -131,8 +133,8 @@ impl Reader {
                 return Ok(());
             }
         };
-        if from_directory && is_binary(&recognised.sample) {
-            self.report.skipped.push(Skipped { name, reason: "binary".into() });
+        if let Some(reason) = no_text(&recognised.sample, from_directory) {
+            self.unopened(name, &io::Error::other(reason), from_directory);
             return Ok(());
         }
         if let Some((key, ingested)) = &recognised.known
@@ -211,45 +213,23 @@ impl Reader {
         let reader = content.reader(prefix.bytes())?;
         let source = self.source(name, self.run.options.format, &recognised.sample, key);
         let growing = content.is_plain().then(|| content.clone());
-        Ok(Feed { reader, blocks: Blocks::new(LIMITS, source.line_ends.clone(), prefix), source, growing })
+        let seen = recognised.sample.get(..prefix.bytes() as usize).map(<[u8]>::to_vec);
+        let seen = seen.filter(|_| !self.is_certain(&source, &recognised.sample));
+        let blocks = Blocks::new(LIMITS, source.line_ends.clone(), prefix);
+        Ok(Feed { reader, blocks, source, growing, seen })
     }
 
-    /// A stream's lines are taken though it has no end yet: its format is decided when nothing more comes for
-    /// as long as a batch may wait.
     fn read_stream(&mut self, name: String, stream: Box<dyn Read + Send>) -> Result<(), Stopped> {
-        let begun_us = self.run.clock.now_us();
-        let mut stream = match crate::decompress::decompress(stream) {
+        let reader = match crate::decompress::decompress(stream) {
             Ok((stream, _)) => stream,
             Err(error) => {
                 self.fail(name, &error);
                 return Ok(());
             }
         };
-        let mut blocks = Blocks::new(LIMITS, LineEnds::All, Prefix::default());
-        let mut failed = None;
-        while blocks.pending().len() < SAMPLE_BYTES {
-            match blocks.fill(&mut stream) {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let is_due = self.run.clock.now_us() - begun_us >= self.run.seal_after_us;
-                    if is_due && blocks.has_lines() {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
-            }
-        }
-        let source = self.source(name, self.run.options.format, blocks.pending(), None);
-        blocks.set_line_ends(source.line_ends.clone());
-        let reader: Box<dyn Read + Send> = match failed {
-            Some(error) => Box::new(Broken(Some(error))),
-            None => stream,
-        };
-        self.deal(Feed { reader, blocks, source, growing: None })
+        let source = self.source(name, self.run.options.format, b"", None);
+        let blocks = Blocks::new(LIMITS, LineEnds::All, Prefix::default());
+        self.deal(Feed { reader, blocks, source, growing: None, seen: Some(Vec::new()) })
     }
 
     fn read_documents(
@@ -279,7 +259,7 @@ impl Reader {
         }
         let source = self.source(name, Format::NdJson, b"", Some(key));
         let blocks = Blocks::new(LIMITS, source.line_ends.clone(), prefix);
-        self.deal(Feed { reader: documents, blocks, source, growing: None })
+        self.deal(Feed { reader: documents, blocks, source, growing: None, seen: None })
     }
 
     /// An input as its lines are parsed.
@@ -301,8 +281,7 @@ impl Reader {
     fn deal(&mut self, mut feed: Feed) -> Result<(), Stopped> {
         let mut waiting_us = None;
         loop {
-            while let Some(piece) = feed.blocks.next(Upto::Full) {
-                self.place(&feed.source, piece, feed.blocks.prefix().mark(false))?;
+            while self.place_next(&mut feed, Upto::Full)? {
                 waiting_us = None;
                 if feed.source.key.is_some() && self.run.cancel.is_cancelled() {
                     return Ok(());
@@ -346,10 +325,67 @@ impl Reader {
 
     /// Deals what is there.
     pub(super) fn place_rest(&mut self, feed: &mut Feed, upto: Upto) -> Result<(), Stopped> {
-        while let Some(piece) = feed.blocks.next(upto) {
-            self.place(&feed.source, piece, feed.blocks.prefix().mark(false))?;
-        }
+        while self.place_next(feed, upto)? {}
         Ok(())
+    }
+
+    /// Deals the next piece; returns whether there was one.
+    pub(super) fn place_next(&mut self, feed: &mut Feed, upto: Upto) -> Result<bool, Stopped> {
+        if feed.seen.is_some() {
+            let is_due = match upto {
+                Upto::Full => feed.blocks.pending().len() >= SAMPLE_BYTES,
+                Upto::Lines | Upto::Whole => feed.blocks.has_lines(),
+                Upto::End => true,
+            };
+            if is_due {
+                self.detect(feed);
+            }
+        }
+        let Some(piece) = feed.blocks.next(upto) else { return Ok(false) };
+        if let (Some(seen), Piece::Lines(block)) = (&mut feed.seen, &piece) {
+            seen.extend_from_slice(&block.bytes);
+        }
+        self.place(&feed.source, piece, feed.blocks.prefix().mark(false))?;
+        Ok(true)
+    }
+
+    /// Decides the format of the lines to come: by them, or else by all so far, since a header may have come alone.
+    fn detect(&mut self, feed: &mut Feed) {
+        let Some(seen) = feed.seen.take() else { return };
+        let pending = feed.blocks.pending();
+        let pending = pending.get(..SAMPLE_BYTES).unwrap_or(pending);
+        let sample = [&seen[..], pending].concat();
+        let source = |reader: &mut Reader, sample: &[u8]| {
+            reader.source(
+                feed.source.name.clone(),
+                reader.run.options.format,
+                sample,
+                feed.source.key.clone(),
+            )
+        };
+        let mut next = source(self, pending);
+        if next.parser.format() == Format::Plain && !seen.is_empty() {
+            next = source(self, &sample);
+        }
+        // A line that continues an event may look like a line of another format, but hardly like JSON.
+        let is_other = match feed.source.line_ends {
+            LineEnds::Events(_) => next.parser.is_json(),
+            _ => next.parser.format() != Format::Plain,
+        };
+        if is_other || seen.is_empty() {
+            feed.blocks.set_line_ends(next.line_ends.clone());
+            feed.source = next;
+        }
+        feed.seen = Some(seen).filter(|_| !self.is_certain(&feed.source, &sample));
+    }
+
+    /// Whether more lines than those of `sample` cannot change the format. That a line is free text says little of the
+    /// next ones.
+    fn is_certain(&self, source: &Source, sample: &[u8]) -> bool {
+        self.run.options.format != Format::Auto
+            || source.parser.format() != Format::Plain
+            || sample.len() >= SAMPLE_BYTES
+            || line_feeds(sample) >= SAMPLE_LINES as u64
     }
 
     /// Deals the rest of an input that ends here. The last line of a file that may still be written waits for its end.
@@ -362,6 +398,10 @@ impl Reader {
         }
         self.place_rest(feed, Upto::End)?;
         let mark = feed.blocks.prefix().mark(true);
+        if mark.offset == 0 {
+            let name = feed.source.name.clone();
+            self.report.skipped.push(Skipped { name, reason: "no lines".into() });
+        }
         if let Some(SourceKey::Named(_)) = &feed.source.key {
             self.open()?.extend(&feed.source, mark.offset, mark);
         }
@@ -446,16 +486,27 @@ impl Batch {
     }
 }
 
-/// Whether a content is not text.
-pub(super) fn is_binary(sample: &[u8]) -> bool {
-    memchr::memchr(0, sample.get(..BINARY_SAMPLE_BYTES).unwrap_or(sample)).is_some()
-}
-
-/// Says what went wrong before, once.
-struct Broken(Option<io::Error>);
-
-impl Read for Broken {
-    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-        self.0.take().map_or(Ok(0), Err)
+/// Why a content that begins with `sample` has no lines to read. A file that was named may hold NUL bytes, such as those
+/// that a crash leaves, while most of its lines are text; one found in a directory may not.
+pub(super) fn no_text(sample: &[u8], from_directory: bool) -> Option<&'static str> {
+    const ARCHIVES: [(usize, &[u8], &str); 6] = [
+        (257, b"ustar", "a tar archive: unpack it first"),
+        (0, b"PK\x03\x04", "a zip archive: unpack it first"),
+        (0, b"PK\x05\x06", "a zip archive: unpack it first"),
+        (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive: unpack it first"),
+        (0, b"Rar!\x1a\x07", "a rar archive: unpack it first"),
+        (0, b"\x04\x22\x4d\x18", "compressed with lz4: unpack it first"),
+    ];
+    let begins = |(at, magic, _): &&(usize, &[u8], &str)| {
+        sample.get(*at..).is_some_and(|rest| rest.starts_with(magic))
+    };
+    if let Some((_, _, reason)) = ARCHIVES.iter().find(begins) {
+        return Some(reason);
     }
+    let sample = sample.get(..BINARY_SAMPLE_BYTES).unwrap_or(sample);
+    let has_nul = |line: &&[u8]| memchr::memchr(0, line).is_some();
+    let lines = || sample.split_inclusive(|byte| *byte == b'\n');
+    let binary = lines().filter(has_nul).count();
+    let is_binary = if from_directory { binary > 0 } else { binary * 2 > lines().count() };
+    is_binary.then_some("binary")
 }

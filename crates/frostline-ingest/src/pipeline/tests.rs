@@ -165,7 +165,7 @@ async fn every_format_of_a_folder_lands_once() {
     bench.write("in/d.bin", b"\x7fELF\0\0\0");
     bench.write(
         "in/e.json.zst",
-        &zstd::encode_all(&b"{\"z\":1}\nnot json\n{\"z\":2}\n{\"z\":\xff}\n"[..], 1).unwrap(),
+        &zstd::encode_all(&b"{\"z\":1}\n{\"torn\n{\"z\":2}\n{\"z\":\xff}\n"[..], 1).unwrap(),
     );
     let folder = bench.folder.path().join("in");
     let rejects = bench.folder.path().join("rejects.ndjson");
@@ -196,7 +196,7 @@ async fn every_format_of_a_folder_lands_once() {
     assert_eq!((&lines[0]["line"], &lines[0]["raw"]), (&5.into(), &"broken".into()));
     assert_eq!(
         (&lines[1]["line"], &lines[1]["offset"], &lines[1]["raw"]),
-        (&2.into(), &8.into(), &"not json".into())
+        (&2.into(), &8.into(), &"{\"torn".into())
     );
     assert!(lines[2]["raw_base64"].is_string());
 
@@ -796,4 +796,68 @@ async fn half_a_line_of_a_truncated_file_is_no_document() {
         let rest = ingest_paths(&bench, &[&path], IngestOptions::default()).await.unwrap();
         assert_eq!(report.documents + rest.documents, 6_000);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_lines_do_not_fix_the_format_of_a_pipe() {
+    struct Pipe(std::sync::mpsc::Receiver<&'static [u8]>);
+    impl std::io::Read for Pipe {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let Ok(piece) = self.0.recv() else { return Ok(0) };
+            buffer[..piece.len()].copy_from_slice(piece);
+            Ok(piece.len())
+        }
+    }
+    let (sender, pieces) = std::sync::mpsc::channel();
+    sender.send(&b"Starting up\n"[..]).unwrap();
+    let sender = Mutex::new(Some(sender));
+    let bench = Bench::new();
+    // The rest comes when the first line is ingested.
+    let ingest = bench.ingest(&bench.repository()).with_progress(move |progress| {
+        if progress.splits > 0
+            && let Some(sender) = sender.lock().unwrap().take()
+        {
+            sender.send(&b"{\"n\":1}\npanic: x\n{\"n\":2}\n"[..]).unwrap();
+        }
+    });
+    let options = IngestOptions { seal_after: std::time::Duration::ZERO, ..small() };
+    let report = ingest.run(Inputs::of(Input::stream("pipe", Pipe(pieces))), &name(), options).await.unwrap();
+    assert_eq!((report.documents, report.rejected_total()), (4, 0));
+    let expected = ["{\"message\":\"Starting up\"}", "{\"message\":\"panic: x\"}", "{\"n\":1}", "{\"n\":2}"];
+    assert_eq!(bench.documents().await.into_keys().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn what_holds_no_lines_says_what_it_is() {
+    use std::io::Write as _;
+    let bench = Bench::new();
+    let tar = [&[b'a'; 257][..], b"ustar\0", &[b'x'; 249], b"text\n"].concat();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&tar).unwrap();
+    let tgz = gzip.finish().unwrap();
+    let cases: [(&str, &[u8], &str); 7] = [
+        ("in/1.tar", &tar, "a tar archive: unpack it first"),
+        ("in/2.tgz", &tgz, "a tar archive: unpack it first"),
+        ("in/3.zip", b"PK\x03\x04text\n", "a zip archive: unpack it first"),
+        ("in/4.7z", b"7z\xbc\xaf\x27\x1ctext\n", "a 7z archive: unpack it first"),
+        ("in/5.lz4", b"\x04\x22\x4d\x18text\n", "compressed with lz4: unpack it first"),
+        ("in/6.bin", b"\x7fELF\0\0text", "binary"),
+        ("in/7.log", b"", "no lines"),
+    ];
+    let paths: Vec<PathBuf> = cases.iter().map(|(name, content, _)| bench.write(name, content)).collect();
+    let folder = bench.folder.path().join("in");
+    for (named, count_failed) in [(paths.clone(), 6), (vec![folder], 0)] {
+        let inputs = Inputs::from_arguments(&named).unwrap();
+        let report = bench.ingest(&bench.repository()).run(inputs, &name(), small()).await.unwrap();
+        assert_eq!((report.documents, report.rejected_total(), report.failed.len()), (0, 0, count_failed));
+        let told: Vec<_> = report.failed.iter().chain(&report.skipped).collect();
+        for ((told, path), (_, _, reason)) in told.iter().zip(&paths).zip(&cases) {
+            assert_eq!((told.name.as_str(), told.reason.as_str()), (path.to_str().unwrap(), *reason));
+        }
+        assert_eq!(told.len(), cases.len());
+    }
+    // A crash may leave NUL bytes in a log.
+    let torn = bench.write("torn.log", b"one\ntwo\n\0\0\0\n");
+    let report = ingest_paths(&bench, &[&torn], small()).await.unwrap();
+    assert_eq!((report.documents, report.rejected_total(), report.failed.len()), (2, 1, 0));
 }

@@ -62,6 +62,8 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
         });
     let stopping = tokio::spawn(stop_on_signals(cancel));
     let report = if given.follow {
+        let notes = bar.clone();
+        let ingest = ingest.with_notes(move |text| notes.suspend(|| note!("{}", printable(text))));
         ingest.follow(given.inputs, &name, options).await
     } else {
         ingest.run(inputs, &name, options).await

@@ -142,6 +142,72 @@ async fn the_repository_in_a_followed_folder_is_not_ingested() {
     assert_eq!((report.documents, report.skipped.len()), (1, 1), "{report:?}");
 }
 
+/// Follows a file to which these texts are appended, each in a split of its own.
+async fn followed(bench: &Bench, texts: &'static [&'static str]) -> Vec<serde_json::Value> {
+    let path = bench.folder.path().join("in/a.log");
+    append(&path, texts[0]);
+    let mut steps: Vec<(i64, Step)> = vec![(4, Box::new(|| {}))];
+    for text in &texts[1..] {
+        let path = path.clone();
+        steps.push((4, Box::new(move || append(&path, text))));
+        steps.push((4, Box::new(|| {})));
+    }
+    follow(bench, &bench.repository(), path, steps).await.unwrap();
+    let documents = bench.documents().await;
+    documents.keys().map(|document| serde_json::from_str(document).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_lines_do_not_fix_the_format_of_a_followed_file() {
+    use serde_json::json;
+    const TEXTS: [&str; 3] = ["Starting up\n", "{\"n\":1}\n", "{\"n\":2}\npanic: x\n"];
+    let expected =
+        [json!({"message": "Starting up"}), json!({"message": "panic: x"}), json!({"n": 1}), json!({"n": 2})];
+    assert_eq!(followed(&Bench::new(), &TEXTS).await, expected);
+    let records = followed(&Bench::new(), &["what,n\n", "x,1\n", "y,2\n"]).await;
+    assert_eq!(
+        records,
+        [json!({"message": "what,n"}), json!({"what": "x", "n": 1}), json!({"what": "y", "n": 2})]
+    );
+    // A stack trace may have a line of any form.
+    let event = followed(&Bench::new(), &["2025-01-01 10:00:00 one\n", "user=1 id=2\n"]).await;
+    let at = "2025-01-01T10:00:00.000Z";
+    assert_eq!(
+        event,
+        [json!({"@timestamp": at, "message": "2025-01-01 10:00:00 one"}), json!({"message": "user=1 id=2"})]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_tells_at_once_what_it_does_not_read() {
+    let bench = Bench::new();
+    let folder = bench.folder.path().join("in");
+    append(&folder.join("a.zip"), "PK\x03\x04");
+    append(&folder.join("b.log"), "no JSON\nno JSON either\n");
+    append(&folder.join("c.log"), &line(1));
+    let (clock, cancel) = (Arc::new(FixedClock::at(1_740_787_200_000_000)), Cancel::default());
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (seen, at_step) = (Arc::clone(&told), Arc::new(Mutex::new(0)));
+    let mut steps: VecDeque<(i64, Step)> = (0..4).map(|_| (4, Box::new(|| {}) as Step)).collect();
+    let (before_end, count) = (Arc::clone(&told), Arc::clone(&at_step));
+    steps.push_back((4, Box::new(move || *count.lock().unwrap() = before_end.lock().unwrap().len())));
+    let script = Script { steps, clock: Arc::clone(&clock), cancel: cancel.clone() };
+    let ingest = bench
+        .ingest_at(&bench.repository(), clock)
+        .with_cancel(&cancel)
+        .with_pause(script)
+        .with_notes(move |text| seen.lock().unwrap().push(text.to_owned()));
+    let watched = vec![folder.clone(), folder.join("later.log")];
+    let report = ingest.follow(watched, &name(), options()).await.unwrap();
+    let told = told.lock().unwrap();
+    let at = |name: &str| folder.join(name).display().to_string();
+    assert_eq!(told[0], format!("waiting for {}", at("later.log")));
+    assert_eq!(told[1], format!("skipped {}: a zip archive: unpack it first", at("a.zip")));
+    assert_eq!(told[2], format!("a line of {} is refused: the line is not a JSON object", at("b.log")));
+    assert_eq!((told.len(), report.documents), (3, 1));
+    assert!(*at_step.lock().unwrap() >= 2, "told while it runs");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_that_is_being_made_of_a_closed_file_is_no_new_file() {
     let bench = Bench::new();
