@@ -53,23 +53,23 @@ const REMOVED: [&str; 2] = ["remove.path", "remove.deletionTimestamp"];
 /// earlier checkpoint, if one is known, so that not the whole log is listed.
 pub(crate) async fn write(log: &Log, state: &Arc<State>, previous: Option<u64>, now_ms: i64) -> Result<()> {
     let start = log.commits.start_up_to(state.version, previous.unwrap_or(0)).await?;
-    let mut writer = Writer::new(Arc::clone(state), now_ms)?;
-    for numbers in start.entries.rchunks(COMMITS_AT_ONCE) {
-        let reads = numbers.iter().rev().map(|number| commit(log, *number));
-        let commits = futures::future::try_join_all(reads).await?;
-        writer = decode(commits, move |commits| {
-            commits.iter().try_for_each(|(path, bytes)| writer.take_commit(path, bytes))?;
-            Ok(writer)
+    let (of, state) = (log.clone(), Arc::clone(state));
+    let version = state.version;
+    let runtime = tokio::runtime::Handle::current();
+    // On one thread from beginning to end: memory that one thread frees, another does not reuse.
+    let (bytes, hint) =
+        decode(start.checkpoint.map(|(_, objects)| objects).unwrap_or_default(), move |objects| {
+            let mut writer = Writer::new(state, now_ms)?;
+            for numbers in start.entries.rchunks(COMMITS_AT_ONCE) {
+                let reads = numbers.iter().rev().map(|number| commit(&of, *number));
+                let commits = runtime.block_on(futures::future::try_join_all(reads))?;
+                commits.iter().try_for_each(|(path, bytes)| writer.take_commit(path, bytes))?;
+            }
+            objects.iter().try_for_each(|(path, bytes)| writer.take_checkpoint(path, bytes))?;
+            writer.finish()
         })
         .await?;
-    }
-    let objects = start.checkpoint.map(|(_, objects)| objects).unwrap_or_default();
-    let (bytes, hint) = decode(objects, move |objects| {
-        objects.iter().try_for_each(|(path, bytes)| writer.take_checkpoint(path, bytes))?;
-        writer.finish()
-    })
-    .await?;
-    put(log, &log.commits.checkpoint_path(state.version), bytes).await?;
+    put(log, &log.commits.checkpoint_path(version), bytes).await?;
     put(log, &log.commits.hint_path(), hint).await
 }
 

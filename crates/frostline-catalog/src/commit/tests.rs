@@ -242,7 +242,7 @@ async fn a_checkpoint_is_written_every_so_many_commits_and_read_instead() {
 }
 
 /// An input that is done is one record, however many commits it took, and goes once it did not move for
-/// `progress_retention_ms`. The kernel, which writes the checkpoint, goes by the machine's clock.
+/// `progress_retention_ms`.
 #[tokio::test]
 async fn progress_in_the_log_is_bounded() {
     let store = Faulty::sound();

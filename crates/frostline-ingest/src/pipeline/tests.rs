@@ -861,3 +861,14 @@ async fn what_holds_no_lines_says_what_it_is() {
     let report = ingest_paths(&bench, &[&torn], small()).await.unwrap();
     assert_eq!((report.documents, report.rejected_total(), report.failed.len()), (2, 1, 0));
 }
+
+#[tokio::test]
+async fn an_input_that_cannot_be_opened_is_a_failure_by_its_name() {
+    let bench = Bench::new();
+    let path = bench.write("a.ndjson", numbered(1).as_bytes());
+    let inputs = Inputs::from_arguments(std::slice::from_ref(&path)).unwrap();
+    fs::remove_file(&path).unwrap();
+    let report = bench.ingest(&bench.repository()).run(inputs, &name(), small()).await.unwrap();
+    let failed: Vec<&str> = report.failed.iter().map(|failed| failed.name.as_str()).collect();
+    assert_eq!(failed, [path.to_str().unwrap()]);
+}
