@@ -3,7 +3,7 @@
 
 `cargo mutants` lists what can be changed; `graft-mutants` puts the drawn ones into a copy of the tree below DIR, each
 behind a number, and one build has them all. Each mutant then runs the unit tests of its crate, and where they pass the
-proofs of frostline-proof. A test that fails, a crash or a hang kills it. The outcome is `results.jsonl` beside this file.
+proofs of frostline-proof. A test that fails, a crash or a hang kills it. The outcome is DIR/results.jsonl.
 """
 
 import argparse
