@@ -121,11 +121,6 @@ impl Digest {
         self.fields.get(&field)?.numbers
     }
 
-    /// Whether the values of field number `field` are counted.
-    pub fn has_values(&self, field: u16) -> bool {
-        self.fields.get(&field).is_some_and(|digest| digest.values.is_some())
-    }
-
     /// The value counts of field number `field`; `None` where they are not kept.
     pub fn values(&self, field: u16) -> Result<Option<ValueCounts>> {
         let place = self.fields.get(&field).and_then(|digest| digest.values.clone());

@@ -1,5 +1,7 @@
 //! Random mappings and documents.
 
+use std::fmt;
+
 use frostline_corpus::{Generator, GeneratorOptions, SecurityEvents};
 use serde_json::{Map, Value, json};
 
@@ -81,6 +83,17 @@ const URLS: [&str; 6] = [
     "/api/v1/users?id=7",
     "https://h.io/p?user=alice",
 ];
+
+impl fmt::Display for Scene {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mapping {} time field {}", self.mapping, self.time_field)?;
+        for (number, group) in self.groups.iter().enumerate() {
+            write!(f, "\nsplit {number}")?;
+            group.iter().try_for_each(|document| write!(f, "\n  {document}"))?;
+        }
+        Ok(())
+    }
+}
 
 impl Scene {
     /// The scene of a seed.

@@ -1,7 +1,6 @@
 //! Two indices asked at once: each reads a query by its own declarations, so the hits are those of both alone.
 
-use frostline_base::Error;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::ask::{engine_body, numbers, page_through};
 use super::{Oracle, Place, Scene, questions};
@@ -56,24 +55,11 @@ async fn check(seed: u64, wrong: &mut Vec<String>) -> u64 {
             hits
         }));
         if answers.iter().any(|answer| answer.as_ref().ok() != Some(&expected)) {
-            wrong.push(described(seed, [&one, &other], query, &expected, &answers));
+            wrong.push(format!(
+                "--- seed {seed}\n{one}\n{other}\nquery {query}\n  expected {expected:?}\n  got {answers:?}"
+            ));
             break;
         }
     }
     asked
-}
-
-fn described(
-    seed: u64,
-    scenes: [&Scene; 2],
-    query: &Value,
-    expected: &[i64],
-    got: &[Result<Vec<i64>, Error>],
-) -> String {
-    let mut text = format!("--- seed {seed}\n");
-    for scene in scenes {
-        text += &format!("mapping {} time field {}\n", scene.mapping, scene.time_field);
-        scene.documents().for_each(|document| text += &format!("  {document}\n"));
-    }
-    text + &format!("query {query}\n  expected {expected:?}\n  got {got:?}")
 }

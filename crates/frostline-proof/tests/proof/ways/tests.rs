@@ -96,13 +96,7 @@ async fn check(seed: u64) -> Outcome {
 }
 
 fn print(name: &str, scene: &Scene, question: &Value, wrong: &[Wrong]) {
-    println!("--- {name}");
-    println!("mapping {} time field {}", scene.mapping, scene.time_field);
-    for (number, group) in scene.groups.iter().enumerate() {
-        println!("split {number}");
-        group.iter().for_each(|document| println!("  {document}"));
-    }
-    println!("question {question}");
+    println!("--- {name}\n{scene}\nquestion {question}");
     let mut shown: Vec<&Wrong> = Vec::new();
     for one in wrong {
         if shown.iter().any(|known| known.got == one.got && known.expected == one.expected) {
