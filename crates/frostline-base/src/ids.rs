@@ -64,7 +64,7 @@ pub struct SplitId(u128);
 
 impl SplitId {
     /// The identity made of these random bits.
-    pub fn from_random(bits: u128) -> Self {
+    pub const fn from_random(bits: u128) -> Self {
         SplitId(bits)
     }
 

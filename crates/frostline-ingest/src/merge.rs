@@ -382,6 +382,10 @@ impl Source {
         let footer = footer.into_iter().next().unwrap_or_default();
         let named = |error: Error| error.with("object", &entry.object.key);
         let split = Split::open(&footer).map_err(named)?;
+        for block in split.unread_pages(&[TIME_COLUMN, SOURCE_COLUMN]) {
+            let read = work.read(entry, std::slice::from_ref(&block.range), Share::Footer)?;
+            split.keep(&block, &read.into_iter().next().unwrap_or_default()).map_err(named)?;
+        }
         let entry = Arc::clone(entry);
         Ok(Source { entry, split, next: 0, window_rows: WINDOW_ROWS_FIRST, rows: VecDeque::new() })
     }

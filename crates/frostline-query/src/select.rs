@@ -19,7 +19,7 @@ mod pages;
 mod text;
 mod verify;
 
-use frostline_split::SplitField;
+use frostline_split::{SplitField, Wanted};
 use futures::future::{BoxFuture, FutureExt, try_join_all};
 use roaring::RoaringBitmap;
 
@@ -191,8 +191,14 @@ impl<'a> View<'a> {
     }
 
     async fn exists(self, field: &FieldRef) -> Result<Rows> {
-        let wanted = self.split().fields().iter().filter(|reading| field.exists_by(reading));
-        let postings = wanted.map(|field| self.split().exists(field.number)).collect::<Result<Vec<_>>>()?;
+        let wanted: Vec<Wanted<'_>> = field.exists_by().collect();
+        self.know(&wanted).await?;
+        let mut postings = Vec::new();
+        for wanted in wanted {
+            for reading in self.split().find(wanted)? {
+                postings.push(self.split().exists(reading.number)?);
+            }
+        }
         let rows = self.union(postings).await?;
         if !field.is_time() {
             return Ok(rows);
@@ -203,8 +209,9 @@ impl<'a> View<'a> {
     }
 
     /// The readings that this split has of a field, and whether whole values are requested.
-    fn readings(self, field: &FieldRef) -> impl Iterator<Item = (&'a SplitField, bool)> {
-        field.in_split(self.split().fields())
+    async fn readings(self, field: &FieldRef) -> Result<Vec<(&'a SplitField, bool)>> {
+        self.know_fields(&[field]).await?;
+        field.in_split(self.split())
     }
 }
 

@@ -59,8 +59,8 @@ impl Place {
                 writer.add(document.as_bytes()).unwrap();
             }
             let mut bytes = Vec::new();
-            let sealed = writer.seal(&mut bytes).unwrap();
             let id = SplitId::from_random(number as u128 + 1);
+            let sealed = writer.seal(id, &mut bytes).unwrap();
             let key = index.split_key(id);
             repository.put(&key, Bytes::from(bytes)).await.unwrap();
             let entry = SplitEntry {

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use frostline_base::SplitId;
 use frostline_split::{Mapping, PartBytes, SplitWriter, WriterOptions};
 
 type Failure = Box<dyn std::error::Error>;
@@ -68,7 +69,7 @@ fn seal(writer: SplitWriter, directory: &std::path::Path, totals: &mut Totals) -
     let path = directory.join(format!("{}.parquet", totals.splits));
     let started = Instant::now();
     let mut out = BufWriter::new(File::create(&path)?);
-    let sealed = writer.seal(&mut out)?;
+    let sealed = writer.seal(SplitId::from_random(totals.splits as u128), &mut out)?;
     out.flush()?;
     totals.sealing += started.elapsed();
     totals.splits += 1;

@@ -6,28 +6,36 @@
 //! ten-minute bucket. Value counts exist only if every row has at most one value of the reading, so
 //! that rows and values are the same count, and if there are at most 1,000 distinct values. Whatever is
 //! present is exact; absence means unknown.
+//!
+//! It is a [`Table`](crate::Table) by field, so that a question reads what it is about: under the empty key the
+//! minutes, under the number of a field (big-endian) its aggregates. What would take too much there is left out:
+//! first the buckets of a field, then its value counts. In versions 1 and 2 the digest is one piece of the hot footer.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
+use bytes::Bytes;
 use frostline_base::{Error, Result};
 
 use crate::bytes_codec::{Cursor, put_bytes, put_varint};
 use crate::footer::{put_signed, read_signed, read_text};
+use crate::table::{Block, KeyRange, TableWriter, read_key, unpack_block};
 
 /// A reading with more distinct values has no value counts.
 pub(crate) const VALUES_MAX: usize = 1_000;
 /// A reading whose values times buckets are more has value counts without buckets.
 pub(crate) const CELLS_MAX: usize = 200_000;
+/// What a field may have in the table, before compression.
+const FIELD_BYTES_MAX: usize = 192 << 10;
+/// What a block may hold: the minutes of a split are in one.
+const BLOCK_RAW_BYTES_MAX: usize = 4 << 20;
 /// The width of a bucket of [`ValueCount::buckets`].
 pub const BUCKET_US: i64 = 600_000_000;
 /// The width of a minute.
 pub const MINUTE_US: i64 = 60_000_000;
 
-/// The aggregates of one split.
-#[derive(Clone, Debug, PartialEq)]
+/// The aggregates of one split, or those of them that were asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Digest {
-    encoded: Vec<u8>,
     minutes: Vec<(i64, u32)>,
     rows_without_time: u32,
     fields: BTreeMap<u16, FieldDigest>,
@@ -36,8 +44,8 @@ pub struct Digest {
 #[derive(Clone, Debug, PartialEq)]
 struct FieldDigest {
     numbers: Option<Numbers>,
-    /// Where the value counts are encoded; they are decoded when asked for.
-    values: Option<Range<usize>>,
+    /// The encoded value counts; they are decoded when asked for.
+    values: Option<Bytes>,
 }
 
 /// Aggregates of all numbers of a reading, each value of a multi-valued row counted.
@@ -123,62 +131,148 @@ impl Digest {
 
     /// The value counts of field number `field`; `None` where they are not kept.
     pub fn values(&self, field: u16) -> Result<Option<ValueCounts>> {
-        let place = self.fields.get(&field).and_then(|digest| digest.values.clone());
-        let encoded = place.and_then(|place| self.encoded.get(place));
+        let encoded = self.fields.get(&field).and_then(|digest| digest.values.as_ref());
         encoded
             .map(|bytes| read_counts(&mut Cursor::new(bytes)))
             .transpose()
             .map_err(|e| e.with("field", field))
     }
 
-    /// Reads what [`DigestWriter::finish`] returned: what a fuzzer should reach.
+    /// The keys of what is known of these fields and of the split as a whole.
+    pub(crate) fn keys(fields: &[u16]) -> Vec<KeyRange> {
+        let of_fields = fields.iter().map(|field| field.to_be_bytes().to_vec());
+        std::iter::once(Vec::new()).chain(of_fields).map(KeyRange::exact).collect()
+    }
+
+    /// What these blocks say of the fields. `None` where they do not say it of the split as a whole.
+    pub(crate) fn of_blocks<'b>(
+        fields: &[u16],
+        read: impl IntoIterator<Item = (&'b Block, &'b [u8])>,
+    ) -> Result<Option<Digest>> {
+        let (mut digest, mut has_minutes) = (Digest::default(), false);
+        for (block, bytes) in read {
+            block.check(bytes)?;
+            let raw = unpack_block(bytes, BLOCK_RAW_BYTES_MAX)?;
+            has_minutes |= digest.add_block(fields, &raw)?;
+        }
+        Ok(has_minutes.then_some(digest))
+    }
+
+    /// Adds what a block says of some fields; whether it has the minutes.
+    pub(crate) fn add_block(&mut self, fields: &[u16], raw: &[u8]) -> Result<bool> {
+        let (mut cursor, mut key, mut has_minutes) = (Cursor::new(raw), Vec::new(), false);
+        while !cursor.is_empty() {
+            read_key(&mut cursor, &mut key)?;
+            let mut value = Cursor::new(cursor.bytes()?);
+            match key.as_slice() {
+                [] => {
+                    self.read_whole(&mut value)?;
+                    has_minutes = true;
+                }
+                [high, low] => {
+                    let field = u16::from_be_bytes([*high, *low]);
+                    if fields.contains(&field) {
+                        self.fields.insert(field, read_field(&mut value, Bytes::copy_from_slice)?);
+                    }
+                }
+                _ => return Err(Error::corrupt("a digest has a key of no field")),
+            }
+        }
+        Ok(has_minutes)
+    }
+
+    /// Reads what is said of the split as a whole.
+    fn read_whole(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
+        self.rows_without_time = cursor.varint_u32()?;
+        self.minutes = read_series(cursor)?;
+        Ok(())
+    }
+
+    /// Reads the digest of version 1 or 2: what a fuzzer should reach.
     pub(crate) fn decode(encoded: Vec<u8>) -> Result<Digest> {
+        let encoded = Bytes::from(encoded);
         let mut cursor = Cursor::new(&encoded);
-        let rows_without_time = cursor.varint_u32()?;
-        let minutes = read_series(&mut cursor)?;
-        let mut fields = BTreeMap::new();
+        let mut digest = Digest::default();
+        digest.read_whole(&mut cursor)?;
         while !cursor.is_empty() {
             let number = cursor.varint()?;
             let number =
                 u16::try_from(number).map_err(|_| Error::corrupt("a digest names an impossible field"))?;
-            let numbers = read_numbers(&mut cursor)?;
-            let values = cursor.bytes()?.len();
-            let end = encoded.len() - cursor.rest().len();
-            let values = (values > 0).then(|| end - values..end);
-            fields.insert(number, FieldDigest { numbers, values });
+            digest.fields.insert(number, read_field(&mut cursor, |values| encoded.slice_ref(values))?);
         }
-        Ok(Digest { encoded, minutes, rows_without_time, fields })
+        Ok(digest)
     }
 }
 
+fn read_field(cursor: &mut Cursor<'_>, keep: impl Fn(&[u8]) -> Bytes) -> Result<FieldDigest> {
+    let numbers = read_numbers(cursor)?;
+    let values = cursor.bytes()?;
+    Ok(FieldDigest { numbers, values: (!values.is_empty()).then(|| keep(values)) })
+}
+
 /// Collects a digest field by field.
-pub(crate) struct DigestWriter(Vec<u8>);
+pub(crate) struct DigestWriter {
+    whole: Vec<u8>,
+    /// What is known of each field that anything is known of, by number.
+    fields: Vec<(u16, Vec<u8>)>,
+}
 
 impl DigestWriter {
     /// Of rows whose times ascend; those without time are only counted.
     pub(crate) fn new(times: &[i64], rows_without_time: u32) -> Self {
-        let mut out = Vec::new();
-        put_varint(&mut out, u64::from(rows_without_time));
-        put_series(&mut out, &count_by(times.iter().map(|time| time.div_euclid(MINUTE_US))));
-        DigestWriter(out)
+        let mut whole = Vec::new();
+        put_varint(&mut whole, u64::from(rows_without_time));
+        put_series(&mut whole, &count_by(times.iter().map(|time| time.div_euclid(MINUTE_US))));
+        DigestWriter { whole, fields: Vec::new() }
     }
 
-    /// Adds what is known of field number `field`; `counts` ascend by value.
-    pub(crate) fn add(&mut self, field: u16, numbers: Option<Numbers>, counts: Option<&ValueCounts>) {
+    /// Adds what is known of field number `field`, which is above those before it; `counts` ascend by value.
+    pub(crate) fn add(&mut self, field: u16, numbers: Option<Numbers>, counts: Option<ValueCounts>) {
+        let encode = |counts: &ValueCounts| {
+            let mut encoded = Vec::new();
+            put_counts(&mut encoded, counts);
+            Some(encoded).filter(|encoded| encoded.len() <= FIELD_BYTES_MAX)
+        };
+        let counts = counts.and_then(|mut counts| {
+            encode(&counts).or_else(|| {
+                counts.bucketed = false;
+                encode(&counts)
+            })
+        });
         if numbers.is_none() && counts.is_none() {
             return;
         }
-        put_varint(&mut self.0, u64::from(field));
-        put_numbers(&mut self.0, numbers);
-        let mut encoded = Vec::new();
-        if let Some(counts) = counts {
-            put_counts(&mut encoded, counts);
-        }
-        put_bytes(&mut self.0, &encoded);
+        let mut value = Vec::new();
+        put_numbers(&mut value, numbers);
+        put_bytes(&mut value, &counts.unwrap_or_default());
+        self.fields.push((field, value));
     }
 
-    pub(crate) fn finish(self) -> Vec<u8> {
-        self.0
+    /// As a table.
+    pub(crate) fn table(&self, zstd_level: i32) -> Result<TableWriter> {
+        let mut table = TableWriter::new(zstd_level)?;
+        let mut add = |key: &[u8], value: &[u8]| {
+            let mut entry = Vec::with_capacity(value.len() + 5);
+            put_bytes(&mut entry, value);
+            table.add(key, &entry)
+        };
+        if self.whole.len() <= BLOCK_RAW_BYTES_MAX / 2 {
+            add(&[], &self.whole)?;
+        }
+        for (field, value) in &self.fields {
+            add(&field.to_be_bytes(), value)?;
+        }
+        Ok(table)
+    }
+
+    /// As it is in versions 1 and 2.
+    pub(crate) fn version_2(&self) -> Vec<u8> {
+        let mut out = self.whole.clone();
+        for (field, value) in &self.fields {
+            put_varint(&mut out, u64::from(*field));
+            out.extend_from_slice(value);
+        }
+        out
     }
 }
 

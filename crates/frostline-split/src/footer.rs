@@ -1,34 +1,46 @@
 //! The hot footer: everything needed to open a split, in one range of the file.
 //!
 //! ```text
-//! magic "FROSTHF1" | version u32 | body packed u32 | body raw u32 | digest packed u32 | digest raw u32
-//! body (zstd) | digest (zstd) | XXH3-64 of the file after the hot footer | XXH3-64 of all before
+//! magic "FROSTHF1" | version u32 = 3 | required u64 | body packed u32 | body raw u32
+//! body (zstd) | XXH3-64 of the file after the hot footer | XXH3-64 of all before
 //! ```
 //!
-//! Integers of the frame are little-endian. The body is decompressed at once, the digest on demand.
-//! Unknown bytes at the end of the body are ignored, so that a later writer may add
-//! to it without a new version.
+//! Integers of the frame are little-endian. `required` has a bit for each feature without which the split cannot
+//! be read correctly; a reader refuses bits that it does not know. Unknown bytes at the end of the body are ignored,
+//! and so are tables and parts of a kind that a reader does not know.
+//!
+//! What does not fit is outside, and read when it is needed: blocks of [fields](crate::fields), the indexes of
+//! [tables](crate::table), and the pages of `_source` and `_dynamic`. [`version_2`] has the older forms.
+
+mod body;
+pub(crate) mod version_2;
 
 use std::ops::Range;
 
-use frostline_base::{ByteRange, Error, Result};
+use std::sync::{Arc, OnceLock};
+
+use frostline_base::{ByteRange, Error, Result, SplitId};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::bytes_codec::{Cursor, put_bytes, put_varint};
+use crate::bytes_codec::{Cursor, put_varint};
 use crate::dictionary::Dictionary;
-use crate::mapping::ValueType;
+use crate::digest::Digest;
+use crate::fields::FieldTable;
+use crate::mapping::{DYNAMIC_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
+use crate::table::{Block, Table};
+
+pub(crate) use body::{Contents, decode_body, write};
 
 /// What this crate writes.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 /// The oldest version that it reads.
 pub const FORMAT_VERSION_OLDEST: u32 = 1;
 
 const MAGIC: &[u8; 8] = b"FROSTHF1";
-const FRAME_BYTES: usize = 28;
 const CHECKSUM_BYTES: usize = 8;
 /// The checksum of what follows the hot footer, and the hot footer's own.
 const CHECKSUMS_BYTES: usize = 2 * CHECKSUM_BYTES;
-/// A footer that unpacks to more is not one of ours.
+/// A part that unpacks to more is not one of ours.
 const RAW_BYTES_MAX: usize = 1 << 30;
 
 /// What one column of the Parquet schema is.
@@ -121,21 +133,58 @@ impl Chunk {
     }
 }
 
-/// The unpacked body of a hot footer, and its digest still packed.
-#[derive(Clone, Debug, PartialEq)]
+/// A column that belongs to no field.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnColumn {
+    pub(crate) kind: ColumnKind,
+    /// Its bytes in the file.
+    pub(crate) range: ByteRange,
+    /// Where its pages are described, with the length of that unpacked, unless the hot footer does.
+    pub(crate) outside: Option<(Block, usize)>,
+    pub(crate) chunk: OnceLock<Chunk>,
+}
+
+impl OwnColumn {
+    fn here(chunk: Chunk) -> OwnColumn {
+        OwnColumn { kind: chunk.kind, range: chunk.range(), outside: None, chunk: OnceLock::from(chunk) }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        own_name(self.kind)
+    }
+}
+
+fn own_name(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Time => TIME_COLUMN,
+        ColumnKind::Dynamic { .. } => DYNAMIC_COLUMN,
+        _ => SOURCE_COLUMN,
+    }
+}
+
+/// Where a split has its digest.
+#[derive(Clone, Debug)]
+pub(crate) enum DigestPlace {
+    /// In the hot footer, as in versions 1 and 2; unpacked once.
+    Footer { packed: Vec<u8>, raw_bytes: usize, digest: OnceLock<Arc<Digest>> },
+    /// In a table by field.
+    Table(Table),
+}
+
+/// An unpacked hot footer, of any version.
+#[derive(Clone, Debug)]
 pub(crate) struct Footer {
     pub(crate) version: u32,
+    /// Versions 1 and 2 do not say it.
+    pub(crate) id: Option<SplitId>,
     pub(crate) rows: u32,
     pub(crate) rows_without_time: u32,
     pub(crate) times: Option<(i64, i64)>,
-    pub(crate) fields: Vec<SplitField>,
-    /// Encoded postings of each field, by number.
-    pub(crate) exists: Vec<Vec<u8>>,
-    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) own: Vec<OwnColumn>,
+    pub(crate) fields: FieldTable,
     pub(crate) text: Dictionary,
     pub(crate) exact: Dictionary,
-    pub(crate) digest: Vec<u8>,
-    pub(crate) digest_raw_bytes: u32,
+    pub(crate) digest: DigestPlace,
     /// The checksum of the page index and the Parquet footer, which follow the hot footer; splits that were
     /// written before it was kept have none.
     pub(crate) tail_checksum: Option<u64>,
@@ -160,46 +209,6 @@ impl Unsummed {
 }
 
 impl Footer {
-    pub(crate) fn encode(&self, zstd_level: i32) -> Result<Unsummed> {
-        let raw = self.encode_body();
-        let body = zstd::bulk::compress(&raw, zstd_level).map_err(crate::writer::cannot_write)?;
-        let mut out = Vec::with_capacity(FRAME_BYTES + body.len() + self.digest.len() + CHECKSUMS_BYTES);
-        out.extend_from_slice(MAGIC);
-        for number in
-            [self.version as usize, body.len(), raw.len(), self.digest.len(), self.digest_raw_bytes as usize]
-        {
-            let number = u32::try_from(number).map_err(|_| {
-                Error::exhausted("the hot footer of this split would be over 4 GiB: seal smaller splits")
-            })?;
-            out.extend_from_slice(&number.to_le_bytes());
-        }
-        out.extend_from_slice(&body);
-        out.extend_from_slice(&self.digest);
-        Ok(Unsummed(out))
-    }
-
-    fn encode_body(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        put_varint(&mut out, u64::from(self.rows));
-        put_varint(&mut out, u64::from(self.rows_without_time));
-        if let Some((first, last)) = self.times {
-            put_signed(&mut out, first);
-            put_signed(&mut out, last);
-        }
-        put_varint(&mut out, self.fields.len() as u64);
-        for (field, exists) in self.fields.iter().zip(&self.exists) {
-            put_field(&mut out, field);
-            put_bytes(&mut out, exists);
-        }
-        put_varint(&mut out, self.chunks.len() as u64);
-        for chunk in &self.chunks {
-            put_chunk(&mut out, chunk);
-        }
-        self.text.encode(&mut out);
-        self.exact.encode(&mut out);
-        out
-    }
-
     pub(crate) fn decode(bytes: &[u8]) -> Result<Footer> {
         let (front, sum) = bytes
             .split_last_chunk::<CHECKSUM_BYTES>()
@@ -216,22 +225,24 @@ impl Footer {
         if frame.take(MAGIC.len())? != MAGIC {
             return Err(Error::corrupt("these bytes are not the hot footer of a split"));
         }
-        let version = frame.u32_le()?;
-        if !(FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&version) {
-            return Err(Error::invalid(format!(
+        match frame.u32_le()? {
+            version @ (1 | 2) => version_2::decode(version, &mut frame),
+            3 => body::decode(&mut frame),
+            version => Err(Error::invalid(format!(
                 "the split has format version {version}, this version of Frostline reads versions {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}"
-            )));
+            ))),
         }
-        let body_packed = frame.u32_le()? as usize;
-        let body_raw = frame.u32_le()? as usize;
-        let digest_packed = frame.u32_le()? as usize;
-        let digest_raw_bytes = frame.u32_le()?;
-        let body = unpack(frame.take(body_packed)?, body_raw)?;
-        let digest = frame.take(digest_packed)?.to_vec();
-        let mut footer = decode_body(&mut Cursor::new(&body), digest, digest_raw_bytes)?;
-        footer.version = version;
-        footer.tail_checksum = if frame.is_empty() { None } else { Some(frame.u64_le()?) };
-        Ok(footer)
+    }
+
+    /// The rows that have no time and the first and the last time, which are there unless all rows have none.
+    fn decode_times(cursor: &mut Cursor<'_>, rows: u32) -> Result<(u32, Option<(i64, i64)>)> {
+        let rows_without_time = cursor.varint_u32()?;
+        if rows_without_time > rows {
+            return Err(Error::corrupt("a split has more rows without time than rows"));
+        }
+        let timed = rows > rows_without_time;
+        let times = if timed { Some((read_signed(cursor)?, read_signed(cursor)?)) } else { None };
+        Ok((rows_without_time, times))
     }
 }
 
@@ -241,76 +252,11 @@ pub(crate) fn unpack(packed: &[u8], raw_bytes: usize) -> Result<Vec<u8>> {
     let believable = raw_bytes <= RAW_BYTES_MAX && raw_bytes / 65_536 <= packed.len();
     let raw = believable.then(|| zstd::bulk::decompress(packed, raw_bytes).ok()).flatten();
     raw.filter(|raw| raw.len() == raw_bytes)
-        .ok_or_else(|| Error::corrupt("a part of a hot footer cannot be decompressed"))
+        .ok_or_else(|| Error::corrupt("a part of a split cannot be decompressed"))
 }
 
-pub(crate) fn decode_body(cursor: &mut Cursor<'_>, digest: Vec<u8>, digest_raw_bytes: u32) -> Result<Footer> {
-    let rows = cursor.varint_u32()?;
-    let rows_without_time = cursor.varint_u32()?;
-    if rows_without_time > rows {
-        return Err(Error::corrupt("a split has more rows without time than rows"));
-    }
-    let timed = rows > rows_without_time;
-    let times = if timed { Some((read_signed(cursor)?, read_signed(cursor)?)) } else { None };
-    let (mut fields, mut exists) = (Vec::new(), Vec::new());
-    for number in 0..cursor.varint_usize()? {
-        let number =
-            u16::try_from(number).map_err(|_| Error::corrupt("a split has more fields than numbers"))?;
-        fields.push(read_field(cursor, number, rows)?);
-        exists.push(cursor.bytes()?.to_vec());
-    }
-    let mut chunks = Vec::new();
-    for _ in 0..cursor.varint_usize()? {
-        chunks.push(read_chunk(cursor, rows, &fields)?);
-    }
-    let text = Dictionary::decode(cursor, rows)?;
-    let exact = Dictionary::decode(cursor, rows)?;
-    Ok(Footer {
-        version: FORMAT_VERSION,
-        rows,
-        rows_without_time,
-        times,
-        fields,
-        exists,
-        chunks,
-        text,
-        exact,
-        digest,
-        digest_raw_bytes,
-        tail_checksum: None,
-    })
-}
-
-fn put_field(out: &mut Vec<u8>, field: &SplitField) {
-    put_bytes(out, field.path.as_bytes());
-    out.push(type_code(field.ty));
-    out.push(u8::from(field.has_scalar) | u8::from(field.has_list) << 1 | u8::from(field.dynamic) << 2);
-    put_varint(out, u64::from(field.rows_with_value));
-}
-
-fn read_field(cursor: &mut Cursor<'_>, number: u16, rows: u32) -> Result<SplitField> {
-    let path = read_text(cursor)?;
-    let ty = read_type(cursor.u8()?)?;
-    let flags = cursor.u8()?;
-    let rows_with_value = cursor.varint_u32()?;
-    if rows_with_value > rows || flags > 7 {
-        return Err(Error::corrupt("a field of a split is invalid").with("field", &path));
-    }
-    let (has_scalar, has_list, dynamic) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
-    Ok(SplitField { number, path, ty, has_scalar, has_list, dynamic, rows_with_value })
-}
-
-fn put_chunk(out: &mut Vec<u8>, chunk: &Chunk) {
-    put_bytes(out, chunk.name.as_bytes());
-    match chunk.kind {
-        ColumnKind::Time => out.push(0),
-        ColumnKind::Source => out.push(1),
-        ColumnKind::Dynamic { typed } => out.push(if typed { 5 } else { 2 }),
-        ColumnKind::Field { field, list, .. } => {
-            out.push(3 + u8::from(list));
-            put_varint(out, u64::from(field));
-        }
-    }
+/// Appends where the pages of a column are.
+pub(crate) fn put_chunk(out: &mut Vec<u8>, chunk: &Chunk) {
     put_varint(out, chunk.offset);
     out.push(u8::from(chunk.dictionary.is_some()) | u8::from(!chunk.bounds.is_empty()) << 1);
     if let Some(page) = &chunk.dictionary {
@@ -326,19 +272,13 @@ fn put_chunk(out: &mut Vec<u8>, chunk: &Chunk) {
     }
 }
 
-fn read_chunk(cursor: &mut Cursor<'_>, rows: u32, fields: &[SplitField]) -> Result<Chunk> {
-    let name = read_text(cursor)?;
-    let kind = match cursor.u8()? {
-        0 => ColumnKind::Time,
-        1 => ColumnKind::Source,
-        code @ (2 | 5) => ColumnKind::Dynamic { typed: code == 5 },
-        code @ (3 | 4) => {
-            let number = cursor.varint_usize()?;
-            let field = fields.get(number).ok_or_else(|| Error::corrupt("a column belongs to no field"))?;
-            ColumnKind::Field { field: field.number, ty: field.ty, list: code == 4 }
-        }
-        code => return Err(Error::corrupt("a column has an unknown kind").with("kind", code)),
-    };
+/// Reads what [`put_chunk`] appended, in a split of `rows` rows.
+pub(crate) fn read_chunk(
+    cursor: &mut Cursor<'_>,
+    name: String,
+    kind: ColumnKind,
+    rows: u32,
+) -> Result<Chunk> {
     let offset = cursor.varint()?;
     let flags = cursor.u8()?;
     let dictionary = if flags & 1 != 0 { Some(read_page(cursor, 0)?) } else { None };
@@ -430,7 +370,7 @@ pub(crate) fn read_signed(cursor: &mut Cursor<'_>) -> Result<i64> {
     Ok((folded >> 1) as i64 ^ -((folded & 1) as i64))
 }
 
-fn type_code(ty: ValueType) -> u8 {
+pub(crate) fn type_code(ty: ValueType) -> u8 {
     match ty {
         ValueType::Boolean => 0,
         ValueType::Long => 1,
@@ -442,7 +382,7 @@ fn type_code(ty: ValueType) -> u8 {
     }
 }
 
-fn read_type(code: u8) -> Result<ValueType> {
+pub(crate) fn read_type(code: u8) -> Result<ValueType> {
     let types = [
         ValueType::Boolean,
         ValueType::Long,

@@ -1,55 +1,101 @@
 //! Entry points for fuzzers: each decoder without its checksum, which a fuzzer would never get past. Any
 //! bytes must give a value or an error.
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 use frostline_base::{Error, Result, TimeRange};
 use roaring::RoaringBitmap;
 
 use crate::bytes_codec::{Cursor, checksum};
 use crate::columns::{ColumnRead, TextAs};
-use crate::dictionary::{Dictionary, KeyRange};
+use crate::dictionary::Dictionary;
 use crate::digest::Digest;
-use crate::footer::{Chunk, ColumnKind, Footer, Page, decode_body};
+use crate::fields::{self, Wanted};
+use crate::footer::{self, Chunk, ColumnKind, DigestPlace, Footer, Page};
 use crate::mapping::ValueType;
 use crate::postings::Postings;
 use crate::reader::Split;
+use crate::table::{KeyRange, Table, read_index_block};
 
 /// Rows of the split that postings and dictionary entries are read for.
 const ROWS: u32 = 1 << 20;
+/// Rows of the split whose directory is read.
+const SEED_ROWS: u32 = 400;
 
 /// A hot footer whose checksum matched.
 pub fn hot_footer(bytes: &[u8]) {
     if let Ok(footer) = Footer::decode_checked(bytes) {
-        let _ = Split::from_footer(footer).digest();
+        let _ = Split::from_footer(footer).digest(&[], []);
     }
 }
 
 /// The decompressed body of a hot footer, and then whatever an open split answers without reading.
 pub fn footer_body(bytes: &[u8]) {
-    let Ok(footer) = decode_body(&mut Cursor::new(bytes), Vec::new(), 0) else { return };
-    let split = Split::from_footer(footer);
+    if let Ok(footer) = footer::decode_body(&mut Cursor::new(bytes)) {
+        ask(&Split::from_footer(footer));
+    }
+}
+
+/// The same of version 2.
+pub fn footer_body_2(bytes: &[u8]) {
+    let digest = DigestPlace::Footer { packed: Vec::new(), raw_bytes: 0, digest: OnceLock::new() };
+    if let Ok(footer) = footer::version_2::decode_body(&mut Cursor::new(bytes), digest) {
+        ask(&Split::from_footer(footer));
+    }
+}
+
+fn ask(split: &Split) {
     for field in split.fields() {
         let _ = split.exists(field.number).map(|rows| rows.count(split.rows()));
         assert!(split.readings(&field.path).count() > 0);
+        for wanted in [Wanted::Path(&field.path), Wanted::Below(&field.path), Wanted::Number(field.number)] {
+            if let Ok(found) = split.find(wanted) {
+                assert!(split.unread_fields(wanted).is_empty() && found.len() <= split.fields().count());
+            }
+        }
     }
+    let _ = split.find(Wanted::All).map(|all| assert_eq!(all.len(), split.fields().count()));
     let hour_us = 3_600_000_000;
     for range in split.times().map(|(first, _)| [first, first.saturating_add(hour_us)]).into_iter().flatten()
     {
         split.rows_in_time(TimeRange { start_us: range, end_us: range.saturating_add(hour_us) });
     }
-    for dictionary in [split.text(), split.exact()] {
-        let blocks = dictionary.blocks(&KeyRange::all());
-        assert_eq!(blocks.len(), dictionary.blocks_count());
-        dictionary.blocks(&KeyRange::token("found"));
-        dictionary.ranges();
+    for table in [split.text().table(), split.exact().table(), &split.digest_table()] {
+        table_answers(table);
     }
     // A column's memory grows with the split's number of rows, which is unverified here.
     let first_and_last: RoaringBitmap = split.rows().checked_sub(1).into_iter().chain([0]).collect();
     for name in split.column_names() {
-        split.column_range(name);
+        assert!(split.column_range(name).is_some());
+        split.unread_pages(&[name]);
         for rows in [None, Some(&first_and_last)] {
             let _ = split.columns(&[name], rows, TextAs::Dictionary).map(|read| read.ranges().len());
         }
+    }
+}
+
+fn table_answers(table: &Table) {
+    let all = [KeyRange::all()];
+    match table.blocks(&all[0]) {
+        Ok(blocks) => assert!(blocks.len() == table.len() && table.index_blocks(&all).is_empty()),
+        Err(_) => assert_eq!(table.index_blocks(&all).len(), table.len()),
+    }
+    let _ = table.blocks(&KeyRange::token("found"));
+    table.range();
+}
+
+/// What is outside a hot footer, unpacked, after a byte that says which: a block of fields (and how many), an index
+/// block, or the pages of a column. Whether it is such a part.
+pub fn directory(bytes: &[u8]) -> bool {
+    let Some((which, raw)) = bytes.split_first() else { return false };
+    match which {
+        0 => read_index_block(raw, &mut Vec::new()).is_ok(),
+        1 => {
+            let source = ColumnKind::Source;
+            footer::read_chunk(&mut Cursor::new(raw), "c".to_owned(), source, SEED_ROWS).is_ok()
+        }
+        count => fields::read_block(raw, &(5..5 + usize::from(*count) - 2), SEED_ROWS).is_ok(),
     }
 }
 
@@ -79,9 +125,12 @@ pub fn postings(bytes: &[u8]) {
     }
 }
 
-/// A decompressed digest.
+/// A decompressed block of a digest, or a whole one of version 2.
 pub fn digest(bytes: &[u8]) {
-    if let Ok(digest) = Digest::decode(bytes.to_vec()) {
+    let fields: Vec<u16> = (0..64).collect();
+    let mut of_block = Digest::default();
+    let of_block = of_block.add_block(&fields, bytes).map(|_| of_block);
+    for digest in [of_block, Digest::decode(bytes.to_vec())].into_iter().flatten() {
         digest.fields().for_each(|field| drop(digest.values(field)));
     }
 }

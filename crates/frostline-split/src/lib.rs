@@ -12,6 +12,7 @@ mod dictionary;
 mod digest;
 mod document;
 mod dynamic;
+mod fields;
 mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -20,6 +21,7 @@ mod mapping;
 pub mod page_header;
 mod postings;
 mod reader;
+mod table;
 mod term;
 mod text_index;
 #[doc(hidden)]
@@ -33,12 +35,12 @@ pub(crate) use frostline_base::bytes_codec;
 
 pub use columns::{ColumnRead, TextAs};
 pub use dictionary::{
-    Block, Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, KeyRange, KeyRanges, TextKey, exact_key, ip_key,
-    is_hashed,
+    Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, TextKey, exact_key, ip_key, is_hashed,
 };
 pub use digest::{BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, ValueCount, ValueCounts};
 pub use document::{Document, Limits, PathId, Value, parse_document};
 pub use dynamic::DynamicPairs;
+pub use fields::Wanted;
 pub use footer::{Bounds, FORMAT_VERSION, FORMAT_VERSION_OLDEST, PageBounds, SplitField};
 pub use frostline_base::{Error, Result};
 pub use mapping::{
@@ -47,6 +49,7 @@ pub use mapping::{
 };
 pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};
+pub use table::{Block, KeyRange, KeyRanges, Table};
 pub use term::{TERMS_VERSION, Term, each_term, phrase_terms, piece_terms};
 pub use text_index::{CUT_START_BYTES, Form, Keys, PieceKeys, TOKEN_BYTES_MAX, text_key};
 pub use tokenizer::{

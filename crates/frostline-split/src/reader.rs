@@ -1,10 +1,10 @@
 //! An open split: its hot footer, and how to locate the rest. This module does not read; the caller
 //! fetches the ranges that it is given and passes the bytes back.
 
-use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
-use frostline_base::{ByteRange, Error, Result, TimeRange};
+use frostline_base::{ByteRange, Error, Result, SplitId, TimeRange};
 use roaring::RoaringBitmap;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -13,18 +13,21 @@ use crate::columns::{ColumnRead, TextAs};
 use crate::dictionary::Dictionary;
 use crate::digest::Digest;
 use crate::dynamic::DynamicPairs;
-use crate::footer::{Bounds, ColumnKind, Footer, PageBounds, SplitField, unpack};
+use crate::fields::Wanted;
+use crate::footer::{
+    Bounds, Chunk, ColumnKind, DigestPlace, Footer, OwnColumn, PageBounds, SplitField, unpack,
+};
 use crate::mapping::{DYNAMIC_COLUMN, TIME_COLUMN, ValueType};
 use crate::postings::Postings;
+use crate::table::{Block, KeyRange, Table};
 
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// An open split.
+/// An open split. Some of what it says may be outside its hot footer: [`Split::unread_fields`] and
+/// [`Split::unread_pages`] name what to read and [`Split::keep`] takes it, once for as long as the split is open.
 #[derive(Clone, Debug)]
 pub struct Split {
     footer: Footer,
-    columns: HashMap<String, usize>,
-    fields: HashMap<(String, ValueType), u16>,
 }
 
 /// The rows of a range of times.
@@ -44,15 +47,17 @@ impl Split {
     }
 
     pub(crate) fn from_footer(footer: Footer) -> Split {
-        let columns = footer.chunks.iter().enumerate().map(|(n, chunk)| (chunk.name.clone(), n)).collect();
-        let fields =
-            footer.fields.iter().map(|field| ((field.path.clone(), field.ty), field.number)).collect();
-        Split { footer, columns, fields }
+        Split { footer }
     }
 
     /// The format's version.
     pub fn version(&self) -> u32 {
         self.footer.version
+    }
+
+    /// The split's identity; splits of versions 1 and 2 do not have it.
+    pub fn id(&self) -> Option<SplitId> {
+        self.footer.id
     }
 
     /// How many rows there are, numbered from zero in order of time, those without time last.
@@ -70,25 +75,86 @@ impl Split {
         self.footer.times
     }
 
-    /// Every reading of every field, by number.
-    pub fn fields(&self) -> &[SplitField] {
-        &self.footer.fields
+    /// What to read before [`Split::find`] can say which of these fields there are.
+    pub fn unread_fields(&self, wanted: Wanted<'_>) -> Vec<Block> {
+        self.footer.fields.missing(wanted)
     }
 
-    /// The reading of `path` as `ty`.
+    /// What to read before these columns can be.
+    pub fn unread_pages(&self, columns: &[&str]) -> Vec<Block> {
+        let own = self.footer.own.iter().filter(|own| columns.contains(&own.name()));
+        let unread = own.filter(|own| own.chunk.get().is_none());
+        unread.filter_map(|own| own.outside.as_ref()).map(|(block, _)| block.clone()).collect()
+    }
+
+    /// Keeps what was read of a block that one of these named.
+    pub fn keep(&self, block: &Block, bytes: &[u8]) -> Result<()> {
+        for own in &self.footer.own {
+            if let Some((place, raw_bytes)) = own.outside.as_ref().filter(|(place, _)| place == block) {
+                return own.keep(place, *raw_bytes, bytes, self.footer.rows);
+            }
+        }
+        match self.footer.fields.keep(block, bytes)? {
+            true => Ok(()),
+            false => Err(Error::internal("bytes were read that are no part of the split's directory")),
+        }
+    }
+
+    /// How many bytes of the split can be kept of fields that the hot footer does not have.
+    pub fn field_bytes_outside(&self) -> u64 {
+        self.footer.fields.bytes_outside()
+    }
+
+    /// The wanted readings, by number. `Internal` where some of [`Split::unread_fields`] were not kept.
+    pub fn find(&self, wanted: Wanted<'_>) -> Result<Vec<&SplitField>> {
+        self.footer.fields.find(wanted)
+    }
+
+    /// The readings that are known without another read, by number.
+    pub fn fields(&self) -> impl Iterator<Item = &SplitField> {
+        self.footer.fields.known().map(|record| &record.field)
+    }
+
+    /// The reading of `path` as `ty`, among those that are known.
     pub fn field(&self, path: &str, ty: ValueType) -> Option<&SplitField> {
-        let number = self.fields.get(&(path.to_owned(), ty))?;
-        self.footer.fields.get(usize::from(*number))
+        self.fields().find(|field| field.path == path && field.ty == ty)
     }
 
-    /// The readings of `path`, at most one of each type.
+    /// The known readings of `path`, at most one of each type.
     pub fn readings<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a SplitField> + 'a {
-        ValueType::ALL.into_iter().filter_map(move |ty| self.field(path, ty))
+        self.fields().filter(move |field| field.path == path)
     }
 
-    /// Decompresses the digest.
-    pub fn digest(&self) -> Result<Digest> {
-        Digest::decode(unpack(&self.footer.digest, self.footer.digest_raw_bytes as usize)?)
+    /// The table of the digest; of no block where the hot footer has the digest.
+    pub fn digest_table(&self) -> Table {
+        match &self.footer.digest {
+            DigestPlace::Footer { .. } => Table::default(),
+            DigestPlace::Table(table) => table.clone(),
+        }
+    }
+
+    /// The keys of [`Split::digest_table`] with what is known of these fields.
+    pub fn digest_keys(&self, fields: &[u16]) -> Vec<KeyRange> {
+        Digest::keys(fields)
+    }
+
+    /// What the digest says of these fields, given the blocks of its table that can hold [`Split::digest_keys`].
+    /// `None` where it was left out.
+    pub fn digest<'b>(
+        &self,
+        fields: &[u16],
+        read: impl IntoIterator<Item = (&'b Block, &'b [u8])>,
+    ) -> Result<Option<Arc<Digest>>> {
+        match &self.footer.digest {
+            DigestPlace::Table(_) => Ok(Digest::of_blocks(fields, read)?.map(Arc::new)),
+            DigestPlace::Footer { packed, raw_bytes, digest } => {
+                if let Some(digest) = digest.get() {
+                    return Ok(Some(Arc::clone(digest)));
+                }
+                let read = Arc::new(Digest::decode(unpack(packed, *raw_bytes)?)?);
+                Ok(Some(Arc::clone(digest.get_or_init(|| read))))
+            }
+        }
     }
 
     /// Verifies what other Parquet readers begin with and Frostline never reads: the first four bytes of
@@ -119,35 +185,51 @@ impl Split {
 
     /// The rows that have a value of field number `field`.
     pub fn exists(&self, field: u16) -> Result<Postings> {
-        let encoded = self.footer.exists.get(usize::from(field));
-        let encoded =
-            encoded.ok_or_else(|| Error::invalid(format!("the split has no field number {field}")))?;
-        self.footer.text.read_postings(&mut Cursor::new(encoded))
+        let record = self.footer.fields.get(field);
+        let record =
+            record.ok_or_else(|| Error::invalid(format!("the split has no field number {field}")))?;
+        self.footer.text.read_postings(&mut Cursor::new(&record.exists))
     }
 
     /// How to read the values of a reading that has no column of its own from `_dynamic`.
     pub fn dynamic_pairs(&self, field: &SplitField) -> DynamicPairs {
-        let chunk = self.columns.get(DYNAMIC_COLUMN).and_then(|n| self.footer.chunks.get(*n));
-        DynamicPairs::new(self, field, chunk.map_or(ColumnKind::Dynamic { typed: true }, |chunk| chunk.kind))
+        let kind = self.own(DYNAMIC_COLUMN).map_or(ColumnKind::Dynamic { typed: true }, |own| own.kind);
+        DynamicPairs::new(self, field, kind)
     }
 
-    /// Whether the split has a physical column of this name.
+    fn own(&self, name: &str) -> Option<&OwnColumn> {
+        self.footer.own.iter().find(|own| own.name() == name)
+    }
+
+    fn chunk(&self, name: &str) -> Option<&Chunk> {
+        match self.own(name) {
+            Some(own) => own.chunk.get(),
+            None => self.footer.fields.chunk(name),
+        }
+    }
+
+    /// Whether the split has a physical column of this name, among those of known fields.
     pub fn has_column(&self, name: &str) -> bool {
-        self.columns.contains_key(name)
+        self.column_range(name).is_some()
     }
 
-    /// The names of the physical columns, in file order.
+    /// The names of the physical columns, those of known fields before the split's own.
     pub fn column_names(&self) -> impl Iterator<Item = &str> {
-        self.footer.chunks.iter().map(|chunk| chunk.name.as_str())
+        let of_fields = self.footer.fields.known().flat_map(|record| &record.chunks);
+        let own = self.footer.own.iter().map(|own| -> &str { own.name() });
+        of_fields.map(|chunk| chunk.name.as_str()).chain(own)
     }
 
     /// The bytes of a column in the split, its dictionary page included.
     pub fn column_range(&self, name: &str) -> Option<ByteRange> {
-        self.columns.get(name).and_then(|n| self.footer.chunks.get(*n)).map(|chunk| chunk.range())
+        match self.own(name) {
+            Some(own) => Some(own.range.clone()),
+            None => self.footer.fields.chunk(name).map(Chunk::range),
+        }
     }
 
     /// A read of these columns in `rows`, or in all rows. `Invalid` where a column is not in this
-    /// split: all its rows are then null.
+    /// split: all its rows are then null. `Internal` where some of [`Split::unread_pages`] were not kept.
     pub fn columns(
         &self,
         names: &[&str],
@@ -155,8 +237,12 @@ impl Split {
         text_as: TextAs,
     ) -> Result<ColumnRead> {
         let chunk = |name: &&str| {
-            let chunk = self.columns.get(*name).and_then(|n| self.footer.chunks.get(*n));
-            chunk.ok_or_else(|| Error::invalid(format!("the split has no column {name:?}")))
+            self.chunk(name).ok_or_else(|| match self.own(name) {
+                Some(_) => {
+                    Error::internal("a column is wanted whose pages were not read").with("column", name)
+                }
+                None => Error::invalid(format!("the split has no column {name:?}")),
+            })
         };
         let chunks = names.iter().map(chunk).collect::<Result<Vec<_>>>()?;
         ColumnRead::new(&chunks, self.footer.rows, rows, text_as)
@@ -165,8 +251,7 @@ impl Split {
     /// The smallest and the largest value of each page of a column of times or numbers; nothing for
     /// other columns and for columns that are not here.
     pub fn page_bounds(&self, name: &str) -> &[PageBounds] {
-        let chunk = self.columns.get(name).and_then(|n| self.footer.chunks.get(*n));
-        chunk.map_or(&[], |chunk| &chunk.bounds)
+        self.chunk(name).map_or(&[], |chunk| &chunk.bounds)
     }
 
     /// The rows of `range`, as far as the bounds of the time column's pages tell.

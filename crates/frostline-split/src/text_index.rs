@@ -13,7 +13,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::dictionary::{KeyRange, TextKey, put_text_key};
+use crate::dictionary::{TextKey, put_text_key};
+use crate::table::KeyRange;
 use crate::tokenizer::{COMPOUND, Chunk, Piece, Tokenizer, continues_word};
 
 /// No token is held longer.

@@ -16,10 +16,10 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use frostline_base::{ByteRange, Error, Result};
+use frostline_base::{ByteRange, Error, Result, SplitId};
 
 use crate::document::{Document, Limits, parse_document};
-use crate::footer::Bounds;
+use crate::footer::{Bounds, FORMAT_VERSION};
 use crate::mapping::{Mapping, Placement, ValueType};
 use crate::writer::values::{TEXT_BYTES_MAX, Values, type_of};
 
@@ -58,6 +58,11 @@ pub struct WriterOptions {
     /// A page of `_source` holds at most this many bytes before compression, or one document; fewer where these do
     /// not pack to 192 KiB.
     pub source_page_bytes: usize,
+    /// A hot footer that would be larger leaves to other parts of the file what it can.
+    pub hot_footer_bytes_max: usize,
+    /// The version of the format; 2 is for tests of what reads older splits.
+    #[doc(hidden)]
+    pub version: u32,
 }
 
 impl Default for WriterOptions {
@@ -71,6 +76,8 @@ impl Default for WriterOptions {
             column_zstd_level: 3,
             source_zstd_level: 3,
             source_page_bytes: 1 << 20,
+            hot_footer_bytes_max: 32 << 10,
+            version: FORMAT_VERSION,
         }
     }
 }
@@ -114,7 +121,7 @@ pub struct PartBytes {
     pub exact_dictionary: u64,
     /// Postings outside the dictionaries.
     pub postings: u64,
-    /// The hot footer without the digest.
+    /// The hot footer, and what it leaves to other parts of the file.
     pub footer: u64,
     /// The digest.
     pub digest: u64,
@@ -268,12 +275,12 @@ impl SplitWriter {
         &self.mapping
     }
 
-    /// Writes the split. `Invalid` where there is no document, `Unavailable` where `out` fails.
-    pub fn seal(self, out: &mut (impl Write + Send)) -> Result<Sealed> {
+    /// Writes the split with this identity. `Invalid` where there is no document, `Unavailable` where `out` fails.
+    pub fn seal(self, id: SplitId, out: &mut (impl Write + Send)) -> Result<Sealed> {
         if self.rows.is_empty() {
             return Err(Error::invalid("a split without documents cannot be written"));
         }
-        seal::seal(self, out)
+        seal::seal(self, id, out)
     }
 
     fn check_room(&self, source: &[u8]) -> Result<()> {

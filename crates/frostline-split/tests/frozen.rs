@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use bytes::Bytes;
+use frostline_base::SplitId;
 use frostline_split::{
     DigestValue, FORMAT_VERSION, FORMAT_VERSION_OLDEST, KeyRange, Mapping, Postings, Split, SplitWriter,
     TextAs, ValueType, WriterOptions, exact_key, text_key,
@@ -28,7 +29,7 @@ fn file(version: u32) -> Bytes {
         let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
         DOCUMENTS.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
         let mut out = Vec::new();
-        writer.seal(&mut out).unwrap();
+        writer.seal(SplitId::from_random(3), &mut out).unwrap();
         std::fs::write(&path, out).unwrap();
     }
     std::fs::read(path).unwrap().into()
@@ -52,7 +53,7 @@ fn open(file: &Bytes, version: u32) -> Split {
 fn rows(file: &Bytes, dictionary: &frostline_split::Dictionary, key: Vec<u8>) -> Vec<u32> {
     let keys = KeyRange::exact(key);
     let mut rows = Vec::new();
-    for block in dictionary.blocks(&keys) {
+    for block in dictionary.table().blocks(&keys).unwrap() {
         let visit = |_: &[u8], postings| match postings {
             Postings::Rows(found) => rows.extend(found.iter()),
             other => panic!("{other:?}"),
@@ -85,7 +86,18 @@ fn check(version: u32) {
         rows(&file, split.exact(), exact_key("no time here", number("message", ValueType::Text))),
         [3]
     );
-    let counts = split.digest().unwrap().values(number("status", ValueType::Long)).unwrap().unwrap();
+    let status = [number("status", ValueType::Long)];
+    let table = split.digest_table();
+    let mut blocks = Vec::new();
+    for keys in split.digest_keys(&status) {
+        blocks.extend(table.blocks(&keys).unwrap());
+    }
+    blocks.dedup();
+    let read: Vec<Bytes> = blocks.iter().map(|block| cut(&file, &block.range)).collect();
+    let read = blocks.iter().zip(read.iter().map(|bytes| bytes.as_ref()));
+    let digest = split.digest(&status, read).unwrap().unwrap();
+    assert_eq!(digest.minutes(), [(28_488_120, 2), (28_488_130, 1)]);
+    let counts = digest.values(status[0]).unwrap().unwrap();
     let counts: Vec<_> = counts.values.iter().map(|count| (count.value.clone(), count.rows)).collect();
     assert_eq!(counts, [(DigestValue::Long(200), 1), (DigestValue::Long(404), 1)]);
     let read = split.columns(&["status__long", "_source"], None, TextAs::Plain).unwrap();

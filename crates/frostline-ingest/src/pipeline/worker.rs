@@ -249,11 +249,11 @@ pub(crate) fn seal_and_upload(
     runtime: &tokio::runtime::Handle,
 ) -> Result<NewSplit> {
     let mut file = Vec::new();
-    let sealed = writer.seal(&mut file)?;
+    let id = new_split_id(random);
+    let sealed = writer.seal(id, &mut file)?;
     if sealed.bytes != file.len() as u64 {
         return Err(Error::internal("a sealed split does not have the stated length"));
     }
-    let id = new_split_id(random);
     let key = index.split_key(id);
     runtime.block_on(repository.put(&key, file.into()))?;
     let entry = SplitEntry {

@@ -19,6 +19,21 @@ use crate::Result;
 use crate::filter::FieldRef;
 
 impl AggTree {
+    /// Whether a digest can answer it at all, whatever a split has in it.
+    pub(crate) fn may_be_in_digests(&self) -> bool {
+        self.aggs.iter().all(|agg| match &agg.kind {
+            Kind::DateHistogram(_) | Kind::Terms(_) => {
+                let has_no_child = |child: &Agg| child.children.is_empty();
+                agg.children.iter().all(|child| {
+                    has_no_child(child) && matches!(child.kind, Kind::DateHistogram(_) | Kind::Terms(_))
+                })
+            }
+            Kind::Missing(_) => agg.children.is_empty(),
+            Kind::Metric(of) => of.kind != MetricKind::ExtendedStats,
+            _ => false,
+        })
+    }
+
     /// The state of all documents of a split that are in `clip` (None: all, also those without a time)
     /// and whose field `term.0` has the value `term.1`, where the digest says it exactly; else `None`.
     pub fn from_digest(
@@ -59,7 +74,7 @@ impl Facts {
     fn of<'a>(split: &Split, digest: &Digest, fields: impl Iterator<Item = &'a FieldRef>) -> Result<Facts> {
         let mut readings: Vec<ReadingFacts> = Vec::new();
         for named in fields {
-            for (field, _) in named.in_split(split.fields()) {
+            for (field, _) in named.in_split(split)? {
                 if readings.iter().any(|known| known.path == field.path && known.ty == field.ty) {
                     continue;
                 }

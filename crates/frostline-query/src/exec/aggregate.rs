@@ -94,7 +94,7 @@ impl Aggregation {
         }
         let open = self.scan.open(target).await?;
         if self.scope == Scope::Matching
-            && let Some(state) = self.by_digest(target, &open)?
+            && let Some(state) = self.by_digest(target, &open).await?
         {
             Tally::count(&self.scan.tally().answered_digest);
             return Ok(Part { state, _room: None });
@@ -110,24 +110,33 @@ impl Aggregation {
         Ok(part)
     }
 
-    fn by_digest(&self, target: &Target, open: &OpenSplit) -> Result<Option<AggState>> {
+    async fn by_digest(&self, target: &Target, open: &OpenSplit) -> Result<Option<AggState>> {
         let question =
             DigestQuestion::of(&target.filter).filter(|_| self.scan.local.searcher.settings.use_digests);
-        let Some(question) = question else { return Ok(None) };
+        let Some(question) = question.filter(|_| self.tree.may_be_in_digests()) else { return Ok(None) };
+        let view = self.scan.view(open);
+        let (time, term) = (question.time.as_ref(), question.term.as_ref());
+        let asked: Vec<&FieldRef> = self.tree.fields().iter().chain(term.map(|(field, _)| field)).collect();
+        let named: Vec<&FieldRef> = asked.iter().copied().chain(time.map(|(field, _)| field)).collect();
+        view.know_fields(&named).await?;
         // A digest counts the documents' times, and a document may have further dates in that field.
-        let further = |(field, _): &(FieldRef, _)| field.in_split(open.split.fields()).next().is_some();
-        if question.time.as_ref().is_some_and(further) {
+        if let Some((field, _)) = time
+            && !field.in_split(&open.split)?.is_empty()
+        {
             return Ok(None);
         }
-        let digest = open.digest()?;
-        let term = question.term.as_ref().map(|(field, value)| (field, value.as_str()));
-        self.tree.from_digest(&open.split, digest, question.time.map(|(_, range)| range), term)
+        let mut numbers = Vec::new();
+        for field in asked {
+            numbers.extend(field.in_split(&open.split)?.iter().map(|(field, _)| field.number));
+        }
+        let Some(digest) = view.digest(&numbers).await? else { return Ok(None) };
+        let term = term.map(|(field, value)| (field, value.as_str()));
+        self.tree.from_digest(&open.split, &digest, time.map(|(_, range)| *range), term)
     }
 
     async fn collect(&self, target: &Target, open: &OpenSplit, rows: &RoaringBitmap) -> Result<Part> {
         let view = self.scan.view(open);
-        let fields = self.tree.fields().iter();
-        let bytes: usize = fields.map(|field| output::column_bytes(view, field, rows)).sum();
+        let bytes = output::column_bytes(view, &self.tree.fields().iter().collect::<Vec<_>>(), rows).await?;
         let room = self.scan.window.room(bytes.saturating_mul(1 + STATE_OF_COLUMNS)).await?;
         let filters = self.tree.filters();
         let once = Once::new(view);

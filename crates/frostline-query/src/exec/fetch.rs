@@ -98,7 +98,7 @@ impl Fetch {
         let open = scan.open(target).await?;
         let rows = rows.filter(|row| *row < open.split.rows()).collect();
         let view = scan.view(&open);
-        let room = scan.window.room(bytes_of(view, &outputs(), &rows)).await?;
+        let room = scan.window.room(bytes_of(view, &outputs(), &rows).await?).await?;
         let batch = read_rows(view, target.ordinal, &outputs(), &rows).await?;
         Ok((batch, room))
     }

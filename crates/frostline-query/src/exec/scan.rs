@@ -291,17 +291,17 @@ impl Reading {
             Some(limit) => rows.iter().take(limit).collect(),
             None => rows,
         };
-        let chunk_rows = self.chunk_rows(&open);
+        let chunk_rows = self.chunk_rows(&open).await?;
         Ok((Some(open), chunks(rows, chunk_rows)))
     }
 
     /// Rows read at a time: all of a split for a few narrow columns, fewer for whole documents.
-    fn chunk_rows(&self, open: &OpenSplit) -> usize {
+    async fn chunk_rows(&self, open: &OpenSplit) -> Result<usize> {
         let all = u64::from(open.split.rows().max(1));
         let rows = Rows::All.bitmap(open.split.rows());
-        let row_bytes = output::bytes_of(self.scan.view(open), &self.outputs, &rows) as u64 / all;
+        let row_bytes = output::bytes_of(self.scan.view(open), &self.outputs, &rows).await? as u64 / all;
         let chunk_bytes = (self.scan.local.searcher.settings.query_bytes_max as u64 / 16).min(CHUNK_BYTES);
-        usize::try_from(chunk_bytes / row_bytes.max(1)).unwrap_or(usize::MAX).max(CHUNK_ROWS_MIN)
+        Ok(usize::try_from(chunk_bytes / row_bytes.max(1)).unwrap_or(usize::MAX).max(CHUNK_ROWS_MIN))
     }
 }
 
@@ -349,7 +349,8 @@ impl SplitRows {
         let Reading { scan, outputs, .. } = self.reading.clone();
         let ordinal = scan.targets[self.number].ordinal;
         let read = spawned(async move {
-            let room = scan.window.room(output::bytes_of(scan.view(&open), &outputs, &rows)).await?;
+            let bytes = output::bytes_of(scan.view(&open), &outputs, &rows).await?;
+            let room = scan.window.room(bytes).await?;
             let batch = read_rows(scan.view(&open), ordinal, &outputs, &rows).await?;
             room.resize(batch.get_array_memory_size())?;
             Ok((batch, room))

@@ -139,7 +139,7 @@ impl TimeTop {
             let view = self.scan.view(&open);
             let documents = self.documents.as_ref().filter(|_| with_document);
             let outputs: Vec<Output> = self.outputs.iter().chain(documents).cloned().collect();
-            let room = self.scan.window.room(bytes_of(view, &outputs, &best)).await?;
+            let room = self.scan.window.room(bytes_of(view, &outputs, &best).await?).await?;
             let batch = read_rows(view, target.ordinal, &outputs, &best).await?;
             let batch = match &self.documents {
                 Some(documents) if !with_document => with_nulls(&batch, documents)?,

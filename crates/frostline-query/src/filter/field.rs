@@ -9,8 +9,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use frostline_split::{FieldType, Mapping, SplitField, ValueType};
+use frostline_split::{FieldType, Mapping, Split, SplitField, ValueType, Wanted};
 use serde::{Deserialize, Serialize};
+
+use crate::Result;
 
 /// A field reference of a query. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -190,21 +192,28 @@ impl FieldRef {
         }
     }
 
-    /// The readings that a split has of this field, and whether whole values are asked for.
-    pub(crate) fn in_split<'s>(
-        &self,
-        fields: &'s [SplitField],
-    ) -> impl Iterator<Item = (&'s SplitField, bool)> {
-        fields.iter().filter_map(|field| {
-            let path = self.0.paths.iter().find(|path| path.path == field.path)?;
-            Some((field, path.exact))
-        })
+    /// What a split is asked for the readings of this field.
+    pub(crate) fn wanted(&self) -> impl Iterator<Item = Wanted<'_>> {
+        self.0.paths.iter().map(|path| Wanted::Path(&path.path))
     }
 
-    /// Whether a row with a value of `field` has this field.
-    pub(crate) fn exists_by(&self, field: &SplitField) -> bool {
-        let inside = |path: &str| path.strip_prefix(&self.0.name).is_some_and(|rest| rest.starts_with('.'));
-        self.0.paths.iter().any(|path| path.path == field.path) || (self.0.object && inside(&field.path))
+    /// The readings that a split has of this field, by number, and whether whole values are asked for. Their blocks
+    /// must have been read.
+    pub(crate) fn in_split<'s>(&self, split: &'s Split) -> Result<Vec<(&'s SplitField, bool)>> {
+        let mut readings: Vec<(&SplitField, bool)> = Vec::new();
+        for path in &self.0.paths {
+            let found = split.find(Wanted::Path(&path.path))?;
+            readings.extend(found.into_iter().map(|field| (field, path.exact)));
+        }
+        // Of two that name one path, the first says how it is compared.
+        readings.sort_by_key(|(field, _)| field.number);
+        readings.dedup_by_key(|(field, _)| field.number);
+        Ok(readings)
+    }
+
+    /// What a split is asked for the readings without which no row has this field.
+    pub(crate) fn exists_by(&self) -> impl Iterator<Item = Wanted<'_>> {
+        self.wanted().chain(self.0.object.then_some(Wanted::Below(&self.0.name)))
     }
 }
 

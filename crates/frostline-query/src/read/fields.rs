@@ -47,6 +47,7 @@ pub(crate) async fn read_columns(
     rows: Option<&RoaringBitmap>,
     text_as: TextAs,
 ) -> Result<Vec<RecordBatch>> {
+    view.know_pages(names).await?;
     let read = view.split().columns(names, rows, text_as)?;
     let share = if names == [SOURCE_COLUMN] { Share::Source } else { Share::Column };
     let decoded = view.decoded(read.ranges(), share, |bytes| read.clone().decode(bytes)).await;

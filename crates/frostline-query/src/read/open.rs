@@ -1,12 +1,12 @@
 //! Opens splits: the handle that all queries share, and the splits that are already open.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use frostline_base::{Meter, ReadRanges, Share, SplitId, read_decoded};
 use frostline_catalog::SplitEntry;
-use frostline_split::{Digest, Split};
+use frostline_split::Split;
 use frostline_store::{Prices, Repository};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -67,18 +67,6 @@ impl Default for Settings {
 pub(crate) struct OpenSplit {
     pub(crate) entry: Arc<SplitEntry>,
     pub(crate) split: Split,
-    digest: OnceLock<Digest>,
-}
-
-impl OpenSplit {
-    /// The split's digest, unpacked once.
-    pub(crate) fn digest(&self) -> Result<&Digest> {
-        if let Some(digest) = self.digest.get() {
-            return Ok(digest);
-        }
-        let digest = self.split.digest().map_err(|e| e.with("object", &self.entry.object.key))?;
-        Ok(self.digest.get_or_init(|| digest))
-    }
 }
 
 impl Searcher {
@@ -119,21 +107,26 @@ impl Searcher {
             let what = format!("the split has {} rows and the catalog says {}", split.rows(), entry.rows);
             return Err(Error::corrupt(what).with("object", key));
         }
-        let open = Arc::new(OpenSplit { entry: Arc::clone(entry), split, digest: OnceLock::new() });
+        if split.id().is_some_and(|id| id != entry.id) {
+            return Err(
+                Error::corrupt("the object is another split than the catalog says").with("object", key)
+            );
+        }
+        let open = Arc::new(OpenSplit { entry: Arc::clone(entry), split });
         self.open.insert(entry.id, Arc::clone(&open));
         Ok(open)
     }
 }
 /// About how much memory an open split takes.
-const OPEN_BYTES_TYPICAL: u64 = 256 << 10;
+const OPEN_BYTES_TYPICAL: u64 = 64 << 10;
 
-/// An open split takes the memory of its footer, unpacked.
+/// An open split takes the memory of its footer and of the fields beside it, unpacked.
 #[derive(Clone, Debug)]
 struct ByFooter;
 
 impl Weighter<SplitId, Arc<OpenSplit>> for ByFooter {
     fn weight(&self, _: &SplitId, open: &Arc<OpenSplit>) -> u64 {
-        (open.entry.footer.end - open.entry.footer.start) * FOOTER_PACKED
+        (open.entry.footer.end - open.entry.footer.start + open.split.field_bytes_outside()) * FOOTER_PACKED
     }
 }
 

@@ -154,7 +154,8 @@ pub(crate) async fn readings(
     rows: &RoaringBitmap,
     text_as: TextAs,
 ) -> Result<Vec<ArrayRef>> {
-    let readings = field.in_split(view.split().fields());
+    view.know_fields(&[field]).await?;
+    let readings = field.in_split(view.split())?.into_iter();
     let arrays = readings.map(|(field, _)| fields::read_whole(view, field, rows, text_as));
     let mut arrays: Vec<ArrayRef> = try_join_all(arrays).await?.into_iter().flatten().collect();
     if field.is_time() {
@@ -165,9 +166,16 @@ pub(crate) async fn readings(
 }
 
 /// About how much memory the outputs for the given rows take.
-pub(crate) fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringBitmap) -> usize {
+pub(crate) async fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringBitmap) -> Result<usize> {
+    let mut fields = Vec::new();
+    for output in outputs {
+        if let Of::Values { field, .. } = &output.of {
+            fields.push(field);
+        }
+    }
+    let columns = column_bytes(view, &fields, rows).await?;
     let each = |output: &Output| match &output.of {
-        Of::Values { field, .. } => column_bytes(view, field, rows),
+        Of::Values { .. } => 0,
         Of::Source => {
             let all = u64::from(view.split().rows().max(1));
             let packed = view.split().column_range(SOURCE_COLUMN).map_or(0, |range| range.end - range.start);
@@ -177,16 +185,25 @@ pub(crate) fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringBitmap)
         Of::Id => 48 * rows.len() as usize,
         Of::Time { .. } | Of::Split | Of::Row => 8 * rows.len() as usize,
     };
-    outputs.iter().map(each).sum()
+    Ok(outputs.iter().map(each).sum::<usize>().saturating_add(columns))
 }
 
-/// About how much memory [`readings`] will take.
-pub(crate) fn column_bytes(view: View<'_>, field: &FieldRef, rows: &RoaringBitmap) -> usize {
+/// About how much memory [`readings`] of these fields will take.
+pub(crate) async fn column_bytes(
+    view: View<'_>,
+    fields: &[&FieldRef],
+    rows: &RoaringBitmap,
+) -> Result<usize> {
+    view.know_fields(fields).await?;
     let all = u64::from(view.split().rows().max(1));
     let packed = |name: &str| view.split().column_range(name).map_or(0, |range| range.end - range.start);
-    let columns = field.in_split(view.split().fields()).flat_map(|(field, _)| fields::columns_of(field));
     let bytes = |name: String| packed(&name) * COLUMN_PACKED * rows.len() / all + 8 * rows.len();
-    usize::try_from(columns.map(bytes).sum::<u64>()).unwrap_or(usize::MAX)
+    let mut sum = 0;
+    for field in fields {
+        let readings = field.in_split(view.split())?.into_iter();
+        sum += readings.flat_map(|(field, _)| fields::columns_of(field)).map(bytes).sum::<u64>();
+    }
+    Ok(usize::try_from(sum).unwrap_or(usize::MAX))
 }
 
 /// About how many times a column's values are larger than its packed pages.

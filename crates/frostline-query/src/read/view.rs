@@ -1,10 +1,13 @@
 //! One split during a query: its open parts, and how to read the rest.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use frostline_base::{Meter, ReadRanges, Share, read_decoded};
-use frostline_split::{SOURCE_COLUMN, Split};
+use frostline_split::{Block, Digest, KeyRange, SOURCE_COLUMN, Split, Table, Wanted};
 
 use crate::Result;
+use crate::filter::FieldRef;
 use crate::read::memory::Permits;
 use crate::read::open::OpenSplit;
 
@@ -36,6 +39,68 @@ impl<'a> View<'a> {
         }
         let _permit = self.reads.acquire(self.memory_of(ranges, share)).await;
         read_decoded(self.reader, &self.open.entry.object, ranges, share, self.meter, decode).await
+    }
+
+    /// Reads what the hot footer leaves elsewhere of some fields, unless it was read before.
+    pub(crate) async fn know(&self, wanted: &[Wanted<'_>]) -> Result<()> {
+        let blocks = wanted.iter().flat_map(|wanted| self.split().unread_fields(*wanted)).collect();
+        self.learn(blocks).await
+    }
+
+    /// The same of the fields that are meant.
+    pub(crate) async fn know_fields(&self, fields: &[&FieldRef]) -> Result<()> {
+        let wanted: Vec<Wanted<'_>> = fields.iter().flat_map(|field| field.wanted()).collect();
+        self.know(&wanted).await
+    }
+
+    /// The same of the pages of these columns.
+    pub(crate) async fn know_pages(&self, columns: &[&str]) -> Result<()> {
+        self.learn(self.split().unread_pages(columns)).await
+    }
+
+    async fn learn(&self, mut blocks: Vec<Block>) -> Result<()> {
+        blocks.sort_unstable_by_key(|block| block.range.start);
+        blocks.dedup();
+        let keep = |block: &Block, bytes: &[u8]| self.split().keep(block, bytes);
+        self.blocks(&blocks, Share::Footer, |read| {
+            read.into_iter().try_for_each(|(block, bytes)| keep(block, bytes))
+        })
+        .await
+    }
+
+    /// What `decode` makes of these blocks of the split.
+    pub(crate) async fn blocks<T>(
+        &self,
+        blocks: &[Block],
+        share: Share,
+        mut decode: impl FnMut(Vec<(&Block, &[u8])>) -> Result<T>,
+    ) -> Result<T> {
+        let ranges: Vec<_> = blocks.iter().map(|block| block.range.clone()).collect();
+        let pairs = |read: Vec<Bytes>| decode(blocks.iter().zip(read.iter().map(Bytes::as_ref)).collect());
+        self.decoded(&ranges, share, pairs).await.map_err(|e| e.with("object", &self.open.entry.object.key))
+    }
+
+    /// The blocks of a table that can hold any of these keys, in order.
+    pub(crate) async fn blocks_of(&self, table: &Table, keys: &[KeyRange]) -> Result<Vec<Vec<Block>>> {
+        let index = table.index_blocks(keys);
+        let with_index;
+        let table = match index.is_empty() {
+            true => table,
+            false => {
+                with_index = self.blocks(&index, Share::Index, |read| table.with_index(read)).await?;
+                &with_index
+            }
+        };
+        keys.iter().map(|keys| table.blocks(keys)).collect()
+    }
+
+    /// What the digest says of these fields; `None` where it was left out.
+    pub(crate) async fn digest(&self, fields: &[u16]) -> Result<Option<Arc<Digest>>> {
+        let keys = self.split().digest_keys(fields);
+        let mut blocks = self.blocks_of(&self.split().digest_table(), &keys).await?.concat();
+        blocks.sort_unstable_by_key(|block| block.range.start);
+        blocks.dedup();
+        self.blocks(&blocks, Share::Index, |read| self.split().digest(fields, read)).await
     }
 
     /// About how much memory these ranges take while they are decoded.

@@ -19,7 +19,8 @@ impl View<'_> {
         values: &[Scalar],
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
-        let readings: Vec<&SplitField> = self.readings(field).map(|(reading, _)| reading).collect();
+        let readings: Vec<&SplitField> =
+            self.readings(field).await?.into_iter().map(|(reading, _)| reading).collect();
         let rows = self.equal_in(&readings, values, among).await?;
         Ok(Rows::Some(if field.is_time() { rows | self.time_equals(values).await? } else { rows }))
     }
@@ -32,8 +33,9 @@ impl View<'_> {
         among: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap> {
         let text = [Scalar::Text(text.to_owned())];
-        let whole = self.readings(field).filter(|(_, exact)| *exact).map(|(reading, _)| reading);
-        let rows = self.equal_in(&whole.collect::<Vec<_>>(), &text, among).await?;
+        let readings = self.readings(field).await?.into_iter();
+        let whole: Vec<_> = readings.filter(|(_, exact)| *exact).map(|(reading, _)| reading).collect();
+        let rows = self.equal_in(&whole, &text, among).await?;
         Ok(if field.is_time() { rows | self.time_equals(&text).await? } else { rows })
     }
 

@@ -81,16 +81,16 @@ impl View<'_> {
         is_wanted: &(dyn Fn(&[u8]) -> bool + Sync),
     ) -> Result<Vec<(Vec<u8>, Postings)>> {
         // A block is unpacked once, for all the ranges that reach into it.
-        let mut blocks: BTreeMap<usize, (Block, Vec<&KeyRange>)> = BTreeMap::new();
-        for range in ranges {
-            for block in dictionary.blocks(range) {
-                blocks.entry(block.number).or_insert_with(|| (block, Vec::new())).1.push(range);
+        let mut by_start: BTreeMap<u64, (Block, Vec<&KeyRange>)> = BTreeMap::new();
+        for (range, blocks) in ranges.iter().zip(self.blocks_of(dictionary.table(), ranges).await?) {
+            for block in blocks {
+                by_start.entry(block.range.start).or_insert_with(|| (block, Vec::new())).1.push(range);
             }
         }
-        let bytes: Vec<_> = blocks.values().map(|(block, _)| block.range.clone()).collect();
-        let decode = |read: Vec<Bytes>| {
+        let (blocks, ranges): (Vec<Block>, Vec<Vec<&KeyRange>>) = by_start.into_values().unzip();
+        let decode = |read: Vec<(&Block, &[u8])>| {
             let mut found = Vec::new();
-            for ((block, ranges), bytes) in blocks.values().zip(&read) {
+            for ((block, bytes), ranges) in read.into_iter().zip(&ranges) {
                 let ranges = KeyRanges::new(ranges.iter().copied());
                 dictionary.scan(block, bytes, ranges.hull(), |key, postings| {
                     if ranges.contains(key) && is_wanted(key) {
@@ -100,7 +100,7 @@ impl View<'_> {
             }
             Ok(found)
         };
-        self.decoded(&bytes, Share::Index, decode).await
+        self.blocks(&blocks, Share::Index, decode).await
     }
 
     /// The rows of each of the postings; what is stored is read at once.

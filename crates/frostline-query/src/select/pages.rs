@@ -2,7 +2,7 @@
 //! from the pages whose bounds do not decide it.
 
 use frostline_base::TimeRange;
-use frostline_split::{DigestValue, SplitField, ValueType};
+use frostline_split::{Bounds, SplitField, ValueType};
 use roaring::RoaringBitmap;
 
 use crate::Result;
@@ -13,8 +13,8 @@ use crate::read::view::View;
 use crate::select::lookup::Lookup;
 use crate::select::{Rows, narrow};
 
-/// A range that holds no more values than this is answered by their postings, and by the column otherwise.
-const EQUALITIES_MAX: usize = 64;
+/// A range of fewer numbers is answered by their postings, and by the column otherwise.
+const EQUALITIES_MAX: u64 = 128;
 
 impl View<'_> {
     pub(super) async fn range(
@@ -28,7 +28,7 @@ impl View<'_> {
             true => self.rows_in_time(prune::bounds(lower, upper)).await?,
             false => RoaringBitmap::new(),
         };
-        for (reading, _) in self.readings(field) {
+        for (reading, _) in self.readings(field).await? {
             rows |= self.range_of(reading, lower, upper, among).await?;
         }
         Ok(Rows::Some(rows))
@@ -87,25 +87,32 @@ impl View<'_> {
         }
     }
 
-    /// A range of numbers as a handful of equalities, where the digest lists all values of the field.
+    /// A range of numbers as a handful of equalities, where no more numbers are in it and between the bounds of the
+    /// field's pages.
     async fn few_longs(self, field: &SplitField, span: &LongSpan) -> Result<Option<RoaringBitmap>> {
-        if !self.use_digests {
+        let Some(span) = self.span_in_pages(field, span) else { return Ok(Some(RoaringBitmap::new())) };
+        if span.last.abs_diff(span.first) >= EQUALITIES_MAX {
             return Ok(None);
         }
-        let digest = self.open.digest()?;
-        let Some(counts) = digest.values(field.number)? else { return Ok(None) };
         let mut lookup = Lookup::default();
-        for count in &counts.values {
-            if let DigestValue::Long(n) = count.value
-                && span.contains(n)
-            {
-                lookup.add_token(n.to_string(), field.number);
-            }
-        }
-        if lookup.tokens.len() > EQUALITIES_MAX {
-            return Ok(None);
-        }
+        (span.first..=span.last).for_each(|n| lookup.add_token(n.to_string(), field.number));
         Ok(Some(self.rows_of(lookup).await?))
+    }
+
+    /// The part of a span in which the pages of a field may have numbers; none where they have none.
+    fn span_in_pages(self, field: &SplitField, span: &LongSpan) -> Option<LongSpan> {
+        let columns = fields::columns_of(field);
+        let pages = || columns.iter().flat_map(|name| self.split().page_bounds(name));
+        if columns.iter().any(|name| self.split().page_bounds(name).is_empty()) {
+            return Some(LongSpan { ..*span });
+        }
+        let bounds = pages().filter_map(|page| match page.values {
+            Some(Bounds::Long(min, max)) => Some((min, max)),
+            _ => None,
+        });
+        let (min, max) = bounds.reduce(|(min, max), (low, high)| (min.min(low), max.max(high)))?;
+        let (first, last) = (span.first.max(min), span.last.min(max));
+        (first <= last).then_some(LongSpan { first, last })
     }
 
     pub(crate) async fn rows_in_time(self, range: TimeRange) -> Result<RoaringBitmap> {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use frostline_split::{
     CUT_START_BYTES, Form, KeyRange, Keys, Phrase, Piece, PieceKeys, Postings, SplitField, TextKey,
-    Tokenizer, ValueType, is_joiner, phrase_words, query_pieces,
+    Tokenizer, ValueType, Wanted, is_joiner, phrase_words, query_pieces,
 };
 use futures::future::{try_join, try_join_all};
 use roaring::RoaringBitmap;
@@ -39,7 +39,7 @@ impl<'a> View<'a> {
         prefix_last: bool,
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
-        let readings = self.words_of(field);
+        let readings = self.words_of(field).await?;
         let pieces = query_pieces(text);
         let last = pieces.len().saturating_sub(1);
         let found = pieces
@@ -77,7 +77,7 @@ impl<'a> View<'a> {
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
         let (texts, typed): (Vec<&SplitField>, Vec<&SplitField>) =
-            self.words_of(field).into_iter().partition(|reading| reading.ty == ValueType::Text);
+            self.words_of(field).await?.into_iter().partition(|reading| reading.ty == ValueType::Text);
         let version = self.split().version();
         let words = phrase_words(text);
         let keys = match words.as_slice() {
@@ -104,9 +104,8 @@ impl<'a> View<'a> {
         let Some(field) = field else { return Ok(Rows::Some(rows)) };
         let mut rows = rows | self.equals_whole(field, text, among).await?;
         if prefix_last && !text.is_empty() {
-            let whole =
-                self.readings(field).filter(|(reading, exact)| *exact && reading.ty == ValueType::Text);
-            for (reading, _) in whole {
+            let whole = self.readings(field).await?.into_iter();
+            for (reading, _) in whole.filter(|(reading, exact)| *exact && reading.ty == ValueType::Text) {
                 rows |= self.texts_where(reading, text, among, |own| own.starts_with(text)).await?;
             }
         }
@@ -120,7 +119,7 @@ impl<'a> View<'a> {
         case_insensitive: bool,
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
-        let readings = self.words_of(field);
+        let readings = self.words_of(field).await?;
         let start = match pattern {
             Pattern::Prefix(prefix) => Piece::start(prefix),
             _ => None,
@@ -136,7 +135,11 @@ impl<'a> View<'a> {
                 rows |= self.rows_with_start(&readings, piece, among).await?;
             }
         }
-        let whole = field.into_iter().flat_map(|field| self.readings(field)).filter(|(_, exact)| *exact);
+        let whole = match field {
+            Some(field) => self.readings(field).await?,
+            None => Vec::new(),
+        };
+        let whole = whole.into_iter().filter(|(_, exact)| *exact);
         let matcher = Matcher::new(pattern, case_insensitive)?;
         for (reading, _) in whole.filter(|(reading, _)| reading.ty == ValueType::Text) {
             let start = matcher.literal_prefix();
@@ -146,13 +149,13 @@ impl<'a> View<'a> {
     }
 
     /// The readings of a field whose words are requested; of every field without one.
-    fn words_of(self, field: Option<&FieldRef>) -> Vec<&'a SplitField> {
-        match field {
-            Some(field) => {
-                self.readings(field).filter(|(_, exact)| !exact).map(|(reading, _)| reading).collect()
-            }
-            None => self.split().fields().iter().collect(),
-        }
+    async fn words_of(self, field: Option<&FieldRef>) -> Result<Vec<&'a SplitField>> {
+        let Some(field) = field else {
+            self.know(&[Wanted::All]).await?;
+            return self.split().find(Wanted::All);
+        };
+        let readings = self.readings(field).await?.into_iter();
+        Ok(readings.filter(|(_, exact)| !exact).map(|(reading, _)| reading).collect())
     }
 
     /// Rows whose text has the piece, or that have a value of another type that it is written as.

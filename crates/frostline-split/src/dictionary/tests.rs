@@ -5,25 +5,26 @@ use proptest::prelude::*;
 use roaring::RoaringBitmap;
 
 use super::*;
+use crate::table::{KeyRanges, TableWriter};
 
 /// A dictionary of these keys, and its file: postings first, then the blocks.
 fn build(keys: &BTreeMap<Vec<u8>, Vec<u32>>, split_rows: u32) -> (Dictionary, Vec<u8>) {
     let mut postings_file = Vec::new();
     let mut sink = PostingsSink::new(&mut postings_file, 0, split_rows);
-    let mut writer = DictionaryWriter::new(3).unwrap();
+    let mut writer = TableWriter::new(3).unwrap();
     for (key, rows) in keys {
         let mut entry = Vec::new();
         sink.put(&mut entry, rows, crate::postings::INLINE_BYTES_MAX).unwrap();
         writer.add(key, &entry).unwrap();
     }
     let range = sink.range();
-    let dictionary = writer.finish(&mut postings_file, range.end, range, split_rows).unwrap();
-    (dictionary, postings_file)
+    let table = writer.finish(&mut postings_file, range.end).unwrap();
+    (Dictionary::new(table, range, split_rows), postings_file)
 }
 
 fn found(dictionary: &Dictionary, file: &[u8], keys: &KeyRange) -> BTreeMap<Vec<u8>, Vec<u32>> {
     let mut found = BTreeMap::new();
-    for block in dictionary.blocks(keys) {
+    for block in dictionary.table().blocks(keys).unwrap() {
         let bytes = &file[block.range.start as usize..block.range.end as usize];
         let visit = |key: &[u8], postings| {
             let rows: RoaringBitmap = match postings {
@@ -76,7 +77,7 @@ proptest! {
         let (dictionary, _) = build(&BTreeMap::new(), 100);
         let _ = dictionary.scan_raw(&bytes, &KeyRange::all(), &mut |_, _| {});
         let _ = Dictionary::decode(&mut Cursor::new(&bytes), 100);
-        let _ = unpack_block(&bytes);
+        let _ = unpack_block(&bytes, BLOCK_RAW_BYTES_MAX);
     }
 }
 

@@ -23,8 +23,15 @@ proptest! {
         let counts = ValueCounts { values, bucketed: true };
         let numbers = Numbers::Long { count: 3, min: i64::MIN, max: i64::MAX, sum: i128::from(sum) * 7 };
         let mut writer = DigestWriter::new(&[-1, 0, 59_999_999, 60_000_000], 2);
-        writer.add(9, Some(numbers), Some(&counts));
-        let digest = Digest::decode(writer.finish()).unwrap();
+        writer.add(9, Some(numbers), Some(counts.clone()));
+        let old = Digest::decode(writer.version_2()).unwrap();
+        let mut file = Vec::new();
+        let table = writer.table(3).unwrap().finish(&mut file, 0).unwrap();
+        let blocks = table.blocks(&KeyRange::all()).unwrap();
+        let read = blocks.iter().map(|block| (block, &file[block.range.start as usize..block.range.end as usize]));
+        let digest = Digest::of_blocks(&[8, 9], read.clone()).unwrap().unwrap();
+        prop_assert_eq!(&digest, &old);
+        prop_assert_eq!(Digest::of_blocks(&[8], read).unwrap().unwrap().fields().count(), 0);
         prop_assert_eq!(digest.minutes(), &[(-1, 1), (0, 2), (1, 1)]);
         prop_assert_eq!(digest.numbers(9), Some(numbers));
         prop_assert_eq!(digest.values(9).unwrap(), Some(counts));

@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use frostline_base::SplitId;
 use proptest::prelude::*;
 
 use super::*;
@@ -48,7 +49,7 @@ fn fields_beyond_the_column_budget_keep_their_types() {
         writer.add(document.as_bytes()).unwrap();
     }
     let mut file = Vec::new();
-    let sealed = writer.seal(&mut file).unwrap();
+    let sealed = writer.seal(SplitId::from_random(1), &mut file).unwrap();
     let file = Bytes::from(file);
     let cut = |range: &std::ops::Range<u64>| file.slice(range.start as usize..range.end as usize);
     let split = Split::open(&cut(&sealed.footer)).unwrap();

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use frostline_base::ByteRange;
+use frostline_base::{ByteRange, SplitId};
 use proptest::prelude::*;
 
 use super::*;
@@ -11,6 +11,8 @@ proptest! {
     fn any_bytes_pass_every_door(bytes: Vec<u8>) {
         hot_footer(&bytes);
         footer_body(&bytes);
+        footer_body_2(&bytes);
+        directory(&bytes);
         dictionary_block(&bytes);
         postings(&bytes);
         digest(&bytes);
@@ -19,8 +21,8 @@ proptest! {
 }
 
 /// A split with a column of every type, lists, dynamic fields, stored postings and rows without time.
-fn split() -> (Vec<u8>, ByteRange) {
-    let mut writer = SplitWriter::new(Mapping::dynamic().with_column_budget(9), WriterOptions::default());
+fn split(options: WriterOptions) -> (Vec<u8>, ByteRange) {
+    let mut writer = SplitWriter::new(Mapping::dynamic().with_column_budget(9), options);
     for row in 0..400 {
         let time = if row % 40 == 39 {
             String::new()
@@ -41,7 +43,7 @@ fn split() -> (Vec<u8>, ByteRange) {
         writer.add(document.as_bytes()).unwrap();
     }
     let mut file = Vec::new();
-    let sealed = writer.seal(&mut file).unwrap();
+    let sealed = writer.seal(SplitId::from_random(1), &mut file).unwrap();
     (file, sealed.footer)
 }
 
@@ -51,29 +53,34 @@ fn cut<'a>(file: &'a [u8], range: &ByteRange) -> &'a [u8] {
 
 /// What each fuzz target starts from, by target and name.
 fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
-    let (file, footer) = split();
+    let (file, footer) = split(WriterOptions::default());
     let front = &cut(&file, &footer)[..(footer.end - footer.start) as usize - 8];
-    let number = |at: usize| u32::from_le_bytes(front[at..at + 4].try_into().unwrap()) as usize;
-    let (body, digest) = front[28..].split_at(number(12));
-    let unpack = |packed, at| crate::footer::unpack(packed, number(at)).unwrap();
+    let unpack = |front: &[u8], frame: usize, at: usize| {
+        let number = |at: usize| u32::from_le_bytes(front[at..at + 4].try_into().unwrap()) as usize;
+        crate::footer::unpack(&front[frame..frame + number(at)], number(at + 4)).unwrap()
+    };
+    let (old, old_footer) = split(WriterOptions { version: 2, ..WriterOptions::default() });
+    let old = cut(&old, &old_footer);
     let mut seeds = vec![
-        ("split_footer", "footer".to_owned(), front.to_vec()),
-        ("split_body", "body".to_owned(), unpack(body, 16)),
-        ("digest", "digest".to_owned(), unpack(&digest[..number(20)], 24)),
+        ("split_footer", "footer-3".to_owned(), front.to_vec()),
+        ("split_footer", "footer".to_owned(), old[..old.len() - 8].to_vec()),
+        ("split_body", "body-3".to_owned(), unpack(front, 28, 20)),
+        ("split_body_2", "body".to_owned(), unpack(old, 28, 12)),
     ];
+    seeds.extend(outside());
     let split = Split::open(cut(&file, &footer)).unwrap();
     for (name, dictionary) in [("text", split.text()), ("exact", split.exact())] {
         let mut stored: Vec<ByteRange> = Vec::new();
-        for block in dictionary.blocks(&KeyRange::all()) {
+        for (number, block) in dictionary.table().blocks(&KeyRange::all()).unwrap().into_iter().enumerate() {
             let bytes = cut(&file, &block.range);
             let keep = |_: &[u8], postings| match postings {
                 Postings::Stored { range, .. } if stored.len() < 2 => stored.push(range),
                 _ => {}
             };
             dictionary.scan(&block, bytes, &KeyRange::all(), keep).unwrap();
-            let mut raw = crate::dictionary::unpack_block(bytes).unwrap();
+            let mut raw = unpack_block(bytes);
             raw.truncate(2_000);
-            seeds.push(("dictionary_block", format!("{name}-{}", block.number), raw));
+            seeds.push(("dictionary_block", format!("{name}-{number}"), raw));
         }
         for (number, range) in stored.iter().enumerate() {
             seeds.push(("postings", format!("{name}-{number}"), cut(&file, range)[4..].to_vec()));
@@ -85,6 +92,41 @@ fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     rows.serialize_into(&mut bitmap).unwrap();
     seeds.push(("postings", "bitmap".to_owned(), bitmap));
     seeds.extend(columns());
+    seeds
+}
+
+fn unpack_block(bytes: &[u8]) -> Vec<u8> {
+    crate::table::unpack_block(bytes, 1 << 20).unwrap()
+}
+
+/// A block of the index of a table of many blocks.
+fn index_block() -> Vec<u8> {
+    let mut writer = crate::table::TableWriter::new(3).unwrap();
+    (0..9_000u32).for_each(|key| writer.add(&key.to_be_bytes(), &[0; 16]).unwrap());
+    let mut file = Vec::new();
+    let table = writer.finish(&mut Vec::new(), 4).unwrap().spill(&mut file, 0, 3).unwrap();
+    unpack_block(cut(&file, &table.index_blocks(&[KeyRange::all()])[0].range))
+}
+
+/// What a split has outside its hot footer, and its digest.
+fn outside() -> Vec<(&'static str, String, Vec<u8>)> {
+    let options =
+        WriterOptions { hot_footer_bytes_max: 0, source_page_bytes: 1_000, ..WriterOptions::default() };
+    let (file, footer) = split(options);
+    let footer = Footer::decode(cut(&file, &footer)).unwrap();
+    let mut seeds = Vec::new();
+    let mut directory = |name: &str, which: usize, raw: Vec<u8>| {
+        seeds.push(("split_directory", name.to_owned(), [vec![which as u8], raw].concat()));
+    };
+    directory("index", 0, index_block());
+    let source = footer.own.iter().find_map(|own| own.outside.clone()).unwrap();
+    directory("pages", 1, crate::footer::unpack(cut(&file, &source.0.range), source.1).unwrap());
+    let block = &footer.fields.missing(Wanted::All)[0];
+    footer.fields.keep(block, cut(&file, &block.range)).unwrap();
+    directory("fields", 2 + footer.fields.known().count(), unpack_block(cut(&file, &block.range)));
+    let split = Split::from_footer(footer);
+    let digest = &split.digest_table().blocks(&KeyRange::all()).unwrap()[0];
+    seeds.push(("digest", "block".to_owned(), unpack_block(cut(&file, &digest.range))));
     seeds
 }
 
@@ -105,7 +147,7 @@ fn columns() -> Vec<(&'static str, String, Vec<u8>)> {
         writer.add(document.as_bytes()).unwrap();
     }
     let mut file = Vec::new();
-    let sealed = writer.seal(&mut file).unwrap();
+    let sealed = writer.seal(SplitId::from_random(1), &mut file).unwrap();
     let footer = Footer::decode(cut(&file, &sealed.footer)).unwrap();
     let seed = |chunk: &Chunk| {
         let kind = (0..=255).find(|byte| same(column_kind(*byte), chunk.kind)).unwrap();
@@ -114,7 +156,8 @@ fn columns() -> Vec<(&'static str, String, Vec<u8>)> {
         bytes.extend(cut(&file, &chunk.range()));
         ("column_page", chunk.name.clone(), bytes)
     };
-    footer.chunks.iter().map(seed).collect()
+    let own = footer.own.iter().filter_map(|own| own.chunk.get());
+    own.chain(footer.fields.known().flat_map(|record| &record.chunks)).map(seed).collect()
 }
 
 fn same(a: ColumnKind, b: ColumnKind) -> bool {
@@ -133,9 +176,10 @@ fn seeds_are_decoded() {
     for (target, name, bytes) in seeds() {
         match target {
             "split_footer" => assert!(Footer::decode_checked(&bytes).is_ok()),
-            "split_body" => assert!(decode_body(&mut Cursor::new(&bytes), Vec::new(), 0).is_ok()),
+            "split_body" => assert!(footer::decode_body(&mut Cursor::new(&bytes)).is_ok()),
+            "split_directory" => assert!(directory(&bytes), "{name}"),
             "postings" => assert!(crate::postings::decode_checked(Cursor::new(&bytes), ROWS).is_ok()),
-            "digest" => assert!(Digest::decode(bytes.clone()).unwrap().fields().count() > 0),
+            "digest" => assert!(Digest::default().add_block(&[0, 1, 2], &bytes).is_ok()),
             "column_page" => assert!(column_page(&bytes), "{name}"),
             _ => dictionary_block(&bytes),
         }

@@ -11,9 +11,10 @@ use frostline_base::{ByteRange, Result};
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::dictionary::{DictionaryWriter, PostingsSink, ip_key, put_exact_key};
+use crate::dictionary::{PostingsSink, ip_key, put_exact_key};
 use crate::mapping::ValueType;
 use crate::postings::INLINE_BYTES_MAX;
+use crate::table::TableWriter;
 use crate::text_index::{Form, each_key};
 use crate::tokenizer::Tokenizer;
 use crate::values::{parse_ip, value_token};
@@ -203,7 +204,7 @@ fn token_at<'a>(text: &'a [u8], entries: &[(u32, u32, u32)], token: u32) -> &'a 
 /// Collects the index of a split.
 pub(crate) struct IndexWriter<'a, W> {
     sink: PostingsSink<'a, W>,
-    exact: DictionaryWriter,
+    exact: TableWriter,
     entries: Vec<TokenEntry>,
     keys: Vec<u8>,
     postings: Vec<u8>,
@@ -221,7 +222,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
     pub(crate) fn new(sink: PostingsSink<'a, W>, split_rows: u32, zstd_level: i32) -> Result<Self> {
         Ok(IndexWriter {
             sink,
-            exact: DictionaryWriter::new(zstd_level)?,
+            exact: TableWriter::new(zstd_level)?,
             entries: Vec::new(),
             keys: Vec::new(),
             postings: Vec::new(),
@@ -328,16 +329,13 @@ impl<'a, W: Write> IndexWriter<'a, W> {
     }
 
     /// The text dictionary in order, and the exact one as it stands; also where the postings are.
-    pub(crate) fn finish(
-        mut self,
-        zstd_level: i32,
-    ) -> Result<(DictionaryWriter, DictionaryWriter, ByteRange)> {
+    pub(crate) fn finish(mut self, zstd_level: i32) -> Result<(TableWriter, TableWriter, ByteRange)> {
         let keys = &self.keys;
         let token = |e: &TokenEntry| &keys[e.key as usize..e.key as usize + usize::from(e.key_bytes)];
         self.entries.sort_unstable_by(|a, b| {
             a.head.cmp(&b.head).then_with(|| token(a).cmp(token(b))).then_with(|| a.field.cmp(&b.field))
         });
-        let mut text = DictionaryWriter::new(zstd_level)?;
+        let mut text = TableWriter::new(zstd_level)?;
         let mut key = Vec::new();
         for entry in &self.entries {
             key.clear();

@@ -5,26 +5,30 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::datatypes::{Field as ArrowField, Schema};
-use frostline_base::{ByteRange, Result};
+use frostline_base::{ByteRange, Result, SplitId};
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
 use crate::columns::{TextAs, arrow_type};
-use crate::dictionary::PostingsSink;
+use crate::dictionary::{Dictionary, PostingsSink};
 use crate::digest::{
     BUCKET_US, CELLS_MAX, DigestValue, DigestWriter, Numbers, VALUES_MAX, ValueCount, ValueCounts, count_by,
 };
 use crate::document::Value;
 use crate::dynamic;
-use crate::footer::{Chunk, ColumnKind, FORMAT_VERSION, Footer, SplitField, Unsummed};
+use crate::fields::{FieldRecord, field_key};
+use crate::footer::{self, Chunk, ColumnKind, Contents, SplitField, Unsummed};
 use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
+use crate::table::Table;
 use crate::values::parse_big;
 use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, internal};
 use crate::writer::index::{IndexWriter, ReadingRows};
 use crate::writer::values::Values;
-use crate::writer::{ColumnStats, NO_TIME, PartBytes, Sealed, SplitWriter, cannot_write, stat_values};
+use crate::writer::{
+    ColumnStats, NO_TIME, PartBytes, Sealed, SplitWriter, WriterOptions, cannot_write, stat_values,
+};
 
 /// The key-value metadata of the Parquet footer that names the format's version.
 const VERSION_KEY: &str = "frostline.split.version";
@@ -33,7 +37,7 @@ const FOOTER_KEY: &str = "frostline.split.footer";
 
 const MAGIC_BYTES: u64 = 4;
 
-pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result<Sealed> {
+pub(crate) fn seal(writer: SplitWriter, id: SplitId, out: &mut (impl Write + Send)) -> Result<Sealed> {
     let unpacked_bytes = writer.unpacked_bytes();
     let (arranged, writer) = Arranged::new(writer);
     let columns = plan_columns(&arranged);
@@ -42,9 +46,15 @@ pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result
     let mut file = open_file(&mut out, &columns, &arranged, &writer)?;
     let (chunks, column_stats) = write_columns(&mut file, &columns, &arranged, &writer)?;
     let index_start = file.bytes_written() as u64;
-    let (mut footer, parts_of_index) = write_index(&mut file, index_start, chunks, arranged, &writer)?;
+    let (contents, digest, parts_of_index) =
+        write_index(&mut file, index_start, id, chunks, arranged, &writer)?;
+    let outside = file.bytes_written() as u64;
+    let WriterOptions { zstd_level, hot_footer_bytes_max, version, .. } = writer.options;
+    let hot = match version {
+        2 => footer::version_2::write(&contents, &digest.version_2(), zstd_level)?,
+        _ => footer::write(&contents, &mut FileEnd(&mut file), outside, hot_footer_bytes_max, zstd_level)?,
+    };
     let start = file.bytes_written() as u64;
-    let hot = footer.encode(writer.options.zstd_level)?;
     let hot_bytes = hot.bytes();
     let range = start..start + hot_bytes as u64;
     // The hot footer has a checksum of what follows it, and that says where the hot footer is: the file goes
@@ -52,7 +62,7 @@ pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result
     file.flush().map_err(cannot_write)?;
     file.inner_mut().held = Some(Vec::new());
     file.write_all(&vec![0; hot_bytes]).map_err(cannot_write)?;
-    file.append_key_value_metadata(KeyValue::new(VERSION_KEY.to_owned(), FORMAT_VERSION.to_string()));
+    file.append_key_value_metadata(KeyValue::new(VERSION_KEY.to_owned(), version.to_string()));
     file.append_key_value_metadata(KeyValue::new(
         FOOTER_KEY.to_owned(),
         format!("{}..{}", range.start, range.end),
@@ -61,26 +71,14 @@ pub(crate) fn seal(writer: SplitWriter, out: &mut (impl Write + Send)) -> Result
     let bytes = file.bytes_written() as u64;
     drop(file);
     out.release(hot, hot_bytes)?;
-    let chunks = std::mem::take(&mut footer.chunks);
-    let column_bytes = |source: bool| {
-        let wanted = chunks.iter().filter(|chunk| (chunk.kind == ColumnKind::Source) == source);
-        wanted.map(|chunk| chunk.range().end - chunk.range().start).sum()
-    };
-    let digest = footer.digest.len() as u64;
-    let parts = PartBytes {
-        source: column_bytes(true),
-        columns: column_bytes(false),
-        footer: hot_bytes as u64 - digest,
-        digest,
-        parquet_footer: bytes - range.end,
-        ..parts_of_index
-    };
+    let parts =
+        PartBytes { footer: range.end - outside, parquet_footer: bytes - range.end, ..parts_of_index };
     Ok(Sealed {
         bytes,
         footer: range,
-        rows: footer.rows,
-        rows_without_time: footer.rows_without_time,
-        times: footer.times.map(|times| further_times.into_iter().fold(times, cover)),
+        rows: contents.rows,
+        rows_without_time: contents.rows_without_time,
+        times: contents.times.map(|times| further_times.into_iter().fold(times, cover)),
         mapping: writer.mapping,
         column_stats,
         source_bytes: writer.source_bytes,
@@ -166,7 +164,7 @@ impl Arranged {
         let mut by_name: Vec<u16> = (0..writer.readings.len() as u16).collect();
         by_name.sort_by(|a, b| {
             let (a, b) = (&writer.readings[usize::from(*a)], &writer.readings[usize::from(*b)]);
-            a.path.cmp(&b.path).then(a.ty.cmp(&b.ty))
+            field_key(&a.path, a.ty).cmp(&field_key(&b.path, b.ty))
         });
         let spans = spans_of(&writer, &by_name);
         let (rows, mut numbers) = scatter(&writer, &order, &by_name, &spans);
@@ -303,12 +301,11 @@ fn open_file<'a, W: Write + Send>(
     let schema = ArrowSchemaConverter::new().convert(&Schema::new(fields)).map_err(internal)?;
     let by_time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
     let properties = WriterProperties::builder()
-        .set_created_by(format!("frostline split format {FORMAT_VERSION}"))
+        .set_created_by(format!("frostline split format {}", writer.options.version))
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_max_row_group_row_count(Some(arranged.order.len()))
         .set_sorting_columns(Some(vec![by_time]))
         .build();
-    let _ = writer;
     SerializedFileWriter::new(out, schema.root_schema_ptr(), Arc::new(properties)).map_err(internal)
 }
 
@@ -500,16 +497,17 @@ fn dynamic_cells(arranged: &Arranged, values: &Values) -> (Vec<u32>, DynamicCell
 fn write_index<W: Write + Send>(
     file: &mut File<'_, W>,
     start: u64,
+    id: SplitId,
     chunks: Vec<Chunk>,
     arranged: Arranged,
     writer: &SplitWriter,
-) -> Result<(Footer, PartBytes)> {
+) -> Result<(Contents, DigestWriter, PartBytes)> {
     let rows = arranged.split_rows();
     let level = writer.options.zstd_level;
     let rows_without_time = rows - arranged.times.len() as u32;
     let mut digest = DigestWriter::new(&arranged.times, rows_without_time);
     let buckets = count_by(arranged.times.iter().map(|time| time.div_euclid(BUCKET_US))).len();
-    let (mut fields, mut exists) = (Vec::new(), Vec::new());
+    let mut fields = Vec::new();
     let mut out = FileEnd(file);
     let mut index = IndexWriter::new(PostingsSink::new(&mut out, start, rows), rows, level)?;
     for (number, reading) in arranged.readings.iter().enumerate() {
@@ -522,47 +520,53 @@ fn write_index<W: Write + Send>(
             distinct: &reading.distinct,
             values: &writer.values,
         };
-        let (postings, rows_with_value) = index.add(&rows)?;
-        exists.push(postings);
-        digest.add(
-            field,
-            numbers_of(&rows),
-            value_counts(&rows, reading, &index, &arranged.times, buckets).as_ref(),
-        );
+        let (exists, rows_with_value) = index.add(&rows)?;
+        let counts = value_counts(&rows, reading, &index, &arranged.times, buckets);
+        digest.add(field, numbers_of(&rows), counts);
         let (path, ty, dynamic) = (reading.path.to_string(), reading.ty, reading.dynamic);
         let (has_scalar, has_list) = (reading.has_scalar, reading.has_list);
-        fields.push(SplitField { number: field, path, ty, has_scalar, has_list, dynamic, rows_with_value });
+        let field = SplitField { number: field, path, ty, has_scalar, has_list, dynamic, rows_with_value };
+        fields.push(FieldRecord { field, exists, chunks: Vec::new() });
     }
-    let (text, exact, postings) = index.finish(level)?;
-    let text = text.finish(&mut out, postings.end, postings.clone(), rows)?;
-    let exact_start = if text.blocks_count() == 0 { postings.end } else { text.ranges().0.end };
-    let exact = exact.finish(&mut out, exact_start, postings.clone(), rows)?;
-    let digest = digest.finish();
-    let times = arranged.times.first().copied().zip(arranged.times.last().copied());
-    let length = |range: ByteRange| range.end - range.start;
-    let parts = PartBytes {
-        text_dictionary: length(text.ranges().0),
-        exact_dictionary: length(exact.ranges().0),
-        postings: length(postings),
-        ..PartBytes::default()
+    let (text, exact, lists) = index.finish(level)?;
+    let text = text.finish(&mut out, lists.end)?;
+    let exact_start = if text.len() == 0 { lists.end } else { text.range().end };
+    let exact = exact.finish(&mut out, exact_start)?;
+    let digest_start = if exact.len() == 0 { exact_start } else { exact.range().end };
+    let digest_table = match writer.options.version {
+        2 => Table::default(),
+        _ => digest.table(level)?.finish(&mut out, digest_start)?,
     };
-    let digest_raw_bytes = digest.len() as u32;
-    let digest = zstd::bulk::compress(&digest, level).map_err(cannot_write)?;
-    let footer = Footer {
-        version: FORMAT_VERSION,
+    let length = |range: ByteRange| range.end - range.start;
+    let (mut own, mut parts) = (Vec::new(), PartBytes::default());
+    for chunk in chunks {
+        let bytes = length(chunk.range());
+        *(if chunk.kind == ColumnKind::Source { &mut parts.source } else { &mut parts.columns }) += bytes;
+        match chunk.kind {
+            ColumnKind::Field { field, .. } => fields[usize::from(field)].chunks.push(chunk),
+            _ => own.push(chunk),
+        }
+    }
+    let parts = PartBytes {
+        text_dictionary: length(text.range()),
+        exact_dictionary: length(exact.range()),
+        postings: length(lists.clone()),
+        digest: length(digest_table.range()),
+        ..parts
+    };
+    let contents = Contents {
+        id,
         rows,
         rows_without_time,
-        times,
+        times: arranged.times.first().copied().zip(arranged.times.last().copied()),
+        own,
         fields,
-        exists,
-        chunks,
-        text,
-        exact,
-        digest,
-        digest_raw_bytes,
-        tail_checksum: None,
+        text: Dictionary::new(text, lists.clone(), rows),
+        exact: Dictionary::new(exact, lists.clone(), rows),
+        digest: digest_table,
+        lists,
     };
-    Ok((footer, parts))
+    Ok((contents, digest, parts))
 }
 
 /// The end of a file, after its row group.

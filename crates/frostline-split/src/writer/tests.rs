@@ -12,9 +12,12 @@ use super::*;
 use crate::footer::Footer;
 use crate::text_index::{Form, each_key};
 use crate::{
-    Dictionary, DigestValue, KeyRange, MINUTE_US, Numbers, Postings, SOURCE_COLUMN, Split, TIME_COLUMN,
-    TextAs, Tokenizer, Value, decode_postings, exact_key, ip_key, parse_ip, value_token,
+    Block, DYNAMIC_COLUMN, Dictionary, Digest, DigestValue, KeyRange, MINUTE_US, Numbers, Postings,
+    SOURCE_COLUMN, Split, TIME_COLUMN, Table, TextAs, Tokenizer, Value, Wanted, decode_postings, exact_key,
+    ip_key, parse_ip, value_token,
 };
+
+const ID: SplitId = SplitId::from_random(7);
 
 type Keyed = BTreeMap<Vec<u8>, BTreeSet<u32>>;
 
@@ -109,13 +112,18 @@ fn held(value: &Value<'_>) -> Held {
 }
 
 fn seal(documents: &[String], mapping: Mapping) -> (Vec<u8>, Sealed) {
-    let mut writer =
-        SplitWriter::new(mapping, WriterOptions { source_page_bytes: 400, ..WriterOptions::default() });
+    seal_within(documents, mapping, 32 << 10)
+}
+
+/// With a hot footer of at most this many bytes, or as few as can be.
+fn seal_within(documents: &[String], mapping: Mapping, hot_footer_bytes_max: usize) -> (Vec<u8>, Sealed) {
+    let options = WriterOptions { source_page_bytes: 400, hot_footer_bytes_max, ..WriterOptions::default() };
+    let mut writer = SplitWriter::new(mapping, options);
     for document in documents {
         writer.add(document.as_bytes()).unwrap();
     }
     let mut file = Vec::new();
-    let sealed = writer.seal(&mut file).unwrap();
+    let sealed = writer.seal(ID, &mut file).unwrap();
     assert_eq!(sealed.bytes, file.len() as u64);
     (file, sealed)
 }
@@ -124,6 +132,35 @@ fn seal(documents: &[String], mapping: Mapping) -> (Vec<u8>, Sealed) {
 fn cut(file: &[u8], range: &std::ops::Range<u64>) -> Bytes {
     let end = (range.end as usize).min(file.len());
     Bytes::copy_from_slice(&file[(range.start as usize).min(end)..end])
+}
+
+/// The split, with all that its hot footer leaves to other parts of the file.
+fn open(file: &[u8], footer: &std::ops::Range<u64>) -> Result<Split> {
+    let split = Split::open(&cut(file, footer))?;
+    let blocks = split.unread_fields(Wanted::All).into_iter();
+    for block in blocks.chain(split.unread_pages(&[SOURCE_COLUMN, DYNAMIC_COLUMN])) {
+        split.keep(&block, &cut(file, &block.range))?;
+    }
+    Ok(split)
+}
+
+/// All blocks of a table.
+fn blocks_of(file: &[u8], table: &Table) -> Result<Vec<Block>> {
+    let index = table.index_blocks(&[KeyRange::all()]);
+    if index.is_empty() {
+        return table.blocks(&KeyRange::all());
+    }
+    let read: Vec<Bytes> = index.iter().map(|block| cut(file, &block.range)).collect();
+    let read = index.iter().zip(read.iter().map(|bytes| bytes.as_ref()));
+    table.with_index(read)?.blocks(&KeyRange::all())
+}
+
+fn digest_of(file: &[u8], split: &Split) -> Result<Digest> {
+    let fields: Vec<u16> = split.fields().map(|field| field.number).collect();
+    let blocks = blocks_of(file, &split.digest_table())?;
+    let read: Vec<Bytes> = blocks.iter().map(|block| cut(file, &block.range)).collect();
+    let digest = split.digest(&fields, blocks.iter().zip(read.iter().map(|bytes| bytes.as_ref())))?;
+    Ok(Digest::clone(&digest.expect("a digest of few minutes is kept")))
 }
 
 fn rows_of(file: &[u8], split: &Split, postings: &Postings) -> Result<BTreeSet<u32>> {
@@ -140,7 +177,7 @@ fn rows_of(file: &[u8], split: &Split, postings: &Postings) -> Result<BTreeSet<u
 
 fn all_keys(file: &[u8], split: &Split, dictionary: &Dictionary) -> Result<Keyed> {
     let mut entries = Vec::new();
-    for block in dictionary.blocks(&KeyRange::all()) {
+    for block in blocks_of(file, dictionary.table())? {
         let visit = |key: &[u8], postings| entries.push((key.to_vec(), postings));
         dictionary.scan(&block, &cut(file, &block.range), &KeyRange::all(), visit)?;
     }
@@ -189,23 +226,30 @@ fn values_at(column: &dyn Array, row: usize) -> Vec<Held> {
 
 fn check(documents: &[String], wanted: &BTreeSet<u32>) {
     let model = Model::new(documents);
-    let (file, sealed) = seal(documents, Mapping::dynamic());
-    let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
+    for hot_footer_bytes_max in [32 << 10, 0, 700] {
+        let (file, sealed) = seal_within(documents, Mapping::dynamic(), hot_footer_bytes_max);
+        let split = open(&file, &sealed.footer).unwrap();
+        check_split(documents, wanted, &model, &file, &split);
+    }
+}
+
+fn check_split(documents: &[String], wanted: &BTreeSet<u32>, model: &Model, file: &[u8], split: &Split) {
+    assert_eq!((split.version(), split.id()), (FORMAT_VERSION, Some(ID)));
     assert_eq!(split.rows() as usize, documents.len());
     assert_eq!(split.rows_without_time() as usize, model.times.iter().filter(|time| time.is_none()).count());
-    assert_eq!(all_keys(&file, &split, split.text()).unwrap(), model.text(&split));
-    assert_eq!(all_keys(&file, &split, split.exact()).unwrap(), model.exact(&split));
-    assert_eq!(split.fields().len(), model.readings.len());
+    assert_eq!(all_keys(file, split, split.text()).unwrap(), model.text(split));
+    assert_eq!(all_keys(file, split, split.exact()).unwrap(), model.exact(split));
+    assert_eq!(split.fields().count(), model.readings.len());
     for ((path, ty), rows) in &model.readings {
         let field = split.field(path, *ty).unwrap();
-        let exists = rows_of(&file, &split, &split.exists(field.number).unwrap()).unwrap();
+        let exists = rows_of(file, split, &split.exists(field.number).unwrap()).unwrap();
         assert_eq!(exists, rows.keys().copied().collect());
         assert_eq!(field.rows_with_value as usize, rows.len());
     }
-    check_columns(&file, &split, &model, None);
+    check_columns(file, split, model, None);
     let wanted: RoaringBitmap = wanted.iter().copied().filter(|row| *row < split.rows()).collect();
-    check_columns(&file, &split, &model, Some(&wanted));
-    check_digest(&split, &model);
+    check_columns(file, split, model, Some(&wanted));
+    check_digest(file, split, model);
 }
 
 fn check_columns(file: &[u8], split: &Split, model: &Model, wanted: Option<&RoaringBitmap>) {
@@ -239,8 +283,8 @@ fn check_columns(file: &[u8], split: &Split, model: &Model, wanted: Option<&Roar
     }
 }
 
-fn check_digest(split: &Split, model: &Model) {
-    let digest = split.digest().unwrap();
+fn check_digest(file: &[u8], split: &Split, model: &Model) {
+    let digest = digest_of(file, split).unwrap();
     let mut minutes: BTreeMap<i64, u32> = BTreeMap::new();
     for time in model.times.iter().flatten() {
         *minutes.entry(time.div_euclid(MINUTE_US)).or_default() += 1;
@@ -326,9 +370,14 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_byte_is_corrupt_or_changes_nothing(at: prop::sample::Index, with in 1u8.., truncate: bool) {
+    fn a_changed_byte_is_corrupt_or_changes_nothing(
+        at: prop::sample::Index,
+        with in 1u8..,
+        truncate: bool,
+        hot_footer_bytes_max in prop::sample::select(vec![32 << 10, 0, 900]),
+    ) {
         let documents = sample(120);
-        let (mut file, sealed) = seal(&documents, Mapping::dynamic());
+        let (mut file, sealed) = seal_within(&documents, Mapping::dynamic(), hot_footer_bytes_max);
         let answers = answer_all(&file, &sealed).unwrap();
         let at = at.index(file.len());
         if truncate { file.truncate(at) } else { file[at] ^= with }
@@ -359,12 +408,11 @@ fn sample(count: usize) -> Vec<String> {
 
 /// Everything that a split can be asked.
 fn answer_all(file: &[u8], sealed: &Sealed) -> Result<(Keyed, Keyed, RecordBatch, String)> {
-    let split = Split::open(&cut(file, &sealed.footer))?;
+    let split = open(file, &sealed.footer)?;
     let names: Vec<&str> = split.column_names().collect();
     let batch = read(file, &split, &names, None, TextAs::Plain)?;
-    let digest = split.digest()?;
-    let values =
-        split.fields().iter().map(|field| digest.values(field.number)).collect::<Result<Vec<_>>>()?;
+    let digest = digest_of(file, &split)?;
+    let values = split.fields().map(|field| digest.values(field.number)).collect::<Result<Vec<_>>>()?;
     let digest = format!("{digest:?} {values:?}");
     Ok((all_keys(file, &split, split.text())?, all_keys(file, &split, split.exact())?, batch, digest))
 }
@@ -435,13 +483,16 @@ fn sealed(documents: &[String], options: WriterOptions) -> (Vec<u8>, Split, Foot
     let mut writer = SplitWriter::new(Mapping::dynamic(), options);
     documents.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
     let mut file = Vec::new();
-    let sealed = writer.seal(&mut file).unwrap();
+    let sealed = writer.seal(ID, &mut file).unwrap();
     let footer = Footer::decode(&cut(&file, &sealed.footer)).unwrap();
     (file, Split::from_footer(footer.clone()), footer)
 }
 
 fn chunk<'a>(footer: &'a Footer, column: &str) -> &'a crate::footer::Chunk {
-    footer.chunks.iter().find(|chunk| chunk.name == column).unwrap()
+    match footer.own.iter().find(|own| own.name() == column) {
+        Some(own) => own.chunk.get().unwrap(),
+        None => footer.fields.chunk(column).unwrap(),
+    }
 }
 
 /// The pages of a column: how many rows and bytes each has.
@@ -578,5 +629,84 @@ fn a_refused_document_leaves_the_writer_as_it_was() {
 #[test]
 fn a_split_of_nothing_is_refused() {
     let writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
-    assert!(writer.seal(&mut Vec::new()).is_err());
+    assert!(writer.seal(ID, &mut Vec::new()).is_err());
+}
+
+/// A split of `readings` fields, ten in each document.
+fn wide(readings: usize) -> (Vec<u8>, Sealed) {
+    let document = |n: usize| {
+        let fields = (0..10).map(|field| {
+            let (field, word) = ((n * 10 + field) % readings, digits(n as u64, 12));
+            format!(r#""service.{}.name-{field}":"{word} of {n}""#, field % 7)
+        });
+        format!(
+            r#"{{"@timestamp":{},{}}}"#,
+            1_700_000_000_000i64 + n as i64,
+            fields.collect::<Vec<_>>().join(",")
+        )
+    };
+    let documents: Vec<String> = (0..1_000).map(document).collect();
+    let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+    documents.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
+    let mut file = Vec::new();
+    let sealed = writer.seal(ID, &mut file).unwrap();
+    (file, sealed)
+}
+
+#[test]
+fn a_hot_footer_of_many_fields_takes_at_most_32_kib() {
+    for readings in [449, 1_000] {
+        let (file, sealed) = wide(readings);
+        let hot = sealed.footer.end - sealed.footer.start;
+        assert!(hot <= 32 << 10, "{readings} readings take {hot} bytes");
+        let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
+        let path = format!("service.{}.name-{}", (readings - 1) % 7, readings - 1);
+        // What is unread of one field is a block, and the field is there once it was read.
+        let unread = split.unread_fields(Wanted::Path(&path));
+        assert!(unread.len() <= 2, "{readings}: {unread:?}");
+        if !unread.is_empty() {
+            let error = split.find(Wanted::Path(&path)).unwrap_err();
+            assert_eq!(error.kind(), frostline_base::ErrorKind::Internal);
+        }
+        unread.iter().for_each(|block| split.keep(block, &cut(&file, &block.range)).unwrap());
+        let field = split.find(Wanted::Path(&path)).unwrap()[0].clone();
+        assert_eq!((field.path.as_str(), field.ty), (path.as_str(), ValueType::Text));
+        assert_eq!(split.find(Wanted::Number(field.number)).unwrap(), [&field]);
+        let whole = open(&file, &sealed.footer).unwrap();
+        assert_eq!(whole.find(Wanted::All).unwrap().len(), readings);
+        let under = whole.find(Wanted::Below("service.3")).unwrap().len();
+        assert_eq!(under, (0..readings).filter(|field| field % 7 == 3).count());
+    }
+}
+
+#[test]
+fn paths_that_hold_the_byte_between_path_and_type_keep_apart() {
+    let documents = [r#"{"a\u0000\u0001":"x","a":"y","a\u0000":2}"#.to_owned()];
+    let (file, sealed) = seal_within(&documents, Mapping::dynamic(), 0);
+    let split = open(&file, &sealed.footer).unwrap();
+    for path in ["a", "a\0", "a\0\u{1}"] {
+        let found = split.find(Wanted::Path(path)).unwrap();
+        assert_eq!(found.iter().map(|field| field.path.as_str()).collect::<Vec<_>>(), [path]);
+    }
+}
+
+#[test]
+fn a_digest_leaves_out_what_takes_too_much() {
+    // A thousand texts of a kilobyte each take a mebibyte.
+    let documents: Vec<String> = (0..1_000)
+        .map(|n| {
+            format!(
+                r#"{{"@timestamp":{},"long":"{}","short":"{}"}}"#,
+                1_700_000_000_000i64,
+                digits(n, 1_000),
+                n % 9
+            )
+        })
+        .collect();
+    let (file, sealed) = seal(&documents, Mapping::dynamic());
+    let split = open(&file, &sealed.footer).unwrap();
+    let digest = digest_of(&file, &split).unwrap();
+    let has = |path| digest.has_values(split.field(path, ValueType::Text).unwrap().number);
+    assert!(has("short") && !has("long"));
+    assert_eq!(digest.minutes().len(), 1);
 }

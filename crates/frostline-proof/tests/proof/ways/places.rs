@@ -103,10 +103,10 @@ impl Place {
                 writer.add(document.to_string().as_bytes())?;
             }
             let mut bytes = Vec::new();
-            let sealed = writer.seal(&mut bytes)?;
             // No two splits of a repository have the same identity.
             let number = self.index.name().as_str().len() * 1_000 + self.index.splits().len();
             let id = SplitId::from_random(number as u128);
+            let sealed = writer.seal(id, &mut bytes)?;
             let key = self.index.split_key(id);
             self.repository.put(&key, Bytes::from(bytes)).await?;
             let entry = SplitEntry {

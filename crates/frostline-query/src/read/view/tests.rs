@@ -24,5 +24,5 @@ async fn memory_for_documents_is_reserved_as_they_are_unpacked() {
     assert!(bounds.contains(&view.memory_of(read.ranges(), Share::Source)));
     let source = [Output::new("_source", arrow::datatypes::DataType::Binary, Of::Source)];
     let all = (0..open.split.rows()).collect();
-    assert!(bounds.contains(&bytes_of(view, &source, &all)));
+    assert!(bounds.contains(&bytes_of(view, &source, &all).await.unwrap()));
 }

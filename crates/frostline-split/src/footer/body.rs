@@ -1,0 +1,369 @@
+//! The hot footer of version 3.
+
+use std::io::Write;
+
+use super::*;
+use crate::bytes_codec::checksum;
+use crate::bytes_codec::put_bytes;
+use crate::dictionary::read_place;
+use crate::fields::{self, FieldRecord};
+use crate::table::pack_block;
+
+/// The features that this reader knows.
+const REQUIRED_KNOWN: u64 = 0;
+/// The rules that make the keys of the text dictionary.
+const ANALYSER: u64 = 2;
+const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));
+
+/// A hot footer of more bytes is not one of ours, and so is a body that unpacks to more.
+const PACKED_BYTES_MAX: usize = 1 << 20;
+const BODY_BYTES_MAX: usize = 4 << 20;
+
+const TIME: u8 = 0;
+const SOURCE: u8 = 1;
+const DYNAMIC: u8 = 5;
+
+const TEXT: u64 = 2;
+const EXACT: u64 = 3;
+const DIGEST: u64 = 5;
+const LISTS: u64 = 6;
+
+/// What the hot footer of a split says, before it is decided what of it has to be outside.
+pub(crate) struct Contents {
+    pub(crate) id: SplitId,
+    pub(crate) rows: u32,
+    pub(crate) rows_without_time: u32,
+    pub(crate) times: Option<(i64, i64)>,
+    /// The columns that belong to no field.
+    pub(crate) own: Vec<Chunk>,
+    pub(crate) fields: Vec<FieldRecord>,
+    pub(crate) text: Dictionary,
+    pub(crate) exact: Dictionary,
+    pub(crate) digest: Table,
+    pub(crate) lists: ByteRange,
+}
+
+/// What can be outside, by where the body has it.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Text,
+    Exact,
+    Digest,
+    Own(usize),
+}
+
+/// A body in the making: the places of what went outside.
+struct Body<'c> {
+    contents: &'c Contents,
+    text: Table,
+    exact: Table,
+    digest: Table,
+    /// Of each column of our own, where its pages are described and the length of that unpacked.
+    own: Vec<Option<(Block, usize)>>,
+    blocks: Vec<fields::RawFields>,
+    /// Where each block of fields is; none for those that the body has.
+    places: Vec<Option<Block>>,
+}
+
+/// The hot footer of a split, of at most `bytes_max` bytes if that can be. What does not fit is written to `out`, which
+/// is at byte `start` of the file.
+pub(crate) fn write(
+    contents: &Contents,
+    out: &mut impl Write,
+    start: u64,
+    bytes_max: usize,
+    zstd_level: i32,
+) -> Result<Unsummed> {
+    let blocks = fields::write_blocks(&contents.fields);
+    let mut body = Body {
+        contents,
+        text: contents.text.table().clone(),
+        exact: contents.exact.table().clone(),
+        digest: contents.digest.clone(),
+        own: vec![None; contents.own.len()],
+        places: vec![None; blocks.len()],
+        blocks,
+    };
+    let mut outside = Counted { out, at: start };
+    let whole = body.pack(zstd_level)?;
+    if whole.bytes() <= bytes_max.min(PACKED_BYTES_MAX) && body.encode().len() <= BODY_BYTES_MAX {
+        return Ok(whole);
+    }
+    let packed: Vec<(Block, Vec<u8>)> =
+        body.blocks.iter().map(|block| pack_block(&block.raw, 0, zstd_level)).collect::<Result<_>>()?;
+    body.places = packed.iter().map(|(block, _)| Some(block.clone())).collect();
+    while body.pack(zstd_level)?.bytes() > bytes_max && body.spill_largest(&mut outside, zstd_level)? {}
+    // What is left is for the blocks of fields, most of them first.
+    let mut left = bytes_max.saturating_sub(body.pack(zstd_level)?.bytes());
+    let mut by_bytes: Vec<usize> = (0..packed.len()).collect();
+    by_bytes.sort_by_key(|at| packed[*at].1.len());
+    let mut here = Vec::new();
+    for at in by_bytes {
+        let Some(rest) = left.checked_sub(packed[at].1.len()) else { break };
+        (left, body.places[at]) = (rest, None);
+        here.push(at);
+    }
+    while body.pack(zstd_level)?.bytes() > bytes_max {
+        let Some(at) = here.pop() else { break };
+        body.places[at] = Some(packed[at].0.clone());
+    }
+    for (place, (block, bytes)) in body.places.iter_mut().zip(&packed) {
+        if let Some(place) = place {
+            place.range = outside.write(bytes)?;
+            place.checksum = block.checksum;
+        }
+    }
+    let hot = body.pack(zstd_level)?;
+    if hot.bytes() > PACKED_BYTES_MAX || body.encode().len() > BODY_BYTES_MAX {
+        return Err(Error::exhausted("the hot footer of this split would be too large: seal smaller splits"));
+    }
+    Ok(hot)
+}
+
+/// An output that knows where it is in the file.
+struct Counted<'a, W> {
+    out: &'a mut W,
+    at: u64,
+}
+
+impl<W: Write> Counted<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> Result<ByteRange> {
+        self.out.write_all(bytes).map_err(crate::writer::cannot_write)?;
+        let start = self.at;
+        self.at += bytes.len() as u64;
+        Ok(start..self.at)
+    }
+}
+
+impl Body<'_> {
+    /// Moves what takes most bytes outside. False where nothing is left that can be.
+    fn spill_largest(&mut self, out: &mut Counted<'_, impl Write>, zstd_level: i32) -> Result<bool> {
+        let tables = [(Part::Text, &self.text), (Part::Exact, &self.exact), (Part::Digest, &self.digest)];
+        let tables = tables.into_iter().filter(|(_, table)| table.can_spill());
+        let mut parts: Vec<(usize, Part)> = tables.map(|(part, table)| (table.index_bytes(), part)).collect();
+        for (at, chunk) in self.contents.own.iter().enumerate() {
+            // A search by time reads no page before it knows the bounds of these.
+            if self.own[at].is_none() && chunk.kind != ColumnKind::Time && chunk.pages.len() > 1 {
+                parts.push((chunk_bytes(chunk).len(), Part::Own(at)));
+            }
+        }
+        let Some((_, largest)) = parts.into_iter().max_by_key(|(bytes, _)| *bytes) else { return Ok(false) };
+        let table = match largest {
+            Part::Text => &mut self.text,
+            Part::Exact => &mut self.exact,
+            Part::Digest => &mut self.digest,
+            Part::Own(at) => {
+                let raw = chunk_bytes(&self.contents.own[at]);
+                let packed = zstd::bulk::compress(&raw, zstd_level).map_err(crate::writer::cannot_write)?;
+                let block = Block { range: out.write(&packed)?, checksum: checksum(&packed) };
+                self.own[at] = Some((block, raw.len()));
+                return Ok(true);
+            }
+        };
+        let mut index = Vec::new();
+        *table = table.spill(&mut index, out.at, zstd_level)?;
+        out.write(&index)?;
+        Ok(true)
+    }
+
+    fn pack(&self, zstd_level: i32) -> Result<Unsummed> {
+        let raw = self.encode();
+        let packed = zstd::bulk::compress(&raw, zstd_level).map_err(crate::writer::cannot_write)?;
+        let mut out = MAGIC.to_vec();
+        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&0u64.to_le_bytes());
+        out.extend_from_slice(&(packed.len() as u32).to_le_bytes());
+        out.extend_from_slice(&(raw.len() as u32).to_le_bytes());
+        out.extend_from_slice(&packed);
+        Ok(Unsummed(out))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let Contents { id, rows, own, lists, .. } = self.contents;
+        let mut out = id.bits().to_be_bytes().to_vec();
+        put_bytes(&mut out, WRITER.as_bytes());
+        put_varint(&mut out, ANALYSER);
+        // Neither a renderer nor a cipher nor a key.
+        out.extend_from_slice(&[0, 0, 0]);
+        put_varint(&mut out, u64::from(*rows));
+        put_times(&mut out, self.contents);
+        // One row group, with all rows.
+        put_varint(&mut out, 1);
+        put_varint(&mut out, u64::from(*rows));
+        put_varint(&mut out, own.len() as u64);
+        for (chunk, outside) in own.iter().zip(&self.own) {
+            out.push(match chunk.kind {
+                ColumnKind::Time => TIME,
+                ColumnKind::Dynamic { .. } => DYNAMIC,
+                _ => SOURCE,
+            });
+            out.push(u8::from(outside.is_some()));
+            match outside {
+                None => put_chunk(&mut out, chunk),
+                Some((block, raw_bytes)) => {
+                    put_place(&mut out, &chunk.range());
+                    put_place(&mut out, &block.range);
+                    put_varint(&mut out, *raw_bytes as u64);
+                    out.extend_from_slice(&block.checksum.to_le_bytes());
+                }
+            }
+        }
+        put_varint(&mut out, 3);
+        for (kind, table) in [(TEXT, &self.text), (EXACT, &self.exact), (DIGEST, &self.digest)] {
+            put_varint(&mut out, kind);
+            let mut index = Vec::new();
+            table.encode(&mut index);
+            put_bytes(&mut out, &index);
+        }
+        put_varint(&mut out, 1);
+        put_varint(&mut out, LISTS);
+        put_place(&mut out, lists);
+        out.extend_from_slice(&[0; 5]);
+        fields::put_index(&mut out, &self.blocks, &self.places);
+        for (block, _) in self.blocks.iter().zip(&self.places).filter(|(_, place)| place.is_none()) {
+            put_bytes(&mut out, &block.raw);
+        }
+        out
+    }
+}
+
+fn chunk_bytes(chunk: &Chunk) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_chunk(&mut out, chunk);
+    out
+}
+
+fn put_place(out: &mut Vec<u8>, range: &ByteRange) {
+    put_varint(out, range.start);
+    put_varint(out, range.end - range.start);
+}
+
+pub(super) fn put_times(out: &mut Vec<u8>, contents: &Contents) {
+    put_varint(out, u64::from(contents.rows_without_time));
+    if let Some((first, last)) = contents.times {
+        put_signed(out, first);
+        put_signed(out, last);
+    }
+}
+
+/// Reads a hot footer after its version.
+pub(super) fn decode(frame: &mut Cursor<'_>) -> Result<Footer> {
+    let required = frame.u64_le()?;
+    if required & !REQUIRED_KNOWN != 0 {
+        let error =
+            Error::invalid("a newer version of Frostline wrote the split, with features that this one lacks");
+        return Err(error.with("features", format!("{required:#x}")));
+    }
+    let packed = frame.u32_le()? as usize;
+    let raw = frame.u32_le()? as usize;
+    if packed > PACKED_BYTES_MAX || raw > BODY_BYTES_MAX {
+        return Err(Error::corrupt("a hot footer states an impossible length"));
+    }
+    let body = unpack(frame.take(packed)?, raw)?;
+    let mut footer = decode_body(&mut Cursor::new(&body))?;
+    footer.tail_checksum = Some(frame.u64_le()?);
+    Ok(footer)
+}
+
+pub(crate) fn decode_body(cursor: &mut Cursor<'_>) -> Result<Footer> {
+    let id = cursor.take(16)?.try_into().map_err(|_| Error::internal("16 bytes are not 16 bytes"))?;
+    let id = SplitId::from_random(u128::from_be_bytes(id));
+    let _writer = cursor.bytes()?;
+    let (analyser, _renderer, cipher, _key) =
+        (cursor.varint()?, cursor.varint()?, cursor.u8()?, cursor.bytes()?);
+    if (analyser, cipher) != (ANALYSER, 0) {
+        let error = Error::invalid("a newer version of Frostline wrote the split");
+        return Err(error.with("analyser", analyser).with("cipher", cipher));
+    }
+    let rows = cursor.varint_u32()?;
+    let (rows_without_time, times) = Footer::decode_times(cursor, rows)?;
+    if (cursor.varint()?, cursor.varint()?) != (1, u64::from(rows)) {
+        return Err(Error::corrupt("the row groups of a split do not have its rows"));
+    }
+    let mut own = Vec::new();
+    for _ in 0..cursor.varint_usize()? {
+        own.push(read_own(cursor, rows)?);
+    }
+    let tables = read_tables(cursor)?;
+    let lists = read_lists(cursor)?;
+    let mut fields = FieldTable::decode_index(cursor, rows)?;
+    fields.decode_blocks(cursor)?;
+    let [text, exact, digest] = tables;
+    Ok(Footer {
+        version: FORMAT_VERSION,
+        id: Some(id),
+        rows,
+        rows_without_time,
+        times,
+        own,
+        fields,
+        text: Dictionary::new(text, lists.clone(), rows),
+        exact: Dictionary::new(exact, lists, rows),
+        digest: DigestPlace::Table(digest),
+        tail_checksum: None,
+    })
+}
+
+fn read_own(cursor: &mut Cursor<'_>, rows: u32) -> Result<OwnColumn> {
+    let kind = match cursor.u8()? {
+        TIME => ColumnKind::Time,
+        SOURCE => ColumnKind::Source,
+        DYNAMIC => ColumnKind::Dynamic { typed: true },
+        code => return Err(Error::corrupt("a column has an unknown kind").with("kind", code)),
+    };
+    match cursor.u8()? {
+        0 => Ok(OwnColumn::here(read_chunk(cursor, own_name(kind).to_owned(), kind, rows)?)),
+        1 if kind != ColumnKind::Time => {
+            let (range, place) = (read_place(cursor)?, read_place(cursor)?);
+            let raw_bytes = cursor.varint_usize()?;
+            let block = Block { range: place, checksum: cursor.u32_le()? };
+            Ok(OwnColumn { kind, range, outside: Some((block, raw_bytes)), chunk: OnceLock::new() })
+        }
+        form => Err(Error::corrupt("the place of a column has an unknown form").with("form", form)),
+    }
+}
+
+impl OwnColumn {
+    /// Keeps the description of its pages, which is what was read of `block`.
+    pub(crate) fn keep(&self, block: &Block, raw_bytes: usize, bytes: &[u8], rows: u32) -> Result<()> {
+        block.check(bytes)?;
+        let raw = unpack(bytes, raw_bytes)?;
+        let chunk = read_chunk(&mut Cursor::new(&raw), self.name().to_owned(), self.kind, rows)?;
+        if chunk.range() != self.range {
+            return Err(Error::corrupt("the pages of a column are not where the split says")
+                .with("column", self.name()));
+        }
+        // Two queries may have read it at the same time.
+        let _ = self.chunk.set(chunk);
+        Ok(())
+    }
+}
+
+/// The indexes of text dictionary, exact dictionary and digest; of others nothing is known.
+fn read_tables(cursor: &mut Cursor<'_>) -> Result<[Table; 3]> {
+    let mut tables = [const { None }; 3];
+    for _ in 0..cursor.varint_usize()? {
+        let (kind, index) = (cursor.varint()?, cursor.bytes()?);
+        let at = [TEXT, EXACT, DIGEST].iter().position(|known| *known == kind);
+        if let Some(table) = at.and_then(|at| tables.get_mut(at)) {
+            *table = Some(Table::decode(&mut Cursor::new(index))?);
+        }
+    }
+    let [Some(text), Some(exact), digest] = tables else {
+        return Err(Error::corrupt("a split has no dictionaries"));
+    };
+    Ok([text, exact, digest.unwrap_or_default()])
+}
+
+/// The place of the stored lists.
+fn read_lists(cursor: &mut Cursor<'_>) -> Result<ByteRange> {
+    let mut lists = 0..0;
+    for _ in 0..cursor.varint_usize()? {
+        let (kind, place) = (cursor.varint()?, read_place(cursor)?);
+        let _raw_and_checksum = (cursor.varint()?, cursor.u32_le()?);
+        if kind == LISTS {
+            lists = place;
+        }
+    }
+    Ok(lists)
+}
