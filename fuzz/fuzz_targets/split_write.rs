@@ -16,7 +16,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let cut = |range: &std::ops::Range<u64>| file.slice(range.start as usize..range.end as usize);
     let split = Split::open(&cut(&sealed.footer)).expect("what was written opens");
     assert_eq!(split.rows() as usize, taken.len());
-    assert_eq!(split.find(Wanted::All).expect("few fields are in the hot footer").len(), split.fields().count());
+    assert_eq!(
+        split.find(Wanted::All).expect("few fields are in the hot footer").len(),
+        split.fields().count()
+    );
     let table = split.digest_table();
     let blocks = table.blocks(&KeyRange::all()).expect("a small table has no index blocks");
     let read: Vec<Bytes> = blocks.iter().map(|block| cut(&block.range)).collect();

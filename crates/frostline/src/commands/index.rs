@@ -343,7 +343,9 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
         }
         match index.is_empty() {
             true => table.blocks(&all[0]),
-            false => table.with_index(index.iter().map(|(block, bytes)| (block, bytes.as_ref())))?.blocks(&all[0]),
+            false => {
+                table.with_index(index.iter().map(|(block, bytes)| (block, bytes.as_ref())))?.blocks(&all[0])
+            }
         }
     };
     let fields: Vec<u16> = split.fields().map(|field| field.number).collect();

@@ -31,6 +31,8 @@ pub(crate) struct Place {
     searcher: Arc<Searcher>,
     settings: Settings,
     results: Option<Arc<Results>>,
+    /// How the split of this number is written.
+    options: fn(usize) -> WriterOptions,
 }
 
 impl Places {
@@ -46,6 +48,8 @@ impl Places {
             Place::new("few columns", &few(4), &scene.groups).await?,
             Place::new("no digests", scene, &scene.groups).await?.without_digests(),
             Place::new("merged", scene, &scene.groups).await?.merged().await?,
+            Place::written("old and new", scene, old_and_new).await?,
+            Place::written("small footers", scene, small_footers).await?,
         ];
         let (early, late) = scene.groups.split_at(scene.groups.len() / 2);
         // What digests answer is not kept.
@@ -64,7 +68,17 @@ impl Places {
 impl Place {
     async fn new(name: &'static str, scene: &Scene, groups: &[Vec<Value>]) -> Result<Place> {
         let repository = Repository::open("memory:", &OpenOptions::default())?;
-        Place::within(repository, &index_name(), name, scene, groups).await
+        Place::within(repository, &index_name(), name, scene, groups, |_| WriterOptions::default()).await
+    }
+
+    /// A split for each group of the scene, written as `options` says.
+    async fn written(
+        name: &'static str,
+        scene: &Scene,
+        options: fn(usize) -> WriterOptions,
+    ) -> Result<Place> {
+        let repository = Repository::open("memory:", &OpenOptions::default())?;
+        Place::within(repository, &index_name(), name, scene, &scene.groups, options).await
     }
 
     async fn within(
@@ -73,6 +87,7 @@ impl Place {
         name: &'static str,
         scene: &Scene,
         groups: &[Vec<Value>],
+        options: fn(usize) -> WriterOptions,
     ) -> Result<Place> {
         let mapping = Mapping::from_elasticsearch_json(&scene.mapping)?
             .with_time_field(&scene.time_field)
@@ -81,7 +96,7 @@ impl Place {
         let settings = Settings::default();
         let searcher = searcher(&repository, settings.clone());
         let others = Vec::new();
-        let mut place = Place { name, repository, index, others, searcher, settings, results: None };
+        let mut place = Place { name, repository, index, others, searcher, settings, results: None, options };
         place.add(groups).await?;
         Ok(place)
     }
@@ -90,7 +105,9 @@ impl Place {
     pub(crate) async fn two(name: &'static str, one: &Scene, other: &Scene) -> Result<Place> {
         let mut place = Place::new(name, one, &one.groups).await?;
         let second = "others".parse().expect("a name");
-        let beside = Place::within(place.repository.clone(), &second, name, other, &other.groups).await?;
+        let beside =
+            Place::within(place.repository.clone(), &second, name, other, &other.groups, place.options)
+                .await?;
         place.others.push(beside.index);
         Ok(place)
     }
@@ -98,13 +115,14 @@ impl Place {
     /// Adds a split for each group.
     async fn add(&mut self, groups: &[Vec<Value>]) -> Result<()> {
         for group in groups.iter().filter(|group| !group.is_empty()) {
-            let mut writer = SplitWriter::new(self.index.mapping().clone(), WriterOptions::default());
+            let splits = self.index.splits().len();
+            let mut writer = SplitWriter::new(self.index.mapping().clone(), (self.options)(splits));
             for document in group {
                 writer.add(document.to_string().as_bytes())?;
             }
             let mut bytes = Vec::new();
             // No two splits of a repository have the same identity.
-            let number = self.index.name().as_str().len() * 1_000 + self.index.splits().len();
+            let number = self.index.name().as_str().len() * 1_000 + splits;
             let id = SplitId::from_random(number as u128);
             let sealed = writer.seal(id, &mut bytes)?;
             let key = self.index.split_key(id);
@@ -163,6 +181,17 @@ impl Place {
     pub(crate) async fn sql(&self, query: &str) -> Result<SqlAnswer> {
         Sql::new(&self.searcher, std::slice::from_ref(&self.index))?.run(query).await
     }
+}
+
+/// Every second split is of format version 2.
+fn old_and_new(number: usize) -> WriterOptions {
+    let new = WriterOptions::default();
+    WriterOptions { version: if number % 2 == 0 { 2 } else { new.version }, ..new }
+}
+
+/// All that can be is outside the hot footer.
+fn small_footers(_: usize) -> WriterOptions {
+    WriterOptions { hot_footer_bytes_max: 0, ..WriterOptions::default() }
 }
 
 fn catalog(repository: &Repository) -> Catalog {
