@@ -1,7 +1,7 @@
 //! In-memory indices for tests.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use frostline_base::{
@@ -172,5 +172,37 @@ impl ReadRanges for Gate {
             }
             self.inner.read_by(caches, object, ranges, share, meter).await
         })
+    }
+}
+
+/// A reader that remembers what was read.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    inner: Arc<dyn ReadRanges>,
+    reads: Mutex<Vec<(Share, Vec<ByteRange>)>>,
+}
+
+impl Recorded {
+    pub(crate) fn new(repository: &Repository) -> Arc<Recorded> {
+        Arc::new(Recorded { inner: Arc::new(repository.clone()), reads: Mutex::default() })
+    }
+
+    /// The reads since the last call, in the order in which they began.
+    pub(crate) fn take(&self) -> Vec<(Share, Vec<ByteRange>)> {
+        std::mem::take(&mut self.reads.lock().unwrap())
+    }
+}
+
+impl ReadRanges for Recorded {
+    fn read_by<'a>(
+        &'a self,
+        caches: Caches,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Reading<'a> {
+        self.reads.lock().unwrap().push((share, ranges.to_vec()));
+        self.inner.read_by(caches, object, ranges, share, meter)
     }
 }

@@ -124,3 +124,33 @@ fn read_by_others(version: u32) {
     let tags = batch.column_by_name("tags__text_list").unwrap().as_list::<i32>().value(0);
     assert_eq!(tags.as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["x", "y"]);
 }
+
+/// What a program of version 2 says of a split: it checks the footer as a whole, then reads the version.
+fn said_by_version_2(hot_footer: &[u8]) -> String {
+    let (front, sum) = hot_footer.split_last_chunk::<8>().unwrap();
+    assert_eq!(
+        xxhash_rust::xxh3::xxh3_64(front),
+        u64::from_le_bytes(*sum),
+        "it would say that bytes are damaged"
+    );
+    assert!(front.starts_with(b"FROSTHF1"), "it would say that this is no hot footer");
+    match u32::from_le_bytes(front[8..12].try_into().unwrap()) {
+        version @ (1 | 2) => format!("version {version}"),
+        version => {
+            format!("the split has format version {version}, this version of Frostline reads versions 1 to 2")
+        }
+    }
+}
+
+#[test]
+fn an_older_program_names_the_version_that_it_does_not_know() {
+    for (version, says) in [(2, "version 2"), (3, "the split has format version 3, this version")] {
+        let file = file(version);
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap();
+        let pairs = reader.metadata().file_metadata().key_value_metadata().unwrap();
+        let range = pairs.iter().find(|pair| pair.key == "frostline.split.footer").unwrap();
+        let (start, end) = range.value.as_ref().unwrap().split_once("..").unwrap();
+        let said = said_by_version_2(&cut(&file, &(start.parse().unwrap()..end.parse().unwrap())));
+        assert!(said.starts_with(says), "{said}");
+    }
+}

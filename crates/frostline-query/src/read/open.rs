@@ -132,3 +132,6 @@ impl Weighter<SplitId, Arc<OpenSplit>> for ByFooter {
 
 /// About how many times an open split is larger than its hot footer.
 const FOOTER_PACKED: u64 = 3;
+
+#[cfg(test)]
+mod tests;
