@@ -34,27 +34,35 @@ impl Place {
 
     pub(crate) async fn with_mapping(groups: &[Vec<Value>], mapping: Mapping) -> Place {
         let lines = |group: &Vec<Value>| group.iter().map(Value::to_string).collect();
-        Place::lines_at("memory:", &groups.iter().map(lines).collect::<Vec<_>>(), mapping).await
+        let (groups, options): (Vec<_>, _) = (groups.iter().map(lines).collect(), WriterOptions::default());
+        Place::lines_at("memory:", &groups, mapping, options).await
     }
 
     /// Documents as they are written, with numbers that a [`Value`] would round.
     pub(crate) async fn with_lines(groups: &[Vec<String>]) -> Place {
-        Place::lines_at("memory:", groups, Mapping::dynamic()).await
+        Place::lines_at("memory:", groups, Mapping::dynamic(), WriterOptions::default()).await
+    }
+
+    /// A split of these documents, written with these options.
+    pub(crate) async fn written(documents: &[Value], options: WriterOptions) -> Place {
+        let lines = documents.iter().map(Value::to_string).collect();
+        Place::lines_at("memory:", &[lines], Mapping::dynamic(), options).await
     }
 
     /// The same in a repository that other processes may open.
     pub(crate) async fn at(url: &str, groups: &[Vec<Value>], mapping: Mapping) -> Place {
         let lines = |group: &Vec<Value>| group.iter().map(Value::to_string).collect();
-        Place::lines_at(url, &groups.iter().map(lines).collect::<Vec<_>>(), mapping).await
+        let (groups, options): (Vec<_>, _) = (groups.iter().map(lines).collect(), WriterOptions::default());
+        Place::lines_at(url, &groups, mapping, options).await
     }
 
-    async fn lines_at(url: &str, groups: &[Vec<String>], mapping: Mapping) -> Place {
+    async fn lines_at(url: &str, groups: &[Vec<String>], mapping: Mapping, options: WriterOptions) -> Place {
         let repository = Repository::open(url, &OpenOptions::default()).unwrap();
         let catalog = Catalog::new(&repository, Arc::new(FixedClock::at(NOW_US)));
         let name: IndexName = "logs".parse().unwrap();
         let mut index = catalog.create(&name, mapping, IndexSettings::default()).await.unwrap();
         for (number, group) in groups.iter().enumerate() {
-            let mut writer = SplitWriter::new(index.mapping().clone(), WriterOptions::default());
+            let mut writer = SplitWriter::new(index.mapping().clone(), options.clone());
             for document in group {
                 writer.add(document.as_bytes()).unwrap();
             }

@@ -44,19 +44,9 @@ fn the_time_has_the_type_of_dates_by_every_name() {
 #[test]
 fn an_object_exists_by_its_fields_and_a_column_by_its_own_values() {
     let mapping = mapping();
-    let reading = |path: &str| SplitField {
-        number: 0,
-        path: path.to_owned(),
-        ty: ValueType::Text,
-        has_scalar: true,
-        has_list: false,
-        dynamic: false,
-        rows_with_value: 1,
-    };
     let (field, column) = (FieldRef::resolve(&mapping, "host"), FieldRef::column(&mapping, "host"));
-    assert!(field.exists_by(&reading("host")) && field.exists_by(&reading("host.name")));
-    assert!(column.exists_by(&reading("host")) && !column.exists_by(&reading("host.name")));
-    assert!(!field.exists_by(&reading("hosts")));
+    assert_eq!(field.exists_by().collect::<Vec<_>>(), [Wanted::Path("host"), Wanted::Below("host")]);
+    assert_eq!(column.exists_by().collect::<Vec<_>>(), [Wanted::Path("host")]);
 }
 
 #[test]
