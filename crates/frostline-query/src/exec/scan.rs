@@ -130,6 +130,10 @@ impl Scan {
 
     async fn look(&self, target: &Target, open: &OpenSplit) -> Result<Rows> {
         let once = Once::new(self.view(open));
+        // The parts of a filter are not all asked at once, but what they ask is known.
+        let mut named = Vec::new();
+        target.filter.each_field(&mut |field| named.push(field.clone()));
+        once.view().know_fields(&named.iter().collect::<Vec<_>>()).await?;
         let rows = once.view().select(&target.filter, None).await?;
         self.memory.try_grow(rows.bytes()).map_err(internal)?;
         Tally::count(if rows == Rows::none() { &self.tally.pruned_stats } else { &self.tally.opened });

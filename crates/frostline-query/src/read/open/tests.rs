@@ -86,15 +86,15 @@ async fn fields_that_do_not_fit_into_the_hot_footer_are_read_together_once() {
     let body = json!({"query": {"bool": {"filter": [
         {"match": {"group4.field-13": "word91"}},
         {"exists": {"field": "group8.field-908"}},
-        {"exists": {"field": "group1.field-1"}},
+        {"match_phrase": {"group1.field-1": "of 3"}},
     ]}}, "size": 0, "track_total_hits": true});
     reads.take();
     let first = place.answer(&body).await;
     let footers: Vec<_> = reads.take().into_iter().filter(|(share, _)| *share == Share::Footer).collect();
     let (opening, fields) = footers.split_first().unwrap();
     assert!(bytes(std::slice::from_ref(opening)) <= 4 << 10, "{opening:?}");
-    // Three fields, each in a block, and a block at whose edge one may be.
-    assert!(fields.len() == 3 && bytes(fields) <= 12 << 10, "{fields:?}");
+    // Some of the blocks that three fields are in, or at whose edges they may be.
+    assert!(fields.len() == 1 && bytes(fields) <= 12 << 10, "{fields:?}");
     let again = place.answer(&body).await;
     assert_eq!(again.hits.total.map(|total| total.value), first.hits.total.map(|total| total.value));
     assert!(reads.take().iter().all(|(share, _)| *share != Share::Footer));
