@@ -105,8 +105,7 @@ impl Place {
 
     /// An open split of it, as queries read it.
     pub(crate) fn view<'a>(&'a self, open: &'a OpenSplit, meter: &'a Meter) -> View<'a> {
-        let Searcher { reader, reads, settings, .. } = &*self.searcher;
-        View { open, reader: reader.as_ref(), reads, meter, use_digests: settings.use_digests }
+        View { open, reader: self.searcher.reader.as_ref(), reads: &self.searcher.reads, meter }
     }
 
     pub(crate) fn search(&self, body: &Value) -> crate::Result<Search> {

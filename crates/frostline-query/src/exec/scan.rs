@@ -119,7 +119,6 @@ impl Scan {
             reader: self.local.searcher.reader.as_ref(),
             reads: &self.local.searcher.reads,
             meter: &self.meter,
-            use_digests: self.local.searcher.settings.use_digests,
         }
     }
 

@@ -18,8 +18,6 @@ pub(crate) struct View<'a> {
     pub(crate) reader: &'a dyn ReadRanges,
     pub(crate) reads: &'a Permits,
     pub(crate) meter: &'a Meter,
-    /// Whether digests may tell which values a field has.
-    pub(crate) use_digests: bool,
 }
 
 impl<'a> View<'a> {
