@@ -186,7 +186,7 @@ impl Place {
 /// Every second split is of format version 2.
 fn old_and_new(number: usize) -> WriterOptions {
     let new = WriterOptions::default();
-    WriterOptions { version: if number % 2 == 0 { 2 } else { new.version }, ..new }
+    WriterOptions { version: if number.is_multiple_of(2) { 2 } else { new.version }, ..new }
 }
 
 /// All that can be is outside the hot footer.
