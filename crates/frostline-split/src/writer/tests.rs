@@ -706,7 +706,8 @@ fn a_digest_leaves_out_what_takes_too_much() {
     let (file, sealed) = seal(&documents, Mapping::dynamic());
     let split = open(&file, &sealed.footer).unwrap();
     let digest = digest_of(&file, &split).unwrap();
-    let has = |path| digest.has_values(split.field(path, ValueType::Text).unwrap().number);
+    let number = |path| split.field(path, ValueType::Text).unwrap().number;
+    let has = |path| digest.values(number(path)).unwrap().is_some();
     assert!(has("short") && !has("long"));
     assert_eq!(digest.minutes().len(), 1);
 }
