@@ -188,7 +188,7 @@ impl Digest {
         Ok(())
     }
 
-    /// Reads the digest of version 1 or 2: what a fuzzer should reach.
+    /// Reads a digest in one piece: what a fuzzer should reach.
     pub(crate) fn decode(encoded: Vec<u8>) -> Result<Digest> {
         let encoded = Bytes::from(encoded);
         let mut cursor = Cursor::new(&encoded);
@@ -265,8 +265,8 @@ impl DigestWriter {
         Ok(table)
     }
 
-    /// As it is in versions 1 and 2.
-    pub(crate) fn version_2(&self) -> Vec<u8> {
+    /// In one piece, as it is in a hot footer.
+    pub(crate) fn whole(&self) -> Vec<u8> {
         let mut out = self.whole.clone();
         for (field, value) in &self.fields {
             put_varint(&mut out, u64::from(*field));

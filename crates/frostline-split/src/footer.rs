@@ -165,10 +165,19 @@ fn own_name(kind: ColumnKind) -> &'static str {
 /// Where a split has its digest.
 #[derive(Clone, Debug)]
 pub(crate) enum DigestPlace {
-    /// In the hot footer, as in versions 1 and 2; unpacked once.
+    /// In the hot footer, as every digest of versions 1 and 2 and a small one of version 3; unpacked once.
     Footer { packed: Vec<u8>, raw_bytes: usize, digest: OnceLock<Arc<Digest>> },
     /// In a table by field.
     Table(Table),
+}
+
+impl DigestPlace {
+    pub(crate) fn table(&self) -> Option<&Table> {
+        match self {
+            DigestPlace::Footer { .. } => None,
+            DigestPlace::Table(table) => Some(table),
+        }
+    }
 }
 
 /// An unpacked hot footer, of any version.

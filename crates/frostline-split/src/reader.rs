@@ -127,10 +127,7 @@ impl Split {
 
     /// The table of the digest; of no block where the hot footer has the digest.
     pub fn digest_table(&self) -> Table {
-        match &self.footer.digest {
-            DigestPlace::Footer { .. } => Table::default(),
-            DigestPlace::Table(table) => table.clone(),
-        }
+        self.footer.digest.table().cloned().unwrap_or_default()
     }
 
     /// The keys of [`Split::digest_table`] with what is known of these fields.

@@ -24,7 +24,7 @@ proptest! {
         let numbers = Numbers::Long { count: 3, min: i64::MIN, max: i64::MAX, sum: i128::from(sum) * 7 };
         let mut writer = DigestWriter::new(&[-1, 0, 59_999_999, 60_000_000], 2);
         writer.add(9, Some(numbers), Some(counts.clone()));
-        let old = Digest::decode(writer.version_2()).unwrap();
+        let old = Digest::decode(writer.whole()).unwrap();
         let mut file = Vec::new();
         let table = writer.table(3).unwrap().finish(&mut file, 0).unwrap();
         let blocks = table.blocks(&KeyRange::all()).unwrap();

@@ -28,6 +28,9 @@ const EXACT: u64 = 3;
 const DIGEST: u64 = 5;
 const LISTS: u64 = 6;
 
+/// What the digest begins with where it is in the hot footer, instead of a table's form.
+const DIGEST_HERE: u8 = 0;
+
 /// What the hot footer of a split says, before it is decided what of it has to be outside.
 pub(crate) struct Contents {
     pub(crate) id: SplitId,
@@ -39,7 +42,7 @@ pub(crate) struct Contents {
     pub(crate) fields: Vec<FieldRecord>,
     pub(crate) text: Dictionary,
     pub(crate) exact: Dictionary,
-    pub(crate) digest: Table,
+    pub(crate) digest: DigestPlace,
     pub(crate) lists: ByteRange,
 }
 
@@ -57,7 +60,7 @@ struct Body<'c> {
     contents: &'c Contents,
     text: Table,
     exact: Table,
-    digest: Table,
+    digest: DigestPlace,
     /// Of each column of our own, where its pages are described and the length of that unpacked.
     own: Vec<Option<(Block, usize)>>,
     blocks: Vec<fields::RawFields>,
@@ -138,8 +141,9 @@ impl<W: Write> Counted<'_, W> {
 impl Body<'_> {
     /// Moves what takes most bytes outside. False where nothing is left that can be.
     fn spill_largest(&mut self, out: &mut Counted<'_, impl Write>, zstd_level: i32) -> Result<bool> {
-        let tables = [(Part::Text, &self.text), (Part::Exact, &self.exact), (Part::Digest, &self.digest)];
-        let tables = tables.into_iter().filter(|(_, table)| table.can_spill());
+        let digest = self.digest.table().map(|table| (Part::Digest, table));
+        let tables = [(Part::Text, &self.text), (Part::Exact, &self.exact)].into_iter().chain(digest);
+        let tables = tables.filter(|(_, table)| table.can_spill());
         let mut parts: Vec<(usize, Part)> = tables.map(|(part, table)| (table.index_bytes(), part)).collect();
         for (at, chunk) in self.contents.own.iter().enumerate() {
             // A search by time reads no page before it knows the bounds of these.
@@ -148,10 +152,16 @@ impl Body<'_> {
             }
         }
         let Some((_, largest)) = parts.into_iter().max_by_key(|(bytes, _)| *bytes) else { return Ok(false) };
-        let table = match largest {
-            Part::Text => &mut self.text,
-            Part::Exact => &mut self.exact,
-            Part::Digest => &mut self.digest,
+        let mut index = Vec::new();
+        let mut spill = |table: &Table| table.spill(&mut index, out.at, zstd_level);
+        match largest {
+            Part::Text => self.text = spill(&self.text)?,
+            Part::Exact => self.exact = spill(&self.exact)?,
+            Part::Digest => {
+                if let DigestPlace::Table(table) = &mut self.digest {
+                    *table = spill(table)?;
+                }
+            }
             Part::Own(at) => {
                 let raw = chunk_bytes(&self.contents.own[at]);
                 let packed = zstd::bulk::compress(&raw, zstd_level).map_err(crate::writer::cannot_write)?;
@@ -159,9 +169,7 @@ impl Body<'_> {
                 self.own[at] = Some((block, raw.len()));
                 return Ok(true);
             }
-        };
-        let mut index = Vec::new();
-        *table = table.spill(&mut index, out.at, zstd_level)?;
+        }
         out.write(&index)?;
         Ok(true)
     }
@@ -209,10 +217,22 @@ impl Body<'_> {
             }
         }
         put_varint(&mut out, 3);
-        for (kind, table) in [(TEXT, &self.text), (EXACT, &self.exact), (DIGEST, &self.digest)] {
-            put_varint(&mut out, kind);
+        let index = |table: &Table| {
             let mut index = Vec::new();
             table.encode(&mut index);
+            index
+        };
+        let digest = match &self.digest {
+            DigestPlace::Table(table) => index(table),
+            DigestPlace::Footer { packed, raw_bytes, .. } => {
+                let mut here = vec![DIGEST_HERE];
+                put_varint(&mut here, *raw_bytes as u64);
+                here.extend_from_slice(packed);
+                here
+            }
+        };
+        for (kind, index) in [(TEXT, index(&self.text)), (EXACT, index(&self.exact)), (DIGEST, digest)] {
+            put_varint(&mut out, kind);
             put_bytes(&mut out, &index);
         }
         put_varint(&mut out, 1);
@@ -284,11 +304,10 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>) -> Result<Footer> {
     for _ in 0..cursor.varint_usize()? {
         own.push(read_own(cursor, rows)?);
     }
-    let tables = read_tables(cursor)?;
+    let (text, exact, digest) = read_tables(cursor)?;
     let lists = read_lists(cursor)?;
     let mut fields = FieldTable::decode_index(cursor, rows)?;
     fields.decode_blocks(cursor)?;
-    let [text, exact, digest] = tables;
     Ok(Footer {
         version: FORMAT_VERSION,
         id: Some(id),
@@ -299,7 +318,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>) -> Result<Footer> {
         fields,
         text: Dictionary::new(text, lists.clone(), rows),
         exact: Dictionary::new(exact, lists, rows),
-        digest: DigestPlace::Table(digest),
+        digest,
         tail_checksum: None,
     })
 }
@@ -339,20 +358,30 @@ impl OwnColumn {
     }
 }
 
-/// The indexes of text dictionary, exact dictionary and digest; of others nothing is known.
-fn read_tables(cursor: &mut Cursor<'_>) -> Result<[Table; 3]> {
-    let mut tables = [const { None }; 3];
+/// Text dictionary, exact dictionary and digest; of others nothing is known.
+fn read_tables(cursor: &mut Cursor<'_>) -> Result<(Table, Table, DigestPlace)> {
+    let (mut text, mut exact, mut digest) = (None, None, DigestPlace::Table(Table::default()));
     for _ in 0..cursor.varint_usize()? {
         let (kind, index) = (cursor.varint()?, cursor.bytes()?);
-        let at = [TEXT, EXACT, DIGEST].iter().position(|known| *known == kind);
-        if let Some(table) = at.and_then(|at| tables.get_mut(at)) {
-            *table = Some(Table::decode(&mut Cursor::new(index))?);
+        let mut index = Cursor::new(index);
+        match kind {
+            TEXT => text = Some(Table::decode(&mut index)?),
+            EXACT => exact = Some(Table::decode(&mut index)?),
+            DIGEST => digest = read_digest(&mut index)?,
+            _ => {}
         }
     }
-    let [Some(text), Some(exact), digest] = tables else {
-        return Err(Error::corrupt("a split has no dictionaries"));
-    };
-    Ok([text, exact, digest.unwrap_or_default()])
+    let missing = || Error::corrupt("a split has no dictionaries");
+    Ok((text.ok_or_else(missing)?, exact.ok_or_else(missing)?, digest))
+}
+
+fn read_digest(index: &mut Cursor<'_>) -> Result<DigestPlace> {
+    if index.rest().first() != Some(&DIGEST_HERE) {
+        return Table::decode(index).map(DigestPlace::Table);
+    }
+    index.u8()?;
+    let raw_bytes = index.varint_usize()?;
+    Ok(DigestPlace::Footer { packed: index.rest().to_vec(), raw_bytes, digest: OnceLock::new() })
 }
 
 /// The place of the stored lists.

@@ -105,7 +105,7 @@ fn contents(readings: u16) -> Contents {
         fields: (0..readings).map(record).collect(),
         text: Dictionary::new(table(400_000), 0..4, rows),
         exact: Dictionary::new(table(100_000), 0..4, rows),
-        digest: table(u32::from(readings)),
+        digest: DigestPlace::Table(table(u32::from(readings))),
         lists: 0..4,
     }
 }

@@ -93,16 +93,18 @@ fn read_kind(cursor: &mut Cursor<'_>, records: &[FieldRecord]) -> Result<ColumnK
 }
 
 /// A hot footer of version 2, for tests of what reads both: nothing else writes it.
-pub(crate) fn write(contents: &Contents, digest: &[u8], zstd_level: i32) -> Result<Unsummed> {
+pub(crate) fn write(contents: &Contents, zstd_level: i32) -> Result<Unsummed> {
+    let DigestPlace::Footer { packed: digest, raw_bytes, .. } = &contents.digest else {
+        return Err(Error::internal("the digest of version 2 is in the hot footer"));
+    };
     let body = body_of(contents);
-    let pack = |raw: &[u8]| zstd::bulk::compress(raw, zstd_level).map_err(crate::writer::cannot_write);
-    let (packed, packed_digest) = (pack(&body)?, pack(digest)?);
+    let packed = zstd::bulk::compress(&body, zstd_level).map_err(crate::writer::cannot_write)?;
     let mut out = MAGIC.to_vec();
-    for number in [2, packed.len(), body.len(), packed_digest.len(), digest.len()] {
+    for number in [2, packed.len(), body.len(), digest.len(), *raw_bytes] {
         out.extend_from_slice(&(number as u32).to_le_bytes());
     }
     out.extend_from_slice(&packed);
-    out.extend_from_slice(&packed_digest);
+    out.extend_from_slice(digest);
     Ok(Unsummed(out))
 }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::{Field as ArrowField, Schema};
 use frostline_base::{ByteRange, Result, SplitId};
@@ -19,9 +19,8 @@ use crate::digest::{
 use crate::document::Value;
 use crate::dynamic;
 use crate::fields::{FieldRecord, field_key};
-use crate::footer::{self, Chunk, ColumnKind, Contents, SplitField, Unsummed};
+use crate::footer::{self, Chunk, ColumnKind, Contents, DigestPlace, SplitField, Unsummed};
 use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
-use crate::table::Table;
 use crate::values::parse_big;
 use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, internal};
 use crate::writer::index::{IndexWriter, ReadingRows};
@@ -46,12 +45,11 @@ pub(crate) fn seal(writer: SplitWriter, id: SplitId, out: &mut (impl Write + Sen
     let mut file = open_file(&mut out, &columns, &arranged, &writer)?;
     let (chunks, column_stats) = write_columns(&mut file, &columns, &arranged, &writer)?;
     let index_start = file.bytes_written() as u64;
-    let (contents, digest, parts_of_index) =
-        write_index(&mut file, index_start, id, chunks, arranged, &writer)?;
+    let (contents, parts_of_index) = write_index(&mut file, index_start, id, chunks, arranged, &writer)?;
     let outside = file.bytes_written() as u64;
     let WriterOptions { zstd_level, hot_footer_bytes_max, version, .. } = writer.options;
     let hot = match version {
-        2 => footer::version_2::write(&contents, &digest.version_2(), zstd_level)?,
+        2 => footer::version_2::write(&contents, zstd_level)?,
         _ => footer::write(&contents, &mut FileEnd(&mut file), outside, hot_footer_bytes_max, zstd_level)?,
     };
     let start = file.bytes_written() as u64;
@@ -501,7 +499,7 @@ fn write_index<W: Write + Send>(
     chunks: Vec<Chunk>,
     arranged: Arranged,
     writer: &SplitWriter,
-) -> Result<(Contents, DigestWriter, PartBytes)> {
+) -> Result<(Contents, PartBytes)> {
     let rows = arranged.split_rows();
     let level = writer.options.zstd_level;
     let rows_without_time = rows - arranged.times.len() as u32;
@@ -533,9 +531,12 @@ fn write_index<W: Write + Send>(
     let exact_start = if text.len() == 0 { lists.end } else { text.range().end };
     let exact = exact.finish(&mut out, exact_start)?;
     let digest_start = if exact.len() == 0 { exact_start } else { exact.range().end };
-    let digest_table = match writer.options.version {
-        2 => Table::default(),
-        _ => digest.table(level)?.finish(&mut out, digest_start)?,
+    let whole = digest.whole();
+    let packed = zstd::bulk::compress(&whole, level).map_err(cannot_write)?;
+    let digest = if packed.len() <= writer.options.hot_footer_bytes_max / 4 || writer.options.version == 2 {
+        DigestPlace::Footer { packed, raw_bytes: whole.len(), digest: OnceLock::new() }
+    } else {
+        DigestPlace::Table(digest.table(level)?.finish(&mut out, digest_start)?)
     };
     let length = |range: ByteRange| range.end - range.start;
     let (mut own, mut parts) = (Vec::new(), PartBytes::default());
@@ -551,7 +552,7 @@ fn write_index<W: Write + Send>(
         text_dictionary: length(text.range()),
         exact_dictionary: length(exact.range()),
         postings: length(lists.clone()),
-        digest: length(digest_table.range()),
+        digest: digest.table().map_or(0, |table| length(table.range())),
         ..parts
     };
     let contents = Contents {
@@ -563,10 +564,10 @@ fn write_index<W: Write + Send>(
         fields,
         text: Dictionary::new(text, lists.clone(), rows),
         exact: Dictionary::new(exact, lists.clone(), rows),
-        digest: digest_table,
+        digest,
         lists,
     };
-    Ok((contents, digest, parts))
+    Ok((contents, parts))
 }
 
 /// The end of a file, after its row group.
