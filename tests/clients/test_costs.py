@@ -102,8 +102,8 @@ def test_digests_answer_without_reading_columns(many, cold):
     for body in bodies:
         first, _ = cost(cold(many), body)
         assert first["splits"]["answered_digest"] == first["splits"]["live"], (body, first)
-        # One read for each split: its footer.
-        assert first["gets"] <= first["splits"]["live"], (body, first)
+        # Of each split its hot footer, and then of its digest what is said of all rows and of one field or two.
+        assert first["gets"] <= 3 * first["splits"]["live"], (body, first)
 
 
 PANELS = {
