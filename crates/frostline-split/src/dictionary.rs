@@ -16,7 +16,10 @@ use frostline_base::{ByteRange, Error, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::bytes_codec::{Cursor, put_varint};
-use crate::postings::{Postings, decode_deltas, deltas_bytes, put_deltas, put_stored, skip_deltas};
+use crate::footer;
+use crate::postings::{
+    FormWriter, Postings, decode_deltas, deltas_bytes, put_deltas, put_stored, skip_deltas,
+};
 use crate::table::{BLOCK_RAW_BYTES_MAX, Block, KeyRange, Table, read_key, unpack_block};
 use crate::text_index::Form;
 
@@ -199,19 +202,30 @@ pub(crate) struct PostingsSink<'a, W> {
     start: u64,
     bytes: u64,
     split_rows: u32,
+    forms: FormWriter,
+    required: u64,
     scratch: Vec<u8>,
     /// Where each list is, by a hash of its rows, and how long.
     known: HashMap<u128, (u64, u64)>,
 }
 
+/// The stored postings of a split.
+pub(crate) struct Stored {
+    pub(crate) range: ByteRange,
+    /// The features that a reader needs for them.
+    pub(crate) required: u64,
+}
+
 impl<'a, W: Write> PostingsSink<'a, W> {
-    /// Appends to `out`, which is at byte `start` of the file.
-    pub(crate) fn new(out: &'a mut W, start: u64, split_rows: u32) -> Self {
-        PostingsSink { out, start, bytes: 0, split_rows, scratch: Vec::new(), known: HashMap::new() }
+    /// Appends to `out`, which is at byte `start` of a file of this format version.
+    pub(crate) fn new(out: &'a mut W, start: u64, split_rows: u32, version: u32) -> Result<Self> {
+        let (scratch, known) = Default::default();
+        let forms = FormWriter::new(split_rows, version)?;
+        Ok(PostingsSink { out, start, bytes: 0, split_rows, forms, required: 0, scratch, known })
     }
 
-    pub(crate) fn range(&self) -> ByteRange {
-        self.start..self.start + self.bytes
+    pub(crate) fn finish(self) -> Stored {
+        Stored { range: self.start..self.start + self.bytes, required: self.required }
     }
 
     /// Where the list is, relative to the start, and how long.
@@ -221,7 +235,9 @@ impl<'a, W: Write> PostingsSink<'a, W> {
             return Ok(*place);
         }
         self.scratch.clear();
-        put_stored(&mut self.scratch, rows);
+        if put_stored(&mut self.forms, &mut self.scratch, rows)? {
+            self.required |= footer::LISTS;
+        }
         let place = (self.bytes, self.scratch.len() as u64);
         self.out.write_all(&self.scratch).map_err(crate::writer::cannot_write)?;
         self.bytes += place.1;

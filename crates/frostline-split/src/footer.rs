@@ -28,8 +28,9 @@ use crate::digest::Digest;
 use crate::fields::FieldTable;
 use crate::mapping::{DYNAMIC_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::table::{Block, Table};
+use crate::unpack::unpack;
 
-pub(crate) use body::{Contents, decode_body, write};
+pub(crate) use body::{Contents, LISTS, decode_body, write};
 
 /// What this crate writes.
 pub const FORMAT_VERSION: u32 = 3;
@@ -40,8 +41,6 @@ const MAGIC: &[u8; 8] = b"FROSTHF1";
 const CHECKSUM_BYTES: usize = 8;
 /// The checksum of what follows the hot footer, and the hot footer's own.
 const CHECKSUMS_BYTES: usize = 2 * CHECKSUM_BYTES;
-/// A part that unpacks to more is not one of ours.
-const RAW_BYTES_MAX: usize = 1 << 30;
 
 /// What one column of the Parquet schema is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,15 +252,6 @@ impl Footer {
         let times = if timed { Some((read_signed(cursor)?, read_signed(cursor)?)) } else { None };
         Ok((rows_without_time, times))
     }
-}
-
-/// Unpacks a zstd frame that is said to hold `raw_bytes`.
-pub(crate) fn unpack(packed: &[u8], raw_bytes: usize) -> Result<Vec<u8>> {
-    // zstd packs at most about a thousandfold save for runs; a claim far beyond is not trusted with memory.
-    let believable = raw_bytes <= RAW_BYTES_MAX && raw_bytes / 65_536 <= packed.len();
-    let raw = believable.then(|| zstd::bulk::decompress(packed, raw_bytes).ok()).flatten();
-    raw.filter(|raw| raw.len() == raw_bytes)
-        .ok_or_else(|| Error::corrupt("a part of a split cannot be decompressed"))
 }
 
 /// Appends where the pages of a column are.

@@ -118,10 +118,12 @@ pub fn dictionary_block(bytes: &[u8]) {
     }
 }
 
-/// A stored postings list whose checksum matched.
+/// A stored postings list whose checksum matched, of a split that has segments or not.
 pub fn postings(bytes: &[u8]) {
-    if let Ok(rows) = crate::postings::decode_checked(Cursor::new(bytes), ROWS) {
-        assert!(rows.max().is_none_or(|max| max < ROWS));
+    for split_rows in [ROWS, 3 * ROWS] {
+        if let Ok(rows) = crate::postings::decode_checked(Cursor::new(bytes), split_rows) {
+            assert!(rows.max().is_none_or(|max| max < split_rows));
+        }
     }
 }
 

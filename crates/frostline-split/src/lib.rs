@@ -28,6 +28,7 @@ mod text_index;
 pub mod thrift;
 mod tokenizer;
 mod unique_keys;
+mod unpack;
 mod values;
 mod writer;
 

@@ -14,12 +14,11 @@ use crate::dictionary::Dictionary;
 use crate::digest::Digest;
 use crate::dynamic::DynamicPairs;
 use crate::fields::Wanted;
-use crate::footer::{
-    Bounds, Chunk, ColumnKind, DigestPlace, Footer, OwnColumn, PageBounds, SplitField, unpack,
-};
+use crate::footer::{Bounds, Chunk, ColumnKind, DigestPlace, Footer, OwnColumn, PageBounds, SplitField};
 use crate::mapping::{DYNAMIC_COLUMN, TIME_COLUMN, ValueType};
 use crate::postings::Postings;
 use crate::table::{Block, KeyRange, Table};
+use crate::unpack::unpack;
 
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 

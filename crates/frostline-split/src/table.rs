@@ -13,6 +13,7 @@ use std::io::Write;
 use frostline_base::{ByteRange, Error, Result};
 
 use crate::bytes_codec::{Cursor, checksum, put_varint};
+use crate::unpack::unpack_at_most;
 
 /// About how much a block holds before compression.
 const BLOCK_RAW_BYTES: usize = 16 << 10;
@@ -329,8 +330,7 @@ fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
 pub(crate) fn unpack_block(bytes: &[u8], raw_bytes_max: usize) -> Result<Vec<u8>> {
     match bytes.split_first() {
         Some((&BLOCK_PLAIN, raw)) => Ok(raw.to_vec()),
-        Some((&BLOCK_ZSTD, packed)) => zstd::bulk::decompress(packed, raw_bytes_max)
-            .map_err(|e| Error::corrupt("a block cannot be decompressed").with_source(e)),
+        Some((&BLOCK_ZSTD, packed)) => unpack_at_most(packed, raw_bytes_max),
         _ => Err(Error::corrupt("a block has an unknown form")),
     }
 }

@@ -10,14 +10,14 @@ use crate::table::{KeyRanges, TableWriter};
 /// A dictionary of these keys, and its file: postings first, then the blocks.
 fn build(keys: &BTreeMap<Vec<u8>, Vec<u32>>, split_rows: u32) -> (Dictionary, Vec<u8>) {
     let mut postings_file = Vec::new();
-    let mut sink = PostingsSink::new(&mut postings_file, 0, split_rows);
+    let mut sink = PostingsSink::new(&mut postings_file, 0, split_rows, 3).unwrap();
     let mut writer = TableWriter::new(3).unwrap();
     for (key, rows) in keys {
         let mut entry = Vec::new();
         sink.put(&mut entry, rows, crate::postings::INLINE_BYTES_MAX).unwrap();
         writer.add(key, &entry).unwrap();
     }
-    let range = sink.range();
+    let range = sink.finish().range;
     let table = writer.finish(&mut postings_file, range.end).unwrap();
     (Dictionary::new(table, range, split_rows), postings_file)
 }

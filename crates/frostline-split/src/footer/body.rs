@@ -9,8 +9,10 @@ use crate::dictionary::read_place;
 use crate::fields::{self, FieldRecord};
 use crate::table::pack_block;
 
+/// The feature of lists in forms that version 2 does not have.
+pub(crate) const LISTS: u64 = 1 << 1;
 /// The features that this reader knows.
-const REQUIRED_KNOWN: u64 = 0;
+const REQUIRED_KNOWN: u64 = LISTS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;
 const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));
@@ -26,7 +28,7 @@ const DYNAMIC: u8 = 5;
 const TEXT: u64 = 2;
 const EXACT: u64 = 3;
 const DIGEST: u64 = 5;
-const LISTS: u64 = 6;
+const STORED: u64 = 6;
 
 /// What the digest begins with where it is in the hot footer, instead of a table's form.
 const DIGEST_HERE: u8 = 0;
@@ -34,6 +36,8 @@ const DIGEST_HERE: u8 = 0;
 /// What the hot footer of a split says, before it is decided what of it has to be outside.
 pub(crate) struct Contents {
     pub(crate) id: SplitId,
+    /// The features that a reader must know.
+    pub(crate) required: u64,
     pub(crate) rows: u32,
     pub(crate) rows_without_time: u32,
     pub(crate) times: Option<(i64, i64)>,
@@ -179,7 +183,7 @@ impl Body<'_> {
         let packed = zstd::bulk::compress(&raw, zstd_level).map_err(crate::writer::cannot_write)?;
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        out.extend_from_slice(&0u64.to_le_bytes());
+        out.extend_from_slice(&self.contents.required.to_le_bytes());
         out.extend_from_slice(&(packed.len() as u32).to_le_bytes());
         out.extend_from_slice(&(raw.len() as u32).to_le_bytes());
         out.extend_from_slice(&packed);
@@ -236,7 +240,7 @@ impl Body<'_> {
             put_bytes(&mut out, &index);
         }
         put_varint(&mut out, 1);
-        put_varint(&mut out, LISTS);
+        put_varint(&mut out, STORED);
         put_place(&mut out, lists);
         out.extend_from_slice(&[0; 5]);
         fields::put_index(&mut out, &self.blocks, &self.places);
@@ -268,11 +272,11 @@ pub(super) fn put_times(out: &mut Vec<u8>, contents: &Contents) {
 
 /// Reads a hot footer after its version.
 pub(super) fn decode(frame: &mut Cursor<'_>) -> Result<Footer> {
-    let required = frame.u64_le()?;
-    if required & !REQUIRED_KNOWN != 0 {
+    let unknown = frame.u64_le()? & !REQUIRED_KNOWN;
+    if unknown != 0 {
         let error =
             Error::invalid("a newer version of Frostline wrote the split, with features that this one lacks");
-        return Err(error.with("features", format!("{required:#x}")));
+        return Err(error.with("features", format!("{unknown:#x}")));
     }
     let packed = frame.u32_le()? as usize;
     let raw = frame.u32_le()? as usize;
@@ -390,7 +394,7 @@ fn read_lists(cursor: &mut Cursor<'_>) -> Result<ByteRange> {
     for _ in 0..cursor.varint_usize()? {
         let (kind, place) = (cursor.varint()?, read_place(cursor)?);
         let _raw_and_checksum = (cursor.varint()?, cursor.u32_le()?);
-        if kind == LISTS {
+        if kind == STORED {
             lists = place;
         }
     }

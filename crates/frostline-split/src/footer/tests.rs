@@ -37,11 +37,13 @@ fn another_version_is_named() {
 
 #[test]
 fn a_feature_that_is_not_known_is_refused_and_named() {
-    let mut bytes = [MAGIC.as_slice(), &3u32.to_le_bytes(), &6u64.to_le_bytes(), &[0; 16]].concat();
+    let mut bytes =
+        [MAGIC.as_slice(), &3u32.to_le_bytes(), &(1u64 << 40 | LISTS).to_le_bytes(), &[0; 16]].concat();
     bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
     let error = Footer::decode(&bytes).unwrap_err();
     assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
-    assert!(error.to_string().contains("newer version") && error.to_string().contains("0x6"), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("newer version") && error.contains("features=0x10000000000"), "{error}");
 }
 
 #[test]
@@ -94,6 +96,7 @@ fn contents(readings: u16) -> Contents {
         FieldRecord { field, exists: vec![2, 0], chunks: vec![chunk] }
     };
     Contents {
+        required: 0,
         id: SplitId::from_random(9),
         rows,
         rows_without_time: rows,

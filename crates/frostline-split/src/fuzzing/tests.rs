@@ -4,6 +4,7 @@ use frostline_base::{ByteRange, SplitId};
 use proptest::prelude::*;
 
 use super::*;
+use crate::postings::{FormWriter, put_stored};
 use crate::{Mapping, SplitWriter, WriterOptions};
 
 proptest! {
@@ -57,7 +58,7 @@ fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     let front = &cut(&file, &footer)[..(footer.end - footer.start) as usize - 8];
     let unpack = |front: &[u8], frame: usize, at: usize| {
         let number = |at: usize| u32::from_le_bytes(front[at..at + 4].try_into().unwrap()) as usize;
-        crate::footer::unpack(&front[frame..frame + number(at)], number(at + 4)).unwrap()
+        crate::unpack::unpack(&front[frame..frame + number(at)], number(at + 4)).unwrap()
     };
     let (old, old_footer) = split(WriterOptions { version: 2, ..WriterOptions::default() });
     let old = cut(&old, &old_footer);
@@ -91,12 +92,37 @@ fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     let mut bitmap = vec![2];
     rows.serialize_into(&mut bitmap).unwrap();
     seeds.push(("postings", "bitmap".to_owned(), bitmap));
+    seeds.extend(lists());
     seeds.extend(columns());
     seeds
 }
 
 fn unpack_block(bytes: &[u8]) -> Vec<u8> {
     crate::table::unpack_block(bytes, 1 << 20).unwrap()
+}
+
+/// A stored list of each other form.
+fn lists() -> impl Iterator<Item = (&'static str, String, Vec<u8>)> {
+    let stored = |rows: &[u32], split_rows| {
+        let mut out = Vec::new();
+        put_stored(&mut FormWriter::new(split_rows, 3).unwrap(), &mut out, rows).unwrap();
+        out.split_off(4)
+    };
+    let rows = |has: fn(u32) -> bool| (0..4_000).filter(|row| has(*row)).collect::<Vec<u32>>();
+    let hash = |row: u32| xxhash_rust::xxh3::xxh3_64(&row.to_le_bytes());
+    let random: Vec<u32> = (0..4_000).filter(|row| hash(*row) % 25 == 0).collect();
+    let lists = [
+        ("gaps", 1, stored(&[5, 6, 800, 70_000], ROWS)),
+        ("rice", 3, stored(&random, ROWS)),
+        ("runs", 4, stored(&rows(|row| row / 900 % 2 == 1), ROWS)),
+        ("gaps-packed", 5, stored(&rows(|row| matches!(row % 50, 0 | 9 | 30)), ROWS)),
+        ("runs-packed", 6, stored(&rows(|row| row / 13 % 2 == 1), ROWS)),
+        ("segments", 7, stored(&[random, vec![ROWS, 2 * ROWS - 1]].concat(), 3 * ROWS)),
+    ];
+    lists.into_iter().map(|(name, form, list)| {
+        assert_eq!(list[0], form, "{name}");
+        ("postings", name.to_owned(), list)
+    })
 }
 
 /// A block of the index of a table of many blocks.
@@ -120,7 +146,7 @@ fn outside() -> Vec<(&'static str, String, Vec<u8>)> {
     };
     directory("index", 0, index_block());
     let source = footer.own.iter().find_map(|own| own.outside.clone()).unwrap();
-    directory("pages", 1, crate::footer::unpack(cut(&file, &source.0.range), source.1).unwrap());
+    directory("pages", 1, crate::unpack::unpack(cut(&file, &source.0.range), source.1).unwrap());
     let block = &footer.fields.missing(Wanted::All)[0];
     footer.fields.keep(block, cut(&file, &block.range)).unwrap();
     directory("fields", 2 + footer.fields.known().count(), unpack_block(cut(&file, &block.range)));
@@ -178,7 +204,10 @@ fn seeds_are_decoded() {
             "split_footer" => assert!(Footer::decode_checked(&bytes).is_ok()),
             "split_body" => assert!(footer::decode_body(&mut Cursor::new(&bytes)).is_ok()),
             "split_directory" => assert!(directory(&bytes), "{name}"),
-            "postings" => assert!(crate::postings::decode_checked(Cursor::new(&bytes), ROWS).is_ok()),
+            "postings" => {
+                let split_rows = if name == "segments" { 3 * ROWS } else { ROWS };
+                assert!(crate::postings::decode_checked(Cursor::new(&bytes), split_rows).is_ok(), "{name}");
+            }
             "digest" => assert!(Digest::default().add_block(&[0, 1, 2], &bytes).is_ok()),
             "column_page" => assert!(column_page(&bytes), "{name}"),
             _ => dictionary_block(&bytes),

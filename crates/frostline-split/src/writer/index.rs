@@ -7,11 +7,11 @@
 
 use std::io::Write;
 
-use frostline_base::{ByteRange, Result};
+use frostline_base::Result;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::dictionary::{PostingsSink, ip_key, put_exact_key};
+use crate::dictionary::{PostingsSink, Stored, ip_key, put_exact_key};
 use crate::mapping::ValueType;
 use crate::postings::INLINE_BYTES_MAX;
 use crate::table::TableWriter;
@@ -328,8 +328,8 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         }
     }
 
-    /// The text dictionary in order, and the exact one as it stands; also where the postings are.
-    pub(crate) fn finish(mut self, zstd_level: i32) -> Result<(TableWriter, TableWriter, ByteRange)> {
+    /// The text dictionary in order, and the exact one as it stands; also the stored postings.
+    pub(crate) fn finish(mut self, zstd_level: i32) -> Result<(TableWriter, TableWriter, Stored)> {
         let keys = &self.keys;
         let token = |e: &TokenEntry| &keys[e.key as usize..e.key as usize + usize::from(e.key_bytes)];
         self.entries.sort_unstable_by(|a, b| {
@@ -344,7 +344,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
             let start = entry.postings as usize;
             text.add(&key, &self.postings[start..start + usize::from(entry.postings_bytes)])?;
         }
-        Ok((text, self.exact, self.sink.range()))
+        Ok((text, self.exact, self.sink.finish()))
     }
 }
 

@@ -12,7 +12,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
 use crate::columns::{TextAs, arrow_type};
-use crate::dictionary::{Dictionary, PostingsSink};
+use crate::dictionary::{Dictionary, PostingsSink, Stored};
 use crate::digest::{
     BUCKET_US, CELLS_MAX, DigestValue, DigestWriter, Numbers, VALUES_MAX, ValueCount, ValueCounts, count_by,
 };
@@ -507,7 +507,8 @@ fn write_index<W: Write + Send>(
     let buckets = count_by(arranged.times.iter().map(|time| time.div_euclid(BUCKET_US))).len();
     let mut fields = Vec::new();
     let mut out = FileEnd(file);
-    let mut index = IndexWriter::new(PostingsSink::new(&mut out, start, rows), rows, level)?;
+    let sink = PostingsSink::new(&mut out, start, rows, writer.options.version)?;
+    let mut index = IndexWriter::new(sink, rows, level)?;
     for (number, reading) in arranged.readings.iter().enumerate() {
         let field = number as u16;
         let rows = ReadingRows {
@@ -526,7 +527,7 @@ fn write_index<W: Write + Send>(
         let field = SplitField { number: field, path, ty, has_scalar, has_list, dynamic, rows_with_value };
         fields.push(FieldRecord { field, exists, chunks: Vec::new() });
     }
-    let (text, exact, lists) = index.finish(level)?;
+    let (text, exact, Stored { range: lists, required }) = index.finish(level)?;
     let text = text.finish(&mut out, lists.end)?;
     let exact_start = if text.len() == 0 { lists.end } else { text.range().end };
     let exact = exact.finish(&mut out, exact_start)?;
@@ -557,6 +558,7 @@ fn write_index<W: Write + Send>(
     };
     let contents = Contents {
         id,
+        required,
         rows,
         rows_without_time,
         times: arranged.times.first().copied().zip(arranged.times.last().copied()),

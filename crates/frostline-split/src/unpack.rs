@@ -1,0 +1,35 @@
+//! Decompresses parts of a split.
+
+use std::cell::RefCell;
+
+use frostline_base::{Error, Result};
+use zstd::bulk::Decompressor;
+
+/// A part that unpacks to more is not one of ours.
+const RAW_BYTES_MAX: usize = 1 << 30;
+
+thread_local! {
+    /// Making one takes longer than what most parts take to decompress.
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Unpacks a zstd frame that is said to hold `raw_bytes`.
+pub(crate) fn unpack(packed: &[u8], raw_bytes: usize) -> Result<Vec<u8>> {
+    // zstd packs at most about a thousandfold save for runs; a claim far beyond is not trusted with memory.
+    let believable = raw_bytes <= RAW_BYTES_MAX && raw_bytes / 65_536 <= packed.len();
+    let raw = if believable { Some(unpack_at_most(packed, raw_bytes)?) } else { None };
+    raw.filter(|raw| raw.len() == raw_bytes)
+        .ok_or_else(|| Error::corrupt("a part of a split is not as long as the split says"))
+}
+
+/// Unpacks a zstd frame that holds at most `raw_bytes_max`.
+pub(crate) fn unpack_at_most(packed: &[u8], raw_bytes_max: usize) -> Result<Vec<u8>> {
+    let broken = |e| Error::corrupt("a part of a split cannot be decompressed").with_source(e);
+    DECOMPRESSOR.with_borrow_mut(|known| {
+        let decompressor = match known {
+            Some(decompressor) => decompressor,
+            none => none.insert(Decompressor::new().map_err(broken)?),
+        };
+        decompressor.decompress(packed, raw_bytes_max).map_err(broken)
+    })
+}
