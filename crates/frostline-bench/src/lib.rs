@@ -1,7 +1,7 @@
 //! Demonstration and measurement of the engine: `frostline demo` and `frostline bench`.
 //!
 //! [`demo::run`] goes from log lines to answers on data that every machine has; [`tiers::run`] measures the
-//! published frozen-tier study row by row. Both use a [`frostline_node::Node`], like every other user of the
+//! published frozen-tier study row by row; [`petabyte::run`] asks hundreds of thousands of splits. All use a [`frostline_node::Node`], like every other user of the
 //! engine, and print the published figures beside ours.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 // `println!` panics when a pipe is closed: use `say!` and `note!`.
@@ -9,6 +9,7 @@
 
 pub mod demo;
 mod page;
+pub mod petabyte;
 mod report;
 mod study;
 pub mod tiers;

@@ -10,12 +10,12 @@ use crate::tiers::Report;
 use frostline_show::{escape_html, show_bytes};
 
 /// The scale of all charts: from 1 ms to 10^7 ms, in powers of ten.
-const DECADES: [&str; 8] = ["1 ms", "10 ms", "0.1 s", "1 s", "10 s", "100 s", "17 min", "2.8 h"];
+pub(crate) const DECADES: [&str; 8] = ["1 ms", "10 ms", "0.1 s", "1 s", "10 s", "100 s", "17 min", "2.8 h"];
 
 /// The page of a report.
 pub(crate) fn html(report: &Report) -> String {
     let mut page = String::with_capacity(64 << 10);
-    page.push_str(HEAD);
+    page.push_str(&head("Frostline: searching hot, cold and frozen", "Searching hot, cold and frozen"));
     // Writing to a string does not fail.
     let _ = write_page(&mut page, report);
     page.push_str("</main></body></html>\n");
@@ -60,12 +60,19 @@ fn write_chart(page: &mut String, row: Row, cells: &[&Cell]) -> std::fmt::Result
             bars(cell)
         )?;
     }
+    write_axis(page)?;
+    page.push_str("</section>\n");
+    Ok(())
+}
+
+/// The scale below a chart.
+pub(crate) fn write_axis(page: &mut String) -> std::fmt::Result {
     page.push_str("<div class=axis aria-hidden=true>");
     for (at, label) in DECADES.iter().enumerate() {
         let percent = 100.0 * at as f64 / (DECADES.len() - 1) as f64;
         write!(page, "<span style=\"left:{percent:.2}%\">{label}</span>")?;
     }
-    page.push_str("</div></section>\n");
+    page.push_str("</div>");
     Ok(())
 }
 
@@ -89,7 +96,7 @@ fn bars(cell: &Cell) -> String {
 }
 
 /// Where a time stands on the scale of 700.
-fn position(ms: f64) -> f64 {
+pub(crate) fn position(ms: f64) -> f64 {
     (ms.max(1.0).log10() * 100.0).clamp(2.0, 700.0)
 }
 
@@ -173,7 +180,7 @@ fn write_method(page: &mut String, report: &Report) -> std::fmt::Result {
 }
 
 /// A number with its thousands apart.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -185,11 +192,16 @@ fn grouped(number: u64) -> String {
     grouped
 }
 
-const HEAD: &str = r#"<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<title>Frostline: searching hot, cold and frozen</title>
-<style>
-:root{--page:#fff;--text:#1b2430;--quiet:#5b6675;--line:#dde3ea;--ours:#0b6bcb;--range:#052f5f;--theirs:#b3bdc9}
+/// The head of a page, up to its first paragraph. Title and heading are our own words.
+pub(crate) fn head(title: &str, heading: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style></head><body><main>\n<h1>{heading}</h1>\n"
+    )
+}
+
+const STYLE: &str = r#":root{--page:#fff;--text:#1b2430;--quiet:#5b6675;--line:#dde3ea;--ours:#0b6bcb;--range:#052f5f;--theirs:#b3bdc9}
 @media(prefers-color-scheme:dark){:root{--page:#12161c;--text:#e6ebf2;--quiet:#98a4b3;--line:#2b333e;--ours:#4aa3ff;--range:#d8ebff;--theirs:#566273}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--text);font:16px/1.5 system-ui,sans-serif}
@@ -223,8 +235,6 @@ tr.first td{border-top:1px solid var(--line)}
 li{margin:.3rem 0}
 code{font-size:.85em;overflow-wrap:anywhere}
 .foot{color:var(--quiet);font-size:.85rem}
-</style></head><body><main>
-<h1>Searching hot, cold and frozen</h1>
 "#;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -68,14 +68,18 @@ impl Sample {
 impl Process {
     /// Opens repository, catalog, cache and searcher. The sample is what that cost: reading the catalog.
     pub(crate) async fn start(config: &Settings, index: &str) -> Result<(Process, Sample)> {
+        Process::of(open(config)?, index).await
+    }
+
+    /// The same on a node that is open.
+    pub(crate) async fn of(node: Node, index: &str) -> Result<(Process, Sample)> {
         let started = Instant::now();
-        let node = open(config)?;
         let index = node.index(&index.parse()?).await?;
         let cache = node.cache().await?;
         if cache.as_ref().is_some_and(|cache| cache.stats().locked_by_other) {
-            bail!("the cache in {} is in use by another process", config.data.display());
+            bail!("the cache in {} is in use by another process", node.settings().data.display());
         }
-        let reads = Arc::new(Recorded { inner: node.reader().await?, ranges: Mutex::default() });
+        let reads = Arc::new(Recorded::new(node.reader().await?));
         let searcher = node.searcher_through(Arc::clone(&reads) as Arc<dyn ReadRanges>);
         let process = Process { node, index, cache, searcher, reads };
         let cost = process.node.repository().meter().cost();
@@ -105,6 +109,11 @@ impl Process {
         let bytes_used = self.reads.bytes_distinct();
         sample = Sample { ms: sample.ms, ..self.sample(started, &cost, bytes_used) };
         Ok((sample, answers))
+    }
+
+    /// What the last question read.
+    pub(crate) fn reads(&self) -> &Recorded {
+        &self.reads
     }
 
     /// Ends the process as a shutdown does, so that the next can have the cache.
@@ -219,6 +228,19 @@ pub(crate) async fn take_in(
     limits: &Limits,
     rejects: Option<File>,
 ) -> Result<IngestReport> {
+    let options = IngestOptions { memory_bytes_max: limits.memory_bytes_max, ..IngestOptions::default() };
+    take_in_with(node, inputs, index, limits, rejects, options).await
+}
+
+/// The same with other options than the default.
+pub(crate) async fn take_in_with(
+    node: &Node,
+    inputs: Inputs,
+    index: &str,
+    limits: &Limits,
+    rejects: Option<File>,
+    options: IngestOptions,
+) -> Result<IngestReport> {
     let name: IndexName = index.parse()?;
     let cancel = Cancel::default();
     let bar = progress_bar(inputs.bytes());
@@ -232,7 +254,6 @@ pub(crate) async fn take_in(
     if let Some(rejects) = rejects {
         ingest = ingest.with_rejects(rejects);
     }
-    let options = IngestOptions { memory_bytes_max: limits.memory_bytes_max, ..IngestOptions::default() };
     let running = ingest.run(inputs, &name, options);
     tokio::pin!(running);
     let report = tokio::select! {
@@ -377,26 +398,45 @@ pub(crate) fn memory_bytes_peak() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1_024)
 }
 
-/// Remembers which bytes were requested.
+/// Remembers what was read: which bytes, and when those reads ran that a store had to answer.
 #[derive(Debug)]
-struct Recorded {
+pub(crate) struct Recorded {
     inner: Arc<dyn ReadRanges>,
-    ranges: Mutex<HashMap<String, Vec<ByteRange>>>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    ranges: HashMap<String, Vec<ByteRange>>,
+    requested: Vec<(Instant, Instant)>,
 }
 
 impl Recorded {
-    fn record(&self, object: &ObjectRef, ranges: &[ByteRange]) {
-        let mut known = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(object.key.clone()).or_default().extend_from_slice(ranges);
+    fn new(inner: Arc<dyn ReadRanges>) -> Recorded {
+        Recorded { inner, seen: Mutex::default() }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn forget(&self) {
-        self.ranges.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.seen() = Seen::default();
     }
 
     fn bytes_distinct(&self) -> u64 {
-        let ranges = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
-        ranges.values().map(|ranges| bytes_covered(ranges.clone())).sum()
+        self.seen().ranges.values().map(|ranges| bytes_covered(ranges.clone())).sum()
+    }
+
+    /// How many objects were read whose keys end like this.
+    pub(crate) fn objects(&self, ending: &str) -> u64 {
+        self.seen().ranges.keys().filter(|key| key.ends_with(ending)).count() as u64
+    }
+
+    /// The most reads of which each began after the one before had ended: requests that waited for others, be it
+    /// for what these said or for their place.
+    pub(crate) fn rounds(&self) -> u64 {
+        in_a_row(self.seen().requested.clone())
     }
 }
 
@@ -409,9 +449,32 @@ impl ReadRanges for Recorded {
         share: Share,
         meter: &'a Meter,
     ) -> Reading<'a> {
-        self.record(object, ranges);
-        self.inner.read_by(caches, object, ranges, share, meter)
+        self.seen().ranges.entry(object.key.clone()).or_default().extend_from_slice(ranges);
+        Box::pin(async move {
+            let (begun, own) = (Instant::now(), Meter::default());
+            let read = self.inner.read_by(caches, object, ranges, share, &own).await;
+            let cost = own.cost();
+            meter.add_cost(&cost);
+            if cost.gets > 0 {
+                self.seen().requested.push((begun, Instant::now()));
+            }
+            read
+        })
     }
+}
+
+/// The most of these spans of which each begins after the one before has ended.
+fn in_a_row(mut spans: Vec<(Instant, Instant)>) -> u64 {
+    spans.sort_by_key(|(_, end)| *end);
+    let mut reached = None;
+    let mut count = 0;
+    for (start, end) in spans {
+        if reached.is_none_or(|reached| start >= reached) {
+            reached = Some(end);
+            count += 1;
+        }
+    }
+    count
 }
 
 /// How many bytes are in at least one of the ranges.
@@ -434,6 +497,19 @@ mod tests {
     fn bytes_read_twice_count_once() {
         assert_eq!(bytes_covered(vec![]), 0);
         assert_eq!(bytes_covered(vec![10..20, 0..5, 12..18, 15..30, 40..40]), 25);
+    }
+
+    #[test]
+    fn reads_in_a_row_waited_for_each_other() {
+        let now = Instant::now();
+        let spans = |ms: &[(u64, u64)]| {
+            let at = |ms| now + std::time::Duration::from_millis(ms);
+            in_a_row(ms.iter().map(|(start, end)| (at(*start), at(*end))).collect())
+        };
+        assert_eq!(spans(&[]), 0);
+        assert_eq!(spans(&[(0, 10), (1, 11), (2, 12)]), 1);
+        // One long read beside three short ones, then one more.
+        assert_eq!(spans(&[(0, 100), (0, 10), (10, 20), (25, 30), (90, 110)]), 4);
     }
 
     #[test]

@@ -44,8 +44,13 @@ impl Node {
         let repository =
             Repository::open(url, &OpenOptions { create: settings.create, ..OpenOptions::default() })
                 .map_err(|e| e.context(format!("cannot open the repository {url}")))?;
+        Ok(Node::of(settings, repository, clock))
+    }
+
+    /// The node of a repository that is open, for whoever has opened it in another way than [`Node::open`] does.
+    pub fn of(settings: &Settings, repository: Repository, clock: Arc<dyn Clock>) -> Node {
         let reader = Arc::new(Reader::new(&repository));
-        Ok(Node {
+        Node {
             catalog: Catalog::new(&repository, Arc::clone(&clock)),
             mounts: Mounts::of(&settings.data, &settings.repo_key()),
             opened: Mutex::default(),
@@ -56,7 +61,7 @@ impl Node {
             settings: settings.clone(),
             repository,
             clock,
-        })
+        }
     }
 
     /// Its settings.

@@ -2,7 +2,8 @@
 //!
 //! [`Repository`] is the entry point. Below it are decorators, each named by what it adds, in this order:
 //! [`Retrying`] retries transient failures, [`Hedged`] sends late reads twice,
-//! [`Metered`] counts what the provider bills, [`Simulated`] (for `sim+` URLs) adds a cloud's latency.
+//! [`Metered`] counts what the provider bills, [`Simulated`] (for `sim+` URLs) adds a cloud's latency, and for
+//! measurements [`Aliases`] show objects under more names.
 //! All forward every method of `ObjectStore`, so the same stack can be passed to other libraries.
 //!
 //! Guarantees: [`Repository::put_new`] has one winner, whatever requests are lost; a finished put is
@@ -10,6 +11,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod aliased;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod directory;
@@ -25,6 +27,7 @@ mod repository;
 mod retrying;
 mod simulated;
 
+pub use aliased::Aliases;
 pub use failing::{Failing, Mishap};
 pub use fault::{Fault, explain, is_bucket_missing};
 pub use frostline_base::{Error, Result};

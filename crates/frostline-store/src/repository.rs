@@ -13,6 +13,7 @@ use object_store::{Extensions, GetOptions, ObjectStore, ObjectStoreExt, PutMode,
 use tokio::io::AsyncReadExt;
 use tokio::sync::Semaphore;
 
+use crate::aliased::{Aliased, Aliases};
 use crate::fault::{explain, file_failed};
 use crate::hedged::Hedged;
 use crate::metered::{CallMeter, Metered};
@@ -79,6 +80,14 @@ impl Repository {
     /// `memory:`, each also behind `sim+` with the options of a simulated cloud. No request is made.
     pub fn open(url: &str, options: &OpenOptions) -> Result<Repository> {
         let backend = open::backend(url, options)?;
+        Ok(Self::assemble(url, backend, options))
+    }
+
+    /// [`Repository::open`] of a store in which some names are [aliases](Aliases) of other objects. Latency and limits
+    /// of a simulated cloud are those of the aliases: each is an object of its own.
+    pub fn open_aliased(url: &str, options: &OpenOptions, aliases: Arc<dyn Aliases>) -> Result<Repository> {
+        let mut backend = open::backend(url, options)?;
+        backend.store = Arc::new(Aliased::new(backend.store, aliases));
         Ok(Self::assemble(url, backend, options))
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use frostline_bench::{demo, tiers};
+use frostline_bench::{demo, petabyte, tiers};
 use frostline_doctor::cli::Doctor;
 use frostline_lab::cli::Lab;
 
@@ -365,6 +365,8 @@ pub(crate) struct Vacuum {
 pub(crate) enum Bench {
     /// Reproduce the published frozen-tier study: hot, cold and frozen
     Tiers(tiers::Options),
+    /// Search hundreds of thousands of splits: a few real ones under many names
+    Petabyte(petabyte::Options),
 }
 
 #[cfg(test)]

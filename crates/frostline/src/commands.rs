@@ -20,7 +20,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use frostline_base::IndexName;
 
-use frostline_bench::{Limits, demo, tiers};
+use frostline_bench::{Limits, demo, petabyte, tiers};
 use frostline_catalog::{Index, Resolve};
 use frostline_node::Node;
 use frostline_show::{say_json, suggestion};
@@ -49,6 +49,10 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         }
         Command::Bench(Bench::Tiers(given)) => {
             tiers::run(given, &limits(&config)).await?;
+            Ok(Outcome::Done)
+        }
+        Command::Bench(Bench::Petabyte(given)) => {
+            petabyte::run(given, &limits(&config)).await?;
             Ok(Outcome::Done)
         }
         Command::Doctor(given) => doctor::run(&config, &given),
