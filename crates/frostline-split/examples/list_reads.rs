@@ -76,7 +76,7 @@ fn open(file: &Bytes) -> Result<Split, Failure> {
 fn stored(dictionary: &Dictionary, file: &Bytes, lists: &mut BTreeSet<(u64, u64)>) -> Result<(), Failure> {
     for block in dictionary.table().blocks(&KeyRange::all())? {
         let bytes = &file[block.range.start as usize..block.range.end as usize];
-        dictionary.scan(&block, bytes, &KeyRange::all(), |_, postings| keep(&postings, lists))?;
+        dictionary.scan(&block, bytes, &KeyRange::all(), |entry| keep(&entry.postings, lists))?;
     }
     Ok(())
 }

@@ -1,9 +1,13 @@
-//! A sorted dictionary from keys to [`Postings`]: a [`Table`] whose entries end with postings.
+//! A sorted dictionary from keys to [`Postings`]: a [`Table`] of entries.
 //!
 //! A split has two. The keys of the **text** dictionary are [`TextKey`]s: token first, so that a search
 //! over all fields reads the same block as a search over one field. The keys of the **exact** dictionary
 //! are [`exact_key`] and [`ip_key`]: field first, so that a prefix or a range of one field's
 //! values is a range of keys.
+//!
+//! A text that is one token but for case and punctuation around it is in both only where it must be. Where no other
+//! row has the token, the text is held with the token's entry, which begins with a *head* that says so, and the exact
+//! dictionary does without it. Entries of versions 1 and 2 have no head.
 //!
 //! Reading has two steps, with the caller's read between them: [`Table::blocks`] returns
 //! the byte ranges, [`Dictionary::scan`] decodes them. A key that is in no block is in no row.
@@ -15,7 +19,7 @@ use arrow::datatypes::ToByteSlice;
 use frostline_base::{ByteRange, Error, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::bytes_codec::{Cursor, put_varint};
+use crate::bytes_codec::{Cursor, put_bytes, put_varint};
 use crate::footer;
 use crate::postings::{
     FormWriter, Postings, decode_deltas, deltas_bytes, put_deltas, put_stored, skip_deltas,
@@ -100,12 +104,38 @@ pub struct Dictionary {
     table: Table,
     postings: ByteRange,
     split_rows: u32,
+    has_heads: bool,
 }
+
+/// What a dictionary holds of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// In the text dictionary: the value of the field that is the token but for case and punctuation around it, and
+    /// that the exact dictionary does not have. The rows of the token are its rows.
+    pub value: Option<&'a str>,
+    /// The rows.
+    pub postings: Postings,
+}
+
+/// The bits of a head that are not the list's: the lowest two say whether a value is held.
+const HEAD_BITS: u32 = 4;
+const NO_VALUE: u64 = 0;
+/// The token itself is the value.
+const TOKEN_IS_VALUE: u64 = 1;
+/// The value follows.
+const VALUE_FOLLOWS: u64 = 2;
 
 impl Dictionary {
     /// With its stored postings at `postings`, in a split of `split_rows` rows.
-    pub(crate) fn new(table: Table, postings: ByteRange, split_rows: u32) -> Dictionary {
-        Dictionary { table, postings, split_rows }
+    pub(crate) fn new(table: Table, postings: ByteRange, split_rows: u32, has_heads: bool) -> Dictionary {
+        Dictionary { table, postings, split_rows, has_heads }
+    }
+
+    /// Whether values can be held with their tokens, so that who looks for a value asks both dictionaries.
+    pub fn holds_values_with_tokens(&self) -> bool {
+        self.has_heads
     }
 
     /// Where its blocks are.
@@ -113,13 +143,13 @@ impl Dictionary {
         &self.table
     }
 
-    /// Calls `visit` with every key of `keys` in `block`, ascending; `bytes` are what is at its range.
+    /// Calls `visit` with every entry of `keys` in `block`, ascending; `bytes` are what is at its range.
     pub fn scan(
         &self,
         block: &Block,
         bytes: &[u8],
         keys: &KeyRange,
-        mut visit: impl FnMut(&[u8], Postings),
+        mut visit: impl FnMut(Entry<'_>),
     ) -> Result<()> {
         block.check(bytes)?;
         unpack_block(bytes, BLOCK_RAW_BYTES_MAX)
@@ -132,7 +162,7 @@ impl Dictionary {
         &self,
         raw: &[u8],
         keys: &KeyRange,
-        visit: &mut dyn FnMut(&[u8], Postings),
+        visit: &mut dyn FnMut(Entry<'_>),
     ) -> Result<()> {
         let mut cursor = Cursor::new(raw);
         let mut key = Vec::new();
@@ -141,17 +171,45 @@ impl Dictionary {
             if keys.ends_before(&key) {
                 return Ok(());
             }
+            let (value, list) = self.read_head(&mut cursor, &key)?;
             if key.as_slice() < keys.start.as_slice() {
-                skip_postings(&mut cursor)?;
+                skip_list(list, &mut cursor)?;
             } else {
-                visit(&key, self.read_postings(&mut cursor)?);
+                visit(Entry { key: &key, value, postings: self.read_list(list, &mut cursor)? });
             }
         }
         Ok(())
     }
 
+    /// The value that is held with a key, and the number that a list begins with.
+    fn read_head<'a, 'c: 'a>(
+        &self,
+        cursor: &mut Cursor<'c>,
+        key: &'a [u8],
+    ) -> Result<(Option<&'a str>, u32)> {
+        if !self.has_heads {
+            return Ok((None, cursor.varint_u32()?));
+        }
+        let head = cursor.varint()?;
+        let value = match head & ((1 << HEAD_BITS) - 1) {
+            NO_VALUE => Some(None),
+            TOKEN_IS_VALUE => TextKey::split(key).map(|key| Some(key.token)),
+            VALUE_FOLLOWS => std::str::from_utf8(cursor.bytes()?).ok().map(Some),
+            _ => None,
+        };
+        let list = u32::try_from(head >> HEAD_BITS).ok();
+        value.zip(list).ok_or_else(|| Error::corrupt("a dictionary entry has an unknown form"))
+    }
+
+    /// Reads a list where it stands alone.
     pub(crate) fn read_postings(&self, cursor: &mut Cursor<'_>) -> Result<Postings> {
-        match cursor.varint_u32()? {
+        let list = cursor.varint_u32()?;
+        self.read_list(list, cursor)
+    }
+
+    /// Reads what follows the number that a list begins with.
+    fn read_list(&self, list: u32, cursor: &mut Cursor<'_>) -> Result<Postings> {
+        match list {
             0 => Ok(Postings::All),
             1 => {
                 let (start, bytes, rows) = (cursor.varint()?, cursor.varint()?, cursor.varint_u32()?);
@@ -176,7 +234,7 @@ impl Dictionary {
     /// Reads what [`Dictionary::encode`] wrote.
     pub(crate) fn decode(cursor: &mut Cursor<'_>, split_rows: u32) -> Result<Dictionary> {
         let postings = read_place(cursor)?;
-        Ok(Dictionary::new(Table::decode_entries(cursor)?, postings, split_rows))
+        Ok(Dictionary::new(Table::decode_entries(cursor)?, postings, split_rows, false))
     }
 }
 
@@ -188,8 +246,24 @@ pub(crate) fn read_place(cursor: &mut Cursor<'_>) -> Result<ByteRange> {
         .ok_or_else(|| Error::corrupt("a part of a split reaches past the end of any file"))
 }
 
-fn skip_postings(cursor: &mut Cursor<'_>) -> Result<()> {
-    match cursor.varint_u32()? {
+/// Appends the head of an entry, and `list` as [`PostingsSink::put`] appended it; `value` is held with `token`.
+pub(crate) fn put_entry(out: &mut Vec<u8>, value: Option<&[u8]>, token: &[u8], list: &[u8]) -> Result<()> {
+    let mut list = Cursor::new(list);
+    let (value_bits, follows) = match value {
+        None => (NO_VALUE, None),
+        Some(value) if value == token => (TOKEN_IS_VALUE, None),
+        Some(value) => (VALUE_FOLLOWS, Some(value)),
+    };
+    put_varint(out, list.varint()? << HEAD_BITS | value_bits);
+    if let Some(value) = follows {
+        put_bytes(out, value);
+    }
+    out.extend_from_slice(list.rest());
+    Ok(())
+}
+
+fn skip_list(list: u32, cursor: &mut Cursor<'_>) -> Result<()> {
+    match list {
         0 => Ok(()),
         1 => skip_deltas(cursor, 3),
         more => skip_deltas(cursor, more - 1),
@@ -245,7 +319,7 @@ impl<'a, W: Write> PostingsSink<'a, W> {
         Ok(place)
     }
 
-    /// Appends the entry's postings to `out`: the list itself where it is short.
+    /// Appends a list to `out`: its number, then where it is, or the rows where they are few.
     pub(crate) fn put(&mut self, out: &mut Vec<u8>, rows: &[u32], inline_bytes_max: usize) -> Result<()> {
         if rows.len() == self.split_rows as usize {
             put_varint(out, 0);

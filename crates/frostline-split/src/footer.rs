@@ -30,7 +30,7 @@ use crate::mapping::{DYNAMIC_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::table::{Block, Table};
 use crate::unpack::unpack;
 
-pub(crate) use body::{Contents, LISTS, decode_body, write};
+pub(crate) use body::{Contents, ENTRY_HEADS, LISTS, decode_body, write};
 
 /// What this crate writes.
 pub const FORMAT_VERSION: u32 = 3;

@@ -32,7 +32,7 @@ pub fn hot_footer(bytes: &[u8]) {
 
 /// The decompressed body of a hot footer, and then whatever an open split answers without reading.
 pub fn footer_body(bytes: &[u8]) {
-    if let Ok(footer) = footer::decode_body(&mut Cursor::new(bytes)) {
+    if let Ok(footer) = footer::decode_body(&mut Cursor::new(bytes), footer::ENTRY_HEADS) {
         ask(&Split::from_footer(footer));
     }
 }
@@ -99,17 +99,18 @@ pub fn directory(bytes: &[u8]) -> bool {
     }
 }
 
-/// The raw bytes of a dictionary block.
+/// The raw bytes of a dictionary block, with heads or without.
 pub fn dictionary_block(bytes: &[u8]) {
-    // No block, and a mebibyte of postings for its entries to point into.
-    let Ok(dictionary) = Dictionary::decode(&mut Cursor::new(&[0, 0x80, 0x80, 0x40, 0, 0]), ROWS) else {
-        return;
-    };
     let some = KeyRange::between(b"f".to_vec(), Some(b"t".to_vec()));
-    for keys in [KeyRange::all(), some] {
-        let _ = dictionary.scan_raw(bytes, &keys, &mut |key, postings| {
-            assert!(keys.contains(key));
-            match postings {
+    for (has_heads, keys) in
+        [(false, KeyRange::all()), (false, some.clone()), (true, KeyRange::all()), (true, some)]
+    {
+        // No block, and a mebibyte of postings for its entries to point into.
+        let dictionary = Dictionary::new(Table::default(), 0..1 << 20, ROWS, has_heads);
+        let _ = dictionary.scan_raw(bytes, &keys, &mut |entry| {
+            assert!(keys.contains(entry.key));
+            assert!(entry.value.is_none() || has_heads);
+            match entry.postings {
                 Postings::Rows(rows) => assert!(rows.max().is_none_or(|max| max < ROWS)),
                 Postings::Stored { range, .. } => assert!(range.start <= range.end && range.end <= 1 << 20),
                 Postings::All => {}

@@ -36,7 +36,7 @@ pub(crate) use frostline_base::bytes_codec;
 
 pub use columns::{ColumnRead, TextAs};
 pub use dictionary::{
-    Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, TextKey, exact_key, ip_key, is_hashed,
+    Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, Entry, TextKey, exact_key, ip_key, is_hashed,
 };
 pub use digest::{BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, ValueCount, ValueCounts};
 pub use document::{Document, Limits, PathId, Value, parse_document};
@@ -52,7 +52,9 @@ pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};
 pub use table::{Block, KeyRange, KeyRanges, Table};
 pub use term::{TERMS_VERSION, Term, each_term, phrase_terms, piece_terms};
-pub use text_index::{CUT_START_BYTES, Form, Keys, PieceKeys, TOKEN_BYTES_MAX, text_key};
+pub use text_index::{
+    CUT_START_BYTES, Form, Keys, PieceKeys, TOKEN_BYTES_MAX, text_key, token_of_text, tokens_of_texts,
+};
 pub use tokenizer::{
     Phrase, Piece, Tokenizer, contains_phrase, is_joiner, lower, phrase_words, query_pieces, query_tokens,
     tokenize,

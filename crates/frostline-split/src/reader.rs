@@ -224,6 +224,11 @@ impl Split {
         }
     }
 
+    /// Whether the column has a dictionary page.
+    pub fn has_dictionary(&self, name: &str) -> bool {
+        self.chunk(name).is_some_and(|chunk| chunk.dictionary.is_some())
+    }
+
     /// A read of these columns in `rows`, or in all rows. `Invalid` where a column is not in this
     /// split: all its rows are then null. `Internal` where some of [`Split::unread_pages`] were not kept.
     pub fn columns(

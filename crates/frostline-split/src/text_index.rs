@@ -13,7 +13,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::dictionary::{TextKey, put_text_key};
+use crate::dictionary::{TextKey, is_hashed, put_text_key};
 use crate::table::KeyRange;
 use crate::tokenizer::{COMPOUND, Chunk, Piece, Tokenizer, continues_word};
 
@@ -65,6 +65,22 @@ fn each_key_of(chunk: &Chunk<'_>, cut: &mut String, emit: &mut impl FnMut(&str, 
         }
     });
     chunk.each_inner(|rest| emit(start(rest, TOKEN_BYTES_MAX), Form::Inner));
+}
+
+/// The token that all of a text is but for case and punctuation around it: with its entry the text can be held. None
+/// where the text has an entry of its own.
+pub fn token_of_text<'t>(tokenizer: &'t mut Tokenizer, text: &str) -> Option<&'t str> {
+    if is_hashed(text) {
+        return None;
+    }
+    tokenizer.only_chunk(text).filter(|token| !token.is_empty() && token.len() <= TOKEN_BYTES_MAX)
+}
+
+/// The keys of all tokens with which texts that start with `start` can be held; none where there is no such text.
+pub fn tokens_of_texts(start: &str) -> Option<KeyRange> {
+    let mut tokenizer = Tokenizer::new();
+    let token = tokenizer.only_chunk(start).filter(|token| token.len() <= TOKEN_BYTES_MAX)?;
+    Some(KeyRange::prefix(token.as_bytes().to_vec()))
 }
 
 /// The first bytes of a text, at most so many, whole characters.

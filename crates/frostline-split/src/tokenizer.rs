@@ -231,6 +231,18 @@ impl Tokenizer {
         });
     }
 
+    /// All of a text but for what is around its words, in lower case: empty where it has none. None where a
+    /// separator is between its words.
+    pub(crate) fn only_chunk(&mut self, text: &str) -> Option<&str> {
+        lower_into(text, &mut self.lower);
+        let Some((end, _)) = next_chunk(&self.lower, 0, &mut self.words) else { return Some("") };
+        let (start, last) = (self.words.first()?.start, self.words.last()?.end);
+        match next_chunk(&self.lower, end, &mut self.words) {
+            Some(_) => None,
+            None => self.lower.get(start..last),
+        }
+    }
+
     pub(crate) fn each_chunk(&mut self, text: &str, mut visit: impl FnMut(&Chunk<'_>)) {
         lower_into(text, &mut self.lower);
         let mut at = 0;

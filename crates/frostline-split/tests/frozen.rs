@@ -11,8 +11,8 @@ use arrow::datatypes::Int64Type;
 use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
-    DigestValue, FORMAT_VERSION, FORMAT_VERSION_OLDEST, KeyRange, Mapping, Postings, Split, SplitWriter,
-    TextAs, ValueType, WriterOptions, exact_key, text_key,
+    Dictionary, DigestValue, Entry, FORMAT_VERSION, FORMAT_VERSION_OLDEST, KeyRange, Mapping, Postings,
+    Split, SplitWriter, TextAs, ValueType, WriterOptions, exact_key, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -24,8 +24,13 @@ const DOCUMENTS: [&str; 4] = [
 ];
 
 /// Names and versions, the newest last.
-const FROZEN: [(&str, u32); 4] =
-    [("version-1", 1), ("version-2", 2), ("version-3", 3), ("version-3-hot-digest", 3)];
+const FROZEN: [(&str, u32); 5] = [
+    ("version-1", 1),
+    ("version-2", 2),
+    ("version-3", 3),
+    ("version-3-hot-digest", 3),
+    ("version-3-keys", 3),
+];
 
 fn file(name: &str) -> Bytes {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.parquet"));
@@ -55,17 +60,21 @@ fn open(file: &Bytes, version: u32) -> Split {
     Split::open(&cut(file, &(start.parse().unwrap()..end.parse().unwrap()))).unwrap()
 }
 
-fn rows(file: &Bytes, dictionary: &frostline_split::Dictionary, key: Vec<u8>) -> Vec<u32> {
+fn entries(file: &Bytes, dictionary: &Dictionary, key: Vec<u8>) -> Vec<(Option<String>, Vec<u32>)> {
     let keys = KeyRange::exact(key);
-    let mut rows = Vec::new();
+    let mut entries = Vec::new();
     for block in dictionary.table().blocks(&keys).unwrap() {
-        let visit = |_: &[u8], postings| match postings {
-            Postings::Rows(found) => rows.extend(found.iter()),
+        let visit = |entry: Entry<'_>| match entry.postings {
+            Postings::Rows(rows) => entries.push((entry.value.map(str::to_owned), rows.iter().collect())),
             other => panic!("{other:?}"),
         };
         dictionary.scan(&block, &cut(file, &block.range), &keys, visit).unwrap();
     }
-    rows
+    entries
+}
+
+fn rows(file: &Bytes, dictionary: &Dictionary, key: Vec<u8>) -> Vec<u32> {
+    entries(file, dictionary, key).into_iter().flat_map(|(_, rows)| rows).collect()
 }
 
 #[test]
@@ -93,6 +102,12 @@ fn check(name: &str, version: u32) {
         rows(&file, split.exact(), exact_key("no time here", number("message", ValueType::Text))),
         [3]
     );
+    let tag = number("tags", ValueType::Text);
+    // From this feature on, a value that is one token is held with it.
+    let (with_token, by_itself) =
+        if name == "version-3-keys" { (Some("x"), vec![]) } else { (None, vec![0]) };
+    assert_eq!(entries(&file, split.text(), text_key("x", tag)), [(with_token.map(str::to_owned), vec![0])]);
+    assert_eq!(rows(&file, split.exact(), exact_key("x", tag)), by_itself);
     let status = [number("status", ValueType::Long)];
     let table = split.digest_table();
     let mut blocks = Vec::new();

@@ -75,7 +75,7 @@ fn lists_of_every_form_are_still_read() {
         let mut found = Vec::new();
         for block in split.text().table().blocks(&keys).unwrap() {
             let bytes = file.slice(block.range.start as usize..block.range.end as usize);
-            split.text().scan(&block, &bytes, &keys, |_, postings| found.push(postings)).unwrap();
+            split.text().scan(&block, &bytes, &keys, |entry| found.push(entry.postings)).unwrap();
         }
         let Some(Postings::Stored { range, rows: count }) = found.pop() else { panic!("{word}") };
         let list = &file[range.start as usize..range.end as usize];

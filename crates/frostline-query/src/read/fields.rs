@@ -82,7 +82,8 @@ pub(crate) async fn for_each_value(
     Ok(())
 }
 
-fn each_value(array: &ArrayRef, rows: &[u32], take: &mut impl FnMut(u32, FieldValue<'_>)) {
+/// Hands every value of an array to `take`, with its row.
+pub(crate) fn each_value(array: &ArrayRef, rows: &[u32], take: &mut impl FnMut(u32, FieldValue<'_>)) {
     if let Some(list) = array.as_list_opt::<i32>() {
         let owners: Vec<u32> = rows
             .iter()

@@ -1,7 +1,9 @@
 //! Values equal to a given one: each reading of a field compares in its own type.
 
+use std::collections::BTreeSet;
+
 use frostline_base::TimeRange;
-use frostline_split::{KeyRange, SplitField, ValueType, exact_key, ip_text, is_hashed, parse_ip};
+use frostline_split::{KeyRange, SplitField, ValueType, ip_text, parse_ip};
 use futures::future::{try_join, try_join_all};
 use roaring::RoaringBitmap;
 
@@ -9,8 +11,8 @@ use crate::Result;
 use crate::filter::{FieldRef, Number, Scalar};
 use crate::read::fields;
 use crate::read::view::View;
+use crate::select::Rows;
 use crate::select::lookup::Lookup;
-use crate::select::{Rows, narrow};
 
 impl View<'_> {
     pub(super) async fn equals(
@@ -61,7 +63,8 @@ impl View<'_> {
         Ok(others.into_iter().fold(rows, |a, b| a | b))
     }
 
-    /// Values that no dictionary holds whole: fractions, dates, very long text.
+    /// Values that are not found by one key: text, which is in either dictionary, and fractions and dates, which are
+    /// in none.
     pub(super) async fn equal_values(
         self,
         field: &SplitField,
@@ -70,11 +73,8 @@ impl View<'_> {
     ) -> Result<RoaringBitmap> {
         match field.ty {
             ValueType::Text => {
-                let texts: Vec<String> = wanted.iter().map(scalar_text).collect();
-                let keys = texts.iter().map(|t| KeyRange::exact(exact_key(t, field.number)));
-                let candidates = self.rows_of(Lookup { exact: keys.collect(), ..Lookup::default() }).await?;
-                let candidates = narrow(candidates, among);
-                self.verify(field, &candidates, |text| texts.iter().any(|t| t == text)).await
+                let texts: BTreeSet<String> = wanted.iter().map(scalar_text).collect();
+                self.texts_equal(field, &texts, among).await
             }
             ValueType::Date => {
                 let spans: Vec<(i64, i64)> = wanted.iter().filter_map(fields::time_span).collect();
@@ -100,7 +100,7 @@ impl View<'_> {
 #[derive(Default)]
 pub(super) struct Equalities<'f> {
     pub(super) lookup: Lookup,
-    /// What no dictionary holds whole.
+    /// What is not found by one key.
     pub(super) by_values: Vec<(&'f SplitField, Vec<Scalar>)>,
 }
 
@@ -130,6 +130,7 @@ enum Equality {
     Nothing,
     /// By its one token.
     Token(String),
+    /// By keys of the exact dictionary.
     Exact(KeyRange),
     Values,
 }
@@ -149,13 +150,7 @@ fn equality(field: &SplitField, value: &Scalar) -> Equality {
             },
             _ => Equality::Nothing,
         },
-        ValueType::Text => {
-            let text = scalar_text(value);
-            match is_hashed(&text) {
-                true => Equality::Values,
-                false => Equality::Exact(KeyRange::exact(exact_key(&text, field.number))),
-            }
-        }
+        ValueType::Text => Equality::Values,
         ValueType::Double => scalar_f64(value).map_or(Equality::Nothing, |_| Equality::Values),
         ValueType::Date => fields::time_span(value).map_or(Equality::Nothing, |_| Equality::Values),
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use bytes::Bytes;
 use frostline_base::Share;
 use frostline_split::{
-    Block, Dictionary, Form, KeyRange, KeyRanges, Keys, Postings, TextKey, decode_postings,
+    Block, Dictionary, Entry, Form, KeyRange, KeyRanges, Keys, Postings, TextKey, decode_postings,
 };
 use roaring::RoaringBitmap;
 
@@ -38,13 +38,14 @@ impl View<'_> {
     /// The rows that have any of the keys.
     pub(super) async fn rows_of(self, lookup: Lookup) -> Result<RoaringBitmap> {
         let tokens: Vec<KeyRange> = lookup.tokens.keys().map(|token| KeyRange::token(token)).collect();
-        let is_wanted = |key: &[u8]| lookup.has(key);
         let (text, exact) = futures::future::try_join(
-            self.scan(self.split().text(), &tokens, &is_wanted),
-            self.scan(self.split().exact(), &lookup.exact, &|_| true),
+            self.scan(self.split().text(), &tokens, &|entry| {
+                Some(entry.postings).filter(|_| lookup.has(entry.key))
+            }),
+            self.scan(self.split().exact(), &lookup.exact, &|entry| Some(entry.postings)),
         )
         .await?;
-        let postings = text.into_iter().chain(exact).map(|(_, postings)| postings).collect();
+        let postings = text.into_iter().chain(exact).collect();
         Ok(self.union(postings).await?.bitmap(self.split().rows()))
     }
 
@@ -57,8 +58,10 @@ impl View<'_> {
     ) -> Result<Vec<HashMap<u16, RoaringBitmap>>> {
         let ranges: Vec<KeyRange> = sets.iter().flat_map(|keys| keys.ranges().iter().cloned()).collect();
         let has = |at: usize, key: &TextKey<'_>| sets[at].has(key) && is_wanted(at, key);
-        let in_any =
-            |key: &[u8]| TextKey::split(key).is_some_and(|key| (0..sets.len()).any(|at| has(at, &key)));
+        let in_any = |entry: Entry<'_>| {
+            let key = TextKey::split(entry.key)?;
+            (0..sets.len()).any(|at| has(at, &key)).then(|| (entry.key.to_vec(), entry.postings))
+        };
         let found = self.scan(self.split().text(), &ranges, &in_any).await?;
         let (keys, postings): (Vec<Vec<u8>>, Vec<Postings>) = found.into_iter().unzip();
         let rows = self.each(postings).await?;
@@ -73,13 +76,13 @@ impl View<'_> {
         Ok(by_field)
     }
 
-    /// Every wanted key inside the ranges with its postings; all blocks are read at once.
-    pub(super) async fn scan(
+    /// What `take` makes of every entry inside the ranges; all blocks are read at once.
+    pub(super) async fn scan<T>(
         self,
         dictionary: &Dictionary,
         ranges: &[KeyRange],
-        is_wanted: &(dyn Fn(&[u8]) -> bool + Sync),
-    ) -> Result<Vec<(Vec<u8>, Postings)>> {
+        take: &(dyn Fn(Entry<'_>) -> Option<T> + Sync),
+    ) -> Result<Vec<T>> {
         // A block is unpacked once, for all the ranges that reach into it.
         let mut by_start: BTreeMap<u64, (Block, Vec<&KeyRange>)> = BTreeMap::new();
         for (range, blocks) in ranges.iter().zip(self.blocks_of(dictionary.table(), ranges).await?) {
@@ -92,9 +95,9 @@ impl View<'_> {
             let mut found = Vec::new();
             for ((block, bytes), ranges) in read.into_iter().zip(&ranges) {
                 let ranges = KeyRanges::new(ranges.iter().copied());
-                dictionary.scan(block, bytes, ranges.hull(), |key, postings| {
-                    if ranges.contains(key) && is_wanted(key) {
-                        found.push((key.to_vec(), postings));
+                dictionary.scan(block, bytes, ranges.hull(), |entry| {
+                    if ranges.contains(entry.key) {
+                        found.extend(take(entry));
                     }
                 })?;
             }

@@ -1,9 +1,14 @@
-use frostline_split::{EXACT_PREFIX_BYTES, exact_key};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use frostline_split::{EXACT_PREFIX_BYTES, WriterOptions, exact_key};
+use serde_json::{Value, json};
 
 use super::pages::LongSpan;
 use super::verify::{exact_prefix, exact_text};
 use super::*;
 use crate::filter::{Bound, Edge, Number};
+use crate::testing::{Gate, Place, numbers};
 
 fn rows(numbers: &[u32]) -> Rows {
     Rows::Some(numbers.iter().copied().collect())
@@ -40,4 +45,131 @@ fn keys_of_long_values_keep_their_start() {
     assert!(exact_key(&"p".repeat(200), 1).starts_with(&exact_prefix(1, &prefix)));
     assert_eq!(exact_text(&exact_key("value", 1)), Some("value"));
     assert_eq!(exact_text(&exact_key(&"p".repeat(200), 1)), None);
+}
+
+/// Values of which several are spellings of one token, and some are no token.
+const SPELLINGS: [&str; 24] = [
+    "alice",
+    "Alice",
+    "ALICE",
+    "(alice)",
+    "alice.",
+    "\"alice\"",
+    "alice bob",
+    "alic",
+    "a.B",
+    "A.b",
+    "a",
+    "b.a",
+    "σας",
+    "ΣΑΣ",
+    "σασ",
+    "İstanbul",
+    "i\u{307}stanbul",
+    "istanbul",
+    "東京",
+    "東",
+    "-",
+    "",
+    " ",
+    "zoe",
+];
+
+/// Documents with one to three of some values each.
+fn spelled(values: &[String], rows: usize) -> Vec<Vec<String>> {
+    let mut state = 7u64;
+    let mut next = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize
+    };
+    (0..rows)
+        .map(|_| {
+            let count = [1, 1, 2, 3][next() % 4];
+            (0..count).map(|_| values[next() % values.len()].clone()).collect()
+        })
+        .collect()
+}
+
+/// A question, and what holds of the values that it finds.
+type Question = (Value, Box<dyn Fn(&str) -> bool>);
+
+/// Every way to ask for whole values.
+fn questions(values: &[String]) -> Vec<Question> {
+    let mut questions: Vec<Question> = Vec::new();
+    for value in values.iter().map(String::as_str).chain(["alicE", "(a.b)", "σ", "None"]) {
+        let (own, start) = (value.to_owned(), value.to_owned());
+        questions.push((json!({"term": {"v.keyword": value}}), Box::new(move |v| v == own)));
+        questions.push((json!({"prefix": {"v.keyword": value}}), Box::new(move |v| v.starts_with(&start))));
+        let end: String = value.chars().skip(1).collect();
+        let wildcard = json!({"wildcard": {"v.keyword": format!("*{end}")}});
+        questions.push((wildcard, Box::new(move |v| v.ends_with(&end))));
+        let (low, above) = (value.to_owned(), value.to_owned());
+        questions
+            .push((json!({"range": {"v.keyword": {"gte": value}}}), Box::new(move |v| v >= low.as_str())));
+        questions
+            .push((json!({"range": {"v.keyword": {"lt": value}}}), Box::new(move |v| v < above.as_str())));
+    }
+    let some = ["Alice", "(alice)", "zoe"];
+    questions.push((json!({"terms": {"v.keyword": some}}), Box::new(move |v| some.contains(&v))));
+    questions
+}
+
+async fn check_spellings(values: &[String], rows: usize, options: WriterOptions) {
+    let spelled = spelled(values, rows);
+    let documents: Vec<Value> = spelled.iter().enumerate().map(|(n, v)| json!({"n": n, "v": v})).collect();
+    let place = Place::written(&documents, options).await;
+    for (query, holds) in questions(&values[values.len().saturating_sub(SPELLINGS.len())..]) {
+        let expected =
+            spelled.iter().enumerate().filter(|(_, values)| values.iter().any(|value| holds(value)));
+        let expected: Vec<i64> = expected.map(|(n, _)| n as i64).collect();
+        let body = json!({"query": query, "size": 100, "sort": ["n"], "track_total_hits": true});
+        let answer = place.answer(&body).await;
+        assert_eq!(answer.hits.total.as_ref().unwrap().value, expected.len() as u64, "{query}");
+        assert_eq!(numbers(&answer), expected[..expected.len().min(100)], "{query}");
+    }
+    let terms = json!({"size": 0, "aggs": {"v": {"terms": {"field": "v.keyword", "size": 10_000}}}});
+    let buckets = place.answer(&terms).await.aggregations.unwrap();
+    let mut expected: BTreeMap<&str, u64> = BTreeMap::new();
+    for values in &spelled {
+        let once: BTreeSet<&str> = values.iter().map(String::as_str).collect();
+        once.into_iter().for_each(|value| *expected.entry(value).or_default() += 1);
+    }
+    let buckets = buckets["v"]["buckets"].as_array().unwrap().iter();
+    let found = buckets.map(|b| (b["key"].as_str().unwrap(), b["doc_count"].as_u64().unwrap()));
+    assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
+}
+
+#[tokio::test]
+async fn whole_values_are_found_as_written_wherever_they_are_held() {
+    let spellings: Vec<String> = SPELLINGS.map(str::to_owned).to_vec();
+    for version in [2, 3] {
+        let options = WriterOptions { version, ..WriterOptions::default() };
+        for rows in [3, 60] {
+            check_spellings(&spellings, rows, options.clone()).await;
+        }
+        // So many others that the column is larger than the part of the dictionaries that is asked.
+        let others = (0..1_500u64).map(|n| format!("{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let values: Vec<String> = others.chain(spellings.clone()).collect();
+        check_spellings(&values, 1_500, options).await;
+    }
+}
+
+#[tokio::test]
+async fn both_dictionaries_are_asked_at_once() {
+    let document = |n: usize| json!({"n": n, "v": format!("Value{n}"), "w": format!("two words {n}")});
+    let place = Place::with(&[(0..200).map(document).collect()]).await;
+    let gate = Gate::new(&place.repository, 1);
+    let place = place.through(Arc::clone(&gate) as _);
+    let body = json!({"query": {"term": {"v.keyword": "Value7"}}});
+    let search = place.search(&body).unwrap();
+    let mut answer = Box::pin(search.run());
+    for _ in 0..1_000 {
+        let poll =
+            std::future::poll_fn(|cx| std::task::Poll::Ready(answer.as_mut().poll(cx).is_ready())).await;
+        assert!(!poll, "only opening was answered");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(gate.begun(), 3, "opening, then a block of each dictionary");
+    gate.open();
+    assert_eq!(numbers(&answer.await.unwrap()), [7]);
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use frostline_split::{
-    CUT_START_BYTES, Form, KeyRange, Keys, Phrase, Piece, PieceKeys, Postings, SplitField, TextKey,
+    CUT_START_BYTES, Entry, Form, KeyRange, Keys, Phrase, Piece, PieceKeys, Postings, SplitField, TextKey,
     Tokenizer, ValueType, Wanted, is_joiner, phrase_words, query_pieces,
 };
 use futures::future::{try_join, try_join_all};
@@ -267,20 +267,21 @@ impl<'a> View<'a> {
             None if tokens.may_match_with_joiners(key.token) && is_text(key.field) => None,
             None => Some(false),
         };
-        let is_wanted = |key: &[u8]| {
-            TextKey::split(key).is_some_and(|key| asked.contains_key(&key.field) && says(&key) != Some(false))
+        // The field of a key that may have a match, and whether it has.
+        let take = |entry: Entry<'_>| {
+            let key = TextKey::split(entry.key).filter(|key| asked.contains_key(&key.field))?;
+            let said = says(&key);
+            (said != Some(false)).then_some((key.field, said.is_some(), entry.postings))
         };
         let literal = tokens.literal_prefix();
         let literal = literal.get(..literal.floor_char_boundary(CUT_START_BYTES)).unwrap_or_default();
         let range = KeyRange::prefix(literal.as_bytes().to_vec());
-        let found = self.scan(self.split().text(), &[range], &is_wanted).await?;
         let mut sure = Vec::new();
         let mut open: BTreeMap<u16, Vec<Postings>> = BTreeMap::new();
-        for (key, postings) in found {
-            let Some(key) = TextKey::split(&key) else { continue };
-            match says(&key) {
-                None => open.entry(key.field).or_default().push(postings),
-                Some(_) => sure.push(postings),
+        for (field, has_match, postings) in self.scan(self.split().text(), &[range], &take).await? {
+            match has_match {
+                true => sure.push(postings),
+                false => open.entry(field).or_default().push(postings),
             }
         }
         let mut rows = self.union(sure).await?.bitmap(self.split().rows());

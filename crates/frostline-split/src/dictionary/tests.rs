@@ -8,25 +8,32 @@ use super::*;
 use crate::table::{KeyRanges, TableWriter};
 
 /// A dictionary of these keys, and its file: postings first, then the blocks.
-fn build(keys: &BTreeMap<Vec<u8>, Vec<u32>>, split_rows: u32) -> (Dictionary, Vec<u8>) {
+fn build(keys: &BTreeMap<Vec<u8>, Vec<u32>>, split_rows: u32, has_heads: bool) -> (Dictionary, Vec<u8>) {
     let mut postings_file = Vec::new();
     let mut sink = PostingsSink::new(&mut postings_file, 0, split_rows, 3).unwrap();
     let mut writer = TableWriter::new(3).unwrap();
     for (key, rows) in keys {
-        let mut entry = Vec::new();
-        sink.put(&mut entry, rows, crate::postings::INLINE_BYTES_MAX).unwrap();
-        writer.add(key, &entry).unwrap();
+        let (mut list, mut entry) = (Vec::new(), Vec::new());
+        sink.put(&mut list, rows, crate::postings::INLINE_BYTES_MAX).unwrap();
+        put_entry(&mut entry, Some(key).filter(|key| has_value(key)).map(|_| &b"v"[..]), b"", &list).unwrap();
+        writer.add(key, if has_heads { &entry } else { &list }).unwrap();
     }
     let range = sink.finish().range;
     let table = writer.finish(&mut postings_file, range.end).unwrap();
-    (Dictionary::new(table, range, split_rows), postings_file)
+    (Dictionary::new(table, range, split_rows, has_heads), postings_file)
+}
+
+/// Some have a value.
+fn has_value(key: &[u8]) -> bool {
+    key.len().is_multiple_of(2)
 }
 
 fn found(dictionary: &Dictionary, file: &[u8], keys: &KeyRange) -> BTreeMap<Vec<u8>, Vec<u32>> {
     let mut found = BTreeMap::new();
     for block in dictionary.table().blocks(keys).unwrap() {
         let bytes = &file[block.range.start as usize..block.range.end as usize];
-        let visit = |key: &[u8], postings| {
+        let visit = |Entry { key, value, postings }: Entry<'_>| {
+            assert_eq!(value, Some("v").filter(|_| dictionary.has_heads && has_value(key)));
             let rows: RoaringBitmap = match postings {
                 Postings::All => (0..dictionary.split_rows).collect(),
                 Postings::Rows(rows) => rows,
@@ -52,8 +59,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_range_of_keys_is_found(keys in keys(), start: prop::sample::Index, prefix in 1usize..4) {
-        let (dictionary, file) = build(&keys, 5000);
+    fn a_range_of_keys_is_found(keys in keys(), start: prop::sample::Index, prefix in 1usize..4, has_heads: bool) {
+        let (dictionary, file) = build(&keys, 5000, has_heads);
         prop_assert_eq!(&found(&dictionary, &file, &KeyRange::all()), &keys);
         if let Some(key) = keys.keys().nth(start.index(keys.len().max(1))) {
             for range in [KeyRange::exact(key.clone()), KeyRange::prefix(key[..prefix.min(key.len())].to_vec())] {
@@ -66,16 +73,16 @@ proptest! {
 
     #[test]
     fn the_block_index_reads_back(keys in keys()) {
-        let (dictionary, _) = build(&keys, 5000);
+        let (dictionary, _) = build(&keys, 5000, false);
         let mut out = Vec::new();
         dictionary.encode(&mut out);
         prop_assert_eq!(Dictionary::decode(&mut Cursor::new(&out), 5000).unwrap(), dictionary);
     }
 
     #[test]
-    fn any_bytes_are_scanned_without_panic(bytes: Vec<u8>) {
-        let (dictionary, _) = build(&BTreeMap::new(), 100);
-        let _ = dictionary.scan_raw(&bytes, &KeyRange::all(), &mut |_, _| {});
+    fn any_bytes_are_scanned_without_panic(bytes: Vec<u8>, has_heads: bool) {
+        let (dictionary, _) = build(&BTreeMap::new(), 100, has_heads);
+        let _ = dictionary.scan_raw(&bytes, &KeyRange::all(), &mut |_| {});
         let _ = Dictionary::decode(&mut Cursor::new(&bytes), 100);
         let _ = unpack_block(&bytes, BLOCK_RAW_BYTES_MAX);
     }

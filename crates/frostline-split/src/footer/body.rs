@@ -9,10 +9,12 @@ use crate::dictionary::read_place;
 use crate::fields::{self, FieldRecord};
 use crate::table::pack_block;
 
+/// Entries of the dictionaries have heads; see [`Dictionary`].
+pub(crate) const ENTRY_HEADS: u64 = 1;
 /// The feature of lists in forms that version 2 does not have.
 pub(crate) const LISTS: u64 = 1 << 1;
 /// The features that this reader knows.
-const REQUIRED_KNOWN: u64 = LISTS;
+const REQUIRED_KNOWN: u64 = ENTRY_HEADS | LISTS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;
 const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));
@@ -272,7 +274,8 @@ pub(super) fn put_times(out: &mut Vec<u8>, contents: &Contents) {
 
 /// Reads a hot footer after its version.
 pub(super) fn decode(frame: &mut Cursor<'_>) -> Result<Footer> {
-    let unknown = frame.u64_le()? & !REQUIRED_KNOWN;
+    let required = frame.u64_le()?;
+    let unknown = required & !REQUIRED_KNOWN;
     if unknown != 0 {
         let error =
             Error::invalid("a newer version of Frostline wrote the split, with features that this one lacks");
@@ -284,12 +287,13 @@ pub(super) fn decode(frame: &mut Cursor<'_>) -> Result<Footer> {
         return Err(Error::corrupt("a hot footer states an impossible length"));
     }
     let body = unpack(frame.take(packed)?, raw)?;
-    let mut footer = decode_body(&mut Cursor::new(&body))?;
+    let mut footer = decode_body(&mut Cursor::new(&body), required)?;
     footer.tail_checksum = Some(frame.u64_le()?);
     Ok(footer)
 }
 
-pub(crate) fn decode_body(cursor: &mut Cursor<'_>) -> Result<Footer> {
+/// Reads the body of a split that has these features.
+pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Footer> {
     let id = cursor.take(16)?.try_into().map_err(|_| Error::internal("16 bytes are not 16 bytes"))?;
     let id = SplitId::from_random(u128::from_be_bytes(id));
     let _writer = cursor.bytes()?;
@@ -312,6 +316,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>) -> Result<Footer> {
     let lists = read_lists(cursor)?;
     let mut fields = FieldTable::decode_index(cursor, rows)?;
     fields.decode_blocks(cursor)?;
+    let has_heads = required & ENTRY_HEADS != 0;
     Ok(Footer {
         version: FORMAT_VERSION,
         id: Some(id),
@@ -320,9 +325,9 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>) -> Result<Footer> {
         times,
         own,
         fields,
-        text: Dictionary::new(text, lists.clone(), rows),
-        exact: Dictionary::new(exact, lists, rows),
-        digest,
+        text: Dictionary::new(text, lists.clone(), rows, has_heads),
+        exact: Dictionary::new(exact, lists, rows, has_heads),
+        digest: digest,
         tail_checksum: None,
     })
 }

@@ -96,8 +96,8 @@ fn contents(readings: u16) -> Contents {
         FieldRecord { field, exists: vec![2, 0], chunks: vec![chunk] }
     };
     Contents {
-        required: 0,
         id: SplitId::from_random(9),
+        required: ENTRY_HEADS,
         rows,
         rows_without_time: rows,
         times: None,
@@ -106,8 +106,8 @@ fn contents(readings: u16) -> Contents {
             pages(SOURCE_COLUMN.to_owned(), ColumnKind::Source, 4_000, rows),
         ],
         fields: (0..readings).map(record).collect(),
-        text: Dictionary::new(table(400_000), 0..4, rows),
-        exact: Dictionary::new(table(100_000), 0..4, rows),
+        text: Dictionary::new(table(400_000), 0..4, rows, true),
+        exact: Dictionary::new(table(100_000), 0..4, rows, true),
         digest: DigestPlace::Table(table(u32::from(readings))),
         lists: 0..4,
     }

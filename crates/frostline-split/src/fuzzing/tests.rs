@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::postings::{FormWriter, put_stored};
-use crate::{Mapping, SplitWriter, WriterOptions};
+use crate::{Entry, Mapping, SplitWriter, WriterOptions};
 
 proptest! {
     #[test]
@@ -60,8 +60,8 @@ fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
         let number = |at: usize| u32::from_le_bytes(front[at..at + 4].try_into().unwrap()) as usize;
         crate::unpack::unpack(&front[frame..frame + number(at)], number(at + 4)).unwrap()
     };
-    let (old, old_footer) = split(WriterOptions { version: 2, ..WriterOptions::default() });
-    let old = cut(&old, &old_footer);
+    let (old_file, old_footer) = split(WriterOptions { version: 2, ..WriterOptions::default() });
+    let old = cut(&old_file, &old_footer);
     let mut seeds = vec![
         ("split_footer", "footer-3".to_owned(), front.to_vec()),
         ("split_footer", "footer".to_owned(), old[..old.len() - 8].to_vec()),
@@ -69,24 +69,8 @@ fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
         ("split_body_2", "body".to_owned(), unpack(old, 28, 12)),
     ];
     seeds.extend(outside());
-    let split = Split::open(cut(&file, &footer)).unwrap();
-    for (name, dictionary) in [("text", split.text()), ("exact", split.exact())] {
-        let mut stored: Vec<ByteRange> = Vec::new();
-        for (number, block) in dictionary.table().blocks(&KeyRange::all()).unwrap().into_iter().enumerate() {
-            let bytes = cut(&file, &block.range);
-            let keep = |_: &[u8], postings| match postings {
-                Postings::Stored { range, .. } if stored.len() < 2 => stored.push(range),
-                _ => {}
-            };
-            dictionary.scan(&block, bytes, &KeyRange::all(), keep).unwrap();
-            let mut raw = unpack_block(bytes);
-            raw.truncate(2_000);
-            seeds.push(("dictionary_block", format!("{name}-{number}"), raw));
-        }
-        for (number, range) in stored.iter().enumerate() {
-            seeds.push(("postings", format!("{name}-{number}"), cut(&file, range)[4..].to_vec()));
-        }
-    }
+    seeds.extend(dictionaries(&file, cut(&file, &footer), "-3"));
+    seeds.extend(dictionaries(&old_file, old, ""));
     let mut rows: RoaringBitmap = (0..500).step_by(2).chain(70_000..90_000).collect();
     rows.optimize();
     let mut bitmap = vec![2];
@@ -94,6 +78,30 @@ fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     seeds.push(("postings", "bitmap".to_owned(), bitmap));
     seeds.extend(lists());
     seeds.extend(columns());
+    seeds
+}
+
+/// The blocks of both dictionaries of a split, and some of their lists.
+fn dictionaries(file: &[u8], footer: &[u8], version: &str) -> Vec<(&'static str, String, Vec<u8>)> {
+    let split = Split::open(footer).unwrap();
+    let mut seeds = Vec::new();
+    for (name, dictionary) in [("text", split.text()), ("exact", split.exact())] {
+        let mut stored: Vec<ByteRange> = Vec::new();
+        for (number, block) in dictionary.table().blocks(&KeyRange::all()).unwrap().into_iter().enumerate() {
+            let bytes = cut(file, &block.range);
+            let keep = |entry: Entry<'_>| match entry.postings {
+                Postings::Stored { range, .. } if stored.len() < 2 => stored.push(range),
+                _ => {}
+            };
+            dictionary.scan(&block, bytes, &KeyRange::all(), keep).unwrap();
+            let mut raw = unpack_block(bytes);
+            raw.truncate(2_000);
+            seeds.push(("dictionary_block", format!("{name}{version}-{number}"), raw));
+        }
+        for (number, range) in stored.iter().enumerate() {
+            seeds.push(("postings", format!("{name}{version}-{number}"), cut(file, range)[4..].to_vec()));
+        }
+    }
     seeds
 }
 
@@ -202,7 +210,9 @@ fn seeds_are_decoded() {
     for (target, name, bytes) in seeds() {
         match target {
             "split_footer" => assert!(Footer::decode_checked(&bytes).is_ok()),
-            "split_body" => assert!(footer::decode_body(&mut Cursor::new(&bytes)).is_ok()),
+            "split_body" => {
+                assert!(footer::decode_body(&mut Cursor::new(&bytes), footer::ENTRY_HEADS).is_ok())
+            }
             "split_directory" => assert!(directory(&bytes), "{name}"),
             "postings" => {
                 let split_rows = if name == "segments" { 3 * ROWS } else { ROWS };

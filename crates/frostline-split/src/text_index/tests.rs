@@ -124,6 +124,23 @@ proptest! {
     }
 
     #[test]
+    fn what_a_text_is_held_with_is_one_of_its_tokens(text in texts(), start in 0usize..40) {
+        let mut tokenizer = Tokenizer::new();
+        let mut keys = BTreeSet::new();
+        each_key(&mut tokenizer, &text, |token, form| {
+            keys.insert((token.to_owned(), form));
+        });
+        let token = token_of_text(&mut tokenizer, &text).map(str::to_owned);
+        let start: String = text.chars().take(start).collect();
+        let range = tokens_of_texts(&start);
+        if let Some(token) = token {
+            let key = text_key(&token, 3);
+            prop_assert!(range.is_some_and(|range| range.contains(&key)), "{:?} starts {:?}", start, text);
+            prop_assert!(keys.contains(&(token, Form::Whole)));
+        }
+    }
+
+    #[test]
     fn short_compounds_are_always_decided(text in texts(), other in texts()) {
         let dictionary = keys_of(&text, FORMAT_VERSION);
         let of = |piece: &Piece| piece.loosest() <= COMPOUND && piece.text().len() <= INNER_BYTES_MAX;

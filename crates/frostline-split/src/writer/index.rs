@@ -2,8 +2,8 @@
 //!
 //! It handles one reading of one field at a time: its rows are grouped by value, its values by token, and the
 //! postings of a token are the union of those of its values. Entries of the exact dictionary are produced
-//! in order and compressed at once. Tokens are collected and sorted at the end, because the text dictionary is
-//! ordered by token before field.
+//! in order and compressed at once, but for values that are held with their token. Tokens are collected and sorted at
+//! the end, because the text dictionary is ordered by token before field.
 
 use std::io::Write;
 
@@ -11,11 +11,11 @@ use frostline_base::Result;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::dictionary::{PostingsSink, Stored, ip_key, put_exact_key};
+use crate::dictionary::{PostingsSink, Stored, ip_key, put_entry, put_exact_key};
 use crate::mapping::ValueType;
 use crate::postings::INLINE_BYTES_MAX;
 use crate::table::TableWriter;
-use crate::text_index::{Form, each_key};
+use crate::text_index::{Form, each_key, token_of_text};
 use crate::tokenizer::Tokenizer;
 use crate::values::{parse_ip, value_token};
 use crate::writer::values::Values;
@@ -134,11 +134,15 @@ impl Union {
     }
 }
 
+const NO_NUMBER: u32 = u32::MAX;
+
 /// A token of a field and where its encoded postings are.
 struct TokenEntry {
     /// The token's first bytes, its form behind them, as a number that sorts like them.
     head: u64,
     key: u32,
+    /// The value that is held with it, or [`NO_NUMBER`].
+    value: u32,
     postings: u64,
     field: u16,
     key_bytes: u16,
@@ -166,15 +170,23 @@ impl Tokens {
         token_at(&self.text, &self.entries, token)
     }
 
+    /// The number of a whole token, [`NO_NUMBER`] where no value had it.
+    fn number(&self, token: &str) -> u32 {
+        let (token, form) = (token.as_bytes(), Form::Whole as u8);
+        let hash = hash(token, form);
+        self.table.find(hash, |n| self.is(*n, token, form, hash)).copied().unwrap_or(NO_NUMBER)
+    }
+
+    fn is(&self, number: u32, token: &[u8], form: u8, hash: u64) -> bool {
+        self.entries[number as usize].1 == hash as u32
+            && self.get(number).split_last() == Some((&form, token))
+    }
+
     /// The number of `token`, and whether `value` has it for the first time.
     fn intern(&mut self, token: &str, form: Form, value: u32) -> (u32, bool) {
         let (token, form) = (token.as_bytes(), form as u8);
         let hash = hash(token, form);
-        let same = |n: &u32| {
-            self.entries[*n as usize].1 == hash as u32
-                && token_at(&self.text, &self.entries, *n).split_last() == Some((&form, token))
-        };
-        if let Some(known) = self.table.find(hash, same) {
+        if let Some(known) = self.table.find(hash, |n| self.is(*n, token, form, hash)) {
             let last = &mut self.entries[*known as usize].2;
             let is_new = std::mem::replace(last, value) != value;
             return (*known, is_new);
@@ -205,6 +217,7 @@ fn token_at<'a>(text: &'a [u8], entries: &[(u32, u32, u32)], token: u32) -> &'a 
 pub(crate) struct IndexWriter<'a, W> {
     sink: PostingsSink<'a, W>,
     exact: TableWriter,
+    has_heads: bool,
     entries: Vec<TokenEntry>,
     keys: Vec<u8>,
     postings: Vec<u8>,
@@ -214,15 +227,26 @@ pub(crate) struct IndexWriter<'a, W> {
     tokenizer: Tokenizer,
     token_stream: Vec<u32>,
     value_ends: Vec<u32>,
+    /// Of each value the token with which it could be held.
+    token_of_value: Vec<u32>,
+    /// Whether it is.
+    is_held: Vec<bool>,
     union: Union,
     exists: Vec<u32>,
 }
 
 impl<'a, W: Write> IndexWriter<'a, W> {
-    pub(crate) fn new(sink: PostingsSink<'a, W>, split_rows: u32, zstd_level: i32) -> Result<Self> {
+    /// Of a split whose entries have heads, so that values can be held with their tokens, or of an older one.
+    pub(crate) fn new(
+        sink: PostingsSink<'a, W>,
+        split_rows: u32,
+        zstd_level: i32,
+        has_heads: bool,
+    ) -> Result<Self> {
         Ok(IndexWriter {
             sink,
             exact: TableWriter::new(zstd_level)?,
+            has_heads,
             entries: Vec::new(),
             keys: Vec::new(),
             postings: Vec::new(),
@@ -232,6 +256,8 @@ impl<'a, W: Write> IndexWriter<'a, W> {
             tokenizer: Tokenizer::new(),
             token_stream: Vec::new(),
             value_ends: Vec::new(),
+            token_of_value: Vec::new(),
+            is_held: Vec::new(),
             union: Union::new(split_rows),
             exists: Vec::new(),
         })
@@ -243,8 +269,8 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         self.rows_of_value.fill(reading.distinct.len(), reading.numbers, reading.rows.iter().copied());
         match reading.ty {
             ValueType::Text | ValueType::Ip => {
-                self.add_exact(reading)?;
                 self.add_tokens(reading)?;
+                self.add_exact(reading)?;
             }
             ValueType::Long | ValueType::Big | ValueType::Boolean => self.add_tokens(reading)?,
             ValueType::Double | ValueType::Date => {}
@@ -263,8 +289,9 @@ impl<'a, W: Write> IndexWriter<'a, W> {
     }
 
     fn add_exact(&mut self, reading: &ReadingRows<'_>) -> Result<()> {
-        let (keys, order) = exact_keys(reading);
-        let mut postings = Vec::new();
+        let (keys, mut order) = exact_keys(reading);
+        order.retain(|value| !self.is_held[*value as usize]);
+        let (mut postings, mut entry) = (Vec::new(), Vec::new());
         let mut members = Vec::new();
         let mut at = 0;
         while let Some(first) = order.get(at) {
@@ -276,7 +303,13 @@ impl<'a, W: Write> IndexWriter<'a, W> {
             postings.clear();
             let rows = self.union.of(&members, &self.rows_of_value);
             self.sink.put(&mut postings, rows, INLINE_BYTES_MAX)?;
-            self.exact.add(key, &postings)?;
+            if self.has_heads {
+                entry.clear();
+                put_entry(&mut entry, None, &[], &postings)?;
+            } else {
+                std::mem::swap(&mut entry, &mut postings);
+            }
+            self.exact.add(key, &entry)?;
         }
         Ok(())
     }
@@ -289,8 +322,19 @@ impl<'a, W: Write> IndexWriter<'a, W> {
             std::iter::repeat_n(value as u32, (*end - start) as usize)
         });
         self.values_of_token.fill(self.tokens.entries.len(), stream, owners);
+        self.is_held.clear();
+        self.is_held.resize(reading.distinct.len(), false);
         for token in 0..self.tokens.entries.len() as u32 {
-            let rows = self.union.of(self.values_of_token.get(token as usize), &self.rows_of_value);
+            let values = self.values_of_token.get(token as usize);
+            let rows = self.union.of(values, &self.rows_of_value);
+            let is_in_all = |value: &&u32| {
+                self.token_of_value[**value as usize] == token
+                    && self.rows_of_value.get(**value as usize).len() == rows.len()
+            };
+            let held = values.iter().find(is_in_all);
+            if let Some(value) = held {
+                self.is_held[*value as usize] = true;
+            }
             let (key, postings) = (self.keys.len() as u32, self.postings.len() as u64);
             self.sink.put(&mut self.postings, rows, INLINE_BYTES_MAX)?;
             let text = self.tokens.get(token);
@@ -298,6 +342,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
             self.entries.push(TokenEntry {
                 head: head(text),
                 key,
+                value: held.map_or(NO_NUMBER, |value| reading.distinct[*value as usize]),
                 postings,
                 field: reading.field,
                 key_bytes: text.len() as u16,
@@ -311,6 +356,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         self.tokens.clear();
         self.token_stream.clear();
         self.value_ends.clear();
+        self.token_of_value.clear();
         let (tokens, stream) = (&mut self.tokens, &mut self.token_stream);
         for (number, value) in reading.distinct.iter().enumerate() {
             let mut emit = |token: &str, form: Form| {
@@ -319,30 +365,49 @@ impl<'a, W: Write> IndexWriter<'a, W> {
                     stream.push(token);
                 }
             };
+            let mut own = NO_NUMBER;
             if reading.ty == ValueType::Text {
-                each_key(&mut self.tokenizer, reading.values.text(*value), &mut emit);
+                let text = reading.values.text(*value);
+                each_key(&mut self.tokenizer, text, &mut emit);
+                let token = if self.has_heads { token_of_text(&mut self.tokenizer, text) } else { None };
+                own = token.map_or(NO_NUMBER, |token| tokens.number(token));
             } else if let Some(token) = value_token(&reading.values.value(*value, reading.ty)) {
                 emit(&token, Form::Whole);
             }
+            self.token_of_value.push(own);
             self.value_ends.push(stream.len() as u32);
         }
     }
 
-    /// The text dictionary in order, and the exact one as it stands; also the stored postings.
-    pub(crate) fn finish(mut self, zstd_level: i32) -> Result<(TableWriter, TableWriter, Stored)> {
+    /// The text dictionary in order, and the exact one as it stands; also the stored postings. `values` are those of
+    /// all readings.
+    pub(crate) fn finish(
+        mut self,
+        zstd_level: i32,
+        values: &Values,
+    ) -> Result<(TableWriter, TableWriter, Stored)> {
         let keys = &self.keys;
         let token = |e: &TokenEntry| &keys[e.key as usize..e.key as usize + usize::from(e.key_bytes)];
         self.entries.sort_unstable_by(|a, b| {
             a.head.cmp(&b.head).then_with(|| token(a).cmp(token(b))).then_with(|| a.field.cmp(&b.field))
         });
         let mut text = TableWriter::new(zstd_level)?;
-        let mut key = Vec::new();
+        let (mut key, mut headed) = (Vec::new(), Vec::new());
         for entry in &self.entries {
             key.clear();
             key.extend_from_slice(token(entry));
             key.extend_from_slice(&entry.field.to_be_bytes());
             let start = entry.postings as usize;
-            text.add(&key, &self.postings[start..start + usize::from(entry.postings_bytes)])?;
+            let list = &self.postings[start..start + usize::from(entry.postings_bytes)];
+            if !self.has_heads {
+                text.add(&key, list)?;
+                continue;
+            }
+            headed.clear();
+            let value = (entry.value != NO_NUMBER).then(|| values.bytes(entry.value));
+            let (_form, token) = token(entry).split_last().unwrap_or((&0, &[]));
+            put_entry(&mut headed, value, token, list)?;
+            text.add(&key, &headed)?;
         }
         Ok((text, self.exact, self.sink.finish()))
     }

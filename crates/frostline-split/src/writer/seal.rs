@@ -508,7 +508,9 @@ fn write_index<W: Write + Send>(
     let mut fields = Vec::new();
     let mut out = FileEnd(file);
     let sink = PostingsSink::new(&mut out, start, rows, writer.options.version)?;
-    let mut index = IndexWriter::new(sink, rows, level)?;
+    let heads = if writer.options.version == 2 { 0 } else { footer::ENTRY_HEADS };
+    let has_heads = heads != 0;
+    let mut index = IndexWriter::new(sink, rows, level, has_heads)?;
     for (number, reading) in arranged.readings.iter().enumerate() {
         let field = number as u16;
         let rows = ReadingRows {
@@ -527,7 +529,8 @@ fn write_index<W: Write + Send>(
         let field = SplitField { number: field, path, ty, has_scalar, has_list, dynamic, rows_with_value };
         fields.push(FieldRecord { field, exists, chunks: Vec::new() });
     }
-    let (text, exact, Stored { range: lists, required }) = index.finish(level)?;
+    let (text, exact, Stored { range: lists, required }) = index.finish(level, &writer.values)?;
+    let required = required | heads;
     let text = text.finish(&mut out, lists.end)?;
     let exact_start = if text.len() == 0 { lists.end } else { text.range().end };
     let exact = exact.finish(&mut out, exact_start)?;
@@ -564,8 +567,8 @@ fn write_index<W: Write + Send>(
         times: arranged.times.first().copied().zip(arranged.times.last().copied()),
         own,
         fields,
-        text: Dictionary::new(text, lists.clone(), rows),
-        exact: Dictionary::new(exact, lists.clone(), rows),
+        text: Dictionary::new(text, lists.clone(), rows, has_heads),
+        exact: Dictionary::new(exact, lists.clone(), rows, has_heads),
         digest,
         lists,
     };

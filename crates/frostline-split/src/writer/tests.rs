@@ -12,9 +12,9 @@ use super::*;
 use crate::footer::Footer;
 use crate::text_index::{Form, each_key};
 use crate::{
-    Block, DYNAMIC_COLUMN, Dictionary, Digest, DigestValue, KeyRange, MINUTE_US, Numbers, Postings,
-    SOURCE_COLUMN, Split, TIME_COLUMN, Table, TextAs, Tokenizer, Value, Wanted, decode_postings, exact_key,
-    ip_key, parse_ip, value_token,
+    Block, DYNAMIC_COLUMN, Dictionary, Digest, DigestValue, Entry, KeyRange, MINUTE_US, Numbers, Postings,
+    SOURCE_COLUMN, Split, TIME_COLUMN, Table, TextAs, TextKey, Tokenizer, Value, Wanted, decode_postings,
+    exact_key, ip_key, parse_ip, token_of_text, value_token,
 };
 
 const ID: SplitId = SplitId::from_random(7);
@@ -175,14 +175,36 @@ fn rows_of(file: &[u8], split: &Split, postings: &Postings) -> Result<BTreeSet<u
     })
 }
 
-fn all_keys(file: &[u8], split: &Split, dictionary: &Dictionary) -> Result<Keyed> {
+/// The key of an entry, the value that is held with it, and its rows.
+type Listed = (Vec<u8>, Option<String>, BTreeSet<u32>);
+
+fn all_entries(file: &[u8], split: &Split, dictionary: &Dictionary) -> Result<Vec<Listed>> {
     let mut entries = Vec::new();
     for block in blocks_of(file, dictionary.table())? {
-        let visit = |key: &[u8], postings| entries.push((key.to_vec(), postings));
+        let visit = |entry: Entry<'_>| {
+            entries.push((entry.key.to_vec(), entry.value.map(str::to_owned), entry.postings))
+        };
         dictionary.scan(&block, &cut(file, &block.range), &KeyRange::all(), visit)?;
     }
     assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "keys ascend");
-    entries.into_iter().map(|(key, postings)| Ok((key, rows_of(file, split, &postings)?))).collect()
+    let with_rows = |(key, value, postings)| Ok((key, value, rows_of(file, split, &postings)?));
+    entries.into_iter().map(with_rows).collect()
+}
+
+fn all_keys(file: &[u8], split: &Split, dictionary: &Dictionary) -> Result<Keyed> {
+    Ok(all_entries(file, split, dictionary)?.into_iter().map(|(key, _, rows)| (key, rows)).collect())
+}
+
+/// The rows of all whole values, by the key that they have or would have in the exact dictionary.
+fn all_values(file: &[u8], split: &Split) -> Result<Keyed> {
+    let mut values = all_keys(file, split, split.exact())?;
+    for (key, value, rows) in all_entries(file, split, split.text())? {
+        let (Some(value), Some(key)) = (value, TextKey::split(&key)) else { continue };
+        let mut tokenizer = Tokenizer::new();
+        assert_eq!((key.form, token_of_text(&mut tokenizer, &value)), (Form::Whole, Some(key.token)));
+        assert_eq!(values.insert(exact_key(&value, key.field), rows), None, "{value:?} is held twice");
+    }
+    Ok(values)
 }
 
 fn read(
@@ -238,7 +260,7 @@ fn check_split(documents: &[String], wanted: &BTreeSet<u32>, model: &Model, file
     assert_eq!(split.rows() as usize, documents.len());
     assert_eq!(split.rows_without_time() as usize, model.times.iter().filter(|time| time.is_none()).count());
     assert_eq!(all_keys(file, split, split.text()).unwrap(), model.text(split));
-    assert_eq!(all_keys(file, split, split.exact()).unwrap(), model.exact(split));
+    assert_eq!(all_values(file, split).unwrap(), model.exact(split));
     assert_eq!(split.fields().count(), model.readings.len());
     for ((path, ty), rows) in &model.readings {
         let field = split.field(path, *ty).unwrap();
@@ -388,6 +410,51 @@ proptest! {
     }
 }
 
+/// Values of which several are spellings of one token.
+fn spelling() -> impl Strategy<Value = String> {
+    let long = ["q".repeat(64), "Q".repeat(64), "q".repeat(65), format!("{}q", "-".repeat(128))];
+    let values =
+        ["alice", "Alice", "ALICE", "(alice)", "alice.", "\"alice\"", "alice bob", "a.B", "A.b", "a"];
+    let beyond = ["σας", "ΣΑΣ", "σασ", "İstanbul", "i\u{307}stanbul", "istanbul", "東京", "-", "", " "];
+    let all = values.into_iter().chain(beyond).map(str::to_owned).chain(long);
+    prop::sample::select(all.map(|value| serde_json::Value::from(value).to_string()).collect::<Vec<_>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_value_is_held_once_with_its_token_or_by_itself(
+        rows in prop::collection::vec(prop::collection::vec(spelling(), 1..4), 1..30),
+    ) {
+        let documents: Vec<String> = rows.iter().map(|values| format!(r#"{{"v":[{}]}}"#, values.join(","))).collect();
+        check(&documents, &BTreeSet::new());
+    }
+}
+
+#[track_caller]
+fn check_places(documents: &[&str], with_token: &[&str], by_themselves: &[&str]) {
+    let documents: Vec<String> = documents.iter().map(|values| format!(r#"{{"v":{values}}}"#)).collect();
+    let (file, sealed) = seal(&documents, Mapping::dynamic());
+    let split = open(&file, &sealed.footer).unwrap();
+    let entries = all_entries(&file, &split, split.text()).unwrap();
+    let held: Vec<String> = entries.into_iter().filter_map(|(_, value, _)| value).collect();
+    assert_eq!(held, with_token);
+    let own = all_keys(&file, &split, split.exact()).unwrap();
+    assert_eq!(own.keys().map(|key| str::from_utf8(&key[2..]).unwrap()).collect::<Vec<_>>(), by_themselves);
+}
+
+#[test]
+fn a_value_is_held_with_its_token_where_no_other_row_has_the_token() {
+    check_places(&[r#""GET""#, r#""(b.C)""#, r#""x y""#], &["(b.C)", "GET"], &["x y"]);
+    // Two spellings in one row have the same rows; in different rows neither has all of the token's.
+    check_places(&[r#"["Get","GET"]"#], &["GET"], &["Get"]);
+    check_places(&[r#""Get""#, r#""GET""#, r#""get it""#], &[], &["GET", "Get", "get it"]);
+    check_places(&[r#""é""#, r#""-""#], &["é"], &["-"]);
+    // A lower-case İ is two characters.
+    check_places(&[r#""İ""#, r#""ΑΣ""#], &["İ", "ΑΣ"], &[]);
+}
+
 fn crate_kind() -> frostline_base::ErrorKind {
     frostline_base::ErrorKind::Corrupt
 }
@@ -414,7 +481,7 @@ fn answer_all(file: &[u8], sealed: &Sealed) -> Result<(Keyed, Keyed, RecordBatch
     let digest = digest_of(file, &split)?;
     let values = split.fields().map(|field| digest.values(field.number)).collect::<Result<Vec<_>>>()?;
     let digest = format!("{digest:?} {values:?}");
-    Ok((all_keys(file, &split, split.text())?, all_keys(file, &split, split.exact())?, batch, digest))
+    Ok((all_keys(file, &split, split.text())?, all_values(file, &split)?, batch, digest))
 }
 
 #[test]

@@ -372,8 +372,8 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
         for block in blocks_of(dictionary.table()).await? {
             let bytes = read(std::slice::from_ref(&block.range), Share::Index).await?;
             let bytes = bytes.first().map(|b| b.as_ref()).unwrap_or_default();
-            dictionary.scan(&block, bytes, &KeyRange::all(), |_, postings| {
-                if let Postings::Stored { range, .. } = postings {
+            dictionary.scan(&block, bytes, &KeyRange::all(), |entry| {
+                if let Postings::Stored { range, .. } = entry.postings {
                     stored.push(range);
                 }
             })?;
