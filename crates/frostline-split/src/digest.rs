@@ -2,10 +2,10 @@
 //! all its rows are answered without reading data.
 //!
 //! It always has the number of rows per minute. For a reading of a field it may have the
-//! count, extremes and sum of its numbers, and the number of rows with each of its values, also per
-//! ten-minute bucket. Value counts exist only if every row has at most one value of the reading, so
+//! count, extremes, sum, sum of squares and distribution of its numbers, and the number of rows with each of its
+//! values, also per ten-minute bucket. Value counts exist only if every row has at most one value of the reading, so
 //! that rows and values are the same count, and if there are at most 1,000 distinct values. Whatever is
-//! present is exact; absence means unknown.
+//! present is exact, save that a [`Distribution`] knows a number only by its bucket; absence means unknown.
 //!
 //! It is a [`Table`](crate::Table) by field, so that a question reads what it is about: under the empty key the
 //! minutes, under the number of a field (big-endian) its aggregates. What would take too much there is left out:
@@ -17,8 +17,9 @@ use bytes::Bytes;
 use frostline_base::{Error, Result};
 
 use crate::bytes_codec::{Cursor, put_bytes, put_varint};
+use crate::distribution::Distribution;
 use crate::footer::{put_signed, read_signed, read_text};
-use crate::table::{Block, KeyRange, TableWriter, read_key, unpack_block};
+use crate::table::{Block, BlockBuilder, KeyRange, TableWriter, read_key, unpack_block};
 
 /// A reading with more distinct values has no value counts.
 pub(crate) const VALUES_MAX: usize = 1_000;
@@ -46,7 +47,23 @@ struct FieldDigest {
     numbers: Option<Numbers>,
     /// The encoded value counts; they are decoded when asked for.
     values: Option<Bytes>,
+    squares: Option<Squares>,
+    distribution: Option<Distribution>,
 }
+
+/// The sum of the squares of all numbers of a reading.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Squares {
+    /// Of whole numbers; exact, or the greatest number where it is beyond that.
+    Long(i128),
+    /// Of other numbers.
+    Double(f64),
+}
+
+/// What more is said of a field since version 3, by its tag; other tags are not for this reader.
+const SQUARES_LONG: u8 = 1;
+const SQUARES_DOUBLE: u8 = 2;
+const DISTRIBUTION: u8 = 3;
 
 /// Aggregates of all numbers of a reading, each value of a multi-valued row counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,6 +146,16 @@ impl Digest {
         self.fields.get(&field)?.numbers
     }
 
+    /// The sum of the squares of the numbers of field number `field`.
+    pub fn squares(&self, field: u16) -> Option<Squares> {
+        self.fields.get(&field)?.squares
+    }
+
+    /// How the numbers of field number `field` are distributed; `None` where they are few, or it is not known.
+    pub fn distribution(&self, field: u16) -> Option<&Distribution> {
+        self.fields.get(&field)?.distribution.as_ref()
+    }
+
     /// The value counts of field number `field`; `None` where they are not kept.
     pub fn values(&self, field: u16) -> Result<Option<ValueCounts>> {
         let encoded = self.fields.get(&field).and_then(|digest| digest.values.as_ref());
@@ -153,13 +180,20 @@ impl Digest {
         for (block, bytes) in read {
             block.check(bytes)?;
             let raw = unpack_block(bytes, BLOCK_RAW_BYTES_MAX)?;
-            has_minutes |= digest.add_block(fields, &raw)?;
+            has_minutes |= digest.add_block(|field| fields.contains(&field), &raw)?;
         }
         Ok(has_minutes.then_some(digest))
     }
 
+    /// Reads a digest that is one block, as in a hot footer of version 3.
+    pub(crate) fn of_block(raw: &[u8]) -> Result<Digest> {
+        let mut digest = Digest::default();
+        digest.add_block(|_| true, raw)?;
+        Ok(digest)
+    }
+
     /// Adds what a block says of some fields; whether it has the minutes.
-    pub(crate) fn add_block(&mut self, fields: &[u16], raw: &[u8]) -> Result<bool> {
+    fn add_block(&mut self, wanted: impl Fn(u16) -> bool, raw: &[u8]) -> Result<bool> {
         let (mut cursor, mut key, mut has_minutes) = (Cursor::new(raw), Vec::new(), false);
         while !cursor.is_empty() {
             read_key(&mut cursor, &mut key)?;
@@ -171,8 +205,10 @@ impl Digest {
                 }
                 [high, low] => {
                     let field = u16::from_be_bytes([*high, *low]);
-                    if fields.contains(&field) {
-                        self.fields.insert(field, read_field(&mut value, Bytes::copy_from_slice)?);
+                    if wanted(field) {
+                        let mut digest = read_field(&mut value, Bytes::copy_from_slice)?;
+                        digest.read_more(&mut value)?;
+                        self.fields.insert(field, digest);
                     }
                 }
                 _ => return Err(Error::corrupt("a digest has a key of no field")),
@@ -188,7 +224,7 @@ impl Digest {
         Ok(())
     }
 
-    /// Reads a digest in one piece: what a fuzzer should reach.
+    /// Reads the digest of version 1 or 2: what a fuzzer should reach.
     pub(crate) fn decode(encoded: Vec<u8>) -> Result<Digest> {
         let encoded = Bytes::from(encoded);
         let mut cursor = Cursor::new(&encoded);
@@ -207,14 +243,67 @@ impl Digest {
 fn read_field(cursor: &mut Cursor<'_>, keep: impl Fn(&[u8]) -> Bytes) -> Result<FieldDigest> {
     let numbers = read_numbers(cursor)?;
     let values = cursor.bytes()?;
-    Ok(FieldDigest { numbers, values: (!values.is_empty()).then(|| keep(values)) })
+    let values = (!values.is_empty()).then(|| keep(values));
+    Ok(FieldDigest { numbers, values, squares: None, distribution: None })
+}
+
+impl FieldDigest {
+    fn read_more(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
+        while !cursor.is_empty() {
+            let tag = cursor.u8()?;
+            let mut said = Cursor::new(cursor.bytes()?);
+            match tag {
+                SQUARES_LONG => {
+                    let (low, high) = (said.u64_le()?, said.u64_le()?);
+                    self.squares = Some(Squares::Long((u128::from(high) << 64 | u128::from(low)) as i128));
+                }
+                SQUARES_DOUBLE => self.squares = Some(Squares::Double(f64::from_bits(said.u64_le()?))),
+                DISTRIBUTION => {
+                    let distribution = Distribution::read(&mut said)?;
+                    if self.numbers.map(|numbers| numbers.count()) != Some(distribution.count()) {
+                        return Err(Error::corrupt(
+                            "a distribution is of more or fewer numbers than there are",
+                        ));
+                    }
+                    self.distribution = Some(distribution);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Numbers {
+    /// How many values.
+    pub fn count(&self) -> u64 {
+        match self {
+            Numbers::Long { count, .. } | Numbers::Double { count, .. } => *count,
+        }
+    }
+}
+
+/// What is known of the numbers of a reading.
+#[derive(Debug)]
+pub(crate) struct NumberFacts {
+    pub(crate) numbers: Numbers,
+    pub(crate) squares: Squares,
+    pub(crate) distribution: Option<Distribution>,
 }
 
 /// Collects a digest field by field.
 pub(crate) struct DigestWriter {
     whole: Vec<u8>,
-    /// What is known of each field that anything is known of, by number.
-    fields: Vec<(u16, Vec<u8>)>,
+    fields: Vec<Field>,
+}
+
+/// What is known of a field of which anything is known.
+struct Field {
+    number: u16,
+    /// As in versions 1 and 2.
+    value: Vec<u8>,
+    /// What more is known since.
+    more: Vec<u8>,
 }
 
 impl DigestWriter {
@@ -226,8 +315,8 @@ impl DigestWriter {
         DigestWriter { whole, fields: Vec::new() }
     }
 
-    /// Adds what is known of field number `field`, which is above those before it; `counts` ascend by value.
-    pub(crate) fn add(&mut self, field: u16, numbers: Option<Numbers>, counts: Option<ValueCounts>) {
+    /// Adds what is known of field number `number`, which is above those before it; `counts` ascend by value.
+    pub(crate) fn add(&mut self, number: u16, facts: Option<NumberFacts>, counts: Option<ValueCounts>) {
         let encode = |counts: &ValueCounts| {
             let mut encoded = Vec::new();
             put_counts(&mut encoded, counts);
@@ -239,41 +328,73 @@ impl DigestWriter {
                 encode(&counts)
             })
         });
-        if numbers.is_none() && counts.is_none() {
+        if facts.is_none() && counts.is_none() {
             return;
         }
-        let mut value = Vec::new();
-        put_numbers(&mut value, numbers);
+        let (mut value, mut more) = (Vec::new(), Vec::new());
+        put_numbers(&mut value, facts.as_ref().map(|facts| facts.numbers));
         put_bytes(&mut value, &counts.unwrap_or_default());
-        self.fields.push((field, value));
+        if let Some(facts) = &facts {
+            match facts.squares {
+                Squares::Long(sum) => put_tagged(&mut more, SQUARES_LONG, &sum.to_le_bytes()),
+                Squares::Double(sum) => put_tagged(&mut more, SQUARES_DOUBLE, &sum.to_le_bytes()),
+            }
+        }
+        if let Some(distribution) = facts.and_then(|facts| facts.distribution) {
+            let mut encoded = Vec::new();
+            distribution.put(&mut encoded);
+            put_tagged(&mut more, DISTRIBUTION, &encoded);
+        }
+        self.fields.push(Field { number, value, more });
+    }
+
+    /// The entries of a table, in order.
+    fn each(&self, mut add: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        let mut add = |key: &[u8], value: &[u8]| {
+            let mut entry = Vec::with_capacity(value.len() + 5);
+            put_bytes(&mut entry, value);
+            add(key, &entry)
+        };
+        if self.whole.len() <= BLOCK_RAW_BYTES_MAX / 2 {
+            add(&[], &self.whole)?;
+        }
+        for Field { number, value, more } in &self.fields {
+            add(&number.to_be_bytes(), &[value.as_slice(), more].concat())?;
+        }
+        Ok(())
     }
 
     /// As a table.
     pub(crate) fn table(&self, zstd_level: i32) -> Result<TableWriter> {
         let mut table = TableWriter::new(zstd_level)?;
-        let mut add = |key: &[u8], value: &[u8]| {
-            let mut entry = Vec::with_capacity(value.len() + 5);
-            put_bytes(&mut entry, value);
-            table.add(key, &entry)
-        };
-        if self.whole.len() <= BLOCK_RAW_BYTES_MAX / 2 {
-            add(&[], &self.whole)?;
-        }
-        for (field, value) in &self.fields {
-            add(&field.to_be_bytes(), value)?;
-        }
+        self.each(|key, entry| table.add(key, entry))?;
         Ok(table)
     }
 
-    /// In one piece, as it is in a hot footer.
-    pub(crate) fn whole(&self) -> Vec<u8> {
+    /// As one block.
+    pub(crate) fn block(&self) -> Result<Vec<u8>> {
+        let mut block = BlockBuilder::new();
+        self.each(|key, entry| {
+            block.add(key, entry);
+            Ok(())
+        })?;
+        Ok(block.take().map(|(_, entries)| entries).unwrap_or_default())
+    }
+
+    /// As it is in versions 1 and 2.
+    pub(crate) fn version_2(&self) -> Vec<u8> {
         let mut out = self.whole.clone();
-        for (field, value) in &self.fields {
-            put_varint(&mut out, u64::from(*field));
+        for Field { number, value, .. } in &self.fields {
+            put_varint(&mut out, u64::from(*number));
             out.extend_from_slice(value);
         }
         out
     }
+}
+
+fn put_tagged(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    out.push(tag);
+    put_bytes(out, bytes);
 }
 
 /// How often each number is in an ascending series.

@@ -165,15 +165,40 @@ fn own_name(kind: ColumnKind) -> &'static str {
 #[derive(Clone, Debug)]
 pub(crate) enum DigestPlace {
     /// In the hot footer, as every digest of versions 1 and 2 and a small one of version 3; unpacked once.
-    Footer { packed: Vec<u8>, raw_bytes: usize, digest: OnceLock<Arc<Digest>> },
+    Footer(HotDigest),
     /// In a table by field.
     Table(Table),
+}
+
+/// A digest in the hot footer.
+#[derive(Clone, Debug)]
+pub(crate) struct HotDigest {
+    packed: Vec<u8>,
+    raw_bytes: usize,
+    /// It has the form of a block of its table, not that of versions 1 and 2.
+    is_block: bool,
+    digest: OnceLock<Arc<Digest>>,
+}
+
+impl HotDigest {
+    pub(crate) fn new(packed: Vec<u8>, raw_bytes: usize, is_block: bool) -> HotDigest {
+        HotDigest { packed, raw_bytes, is_block, digest: OnceLock::new() }
+    }
+
+    pub(crate) fn read(&self) -> Result<Arc<Digest>> {
+        if let Some(digest) = self.digest.get() {
+            return Ok(Arc::clone(digest));
+        }
+        let raw = unpack(&self.packed, self.raw_bytes)?;
+        let read = Arc::new(if self.is_block { Digest::of_block(&raw)? } else { Digest::decode(raw)? });
+        Ok(Arc::clone(self.digest.get_or_init(|| read)))
+    }
 }
 
 impl DigestPlace {
     pub(crate) fn table(&self) -> Option<&Table> {
         match self {
-            DigestPlace::Footer { .. } => None,
+            DigestPlace::Footer(_) => None,
             DigestPlace::Table(table) => Some(table),
         }
     }

@@ -1,8 +1,6 @@
 //! Entry points for fuzzers: each decoder without its checksum, which a fuzzer would never get past. Any
 //! bytes must give a value or an error.
 
-use std::sync::OnceLock;
-
 use bytes::Bytes;
 use frostline_base::{Error, Result, TimeRange};
 use roaring::RoaringBitmap;
@@ -12,7 +10,7 @@ use crate::columns::{ColumnRead, TextAs};
 use crate::dictionary::Dictionary;
 use crate::digest::Digest;
 use crate::fields::{self, Wanted};
-use crate::footer::{self, Chunk, ColumnKind, DigestPlace, Footer, Page};
+use crate::footer::{self, Chunk, ColumnKind, DigestPlace, Footer, HotDigest, Page};
 use crate::mapping::ValueType;
 use crate::postings::Postings;
 use crate::reader::Split;
@@ -39,7 +37,7 @@ pub fn footer_body(bytes: &[u8]) {
 
 /// The same of version 2.
 pub fn footer_body_2(bytes: &[u8]) {
-    let digest = DigestPlace::Footer { packed: Vec::new(), raw_bytes: 0, digest: OnceLock::new() };
+    let digest = DigestPlace::Footer(HotDigest::new(Vec::new(), 0, false));
     if let Ok(footer) = footer::version_2::decode_body(&mut Cursor::new(bytes), digest) {
         ask(&Split::from_footer(footer));
     }
@@ -130,10 +128,7 @@ pub fn postings(bytes: &[u8]) {
 
 /// A decompressed block of a digest, or a whole one of version 2.
 pub fn digest(bytes: &[u8]) {
-    let fields: Vec<u16> = (0..64).collect();
-    let mut of_block = Digest::default();
-    let of_block = of_block.add_block(&fields, bytes).map(|_| of_block);
-    for digest in [of_block, Digest::decode(bytes.to_vec())].into_iter().flatten() {
+    for digest in [Digest::of_block(bytes), Digest::decode(bytes.to_vec())].into_iter().flatten() {
         digest.fields().for_each(|field| drop(digest.values(field)));
     }
 }

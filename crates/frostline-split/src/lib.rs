@@ -10,6 +10,7 @@ mod columns;
 pub mod delta_lengths;
 mod dictionary;
 mod digest;
+mod distribution;
 mod document;
 mod dynamic;
 mod fields;
@@ -38,7 +39,10 @@ pub use columns::{ColumnRead, TextAs};
 pub use dictionary::{
     Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, Entry, TextKey, exact_key, ip_key, is_hashed,
 };
-pub use digest::{BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, ValueCount, ValueCounts};
+pub use digest::{BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, Squares, ValueCount, ValueCounts};
+pub use distribution::{
+    BucketCounts, DISTRIBUTION_COUNT_MIN, DISTRIBUTION_ERROR, Distribution, bucket, gamma_ln,
+};
 pub use document::{Document, Limits, PathId, Value, parse_document};
 pub use dynamic::DynamicPairs;
 pub use fields::Wanted;

@@ -18,7 +18,6 @@ use crate::footer::{Bounds, Chunk, ColumnKind, DigestPlace, Footer, OwnColumn, P
 use crate::mapping::{DYNAMIC_COLUMN, TIME_COLUMN, ValueType};
 use crate::postings::Postings;
 use crate::table::{Block, KeyRange, Table};
-use crate::unpack::unpack;
 
 const PARQUET_MAGIC: &[u8] = b"PAR1";
 
@@ -143,13 +142,7 @@ impl Split {
     ) -> Result<Option<Arc<Digest>>> {
         match &self.footer.digest {
             DigestPlace::Table(_) => Ok(Digest::of_blocks(fields, read)?.map(Arc::new)),
-            DigestPlace::Footer { packed, raw_bytes, digest } => {
-                if let Some(digest) = digest.get() {
-                    return Ok(Some(Arc::clone(digest)));
-                }
-                let read = Arc::new(Digest::decode(unpack(packed, *raw_bytes)?)?);
-                Ok(Some(Arc::clone(digest.get_or_init(|| read))))
-            }
+            DigestPlace::Footer(digest) => digest.read().map(Some),
         }
     }
 

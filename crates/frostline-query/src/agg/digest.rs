@@ -7,14 +7,16 @@
 
 use frostline_base::TimeRange;
 use frostline_split::{
-    BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, Split, ValueCount, ValueCounts, ValueType, parse_ip,
+    BUCKET_US, DISTRIBUTION_COUNT_MIN, Digest, DigestValue, Distribution, MINUTE_US, Numbers, Split, Squares,
+    ValueCount, ValueCounts, ValueType, parse_ip,
 };
 
 use super::column::Scalar;
 use super::keys::Common;
 use super::metric::{Moments, Number};
+use super::sketch::{Accuracy, Sketch};
 use super::state::{Keyed, Node, nodes};
-use super::{Agg, AggState, AggTree, DateHistogram, Kind, Metric, MetricKind, Terms};
+use super::{Agg, AggState, AggTree, DateHistogram, Kind, Metric, MetricKind, Percentiles, Terms};
 use crate::Result;
 use crate::filter::FieldRef;
 
@@ -29,7 +31,8 @@ impl AggTree {
                 })
             }
             Kind::Missing(_) => agg.children.is_empty(),
-            Kind::Metric(of) => of.kind != MetricKind::ExtendedStats,
+            Kind::Metric(_) => true,
+            Kind::Percentiles(of) => of.accuracy == Accuracy::DEFAULT,
             _ => false,
         })
     }
@@ -64,6 +67,8 @@ pub(super) struct ReadingFacts {
     pub path: String,
     pub ty: ValueType,
     pub numbers: Option<Numbers>,
+    pub squares: Option<Squares>,
+    pub distribution: Option<Distribution>,
     pub values: Option<ValueCounts>,
 }
 
@@ -82,6 +87,8 @@ impl Facts {
                     path: field.path.clone(),
                     ty: field.ty,
                     numbers: digest.numbers(field.number),
+                    squares: digest.squares(field.number),
+                    distribution: digest.distribution(field.number).cloned(),
                     values: digest.values(field.number)?,
                 });
             }
@@ -194,6 +201,10 @@ impl<'a> Rows<'a> {
                 Some(())
             }
             (Kind::Metric(of), Node::Moments(all)) => self.metric(tree, of, all.first_mut()?),
+            (Kind::Percentiles(of), Node::Sketches(all)) => {
+                *all.first_mut()? = self.sketch(tree, of)?;
+                Some(())
+            }
             _ => None,
         }
     }
@@ -297,30 +308,60 @@ impl<'a> Rows<'a> {
 
     fn metric(&self, tree: &AggTree, of: &Metric, moments: &mut Moments) -> Option<()> {
         let field = tree.fields.get(of.field)?;
-        if of.missing.is_some() || of.kind == MetricKind::ExtendedStats || field.is_time() {
+        if of.missing.is_some() || field.is_time() {
             return None;
         }
         if of.kind == MetricKind::ValueCount {
             moments.count = match self.values(field) {
                 Some(values) => values.iter().map(|(_, rows)| rows).sum(),
-                None => self.numbers(field)?.iter().map(|numbers| numbers.count).sum(),
+                None => self.numbers(field)?.iter().map(|(_, numbers)| numbers.count()).sum(),
             };
             return Some(());
         }
-        self.numbers(field)?.iter().for_each(|numbers| moments.merge(numbers));
+        let squares = of.kind == MetricKind::ExtendedStats;
+        for (reading, numbers) in self.numbers(field)? {
+            let known = reading.squares.filter(|of| !matches!(of, Squares::Double(sum) if !sum.is_finite()));
+            let squares = if squares { Some(known?) } else { None };
+            moments.merge(&moments_of(numbers, squares));
+        }
         Some(())
     }
 
-    /// The numbers of each reading of a field, where all readings are of numbers and all rows are meant.
-    fn numbers(&self, field: &FieldRef) -> Option<Vec<Moments>> {
-        let of = |reading: &&ReadingFacts| {
+    fn sketch(&self, tree: &AggTree, of: &Percentiles) -> Option<Sketch> {
+        let field = tree.fields.get(of.field)?;
+        if of.missing.is_some() || of.accuracy != Accuracy::DEFAULT || field.is_time() {
+            return None;
+        }
+        let mut sketch = Sketch::default();
+        for (reading, numbers) in self.numbers(field)? {
+            match (&reading.distribution, &reading.values) {
+                (Some(distribution), _) => {
+                    let (min, max) = ends(numbers);
+                    sketch.merge(Sketch::of(distribution, min, max), of.accuracy);
+                }
+                (None, Some(counts)) if numbers.count() < DISTRIBUTION_COUNT_MIN => {
+                    for ValueCount { value, rows, .. } in &counts.values {
+                        let DigestValue::Long(value) = value else { return None };
+                        (0..*rows).for_each(|_| sketch.add(*value as f64, of.accuracy));
+                    }
+                }
+                _ => return None,
+            }
+        }
+        Some(sketch)
+    }
+
+    /// The readings of a field with their numbers, where all are of numbers and all rows are meant.
+    fn numbers(&self, field: &FieldRef) -> Option<Vec<(&'a ReadingFacts, Numbers)>> {
+        let of = |reading: &'a ReadingFacts| {
             let numeric = matches!(reading.ty, ValueType::Long | ValueType::Double);
             // A sum that overflowed on its way says nothing of what it would have become.
             let said =
                 |numbers: &Numbers| !matches!(numbers, Numbers::Double { sum, .. } if !sum.is_finite());
-            reading.numbers.filter(|numbers| numeric && self.whole && said(numbers)).map(moments)
+            let numbers = reading.numbers.filter(|numbers| numeric && self.whole && said(numbers));
+            numbers.map(|numbers| (reading, numbers))
         };
-        self.facts.readings(field).iter().map(of).collect()
+        self.facts.readings(field).into_iter().map(of).collect()
     }
 }
 
@@ -421,17 +462,24 @@ fn scalar(value: &DigestValue) -> Scalar<'_> {
     }
 }
 
-fn moments(numbers: Numbers) -> Moments {
-    let mut moments = Moments::default();
+fn ends(numbers: Numbers) -> (f64, f64) {
     match numbers {
-        Numbers::Long { count, min, max, sum } => {
-            (moments.count, moments.min, moments.max) = (count, min as f64, max as f64);
-            moments.sum.add_whole(sum);
-        }
-        Numbers::Double { count, min, max, sum } => {
-            (moments.count, moments.min, moments.max) = (count, min, max);
-            moments.sum.add(Number::Double(sum));
-        }
+        Numbers::Long { min, max, .. } => (min as f64, max as f64),
+        Numbers::Double { min, max, .. } => (min, max),
+    }
+}
+
+fn moments_of(numbers: Numbers, squares: Option<Squares>) -> Moments {
+    let (min, max) = ends(numbers);
+    let mut moments = Moments { count: numbers.count(), min, max, ..Moments::default() };
+    match numbers {
+        Numbers::Long { sum, .. } => moments.sum.add_whole(sum),
+        Numbers::Double { sum, .. } => moments.sum.add(Number::Double(sum)),
+    }
+    match squares {
+        Some(Squares::Long(sum)) => moments.squares.add_whole(sum),
+        Some(Squares::Double(sum)) => moments.squares.add(Number::Double(sum)),
+        None => {}
     }
     moments
 }

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use frostline_split::{DISTRIBUTION_COUNT_MIN, DISTRIBUTION_ERROR, Distribution, bucket, gamma_ln};
 use serde::{Deserialize, Serialize};
 
 /// How many values are kept as they are.
-const VALUES_MAX: usize = 1_000;
+const VALUES_MAX: usize = DISTRIBUTION_COUNT_MIN as usize - 1;
 /// No stored sketch is of more values.
 const COUNT_MAX: u64 = 1 << 56;
 
@@ -20,8 +21,8 @@ pub(super) struct Accuracy {
 }
 
 impl Accuracy {
-    /// Half a percent.
-    pub(super) const DEFAULT: Accuracy = Accuracy { error: 0.005 };
+    /// Half a percent, as the digests of splits have it.
+    pub(super) const DEFAULT: Accuracy = Accuracy { error: DISTRIBUTION_ERROR };
 
     /// Half a unit of the last of `digits` significant digits.
     pub(super) fn digits(digits: u32) -> Accuracy {
@@ -34,7 +35,7 @@ impl Accuracy {
     }
 
     fn gamma_ln(self) -> f64 {
-        ((1.0 + self.error) / (1.0 - self.error)).ln()
+        gamma_ln(self.error)
     }
 }
 
@@ -62,6 +63,19 @@ impl Default for Sketch {
 }
 
 impl Sketch {
+    /// Of numbers that a digest knows by their buckets, those of the default accuracy.
+    pub(super) fn of(distribution: &Distribution, min: f64, max: f64) -> Sketch {
+        let Distribution { zeros, positive, negative } = distribution;
+        Sketch::Buckets(Buckets {
+            count: distribution.count(),
+            min,
+            max,
+            zeros: *zeros,
+            positive: positive.iter().copied().collect(),
+            negative: negative.iter().copied().collect(),
+        })
+    }
+
     pub(super) fn add(&mut self, value: f64, accuracy: Accuracy) {
         match self {
             Sketch::Values(values) => values.push(value),
@@ -164,7 +178,7 @@ impl Buckets {
         self.count += 1;
         self.min = self.min.min(value);
         self.max = self.max.max(value);
-        match bucket(value.abs(), accuracy) {
+        match bucket(value.abs(), accuracy.gamma_ln()) {
             None => self.zeros += 1,
             Some(bucket) if value > 0.0 => *self.positive.entry(bucket).or_default() += 1,
             Some(bucket) => *self.negative.entry(bucket).or_default() += 1,
@@ -217,13 +231,10 @@ impl Buckets {
             return 0;
         }
         // The bucket of the value itself counts whole, as its middle may be on either side.
-        let limit = bucket(value.abs(), accuracy).map_or(0.0, |i| middle(i, accuracy).copysign(value));
+        let limit =
+            bucket(value.abs(), accuracy.gamma_ln()).map_or(0.0, |i| middle(i, accuracy).copysign(value));
         self.ascending(accuracy).take_while(|(middle, _)| *middle <= limit).map(|(_, count)| count).sum()
     }
-}
-
-fn bucket(magnitude: f64, accuracy: Accuracy) -> Option<i32> {
-    (magnitude >= f64::MIN_POSITIVE).then(|| (magnitude.ln() / accuracy.gamma_ln()).ceil() as i32)
 }
 
 fn middle(bucket: i32, accuracy: Accuracy) -> f64 {

@@ -230,10 +230,10 @@ impl Body<'_> {
         };
         let digest = match &self.digest {
             DigestPlace::Table(table) => index(table),
-            DigestPlace::Footer { packed, raw_bytes, .. } => {
+            DigestPlace::Footer(digest) => {
                 let mut here = vec![DIGEST_HERE];
-                put_varint(&mut here, *raw_bytes as u64);
-                here.extend_from_slice(packed);
+                put_varint(&mut here, digest.raw_bytes as u64);
+                here.extend_from_slice(&digest.packed);
                 here
             }
         };
@@ -390,7 +390,7 @@ fn read_digest(index: &mut Cursor<'_>) -> Result<DigestPlace> {
     }
     index.u8()?;
     let raw_bytes = index.varint_usize()?;
-    Ok(DigestPlace::Footer { packed: index.rest().to_vec(), raw_bytes, digest: OnceLock::new() })
+    Ok(DigestPlace::Footer(HotDigest::new(index.rest().to_vec(), raw_bytes, true)))
 }
 
 /// The place of the stored lists.

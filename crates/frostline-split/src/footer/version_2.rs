@@ -5,8 +5,6 @@
 //! body (zstd) | digest (zstd) | XXH3-64 of the file after the hot footer | XXH3-64 of all before
 //! ```
 
-use std::sync::OnceLock;
-
 use super::*;
 use crate::bytes_codec::put_bytes;
 use crate::fields::FieldRecord;
@@ -18,7 +16,7 @@ pub(super) fn decode(version: u32, frame: &mut Cursor<'_>) -> Result<Footer> {
     let raw_bytes = frame.u32_le()? as usize;
     let body = unpack(frame.take(body_packed)?, body_raw)?;
     let packed = frame.take(digest_packed)?.to_vec();
-    let digest = DigestPlace::Footer { packed, raw_bytes, digest: OnceLock::new() };
+    let digest = DigestPlace::Footer(HotDigest::new(packed, raw_bytes, false));
     let mut footer = decode_body(&mut Cursor::new(&body), digest)?;
     footer.version = version;
     footer.tail_checksum = if frame.is_empty() { None } else { Some(frame.u64_le()?) };
@@ -94,17 +92,17 @@ fn read_kind(cursor: &mut Cursor<'_>, records: &[FieldRecord]) -> Result<ColumnK
 
 /// A hot footer of version 2, for tests of what reads both: nothing else writes it.
 pub(crate) fn write(contents: &Contents, zstd_level: i32) -> Result<Unsummed> {
-    let DigestPlace::Footer { packed: digest, raw_bytes, .. } = &contents.digest else {
+    let DigestPlace::Footer(digest) = &contents.digest else {
         return Err(Error::internal("the digest of version 2 is in the hot footer"));
     };
     let body = body_of(contents);
     let packed = zstd::bulk::compress(&body, zstd_level).map_err(crate::writer::cannot_write)?;
     let mut out = MAGIC.to_vec();
-    for number in [2, packed.len(), body.len(), digest.len(), *raw_bytes] {
+    for number in [2, packed.len(), body.len(), digest.packed.len(), digest.raw_bytes] {
         out.extend_from_slice(&(number as u32).to_le_bytes());
     }
     out.extend_from_slice(&packed);
-    out.extend_from_slice(digest);
+    out.extend_from_slice(&digest.packed);
     Ok(Unsummed(out))
 }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::io::Write;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::datatypes::{Field as ArrowField, Schema};
 use frostline_base::{ByteRange, Result, SplitId};
@@ -14,12 +14,14 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use crate::columns::{TextAs, arrow_type};
 use crate::dictionary::{Dictionary, PostingsSink, Stored};
 use crate::digest::{
-    BUCKET_US, CELLS_MAX, DigestValue, DigestWriter, Numbers, VALUES_MAX, ValueCount, ValueCounts, count_by,
+    BUCKET_US, CELLS_MAX, DigestValue, DigestWriter, NumberFacts, Numbers, Squares, VALUES_MAX, ValueCount,
+    ValueCounts, count_by,
 };
+use crate::distribution::{DISTRIBUTION_COUNT_MIN, Distribution};
 use crate::document::Value;
 use crate::dynamic;
 use crate::fields::{FieldRecord, field_key};
-use crate::footer::{self, Chunk, ColumnKind, Contents, DigestPlace, SplitField, Unsummed};
+use crate::footer::{self, Chunk, ColumnKind, Contents, DigestPlace, HotDigest, SplitField, Unsummed};
 use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::values::parse_big;
 use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, internal};
@@ -535,10 +537,11 @@ fn write_index<W: Write + Send>(
     let exact_start = if text.len() == 0 { lists.end } else { text.range().end };
     let exact = exact.finish(&mut out, exact_start)?;
     let digest_start = if exact.len() == 0 { exact_start } else { exact.range().end };
-    let whole = digest.whole();
+    let is_block = writer.options.version != 2;
+    let whole = if is_block { digest.block()? } else { digest.version_2() };
     let packed = zstd::bulk::compress(&whole, level).map_err(cannot_write)?;
-    let digest = if packed.len() <= writer.options.hot_footer_bytes_max / 4 || writer.options.version == 2 {
-        DigestPlace::Footer { packed, raw_bytes: whole.len(), digest: OnceLock::new() }
+    let digest = if packed.len() <= writer.options.hot_footer_bytes_max / 4 || !is_block {
+        DigestPlace::Footer(HotDigest::new(packed, whole.len(), is_block))
     } else {
         DigestPlace::Table(digest.table(level)?.finish(&mut out, digest_start)?)
     };
@@ -588,23 +591,50 @@ impl<W: Write + Send> Write for FileEnd<'_, '_, W> {
     }
 }
 
-fn numbers_of(reading: &ReadingRows<'_>) -> Option<Numbers> {
-    let bits =
-        || reading.numbers.iter().map(|number| reading.values.bits(reading.distinct[*number as usize]));
+fn numbers_of(reading: &ReadingRows<'_>) -> Option<NumberFacts> {
     let (first, last) = (*reading.distinct.first()?, *reading.distinct.last()?);
+    let bits = |number: u32| reading.values.bits(reading.distinct[number as usize]);
     let count = reading.numbers.len() as u64;
     let ends = (reading.values.bits(first), reading.values.bits(last));
-    match reading.ty {
+    let (numbers, squares) = match reading.ty {
         ValueType::Long => {
-            let sum = bits().map(|bits| i128::from(bits as i64)).sum();
-            Some(Numbers::Long { count, min: ends.0 as i64, max: ends.1 as i64, sum })
+            let all = || reading.numbers.iter().map(|number| i128::from(bits(*number) as i64));
+            let squares = all().fold(0, |sum: i128, number| sum.saturating_add(number * number));
+            let (min, max) = (ends.0 as i64, ends.1 as i64);
+            (Numbers::Long { count, min, max, sum: all().sum() }, Squares::Long(squares))
         }
         ValueType::Double => {
-            let sum = bits().map(f64::from_bits).sum();
-            Some(Numbers::Double { count, min: f64::from_bits(ends.0), max: f64::from_bits(ends.1), sum })
+            let all = || reading.numbers.iter().map(|number| f64::from_bits(bits(*number)));
+            let squares = compensated(all().map(|number| number * number));
+            let (min, max) = (f64::from_bits(ends.0), f64::from_bits(ends.1));
+            (Numbers::Double { count, min, max, sum: compensated(all()) }, Squares::Double(squares))
         }
-        _ => None,
+        _ => return None,
+    };
+    let distribution = (count >= DISTRIBUTION_COUNT_MIN).then(|| {
+        let mut counts = vec![0; reading.distinct.len()];
+        reading.numbers.iter().for_each(|number| counts[*number as usize] += 1);
+        let number = |value: u64| match reading.ty {
+            ValueType::Long => value as i64 as f64,
+            _ => f64::from_bits(value),
+        };
+        let numbers = reading.distinct.iter().map(|value| number(reading.values.bits(*value)));
+        Distribution::of(numbers.zip(counts))
+    });
+    Some(NumberFacts { numbers, squares, distribution })
+}
+
+/// A sum that carries the error of each addition along (Neumaier).
+fn compensated(numbers: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut low) = (0.0_f64, 0.0);
+    for number in numbers {
+        let next = sum + number;
+        let (large, small) = if sum.abs() >= number.abs() { (sum, number) } else { (number, sum) };
+        low += (large - next) + small;
+        sum = next;
     }
+    // The error of a sum that is beyond the doubles is no number.
+    if sum.is_finite() { sum + low } else { sum }
 }
 
 /// The value counts of a reading that has few values and never two in a row.

@@ -270,6 +270,17 @@ impl Oracle {
             "stats" => {
                 json!({"count": numbers.len(), "min": least, "max": greatest, "avg": average, "sum": sum})
             }
+            "percentiles" => {
+                let mut sorted: Vec<f64> = numbers.iter().map(|number| number.as_f64()).collect();
+                sorted.sort_by(f64::total_cmp);
+                // Exact while the values are few, interpolated between neighbours.
+                let at = |percent: f64| {
+                    let place = percent / 100.0 * sorted.len().checked_sub(1)? as f64;
+                    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+                    Some(low + (high - low) * place.fract())
+                };
+                json!({"values": {"0.0": at(0.0), "50.0": at(50.0), "99.0": at(99.0)}})
+            }
             "value_count" => json!({"value": docs.iter().map(|doc| counted(doc)).sum::<usize>()}),
             "cardinality" => {
                 let mut keys: Vec<Key> =

@@ -341,12 +341,13 @@ impl Ask<'_> {
     }
 
     fn metric(&self, dice: &mut Dice) -> Value {
-        match dice.below(8) {
+        match dice.below(9) {
             0 => json!({"value_count": {"field": self.field_of(dice, &[])}}),
             1 => json!({"cardinality": {"field": self.field_of(dice, &[])}}),
             2 if dice.chance(0.3) => {
                 json!({"top_hits": {"size": 2, "sort": [{"n": "desc"}], "_source": ["n"]}})
             }
+            3 => json!({"percentiles": {"field": self.field_of(dice, &[NUMBER]), "percents": [0, 50, 99]}}),
             _ => {
                 let field = self.field_of(dice, &[NUMBER]);
                 json!({*dice.one(&["sum", "min", "max", "avg", "stats"]): {"field": field}})

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::agg::digest::{Facts, ReadingFacts};
 use frostline_base::TimeRange;
-use frostline_split::{BUCKET_US, DigestValue, MINUTE_US, Numbers, ValueCount, ValueCounts, ValueType};
+use frostline_split::{
+    BUCKET_US, DigestValue, MINUTE_US, Numbers, Squares, ValueCount, ValueCounts, ValueType,
+};
 
 fn document() -> impl Strategy<Value = Value> {
     let host = prop_oneof![
@@ -268,6 +270,9 @@ fn digested() -> Vec<Value> {
         json!({"value_count": {"field": "h"}}),
         json!({"sum": {"field": "n"}}),
         json!({"stats": {"field": "n"}}),
+        json!({"extended_stats": {"field": "n"}}),
+        json!({"percentiles": {"field": "n"}}),
+        json!({"percentile_ranks": {"field": "n", "values": [-1, 2]}}),
         json!({"terms": {"field": "absent"}}),
     ]
 }
@@ -302,8 +307,11 @@ fn facts(docs: &[Doc], time: impl Fn(i64) -> i64) -> Facts {
         max: *max,
         sum: all.iter().map(|n| i128::from(*n)).sum(),
     });
-    let reading =
-        |path: &str, ty, numbers, values| ReadingFacts { path: path.to_owned(), ty, numbers, values };
+    let squares = Squares::Long(all.iter().map(|n| i128::from(*n) * i128::from(*n)).sum());
+    let reading = |path: &str, ty, numbers: Option<Numbers>, values| {
+        let squares = numbers.map(|_| squares);
+        ReadingFacts { path: path.to_owned(), ty, numbers, squares, distribution: None, values }
+    };
     let mut readings = vec![reading("h", ValueType::Text, None, kept(hosts.collect()))];
     if numbers.is_some() {
         readings.push(reading("n", ValueType::Long, numbers, kept(longs.collect())));

@@ -241,6 +241,45 @@ async fn sort_values_are_those_of_the_documents() {
 }
 
 #[tokio::test]
+async fn percentiles_and_deviations_of_many_numbers_come_from_digests() {
+    // Few of one sign and many of the other, whole and not, some of them zero.
+    let numbers = |from: i64, count: i64| {
+        let document = |n: i64| json!({"@timestamp": 1_714_557_600_000_i64 + n, "n": (n * n) % 70_001 - 90, "d": 0.25 * n as f64 - 100.0});
+        (from..from + count).map(document).collect::<Vec<Value>>()
+    };
+    let groups = [numbers(0, 1_500), numbers(5_000, 1_001), numbers(9_000, 3_000)];
+    let aggs: serde_json::Map<String, Value> = ["n", "d"]
+        .into_iter()
+        .flat_map(|field| {
+            let of = json!({"field": field});
+            let several = [
+                ("p", json!({"percentiles": of})),
+                ("r", json!({"percentile_ranks": {"field": field, "values": [-20.5, 0, 800]}})),
+                ("s", json!({"extended_stats": of})),
+            ];
+            several.map(|(name, agg)| (format!("{name}{field}"), agg))
+        })
+        .collect();
+    let body = json!({"size": 0, "aggs": aggs});
+    let place = Place::with(&groups).await;
+    let from_digests = place.answer(&body).await;
+    assert_eq!((from_digests.cost.splits.answered_digest, from_digests.cost.gets <= 6), (3, true));
+    let place = place.set(Settings { use_digests: false, ..Settings::default() });
+    let from_columns = place.answer(&body).await;
+    assert_eq!(from_columns.cost.splits.answered_digest, 0);
+    let (digests, columns) = (from_digests.aggregations.unwrap(), from_columns.aggregations.unwrap());
+    for name in ["pn", "pd", "rn", "rd", "sn"] {
+        assert_eq!(digests[name], columns[name], "{name}");
+    }
+    let squares = |of: &Value| of["sd"]["sum_of_squares"].as_f64().unwrap();
+    let ratio = squares(&json!(digests)) / squares(&json!(columns));
+    assert!((ratio - 1.0).abs() < 1e-14, "{ratio}");
+    // A third digit is more than a digest knows.
+    let finer = json!({"size": 0, "aggs": {"p": {"percentiles": {"field": "n", "hdr": {"number_of_significant_value_digits": 3}}}}});
+    assert_eq!(place.set(Settings::default()).answer(&finer).await.cost.splits.answered_digest, 0);
+}
+
+#[tokio::test]
 async fn counts_and_digests_read_no_column() {
     let place = Place::with(&documents()).await;
     let counted = place.answer(&json!({"size": 0})).await;
