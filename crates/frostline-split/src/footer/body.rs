@@ -327,7 +327,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Foot
         fields,
         text: Dictionary::new(text, lists.clone(), rows, has_heads),
         exact: Dictionary::new(exact, lists, rows, has_heads),
-        digest: digest,
+        digest,
         tail_checksum: None,
     })
 }
