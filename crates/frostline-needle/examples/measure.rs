@@ -24,7 +24,9 @@ use frostline_corpus::{Generator, GeneratorOptions};
 use frostline_needle::{
     Input, Kinds, Lookup, MergeOptions, RunWriter, Scope, Segment, Term, TermKey, directory_range, merge,
 };
-use frostline_split::{Document, Limits, Mapping, Tokenizer, Value, lower, parse_document, value_token};
+use frostline_split::{
+    Document, Limits, Mapping, TERMS_VERSION, Term as SplitTerm, Tokenizer, each_term, parse_document,
+};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -39,7 +41,7 @@ fn main() {
 }
 
 fn scope() -> Scope {
-    Scope { table: "measured".to_owned(), analyser: 1 }
+    Scope { table: "measured".to_owned(), analyser: TERMS_VERSION }
 }
 
 fn key() -> TermKey {
@@ -64,11 +66,11 @@ fn measure(pieces: usize, folder: &Path, source: &[&str]) {
         let begun = processor_time();
         let mut writer = RunWriter::new(scope(), key(), SplitId::from_random(piece as u128));
         let mut last = (String::new(), writer.field(""));
-        for (path, is_value, text) in &found {
+        for (path, term) in &found {
             if last.0 != *path {
                 last = (path.clone(), writer.field(path));
             }
-            writer.add(last.1, if *is_value { Term::Value(text.as_bytes()) } else { Term::Token(text) });
+            writer.add(last.1, needle_term(term));
         }
         let written = writer.seal(file).unwrap();
         built += processor_time() - begun;
@@ -136,13 +138,12 @@ fn mix(state: &mut u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// The distinct terms of a split: field, whether it is a whole value, text. A value that is one token, but for
-/// punctuation around it, is found by the token.
+/// The distinct terms of a split with their fields.
 fn terms_of(
     lines: &[&[u8]],
     tokenizer: &mut Tokenizer,
     document: &mut Document,
-) -> Vec<(String, bool, String)> {
+) -> Vec<(String, SplitTerm<'static>)> {
     let (mapping, limits) = (Mapping::dynamic(), Limits::default());
     let (mut terms, mut seen) = (HashSet::new(), HashSet::new());
     for line in lines {
@@ -150,36 +151,24 @@ fn terms_of(
             continue;
         }
         for (path, value) in document.values() {
-            let text = match value {
-                Value::Text(text) => text.to_owned(),
-                other => match value_token(&other) {
-                    Some(token) => token,
-                    None => continue,
-                },
-            };
-            if !seen.insert((path, text.clone())) {
+            if !seen.insert((path, format!("{value:?}"))) {
                 continue;
             }
-            let field = document.path(path);
-            if !matches!(value, Value::Text(_)) {
-                terms.insert((field.to_owned(), false, text));
-                continue;
-            }
-            let lowered = lower(&text);
-            let bare = lowered.trim_matches(|c: char| c.is_ascii_punctuation());
-            let mut is_token = false;
-            tokenizer.tokenize(&text, |token| {
-                is_token |= token == bare;
-                terms.insert((field.to_owned(), false, token.to_owned()));
+            each_term(tokenizer, &value, |term| {
+                terms.insert((document.path(path).to_owned(), term.into_owned()));
             });
-            if !is_token {
-                terms.insert((field.to_owned(), true, text));
-            }
         }
     }
     let mut terms: Vec<_> = terms.into_iter().collect();
     terms.sort_unstable();
     terms
+}
+
+fn needle_term<'a>(term: &'a SplitTerm<'_>) -> Term<'a> {
+    match term {
+        SplitTerm::Token(token) => Term::Token(token),
+        SplitTerm::Value(value) => Term::Value(value.as_bytes()),
+    }
 }
 
 fn open(path: &Path) -> (Arc<Segment>, File) {
@@ -231,7 +220,7 @@ fn print_merge(output: &Path, inputs: &[&str], grows_to: usize) {
     );
 }
 
-fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, bool, String))]) {
+fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, SplitTerm<'static>))]) {
     let (segment, file) = open(path);
     let bytes = file.metadata().unwrap().len();
     let directory = directory_range(&read(&file, bytes - 16..bytes), bytes).unwrap();
@@ -266,10 +255,11 @@ fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, bool, Strin
         (processor_time() - begun).as_secs_f64() * 1e6 / ABSENT as f64
     );
     let (mut named, mut anywhere) = (0, 0);
-    for (piece, (field, is_value, text)) in sample {
-        let term = if *is_value { Term::Value(text.as_bytes()) } else { Term::Token(text) };
+    for (piece, (field, term)) in sample {
+        let asked = term;
+        let term = needle_term(asked);
         let splits = answer(term, Some(field));
-        assert!(splits.contains(*piece as u16), "{field} {text} in {piece}");
+        assert!(splits.contains(*piece as u16), "{field} {asked:?} in {piece}");
         named += splits.len();
         anywhere += answer(term, None).len();
     }

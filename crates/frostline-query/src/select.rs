@@ -8,7 +8,8 @@
 //! - [`lookup`]: keys of the dictionaries and their postings;
 //! - [`pages`]: values between bounds, from times and pages;
 //! - [`verify`]: candidates against their values;
-//! - [`equal`]: values equal to a value; [`text`]: texts with the given words, phrases and patterns.
+//! - [`equal`]: values equal to a value; [`text`]: texts with the given words, phrases and patterns;
+//! - [`terms`]: what a split has where a filter matches in it, before it is opened.
 //!
 //! Independent reads happen at the same time: the dictionary blocks of all
 //! terms of a filter together, then the postings that are not inside the blocks, then pages.
@@ -16,6 +17,7 @@
 mod equal;
 mod lookup;
 mod pages;
+pub(crate) mod terms;
 mod text;
 mod verify;
 

@@ -167,7 +167,7 @@ pub(crate) fn scalar_text(value: &Scalar) -> String {
     }
 }
 
-fn scalar_bool(value: &Scalar) -> Option<bool> {
+pub(super) fn scalar_bool(value: &Scalar) -> Option<bool> {
     match value {
         Scalar::Boolean(b) => Some(*b),
         Scalar::Text(text) => text.trim().parse().ok(),
@@ -186,14 +186,14 @@ fn scalar_number(value: &Scalar) -> Option<Number> {
 }
 
 /// The whole number that equals it.
-fn scalar_i64(value: &Scalar) -> Option<i64> {
+pub(super) fn scalar_i64(value: &Scalar) -> Option<i64> {
     let number = scalar_number(value)?;
     let (below, above) = (fields::floor(number)?, fields::ceil(number)?);
     (below == above).then_some(below)
 }
 
 /// The whole number that equals it and that 64 bits do not hold.
-fn scalar_big(value: &Scalar) -> Option<i128> {
+pub(super) fn scalar_big(value: &Scalar) -> Option<i128> {
     match scalar_number(value)? {
         Number::Long(_) => None,
         Number::Big(n) => Some(n),
@@ -205,7 +205,7 @@ fn scalar_big(value: &Scalar) -> Option<i128> {
 }
 
 /// The double that equals it.
-fn scalar_f64(value: &Scalar) -> Option<f64> {
+pub(super) fn scalar_f64(value: &Scalar) -> Option<f64> {
     match scalar_number(value)? {
         // A whole number that no double holds equals none.
         Number::Long(n) => Some(n as f64).filter(|near| *near as i128 == i128::from(n)),

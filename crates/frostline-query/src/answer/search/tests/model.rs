@@ -1,8 +1,8 @@
 //! What filters mean, by a look at every value of every document.
 
 use frostline_split::{
-    Document, Limits, Mapping, Tokenizer, Value as Typed, contains_phrase, parse_cidr, parse_document,
-    parse_ip, query_pieces,
+    Document, Limits, Mapping, Tokenizer, Value as Typed, ValueType, contains_phrase, each_term, parse_cidr,
+    parse_document, parse_ip, query_pieces,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::numbers;
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
 use crate::language::SearchRequest;
+use crate::select::terms::{Ask, Terms};
 use crate::testing::{NOW_US, Place};
 use crate::{Search, SearchOptions};
 
@@ -187,6 +188,11 @@ pub(super) async fn check(mut groups: Vec<Vec<Value>>, filters: Vec<Filter>) {
             .filter(|document| Model::of(document).matches(&filter))
             .map(|document| document["n"].as_i64().unwrap())
             .collect();
+        let terms = Terms::of(&filter);
+        for group in &groups {
+            let found = group.iter().any(|document| Model::of(document).matches(&filter));
+            assert!(!found || terms.holds(&|ask| has(group, ask)), "{filter:?}: {terms:?}");
+        }
         let request = SearchRequest { filter: filter.clone(), size: 1_000, ..SearchRequest::default() };
         let options = SearchOptions { now_us: NOW_US, ..SearchOptions::default() };
         let search =
@@ -201,6 +207,28 @@ pub(super) async fn check(mut groups: Vec<Vec<Value>>, filters: Vec<Filter>) {
         let total = search.run().await.unwrap().hits.total.unwrap().value;
         assert_eq!(total, expected.len() as u64, "{filter:?}");
     }
+}
+
+/// Whether a split of these documents has what is asked of its terms.
+fn has(documents: &[Value], ask: &Ask) -> bool {
+    documents.iter().any(|document| {
+        let mut parsed = Document::new();
+        let source = document.to_string();
+        parse_document(source.as_bytes(), &Mapping::dynamic(), &Limits::default(), &mut parsed).unwrap();
+        let mut values = parsed.values().filter(|(path, _)| {
+            ask.path.as_deref().is_none_or(|wanted| wanted == parsed.path(*path))
+        });
+        values.any(|(_, value)| {
+            let mut found = false;
+            let has_terms = each_term(&mut Tokenizer::new(), &value, |term| found |= term == ask.term);
+            let ty = match value {
+                Typed::Double(_) => Some(ValueType::Double),
+                Typed::Date(_) => Some(ValueType::Date),
+                _ => None,
+            };
+            found || (!has_terms && ty.is_none_or(|ty| ask.without_terms.contains(&ty)))
+        })
+    })
 }
 
 /// The values of one document.

@@ -1,0 +1,197 @@
+//! Which terms a split has where a filter matches in it: what can be asked of an index of terms before any split is
+//! opened. The terms are those of `frostline_split`'s [`Term`]; equality is that of [`super::equal`].
+//!
+//! A condition is necessary, never sufficient, so its negation says nothing. Patterns, ranges, blocks of addresses,
+//! the documents' time, what exists and what does not match are not asked: every split may have them.
+
+use frostline_split::{Term, Value, ValueType, parse_cidr, phrase_terms, piece_terms, query_pieces};
+
+use crate::filter::{FieldRef, Filter, Minimum, Scalar};
+use crate::read::fields::time_span;
+use crate::select::equal::{scalar_big, scalar_bool, scalar_f64, scalar_i64, scalar_text};
+
+/// A condition on the terms of a split.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Terms {
+    /// One of a term, or of values that have none.
+    One(Ask),
+    /// So many of the parts. None of none is every split, one of none is no split.
+    AtLeast(usize, Vec<Terms>),
+}
+
+/// What a split has in a field, or in any field.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ask {
+    /// This term...
+    pub(crate) term: Term<'static>,
+    /// ...or values of these types that have no terms.
+    pub(crate) without_terms: Vec<ValueType>,
+    /// The field's path.
+    pub(crate) path: Option<String>,
+}
+
+impl Terms {
+    const ALL: Terms = Terms::AtLeast(0, Vec::new());
+    const NONE: Terms = Terms::AtLeast(1, Vec::new());
+
+    /// Of a split in which the filter matches.
+    pub(crate) fn of(filter: &Filter) -> Terms {
+        match filter {
+            Filter::None => Terms::NONE,
+            Filter::And(parts) => all(parts.iter().map(Terms::of)),
+            Filter::AtLeast { minimum, parts } => at_least(*minimum, parts.iter().map(Terms::of)),
+            Filter::Equals { field, values } if !field.is_time() => {
+                let paths = field.paths().iter();
+                any(paths.flat_map(|path| values.iter().map(|value| equal(Some(&path.path), value))))
+            }
+            Filter::Match { field, text, minimum, prefix_last } if !of_time(field) => {
+                matches(field.as_ref(), text, minimum, *prefix_last)
+            }
+            Filter::Phrase { field, text, prefix_last } if !of_time(field) => {
+                phrase(field.as_ref(), text, *prefix_last)
+            }
+            _ => Terms::ALL,
+        }
+    }
+
+    /// Whether it holds where `has` says what a split has.
+    #[cfg(test)]
+    pub(crate) fn holds(&self, has: &impl Fn(&Ask) -> bool) -> bool {
+        match self {
+            Terms::One(ask) => has(ask),
+            Terms::AtLeast(minimum, parts) => {
+                parts.iter().filter(|part| part.holds(has)).take(*minimum).count() >= *minimum
+            }
+        }
+    }
+}
+
+fn of_time(field: &Option<FieldRef>) -> bool {
+    field.as_ref().is_some_and(FieldRef::is_time)
+}
+
+fn matches(field: Option<&FieldRef>, text: &str, minimum: &Minimum, prefix_last: bool) -> Terms {
+    let pieces = query_pieces(text);
+    let trimmed = Scalar::Text(text.trim().to_owned());
+    let (words, whole) = paths(field);
+    let last = pieces.len().saturating_sub(1);
+    let of_pieces = pieces.iter().enumerate().map(|(at, piece)| {
+        if prefix_last && at == last {
+            return Terms::ALL;
+        }
+        let written = Scalar::Text(piece.written().to_owned());
+        any(words.iter().map(|path| words_or_equal(*path, &piece_terms(piece), &written)))
+    });
+    let needed = match minimum {
+        Minimum::All => pieces.len(),
+        Minimum::Count(count) => (*count).max(1),
+    };
+    let found = if pieces.is_empty() { Terms::NONE } else { at_least(needed, of_pieces) };
+    // Values that are not analysed are compared with all of the text; what is one piece was compared above.
+    let is_one = matches!(pieces.as_slice(), [only] if only.written() == text.trim());
+    let typed = words.iter().filter(|path| path.is_some() && !is_one).map(|path| equal(*path, &trimmed));
+    let whole = whole.into_iter().map(|path| equal(Some(path), &Scalar::Text(text.to_owned())));
+    any(std::iter::once(found).chain(typed).chain(whole))
+}
+
+fn phrase(field: Option<&FieldRef>, text: &str, prefix_last: bool) -> Terms {
+    let (words, whole) = paths(field);
+    let asked = phrase_terms(text, prefix_last);
+    let trimmed = Scalar::Text(text.trim().to_owned());
+    let in_words = words.iter().map(|path| words_or_equal(*path, &asked, &trimmed));
+    let in_whole = whole.into_iter().map(|path| match prefix_last {
+        true => Terms::ALL,
+        false => equal(Some(path), &Scalar::Text(text.to_owned())),
+    });
+    any(in_words.chain(in_whole))
+}
+
+/// The paths whose words are meant (`None` for any field), and those whose whole values are.
+fn paths(field: Option<&FieldRef>) -> (Vec<Option<&str>>, Vec<&str>) {
+    let Some(field) = field else { return (vec![None], Vec::new()) };
+    let of = |exact: bool| {
+        let paths = field.paths().iter().filter(move |path| path.exact == exact);
+        paths.map(|path| path.path.as_str())
+    };
+    (of(false).map(Some).collect(), of(true).collect())
+}
+
+/// A text with all of the terms, or a value of another type that equals `value`.
+fn words_or_equal(path: Option<&str>, terms: &[Term<'static>], value: &Scalar) -> Terms {
+    let (Some(typed), false) = (typed_terms(value), terms.is_empty()) else { return Terms::ALL };
+    let without_terms = types_without_terms(value);
+    let ask = |term: &Term<'static>| {
+        let (term, path) = (term.clone(), path.map(str::to_owned));
+        Terms::One(Ask { term, without_terms: without_terms.clone(), path })
+    };
+    any(std::iter::once(all(terms.iter().map(ask))).chain(typed.iter().map(ask)))
+}
+
+/// A value of any type that equals `value`.
+fn equal(path: Option<&str>, value: &Scalar) -> Terms {
+    let text = scalar_text(value);
+    let whole = Term::of_value(&Value::Text(&text)).map(Term::into_owned);
+    words_or_equal(path, whole.as_slice(), value)
+}
+
+/// The terms of values that are no text and equal `value`; none where not all of them have a term in common.
+fn typed_terms(value: &Scalar) -> Option<Vec<Term<'static>>> {
+    let mut terms = Vec::new();
+    let mut push = |value: Value<'_>| terms.extend(Term::of_value(&value).map(Term::into_owned));
+    if let Some(truth) = scalar_bool(value) {
+        push(Value::Boolean(truth));
+    }
+    if let Some(number) = whole(value) {
+        push(Value::Big(&number.to_string()));
+    }
+    if let Scalar::Text(text) = value {
+        if parse_cidr(text.trim()).is_some() {
+            return None;
+        }
+        push(Value::Ip(text.trim()));
+    }
+    Some(terms)
+}
+
+/// The types of values that equal `value` and have no terms.
+fn types_without_terms(value: &Scalar) -> Vec<ValueType> {
+    let is_fraction = scalar_f64(value).is_some() && whole(value).is_none();
+    let is_date = time_span(value).is_some();
+    let types = [(ValueType::Double, is_fraction), (ValueType::Date, is_date)];
+    types.into_iter().filter(|(_, is)| *is).map(|(ty, _)| ty).collect()
+}
+
+fn all(parts: impl Iterator<Item = Terms>) -> Terms {
+    let parts: Vec<Terms> = parts.collect();
+    at_least(parts.len(), parts.into_iter())
+}
+
+fn any(parts: impl Iterator<Item = Terms>) -> Terms {
+    at_least(1, parts)
+}
+
+/// At least so many of the parts that do not hold anyway.
+fn at_least(minimum: usize, parts: impl Iterator<Item = Terms>) -> Terms {
+    let (mut minimum, mut left) = (minimum, Vec::new());
+    for part in parts {
+        match part {
+            part if part == Terms::ALL => minimum = minimum.saturating_sub(1),
+            part if part == Terms::NONE => {}
+            part => left.push(part),
+        }
+    }
+    match left.len() {
+        _ if minimum == 0 => Terms::ALL,
+        few if few < minimum => Terms::NONE,
+        1 => left.swap_remove(0),
+        _ => Terms::AtLeast(minimum, left),
+    }
+}
+
+/// The whole number of at most 38 digits that equals it.
+fn whole(value: &Scalar) -> Option<i128> {
+    scalar_i64(value).map(i128::from).or_else(|| scalar_big(value))
+}
+
+#[cfg(test)]
+mod tests;

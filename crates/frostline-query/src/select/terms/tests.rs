@@ -1,0 +1,99 @@
+use frostline_split::Mapping;
+
+use super::*;
+use crate::filter::{Bound, Pattern};
+
+/// A mapping in which the fields are texts, with their whole values in `.keyword`.
+fn field(name: &str) -> FieldRef {
+    let mut mapping = Mapping::dynamic();
+    mapping.place("a", ValueType::Text, false);
+    mapping.place("b", ValueType::Text, false);
+    FieldRef::resolve(&mapping, name)
+}
+
+fn value(text: &str, path: Option<&str>) -> Terms {
+    let (term, path) = (Term::Value(text.to_owned().into()), path.map(str::to_owned));
+    Terms::One(Ask { term, without_terms: Vec::new(), path })
+}
+
+fn equals(name: &str, value: Scalar) -> Filter {
+    Filter::Equals { field: field(name), values: vec![value] }
+}
+
+fn match_all(field: Option<FieldRef>, text: &str, prefix_last: bool) -> Filter {
+    Filter::Match { field, text: text.to_owned(), minimum: Minimum::All, prefix_last }
+}
+
+/// What holds where `words` are the only tokens.
+fn holds(terms: &Terms, words: &[&str]) -> bool {
+    terms.holds(&|ask| matches!(&ask.term, Term::Token(token) if words.contains(&token.as_ref())))
+}
+
+#[test]
+fn a_value_is_asked_by_the_terms_of_its_types() {
+    let text = |text: &str| Scalar::Text(text.to_owned());
+    assert_eq!(Terms::of(&equals("a", text("x y"))), value("x y", Some("a")));
+    let truth = Terms::of(&equals("a", Scalar::Boolean(true)));
+    assert!(holds(&truth, &["true"]) && !holds(&truth, &["false"]));
+    let terms = Terms::of(&equals("a", Scalar::Double(1.0)));
+    assert!(holds(&terms, &["1"]) && holds(&terms, &["1.0"]) && !holds(&terms, &["2"]));
+    assert_eq!(
+        Terms::of(&equals("a", Scalar::Double(0.25))),
+        Terms::One(Ask {
+            term: Term::of_value(&Value::Text("0.25")).unwrap().into_owned(),
+            without_terms: vec![ValueType::Double],
+            path: Some("a".to_owned())
+        })
+    );
+    let Terms::One(date) = Terms::of(&equals("a", text("2024-05-30"))) else { panic!("one term") };
+    assert_eq!(date.without_terms, [ValueType::Date]);
+    assert!(holds(&Terms::of(&equals("a", text("::ffff:10.0.0.1"))), &["10.0.0.1"]));
+}
+
+#[test]
+fn a_match_is_asked_by_its_pieces() {
+    let both = match_all(None, "Foo 10.0.0.1", false);
+    assert!(holds(&Terms::of(&both), &["foo", "10.0.0.1"]));
+    assert!(!holds(&Terms::of(&both), &["foo"]));
+    assert!(holds(&Terms::of(&match_all(None, "foo ba", true)), &["foo"]));
+    assert!(!holds(&Terms::of(&match_all(None, "foo ba", true)), &["ba"]));
+    let one = |count| Filter::Match {
+        field: Some(field("a")),
+        text: "x y".to_owned(),
+        minimum: Minimum::Count(count),
+        prefix_last: false,
+    };
+    assert!(holds(&Terms::of(&one(1)), &["y"]) && !holds(&Terms::of(&one(2)), &["y"]));
+    assert_eq!(Terms::of(&match_all(None, "--", false)), Terms::NONE);
+    assert_eq!(Terms::of(&match_all(Some(field("unknown")), "x", false)), Terms::NONE);
+}
+
+#[test]
+fn what_cannot_be_asked_keeps_every_split() {
+    let open = || Filter::Range { field: field("a"), lower: Bound::Open, upper: Bound::Open };
+    let pattern = Filter::Pattern {
+        field: Some(field("a")),
+        pattern: Pattern::Wildcard("*x*".to_owned()),
+        case_insensitive: false,
+    };
+    let x = || equals("a", Scalar::Text("x y".to_owned()));
+    for filter in [
+        Filter::All,
+        open(),
+        pattern,
+        Filter::Exists { field: field("a") },
+        Filter::Ids(vec!["x".to_owned()]),
+        Filter::Not(Box::new(x())),
+        Filter::And(Vec::new()),
+        equals("@timestamp", Scalar::Text("x y".to_owned())),
+        equals("a", Scalar::Text("10.0.0.0/8".to_owned())),
+        match_all(Some(field("@timestamp")), "x", false),
+        Filter::AtLeast { minimum: 1, parts: vec![x(), open()] },
+        Filter::Phrase { field: Some(field("a.keyword")), text: "x y".to_owned(), prefix_last: true },
+    ] {
+        assert_eq!(Terms::of(&filter), Terms::ALL, "{filter:?}");
+    }
+    assert_eq!(Terms::of(&Filter::And(vec![x(), open()])), value("x y", Some("a")));
+    assert_eq!(Terms::of(&Filter::AtLeast { minimum: 2, parts: vec![x(), Filter::None] }), Terms::NONE);
+    assert_eq!(Terms::of(&Filter::None), Terms::NONE);
+}
