@@ -18,7 +18,7 @@ use crate::expression::{self, Resolve};
 use crate::index::Index;
 use crate::log::Log;
 use crate::pin::Pin;
-use crate::repository_log::{IndexRecord, Registry, numbered_folder};
+use crate::repository_log::{IndexRecord, Record, Registry, numbered_folder};
 use crate::schema::{self, Settings};
 use crate::shared::{AT_ONCE, Shared};
 use crate::vacuum::{self, Vacuum, Vacuumed};
@@ -295,6 +295,33 @@ impl Catalog {
         let retired = registry.retired.iter();
         let tables = retired.map(|(folder, retired)| self.shared.table(&retired.index, folder));
         vacuum::deleted(tables, self.shared.clock.now_us() / 1_000, wanted).await
+    }
+
+    /// The key of the repository's term hashes, if a writer has drawn one: it never changes. Cost: none in a process that
+    /// has seen it, else the repository log.
+    pub async fn term_key(&self) -> Result<Option<[u8; 16]>> {
+        match self.seen_term_key()? {
+            None => self.shared.registry_as_read().await?.term_key(),
+            seen => Ok(seen),
+        }
+    }
+
+    /// The same; where there is none it is `random` from now on, unless another writer is first. Cost: what
+    /// [`Catalog::term_key`] costs, and once in a repository a PUT of the log's entry.
+    pub async fn term_key_or(&self, random: [u8; 16]) -> Result<[u8; 16]> {
+        if let Some(key) = self.seen_term_key()? {
+            return Ok(key);
+        }
+        let mut entry = self.shared.entry("term key");
+        entry.puts = vec![Record::term_key(random)?];
+        let plan = |registry: &Registry| Ok(registry.term_key()?.is_none().then(|| entry.clone()));
+        let registry = self.shared.registry().await?;
+        let registry = self.shared.repository_log.append(registry, plan).await?;
+        registry.term_key()?.ok_or_else(|| Error::internal("the repository log has lost the key of terms"))
+    }
+
+    fn seen_term_key(&self) -> Result<Option<[u8; 16]>> {
+        self.shared.repository_log.seen().map_or(Ok(None), |registry| registry.term_key())
     }
 
     fn first_commit(&self, log: &Log, table: &str, mapping: &Mapping, settings: &Settings) -> Result<Commit> {

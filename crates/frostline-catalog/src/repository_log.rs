@@ -2,9 +2,8 @@
 //!
 //! An index exists if and only if this log names it. The log is in `_frostline/log` and uses the same
 //! protocol as an index's own log ([`frostline_commits`]). An entry puts and removes *records*: a kind, a name
-//! and a value. Two kinds are known here, `index` and `retired`. Records of any other kind, and unknown members of a
-//! known
-//! record, are preserved unchanged, because a newer version wrote them.
+//! and a value. Three kinds are known here: `index`, `retired` and `key`. Records of any other kind, and
+//! unknown members of a known record, are preserved unchanged, because a newer version wrote them.
 //!
 //! - A folder belongs to one table forever. A reused name gets another folder, so that a slow
 //!   writer of a deleted index can never write into the new one.

@@ -10,6 +10,7 @@
 //! No network, no files, no clock: bytes in, bytes out. `docs/format/needle.md` is the byte map.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod about;
 mod directory;
 mod field_table;
 #[doc(hidden)]
@@ -26,6 +27,7 @@ mod term;
 mod testing;
 mod writer;
 
+pub use about::{About, KIND};
 pub use directory::{FORMAT_VERSION, Scope};
 pub use field_table::Kinds;
 pub use frostline_base::{Error, Result};

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use frostline_base::{ByteRange, Error, Result};
 
+use crate::about::About;
 use crate::directory::{Directory, MAGIC, TAIL_BYTES};
 use crate::field_table::ANY_FIELD;
 use crate::page::{self, Entries, GROUPS_MAX, PAGE_BYTES_MAX, PAGE_BYTES_REFUSED, Pair};
@@ -30,6 +31,8 @@ pub struct Written {
     pub pairs: u64,
     /// How many pages.
     pub pages: usize,
+    /// What a catalog has to say about it.
+    pub about: About,
 }
 
 pub(crate) struct SegmentWriter<W> {
@@ -129,6 +132,7 @@ impl<W: Write> SegmentWriter<W> {
             entries: self.directory.entries,
             pairs: self.directory.pairs,
             pages: self.directory.starts.len(),
+            about: About::new(&self.directory.scope, &self.directory.splits, &(start..end)),
         })
     }
 }

@@ -428,3 +428,42 @@ async fn processes_race_for_names_over_a_store_that_does_not_answer() {
         }
     }
 }
+
+/// Many processes want the key of terms at the same time, over a store that leaves puts without an answer: all have the
+/// same one, and so has whoever only reads.
+#[tokio::test]
+async fn a_repository_has_one_key_of_terms() {
+    for seed in 0..20 {
+        let store = Faulty::silent(300, seed);
+        let writers = (0..8).map(|number: u8| {
+            let store = store.clone();
+            async move { catalog(&store).term_key_or([number; 16]).await }
+        });
+        let keys: Vec<[u8; 16]> =
+            futures::future::join_all(writers).await.into_iter().filter_map(Result::ok).collect();
+        let read = catalog(&store).term_key().await.unwrap();
+        assert!(!keys.is_empty());
+        assert!(keys.iter().all(|key| Some(*key) == read), "{keys:?} {read:?}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_only_reads_draws_no_key_of_terms() {
+    let store = Faulty::sound();
+    make(&store, "logs", 1).await;
+    let reader = catalog(&store);
+    let (none, spent_none) = spent(&store, reader.term_key()).await;
+    assert_eq!((none.unwrap(), spent_none.puts, spent_none.lists), (None, 0, 0));
+    let key = std::array::from_fn(|at| at as u8 * 17);
+    assert_eq!(catalog(&store).term_key_or(key).await.unwrap(), key);
+    assert_eq!(catalog(&store).term_key_or([7; 16]).await.unwrap(), key);
+    let (read, spent_read) = spent(&store, reader.term_key()).await;
+    assert_eq!((read.unwrap(), spent_read.gets), (Some(key), 2));
+    let (again, spent_again) = spent(&store, reader.term_key()).await;
+    assert_eq!((again.unwrap(), spent_again), (Some(key), Default::default()));
+    // It outlives every index, and vacuum.
+    catalog(&store).delete(&name("logs")).await.unwrap();
+    let all = Vacuum { retain_ms: 0, orphan_grace_ms: 0, ..Vacuum::default() };
+    catalog(&store).vacuum_deleted(&all).await.unwrap();
+    assert_eq!(catalog(&store).term_key().await.unwrap(), Some(key));
+}

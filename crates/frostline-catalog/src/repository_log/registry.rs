@@ -14,6 +14,9 @@ use super::entry::{self, FORMAT, Header, Line, LogEntry, Record};
 
 pub(super) const INDEX: &str = "index";
 const RETIRED: &str = "retired";
+const KEY: &str = "key";
+/// The name of the key of term hashes.
+const TERMS: &str = "terms";
 
 /// An index, by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +57,18 @@ impl Record {
     }
 }
 
+/// A secret of the repository, as 32 hexadecimal digits.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeyRecord {
+    key: String,
+}
+
+impl Record {
+    pub(crate) fn term_key(key: [u8; 16]) -> Result<Record> {
+        Record::of(KEY, TERMS, &KeyRecord { key: format!("{:032x}", u128::from_be_bytes(key)) })
+    }
+}
+
 /// The key of an index's record, to remove it.
 pub(crate) fn index_key(name: &IndexName) -> (String, String) {
     (INDEX.to_owned(), name.to_string())
@@ -67,7 +82,7 @@ pub(crate) struct Registry {
     pub(crate) indices: BTreeMap<IndexName, Arc<IndexRecord>>,
     /// By folder.
     pub(crate) retired: BTreeMap<String, Arc<RetiredRecord>>,
-    /// Records of kinds that are not known here, by kind and name.
+    /// Records of other kinds, known here or not, by kind and name.
     others: BTreeMap<(String, String), Arc<Value>>,
 }
 
@@ -126,6 +141,16 @@ impl Registry {
     /// Whether an index has or had this folder.
     pub(crate) fn has_had(&self, folder: &str) -> bool {
         self.retired.contains_key(folder) || self.indices.values().any(|index| index.folder == folder)
+    }
+
+    /// The key of the repository's term hashes, once a writer has drawn it.
+    pub(crate) fn term_key(&self) -> Result<Option<[u8; 16]>> {
+        let Some(value) = self.others.get(&(KEY.to_owned(), TERMS.to_owned())) else { return Ok(None) };
+        let corrupt = || Error::corrupt("the key of terms in the repository log cannot be read");
+        let record = KeyRecord::deserialize(value.as_ref()).map_err(|e| corrupt().with_source(e))?;
+        let is_key = record.key.len() == 32 && record.key.bytes().all(|b| b.is_ascii_hexdigit());
+        let key = u128::from_str_radix(&record.key, 16).ok().filter(|_| is_key);
+        key.map(|key| Some(key.to_be_bytes())).ok_or_else(corrupt)
     }
 
     /// The folders of deleted indices of that name whose objects may still exist.

@@ -237,3 +237,22 @@ proptest! {
         crate::fuzzing::repository_log(&bytes);
     }
 }
+
+#[test]
+fn a_key_of_terms_is_32_digits_or_damaged() {
+    let with = |key: serde_json::Value| {
+        let mut entry = LogEntry::new("id".to_owned(), 1, "term key");
+        entry.puts = vec![Record::of("key", "terms", &json!({ "key": key, "newer": true })).unwrap()];
+        let mut registry = Registry::default();
+        registry.apply(&entry).unwrap();
+        registry.term_key().map_err(|e| e.kind())
+    };
+    let digits = "000102030405060708090a0b0c0d0eff";
+    let mut key: [u8; 16] = std::array::from_fn(|at| at as u8);
+    key[15] = 0xff;
+    assert_eq!(with(json!(digits)), Ok(Some(key)));
+    for damaged in [json!(digits[1..]), json!(format!("+{}", &digits[1..])), json!(7), json!(null)] {
+        assert_eq!(with(damaged.clone()), Err(ErrorKind::Corrupt), "{damaged}");
+    }
+    assert_eq!(Registry::default().term_key().unwrap(), None);
+}
