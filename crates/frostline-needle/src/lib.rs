@@ -1,8 +1,8 @@
 //! The needle index: which of all splits may hold a term, from one page for each 1,024 splits.
 //!
 //! A [`RunWriter`] collects the terms of one split while it is sealed. [`merge`] joins runs into segments, and
-//! segments into larger ones. A [`Needle`] plans which pages answer some [`Lookup`]s and reads the answers from
-//! their bytes.
+//! segments into larger ones. A [`Needle`] says which [`Segment`]s answer for which splits, which of their pages some
+//! [`Lookup`]s need, and reads the answers from these.
 //!
 //! **Advisory.** An answer may name splits that do not hold the term, never the reverse. Without segments every
 //! split has to be opened, and no answer changes.
@@ -32,7 +32,7 @@ pub use directory::{FORMAT_VERSION, Scope};
 pub use field_table::Kinds;
 pub use frostline_base::{Error, Result};
 pub use merge::{Input, MergeOptions, merge};
-pub use needle::{Answer, Needle, PageRead, Plan};
+pub use needle::{Covering, Needle};
 pub use run::{FieldNumber, RunWriter};
 pub use segment::{Lookup, Segment, directory_range};
 pub use split_set::{SPLITS_MAX, SplitSet};

@@ -21,77 +21,68 @@ fn ids(numbers: impl IntoIterator<Item = usize>) -> Vec<SplitId> {
     numbers.into_iter().map(id).collect()
 }
 
-fn numbers(splits: &RoaringBitmap) -> Vec<u32> {
-    splits.iter().collect()
+fn pages(stored: &[Stored], covering: &Covering, lookups: &[Lookup<'_>]) -> Vec<Bytes> {
+    covering.pages(lookups).iter().map(|range| stored[covering.place()].read(range)).collect()
+}
+
+/// The live splits that each segment names for a token.
+fn named(needle: &Needle, stored: &[Stored], token: &str) -> Vec<Vec<u32>> {
+    let lookups = [lookup(token)];
+    let of = |covering: &Covering| {
+        let answer = covering.answer(&lookups, &pages(stored, covering, &lookups)).unwrap();
+        covering.live_among(answer[0]).collect()
+    };
+    needle.coverings().iter().map(of).collect()
 }
 
 /// Two segments of four splits each, and a live split that none of them covers, in front of the others.
 fn two() -> (Needle, Vec<Stored>) {
     let stored = vec![merged(&runs(0..4), 4), merged(&runs(4..8), 4)];
     let live = ids([90].into_iter().chain(0..8));
-    (Needle::new(&live, stored.iter().map(Stored::open).collect()), stored)
-}
-
-fn read(stored: &[Stored], plan: &Plan<'_>) -> Vec<Result<Bytes, Error>> {
-    plan.reads().iter().map(|read| Ok(stored[read.segment].read(&read.range))).collect()
+    (Needle::new(&live, stored.iter().map(Stored::open)), stored)
 }
 
 #[test]
-fn a_split_that_no_segment_covers_is_in_every_answer() {
+fn segments_name_live_splits_and_leave_those_that_they_do_not_cover() {
+    let (needle, stored) = two();
+    assert!(needle.uncovered().iter().eq([0]));
+    assert_eq!(needle.coverings().iter().map(Covering::live).collect::<Vec<_>>(), [4, 4]);
+    assert_eq!(named(&needle, &stored, "own5"), [vec![], vec![6]]);
+    assert_eq!(named(&needle, &stored, "rest1"), [[2, 4], [6, 8]]);
+    assert_eq!(named(&needle, &stored, "absent"), [[0; 0], []]);
+}
+
+#[test]
+fn each_page_is_read_once_for_all_lookups() {
     let (needle, stored) = two();
     let lookups = [lookup("own5"), lookup("rest1"), lookup("absent")];
-    let plan = needle.plan(&lookups);
-    // One page of each segment answers all of them.
-    assert_eq!(plan.reads().len(), 2);
-    let answer = plan.answer(read(&stored, &plan));
-    assert!(answer.damage.is_empty());
-    assert_eq!(numbers(&answer.splits[0]), [0, 6]);
-    assert_eq!(numbers(&answer.splits[1]), [0, 2, 4, 6, 8]);
-    assert_eq!(numbers(&answer.splits[2]), [0]);
-    assert_eq!(numbers(&(&answer.splits[0] & &answer.splits[1])), [0, 6]);
-    assert_eq!(numbers(needle.uncovered()), [0]);
+    for covering in needle.coverings() {
+        assert_eq!(covering.pages(&lookups).len(), 1);
+        let answers = covering.answer(&lookups, &pages(&stored, covering, &lookups)).unwrap();
+        let each = lookups.map(|lookup| covering.answer(&[lookup], &pages(&stored, covering, &[lookup])));
+        assert_eq!(answers, each.map(|answer| answer.unwrap()[0]));
+    }
 }
 
 #[test]
-fn a_page_that_is_damaged_or_not_read_opens_all_splits_of_its_segment() {
+fn a_page_that_is_damaged_or_another_one_or_missing_is_corrupt() {
     let (needle, stored) = two();
     let lookups = [lookup("own5"), lookup("own1")];
-    let plan = needle.plan(&lookups);
-    let broken = |bytes: &Bytes| bytes.iter().map(|byte| byte ^ 1).collect::<Bytes>();
-    let pages = || read(&stored, &plan).into_iter();
-    type Pages = Vec<Result<Bytes, Error>>;
-    let cases: [(Pages, ErrorKind); 4] = [
-        (
-            pages().map(|page| page.map(|page| broken(&page))).take(1).chain(pages().skip(1)).collect(),
-            ErrorKind::Corrupt,
-        ),
-        (pages().map(|_| Ok(Bytes::new())).take(1).chain(pages().skip(1)).collect(), ErrorKind::Corrupt),
-        (pages().rev().take(1).chain(pages().skip(1)).collect(), ErrorKind::Corrupt),
-        (
-            [Err(Error::unavailable("late"))].into_iter().chain(pages().skip(1)).collect(),
-            ErrorKind::Unavailable,
-        ),
-    ];
-    for (pages, kind) in cases {
-        let answer = plan.answer(pages);
-        assert_eq!(numbers(&answer.splits[0]), [0, 1, 2, 3, 4, 6]);
-        assert_eq!(numbers(&answer.splits[1]), [0, 1, 2, 3, 4]);
-        let [(read, error)] = &answer.damage[..] else { panic!("{:?}", answer.damage) };
-        assert_eq!((read, error.kind()), (&plan.reads()[0], kind));
+    let [one, other] = needle.coverings() else { panic!("two segments") };
+    let right = pages(&stored, one, &lookups);
+    one.answer(&lookups, &right).unwrap();
+    let broken: Bytes = right[0].iter().map(|byte| byte ^ 1).collect();
+    for wrong in [vec![broken], vec![Bytes::new()], pages(&stored, other, &lookups), vec![]] {
+        assert_eq!(one.answer(&lookups, &wrong).unwrap_err().kind(), ErrorKind::Corrupt);
     }
-    let answer = plan.answer([]);
-    assert_eq!(numbers(&answer.splits[0]), (0..9).collect::<Vec<_>>());
-    assert_eq!(answer.damage.len(), 2);
 }
 
 #[test]
-fn a_segment_of_dead_splits_is_not_read() {
+fn a_segment_of_dead_splits_answers_for_none() {
     let stored = [merged(&runs(0..4), 4), merged(&runs(4..8), 4)];
-    let needle = Needle::new(&ids([5, 6]), stored.iter().map(Stored::open).collect());
-    let lookups = [lookup("all")];
-    let plan = needle.plan(&lookups);
-    assert_eq!(plan.reads().iter().map(|read| read.segment).collect::<Vec<_>>(), [1]);
-    assert_eq!(numbers(&plan.answer(read(&stored, &plan)).splits[0]), [0, 1]);
+    let needle = Needle::new(&ids([5, 6]), stored.iter().map(Stored::open));
+    assert_eq!(needle.coverings().iter().map(Covering::place).collect::<Vec<_>>(), [1]);
+    assert_eq!(named(&needle, &stored, "all"), [[0, 1]]);
 }
 
 /// While segments are exchanged for a merged one, both are there.
@@ -101,18 +92,14 @@ fn the_first_segment_that_covers_a_split_answers_for_it() {
     let mut stored = vec![merged(&parts, 4)];
     stored.extend(parts);
     stored.extend(runs(4..5));
-    let needle = Needle::new(&ids(0..5), stored.iter().map(Stored::open).collect());
-    let lookups = [lookup("rest0")];
-    let plan = needle.plan(&lookups);
-    assert_eq!(plan.reads().iter().map(|read| read.segment).collect::<Vec<_>>(), [0, 5]);
-    assert_eq!(numbers(&plan.answer(read(&stored, &plan)).splits[0]), [0, 2, 4]);
+    let needle = Needle::new(&ids(0..5), stored.iter().map(Stored::open));
+    assert_eq!(needle.coverings().iter().map(Covering::place).collect::<Vec<_>>(), [0, 5]);
+    assert_eq!(named(&needle, &stored, "rest0"), [vec![0, 2], vec![4]]);
 }
 
 #[test]
-fn without_segments_every_split_is_opened() {
-    let needle = Needle::new(&ids(0..3), Vec::new());
-    let lookups = [lookup("absent")];
-    let answer = needle.plan(&lookups).answer([]);
-    assert_eq!(numbers(&answer.splits[0]), [0, 1, 2]);
-    assert!(answer.damage.is_empty());
+fn without_segments_every_split_is_uncovered() {
+    let needle = Needle::new(&ids(0..3), []);
+    assert!(needle.uncovered().iter().eq(0..3));
+    assert!(needle.coverings().is_empty());
 }
