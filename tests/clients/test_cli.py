@@ -58,7 +58,7 @@ def test_every_command_prints_one_json_document(logs, tmp_path):
 def test_a_search_says_what_it_cost(logs):
     cost = logs.ok("search", "--index", "logs", "word:w1")["cost"]
     assert set(cost) == {"took_ms", "gets", "bytes", "bytes_used", "usd", "opening", "simulated", "splits"}
-    assert set(cost["splits"]) == {"live", "pruned_time", "pruned_stats", "answered_digest", "opened"}
+    assert set(cost["splits"]) == {"live", "pruned_time", "pruned_needle", "answered_digest", "opened", "opened_empty"}
     assert cost["simulated"] is False
 
 

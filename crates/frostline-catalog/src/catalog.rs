@@ -300,16 +300,13 @@ impl Catalog {
     /// The key of the repository's term hashes, if a writer has drawn one: it never changes. Cost: none in a process that
     /// has seen it, else the repository log.
     pub async fn term_key(&self) -> Result<Option<[u8; 16]>> {
-        match self.seen_term_key()? {
-            None => self.shared.registry_as_read().await?.term_key(),
-            seen => Ok(seen),
-        }
+        self.shared.term_key().await
     }
 
     /// The same; where there is none it is `random` from now on, unless another writer is first. Cost: what
     /// [`Catalog::term_key`] costs, and once in a repository a PUT of the log's entry.
     pub async fn term_key_or(&self, random: [u8; 16]) -> Result<[u8; 16]> {
-        if let Some(key) = self.seen_term_key()? {
+        if let Some(key) = self.shared.seen_term_key()? {
             return Ok(key);
         }
         let mut entry = self.shared.entry("term key");
@@ -318,10 +315,6 @@ impl Catalog {
         let registry = self.shared.registry().await?;
         let registry = self.shared.repository_log.append(registry, plan).await?;
         registry.term_key()?.ok_or_else(|| Error::internal("the repository log has lost the key of terms"))
-    }
-
-    fn seen_term_key(&self) -> Result<Option<[u8; 16]>> {
-        self.shared.repository_log.seen().map_or(Ok(None), |registry| registry.term_key())
     }
 
     fn first_commit(&self, log: &Log, table: &str, mapping: &Mapping, settings: &Settings) -> Result<Commit> {

@@ -76,6 +76,11 @@ impl Index {
         self.state.files.values()
     }
 
+    /// The key of the repository's term hashes: what [`crate::Catalog::term_key`] gives and costs.
+    pub async fn term_key(&self) -> Result<Option<[u8; 16]>> {
+        self.shared.term_key().await
+    }
+
     /// The position up to which `source` is ingested, from the last commit that named it.
     pub fn progress(&self, source: &str) -> Option<i64> {
         self.state.progress.get(source).map(|reached| reached.position)

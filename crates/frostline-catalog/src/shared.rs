@@ -92,6 +92,19 @@ impl Shared {
         Ok(Arc::new(registry))
     }
 
+    /// The key of the repository's term hashes, if there is one.
+    pub(crate) async fn term_key(&self) -> Result<Option<[u8; 16]>> {
+        match self.seen_term_key()? {
+            None => self.registry_as_read().await?.term_key(),
+            seen => Ok(seen),
+        }
+    }
+
+    /// The same, without a request.
+    pub(crate) fn seen_term_key(&self) -> Result<Option<[u8; 16]>> {
+        self.repository_log.seen().map_or(Ok(None), |registry| registry.term_key())
+    }
+
     /// The entry that names every table that is in a folder of its own. One LIST for the folders; for each, one
     /// LIST and one GET.
     async fn adopt(&self) -> Result<LogEntry> {

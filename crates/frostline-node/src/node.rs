@@ -143,7 +143,7 @@ impl Node {
         Ok(Arc::clone(&self.searcher))
     }
 
-    /// A searcher with no split open, which reads through `reader` and has the limits of this node's own: for whoever
+    /// A searcher that has opened nothing, which reads through `reader` and has the limits of this node's own: for whoever
     /// measures reads.
     pub fn searcher_through(&self, reader: Arc<dyn ReadRanges>) -> Arc<Searcher> {
         searcher(&self.settings, &self.repository, reader)
@@ -184,8 +184,8 @@ impl Node {
         SearchOptions { now_us: self.clock.now_us(), results, strict }
     }
 
-    /// Searches the index through this machine's cache from now on, and fetches its hot footers, which are what
-    /// every search starts with.
+    /// Searches the index through this machine's cache from now on, and fetches what every search starts with: its hot
+    /// footers and the directories of its needle segments.
     pub async fn mount(&self, name: &IndexName, size: CacheSize) -> Result<Mounted> {
         let started = Instant::now();
         let index = self.index(name).await?;
@@ -209,6 +209,7 @@ impl Node {
             .try_for_each(|_| async { Ok(()) })
             .await
             .map_err(|e| e.context("cannot read the hot footers"))?;
+        meter.add_cost(&self.searcher_through(Arc::clone(&reader)).open_segments(&index).await);
         let splits = index.splits().len();
         Ok(Mounted { mount, splits, data_bytes, cost: meter.cost(), took: started.elapsed() })
     }
@@ -309,6 +310,7 @@ fn searcher(settings: &Settings, repository: &Repository, reader: Arc<dyn ReadRa
         memory_bytes_max: bytes(memory),
         query_bytes_max: bytes(settings.query_bytes_max.unwrap_or(memory / 2)),
         open_bytes_max: recommended.open_bytes_max.min(memory / 4),
+        segment_bytes_max: recommended.segment_bytes_max.min(memory / 4),
         ..recommended
     };
     Searcher::new(repository, reader, limits)

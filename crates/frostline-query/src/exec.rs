@@ -9,6 +9,7 @@ pub(crate) mod found;
 pub(crate) mod groups;
 pub(crate) mod leaf;
 pub(crate) mod matching;
+pub(crate) mod needle;
 pub(crate) mod nulls;
 pub(crate) mod odd_columns;
 pub(crate) mod odd_numbers;

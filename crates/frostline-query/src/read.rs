@@ -1,4 +1,4 @@
-//! Opens splits and reads columns of the selected rows.
+//! Opens needle segments and splits, and reads columns of the selected rows.
 
 pub(crate) mod fields;
 pub(crate) mod memory;
@@ -7,4 +7,5 @@ pub(crate) mod mixed;
 pub(crate) mod once;
 pub(crate) mod open;
 pub(crate) mod output;
+pub(crate) mod segments;
 pub(crate) mod view;

@@ -7,8 +7,11 @@ use bytes::Bytes;
 use frostline_base::{
     ByteRange, Caches, FixedClock, IndexName, Meter, ObjectRef, ReadRanges, Reading, Share, SplitId,
 };
-use frostline_catalog::{Catalog, Change, Index, Settings as IndexSettings, SplitEntry};
-use frostline_split::{Mapping, SplitWriter, WriterOptions};
+use frostline_catalog::{Catalog, Change, FileEntry, Index, Settings as IndexSettings, SplitEntry};
+use frostline_needle::{
+    Input, KIND, Kinds, MergeOptions, RunWriter, Scope, Segment, TermKey, directory_range, merge,
+};
+use frostline_split::{Mapping, SplitWriter, TERMS_VERSION, Term, ValueType, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
 use serde_json::Value;
 
@@ -19,11 +22,16 @@ use crate::{Response, Search, SearchOptions, Searcher, Settings, Sql};
 /// The time of every request: 2024-06-01.
 pub(crate) const NOW_US: i64 = 1_717_200_000_000_000;
 
+/// The key of terms of every place.
+const TERM_KEY: [u8; 16] = [7; 16];
+
 /// An index in memory and a searcher of it.
 pub(crate) struct Place {
     pub(crate) repository: Repository,
     pub(crate) index: Arc<Index>,
     pub(crate) searcher: Arc<Searcher>,
+    /// A needle segment of each split, in the order of the splits. The index does not name them.
+    runs: Vec<Bytes>,
 }
 
 impl Place {
@@ -58,16 +66,38 @@ impl Place {
 
     async fn lines_at(url: &str, groups: &[Vec<String>], mapping: Mapping, options: WriterOptions) -> Place {
         let repository = Repository::open(url, &OpenOptions::default()).unwrap();
+        Place::lines_in(repository, ("logs", 1), groups, mapping, options).await
+    }
+
+    /// A further index of the same repository, of that name. No two of its splits have the identity of others.
+    pub(crate) async fn beside(&self, name: &str, groups: &[Vec<Value>]) -> Place {
+        let lines = |group: &Vec<Value>| group.iter().map(Value::to_string).collect();
+        let (groups, options): (Vec<_>, _) = (groups.iter().map(lines).collect(), WriterOptions::default());
+        let (repository, mapping) = (self.repository.clone(), Mapping::dynamic());
+        let other = Place::lines_in(repository, (name, name.len() * 1_000), &groups, mapping, options).await;
+        Place { searcher: Arc::clone(&self.searcher), ..other }
+    }
+
+    async fn lines_in(
+        repository: Repository,
+        (name, first_id): (&str, usize),
+        groups: &[Vec<String>],
+        mapping: Mapping,
+        options: WriterOptions,
+    ) -> Place {
         let catalog = Catalog::new(&repository, Arc::new(FixedClock::at(NOW_US)));
-        let name: IndexName = "logs".parse().unwrap();
+        let name: IndexName = name.parse().unwrap();
         let mut index = catalog.create(&name, mapping, IndexSettings::default()).await.unwrap();
+        catalog.term_key_or(TERM_KEY).await.unwrap();
+        let mut runs = Vec::new();
         for (number, group) in groups.iter().enumerate() {
             let mut writer = SplitWriter::new(index.mapping().clone(), options.clone());
             for document in group {
                 writer.add(document.as_bytes()).unwrap();
             }
             let mut bytes = Vec::new();
-            let id = SplitId::from_random(number as u128 + 1);
+            let id = SplitId::from_random((first_id + number) as u128);
+            runs.push(run(&writer, &index, id));
             let sealed = writer.seal(id, &mut bytes).unwrap();
             let key = index.split_key(id);
             repository.put(&key, Bytes::from(bytes)).await.unwrap();
@@ -87,7 +117,44 @@ impl Place {
         }
         let reader: Arc<dyn ReadRanges> = Arc::new(repository.clone());
         let searcher = Searcher::new(&repository, reader, Settings::default());
-        Place { repository, index: Arc::new(index), searcher }
+        Place { repository, index: Arc::new(index), searcher, runs }
+    }
+
+    /// The same with needle segments, one for each group of splits, by their numbers.
+    pub(crate) async fn with_segments(mut self, groups: &[Vec<usize>]) -> Place {
+        for group in groups {
+            let runs: Vec<&Bytes> = group.iter().map(|number| &self.runs[*number]).collect();
+            let file = segment(&self.repository, &self.index, &runs).await;
+            let operation = "test".to_owned();
+            let change = Change { files_add: vec![file], operation, ..Change::default() };
+            self.index = Arc::new(self.index.commit(change).await.unwrap());
+        }
+        self
+    }
+
+    /// The same without the segment of this number.
+    pub(crate) async fn without_segment(self, number: usize) -> Place {
+        let files_remove = vec![self.segments()[number].clone()];
+        let change = Change { files_remove, operation: "test".to_owned(), ..Change::default() };
+        let index = self.index.commit(change).await.unwrap();
+        self.at_version(index)
+    }
+
+    /// The same at another version of the index.
+    pub(crate) fn at_version(self, index: Index) -> Place {
+        Place { index: Arc::new(index), ..self }
+    }
+
+    /// The needle segments that the index names.
+    pub(crate) fn segments(&self) -> Vec<FileEntry> {
+        self.index.files().map(|file| FileEntry::clone(file)).collect()
+    }
+
+    /// Changes the bytes of an object.
+    pub(crate) async fn damage(&self, object: &ObjectRef, range: ByteRange) {
+        let mut bytes = self.repository.get(&object.key, &Meter::default()).await.unwrap().to_vec();
+        range.for_each(|at| bytes[at as usize] ^= 0x55);
+        self.repository.put(&object.key, bytes.into()).await.unwrap();
     }
 
     /// The same index, searched with these settings.
@@ -129,6 +196,48 @@ impl Place {
         let columns = answer.batches.iter().map(|batch| (batch.num_rows(), batch.column(0)));
         columns.flat_map(|(rows, column)| (0..rows).map(move |at| crate::json_value(column, at))).collect()
     }
+}
+
+/// What the terms of an index are terms of.
+fn scope(index: &Index) -> Scope {
+    Scope { table: index.table_id().to_owned(), analyser: TERMS_VERSION }
+}
+
+/// A needle segment of one split.
+fn run(writer: &SplitWriter, index: &Index, id: SplitId) -> Bytes {
+    let mut run = RunWriter::new(scope(index), TermKey::from_random(TERM_KEY), id);
+    let readings: Vec<_> = writer.readings().map(|(path, ty)| (run.field(path), ty)).collect();
+    writer.each_term(|reading, term| match (term, readings[reading]) {
+        (Some(Term::Token(token)), (field, _)) => run.add(field, frostline_needle::Term::Token(&token)),
+        (Some(Term::Value(value)), (field, _)) => {
+            run.add(field, frostline_needle::Term::Value(value.as_bytes()))
+        }
+        (None, (field, ValueType::Date)) => run.leave_out(field, Kinds::DATE),
+        (None, (field, _)) => run.leave_out(field, Kinds::FRACTION),
+    });
+    let mut bytes = Vec::new();
+    run.seal(&mut bytes).unwrap();
+    bytes.into()
+}
+
+/// Stores these runs as one segment of an index, which still has to name it.
+async fn segment(repository: &Repository, index: &Index, runs: &[&Bytes]) -> FileEntry {
+    let input = |run: &&Bytes| {
+        let run = Bytes::clone(run);
+        let directory = directory_range(&run, run.len() as u64).unwrap();
+        let directory = run.slice(directory.start as usize..directory.end as usize);
+        let segment = Segment::open(&directory, &scope(index), &TermKey::from_random(TERM_KEY)).unwrap();
+        let read = move |range: ByteRange| Ok(run.slice(range.start as usize..range.end as usize));
+        Input { segment: Arc::new(segment), read }
+    };
+    let mut bytes = Vec::new();
+    let written =
+        merge(runs.iter().map(input).collect(), |_| true, MergeOptions::default(), &mut bytes).unwrap();
+    let id =
+        SplitId::from_random(index.name().as_str().len() as u128 * 1_000_000 + u128::from(index.version()));
+    let object = ObjectRef { key: index.file_key(id, KIND), bytes: written.bytes };
+    repository.put(&object.key, Bytes::from(bytes)).await.unwrap();
+    FileEntry { id, kind: KIND.to_owned(), object, about: written.about.to_json() }
 }
 
 /// The number in the field `n` of every hit, in order.

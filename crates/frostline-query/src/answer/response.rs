@@ -9,8 +9,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::answer::show;
-use crate::exec::report::Report;
-use crate::exec::splits::Splits;
+use crate::exec::report::{Report, both};
+use crate::exec::splits::{RuledOut, Splits};
 use crate::json::Json;
 use crate::language::{Held, SearchRequest, SourceFilter, TotalHits};
 use crate::read::open::Searcher;
@@ -52,7 +52,7 @@ pub struct Shards {
     pub total: u64,
     /// Those that answered or had nothing to say.
     pub successful: u64,
-    /// Those that time ruled out.
+    /// Those that were ruled out before they were opened.
     pub skipped: u64,
     /// Those that could not be read: the answer lacks them.
     pub failed: u64,
@@ -121,7 +121,7 @@ pub struct Hit {
     pub sort: Option<Vec<Value>>,
 }
 
-/// What a query cost, once its indices were open.
+/// What a query cost.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueryCost {
     /// Milliseconds.
@@ -134,9 +134,8 @@ pub struct QueryCost {
     pub bytes_used: u64,
     /// Price of the requests.
     pub usd: f64,
-    /// What opening the indices cost before it, where whoever asked says so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub opening: Option<OpeningCost>,
+    /// What opening needle segments cost, and the indices before it, where whoever asked says so.
+    pub opening: OpeningCost,
     /// Whether the store's latency was simulated.
     pub simulated: bool,
     /// What became of the splits.
@@ -161,6 +160,14 @@ impl OpeningCost {
     pub fn new(cost: &Cost, prices: &Prices) -> OpeningCost {
         OpeningCost { gets: cost.gets, lists: cost.lists, bytes: cost.bytes_read, usd: prices.usd(cost) }
     }
+
+    /// Adds what was opened before.
+    pub fn add(&mut self, other: &OpeningCost) {
+        self.gets += other.gets;
+        self.lists += other.lists;
+        self.bytes += other.bytes;
+        self.usd += other.usd;
+    }
 }
 
 /// What became of the splits of an index.
@@ -170,12 +177,14 @@ pub struct SplitCost {
     pub live: u64,
     /// Ruled out by time, from the catalog.
     pub pruned_time: u64,
-    /// Ruled out after opening: the index says that nothing matches.
-    pub pruned_stats: u64,
+    /// Ruled out by needle segments: not opened either.
+    pub pruned_needle: u64,
     /// Answered by the catalog or the digest, with no data read.
     pub answered_digest: u64,
-    /// Searched.
+    /// Opened and searched.
     pub opened: u64,
+    /// Those of the opened in which nothing matches.
+    pub opened_empty: u64,
 }
 
 impl Response {
@@ -188,7 +197,7 @@ impl Response {
         aggregations: Option<Value>,
     ) -> Response {
         report.failed.sort_by_key(|failure| failure.ordinal);
-        let (live, failed) = (splits.live(), report.failed.len() as u64);
+        let (live, failed) = (splits.len() as u64, report.failed.len() as u64);
         let counted = request.track_total_hits != TotalHits::No;
         let failures = report.failed.into_iter().map(|failure| {
             let index = splits.get(failure.ordinal).map_or("", |(_, index)| index.name.as_str()).to_owned();
@@ -210,7 +219,7 @@ impl Response {
             shards: Shards {
                 total: live,
                 successful: live - failed,
-                skipped: cost.splits.pruned_time,
+                skipped: cost.splits.pruned_time + cost.splits.pruned_needle,
                 failed,
                 failures: failures.collect(),
             },
@@ -233,29 +242,31 @@ impl Response {
 }
 
 impl QueryCost {
-    /// What was reported of `asked` splits among `live` ones.
+    /// What was reported of `asked` splits, and what was ruled out before.
     pub(crate) fn new(
         searcher: &Searcher,
         took: Duration,
         report: &Report,
-        live: u64,
+        ruled_out: &RuledOut,
         asked: u64,
     ) -> QueryCost {
-        let (cost, counts) = (&report.cost, &report.counts);
+        let counts = &report.counts;
+        let cost = both(&report.cost, &ruled_out.asking);
         QueryCost {
             took_ms: took.as_micros() as f64 / 1e3,
             gets: cost.gets,
             bytes: cost.bytes_read,
             bytes_used: cost.bytes_used,
-            usd: searcher.prices.usd(cost),
-            opening: None,
+            usd: searcher.prices.usd(&cost),
+            opening: OpeningCost::new(&ruled_out.opening, &searcher.prices),
             simulated: searcher.simulated,
             splits: SplitCost {
-                live,
-                pruned_time: live.saturating_sub(asked),
-                pruned_stats: counts.pruned_stats,
+                live: asked + ruled_out.time + ruled_out.needle,
+                pruned_time: ruled_out.time,
+                pruned_needle: ruled_out.needle,
                 answered_digest: counts.answered_digest,
                 opened: counts.opened,
+                opened_empty: counts.empty,
             },
         }
     }

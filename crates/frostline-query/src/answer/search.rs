@@ -8,8 +8,10 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::UInt32Type;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
+use frostline_base::Meter;
 use frostline_catalog::Index;
 use frostline_split::{Mapping, Resolved};
+use futures::future::join_all;
 use serde_json::Value;
 
 use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource, ParseContext};
@@ -21,13 +23,14 @@ use crate::exec::fetch::Fetch;
 use crate::exec::finish::{Merge, final_plan};
 use crate::exec::found::Found;
 use crate::exec::leaf::Leaf;
+use crate::exec::needle::{Question, matching};
 use crate::exec::order::{DOCUMENT, Order, Row};
 use crate::exec::report::Report;
 use crate::exec::results::Results;
 use crate::exec::scan::Local;
 use crate::exec::search::{Hits, Search as SearchLeaf};
 use crate::exec::session::{context, ready, run};
-use crate::exec::splits::{Splits, mapping};
+use crate::exec::splits::{RuledOut, Splits, mapping};
 use crate::filter::{FieldRef, Filter};
 use crate::json::Json;
 use crate::language::{self, Context, IndexVersion, SearchRequest, TotalHits};
@@ -55,6 +58,7 @@ pub struct Search {
 
 /// A query as indices read it whose declarations of its fields agree.
 struct Reading {
+    indices: Vec<Arc<Index>>,
     splits: Splits,
     filter: Filter,
     post_filter: Option<Filter>,
@@ -92,7 +96,7 @@ impl Search {
                 let of: Vec<Arc<Index>> = class.iter().map(|index| Arc::clone(&indices[*index])).collect();
                 let SearchRequest { filter, post_filter, .. } = read(mapping(&of)?.as_ref())?;
                 let splits = search.splits.of_indices(|index| class.contains(&index));
-                Ok(Reading { splits, filter, post_filter })
+                Ok(Reading { indices: of, splits, filter, post_filter })
             };
             search.readings = classes.iter().map(reading).collect::<Result<_>>()?;
         }
@@ -129,7 +133,12 @@ impl Search {
             searcher: Arc::clone(searcher),
             order: Order::new(&request, &splits)?,
             request,
-            readings: vec![Reading { splits: splits.clone(), filter, post_filter }],
+            readings: vec![Reading {
+                indices: indices.to_vec(),
+                splits: splits.clone(),
+                filter,
+                post_filter,
+            }],
             splits,
             tree: Arc::new(tree),
             results: options.results.clone(),
@@ -167,7 +176,7 @@ impl Search {
         let local = self.local();
         let memory = reservation(&local.memory, "answer");
         let context = context(local)?;
-        let asked = self.asked();
+        let asked = self.asked().await;
         let found = self.found(self.plan(&asked)?, &context).await?;
         let mut report = found.report;
         let rows = match &found.hits {
@@ -200,8 +209,10 @@ impl Search {
             None => None,
         };
         let hits = self.hits(&rows, &documents)?;
-        let (live, asked) = (self.splits.live(), asked.iter().map(|splits| splits.len() as u64).sum());
-        let cost = QueryCost::new(&self.searcher, started.elapsed(), &report, live, asked);
+        let mut ruled_out = RuledOut::default();
+        asked.iter().for_each(|asked| ruled_out.add(asked.ruled_out()));
+        let asked = asked.iter().map(|asked| asked.len() as u64).sum();
+        let cost = QueryCost::new(&self.searcher, started.elapsed(), &report, &ruled_out, asked);
         let mut response = Response::new(&self.request, &self.splits, report, cost, hits, aggregations);
         response.next =
             rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.sort.clone());
@@ -225,36 +236,61 @@ impl Search {
         warnings
     }
 
-    /// The plan that would run, as text, and the splits that it would look at.
-    pub fn explain(&self) -> Result<Explained> {
-        let asked = self.asked();
+    /// The plan that would run if needle segments ruled nothing out, as text, and the splits that it would look at. Opens
+    /// the segments, and reads nothing else.
+    pub async fn explain(&self) -> Result<Explained> {
+        let asked = self.asked_by_time();
         let plan = self.plan(&asked)?;
         let entries = || asked.iter().flat_map(Splits::entries);
+        let (mut needle_pages, mut needle_splits) = (0, 0);
+        for (Reading { indices, filter, .. }, splits) in self.readings.iter().zip(&asked) {
+            let (searcher, meter) = (&self.searcher, Meter::default());
+            if !self.tree.has_global()
+                && let Some(question) = Question::of(searcher, indices, splits, filter, &meter).await
+            {
+                needle_pages += question.pages() as u64;
+                needle_splits += question.splits() as u64;
+            }
+        }
         Ok(Explained {
             plans: vec![displayable(plan.as_ref()).indent(true).to_string()],
             splits_live: self.splits.len() as u64,
             splits_opened_max: entries().count() as u64,
+            needle_pages,
+            needle_splits,
             rows_max: entries().map(|entry| entry.rows).sum(),
             footer_bytes: entries().map(|entry| entry.footer.end - entry.footer.start).sum(),
         })
     }
 
     /// The plan in bytes, which [`crate::run_plan`] runs in any process over the same repository.
-    pub fn plan_bytes(&self) -> Result<Vec<u8>> {
-        codec::write(&self.plan(&self.asked())?)
+    pub async fn plan_bytes(&self) -> Result<Vec<u8>> {
+        codec::write(&self.plan(&self.asked().await)?)
     }
 
     fn local(&self) -> Local {
         Local::new(&self.searcher, self.results.clone())
     }
 
-    /// The splits of each reading that may have something to say.
-    fn asked(&self) -> Vec<Splits> {
+    /// The splits of each reading that may have something to say, as far as times tell.
+    fn asked_by_time(&self) -> Vec<Splits> {
         let asked = |reading: &Reading| match self.tree.has_global() {
             true => reading.splits.clone(),
             false => reading.splits.matching(&reading.filter),
         };
         self.readings.iter().map(asked).collect()
+    }
+
+    /// The splits of each reading that may have something to say.
+    async fn asked(&self) -> Vec<Splits> {
+        if self.tree.has_global() {
+            return self.asked_by_time();
+        }
+        let asked = self
+            .readings
+            .iter()
+            .map(|reading| matching(&self.searcher, &reading.indices, &reading.splits, &reading.filter));
+        join_all(asked).await
     }
 
     /// Aggregations also count; where nothing but the count is requested, they are the cheapest way.
@@ -408,6 +444,10 @@ pub struct Explained {
     pub splits_live: u64,
     /// Splits that time does not rule out.
     pub splits_opened_max: u64,
+    /// Pages of needle segments that are asked before any split is opened.
+    pub needle_pages: u64,
+    /// Those of `splits_opened_max` that these pages may rule out.
+    pub needle_splits: u64,
     /// Rows in them.
     pub rows_max: u64,
     /// Bytes of their hot footers: what opening all of them fetches.

@@ -35,6 +35,7 @@ use crate::exec::report::Report;
 use crate::exec::results::Results;
 use crate::exec::scan::Local;
 use crate::exec::session::{self, session};
+use crate::exec::splits::RuledOut;
 use crate::exec::table::IndexTable;
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
@@ -84,7 +85,7 @@ impl Sql {
     ) -> Result<Sql> {
         let session = session(Local::new(searcher, results))?;
         for (name, indices) in tables {
-            let table = IndexTable::new(&indices)?;
+            let table = IndexTable::new(searcher, &indices)?;
             session.register_table(TableReference::bare(name), Arc::new(table)).map_err(internal)?;
         }
         Ok(Sql { session, searcher: Arc::clone(searcher) })
@@ -105,7 +106,7 @@ impl Sql {
         }
         let mut ran = Ran::default();
         ran.add(plan.as_ref());
-        let cost = QueryCost::new(&self.searcher, started.elapsed(), &ran.report, ran.live, ran.asked);
+        let cost = QueryCost::new(&self.searcher, started.elapsed(), &ran.report, &ran.ruled_out, ran.asked);
         Ok(SqlAnswer { schema, batches, cost, _memory: memory })
     }
 
@@ -217,7 +218,7 @@ fn count_microseconds(statement: &mut SqlStatement) {
 #[derive(Default)]
 struct Ran {
     report: Report,
-    live: u64,
+    ruled_out: RuledOut,
     asked: u64,
 }
 
@@ -226,7 +227,7 @@ impl Ran {
         if let Some(leaf) = plan.downcast_ref::<LeafExec>() {
             let splits = leaf.leaf().splits();
             self.report.add(leaf.report());
-            self.live += splits.live();
+            self.ruled_out.add(splits.ruled_out());
             self.asked += splits.len() as u64;
         }
         plan.children().into_iter().for_each(|child| self.add(child.as_ref()));

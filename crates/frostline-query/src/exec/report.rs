@@ -21,12 +21,12 @@ pub(crate) struct Report {
 /// The sources from which the splits were answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
-    /// The index shows that nothing matches.
-    pub(crate) pruned_stats: u64,
     /// The catalog or the digest.
     pub(crate) answered_digest: u64,
     /// Postings and columns.
     pub(crate) opened: u64,
+    /// Those of the opened in which nothing matches.
+    pub(crate) empty: u64,
 }
 
 /// A split that could not be read.
@@ -38,6 +38,14 @@ pub(crate) struct Failure {
     /// Elasticsearch's name for the kind of error.
     pub(crate) kind: String,
     pub(crate) reason: String,
+}
+
+/// The sum of two costs.
+pub(crate) fn both(one: &Cost, other: &Cost) -> Cost {
+    let sum = Meter::default();
+    sum.add_cost(one);
+    sum.add_cost(other);
+    sum.cost()
 }
 
 /// Reports what a leaf has done so far.
@@ -53,13 +61,10 @@ impl Report {
             }
         }
         self.matched += other.matched;
-        self.counts.pruned_stats += other.counts.pruned_stats;
         self.counts.answered_digest += other.counts.answered_digest;
         self.counts.opened += other.counts.opened;
-        let sum = Meter::default();
-        sum.add_cost(&self.cost);
-        sum.add_cost(&other.cost);
-        self.cost = sum.cost();
+        self.counts.empty += other.counts.empty;
+        self.cost = both(&self.cost, &other.cost);
     }
 
     /// Checks that each of `targets` splits was answered or failed, and none twice. Anything else is our bug,

@@ -72,9 +72,9 @@ pub(crate) struct Scan {
 /// The outcomes of the splits, counted while a leaf runs.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) pruned_stats: AtomicU64,
     pub(crate) answered_digest: AtomicU64,
-    pub(crate) opened: AtomicU64,
+    opened: AtomicU64,
+    empty: AtomicU64,
     matched: AtomicU64,
     failed: Mutex<BTreeMap<u32, Failure>>,
 }
@@ -135,7 +135,10 @@ impl Scan {
         once.view().know_fields(&named.iter().collect::<Vec<_>>()).await?;
         let rows = once.view().select(&target.filter, None).await?;
         self.memory.try_grow(rows.bytes()).map_err(internal)?;
-        Tally::count(if rows == Rows::none() { &self.tally.pruned_stats } else { &self.tally.opened });
+        Tally::count(&self.tally.opened);
+        if rows == Rows::none() {
+            Tally::count(&self.tally.empty);
+        }
         self.tally.matched.fetch_add(rows.count(open.split.rows()), Ordering::Relaxed);
         Ok(rows)
     }
@@ -226,9 +229,9 @@ impl Scan {
             failed: failed.into_values().collect(),
             matched: self.matched(),
             counts: Counts {
-                pruned_stats: count(&self.tally.pruned_stats),
                 answered_digest: count(&self.tally.answered_digest),
                 opened: count(&self.tally.opened),
+                empty: count(&self.tally.empty),
             },
             cost: self.meter.cost(),
         }

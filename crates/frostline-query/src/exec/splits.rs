@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use frostline_base::{ObjectRef, SplitId};
+use frostline_base::{Cost, ObjectRef, SplitId};
 use frostline_catalog::{Index, SplitEntry};
 use frostline_split::Mapping;
+use roaring::RoaringBitmap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Result;
 use crate::agg::HitAddress;
+use crate::exec::report::both;
 use crate::filter::Filter;
 use crate::language::IndexVersion;
 use crate::prune::{Pruner, Target, targets};
@@ -31,8 +33,30 @@ pub(crate) fn mapping(indices: &[Arc<Index>]) -> Result<Cow<'_, Mapping>> {
 pub(crate) struct Splits {
     pub(crate) indices: Arc<[IndexVersion]>,
     splits: Vec<NumberedSplit>,
-    /// How many live splits the indices have.
-    live: u64,
+    /// What became of the others that were asked for.
+    ruled_out: Box<RuledOut>,
+}
+
+/// Splits that were ruled out before any was opened, and what it cost to know that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RuledOut {
+    /// By the catalog.
+    pub(crate) time: u64,
+    /// By needle segments.
+    pub(crate) needle: u64,
+    /// Of opening the segments.
+    pub(crate) opening: Cost,
+    /// Of asking them.
+    pub(crate) asking: Cost,
+}
+
+impl RuledOut {
+    pub(crate) fn add(&mut self, other: &RuledOut) {
+        self.time += other.time;
+        self.needle += other.needle;
+        self.opening = both(&self.opening, &other.opening);
+        self.asking = both(&self.asking, &other.asking);
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,48 +80,68 @@ impl Splits {
             splits.sort_by_key(|split| split.entry.id);
         }
         splits.iter_mut().zip(0..).for_each(|(split, ordinal)| split.ordinal = ordinal);
-        let live = splits.len() as u64;
-        Splits { indices: indices.iter().map(|index| IndexVersion::of(index)).collect(), splits, live }
+        let indices = indices.iter().map(|index| IndexVersion::of(index)).collect();
+        Splits { indices, splits, ruled_out: Box::default() }
     }
 
-    /// None of them.
-    fn none(&self) -> Splits {
-        Splits { indices: Arc::clone(&self.indices), splits: Vec::new(), live: self.live }
-    }
-
-    /// How many live splits the indices have.
-    pub(crate) fn live(&self) -> u64 {
-        self.live
+    /// Some of them, as if there were no others.
+    fn some<'s>(&self, splits: impl Iterator<Item = &'s NumberedSplit>) -> Splits {
+        let (indices, splits) = (Arc::clone(&self.indices), splits.cloned().collect());
+        Splits { indices, splits, ruled_out: Box::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.splits.len()
     }
 
-    /// The splits that may hold matches of the filter.
+    /// What was ruled out on the way to these.
+    pub(crate) fn ruled_out(&self) -> &RuledOut {
+        &self.ruled_out
+    }
+
+    /// The splits that may hold matches of the filter by their times.
     pub(crate) fn matching(&self, filter: &Filter) -> Splits {
         let mut pruner = Pruner::new(filter);
-        let splits = self.splits.iter().filter(|split| *pruner.left(&split.entry) != Filter::None);
-        Splits { splits: splits.cloned().collect(), ..self.none() }
+        let left = |split: &&NumberedSplit| *pruner.left(&split.entry) != Filter::None;
+        let mut matching = self.some(self.splits.iter().filter(left));
+        matching.ruled_out.clone_from(&self.ruled_out);
+        matching.ruled_out.time += (self.len() - matching.len()) as u64;
+        matching
+    }
+
+    /// The splits at these places among them, which is what needle segments left.
+    pub(crate) fn left_by_needle(&self, places: &RoaringBitmap, asking: Cost) -> Splits {
+        let at = |place: u32| self.splits.get(place as usize);
+        let mut left = self.some(places.iter().filter_map(at));
+        let needle = (self.len() - left.len()) as u64;
+        left.ruled_out.clone_from(&self.ruled_out);
+        left.ruled_out.add(&RuledOut { needle, asking, ..RuledOut::default() });
+        left
+    }
+
+    /// The same after needle segments were opened.
+    pub(crate) fn after_opening(mut self, opening: Cost) -> Splits {
+        self.ruled_out.add(&RuledOut { opening, ..RuledOut::default() });
+        self
     }
 
     /// The splits of the indices at these positions.
     pub(crate) fn of_indices(&self, wanted: impl Fn(usize) -> bool) -> Splits {
-        let splits = self.splits.iter().filter(|split| wanted(split.index as usize)).cloned().collect();
-        Splits { splits, ..self.none() }
+        self.some(self.splits.iter().filter(|split| wanted(split.index as usize)))
     }
 
     /// The splits with these numbers.
     pub(crate) fn only(&self, wanted: impl Fn(u32) -> bool) -> Splits {
-        let splits = self.splits.iter().filter(|split| wanted(split.ordinal)).cloned().collect();
-        Splits { splits, ..self.none() }
+        self.some(self.splits.iter().filter(|split| wanted(split.ordinal)))
     }
 
-    /// Divides them into at most `groups` groups, at least one.
+    /// Divides them into at most `groups` groups, at least one. What was ruled out is told by the first.
     pub(crate) fn groups(&self, groups: usize) -> Vec<Splits> {
         let groups = groups.clamp(1, self.splits.len().max(1));
-        let of = |group| self.splits.iter().skip(group).step_by(groups).cloned().collect();
-        (0..groups).map(|group| Splits { splits: of(group), ..self.none() }).collect()
+        let of = |group| self.some(self.splits.iter().skip(group).step_by(groups));
+        let mut divided: Vec<Splits> = (0..groups).map(of).collect();
+        divided.iter_mut().take(1).for_each(|first| first.ruled_out.clone_from(&self.ruled_out));
+        divided
     }
 
     /// The remaining filter for each split that may hold matches.

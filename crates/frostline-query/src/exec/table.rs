@@ -19,17 +19,21 @@ use frostline_split::{Mapping, TIME_FIELD, ValueType};
 
 use crate::exec::leaf::{Leaf, LeafExec};
 use crate::exec::matching::MATCH;
+use crate::exec::needle::matching;
 use crate::exec::nulls::looked_through;
 use crate::exec::rows::{Enough, Rows};
 use crate::exec::splits::{Splits, mapping};
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
 use crate::read::merge;
+use crate::read::open::Searcher;
 use crate::read::output::{Of, Output};
 use crate::{Result, prune};
 
 /// Indices, each at one version, as one table.
 #[derive(Debug)]
 pub(crate) struct IndexTable {
+    searcher: Arc<Searcher>,
+    indices: Vec<Arc<Index>>,
     splits: Splits,
     mapping: Mapping,
     columns: Vec<Output>,
@@ -37,11 +41,12 @@ pub(crate) struct IndexTable {
 }
 
 impl IndexTable {
-    pub(crate) fn new(indices: &[Arc<Index>]) -> Result<IndexTable> {
+    pub(crate) fn new(searcher: &Arc<Searcher>, indices: &[Arc<Index>]) -> Result<IndexTable> {
         let mapping = mapping(indices)?.into_owned();
         let columns = columns(&mapping);
         let schema = Arc::new(Schema::new(columns.iter().map(Output::field).collect::<Vec<Field>>()));
-        Ok(IndexTable { splits: Splits::of(indices), mapping, columns, schema })
+        let (searcher, indices) = (Arc::clone(searcher), indices.to_vec());
+        Ok(IndexTable { searcher, splits: Splits::of(&indices), indices, mapping, columns, schema })
     }
 }
 
@@ -119,7 +124,8 @@ impl TableProvider for IndexTable {
             None => self.columns.clone(),
         };
         let streams = state.config().target_partitions();
-        let rows = Rows::new(self.splits.matching(&filter), filter, outputs, streams);
+        let splits = matching(&self.searcher, &self.indices, &self.splits, &filter).await;
+        let rows = Rows::new(splits, filter, outputs, streams);
         Ok(LeafExec::new(Leaf::Rows(Box::new(rows.enough(limit.map_or(Enough::All, Enough::Any))))))
     }
 }

@@ -187,7 +187,7 @@ async fn a_second_process_runs_the_bytes_of_every_plan() {
     let place = place.set(Settings { groups: 3, ..Settings::default() });
     let mut plans = Vec::new();
     for body in bodies() {
-        plans.push(place.search(&body).unwrap().plan_bytes().unwrap());
+        plans.push(place.search(&body).unwrap().plan_bytes().await.unwrap());
     }
     let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
     for query in QUERIES {
@@ -239,7 +239,7 @@ async fn bytes_from_anywhere_are_a_plan_or_an_error() {
     let place = Place::with(&mixed()).await;
     let context = Sql::new(&place.searcher, &[]).unwrap().context();
     for body in bodies() {
-        let bytes = place.search(&body).unwrap().plan_bytes().unwrap();
+        let bytes = place.search(&body).unwrap().plan_bytes().await.unwrap();
         codec::read(&bytes, &context).unwrap();
         for at in (0..bytes.len()).step_by(7) {
             let mut damaged = bytes.clone();
@@ -281,8 +281,10 @@ async fn the_seeds_of_plans_are_plans() {
     let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
     if std::env::var_os("FROSTLINE_BLESS").is_some() {
         std::fs::create_dir_all(&folder).unwrap();
-        let mut seeds: Vec<Vec<u8>> =
-            bodies()[7..].iter().map(|body| place.search(body).unwrap().plan_bytes().unwrap()).collect();
+        let mut seeds = Vec::new();
+        for body in &bodies()[7..] {
+            seeds.push(place.search(body).unwrap().plan_bytes().await.unwrap());
+        }
         for at in [1, 3, 5, 7] {
             seeds.push(sql.plan_bytes(QUERIES[at]).await.unwrap());
         }

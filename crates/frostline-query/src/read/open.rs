@@ -1,17 +1,18 @@
-//! Opens splits: the handle that all queries share, and the splits that are already open.
+//! Opens splits: the handle that all queries share, and the splits and needle segments that are already open.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
-use frostline_base::{Meter, ReadRanges, Share, SplitId, read_decoded};
-use frostline_catalog::SplitEntry;
+use frostline_base::{Cost, Meter, ReadRanges, Share, SplitId, read_decoded};
+use frostline_catalog::{Index, SplitEntry};
 use frostline_split::Split;
 use frostline_store::{Prices, Repository};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::read::memory::{Budget, Permits};
+use crate::read::segments::{OpenSegments, Segments};
 use crate::{Error, Result};
 
 /// Reads splits through a cache or a store, and remembers the hot footers of those it opened.
@@ -24,6 +25,7 @@ pub struct Searcher {
     /// What all queries together may hold.
     memory: Arc<dyn MemoryPool>,
     open: Cache<SplitId, Arc<OpenSplit>, ByFooter>,
+    pub(crate) segments: Segments,
     /// What is being read and decoded at one time, by all queries.
     pub(crate) reads: Permits,
 }
@@ -39,6 +41,8 @@ pub struct Settings {
     pub query_bytes_max: usize,
     /// Memory of the hot footers that are kept open between queries.
     pub open_bytes_max: u64,
+    /// Memory of the directories of needle segments, which are also kept.
+    pub segment_bytes_max: u64,
     /// Number of groups into which the splits of a query are divided. Each is searched by its own plan leaf.
     pub groups: usize,
     /// Whether every plan is written to bytes and read back before it runs, as one that travels is.
@@ -55,6 +59,7 @@ impl Default for Settings {
             memory_bytes_max: 2 << 30,
             query_bytes_max: 1 << 30,
             open_bytes_max: 512 << 20,
+            segment_bytes_max: 512 << 20,
             groups: 1,
             through_bytes: false,
             use_digests: true,
@@ -77,7 +82,8 @@ impl Searcher {
         let open = Cache::with_weighter(splits.max(16), settings.open_bytes_max, ByFooter);
         let reads = Permits::new(settings.memory_bytes_max / 4);
         let memory = Arc::new(GreedyMemoryPool::new(settings.memory_bytes_max / 4 * 3));
-        Arc::new(Searcher { reader, settings, prices, simulated, memory, open, reads })
+        let segments = Segments::new(settings.segment_bytes_max);
+        Arc::new(Searcher { reader, settings, prices, simulated, memory, open, segments, reads })
     }
 
     /// The memory of one more query.
@@ -85,9 +91,22 @@ impl Searcher {
         Arc::new(Budget::new(&self.memory, self.settings.query_bytes_max))
     }
 
-    /// Forgets every open split, as a restarted process would.
+    /// Opens the needle segments of an index that are not open yet, as a query would that asks them. What that cost.
+    pub async fn open_segments(&self, index: &Arc<Index>) -> Cost {
+        let meter = Meter::default();
+        self.segments_of(std::slice::from_ref(index), &meter).await;
+        meter.cost()
+    }
+
+    /// The needle segments of some indices.
+    pub(crate) async fn segments_of(&self, indices: &[Arc<Index>], meter: &Meter) -> OpenSegments {
+        self.segments.open(indices, self.reader.as_ref(), &self.reads, meter).await
+    }
+
+    /// Forgets every open split and needle segment, as a restarted process would.
     pub fn forget(&self) {
         self.open.clear();
+        self.segments.forget();
     }
 
     /// The split, opened with at most one read.

@@ -4,6 +4,7 @@
 //! A condition is necessary, never sufficient, so its negation says nothing. Patterns, ranges, blocks of addresses,
 //! the documents' time, what exists and what does not match are not asked: every split may have them.
 
+use frostline_needle::SplitSet;
 use frostline_split::{Term, Value, ValueType, parse_cidr, phrase_terms, piece_terms, query_pieces};
 
 use crate::filter::{FieldRef, Filter, Minimum, Scalar};
@@ -34,12 +35,17 @@ impl Terms {
     const ALL: Terms = Terms::AtLeast(0, Vec::new());
     const NONE: Terms = Terms::AtLeast(1, Vec::new());
 
-    /// Of a split in which the filter matches.
+    /// Of a split in which the filter matches: all of it, or so much that not too much is asked.
     pub(crate) fn of(filter: &Filter) -> Terms {
+        let mut asks_left = ASKS_MAX;
+        Terms::all_of(filter).within(&mut asks_left)
+    }
+
+    fn all_of(filter: &Filter) -> Terms {
         match filter {
             Filter::None => Terms::NONE,
-            Filter::And(parts) => all(parts.iter().map(Terms::of)),
-            Filter::AtLeast { minimum, parts } => at_least(*minimum, parts.iter().map(Terms::of)),
+            Filter::And(parts) => all(parts.iter().map(Terms::all_of)),
+            Filter::AtLeast { minimum, parts } => at_least(*minimum, parts.iter().map(Terms::all_of)),
             Filter::Equals { field, values } if !field.is_time() => {
                 let paths = field.paths().iter();
                 any(paths.flat_map(|path| values.iter().map(|value| equal(Some(&path.path), value))))
@@ -54,17 +60,61 @@ impl Terms {
         }
     }
 
+    /// A weaker condition that asks no more than `asks_left`, of which it takes what it asks.
+    fn within(self, asks_left: &mut usize) -> Terms {
+        let asks = self.asks().len();
+        match self {
+            whole if asks <= *asks_left => {
+                *asks_left -= asks;
+                whole
+            }
+            Terms::AtLeast(minimum, mut parts) if minimum == parts.len() => {
+                parts.sort_by_key(|part| part.asks().len());
+                all(parts.into_iter().map(|part| part.within(asks_left)))
+            }
+            Terms::One(_) | Terms::AtLeast(..) => Terms::ALL,
+        }
+    }
+
+    /// All that is asked.
+    pub(crate) fn asks(&self) -> Vec<&Ask> {
+        match self {
+            Terms::One(ask) => vec![ask],
+            Terms::AtLeast(_, parts) => parts.iter().flat_map(Terms::asks).collect(),
+        }
+    }
+
+    /// The splits, among `all`, for which it holds: `answers` has for each of [`Terms::asks`] those that may have it.
+    pub(crate) fn splits(&self, all: SplitSet, answers: &mut impl Iterator<Item = SplitSet>) -> SplitSet {
+        let (minimum, parts) = match self {
+            Terms::One(_) => return answers.next().unwrap_or(all),
+            Terms::AtLeast(minimum, parts) => (*minimum, parts),
+        };
+        // The splits for which at least so many of the parts hold that were looked at.
+        let mut reached = vec![SplitSet::EMPTY; minimum + 1];
+        reached[0] = all;
+        for part in parts {
+            let part = part.splits(all, answers);
+            for count in (0..minimum).rev() {
+                let mut next = reached[count];
+                next &= part;
+                reached[count + 1] |= next;
+            }
+        }
+        reached[minimum]
+    }
+
     /// Whether it holds where `has` says what a split has.
     #[cfg(test)]
     pub(crate) fn holds(&self, has: &impl Fn(&Ask) -> bool) -> bool {
-        match self {
-            Terms::One(ask) => has(ask),
-            Terms::AtLeast(minimum, parts) => {
-                parts.iter().filter(|part| part.holds(has)).take(*minimum).count() >= *minimum
-            }
-        }
+        let one = SplitSet::first(1);
+        let mut answers = self.asks().into_iter().map(|ask| if has(ask) { one } else { SplitSet::EMPTY });
+        self.splits(one, &mut answers) == one
     }
 }
+
+/// No more is asked, because each can be a page of each segment.
+const ASKS_MAX: usize = 256;
 
 fn of_time(field: &Option<FieldRef>) -> bool {
     field.as_ref().is_some_and(FieldRef::is_time)
@@ -89,7 +139,8 @@ fn matches(field: Option<&FieldRef>, text: &str, minimum: &Minimum, prefix_last:
     let found = if pieces.is_empty() { Terms::NONE } else { at_least(needed, of_pieces) };
     // Values that are not analysed are compared with all of the text; what is one piece was compared above.
     let is_one = matches!(pieces.as_slice(), [only] if only.written() == text.trim());
-    let typed = words.iter().filter(|path| path.is_some() && !is_one).map(|path| equal(*path, &trimmed));
+    let is_typed = !is_one && may_be_typed(&trimmed);
+    let typed = words.iter().filter(|path| path.is_some() && is_typed).map(|path| equal(*path, &trimmed));
     let whole = whole.into_iter().map(|path| equal(Some(path), &Scalar::Text(text.to_owned())));
     any(std::iter::once(found).chain(typed).chain(whole))
 }
@@ -151,6 +202,11 @@ fn typed_terms(value: &Scalar) -> Option<Vec<Term<'static>>> {
         push(Value::Ip(text.trim()));
     }
     Some(terms)
+}
+
+/// Whether a value that is no text may equal it.
+fn may_be_typed(value: &Scalar) -> bool {
+    typed_terms(value).is_none_or(|terms| !terms.is_empty()) || !types_without_terms(value).is_empty()
 }
 
 /// The types of values that equal `value` and have no terms.

@@ -40,7 +40,7 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
     }
     let (opening, opening_cost) = (config.started.elapsed(), opening_cost(&node));
     let mut response = search.run().await?;
-    response.cost.opening = Some(opening_cost);
+    response.cost.opening.add(&opening_cost);
     node.close().await;
     let waited = Waited { opening, whole: config.started.elapsed() };
     for warning in &response.warnings {
@@ -58,7 +58,7 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
     let node = config.node()?;
     let (indices, body) = asked(&node, &given).await?;
     let options = node.search_options(false, given.strict).await;
-    let explained = prepared(&node, &indices, &given, &body, &options).await?.explain()?;
+    let explained = prepared(&node, &indices, &given, &body, &options).await?.explain().await?;
     if config.json {
         say_json(&explained)?;
         return Ok(Outcome::Done);
@@ -73,6 +73,13 @@ pub(crate) async fn explain(config: &Config, given: args::Search) -> Result<Outc
         explained.rows_max,
         show_bytes(explained.footer_bytes)
     )?;
+    if explained.needle_splits > 0 {
+        say!(
+            "before that, {} of needle segments may rule out {} of them",
+            show_count(explained.needle_pages, "page"),
+            explained.needle_splits
+        )?;
+    }
     Ok(Outcome::Done)
 }
 
@@ -382,30 +389,27 @@ pub(crate) fn opening_cost(node: &Node) -> OpeningCost {
 /// What an answer cost, in one line. The dollars are those of the search and of opening its indices.
 pub(crate) fn show_cost(cost: &QueryCost, waited: &Waited) -> String {
     let simulated = if cost.simulated { " (simulated store)" } else { "" };
-    let opening = cost.opening.as_ref().map_or(String::new(), |opening| {
-        format!(
-            " (opening: {}, {}, {})",
-            show_count(opening.gets, "GET"),
-            show_count(opening.lists, "LIST"),
-            show_bytes(opening.bytes)
-        )
-    });
+    let opening = &cost.opening;
     format!(
-        "{} ms ({} opening, {:.0} searching){simulated}, {}, {} fetched{opening}, ${:.7}",
+        "{} ms ({} opening, {:.0} searching){simulated}, {}, {} fetched (opening: {}, {}, {}), ${:.7}",
         waited.whole.as_millis(),
         waited.opening.as_millis(),
         cost.took_ms,
         show_count(cost.gets, "GET"),
         show_bytes(cost.bytes),
-        cost.usd + cost.opening.as_ref().map_or(0.0, |opening| opening.usd)
+        show_count(opening.gets, "GET"),
+        show_count(opening.lists, "LIST"),
+        show_bytes(opening.bytes),
+        cost.usd + opening.usd
     )
 }
 
 fn show_splits(splits: &SplitCost) -> String {
     let mut text = format!("{} of {} searched", splits.opened, show_count(splits.live, "split"));
     let others = [
+        (splits.opened_empty, "of them without a match"),
         (splits.pruned_time, "ruled out by time"),
-        (splits.pruned_stats, "ruled out by index"),
+        (splits.pruned_needle, "ruled out by needle"),
         (splits.answered_digest, "answered by digest"),
     ];
     for (count, what) in others.iter().filter(|(count, _)| *count > 0) {

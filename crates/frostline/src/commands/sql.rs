@@ -32,7 +32,7 @@ pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
     let searcher = node.searcher().await?;
     let (opening, opening_cost) = (config.started.elapsed(), opening_cost(&node));
     let mut answer = Sql::over(&searcher, tables, results)?.run(query).await?;
-    answer.cost.opening = Some(opening_cost);
+    answer.cost.opening.add(&opening_cost);
     node.close().await;
     let waited = Waited { opening, whole: config.started.elapsed() };
     if format == Format::Json {

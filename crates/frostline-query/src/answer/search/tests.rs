@@ -195,6 +195,34 @@ async fn a_needle_takes_three_round_trips_and_its_documents_few_requests() {
     assert_eq!((rounds.ended.load(Ordering::SeqCst), response.cost.gets), (3, 5));
 }
 
+/// The pages of all segments and all terms are one round, before those of the split that has the hit.
+#[tokio::test]
+async fn asking_segments_is_one_more_round_trip() {
+    let split = |split: u64| -> Vec<Value> {
+        let noise = |row: u64| format!("{:016x}", (split * 50 + row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        (0..50)
+            .map(
+                |row| json!({"n": split * 50 + row, "@timestamp": 1_700_000_000_000 + row, "id": noise(row)}),
+            )
+            .collect()
+    };
+    let groups: Vec<Vec<Value>> = (0..12).map(split).collect();
+    let mut place = Place::with(&groups)
+        .await
+        .with_segments(&[(0..4).collect(), (4..8).collect(), (8..12).collect()])
+        .await;
+    let rounds = Arc::new(Rounds { repository: place.repository.clone(), ended: AtomicU64::new(0) });
+    place.searcher = Searcher::new(&place.repository, Arc::clone(&rounds) as _, Settings::default());
+    place.searcher.open_segments(&place.index).await;
+    assert_eq!(rounds.ended.swap(0, Ordering::SeqCst), 1, "all directories at once");
+    let (wanted, absent) = (&groups[7][3]["id"], "0123456789abcdef");
+    let body = json!({"query": {"terms": {"id.keyword": [wanted, absent]}}});
+    let response = place.answer(&body).await;
+    assert_eq!(numbers(&response), [353]);
+    assert_eq!((rounds.ended.load(Ordering::SeqCst), response.cost.gets), (1 + 3, 3 + 4));
+    assert_eq!((response.cost.splits.pruned_needle, response.cost.splits.opened), (11, 1));
+}
+
 #[tokio::test]
 async fn documents_are_read_late_where_not_all_that_is_chosen_is_shown() {
     let place = Place::with(&documents()).await;

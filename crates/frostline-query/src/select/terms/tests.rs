@@ -97,3 +97,44 @@ fn what_cannot_be_asked_keeps_every_split() {
     assert_eq!(Terms::of(&Filter::AtLeast { minimum: 2, parts: vec![x(), Filter::None] }), Terms::NONE);
     assert_eq!(Terms::of(&Filter::None), Terms::NONE);
 }
+
+#[test]
+fn a_match_is_asked_as_a_whole_only_where_another_value_may_equal_it() {
+    let asks = |text: &str| Terms::of(&match_all(Some(field("a")), text, false)).asks().len();
+    assert_eq!(asks("not found"), 2);
+    let negative = Terms::of(&match_all(Some(field("a")), "-5", false));
+    assert!(holds(&negative, &["5"]) && holds(&negative, &["-5"]));
+}
+
+#[test]
+fn no_more_is_asked_than_pays() {
+    let values = |count: usize| {
+        let values = (0..count).map(|n| Scalar::Text(format!("x {n}"))).collect();
+        Filter::Equals { field: field("a"), values }
+    };
+    let asks = |filter: &Filter| Terms::of(filter).asks().len();
+    assert_eq!(asks(&values(ASKS_MAX)), ASKS_MAX);
+    assert_eq!(Terms::of(&values(ASKS_MAX + 1)), Terms::ALL);
+    let few = || equals("b", Scalar::Text("x y".to_owned()));
+    // Of what must all be the parts that ask least; of alternatives all or nothing.
+    let both = Filter::And(vec![values(ASKS_MAX), few(), Filter::And(vec![values(3), values(4)])]);
+    assert_eq!(asks(&both), 1 + 3 + 4);
+    let either = Filter::AtLeast { minimum: 1, parts: vec![values(ASKS_MAX), few()] };
+    assert_eq!(Terms::of(&either), Terms::ALL);
+}
+
+#[test]
+fn splits_are_those_for_which_enough_parts_hold() {
+    let ask = |name: &str| value(name, Some("a"));
+    let terms = |minimum| {
+        Terms::AtLeast(minimum, vec![ask("x"), Terms::AtLeast(1, vec![ask("y"), ask("z")]), ask("w")])
+    };
+    let set = |splits: &[u16]| splits.iter().copied().collect::<SplitSet>();
+    let answers = [set(&[0, 1, 2]), set(&[1, 3]), set(&[2]), set(&[2, 3, 4])];
+    let splits = |minimum| terms(minimum).splits(SplitSet::first(6), &mut answers.into_iter());
+    assert_eq!(splits(1), set(&[0, 1, 2, 3, 4]));
+    assert_eq!(splits(2), set(&[1, 2, 3]));
+    assert_eq!(splits(3), set(&[2]));
+    assert_eq!(Terms::ALL.splits(SplitSet::first(6), &mut answers.into_iter()), SplitSet::first(6));
+    assert_eq!(Terms::NONE.splits(SplitSet::first(6), &mut answers.into_iter()), SplitSet::EMPTY);
+}

@@ -1,0 +1,166 @@
+//! Asks needle segments which splits need not be opened: once for a query, after the catalog's times, with one round of
+//! requests.
+//!
+//! Asking never fails and changes no answer. Splits stay that no open segment covers, whose segment is not worth its
+//! pages, or of which a page cannot be read.
+
+use std::sync::Arc;
+
+use frostline_base::{Meter, ObjectRef, Result, Share, SplitId, read_decoded};
+use frostline_catalog::Index;
+use frostline_needle::{Covering, Kinds, Lookup, Needle, SplitSet, Term as Asked, TermHash, TermKey};
+use frostline_split::{Term, ValueType};
+use futures::future::join_all;
+use roaring::RoaringBitmap;
+
+use crate::exec::scan::spawned;
+use crate::exec::splits::Splits;
+use crate::filter::Filter;
+use crate::read::open::Searcher;
+use crate::read::segments::OpenSegments;
+use crate::select::terms::Terms;
+
+/// Opening a split takes so many requests at least: of its hot footer and of a block of its dictionary.
+const OPENING_REQUESTS: usize = 2;
+
+/// What is asked for a filter.
+#[derive(Debug)]
+pub(crate) struct Question {
+    terms: Terms,
+    hashes: Vec<TermHash>,
+    needle: Needle,
+    segments: OpenSegments,
+}
+
+impl Question {
+    /// What may rule out some of these splits, of these indices, of which the segments are opened for it. None where
+    /// asking cannot pay: a segment is not asked whose pages are as many as the requests of opening its splits, nor are all
+    /// together if their pages are as many as those of opening all of their splits but one. Who asks mostly finds
+    /// something.
+    pub(crate) async fn of(
+        searcher: &Searcher,
+        indices: &[Arc<Index>],
+        splits: &Splits,
+        filter: &Filter,
+        opening: &Meter,
+    ) -> Option<Question> {
+        let terms = Terms::of(filter);
+        if terms.asks().is_empty() || splits.len() < 2 {
+            return None;
+        }
+        let segments = searcher.segments_of(indices, opening).await;
+        let hashes = terms.asks().iter().map(|ask| hash(&segments.key, &ask.term)).collect();
+        let live: Vec<SplitId> = splits.entries().map(|entry| entry.id).collect();
+        let needle = Needle::new(&live, segments.segments.iter().map(|(_, segment)| Arc::clone(segment)));
+        let question = Question { terms, hashes, needle, segments };
+        let others = question.splits().checked_sub(1)?;
+        (question.pages() < others * OPENING_REQUESTS).then_some(question)
+    }
+
+    /// The pages that are read.
+    pub(crate) fn pages(&self) -> usize {
+        let lookups = self.lookups();
+        self.asked(&lookups).map(|covering| covering.pages(&lookups).len()).sum()
+    }
+
+    /// The splits that may be ruled out.
+    pub(crate) fn splits(&self) -> usize {
+        self.asked(&self.lookups()).map(Covering::live).sum()
+    }
+
+    /// Asks for the splits of which it was made, and leaves those that may hold matches.
+    pub(crate) async fn ask(self, searcher: &Arc<Searcher>, splits: &Splits) -> Splits {
+        let (question, meter) = (Arc::new(self), Arc::new(Meter::default()));
+        let asked = (0..question.needle.coverings().len()).map(|number| {
+            let (question, searcher) = (Arc::clone(&question), Arc::clone(searcher));
+            let meter = Arc::clone(&meter);
+            spawned(async move { question.ask_one(number, &searcher, &meter).await })
+        });
+        let answers = join_all(asked).await;
+        let mut left: RoaringBitmap = question.needle.uncovered().clone();
+        for (covering, answer) in question.needle.coverings().iter().zip(answers) {
+            let may_match = answer.unwrap_or_else(|error| {
+                let object = question.object(covering).key.as_str();
+                tracing::warn!(object, ?error, "a needle segment gives no answer: its splits are opened");
+                covering.all()
+            });
+            left.extend(covering.live_among(may_match));
+        }
+        splits.left_by_needle(&left, meter.cost())
+    }
+
+    /// The splits of one segment that may hold matches.
+    async fn ask_one(&self, number: usize, searcher: &Searcher, meter: &Meter) -> Result<SplitSet> {
+        let (covering, lookups) = (&self.needle.coverings()[number], self.lookups());
+        if !pays(covering, &lookups) {
+            return Ok(covering.all());
+        }
+        let pages = covering.pages(&lookups);
+        let bytes: u64 = pages.iter().map(|page| page.end - page.start).sum();
+        let _room = searcher.reads.acquire(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
+        let (reader, object) = (searcher.reader.as_ref(), self.object(covering));
+        let decode = |pages: Vec<_>| covering.answer(&lookups, &pages);
+        let answers = read_decoded(reader, object, &pages, Share::Index, meter, decode).await?;
+        Ok(self.terms.splits(covering.all(), &mut answers.into_iter()))
+    }
+
+    fn object(&self, covering: &Covering) -> &ObjectRef {
+        &self.segments.segments[covering.place()].0
+    }
+
+    fn asked(&self, lookups: &[Lookup<'_>]) -> impl Iterator<Item = &Covering> {
+        self.needle.coverings().iter().filter(|covering| pays(covering, lookups))
+    }
+
+    /// In the order of [`Terms::asks`].
+    fn lookups(&self) -> Vec<Lookup<'_>> {
+        let asks = self.terms.asks().into_iter().zip(&self.hashes);
+        asks.map(|(ask, term)| Lookup {
+            term: *term,
+            field: ask.path.as_deref(),
+            kinds: kinds(&ask.without_terms),
+        })
+        .collect()
+    }
+}
+
+fn pays(covering: &Covering, lookups: &[Lookup<'_>]) -> bool {
+    covering.pages(lookups).len() < covering.live() * OPENING_REQUESTS
+}
+
+fn hash(key: &TermKey, term: &Term<'_>) -> TermHash {
+    key.hash(match term {
+        Term::Token(token) => Asked::Token(token),
+        Term::Value(value) => Asked::Value(value.as_bytes()),
+    })
+}
+
+/// What values may be that match: values of these types and all that have terms.
+fn kinds(without_terms: &[ValueType]) -> Kinds {
+    let with_terms = Kinds::TEXT | Kinds::WHOLE | Kinds::ADDRESS | Kinds::BOOLEAN;
+    without_terms.iter().fold(with_terms, |kinds, ty| match ty {
+        ValueType::Double => kinds | Kinds::FRACTION,
+        ValueType::Date => kinds | Kinds::DATE,
+        ValueType::Long | ValueType::Big | ValueType::Boolean | ValueType::Ip | ValueType::Text => kinds,
+    })
+}
+
+/// The splits, of all of these indices or some, that may hold matches of a filter: by their times, then by needle
+/// segments.
+pub(crate) async fn matching(
+    searcher: &Arc<Searcher>,
+    indices: &[Arc<Index>],
+    splits: &Splits,
+    filter: &Filter,
+) -> Splits {
+    let (matching, opening) = (splits.matching(filter), Meter::default());
+    let question = Question::of(searcher, indices, &matching, filter, &opening).await;
+    let matching = matching.after_opening(opening.cost());
+    match question {
+        Some(question) => question.ask(searcher, &matching).await,
+        None => matching,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! The needle segments that are open.
+//!
+//! A segment's directory is read once and kept between queries; so much memory holds those of the largest segments of
+//! the indices that were asked last. What cannot be opened covers no split, so it costs requests and no answer. A segment
+//! of one split is left alone: its directory and a page are as many requests as opening the split.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use frostline_base::{
+    ByteRange, Error, ErrorKind, Meter, ObjectRef, ReadRanges, Share, SplitId, read_decoded,
+};
+use frostline_catalog::{FileEntry, Index};
+use frostline_needle::{About, KIND, Scope, Segment, TermKey};
+use frostline_split::TERMS_VERSION;
+use futures::future::join_all;
+use tokio::sync::OnceCell;
+
+use crate::read::memory::Permits;
+
+/// The segments of a repository that are open, at most so many bytes of them.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    bytes_max: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The newest version of each table that was opened.
+    newest: HashMap<String, u64>,
+    files: HashMap<SplitId, File>,
+    openings: u64,
+}
+
+#[derive(Debug)]
+struct File {
+    table: String,
+    bytes: u64,
+    /// The last opening that wanted it.
+    wanted: u64,
+    opened: Opened,
+}
+
+/// None inside once it was seen that it cannot be opened.
+type Opened = Arc<OnceCell<Option<Arc<Segment>>>>;
+
+/// A segment that is wanted, opened or not.
+struct Wanted<'a> {
+    index: &'a Index,
+    object: &'a ObjectRef,
+    directory: ByteRange,
+    opened: Opened,
+}
+
+/// Open segments, those of many splits first, and the key by which they are asked.
+#[derive(Debug)]
+pub(crate) struct OpenSegments {
+    pub(crate) key: TermKey,
+    pub(crate) segments: Vec<(ObjectRef, Arc<Segment>)>,
+}
+
+/// About how many times an open segment is larger than its directory.
+const DIRECTORY_PACKED: u64 = 4;
+
+impl Segments {
+    pub(crate) fn new(bytes_max: u64) -> Segments {
+        Segments { bytes_max, state: Mutex::default() }
+    }
+
+    /// Opens those of some indices that are not open yet, all at once. Those that no version in use names are forgotten.
+    pub(crate) async fn open(
+        &self,
+        indices: &[Arc<Index>],
+        reader: &dyn ReadRanges,
+        reads: &Permits,
+        meter: &Meter,
+    ) -> OpenSegments {
+        let wanted: Vec<Wanted<'_>> = indices.iter().flat_map(|index| self.wanted(index)).collect();
+        let mut open = OpenSegments { key: TermKey::from_random([0; 16]), segments: Vec::new() };
+        let Some(first) = wanted.first() else { return open };
+        match first.index.term_key().await {
+            Ok(Some(key)) => open.key = TermKey::from_random(key),
+            Ok(None) => return open,
+            Err(error) => {
+                tracing::warn!(?error, "needle segments cannot be asked: all splits are opened");
+                return open;
+            }
+        }
+        let failed = Mutex::new(Vec::new());
+        let read = async |wanted: &Wanted<'_>| {
+            let Wanted { index, object, directory, .. } = wanted;
+            let bytes = (directory.end - directory.start).saturating_mul(DIRECTORY_PACKED);
+            let _room = reads.acquire(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
+            let scope = Scope { table: index.table_id().to_owned(), analyser: TERMS_VERSION };
+            let decode = |bytes: Vec<Bytes>| Segment::open(&bytes.concat(), &scope, &open.key);
+            let range = std::slice::from_ref(directory);
+            let segment = read_decoded(reader, object, range, Share::Footer, meter, decode).await;
+            segment.map(|segment| Some(Arc::new(segment))).or_else(|error| {
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                failed.push(error.clone().with("object", &object.key));
+                if is_settled(&error) { Ok(None) } else { Err(error) }
+            })
+        };
+        let opened = wanted.iter().map(|wanted| wanted.opened.get_or_try_init(|| read(wanted)));
+        let opened = join_all(opened).await;
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = failed.first() {
+            let segments = failed.len();
+            tracing::warn!(segments, ?error, "needle segments cannot be read: their splits are opened");
+        }
+        for (wanted, opened) in wanted.iter().zip(opened) {
+            let segment = opened.ok().and_then(Option::as_ref);
+            open.segments.extend(segment.map(|segment| (wanted.object.clone(), Arc::clone(segment))));
+        }
+        open.segments.sort_by_key(|(_, segment)| Reverse(segment.splits().len()));
+        open
+    }
+
+    pub(crate) fn forget(&self) {
+        *self.state() = State::default();
+    }
+
+    /// What is to be read of an index, within the bounds of memory.
+    fn wanted<'a>(&self, index: &'a Index) -> Vec<Wanted<'a>> {
+        let mut files: Vec<(&FileEntry, About)> = index
+            .files()
+            .filter(|file| file.kind == KIND)
+            .filter_map(|file| Some((file.as_ref(), About::read(&file.about, TERMS_VERSION)?)))
+            .filter(|(_, about)| about.splits > 1 && !about.is_dead(|split| index.split(split).is_some()))
+            .collect();
+        files.sort_by_key(|(file, about)| (Reverse(about.splits), file.id));
+        let named: HashSet<SplitId> = files.iter().map(|(file, _)| file.id).collect();
+
+        let mut state = self.state();
+        state.openings += 1;
+        let (table, now, mut bytes_left) = (index.table_id(), state.openings, self.bytes_max);
+        let newest = state.newest.entry(table.to_owned()).or_default();
+        if index.version() >= *newest {
+            *newest = index.version();
+            state.files.retain(|id, file| file.table != table || named.contains(id));
+        }
+        let mut wanted = Vec::new();
+        for (file, about) in files {
+            let bytes = about.directory_bytes.saturating_mul(DIRECTORY_PACKED);
+            let Some(directory) = about.directory(file.object.bytes).filter(|_| bytes <= bytes_left) else {
+                continue;
+            };
+            bytes_left -= bytes;
+            let new = || File { table: table.to_owned(), bytes, wanted: now, opened: Opened::default() };
+            let known = state.files.entry(file.id).or_insert_with(new);
+            known.wanted = now;
+            let opened = Arc::clone(&known.opened);
+            wanted.push(Wanted { index, object: &file.object, directory, opened });
+        }
+        state.shrink(self.bytes_max);
+        wanted
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The tables are whole even if a thread died while it held the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Forgets what was not wanted for longest.
+    fn shrink(&mut self, bytes_max: u64) {
+        let mut bytes: u64 = self.files.values().map(|file| file.bytes).sum();
+        if bytes <= bytes_max {
+            return;
+        }
+        let mut oldest: Vec<(u64, SplitId)> =
+            self.files.iter().map(|(id, file)| (file.wanted, *id)).collect();
+        oldest.sort_unstable();
+        for (_, id) in oldest {
+            if bytes <= bytes_max {
+                break;
+            }
+            bytes -= self.files.remove(&id).map_or(0, |file| file.bytes);
+        }
+    }
+}
+
+/// Whether another attempt would give the same error.
+fn is_settled(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Invalid | ErrorKind::NotFound)
+}
+
+#[cfg(test)]
+mod tests;
