@@ -2,16 +2,19 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import duckdb
 import polars
 import pyarrow.compute
+import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable
 
 from oracle import canonical
 
 FIELD = "response__long"
+LENGTHS_FIRST = Path(__file__).resolve().parents[2] / "crates/frostline-split/tests/data/version-3-text-lengths.parquet"
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +87,20 @@ def test_a_parquet_reader_does_not_see_the_index(table):
         groups, rows = duckdb.execute("SELECT num_row_groups, num_rows FROM parquet_file_metadata(?)", [file]).fetchone()
         assert groups == 1
         assert duckdb.execute("SELECT count(*) FROM read_parquet(?)", [file]).fetchone() == (rows,)
+
+
+def test_texts_behind_their_lengths_are_read():
+    columns = ["id__text", "id__text_list", "_source"]
+    readers = {
+        "pyarrow": pyarrow.parquet.read_table(LENGTHS_FIRST, columns=columns).to_pylist(),
+        "duckdb": duckdb.sql(f"SELECT {', '.join(columns)} FROM '{LENGTHS_FIRST}'").pl().to_dicts(),
+        "polars": polars.read_parquet(LENGTHS_FIRST, columns=columns).to_dicts(),
+    }
+    for name, rows in readers.items():
+        assert len(rows) == 800
+        for row in rows:
+            value = row["id__text_list"] or row["id__text"]
+            assert value == json.loads(row["_source"])["id"], name
 
 
 def test_duckdb_queries_the_table_through_arrow(table, weblogs):

@@ -3,10 +3,11 @@
 //! The pages are ordinary Parquet pages, but no Parquet footer is read: the hot footer locates each
 //! page, and Parquet metadata of only the wanted columns is built from it. [`ColumnRead::ranges`] are
 //! exactly the pages with a wanted row, and the dictionary page of each column chunk that has
-//! one. Every page's checksum, the structure of its header and the levels of a list are verified before it
-//! is decoded. Pages of lists are decompressed for this, and passed to the Parquet reader decompressed.
+//! one. Every page's checksum, the structure of its header, the levels of a list and the lengths of texts that come first
+//! are verified before it is decoded. Pages of the last two are decompressed for this, and passed to the Parquet reader
+//! decompressed.
 
-mod lists;
+mod unpacked;
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -87,6 +88,7 @@ struct WantedPage {
     place: ByteRange,
     checksum: u32,
     is_list: bool,
+    has_lengths: bool,
 }
 
 impl ColumnRead {
@@ -154,13 +156,13 @@ impl ColumnRead {
         batches.into_iter().map(one_zero).collect()
     }
 
-    /// Checks every page, and decompresses those of lists; each of these by its place in the file.
+    /// Checks every page, and decompresses those that [`Chunk::is_read_unpacked`] names; each of these by its place in the
+    /// file.
     fn verify(&self, bytes: &[Bytes]) -> Result<Vec<(u64, Bytes)>> {
         if bytes.len() != self.ranges.len() {
             return Err(Error::invalid(format!("{} ranges were read of {}", bytes.len(), self.ranges.len())));
         }
         let mut unpacked = Vec::new();
-        let mut lists = lists::Unpacker::default();
         for page in &self.pages {
             let start = self.ranges.get(page.range).map_or(0, |r| r.start);
             let held = bytes
@@ -171,9 +173,10 @@ impl ColumnRead {
                 error.with("range", format!("{:?}", page.place))
             })?;
             let located = |e: Error| e.with("range", format!("{:?}", page.place));
-            let header = page_header::of_split(held).map_err(located)?;
-            if page.is_list {
-                unpacked.push((page.place.start, lists.unpack(held, &header).map_err(located)?));
+            let header = page_header::of_split(held, page.has_lengths).map_err(located)?;
+            if page.is_list || page.has_lengths {
+                let page_bytes = unpacked::unpack(held, &header, page.is_list).map_err(located)?;
+                unpacked.push((page.place.start, page_bytes));
             }
         }
         Ok(unpacked)
@@ -239,6 +242,7 @@ fn pages_of(chunk: &Chunk, wanted: Option<&RoaringBitmap>) -> Vec<WantedPage> {
         place: at..at + u64::from(page.bytes),
         checksum: page.checksum,
         is_list,
+        has_lengths: chunk.has_lengths,
     };
     let (mut at, mut row) = (chunk.offset, 0u32);
     let mut pages: Vec<WantedPage> = chunk.dictionary.iter().map(|dictionary| page(at, dictionary)).collect();
@@ -289,7 +293,7 @@ fn reader_metadata(
         let range = chunk.range();
         let first_page = chunk.offset + chunk.dictionary_bytes();
         let column = ColumnChunkMetaData::builder(Arc::clone(column))
-            .set_compression(if chunk.kind.is_list() { Compression::UNCOMPRESSED } else { compression() })
+            .set_compression(if chunk.is_read_unpacked() { Compression::UNCOMPRESSED } else { compression() })
             .set_num_values(i64::from(rows))
             .set_total_compressed_size((range.end - range.start) as i64)
             .set_total_uncompressed_size((range.end - range.start) as i64)

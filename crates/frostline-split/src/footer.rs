@@ -30,7 +30,7 @@ use crate::mapping::{DYNAMIC_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::table::{Block, Table};
 use crate::unpack::unpack;
 
-pub(crate) use body::{Contents, ENTRY_HEADS, LISTS, decode_body, write};
+pub(crate) use body::{Contents, ENTRY_HEADS, LISTS, TEXT_LENGTHS, decode_body, write};
 
 /// What this crate writes.
 pub const FORMAT_VERSION: u32 = 3;
@@ -41,6 +41,11 @@ const MAGIC: &[u8; 8] = b"FROSTHF1";
 const CHECKSUM_BYTES: usize = 8;
 /// The checksum of what follows the hot footer, and the hot footer's own.
 const CHECKSUMS_BYTES: usize = 2 * CHECKSUM_BYTES;
+
+/// Flags of a chunk.
+const HAS_DICTIONARY: u8 = 1;
+const HAS_BOUNDS: u8 = 2;
+const HAS_LENGTHS: u8 = 8;
 
 /// What one column of the Parquet schema is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +121,8 @@ pub(crate) struct Chunk {
     pub(crate) kind: ColumnKind,
     pub(crate) offset: u64,
     pub(crate) dictionary: Option<Page>,
+    /// Whether the lengths of a page's texts come before the texts (DELTA_LENGTH_BYTE_ARRAY).
+    pub(crate) has_lengths: bool,
     pub(crate) pages: Vec<Page>,
     pub(crate) bounds: Vec<PageBounds>,
 }
@@ -125,6 +132,11 @@ impl Chunk {
     pub(crate) fn range(&self) -> ByteRange {
         let pages: u64 = self.pages.iter().map(|p| u64::from(p.bytes)).sum();
         self.offset..self.offset + self.dictionary_bytes() + pages
+    }
+
+    /// Whether its pages are decompressed before the Parquet reader has them.
+    pub(crate) fn is_read_unpacked(&self) -> bool {
+        self.kind.is_list() || self.has_lengths
     }
 
     pub(crate) fn dictionary_bytes(&self) -> u64 {
@@ -282,7 +294,12 @@ impl Footer {
 /// Appends where the pages of a column are.
 pub(crate) fn put_chunk(out: &mut Vec<u8>, chunk: &Chunk) {
     put_varint(out, chunk.offset);
-    out.push(u8::from(chunk.dictionary.is_some()) | u8::from(!chunk.bounds.is_empty()) << 1);
+    let flags = [
+        (chunk.dictionary.is_some(), HAS_DICTIONARY),
+        (!chunk.bounds.is_empty(), HAS_BOUNDS),
+        (chunk.has_lengths, HAS_LENGTHS),
+    ];
+    out.push(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
     if let Some(page) = &chunk.dictionary {
         put_page(out, page);
     }
@@ -305,7 +322,7 @@ pub(crate) fn read_chunk(
 ) -> Result<Chunk> {
     let offset = cursor.varint()?;
     let flags = cursor.u8()?;
-    let dictionary = if flags & 1 != 0 { Some(read_page(cursor, 0)?) } else { None };
+    let dictionary = if flags & HAS_DICTIONARY != 0 { Some(read_page(cursor, 0)?) } else { None };
     let count = cursor.varint_usize()?;
     let (mut pages, mut bounds) = (Vec::new(), Vec::new());
     let mut rows_read = 0u32;
@@ -321,14 +338,15 @@ pub(crate) fn read_chunk(
             Error::corrupt("the pages of a column have fewer rows than the split").with("column", &name)
         );
     }
-    if flags & 2 != 0 {
+    if flags & HAS_BOUNDS != 0 {
         let mut start = 0;
         for page in &pages {
             bounds.push(PageBounds { rows: start..start + page.rows, values: read_bounds(cursor)? });
             start += page.rows;
         }
     }
-    let chunk = Chunk { name, kind, offset, dictionary, pages, bounds };
+    let has_lengths = flags & HAS_LENGTHS != 0;
+    let chunk = Chunk { name, kind, offset, dictionary, has_lengths, pages, bounds };
     // Sums of 32-bit lengths: only the offset can make them overflow.
     if offset > u64::MAX / 2 {
         return Err(Error::corrupt("a column starts past the end of any file").with("column", &chunk.name));

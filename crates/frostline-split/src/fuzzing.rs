@@ -157,6 +157,7 @@ fn read_column(bytes: &[u8], in_part: bool) -> Result<()> {
         kind,
         offset: 4,
         dictionary: (!dictionary.is_empty()).then(|| described(dictionary, 0)),
+        has_lengths: first & LENGTHS != 0,
         pages: vec![described(page, rows)],
         bounds: Vec::new(),
     };
@@ -166,8 +167,11 @@ fn read_column(bytes: &[u8], in_part: bool) -> Result<()> {
     read.decode(vec![Bytes::copy_from_slice(pages)]).map(drop)
 }
 
+/// Set in the first byte where the lengths of texts may come before them.
+const LENGTHS: u8 = 0x40;
+
 fn column_kind(byte: u8) -> ColumnKind {
-    match usize::from(byte & 0x7f) {
+    match usize::from(byte & !(LENGTHS | 0x80)) {
         number if number < ValueType::ALL.len() => {
             ColumnKind::Field { field: 0, ty: ValueType::ALL[number], list: byte >= 0x80 }
         }

@@ -5,8 +5,8 @@
 //! passes claims no more values than the reader may allocate space for:
 //!
 //! - A dictionary has at most one value per byte; the reader allocates space for all before it reads one.
-//! - The two encodings that state how many lengths they contain are not allowed in a split, because the reader
-//!   allocates space for all of them. For another program's page the caller must check them
+//! - Two encodings state how many lengths they contain, and the reader allocates space for all of them. In a split, one
+//!   of them is allowed where the description of the column says so. The caller must check the lengths
 //!   ([`PageHeader::has_lengths`]).
 //! - A page of a split has no more values than a document of 16 MiB.
 
@@ -31,12 +31,16 @@ pub struct PageHeader {
     pub has_lengths: bool,
 }
 
-/// The header that a page of a split begins with.
-pub(crate) fn of_split(page: &[u8]) -> Result<PageHeader> {
+/// The header that a page of a split begins with, of a column in which lengths may come before texts.
+pub(crate) fn of_split(page: &[u8], may_have_lengths: bool) -> Result<PageHeader> {
     let (header, encodings) = read(page, &SPLIT_PAGE)?;
     let known = match header.is_dictionary {
         true => encodings == [PLAIN],
-        false => matches!(encodings[..], [PLAIN | DELTA_PACKED | DICTIONARY, RLE, RLE]),
+        false => match encodings[..] {
+            [PLAIN | DELTA_PACKED | DICTIONARY, RLE, RLE] => true,
+            [DELTA_LENGTHS, RLE, RLE] => may_have_lengths,
+            _ => false,
+        },
     };
     if !known || header.values > SPLIT_VALUES_MAX {
         return Err(Error::corrupt("the header of a column page is not one of a split"));

@@ -1,9 +1,11 @@
 //! Decompresses parts of a split.
 
 use std::cell::RefCell;
+use std::io::{self, Cursor};
 
 use frostline_base::{Error, Result};
 use zstd::bulk::Decompressor;
+use zstd::zstd_safe::get_frame_content_size;
 
 /// A part that unpacks to more is not one of ours.
 const RAW_BYTES_MAX: usize = 1 << 30;
@@ -24,12 +26,27 @@ pub(crate) fn unpack(packed: &[u8], raw_bytes: usize) -> Result<Vec<u8>> {
 
 /// Unpacks a zstd frame that holds at most `raw_bytes_max`.
 pub(crate) fn unpack_at_most(packed: &[u8], raw_bytes_max: usize) -> Result<Vec<u8>> {
+    with_decompressor(|decompressor| decompressor.decompress(packed, raw_bytes_max))
+}
+
+/// Appends what a zstd frame holds, if it says itself that these are `raw_bytes`.
+pub(crate) fn append_unpacked(out: &mut Vec<u8>, packed: &[u8], raw_bytes: u32) -> Result<()> {
+    if get_frame_content_size(packed).ok().flatten() != Some(u64::from(raw_bytes)) {
+        return Err(Error::corrupt("a part of a split is not as long as the split says"));
+    }
+    out.reserve_exact(raw_bytes as usize);
+    let mut end = Cursor::new(&mut *out);
+    end.set_position(end.get_ref().len() as u64);
+    with_decompressor(|decompressor| decompressor.decompress_to_buffer(packed, &mut end)).map(drop)
+}
+
+fn with_decompressor<T>(unpack: impl FnOnce(&mut Decompressor<'static>) -> io::Result<T>) -> Result<T> {
     let broken = |e| Error::corrupt("a part of a split cannot be decompressed").with_source(e);
     DECOMPRESSOR.with_borrow_mut(|known| {
         let decompressor = match known {
             Some(decompressor) => decompressor,
             none => none.insert(Decompressor::new().map_err(broken)?),
         };
-        decompressor.decompress(packed, raw_bytes_max).map_err(broken)
+        unpack(decompressor).map_err(broken)
     })
 }

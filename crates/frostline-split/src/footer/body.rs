@@ -13,8 +13,10 @@ use crate::table::pack_block;
 pub(crate) const ENTRY_HEADS: u64 = 1;
 /// The feature of lists in forms that version 2 does not have.
 pub(crate) const LISTS: u64 = 1 << 1;
+/// The feature of pages in which the lengths of texts come before the texts.
+pub(crate) const TEXT_LENGTHS: u64 = 1 << 8;
 /// The features that this reader knows.
-const REQUIRED_KNOWN: u64 = ENTRY_HEADS | LISTS;
+const REQUIRED_KNOWN: u64 = ENTRY_HEADS | LISTS | TEXT_LENGTHS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;
 const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));

@@ -72,6 +72,7 @@ fn pages(name: String, kind: ColumnKind, count: u32, rows: u32) -> Chunk {
         kind,
         offset: 4,
         dictionary: None,
+        has_lengths: false,
         pages: (0..count).map(page).collect(),
         bounds: Vec::new(),
     }

@@ -166,14 +166,15 @@ fn outside() -> Vec<(&'static str, String, Vec<u8>)> {
 
 /// The pages of every column of a small split.
 fn columns() -> Vec<(&'static str, String, Vec<u8>)> {
-    let mut writer = SplitWriter::new(Mapping::dynamic().with_column_budget(10), WriterOptions::default());
+    let mut writer = SplitWriter::new(Mapping::dynamic().with_column_budget(11), WriterOptions::default());
     for row in 0..20 {
         let document = format!(
-            r#"{{"@timestamp":"2024-03-01T10:{row:02}:00Z","ok":{},"status":{},"took":{row}.5,"at":"2024-02-03","ip":"10.0.0.{}","host":"web-{}","tags":["x","y{}"],"sizes":[1,{row}],"d{}":{row},"e{}":1}}"#,
+            r#"{{"@timestamp":"2024-03-01T10:{row:02}:00Z","ok":{},"status":{},"took":{row}.5,"at":"2024-02-03","ip":"10.0.0.{}","host":"web-{}","id":"{:032x}","tags":["x","y{}"],"sizes":[1,{row}],"d{}":{row},"e{}":1}}"#,
             row % 3 == 0,
             200 + row % 3,
             row % 3,
             row % 2,
+            xxhash_rust::xxh3::xxh3_128(&[row]),
             row % 2,
             row % 3,
             row % 4,
@@ -185,6 +186,7 @@ fn columns() -> Vec<(&'static str, String, Vec<u8>)> {
     let footer = Footer::decode(cut(&file, &sealed.footer)).unwrap();
     let seed = |chunk: &Chunk| {
         let kind = (0..=255).find(|byte| same(column_kind(*byte), chunk.kind)).unwrap();
+        let kind = if chunk.has_lengths { kind | LENGTHS } else { kind };
         let mut bytes = vec![kind, footer.rows as u8];
         bytes.extend((chunk.dictionary_bytes() as u16).to_le_bytes());
         bytes.extend(cut(&file, &chunk.range()));

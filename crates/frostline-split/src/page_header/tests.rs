@@ -7,17 +7,17 @@ const DATA: [u8; 17] =
     [0x15, 0x00, 0x15, 0x28, 0x15, 0x2c, 0x2c, 0x15, 0x28, 0x15, 0x00, 0x15, 0x06, 0x15, 0x06, 0x00, 0x00];
 
 fn refused(page: &[u8]) {
-    assert_eq!(of_split(page).unwrap_err().kind(), ErrorKind::Corrupt, "{page:?}");
+    assert_eq!(of_split(page, false).unwrap_err().kind(), ErrorKind::Corrupt, "{page:?}");
 }
 
 #[test]
 fn headers_of_pages_pass_and_what_follows_is_not_looked_at() {
-    of_split(&DATA).unwrap();
-    of_split(&[&DATA[..], &[0xff; 40]].concat()).unwrap();
+    of_split(&DATA, false).unwrap();
+    of_split(&[&DATA[..], &[0xff; 40]].concat(), false).unwrap();
     // Kind 2, a dictionary of seven values that is sorted, and one that does not say so.
     for sorted in [&[0x11][..], &[0x12], &[]] {
         let front = [0x15, 0x04, 0x15, 0x28, 0x15, 0x2c, 0x4c, 0x15, 0x0e, 0x15, 0x00];
-        of_split(&[&front[..], sorted, &[0, 0]].concat()).unwrap();
+        of_split(&[&front[..], sorted, &[0, 0]].concat(), false).unwrap();
     }
 }
 
@@ -43,7 +43,7 @@ fn every_cut_and_every_other_field_is_refused() {
 
 #[test]
 fn a_header_says_what_the_page_holds() {
-    let header = of_split(&DATA).unwrap();
+    let header = of_split(&DATA, false).unwrap();
     let expected = PageHeader {
         header_bytes: DATA.len(),
         is_dictionary: false,
@@ -70,7 +70,7 @@ fn claims_beyond_reason_are_refused() {
     let dictionary = |values: &[u8], encoding| {
         [&[0x15, 0x04, 0x15, 0x28, 0x15, 0x2c, 0x4c, 0x15][..], values, &[0x15, encoding, 0, 0]].concat()
     };
-    of_split(&dictionary(&[0x28], 0)).unwrap();
+    of_split(&dictionary(&[0x28], 0), false).unwrap();
     for page in
         [dictionary(&[0x2a], 0), dictionary(&[0xfe, 0xff, 0xff, 0xff, 0x0f], 0), dictionary(&[0x27], 0)]
     {
@@ -93,6 +93,11 @@ fn claims_beyond_reason_are_refused() {
         page[10] = encoding;
         refused(&page);
         assert!(of_any(&page).unwrap().has_lengths);
+        // A column may have those of whole texts, not those of texts that share their starts.
+        assert_eq!(
+            of_split(&page, true).map(|header| header.has_lengths).ok(),
+            (encoding == 0x0c).then_some(true)
+        );
     }
     refused(&dictionary(&[0x28], 0x10));
 }

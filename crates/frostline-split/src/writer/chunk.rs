@@ -41,6 +41,10 @@ const PACKED_BYTES_MAX: usize = 192 << 10;
 const DICTIONARY_BYTES_MAX: usize = 1 << 20;
 /// Nor are those of numbers, of which the differences take little room.
 const NUMBERS_BYTES_MAX: usize = 256 << 10;
+/// Texts take this share less, in percent, where their lengths come first, or these do not.
+const LENGTHS_SAVING_MIN: usize = 2;
+/// Texts of more bytes on average are not tried.
+const LENGTHS_TEXT_BYTES_MAX: usize = 100;
 /// The level that costs least for what it saves.
 const QUICK_LEVEL: i32 = 3;
 /// So many pages of a chunk are compressed at both levels, to see whether the higher one pays.
@@ -109,6 +113,8 @@ pub(crate) struct EncodedChunk {
 /// Encodes columns, reusing its buffers.
 pub(crate) struct ChunkEncoder {
     compressor: PageCompressor,
+    /// Whether the lengths of texts may come before them.
+    may_have_lengths: bool,
     levels: Vec<u8>,
     values: Vec<u8>,
     body: Vec<u8>,
@@ -125,10 +131,10 @@ struct PageCut {
 
 impl ChunkEncoder {
     /// Packs pages at this level, or at [`QUICK_LEVEL`] where a higher one saves little.
-    pub(crate) fn new(zstd_level: i32) -> Result<Self> {
+    pub(crate) fn new(zstd_level: i32, may_have_lengths: bool) -> Result<Self> {
         let compressor = PageCompressor::new(zstd_level)?;
         let (levels, values, body, whole) = Default::default();
-        Ok(ChunkEncoder { compressor, levels, values, body, whole })
+        Ok(ChunkEncoder { compressor, may_have_lengths, levels, values, body, whole })
     }
 
     /// Encodes a column that will be at byte `offset` of the file.
@@ -165,12 +171,13 @@ impl ChunkEncoder {
         let encoding = match (physical, dictionary) {
             (_, Some(_)) => Encoding::RLE_DICTIONARY,
             (Physical::Int64, None) => Encoding::DELTA_BINARY_PACKED,
+            (Physical::Bytes, None) if self.lengths_pay(input)? => Encoding::DELTA_LENGTH_BYTE_ARRAY,
             _ => Encoding::PLAIN,
         };
         let mut cutter = Cutter::new(input, physical, dictionary.is_some());
         let (mut cuts, mut sizes) = (Vec::new(), Vec::new());
         while let Some(cut) = cutter.next() {
-            let num_values = self.encode_page(input, &cut, physical, dictionary);
+            let num_values = self.encode_page(input, &cut, encoding, dictionary.unwrap_or(0));
             let buf = self.compressor.compress(&self.body)?;
             if cutter.is_too_large(&cut, buf.len()) {
                 continue;
@@ -193,7 +200,23 @@ impl ChunkEncoder {
         sink.flush().map_err(crate::writer::cannot_write)?;
         let bytes = Bytes::from(sink.into_inner().map_err(internal)?);
         let chunk = chunk_of(input, offset, &bytes, dictionary_page, &cuts, &sizes, physical)?;
+        let has_lengths = encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY;
+        let chunk = Chunk { has_lengths, ..chunk };
         finish(input, column, physical, encoding, bytes, chunk, &cuts, &sizes, uncompressed)
+    }
+
+    /// Whether the first page of texts is smaller if their lengths come before them.
+    fn lengths_pay(&mut self, input: &ColumnInput<'_>) -> Result<bool> {
+        if !self.may_have_lengths || mean_bytes(input) > LENGTHS_TEXT_BYTES_MAX {
+            return Ok(false);
+        }
+        let Some(cut) = Cutter::new(input, Physical::Bytes, false).next() else { return Ok(false) };
+        let mut bytes = |encoding| {
+            self.encode_page(input, &cut, encoding, 0);
+            self.compressor.quickly(&self.body).map(|packed| packed.len())
+        };
+        let (plain, lengths_first) = (bytes(Encoding::PLAIN)?, bytes(Encoding::DELTA_LENGTH_BYTE_ARRAY)?);
+        Ok(lengths_first * 100 <= plain * (100 - LENGTHS_SAVING_MIN))
     }
 
     /// Builds the body of a page; returns how many values it holds, nulls and empty rows included.
@@ -201,8 +224,8 @@ impl ChunkEncoder {
         &mut self,
         input: &ColumnInput<'_>,
         cut: &PageCut,
-        physical: Physical,
-        dictionary: Option<usize>,
+        encoding: Encoding,
+        distinct: usize,
     ) -> u32 {
         let (rows, numbers) =
             (&input.rows[cut.values.0..cut.values.1], &input.numbers[cut.values.0..cut.values.1]);
@@ -212,29 +235,40 @@ impl ChunkEncoder {
         } else {
             self.put_scalar_levels(rows, cut.rows)
         };
-        match (dictionary, physical) {
-            (Some(distinct), _) => {
+        match (encoding, Physical::of(input.kind)) {
+            (Encoding::RLE_DICTIONARY, _) => {
                 let bits = (distinct as u32).saturating_sub(1).checked_ilog2().map_or(1, |log| log + 1);
                 self.body.push(bits as u8);
                 let mut indices = RleEncoder::new(bits);
                 numbers.iter().for_each(|number| indices.push(*number, 1, &mut self.body));
                 indices.finish(&mut self.body);
             }
-            (None, Physical::Int64) => {
-                self.whole.clear();
-                self.whole.extend(numbers.iter().map(|number| input.cells.bits(*number) as i64));
-                put_delta_packed(&self.whole, &mut self.body);
+            (Encoding::DELTA_BINARY_PACKED, _) => {
+                self.put_whole(numbers.iter().map(|number| input.cells.bits(*number) as i64));
             }
-            (None, Physical::Boolean) => {
+            (Encoding::DELTA_LENGTH_BYTE_ARRAY, _) => {
+                let texts = || numbers.iter().map(|number| input.cells.bytes(*number));
+                self.put_whole(texts().map(|text| text.len() as i64));
+                texts().for_each(|text| self.body.extend_from_slice(text));
+            }
+            (_, Physical::Boolean) => {
                 for eight in numbers.chunks(8) {
                     let bits =
                         eight.iter().rev().fold(0, |bits, n| bits << 1 | (input.cells.bits(*n) & 1) as u8);
                     self.body.push(bits);
                 }
             }
-            (None, _) => numbers.iter().for_each(|n| put_plain(&mut self.body, input.cells, physical, *n)),
+            (_, physical) => {
+                numbers.iter().for_each(|n| put_plain(&mut self.body, input.cells, physical, *n));
+            }
         }
         count
+    }
+
+    fn put_whole(&mut self, numbers: impl Iterator<Item = i64>) {
+        self.whole.clear();
+        self.whole.extend(numbers);
+        put_delta_packed(&self.whole, &mut self.body);
     }
 
     fn put_scalar_levels(&mut self, rows: &[u32], (start, end): (u32, u32)) -> u32 {
@@ -310,6 +344,11 @@ impl PageCompressor {
         Ok(PageCompressor { quick, thorough, packed: Vec::new(), tried: Default::default() })
     }
 
+    /// Packs what is not kept.
+    fn quickly(&mut self, body: &[u8]) -> Result<Bytes> {
+        pack(&mut self.quick, body, &mut self.packed)
+    }
+
     /// The pages that follow are of another column.
     fn next_chunk(&mut self) {
         self.tried = Default::default();
@@ -358,9 +397,10 @@ fn pays(input: &ColumnInput<'_>, physical: Physical, distinct: usize) -> bool {
     true
 }
 
-fn has_long_texts(input: &ColumnInput<'_>) -> bool {
+/// How long texts are on average.
+fn mean_bytes(input: &ColumnInput<'_>) -> usize {
     let bytes: usize = input.numbers.iter().map(|number| input.cells.bytes(*number).len()).sum();
-    bytes >= LONG_BYTES_MIN * input.numbers.len()
+    bytes / input.numbers.len().max(1)
 }
 
 fn plain_bytes(cells: &dyn Cells, physical: Physical, number: u32) -> usize {
@@ -398,7 +438,7 @@ impl<'a> Cutter<'a> {
     fn new(input: &'a ColumnInput<'a>, physical: Physical, dictionary: bool) -> Self {
         let bytes_max = input.page_bytes_max.unwrap_or_else(|| {
             let texts = physical == Physical::Bytes && !dictionary;
-            if texts && has_long_texts(input) { LONG_PAGE_BYTES } else { PAGE_BYTES }
+            if texts && mean_bytes(input) >= LONG_BYTES_MIN { LONG_PAGE_BYTES } else { PAGE_BYTES }
         });
         Cutter { input, physical, dictionary, start: 0, first: 0, bytes_max, packing_well: bytes_max }
     }
@@ -492,7 +532,8 @@ fn chunk_of(
         .filter(|_| kept)
         .map(|cut| PageBounds { rows: cut.rows.0..cut.rows.1, values: bounds_of(input, physical, cut) });
     let bounds = bounds.collect();
-    Ok(Chunk { name: input.name.clone(), kind: input.kind, offset, dictionary, pages, bounds })
+    let (name, kind, has_lengths) = (input.name.clone(), input.kind, false);
+    Ok(Chunk { name, kind, offset, dictionary, has_lengths, pages, bounds })
 }
 
 /// The chunk with the metadata that other Parquet readers go by.

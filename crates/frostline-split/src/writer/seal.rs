@@ -374,8 +374,8 @@ fn write_columns<W: Write + Send>(
     let descriptors = file.schema_descr().columns().to_vec();
     let mut group = file.next_row_group().map_err(internal)?;
     let mut columns_writer = ColumnsWriter {
-        encoder: ChunkEncoder::new(writer.options.column_zstd_level)?,
-        source_encoder: ChunkEncoder::new(writer.options.source_zstd_level)?,
+        encoder: ChunkEncoder::new(writer.options.column_zstd_level, writer.options.version > 2)?,
+        source_encoder: ChunkEncoder::new(writer.options.source_zstd_level, false)?,
         arranged,
         writer,
         at: MAGIC_BYTES,
@@ -546,6 +546,8 @@ fn write_index<W: Write + Send>(
         DigestPlace::Table(digest.table(level)?.finish(&mut out, digest_start)?)
     };
     let length = |range: ByteRange| range.end - range.start;
+    let has_lengths = chunks.iter().any(|chunk| chunk.has_lengths);
+    let required = required | if has_lengths { footer::TEXT_LENGTHS } else { 0 };
     let (mut own, mut parts) = (Vec::new(), PartBytes::default());
     for chunk in chunks {
         let bytes = length(chunk.range());

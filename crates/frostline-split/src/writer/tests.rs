@@ -577,6 +577,23 @@ fn digits(seed: u64, bytes: usize) -> String {
 }
 
 #[test]
+fn lengths_come_before_texts_where_that_saves_room() {
+    let documents: Vec<String> = (0..3_000)
+        .map(|n| {
+            let (id, long) = (digits(n, 32), digits(n, 300));
+            format!(r#"{{"n":{n},"id":"{id}","long":"{long}","few":"{}"}}"#, n % 7)
+        })
+        .collect();
+    let has_lengths = |options| {
+        let (_, _, footer) = sealed(&documents, options);
+        let columns = ["id__text", "long__text", "few__text", SOURCE_COLUMN];
+        columns.map(|column| chunk(&footer, column).has_lengths)
+    };
+    assert_eq!(has_lengths(WriterOptions::default()), [true, false, false, false]);
+    assert_eq!(has_lengths(WriterOptions { version: 2, ..WriterOptions::default() }), [false; 4]);
+}
+
+#[test]
 fn a_page_that_packs_badly_is_cut_unless_it_is_of_one_document() {
     let document = |n: u64, bytes| format!(r#"{{"n":{n},"m":"{}"}}"#, digits(n, bytes));
     // Digits pack two to one: half of a page is too much, a quarter is not.

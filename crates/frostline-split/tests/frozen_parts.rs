@@ -1,0 +1,131 @@
+//! Splits with what only some splits have, written once and read by every later reader. `FROSTLINE_BLESS=1` writes those
+//! that are missing.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use arrow::array::{AsArray, RecordBatch};
+use bytes::Bytes;
+use frostline_base::SplitId;
+use frostline_split::{
+    KeyRange, Mapping, Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions, decode_postings,
+    text_key,
+};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Encoding;
+use roaring::RoaringBitmap;
+
+const ROWS: u32 = 14_000;
+
+fn random(row: u32) -> u32 {
+    xxhash_rust::xxh3::xxh3_64(&row.to_le_bytes()) as u32
+}
+
+/// Words, each with the form of its list and the rows that have it.
+fn words() -> [(&'static str, u8, BTreeSet<u32>); 6] {
+    let all = |has: fn(u32) -> bool| (0..ROWS).filter(|row| has(*row)).collect();
+    let steps = std::iter::successors(Some(0), |row| Some(row + 65 + random(*row) % 63));
+    let lengths = (0..).scan(0, |end, number| {
+        let start = *end + 1 + random(number) % 128;
+        *end = start + 1 + random(!number) % 128;
+        Some(start..*end)
+    });
+    [
+        ("gaps", 1, steps.take_while(|row| *row < ROWS).collect()),
+        ("rare", 3, all(|row| random(row).is_multiple_of(25))),
+        ("long", 2, all(|row| row / 700 % 2 == 1)),
+        ("some", 4, lengths.flatten().take_while(|row| *row < ROWS).collect()),
+        ("even", 5, all(|row| matches!(row % 50, 0 | 9 | 30))),
+        ("runs", 6, all(|row| row / 13 % 2 == 1)),
+    ]
+}
+
+/// A frozen split of these documents, the features that it requires, and what opening it gives.
+fn open(name: &str, documents: impl Iterator<Item = String>) -> (Bytes, u64, Split) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.parquet"));
+    if std::env::var_os("FROSTLINE_BLESS").is_some() && !path.exists() {
+        let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+        documents.for_each(|document| writer.add(document.as_bytes()).unwrap());
+        let mut out = Vec::new();
+        writer.seal(SplitId::from_random(4), &mut out).unwrap();
+        std::fs::write(&path, out).unwrap();
+    }
+    let file: Bytes = std::fs::read(path).unwrap().into();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap();
+    let pairs = reader.metadata().file_metadata().key_value_metadata().unwrap();
+    let place =
+        pairs.iter().find(|pair| pair.key == "frostline.split.footer").unwrap().value.as_ref().unwrap();
+    let (start, end) = place.split_once("..").unwrap();
+    let footer = file.slice(start.parse::<usize>().unwrap()..end.parse().unwrap());
+    // It is said before anything that depends on it.
+    let required = u64::from_le_bytes(footer[12..20].try_into().unwrap());
+    let split = Split::open(&footer).unwrap();
+    (file, required, split)
+}
+
+#[test]
+fn lists_of_every_form_are_still_read() {
+    let words = words();
+    let documents = (0..ROWS).map(|row| {
+        let words: Vec<&str> =
+            words.iter().filter(|(_, _, rows)| rows.contains(&row)).map(|(word, _, _)| *word).collect();
+        format!(r#"{{"@timestamp":{},"m":"{}"}}"#, 1_709_287_200_000u64 + u64::from(row), words.join(" "))
+    });
+    let (file, required, split) = open("version-3-lists", documents);
+    assert_eq!(required & 1 << 1, 1 << 1);
+    let field = split.field("m", ValueType::Text).unwrap().number;
+    for (word, form, rows) in &words {
+        let keys = KeyRange::exact(text_key(word, field));
+        let mut found = Vec::new();
+        for block in split.text().table().blocks(&keys).unwrap() {
+            let bytes = file.slice(block.range.start as usize..block.range.end as usize);
+            split.text().scan(&block, &bytes, &keys, |entry| found.push(entry.postings)).unwrap();
+        }
+        let Some(Postings::Stored { range, rows: count }) = found.pop() else { panic!("{word}") };
+        let list = &file[range.start as usize..range.end as usize];
+        assert_eq!(list[4], *form, "{word}");
+        let read = decode_postings(list, split.rows()).unwrap();
+        assert_eq!(read.len(), u64::from(count));
+        assert!(read.iter().eq(rows.iter().copied()), "{word}");
+    }
+}
+
+#[test]
+fn texts_behind_their_lengths_are_still_read() {
+    let id = |row: u32| format!("{:08x}{:08x}", random(row), random(!row));
+    let rows = 800;
+    let documents = (0..rows).map(|row| match row % 5 {
+        0 => format!(r#"{{"@timestamp":{row},"id":"{}"}}"#, id(row)),
+        1 => format!(r#"{{"@timestamp":{row},"id":["{}","{}"]}}"#, id(row), id(row + 1)),
+        _ => format!(r#"{{"@timestamp":{row},"id":"{}"}}"#, &id(row)[row as usize % 16..]),
+    });
+    let (file, required, split) = open("version-3-text-lengths", documents);
+    assert_eq!(required & 1 << 8, 1 << 8);
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap();
+    for column in reader.metadata().row_group(0).columns() {
+        let is_id = column.column_path().parts()[0].starts_with("id__text");
+        assert_eq!(column.encodings().any(|encoding| encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY), is_id);
+    }
+    let theirs = reader.with_batch_size(rows as usize).build().unwrap().next().unwrap().unwrap();
+    let some: RoaringBitmap = (0..rows).filter(|row| row % 7 < 2).collect();
+    for wanted in [None, Some(&some)] {
+        for text_as in [TextAs::Plain, TextAs::Dictionary] {
+            let read = split.columns(&["id__text", "id__text_list"], wanted, text_as).unwrap();
+            let ranges = read.ranges().iter().map(|r| file.slice(r.start as usize..r.end as usize));
+            let batches = read.clone().decode(ranges.collect()).unwrap();
+            let ours = arrow::compute::concat_batches(read.schema(), &batches).unwrap();
+            let rows: Vec<u32> = wanted.map_or_else(|| (0..rows).collect(), |wanted| wanted.iter().collect());
+            for (at, row) in rows.into_iter().enumerate() {
+                for name in ["id__text", "id__text_list"] {
+                    let value = |batch: &RecordBatch, at| {
+                        let column = batch.column_by_name(name).unwrap();
+                        arrow::util::display::array_value_to_string(column, at).unwrap()
+                    };
+                    assert_eq!(value(&ours, at), value(&theirs, row as usize), "{name}, row {row}");
+                }
+            }
+        }
+    }
+    assert_eq!(theirs.column_by_name("id__text").unwrap().as_string::<i32>().value(0), id(0));
+}
