@@ -75,15 +75,7 @@ fn seal(writer: SplitWriter, directory: &std::path::Path, totals: &mut Totals) -
     totals.splits += 1;
     totals.bytes += sealed.bytes;
     totals.source_bytes += sealed.source_bytes;
-    let (all, part) = (&mut totals.parts, sealed.parts);
-    all.source += part.source;
-    all.columns += part.columns;
-    all.text_dictionary += part.text_dictionary;
-    all.exact_dictionary += part.exact_dictionary;
-    all.postings += part.postings;
-    all.footer += part.footer;
-    all.digest += part.digest;
-    all.parquet_footer += part.parquet_footer;
+    totals.parts.add(&sealed.parts);
     println!(
         "{}: {} rows, {} bytes, hot footer {:?}",
         path.display(),

@@ -117,6 +117,8 @@ pub struct Entry<'a> {
     pub value: Option<&'a str>,
     /// The rows.
     pub postings: Postings,
+    /// How many bytes the entry takes in its block before that is packed.
+    pub bytes: usize,
 }
 
 /// The bits of a head that are not the list's: the lowest two say whether a value is held.
@@ -143,6 +145,11 @@ impl Dictionary {
         &self.table
     }
 
+    /// Where its stored postings are.
+    pub(crate) fn lists(&self) -> ByteRange {
+        self.postings.clone()
+    }
+
     /// Calls `visit` with every entry of `keys` in `block`, ascending; `bytes` are what is at its range.
     pub fn scan(
         &self,
@@ -167,6 +174,7 @@ impl Dictionary {
         let mut cursor = Cursor::new(raw);
         let mut key = Vec::new();
         while !cursor.is_empty() {
+            let left = cursor.rest().len();
             read_key(&mut cursor, &mut key)?;
             if keys.ends_before(&key) {
                 return Ok(());
@@ -175,7 +183,8 @@ impl Dictionary {
             if key.as_slice() < keys.start.as_slice() {
                 skip_list(list, &mut cursor)?;
             } else {
-                visit(Entry { key: &key, value, postings: self.read_list(list, &mut cursor)? });
+                let postings = self.read_list(list, &mut cursor)?;
+                visit(Entry { key: &key, value, postings, bytes: left - cursor.rest().len() });
             }
         }
         Ok(())

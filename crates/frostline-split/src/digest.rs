@@ -28,7 +28,7 @@ pub(crate) const CELLS_MAX: usize = 200_000;
 /// What a field may have in the table, before compression.
 const FIELD_BYTES_MAX: usize = 192 << 10;
 /// What a block may hold: the minutes of a split are in one.
-const BLOCK_RAW_BYTES_MAX: usize = 4 << 20;
+pub(crate) const BLOCK_RAW_BYTES_MAX: usize = 4 << 20;
 /// The width of a bucket of [`ValueCount::buckets`].
 pub const BUCKET_US: i64 = 600_000_000;
 /// The width of a minute.

@@ -5,6 +5,7 @@
 //! it is given. `docs/format/split.md` is the byte map.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod byte_counts;
 mod columns;
 #[doc(hidden)]
 pub mod delta_lengths;
@@ -35,6 +36,7 @@ mod writer;
 
 pub(crate) use frostline_base::bytes_codec;
 
+pub use byte_counts::{ByteCounts, FieldBytes, SplitBytes};
 pub use columns::{ColumnRead, TextAs};
 pub use dictionary::{
     Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, Entry, TextKey, exact_key, ip_key, is_hashed,

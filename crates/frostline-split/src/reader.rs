@@ -209,6 +209,13 @@ impl Split {
         of_fields.map(|chunk| chunk.name.as_str()).chain(own)
     }
 
+    /// What each column is, and its bytes in the split, as far as fields are known.
+    pub(crate) fn column_kinds(&self) -> impl Iterator<Item = (ColumnKind, ByteRange)> {
+        let of_fields = self.footer.fields.known().flat_map(|record| &record.chunks);
+        let own = self.footer.own.iter().map(|own| (own.kind, own.range.clone()));
+        of_fields.map(|chunk| (chunk.kind, chunk.range())).chain(own)
+    }
+
     /// The bytes of a column in the split, its dictionary page included.
     pub fn column_range(&self, name: &str) -> Option<ByteRange> {
         match self.own(name) {

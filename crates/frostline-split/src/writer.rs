@@ -125,11 +125,28 @@ pub struct PartBytes {
     pub footer: u64,
     /// The digest.
     pub digest: u64,
-    /// The Parquet footer and page index, for other readers.
+    /// The Parquet footer and page index, for other readers, and the first bytes of the file.
     pub parquet_footer: u64,
 }
 
 impl PartBytes {
+    /// The whole file.
+    pub fn all(&self) -> u64 {
+        self.source + self.columns + self.index() + self.parquet_footer
+    }
+
+    /// Adds those of another split.
+    pub fn add(&mut self, other: &PartBytes) {
+        self.source += other.source;
+        self.columns += other.columns;
+        self.text_dictionary += other.text_dictionary;
+        self.exact_dictionary += other.exact_dictionary;
+        self.postings += other.postings;
+        self.footer += other.footer;
+        self.digest += other.digest;
+        self.parquet_footer += other.parquet_footer;
+    }
+
     /// Both dictionaries, postings and the hot footer: what searching needs beside the columns.
     pub fn index(&self) -> u64 {
         self.text_dictionary + self.exact_dictionary + self.postings + self.footer + self.digest

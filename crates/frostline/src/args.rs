@@ -297,7 +297,13 @@ pub(crate) enum Index {
     /// List the indices of a repository
     List,
     /// Show the splits, fields and conflicts of an index
-    Show(Name),
+    Show {
+        /// Name of the index
+        name: String,
+        /// Show where the bytes go, by part and by field, which reads the dictionaries of all splits
+        #[arg(long)]
+        bytes: bool,
+    },
     /// Delete an index
     Delete {
         /// Name of the index

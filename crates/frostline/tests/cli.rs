@@ -127,6 +127,44 @@ fn exit_statuses_say_what_happened() {
     assert_eq!(place.run(&["index", "verify", "web"]).status.code(), Some(3));
 }
 
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let entries = entries.filter(|entry| entry.file_name() != "_delta_log");
+    let bytes = entries.map(|entry| match entry.file_type().unwrap().is_dir() {
+        true => bytes_below(&entry.path()),
+        false => entry.metadata().unwrap().len(),
+    });
+    bytes.sum()
+}
+
+#[test]
+fn every_byte_of_an_index_is_shown() {
+    let place = Place::new();
+    let documents = documents();
+    place.ingest("web", &documents[..1_500]);
+    std::fs::rename(place.path("web.ndjson"), place.path("first.ndjson")).unwrap();
+    place.ingest("web", &documents[1_500..]);
+    let stored = place.json(&["index", "show", "web", "--bytes"])["stored"].clone();
+    let number = |value: &Value| value.as_u64().unwrap();
+    let sum =
+        |of: &Value, name: &str| of.as_array().unwrap().iter().map(|one| number(&one[name])).sum::<u64>();
+    let splits = sum(&stored["versions"], "bytes");
+    let parts = stored["parts"].as_object().unwrap();
+    assert_eq!(parts.values().map(number).sum::<u64>(), splits);
+    assert_eq!(splits + sum(&stored["files"], "bytes"), number(&stored["bytes"]));
+    assert_eq!(bytes_below(&Path::new(&place.path("repo")).join("web")), number(&stored["bytes"]));
+    assert_eq!((&stored["versions"][0]["version"], &stored["versions"][0]["splits"]), (&json!(3), &json!(2)));
+    for part in ["text_dictionary", "exact_dictionary", "postings"] {
+        assert_eq!(sum(&stored["fields"], part), number(&parts[part]), "{part}");
+    }
+    assert_eq!(stored["fields"].as_array().unwrap().len(), 4);
+    assert_eq!(stored["fields"][0]["path"], "message");
+    assert!(place.json(&["index", "show", "web"])["stored"].is_null());
+    let said = place.run(&["index", "show", "web", "--bytes"]);
+    let said = String::from_utf8_lossy(&said.stdout);
+    assert!(said.contains("text dictionary") && said.contains("2 splits of version 3"), "{said}");
+}
+
 /// A run was killed, or its disk was full, while it wrote a reject: the next run writes that one again.
 #[test]
 fn a_torn_reject_takes_no_other_with_it() {

@@ -32,7 +32,7 @@ fn found(dictionary: &Dictionary, file: &[u8], keys: &KeyRange) -> BTreeMap<Vec<
     let mut found = BTreeMap::new();
     for block in dictionary.table().blocks(keys).unwrap() {
         let bytes = &file[block.range.start as usize..block.range.end as usize];
-        let visit = |Entry { key, value, postings }: Entry<'_>| {
+        let visit = |Entry { key, value, postings, .. }: Entry<'_>| {
             assert_eq!(value, Some("v").filter(|_| dictionary.has_heads && has_value(key)));
             let rows: RoaringBitmap = match postings {
                 Postings::All => (0..dictionary.split_rows).collect(),

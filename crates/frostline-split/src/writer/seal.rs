@@ -71,8 +71,11 @@ pub(crate) fn seal(writer: SplitWriter, id: SplitId, out: &mut (impl Write + Sen
     let bytes = file.bytes_written() as u64;
     drop(file);
     out.release(hot, hot_bytes)?;
-    let parts =
-        PartBytes { footer: range.end - outside, parquet_footer: bytes - range.end, ..parts_of_index };
+    let parts = PartBytes {
+        footer: range.end - outside,
+        parquet_footer: bytes - range.end + MAGIC_BYTES,
+        ..parts_of_index
+    };
     Ok(Sealed {
         bytes,
         footer: range,

@@ -489,7 +489,8 @@ fn every_byte_that_only_other_readers_read_is_checked() {
     let (file, sealed) = seal(&sample(50), Mapping::dynamic());
     let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
     let tail = &file[sealed.footer.end as usize..];
-    assert_eq!(tail.len() as u64, sealed.parts.parquet_footer);
+    assert_eq!(tail.len() as u64 + 4, sealed.parts.parquet_footer);
+    assert_eq!(sealed.parts.all(), sealed.bytes);
     assert!(split.verify_parquet(&file[..4], tail).unwrap());
     for at in 0..tail.len() {
         let mut changed = tail.to_vec();

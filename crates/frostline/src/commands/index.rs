@@ -3,26 +3,31 @@
 use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
-use frostline_base::{Error, ErrorKind, IndexName, Meter, ReadRanges, Share};
+use frostline_base::{Error, ErrorKind, IndexName, Meter, Share};
 use frostline_catalog::{Index, Resolve, SplitEntry};
 use frostline_ingest::{Merge, MergePolicy};
 use frostline_node::Node;
 use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
-use frostline_split::{Block, KeyRange, Postings, Split, TextAs, Wanted, decode_postings};
+use frostline_split::{KeyRange, Postings, TextAs, decode_postings};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use self::bytes::IndexBytes;
+use self::whole::Whole;
 use crate::Outcome;
 use crate::args;
 use crate::config::Config;
+
+mod bytes;
+mod whole;
 
 pub(crate) async fn run(config: &Config, given: args::Index) -> Result<Outcome> {
     let node = config.node()?;
     match given {
         args::Index::List => list(&node, config).await,
-        args::Index::Show(given) => {
-            each(&node, config, &given.name, async |name| show(&node, config, name).await).await
+        args::Index::Show { name, bytes } => {
+            each(&node, config, &name, async |name| show(&node, config, name, bytes).await).await
         }
         args::Index::Delete { name, yes } => delete(&node, config, &name, yes).await,
         args::Index::Verify(given) => {
@@ -138,8 +143,9 @@ async fn list(node: &Node, config: &Config) -> Result<Outcome> {
     Ok(outcome)
 }
 
-async fn show(node: &Node, config: &Config, name: &IndexName) -> Result<(Outcome, Value)> {
+async fn show(node: &Node, config: &Config, name: &IndexName, with_bytes: bool) -> Result<(Outcome, Value)> {
     let index = node.index(name).await?;
+    let bytes = if with_bytes { Some(IndexBytes::count(node, &index).await?) } else { None };
     let summary = summary(node, &index);
     let mapping = index.mapping();
     let conflicts = mapping.conflicts();
@@ -153,10 +159,13 @@ async fn show(node: &Node, config: &Config, name: &IndexName) -> Result<(Outcome
         let conflicts: Vec<Value> =
             conflicts.iter().map(|c| json!({ "path": c.path, "types": c.types })).collect();
         let foreign: Vec<&str> = index.foreign().iter().map(|file| file.path.as_str()).collect();
-        let document = json!({
+        let mut document = json!({
             "summary": summary, "mapping": mapping.to_elasticsearch_json(), "fields": fields,
             "conflicts": conflicts, "splits": splits, "foreign": foreign,
         });
+        if let Some(bytes) = bytes {
+            document["stored"] = bytes.json();
+        }
         return Ok((Outcome::Done, document));
     }
     say!(
@@ -172,6 +181,10 @@ async fn show(node: &Node, config: &Config, name: &IndexName) -> Result<(Outcome
     }
     for file in index.foreign() {
         note!("{} was committed by another tool and cannot be searched", file.path);
+    }
+    if let Some(bytes) = bytes {
+        bytes.say()?;
+        return Ok((Outcome::Done, Value::Null));
     }
     let mut table = Table::new(&["field", "types", "kept in"]);
     for (path, field) in mapping.fields() {
@@ -304,62 +317,30 @@ async fn verify(node: &Node, config: &Config, name: &IndexName) -> Result<(Outco
 
 /// Reads and decodes every part of a split. Whether its Parquet footer has a checksum.
 async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostline_base::Result<bool> {
-    let read = async |ranges: &[std::ops::Range<u64>], share| {
-        node.repository().read_ranges(&entry.object, ranges, share, meter).await
-    };
-    let length = node.repository().head(&entry.object.key).await?;
-    if length != entry.object.bytes {
-        let what = format!("the object has {length} bytes and the catalog says {}", entry.object.bytes);
-        return Err(Error::corrupt(what).with("object", &entry.object.key));
-    }
-    let footer = read(std::slice::from_ref(&entry.footer), Share::Footer).await?;
-    let split = Split::open(footer.first().map(|b| b.as_ref()).unwrap_or_default())?;
-    if split.id().is_some_and(|id| id != entry.id) {
-        let what = "the object is another split than the catalog says";
-        return Err(Error::corrupt(what).with("object", &entry.object.key));
-    }
+    let whole = Whole { node, entry, meter };
+    let split = whole.open().await?;
     let (rows, without_time) = (u64::from(split.rows()), u64::from(split.rows_without_time()));
     if (rows, without_time, split.times()) != (entry.rows, entry.rows_without_time, entry.times) {
         let what = "the catalog and the split disagree about its rows and times";
         return Err(Error::corrupt(what).with("object", &entry.object.key));
     }
-    let around = read(&[0..4, entry.footer.end..entry.object.bytes], Share::Footer).await?;
+    let around = whole.read(&[0..4, entry.footer.end..entry.object.bytes], Share::Footer).await?;
     let around: Vec<&[u8]> = around.iter().map(|bytes| bytes.as_ref()).collect();
     let parquet = match around[..] {
         [head, tail] => split.verify_parquet(head, tail)?,
         _ => return Err(Error::internal("a read of two ranges did not return two")),
     };
-    let own = split.unread_pages(&split.column_names().collect::<Vec<_>>());
-    for block in split.unread_fields(Wanted::All).into_iter().chain(own) {
-        let bytes = read(std::slice::from_ref(&block.range), Share::Footer).await?;
-        split.keep(&block, bytes.first().map(|b| b.as_ref()).unwrap_or_default())?;
-    }
-    let all = [KeyRange::all()];
-    let blocks_of = async |table: &frostline_split::Table| -> frostline_base::Result<Vec<Block>> {
-        let mut index = Vec::new();
-        for block in table.index_blocks(&all) {
-            let bytes = read(std::slice::from_ref(&block.range), Share::Index).await?;
-            index.push((block, bytes.into_iter().next().unwrap_or_default()));
-        }
-        match index.is_empty() {
-            true => table.blocks(&all[0]),
-            false => {
-                table.with_index(index.iter().map(|(block, bytes)| (block, bytes.as_ref())))?.blocks(&all[0])
-            }
-        }
-    };
+    whole.know_all(&split).await?;
     let fields: Vec<u16> = split.fields().map(|field| field.number).collect();
-    let blocks = blocks_of(&split.digest_table()).await?;
-    let ranges: Vec<_> = blocks.iter().map(|block| block.range.clone()).collect();
-    let bytes = read(&ranges, Share::Index).await?;
-    let digest = split.digest(&fields, blocks.iter().zip(bytes.iter().map(|b| b.as_ref())))?;
+    let blocks = whole.blocks(&split.digest_table()).await?;
+    let digest = split.digest(&fields, blocks.iter().map(|(block, bytes)| (block, bytes.as_ref())))?;
     for field in fields.iter().filter(|_| digest.is_some()) {
         digest.as_ref().map(|digest| digest.values(*field)).transpose()?;
     }
     let names: Vec<String> = split.column_names().map(str::to_owned).collect();
     for name in &names {
         let columns = split.columns(&[name], None, TextAs::Plain)?;
-        let bytes = read(columns.ranges(), Share::Column).await?;
+        let bytes = whole.read(columns.ranges(), Share::Column).await?;
         columns.decode(bytes).map_err(|e| e.with("column", name))?;
     }
     let mut stored = Vec::new();
@@ -369,10 +350,8 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
         }
     }
     for dictionary in [split.text(), split.exact()] {
-        for block in blocks_of(dictionary.table()).await? {
-            let bytes = read(std::slice::from_ref(&block.range), Share::Index).await?;
-            let bytes = bytes.first().map(|b| b.as_ref()).unwrap_or_default();
-            dictionary.scan(&block, bytes, &KeyRange::all(), |entry| {
+        for (block, bytes) in whole.blocks(dictionary.table()).await? {
+            dictionary.scan(&block, &bytes, &KeyRange::all(), |entry| {
                 if let Postings::Stored { range, .. } = entry.postings {
                     stored.push(range);
                 }
@@ -382,7 +361,7 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
     stored.sort_by_key(|range| range.start);
     stored.dedup();
     for chunk in stored.chunks(4_096) {
-        for bytes in read(chunk, Share::Index).await? {
+        for bytes in whole.read(chunk, Share::Index).await? {
             decode_postings(&bytes, split.rows())?;
         }
     }
