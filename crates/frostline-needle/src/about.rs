@@ -10,7 +10,7 @@ use crate::directory::{FORMAT_VERSION, MAGIC, Scope, TAIL_BYTES};
 pub const KIND: &str = "needle";
 
 /// As many splits are named. Larger segments are few, and their directories name them.
-const NAMED_MAX: usize = 32;
+const NAMED_MAX: usize = 64;
 
 /// What the catalog says about a segment beside its object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct About {
     pub directory_bytes: u64,
     /// How many splits it covers.
     pub splits: usize,
-    /// These splits, where they are 32 or fewer.
+    /// These splits, where they are 64 or fewer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named: Vec<SplitId>,
 }

@@ -48,7 +48,7 @@ impl Kinds {
     }
 
     /// Each kind by itself.
-    fn each(self) -> impl Iterator<Item = Kinds> {
+    pub(crate) fn each(self) -> impl Iterator<Item = Kinds> {
         (0..8).map(|bit| Kinds(1 << bit)).filter(move |kind| self.meet(*kind))
     }
 }

@@ -31,7 +31,7 @@ pub use about::{About, KIND};
 pub use directory::{FORMAT_VERSION, Scope};
 pub use field_table::Kinds;
 pub use frostline_base::{Error, Result};
-pub use merge::{Input, MergeOptions, merge};
+pub use merge::{Input, Lost, MergeOptions, compare, merge};
 pub use needle::{Covering, Needle};
 pub use run::{FieldNumber, RunWriter};
 pub use segment::{Lookup, Segment, directory_range};

@@ -256,5 +256,9 @@ impl<R: FnMut(ByteRange) -> Result<Bytes>> Stream<R> {
     }
 }
 
+mod compare;
+
+pub use compare::{Lost, compare};
+
 #[cfg(test)]
 mod tests;

@@ -14,15 +14,19 @@ use crate::writer::{SegmentWriter, Written};
 
 /// Collects the terms of one split, and seals them as a *run*: a segment of one split.
 ///
-/// It takes every term whole, before anything is cut for the split's own dictionaries. A term may be added many
-/// times. Before sealing it holds 16 bytes for each call of [`RunWriter::add`] and the names of the fields;
+/// It takes every term whole, before anything is cut for the split's own dictionaries. A term may be added any number
+/// of times. Before sealing it holds at most 32 bytes for each distinct term of a field, and the names of the fields;
 /// sealing adds a quarter of that for the sets of fields and a page.
 #[derive(Debug)]
 pub struct RunWriter {
     scope: Scope,
     key: TermKey,
     split: SplitId,
+    /// Hashes and fields; repeated ones are removed when there are [`RunWriter::full`].
     terms: Vec<(TermHash, u32)>,
+    full: usize,
+    /// The last pair of each place, so that a word of every line is hardly ever kept twice.
+    recent: Box<[(TermHash, u32)]>,
     numbers: HashMap<String, u32>,
     missing: Vec<Kinds>,
 }
@@ -31,10 +35,18 @@ pub struct RunWriter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FieldNumber(u32);
 
+/// A power of two, so that a place is the low bits of a hash.
+const RECENT: usize = 1 << 14;
+/// Removing repeated pairs earlier is not worth it.
+const FULL_MIN: usize = 1 << 16;
+
 impl RunWriter {
     /// For the terms of this split.
     pub fn new(scope: Scope, key: TermKey, split: SplitId) -> RunWriter {
-        RunWriter { scope, key, split, terms: Vec::new(), numbers: HashMap::new(), missing: Vec::new() }
+        // No field has this number.
+        let recent = vec![(TermHash(0), u32::MAX); RECENT].into_boxed_slice();
+        let (terms, numbers, missing) = (Vec::new(), HashMap::new(), Vec::new());
+        RunWriter { scope, key, split, terms, full: FULL_MIN, recent, numbers, missing }
     }
 
     /// The number of a field. A split has to name every field that it has values in: one that is not named holds
@@ -51,7 +63,22 @@ impl RunWriter {
 
     /// The split has this term in this field.
     pub fn add(&mut self, field: FieldNumber, term: Term<'_>) {
-        self.terms.push((self.key.hash(term), field.0));
+        let pair = (self.key.hash(term), field.0);
+        let place = (pair.0.0 as usize ^ field.0 as usize) % RECENT;
+        if std::mem::replace(&mut self.recent[place], pair) == pair {
+            return;
+        }
+        if self.terms.len() == self.full {
+            self.forget_repeated();
+            self.full = FULL_MIN.max(self.terms.len() * 2);
+            self.terms.reserve_exact(self.full - self.terms.len());
+        }
+        self.terms.push(pair);
+    }
+
+    fn forget_repeated(&mut self) {
+        self.terms.sort_unstable();
+        self.terms.dedup();
     }
 
     /// Values of these kinds in this field have no terms: who asks for such a value has to open the split.
@@ -64,13 +91,12 @@ impl RunWriter {
     /// About how much memory it holds.
     pub fn memory_bytes(&self) -> usize {
         let names: usize = self.numbers.keys().map(|name| name.len() + size_of::<(String, u32)>() + 1).sum();
-        self.terms.capacity() * size_of::<(TermHash, u32)>() + names + self.missing.len()
+        (self.terms.capacity() + RECENT) * size_of::<(TermHash, u32)>() + names + self.missing.len()
     }
 
     /// Writes the run.
     pub fn seal(mut self, out: impl Write) -> Result<Written> {
-        self.terms.sort_unstable();
-        self.terms.dedup();
+        self.forget_repeated();
         let names: BTreeMap<String, Missing> = self
             .numbers
             .iter()

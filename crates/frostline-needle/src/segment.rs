@@ -5,7 +5,7 @@ use frostline_base::{ByteRange, Error, Result, SplitId};
 
 use crate::directory::{Directory, MAGIC, Scope, TAIL_BYTES};
 use crate::field_table::Kinds;
-use crate::page::Page;
+use crate::page::{Page, Place};
 use crate::split_set::SplitSet;
 use crate::term::{TermHash, TermKey};
 
@@ -102,6 +102,20 @@ impl Segment {
     pub fn page(&self, term: TermHash) -> Option<ByteRange> {
         let page = self.directory.page_of(term)?;
         self.directory.range(page..page + 1)
+    }
+
+    /// Where the pages are in the file, in order.
+    pub fn page_ranges(&self) -> impl Iterator<Item = ByteRange> {
+        (0..self.pages()).filter_map(|page| self.directory.range(page..page + 1))
+    }
+
+    /// Reads all of a page. `Corrupt` where the bytes are not the page of this number.
+    pub fn check_page(&self, number: usize, page: &Bytes) -> Result<()> {
+        let start = self.directory.starts.get(number).copied().unwrap_or_default();
+        let page = Page::open(page, self.directory.frame(self.seed, number, start))?;
+        let (mut place, mut pairs) = (Place::start(), Vec::new());
+        while page.next_entry(&mut place, &mut pairs)?.is_some() {}
+        Ok(())
     }
 
     /// The splits that may hold the value, from the bytes of [`Segment::page`]. `Corrupt` where these are not the

@@ -17,14 +17,14 @@ fn about(inputs: &[Stored]) -> (About, Stored) {
 
 #[test]
 fn what_is_written_reads_back_and_finds_the_directory() {
-    for splits in [1, 32, 33] {
+    for splits in [1, 64, 65] {
         let (written, stored) = about(&runs(splits));
         let read = About::read(&written.to_json(), scope().analyser).unwrap();
         assert_eq!((read.splits, &read), (splits, &written));
         let directory = read.directory(stored.0.len() as u64).unwrap();
         assert_eq!(directory, stored.directory_range());
         let opened = Segment::open(&stored.read(&directory), &scope(), &key()).unwrap();
-        let named = if splits <= 32 { opened.splits().to_vec() } else { Vec::new() };
+        let named = if splits <= 64 { opened.splits().to_vec() } else { Vec::new() };
         assert_eq!(read.named, named);
     }
 }
@@ -65,5 +65,5 @@ fn a_segment_is_dead_with_the_last_of_its_splits() {
     assert!(!two.is_dead(|split| split == id(1)));
     assert!(two.is_dead(|split| split == id(2)));
     // Which splits a large one has, only its directory says.
-    assert!(!about(&[merged(&runs(33), 40)]).0.is_dead(|_| false));
+    assert!(!about(&[merged(&runs(65), 65)]).0.is_dead(|_| false));
 }

@@ -108,3 +108,25 @@ fn equal_terms_give_equal_bytes() {
     let model = fields.map(|(field, token)| (field.to_owned(), [token.to_owned()].into()));
     assert_eq!(of(&[0, 1, 2]), run(0, &model.into()));
 }
+
+/// Words that every line has, and more distinct ones than are remembered at once, again and again.
+#[test]
+fn repeated_terms_take_no_memory() {
+    let mut repeated = writer();
+    let mut once = writer();
+    for round in 0..40 {
+        for word in 0..30_000 {
+            let word = format!("word-{word}");
+            for name in ["a", "b"] {
+                let field = repeated.field(name);
+                repeated.add(field, Term::Token(&word));
+                if round == 0 {
+                    let field = once.field(name);
+                    once.add(field, Term::Token(&word));
+                }
+            }
+        }
+    }
+    assert!(repeated.memory_bytes() <= 60_000 * 32 + (RECENT + FULL_MIN) * 16, "{}", repeated.memory_bytes());
+    assert_eq!(sealed(repeated), sealed(once));
+}
