@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::actions::{Commit, ENGINE, MetaData, Remove, Txn};
 use crate::file_entry::{self, FileEntry};
 use crate::index::Index;
-use crate::schema;
+use crate::schema::{self, Settings};
 use crate::split_entry::SplitEntry;
 
 /// What one commit does, atomically.
@@ -27,6 +27,8 @@ pub struct Change {
     pub remove: Vec<SplitId>,
     /// Fields to merge into the index's mapping.
     pub mapping: Option<Mapping>,
+    /// The settings of the index from now on.
+    pub settings: Option<Settings>,
     /// Sources and the position of each with this change in: any number that means something to the writer. Each
     /// must still be where the version that the change is committed to has it, or the commit is a `Conflict`.
     pub progress: Vec<(String, i64)>,
@@ -74,7 +76,7 @@ impl Index {
     /// The commit that applies `change` right after this version; `None` when there is nothing to do.
     fn plan(&self, change: &Change, id: &str) -> Result<Option<Commit>> {
         self.check(change)?;
-        let metadata = self.grown(change.mapping.as_ref())?;
+        let metadata = self.described_anew(change)?;
         if change.add.is_empty()
             && change.remove.is_empty()
             && change.progress.is_empty()
@@ -162,16 +164,23 @@ impl Index {
         Ok(())
     }
 
-    /// The metadata with `mapping` merged in, where that changes it.
-    fn grown(&self, mapping: Option<&Mapping>) -> Result<Option<MetaData>> {
-        let Some(wanted) = mapping else { return Ok(None) };
-        let mut merged = self.mapping().clone();
-        if !merged.merge(wanted)? {
+    /// The metadata with the mapping of `change` merged in and with its settings, where that changes it.
+    fn described_anew(&self, change: &Change) -> Result<Option<MetaData>> {
+        let mut mapping = self.mapping().clone();
+        let has_grown = change.mapping.as_ref().map_or(Ok(false), |wanted| mapping.merge(wanted))?;
+        let settings = change.settings.as_ref().filter(|wanted| *wanted != self.settings());
+        if !has_grown && settings.is_none() {
             return Ok(None);
         }
         let mut metadata = MetaData::clone(&self.state.metadata);
-        schema::set_mapping(&mut metadata, &merged)?;
-        schema::limit_progress(&mut metadata, self.settings());
+        if has_grown {
+            schema::set_mapping(&mut metadata, &mapping)?;
+            schema::limit_progress(&mut metadata, self.settings());
+        }
+        if let Some(settings) = settings {
+            settings.check()?;
+            schema::set_settings(&mut metadata, settings)?;
+        }
         Ok(Some(metadata))
     }
 

@@ -38,6 +38,8 @@ pub struct Settings {
     /// How long a source's position is kept after it last moved (at least an hour). What comes again later is taken
     /// for new.
     pub progress_retention_ms: i64,
+    /// Whether the terms of new splits are written to needle segments.
+    pub needle: bool,
     /// Settings of other crates, by name, kept as they are.
     #[serde(flatten)]
     pub others: BTreeMap<String, Value>,
@@ -50,6 +52,7 @@ impl Default for Settings {
             log_retention_ms: 30 * 24 * HOUR_MS,
             file_retention_ms: 7 * 24 * HOUR_MS,
             progress_retention_ms: 90 * 24 * HOUR_MS,
+            needle: true,
             others: BTreeMap::new(),
         }
     }
@@ -116,15 +119,8 @@ pub(crate) fn metadata(
     mapping: &Mapping,
     settings: &Settings,
 ) -> Result<MetaData> {
-    let seconds = |ms: i64| format!("interval {} seconds", ms / 1_000);
-    let settings_json = serde_json::to_string(settings)
-        .map_err(|e| Error::internal("settings cannot be written as JSON").with_source(e))?;
     let configuration = BTreeMap::from([
         (KEY_FORMAT.to_owned(), FORMAT.to_string()),
-        (KEY_SETTINGS.to_owned(), settings_json),
-        ("delta.checkpointInterval".to_owned(), settings.checkpoint_commits.to_string()),
-        ("delta.logRetentionDuration".to_owned(), seconds(settings.log_retention_ms)),
-        ("delta.deletedFileRetentionDuration".to_owned(), seconds(settings.file_retention_ms)),
         // Our statistics name the time alone; without this, readers plan for the first 32 columns.
         ("delta.dataSkippingStatsColumns".to_owned(), "_timestamp".to_owned()),
         // In a checkpoint, statistics as numbers take a sixth of what they take as JSON.
@@ -141,8 +137,23 @@ pub(crate) fn metadata(
         configuration,
     };
     set_mapping(&mut metadata, mapping)?;
-    limit_progress(&mut metadata, settings);
+    set_settings(&mut metadata, settings)?;
     Ok(metadata)
+}
+
+/// Puts settings into `metadata`, also under the names that other tools know.
+pub(crate) fn set_settings(metadata: &mut MetaData, settings: &Settings) -> Result<()> {
+    let seconds = |ms: i64| format!("interval {} seconds", ms / 1_000);
+    let json = serde_json::to_string(settings)
+        .map_err(|e| Error::internal("settings cannot be written as JSON").with_source(e))?;
+    metadata.configuration.extend([
+        (KEY_SETTINGS.to_owned(), json),
+        ("delta.checkpointInterval".to_owned(), settings.checkpoint_commits.to_string()),
+        ("delta.logRetentionDuration".to_owned(), seconds(settings.log_retention_ms)),
+        ("delta.deletedFileRetentionDuration".to_owned(), seconds(settings.file_retention_ms)),
+    ]);
+    limit_progress(metadata, settings);
+    Ok(())
 }
 
 /// How long positions of sources are kept: a checkpoint omits those that last moved before.

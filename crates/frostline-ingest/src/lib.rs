@@ -4,20 +4,24 @@
 //! [`Inputs`] are what is read, [`Format`] is how its lines are parsed, and [`Ingest`] writes them to an index, once or
 //! as files grow. Every document is ingested exactly once, however often a run is stopped and restarted, in bounded
 //! memory.
-//! [`Merge`] replaces many small splits with few large ones. User guide: `docs/ingest.md`.
+//! [`Merge`] replaces many small splits with few large ones. [`Needles`] are the needle segments of an index, which are
+//! written with its splits. User guide: `docs/ingest.md`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod blocks;
 mod content;
 mod decompress;
+mod documents;
 mod identity;
 mod inputs;
 mod json;
 mod lines;
 mod merge;
+mod needle;
 mod pipeline;
 mod rejects;
+mod seal;
 mod times;
 
 pub use decompress::{Compression, decompress};
@@ -25,4 +29,5 @@ pub use frostline_base::{Error, Result};
 pub use inputs::{Input, Inputs, Own, Skipped};
 pub use lines::{CsvHeader, Format, LineParser, Multiline, Refusal};
 pub use merge::{Merge, MergePolicy, MergeReport};
+pub use needle::{Needles, Rebuilt, SegmentState, SegmentStatus, Status, Unread, Verified};
 pub use pipeline::{Cancel, Ingest, IngestOptions, IngestReport, InputReport, Pause, Progress, Random};

@@ -14,25 +14,24 @@
 //! covers all of it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::TimestampMicrosecondType;
-use frostline_base::{Cost, Error, ErrorKind, IndexName, Meter, ReadRanges, Result, Share, SplitId};
+use frostline_base::{Cost, Error, ErrorKind, IndexName, Result, SplitId};
 use frostline_catalog::{Catalog, Change, Index, SplitEntry};
-use frostline_split::{Mapping, SOURCE_COLUMN, Split, SplitWriter, TIME_COLUMN, TextAs, WriterOptions};
+use frostline_split::{Mapping, SplitWriter, WriterOptions};
 use frostline_store::Repository;
-use roaring::RoaringBitmap;
 use serde::Serialize;
 
-use crate::pipeline::{Cancel, NewSplit, Random, seal_and_upload};
+use crate::documents::{BlockingReads, Documents};
+use crate::needle::{Extent, Segments, Terms, dead_files};
+use crate::pipeline::{Cancel, Random};
+use crate::seal::{NewSplit, Output};
 
-const WINDOW_BYTES: usize = 4 << 20;
-const WINDOW_ROWS_FIRST: u32 = 256;
-const WINDOW_ROWS_MAX: u32 = 16_384;
 /// What is merged stays: packing it well costs a fifth of the speed on security events, half on web logs.
 const MERGED_ZSTD_LEVEL: i32 = 9;
+/// Commits of one merge, while other writers change the needle segments.
+const EXCHANGES_MAX: u32 = 4;
 /// Memory for reading one split of a group: a window of documents, the pages that contain it, the hot footer.
 const READER_BYTES: u64 = 8 << 20;
 /// A split whose entry does not state the decompressed size of its documents is assumed to compress very well:
@@ -154,6 +153,10 @@ pub struct MergeReport {
     pub bytes_out: u64,
     /// Merges dropped because another writer removed one of their splits.
     pub conflicts: u64,
+    /// Needle segments that were merged, or covered nothing any more.
+    pub segments_before: u64,
+    /// Needle segments that replaced them.
+    pub segments_after: u64,
     /// Requests and bytes of the repository during the run.
     pub cost: Cost,
 }
@@ -184,12 +187,13 @@ impl Merge {
     pub async fn run(&self, name: &IndexName, policy: &MergePolicy) -> Result<MergeReport> {
         let before = self.repository.meter().cost();
         let mut index = self.catalog.open(name).await?;
+        let terms = Terms::of(&self.catalog, &index, &self.random).await?;
         let mut progress = Progress::default();
         // Each merge leaves fewer splits or is not tried again, so there is a last one.
         while let Some(group) = progress.next(policy, &index)
             && !self.cancel.is_cancelled()
         {
-            match self.merge(&index, &group, policy).await {
+            match self.merge(&index, &group, policy, terms.as_ref()).await {
                 Ok(Some((merged, split))) => {
                     index = merged;
                     progress.merged(&group, split);
@@ -203,6 +207,13 @@ impl Merge {
                 Err(error) => return Err(error),
             }
         }
+        if let Some(terms) = terms {
+            let (repository, random) = (self.repository.clone(), Arc::clone(&self.random));
+            let segments = Segments { repository, random, terms, cancel: self.cancel.clone() };
+            let (_, joined) = segments.merge(index, Extent::All).await?;
+            progress.report.segments_before = joined.before;
+            progress.report.segments_after = joined.after;
+        }
         let cost = self.repository.meter().cost().since(&before);
         Ok(progress.report(cost))
     }
@@ -214,13 +225,18 @@ impl Merge {
         index: &Index,
         group: &[Arc<SplitEntry>],
         policy: &MergePolicy,
+        terms: Option<&Terms>,
     ) -> Result<Option<(Index, SplitEntry)>> {
         let work = Work {
-            repository: self.repository.clone(),
-            index: index.clone(),
+            output: Output {
+                index: index.clone(),
+                repository: self.repository.clone(),
+                random: Arc::clone(&self.random),
+                runtime: tokio::runtime::Handle::current(),
+                terms: terms.cloned(),
+            },
+            reads: BlockingReads::new(&self.repository),
             group: group.to_vec(),
-            random: Arc::clone(&self.random),
-            runtime: tokio::runtime::Handle::current(),
             options: WriterOptions {
                 rows_max: policy.rows_max.max(1),
                 // The plan ensures that the group fits.
@@ -240,20 +256,41 @@ impl Merge {
             return Err(Error::internal(format!("a merge of {rows} documents wrote {written}")));
         }
         let [split] = splits.as_slice() else {
-            self.repository.delete(splits.iter().map(|split| &split.entry.object.key)).await?;
+            self.repository.delete(splits.iter().flat_map(NewSplit::keys)).await?;
             return Ok(None);
         };
+        Ok(Some((self.exchange(index, group, split).await?, split.entry.clone())))
+    }
+
+    /// Puts a split in the place of a group, in one commit. Their needle segments do not count: where another writer
+    /// merges these at the same time, the commit is made again.
+    async fn exchange(&self, index: &Index, group: &[Arc<SplitEntry>], split: &NewSplit) -> Result<Index> {
         let mut mapping = index.mapping().clone();
         mapping.merge(&split.mapping)?;
-        let change = Change {
-            add: vec![split.entry.clone()],
-            remove: group.iter().map(|split| split.id).collect(),
-            mapping: Some(mapping),
-            operation: "merge".into(),
-            rearranges: true,
-            ..Change::default()
-        };
-        Ok(Some((index.commit(change).await?, split.entry.clone())))
+        let removed: BTreeSet<SplitId> = group.iter().map(|split| split.id).collect();
+        let mut index = index.clone();
+        for tries_left in (0..EXCHANGES_MAX).rev() {
+            let change = Change {
+                add: vec![split.entry.clone()],
+                remove: removed.iter().copied().collect(),
+                mapping: Some(mapping.clone()),
+                files_add: split.run.iter().cloned().collect(),
+                files_remove: dead_files(&index, &removed),
+                operation: "merge".into(),
+                rearranges: true,
+                ..Change::default()
+            };
+            match index.commit(change).await {
+                Err(error) if error.kind() == ErrorKind::Conflict && tries_left > 0 => {
+                    index = index.refresh().await?;
+                    if removed.iter().any(|id| index.split(*id).is_none()) {
+                        return Err(error);
+                    }
+                }
+                done => return done,
+            }
+        }
+        Err(Error::conflict("other writers keep changing the index"))
     }
 }
 
@@ -305,27 +342,26 @@ impl std::fmt::Debug for Merge {
 
 /// One merge, on a blocking thread.
 struct Work {
-    repository: Repository,
-    index: Index,
+    output: Output,
+    reads: BlockingReads,
     group: Vec<Arc<SplitEntry>>,
-    random: Random,
-    runtime: tokio::runtime::Handle,
     options: WriterOptions,
 }
 
 impl Work {
     fn write(&self) -> Result<Vec<NewSplit>> {
+        let reads = &self.reads;
         let mut sources =
-            self.group.iter().map(|entry| Source::open(self, entry)).collect::<Result<Vec<_>>>()?;
+            self.group.iter().map(|entry| Documents::open(reads, entry)).collect::<Result<Vec<_>>>()?;
         let mut heads = BinaryHeap::new();
         for (number, source) in sources.iter_mut().enumerate() {
-            heads.extend(source.head(self)?.map(|time_us| Reverse((time_us, number))));
+            heads.extend(source.head(reads)?.map(|time_us| Reverse((time_us, number))));
         }
         let mut splits = Vec::new();
-        let mut writer = self.writer(self.index.mapping());
+        let mut writer = self.writer(self.output.index.mapping());
         while let Some(Reverse((_, number))) = heads.pop() {
             let Some(source) = sources.get_mut(number) else { continue };
-            let Some((_, document)) = source.rows.pop_front() else { continue };
+            let Some((_, document)) = source.next_document() else { continue };
             if let Err(error) = writer.add(&document) {
                 if error.kind() != ErrorKind::Exhausted || writer.rows() == 0 {
                     return Err(error.context("a document of the index cannot be rewritten"));
@@ -333,7 +369,7 @@ impl Work {
                 writer = self.next_split(writer, &mut splits)?;
                 writer.add(&document)?;
             }
-            heads.extend(source.head(self)?.map(|time_us| Reverse((time_us, number))));
+            heads.extend(source.head(reads)?.map(|time_us| Reverse((time_us, number))));
             if writer.is_full() {
                 writer = self.next_split(writer, &mut splits)?;
             }
@@ -349,81 +385,10 @@ impl Work {
     }
 
     fn next_split(&self, writer: SplitWriter, splits: &mut Vec<NewSplit>) -> Result<SplitWriter> {
-        let split = seal_and_upload(writer, &self.index, &self.repository, &self.random, &self.runtime)?;
+        let split = self.output.seal(writer)?;
         let next = self.writer(&split.mapping);
         splits.push(split);
         Ok(next)
-    }
-
-    fn read(
-        &self,
-        entry: &SplitEntry,
-        ranges: &[frostline_base::ByteRange],
-        share: Share,
-    ) -> Result<Vec<bytes::Bytes>> {
-        let meter: &Meter = &Meter::default();
-        self.runtime.block_on(self.repository.read_ranges(&entry.object, ranges, share, meter))
-    }
-}
-
-/// The documents of one split in order, with a few MiB of read-ahead.
-struct Source {
-    entry: Arc<SplitEntry>,
-    split: Split,
-    next: u32,
-    window_rows: u32,
-    /// Times, with the latest for documents that have none, and documents.
-    rows: VecDeque<(i64, Vec<u8>)>,
-}
-
-impl Source {
-    fn open(work: &Work, entry: &Arc<SplitEntry>) -> Result<Source> {
-        let footer = work.read(entry, std::slice::from_ref(&entry.footer), Share::Footer)?;
-        let footer = footer.into_iter().next().unwrap_or_default();
-        let named = |error: Error| error.with("object", &entry.object.key);
-        let split = Split::open(&footer).map_err(named)?;
-        for block in split.unread_pages(&[TIME_COLUMN, SOURCE_COLUMN]) {
-            let read = work.read(entry, std::slice::from_ref(&block.range), Share::Footer)?;
-            split.keep(&block, &read.into_iter().next().unwrap_or_default()).map_err(named)?;
-        }
-        let entry = Arc::clone(entry);
-        Ok(Source { entry, split, next: 0, window_rows: WINDOW_ROWS_FIRST, rows: VecDeque::new() })
-    }
-
-    /// The time of the next document; `None` at the end.
-    fn head(&mut self, work: &Work) -> Result<Option<i64>> {
-        if self.rows.is_empty() && self.next < self.split.rows() {
-            self.fill(work).map_err(|error| error.with("object", &self.entry.object.key))?;
-        }
-        Ok(self.rows.front().map(|(time_us, _)| *time_us))
-    }
-
-    fn fill(&mut self, work: &Work) -> Result<()> {
-        let end = self.next.saturating_add(self.window_rows).min(self.split.rows());
-        let mut wanted = RoaringBitmap::new();
-        wanted.insert_range(self.next..end);
-        let read = self.split.columns(&[TIME_COLUMN, SOURCE_COLUMN], Some(&wanted), TextAs::Plain)?;
-        let bytes = work.read(&self.entry, read.ranges(), Share::Source)?;
-        let mut held = 0;
-        for batch in read.decode(bytes)? {
-            let wrong = || Error::corrupt("a split's time or source column has another type");
-            let times = batch.column(0).as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(wrong)?;
-            let documents = batch.column(1).as_binary_opt::<i32>().ok_or_else(wrong)?;
-            for (row, document) in documents.iter().enumerate() {
-                let document = document.ok_or_else(|| Error::corrupt("a row of a split has no document"))?;
-                let time_us = if times.is_valid(row) { times.value(row) } else { i64::MAX };
-                held += document.len();
-                self.rows.push_back((time_us, document.to_vec()));
-            }
-        }
-        if self.rows.len() as u32 != end - self.next {
-            return Err(Error::corrupt("a split has fewer rows than it states"));
-        }
-        self.next = end;
-        // Documents are assumed to be about as long as the previous ones.
-        let fitting = (self.rows.len() * WINDOW_BYTES / held.max(1)) as u32;
-        self.window_rows = fitting.clamp(1, self.window_rows.saturating_mul(2).min(WINDOW_ROWS_MAX));
-        Ok(())
     }
 }
 

@@ -32,8 +32,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use frostline_base::{Clock, Cost, Error, IndexName, Result, SplitId};
-use frostline_catalog::{Catalog, Index, Settings, SplitEntry};
+use frostline_base::{Clock, Cost, Error, IndexName, Result};
+use frostline_catalog::{Catalog, Index, Settings};
 use frostline_split::{Mapping, WriterOptions};
 use frostline_store::Repository;
 use serde::Serialize;
@@ -41,9 +41,10 @@ use serde::Serialize;
 use crate::identity::Mark;
 use crate::inputs::{Inputs, Own, Skipped};
 use crate::lines::{Format, Multiline};
+use crate::needle::{Extent, Terms};
+use crate::seal::{NewSplit, Output};
 use committer::Committer;
 use reader::Reader;
-pub(crate) use worker::seal_and_upload;
 use worker::{Outcome, Source, Worker};
 
 const SHARE_BYTES_MIN: u64 = 128 << 20;
@@ -78,6 +79,8 @@ pub struct IngestOptions {
     pub multiline: Multiline,
     /// How long lines of a followed input may wait before they are committed.
     pub seal_after: Duration,
+    /// Write needle segments, unless the settings of the index say no.
+    pub needle: bool,
 }
 
 impl Default for IngestOptions {
@@ -93,6 +96,7 @@ impl Default for IngestOptions {
             again: false,
             multiline: Multiline::Auto,
             seal_after: Duration::from_secs(10),
+            needle: true,
         }
     }
 }
@@ -177,6 +181,8 @@ pub struct IngestReport {
     pub bytes_out: u64,
     /// Bytes in them that are used only for searching.
     pub index_bytes: u64,
+    /// Bytes of the needle segments written beside them.
+    pub needle_bytes: u64,
     /// Requests and bytes of the repository during the run.
     pub cost: Cost,
     /// How long it took.
@@ -343,7 +349,11 @@ impl Ingest {
                  --time-field out, or make another index"
             )));
         }
-        let run = Arc::new(self.plan(&work, &index, options));
+        let terms = match options.needle {
+            true => Terms::of(&self.catalog, &index, &self.random).await?,
+            false => None,
+        };
+        let run = Arc::new(self.plan(&work, &index, options, terms));
         let (finished, mut finishes) = tokio::sync::mpsc::channel(run.threads * 2);
         let threads = start(&run, work, &index, &finished);
         drop(finished);
@@ -355,16 +365,17 @@ impl Ingest {
         let ended = tokio::task::spawn_blocking(move || threads.join())
             .await
             .map_err(|error| Error::internal("waiting for the threads of a run failed").with_source(error))?;
-        let (version, is_waiting) = (committer.index.version(), !committer.waiting.is_empty());
+        let is_waiting = !committer.waiting.is_empty();
         let (inputs, refused) = (committer.inputs(), committer.refused());
-        let mut report = committer.report;
+        let mut report = std::mem::take(&mut committer.report);
         report.inputs = inputs;
         committed?;
         let read = ended?;
         if is_waiting {
             return Err(Error::internal("a batch of the input was lost"));
         }
-        report.version = version;
+        committer.merge_segments(Extent::Growing).await;
+        report.version = committer.index.version();
         report.bytes_read = run.counters.bytes_read.load(Ordering::Relaxed);
         report.threads = run.threads;
         report.cost = self.repository.meter().cost().since(&cost);
@@ -376,7 +387,7 @@ impl Ingest {
         Ok(report)
     }
 
-    fn plan(&self, work: &Work, index: &Index, options: IngestOptions) -> Run {
+    fn plan(&self, work: &Work, index: &Index, options: IngestOptions, terms: Option<Terms>) -> Run {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let wanted = if options.threads == 0 { cores } else { options.threads };
         let affordable = (options.memory_bytes_max / SHARE_BYTES_MIN).max(1);
@@ -398,10 +409,13 @@ impl Ingest {
             ..WriterOptions::default()
         };
         Run {
-            repository: self.repository.clone(),
-            first: index.clone(),
-            runtime: tokio::runtime::Handle::current(),
-            random: Arc::clone(&self.random),
+            output: Output {
+                index: index.clone(),
+                repository: self.repository.clone(),
+                random: Arc::clone(&self.random),
+                runtime: tokio::runtime::Handle::current(),
+                terms,
+            },
             clock: Arc::clone(&self.clock),
             seal_after_us: i64::try_from(options.seal_after.as_micros()).unwrap_or(i64::MAX),
             mapping: Mutex::new(index.mapping().clone()),
@@ -427,11 +441,8 @@ impl std::fmt::Debug for Ingest {
 
 /// State shared by the reader, workers and committer of a run.
 struct Run {
-    repository: Repository,
-    /// The index as it was at the start.
-    first: Index,
-    runtime: tokio::runtime::Handle,
-    random: Random,
+    /// The index as it was at the start, and the repository that it is in.
+    output: Output,
     clock: Arc<dyn Clock>,
     seal_after_us: i64,
     /// The fields known so far, so that a new split starts with those of earlier ones.
@@ -514,14 +525,6 @@ struct Finished {
     outcomes: Vec<Outcome>,
 }
 
-/// A split that is uploaded and not live yet.
-pub(crate) struct NewSplit {
-    pub(crate) entry: SplitEntry,
-    pub(crate) mapping: Mapping,
-    pub(crate) source_bytes: u64,
-    pub(crate) index_bytes: u64,
-}
-
 /// The threads of a run.
 struct Threads {
     reader: JoinHandle<reader::ReadReport>,
@@ -549,12 +552,7 @@ fn start(
     // Nothing waits in this channel: a batch is started when a worker is free to take it.
     let (jobs, taken) = mpsc::sync_channel(0);
     let taken = Arc::new(Mutex::new(taken));
-    let worker = || Worker {
-        run: Arc::clone(run),
-        jobs: Arc::clone(&taken),
-        finished: finished.clone(),
-        index: index.clone(),
-    };
+    let worker = || Worker { run: Arc::clone(run), jobs: Arc::clone(&taken), finished: finished.clone() };
     let workers =
         (0..run.threads).map(|_| worker()).map(|worker| std::thread::spawn(move || worker.work())).collect();
     let reader = Reader::new(Arc::clone(run), jobs, index.clone());
@@ -565,10 +563,5 @@ fn start(
     Threads { reader: std::thread::spawn(read), workers }
 }
 
-/// Creates the identity of a new split.
-pub(crate) fn new_split_id(random: &Random) -> SplitId {
-    SplitId::from_random(random())
-}
-
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

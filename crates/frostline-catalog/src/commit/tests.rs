@@ -268,3 +268,25 @@ async fn progress_in_the_log_is_bounded() {
     assert_eq!(opened.checkpoint, Some(index.version()));
     assert_eq!((opened.progress("done"), opened.progress("goes on")), (None, Some(21)));
 }
+
+#[tokio::test]
+async fn settings_change_with_a_commit() {
+    let store = Faulty::sound();
+    let made = index(&store, 7).await;
+    let wanted = Settings { needle: false, file_retention_ms: 60_000, ..made.settings().clone() };
+    let change =
+        Change { settings: Some(wanted.clone()), operation: "settings".to_owned(), ..Change::default() };
+    let changed = made.commit(change.clone()).await.unwrap();
+    assert_eq!((changed.settings(), changed.version()), (&wanted, made.version() + 1));
+    // A writer that still has the version before keeps them, and nothing to change is no commit.
+    let grown = Change { mapping: Some(field("a.b")), ..adding(made.name(), [1]) };
+    assert_eq!(made.commit(grown).await.unwrap().settings(), &wanted);
+    assert_eq!(changed.commit(change).await.unwrap().version(), changed.version() + 1);
+    let read = catalog(&store).open(made.name()).await.unwrap();
+    assert_eq!((read.settings(), read.mapping().field("a.b").is_some()), (&wanted, true));
+    let retention = &read.state.metadata.configuration["delta.deletedFileRetentionDuration"];
+    assert_eq!(retention, "interval 60 seconds");
+    let unsafe_ones = Settings { checkpoint_commits: 0, ..wanted };
+    let refused = Change { settings: Some(unsafe_ones), ..Change::default() };
+    assert_eq!(read.commit(refused).await.unwrap_err().kind(), ErrorKind::Invalid);
+}

@@ -7,17 +7,22 @@ use std::sync::atomic::Ordering;
 
 use frostline_base::{Error, Result};
 use frostline_catalog::{Change, Index};
+use frostline_needle::KIND;
 use frostline_split::Mapping;
 
 use super::worker::{Outcome, Source};
-use super::{Finished, IngestReport, InputReport, NewSplit, Run};
+use super::{Cancel, Finished, IngestReport, InputReport, Run};
 use crate::identity::SourceKey;
 use crate::inputs::Skipped;
 use crate::lines::Format;
+use crate::needle::{Extent, Segments};
 use crate::rejects::Rejects;
+use crate::seal::{NewSplit, Output};
 
 /// Refused lines of an input are held back while none of its lines is ingested, up to this many bytes.
 const HELD_BYTES_MAX: usize = 64 << 20;
+/// Runs of single splits that gather before they are merged while the run goes on. A search reads a page of each.
+const RUNS_MAX: usize = 64;
 
 pub(super) struct Committer<'a> {
     run: &'a Run,
@@ -29,6 +34,8 @@ pub(super) struct Committer<'a> {
     accounts: BTreeMap<usize, Account>,
     /// Inputs of which a first refused line was told.
     told: BTreeSet<String>,
+    /// Needle segments that the last merge left.
+    segments_left: usize,
     pub(super) report: IngestReport,
 }
 
@@ -55,6 +62,7 @@ impl<'a> Committer<'a> {
             expected: BTreeMap::new(),
             accounts: BTreeMap::new(),
             told: BTreeSet::new(),
+            segments_left: 0,
             report: IngestReport::default(),
         }
     }
@@ -136,6 +144,7 @@ impl<'a> Committer<'a> {
             add: splits().map(|split| split.entry.clone()).collect(),
             mapping: mapping_of(splits())?,
             progress: progress.clone(),
+            files_add: splits().filter_map(|split| split.run.clone()).collect(),
             operation: "ingest".into(),
             ..Change::default()
         };
@@ -146,7 +155,22 @@ impl<'a> Committer<'a> {
         self.run.learn(self.index.mapping());
         self.count(&batches, &written);
         self.run.report_progress();
+        if self.index.files().filter(|file| file.kind == KIND).count() > self.segments_left + RUNS_MAX {
+            self.merge_segments(Extent::Small).await;
+            self.segments_left = self.index.files().filter(|file| file.kind == KIND).count();
+        }
         Ok(())
+    }
+
+    /// Merges needle segments. What is committed stays so, whatever becomes of them.
+    pub(super) async fn merge_segments(&mut self, extent: Extent) {
+        let Output { repository, random, terms: Some(terms), .. } = &self.run.output else { return };
+        let (repository, random, terms) = (repository.clone(), Arc::clone(random), terms.clone());
+        let segments = Segments { repository, random, terms, cancel: Cancel::default() };
+        match segments.merge(self.index.clone(), extent).await {
+            Ok((index, _)) => self.index = index,
+            Err(error) => tracing::warn!(?error, "needle segments are not merged: a later run does it"),
+        }
     }
 
     /// Records the outcome of an input's lines. Its refused lines are written once one of its lines is ingested: until
@@ -195,7 +219,8 @@ impl<'a> Committer<'a> {
     fn check(&mut self, key: &SourceKey) -> Result<()> {
         let name = key.name();
         let now = self.index.progress(&name);
-        let expected = *self.expected.entry(name.clone()).or_insert_with(|| self.run.first.progress(&name));
+        let expected =
+            *self.expected.entry(name.clone()).or_insert_with(|| self.run.output.index.progress(&name));
         if now == expected {
             return Ok(());
         }
@@ -214,6 +239,7 @@ impl<'a> Committer<'a> {
             report.bytes_out += split.entry.object.bytes;
             report.source_bytes += split.source_bytes;
             report.index_bytes += split.index_bytes;
+            report.needle_bytes += split.run.as_ref().map_or(0, |run| run.object.bytes);
         }
         let outcomes = batches.iter().flat_map(|batch| &batch.outcomes);
         report.lines_joined += outcomes.map(|outcome| outcome.lines_joined).sum::<u64>();

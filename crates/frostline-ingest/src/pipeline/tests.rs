@@ -64,7 +64,7 @@ impl Bench {
         Ingest::new(repository, &Self::catalog(repository), clock, self.random())
     }
 
-    fn write(&self, name: &str, content: &[u8]) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.folder.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
@@ -231,7 +231,7 @@ async fn a_store_that_dies_at_any_request_doubles_and_loses_nothing() {
     let mut died = 0;
     // The request at which it dies is not done, or done without an answer.
     for (request, last) in
-        (0..24).flat_map(|request| [(request, Mishap::Denied), (request, Mishap::AnswerLost)])
+        (0..32).flat_map(|request| [(request, Mishap::Denied), (request, Mishap::AnswerLost)])
     {
         let bench = Bench::new();
         let path = bench.write("a.ndjson", text.as_bytes());
@@ -245,6 +245,8 @@ async fn a_store_that_dies_at_any_request_doubles_and_loses_nothing() {
         let second = ingest_paths(&bench, &[&path], small()).await.unwrap();
         assert_each_once(&bench.documents().await, &text);
         assert!(first.is_err() || second.documents == 0);
+        let index = bench.index().await;
+        assert_eq!(index.files().count(), index.splits().len(), "each split has its run");
     }
     assert!(died > 10, "the store died in {died} runs only");
 }

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use frostline_base::{Error, ErrorKind, ObjectRef, Result};
-use frostline_catalog::{Index, SplitEntry};
+use frostline_base::{Error, ErrorKind, Result};
 use frostline_split::{Mapping, SplitWriter};
-use frostline_store::Repository;
 
-use super::{Finished, LINE_BYTES_MAX, NewSplit, Part, Random, Run, new_split_id};
+use super::{Finished, LINE_BYTES_MAX, Part, Run};
 use crate::blocks::{Line, LineEnds, Piece, line_feeds};
 use crate::identity::SourceKey;
 use crate::lines::{LineParser, Refusal};
 use crate::rejects::{Reject, Rejects};
+use crate::seal::NewSplit;
 
 /// An input as its lines are parsed.
 #[derive(Debug)]
@@ -53,7 +52,6 @@ pub(super) struct Worker {
     pub(super) run: Arc<Run>,
     pub(super) jobs: Arc<Mutex<mpsc::Receiver<Job>>>,
     pub(super) finished: tokio::sync::mpsc::Sender<Result<Finished>>,
-    pub(super) index: Index,
 }
 
 impl Worker {
@@ -199,7 +197,7 @@ impl BatchWriter<'_> {
             std::mem::replace(&mut self.writer, SplitWriter::new(Mapping::dynamic(), run.writer.clone()));
         run.counters.sealing.fetch_add(1, Ordering::Relaxed);
         run.report_progress();
-        let split = seal_and_upload(writer, &self.worker.index, &run.repository, &run.random, &run.runtime);
+        let split = run.output.seal(writer);
         run.counters.sealing.fetch_sub(1, Ordering::Relaxed);
         let split = split?;
         self.writer = SplitWriter::new(split.mapping.clone(), run.writer.clone());
@@ -238,33 +236,3 @@ fn offer(writer: &mut SplitWriter, document: &[u8]) -> Result<Offer> {
 }
 
 const TOO_LONG: &str = "the line is longer than 16 MiB";
-
-/// Writes a split to where its index wants it. Nothing names it until it is committed. Blocks: not for a
-/// thread of the runtime.
-pub(crate) fn seal_and_upload(
-    writer: SplitWriter,
-    index: &Index,
-    repository: &Repository,
-    random: &Random,
-    runtime: &tokio::runtime::Handle,
-) -> Result<NewSplit> {
-    let mut file = Vec::new();
-    let id = new_split_id(random);
-    let sealed = writer.seal(id, &mut file)?;
-    if sealed.bytes != file.len() as u64 {
-        return Err(Error::internal("a sealed split does not have the stated length"));
-    }
-    let key = index.split_key(id);
-    runtime.block_on(repository.put(&key, file.into()))?;
-    let entry = SplitEntry {
-        id,
-        object: ObjectRef { key, bytes: sealed.bytes },
-        footer: sealed.footer,
-        rows: u64::from(sealed.rows),
-        times: sealed.times,
-        rows_without_time: u64::from(sealed.rows_without_time),
-        unpacked_bytes: Some(sealed.unpacked_bytes),
-    };
-    let index_bytes = sealed.parts.index();
-    Ok(NewSplit { entry, mapping: sealed.mapping, source_bytes: sealed.source_bytes, index_bytes })
-}

@@ -10,7 +10,7 @@ use super::{Input, Joined, Stream};
 use crate::directory::Directory;
 use crate::field_table::{ANY_FIELD, FieldTable, Kinds};
 use crate::page::Pair;
-use crate::split_set::{SPLITS_MAX, SplitSet};
+use crate::split_set::SPLITS_MAX;
 
 /// What a segment does not say of a split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,8 +30,7 @@ pub fn compare<R: FnMut(ByteRange) -> Result<Bytes>>(
     others: Vec<Input<R>>,
     read_bytes: u64,
 ) -> Result<BTreeMap<SplitId, Lost>> {
-    let covered: Vec<SplitId> =
-        others.iter().flat_map(|input| input.segment.splits()).copied().collect();
+    let covered: Vec<SplitId> = others.iter().flat_map(|input| input.segment.splits()).copied().collect();
     let mut inputs = vec![segment];
     inputs.extend(others);
     let joined = Joined::new(&inputs, |split| covered.contains(&split), SPLITS_MAX)?;
@@ -63,9 +62,10 @@ pub fn compare<R: FnMut(ByteRange) -> Result<Bytes>>(
             0 => said.extend_from_slice(&stream.pairs),
             _ => {
                 for pair in &stream.pairs {
-                    if !is_said(&joined.directory.table, &said, *pair) {
-                        let split = splits.get(usize::from(pair.split)).copied();
-                        split.map(|split| lost.entry(split).or_default().terms += 1);
+                    if let Some(split) = splits.get(usize::from(pair.split))
+                        && !is_said(&joined.directory.table, &said, *pair)
+                    {
+                        lost.entry(*split).or_default().terms += 1;
                     }
                 }
             }
@@ -93,15 +93,16 @@ fn is_said(table: &FieldTable, said: &[Pair], pair: Pair) -> bool {
 /// Of how many fields of each split it is not said that they have values without terms.
 fn lost_fields(segment: &Directory, other: &Directory) -> BTreeMap<SplitId, u64> {
     let place = |split: &SplitId| segment.splits.iter().position(|known| known == split);
-    let places: Vec<Option<usize>> = other.splits.iter().map(place).collect();
+    let splits: Vec<(SplitId, Option<usize>)> =
+        other.splits.iter().map(|split| (*split, place(split))).collect();
     let mut lost = BTreeMap::new();
     for (name, _) in other.table.fields() {
         for kinds in Kinds::ALL.each() {
             let said = segment.table.missing(Some(name), kinds);
-            for at in other.table.missing(Some(name), kinds).iter() {
-                let there = places.get(usize::from(at)).copied().flatten();
-                if !there.is_some_and(|there| SplitSet::contains(&said, there as u16)) {
-                    other.splits.get(usize::from(at)).map(|split| *lost.entry(*split).or_insert(0) += 1);
+            let has = other.table.missing(Some(name), kinds);
+            for (split, place) in has.iter().filter_map(|at| splits.get(usize::from(at))) {
+                if !place.is_some_and(|place| said.contains(place as u16)) {
+                    *lost.entry(*split).or_insert(0) += 1;
                 }
             }
         }

@@ -1,0 +1,102 @@
+//! The documents of a split, read from its object in order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::TimestampMicrosecondType;
+use bytes::Bytes;
+use frostline_base::{ByteRange, Error, Meter, ObjectRef, ReadRanges, Result, Share};
+use frostline_catalog::SplitEntry;
+use frostline_split::{SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
+use frostline_store::Repository;
+use roaring::RoaringBitmap;
+
+const WINDOW_BYTES: usize = 4 << 20;
+const WINDOW_ROWS_FIRST: u32 = 256;
+const WINDOW_ROWS_MAX: u32 = 16_384;
+
+/// Reads objects on a thread that may wait, which no thread of the runtime may.
+#[derive(Clone)]
+pub(crate) struct BlockingReads {
+    repository: Repository,
+    runtime: tokio::runtime::Handle,
+}
+
+impl BlockingReads {
+    /// Of a repository, for threads that this runtime's tasks start.
+    pub(crate) fn new(repository: &Repository) -> BlockingReads {
+        BlockingReads { repository: repository.clone(), runtime: tokio::runtime::Handle::current() }
+    }
+
+    pub(crate) fn read(&self, object: &ObjectRef, ranges: &[ByteRange], share: Share) -> Result<Vec<Bytes>> {
+        let meter: &Meter = &Meter::default();
+        self.runtime.block_on(self.repository.read_ranges(object, ranges, share, meter))
+    }
+}
+
+/// The documents of one split in order, with a few MiB of read-ahead.
+pub(crate) struct Documents {
+    entry: Arc<SplitEntry>,
+    split: Split,
+    next: u32,
+    window_rows: u32,
+    /// Times, with the latest for documents that have none, and documents.
+    rows: VecDeque<(i64, Vec<u8>)>,
+}
+
+impl Documents {
+    pub(crate) fn open(from: &BlockingReads, entry: &Arc<SplitEntry>) -> Result<Documents> {
+        let footer = from.read(&entry.object, std::slice::from_ref(&entry.footer), Share::Footer)?;
+        let footer = footer.into_iter().next().unwrap_or_default();
+        let named = |error: Error| error.with("object", &entry.object.key);
+        let split = Split::open(&footer).map_err(named)?;
+        for block in split.unread_pages(&[TIME_COLUMN, SOURCE_COLUMN]) {
+            let read = from.read(&entry.object, std::slice::from_ref(&block.range), Share::Footer)?;
+            split.keep(&block, &read.into_iter().next().unwrap_or_default()).map_err(named)?;
+        }
+        let entry = Arc::clone(entry);
+        Ok(Documents { entry, split, next: 0, window_rows: WINDOW_ROWS_FIRST, rows: VecDeque::new() })
+    }
+
+    /// The time of the next document; `None` at the end.
+    pub(crate) fn head(&mut self, from: &BlockingReads) -> Result<Option<i64>> {
+        if self.rows.is_empty() && self.next < self.split.rows() {
+            self.fill(from).map_err(|error| error.with("object", &self.entry.object.key))?;
+        }
+        Ok(self.rows.front().map(|(time_us, _)| *time_us))
+    }
+
+    /// The document whose time [`Documents::head`] said, and that time.
+    pub(crate) fn next_document(&mut self) -> Option<(i64, Vec<u8>)> {
+        self.rows.pop_front()
+    }
+
+    fn fill(&mut self, from: &BlockingReads) -> Result<()> {
+        let end = self.next.saturating_add(self.window_rows).min(self.split.rows());
+        let mut wanted = RoaringBitmap::new();
+        wanted.insert_range(self.next..end);
+        let read = self.split.columns(&[TIME_COLUMN, SOURCE_COLUMN], Some(&wanted), TextAs::Plain)?;
+        let bytes = from.read(&self.entry.object, read.ranges(), Share::Source)?;
+        let mut held = 0;
+        for batch in read.decode(bytes)? {
+            let wrong = || Error::corrupt("a split's time or source column has another type");
+            let times = batch.column(0).as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(wrong)?;
+            let documents = batch.column(1).as_binary_opt::<i32>().ok_or_else(wrong)?;
+            for (row, document) in documents.iter().enumerate() {
+                let document = document.ok_or_else(|| Error::corrupt("a row of a split has no document"))?;
+                let time_us = if times.is_valid(row) { times.value(row) } else { i64::MAX };
+                held += document.len();
+                self.rows.push_back((time_us, document.to_vec()));
+            }
+        }
+        if self.rows.len() as u32 != end - self.next {
+            return Err(Error::corrupt("a split has fewer rows than it states"));
+        }
+        self.next = end;
+        // Documents are assumed to be about as long as the previous ones.
+        let fitting = (self.rows.len() * WINDOW_BYTES / held.max(1)) as u32;
+        self.window_rows = fitting.clamp(1, self.window_rows.saturating_mul(2).min(WINDOW_ROWS_MAX));
+        Ok(())
+    }
+}
