@@ -6,6 +6,7 @@ import polars
 import pyarrow.compute
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 
 INTERVAL = 32
 ADDED = ["path", "size_bytes", "num_records", "null_count._timestamp", "min._timestamp", "max._timestamp"]
@@ -68,7 +69,7 @@ def test_a_checkpoint_alone_is_the_table(table):
 
 
 def test_files_of_another_tool_survive_two_checkpoints(table):
-    table.frostline.ingest("logs", [{"@timestamp": "2026-01-01T00:00:00Z", "n": 0}])
+    table.frostline.ingest("logs", [{"@timestamp": "2026-01-01T00:00:00Z", "n": 0}], "--no-needle")
     rows = table.open().to_pyarrow_table()
     write_deltalake(str(table.path), rows, mode="append")
     before = table.added()
@@ -78,6 +79,14 @@ def test_files_of_another_tool_survive_two_checkpoints(table):
         table.grow()
         assert table.added()[theirs] == before[theirs]
         assert table.open().to_pyarrow_table().num_rows == table.documents + 2
+
+
+def test_a_tool_that_would_lose_the_segments_does_not_write(table):
+    table.frostline.ingest("logs", [{"@timestamp": "2026-01-01T00:00:00Z", "n": 0}])
+    rows = table.open().to_pyarrow_table()
+    with pytest.raises(DeltaError, match="DomainMetadata"):
+        write_deltalake(str(table.path), rows, mode="append")
+    assert table.frostline.sql("SELECT count(*) FROM logs") == [[1]]
 
 
 def test_a_checkpoint_of_another_tool_is_continued(table):

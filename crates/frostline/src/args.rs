@@ -85,6 +85,9 @@ pub(crate) enum Command {
     /// Open or close a point in time, which stays searchable whatever is ingested, merged or vacuumed
     #[command(subcommand)]
     Pit(Pit),
+    /// Show, make again, check or remove the needle segments of an index, which tell which splits may hold a term
+    #[command(subcommand)]
+    Needle(Needle),
     /// Delete objects that no version of an index needs
     Vacuum(Vacuum),
     /// Generate web server logs, search them cold and warm, and compare with the published study
@@ -158,6 +161,9 @@ pub(crate) struct Ingest {
     /// Merge small splits afterwards
     #[arg(long)]
     pub(crate) merge: bool,
+    /// Write no needle segments: searches open every new split, until needle rebuild
+    #[arg(long)]
+    pub(crate) no_needle: bool,
     /// Keep reading until Ctrl-C, as files grow, rotate and appear
     #[arg(long)]
     pub(crate) follow: bool,
@@ -316,6 +322,24 @@ pub(crate) enum Index {
     Verify(Name),
     /// Merge small splits
     Merge(Name),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Needle {
+    /// Show the segments of an index, and how many splits they cover
+    Status(Name),
+    /// Write segments of the splits that have none or a damaged one
+    Rebuild {
+        /// Name of the index
+        name: String,
+        /// Of every split, in place of all segments
+        #[arg(long)]
+        all: bool,
+    },
+    /// Read every page of every segment, and compare it with the documents
+    Verify(Name),
+    /// Remove all segments, and write none until they are rebuilt
+    Drop(Name),
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ mod index;
 mod ingest;
 mod lab;
 mod mount;
+mod needle;
 mod pit;
 mod search;
 mod sql;
@@ -42,6 +43,7 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         Command::Cache(Cache::Stats) => cache::stats(&config).await,
         Command::Cache(Cache::Clear) => cache::clear(&config).await,
         Command::Pit(given) => pit::run(&config, given).await,
+        Command::Needle(given) => needle::run(&config, given).await,
         Command::Vacuum(given) => vacuum::run(&config, given).await,
         Command::Demo(given) => {
             demo::run(given, &limits(&config)).await?;

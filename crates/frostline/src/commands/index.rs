@@ -40,7 +40,7 @@ pub(crate) async fn run(config: &Config, given: args::Index) -> Result<Outcome> 
 }
 
 /// Runs a command for each index that an expression names, and collects the outcomes and `--json` documents.
-async fn each(
+pub(crate) async fn each(
     node: &Node,
     config: &Config,
     expression: &str,
@@ -246,6 +246,10 @@ async fn merge(node: &Node, config: &Config, name: &IndexName) -> Result<(Outcom
     let document = serde_json::to_value(&report)?;
     if config.json {
         return Ok((Outcome::Done, document));
+    }
+    if report.segments_before > 0 {
+        let segments = show_count(report.segments_before, "needle segment");
+        say!("{segments} became {}", report.segments_after)?;
     }
     if report.merges == 0 {
         say!("nothing to merge: no adjacent splits of similar size fit into one")?;

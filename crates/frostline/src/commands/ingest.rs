@@ -107,7 +107,7 @@ async fn make_room_for_mapping(node: &Node, name: &IndexName) -> Result<()> {
 }
 
 /// The first Ctrl-C or SIGTERM stops the run after committing what it has read, the second one at once.
-async fn stop_on_signals(cancel: Cancel) {
+pub(crate) async fn stop_on_signals(cancel: Cancel) {
     let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
     let mut is_first = true;
     loop {
@@ -203,6 +203,7 @@ fn options(config: &Config, given: &args::Ingest) -> Result<IngestOptions> {
         again: given.again,
         multiline: given.multiline.parse().context("--multiline")?,
         seal_after: Duration::from_secs(given.seal_after),
+        needle: !given.no_needle,
         ..IngestOptions::default()
     })
 }
