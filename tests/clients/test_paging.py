@@ -121,11 +121,15 @@ def test_an_export_gives_one_version_while_the_index_is_rewritten(frostline, tmp
     assert len(list(frostline.repo.glob("big/_pins/*"))) == 1
     frostline.ingest("big", [{"id": -1}])
     frostline.ok("index", "merge", "big")
-    gone = frostline.ok("vacuum", "big", "--retain-hours", "0", "--orphan-hours", "0")
-    assert gone["deleted"] == []
+    vacuum = ["vacuum", "big", "--retain-hours", "0", "--orphan-hours", "0"]
+    assert split_reasons(frostline.ok(*vacuum)) == set()
     found = [json.loads(line)["id"] for line in [first, *export.stdout]]
     assert export.wait() == 0
     assert sorted(found) == list(range(count))
     assert list(frostline.repo.glob("big/_pins/*")) == []
-    gone = frostline.ok("vacuum", "big", "--retain-hours", "0", "--orphan-hours", "0")
-    assert {deleted["reason"] for deleted in gone["deleted"]} == {"removed"}
+    assert split_reasons(frostline.ok(*vacuum)) == {"removed"}
+
+
+def split_reasons(vacuumed):
+    """Why splits were deleted. Needle segments that the pinned version does not name may go before."""
+    return {deleted["reason"] for deleted in vacuumed["deleted"] if deleted["key"].endswith(".parquet")}

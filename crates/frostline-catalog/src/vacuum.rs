@@ -17,6 +17,7 @@ use futures::StreamExt as _;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use frostline_base::{Error, Result};
 use frostline_commits::{Listing, objects};
@@ -120,7 +121,8 @@ async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     let (expired_pins, held): (Vec<_>, Vec<_>) = pins.into_iter().partition(|pin| pin.until_us <= now_us);
     let oldest_kept = (newest.version() + 1).saturating_sub(wanted.versions_keep);
     let oldest_kept = held.iter().map(|pin| pin.version).chain([oldest_kept]).min().unwrap_or(oldest_kept);
-    // The log remembers when a split was removed. For a further file it does not, so the versions that are young say it.
+    // The log remembers when a split was removed. For a further file only the commit that did says it, as long as it is
+    // there, so the versions that are young are read.
     let leaves_files = found
         .files
         .iter()
@@ -270,10 +272,15 @@ impl Named {
             }
         }
         for commit in &commits {
-            for domain in commit.domains.iter().filter(|domain| domain.removed && commit.version >= kept_from)
-            {
-                let removed = file_entry::read(&newest.log.folder, &commit.key, domain)?;
-                named.kept.extend(removed.map(|(path, _)| path));
+            let committed_ms = commit.info.get("timestamp").and_then(Value::as_i64).unwrap_or(now_ms);
+            for domain in commit.domains.iter().filter(|domain| domain.removed) {
+                let Some((path, _)) = file_entry::read(&newest.log.folder, &commit.key, domain)? else {
+                    continue;
+                };
+                if commit.version >= kept_from {
+                    named.kept.insert(path.clone());
+                }
+                named.removed.insert(path, committed_ms);
             }
             for remove in &commit.removes {
                 let path = decoded(&remove.path);

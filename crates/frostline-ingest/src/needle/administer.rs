@@ -371,7 +371,7 @@ fn covered(index: &Index, opened: &[Opened]) -> BTreeSet<SplitId> {
 
 impl Segments {
     /// Reads the documents of a split again and uploads the run of its terms.
-    async fn run_again(&self, index: &Index, split: Arc<SplitEntry>) -> Result<FileEntry> {
+    pub(super) async fn run_again(&self, index: &Index, split: Arc<SplitEntry>) -> Result<FileEntry> {
         let (run, about) = self.read_again(index, split).await?;
         let (id, bytes) = (new_id(&self.random), run.len() as u64);
         self.repository.put(&index.file_key(id, KIND), run).await?;

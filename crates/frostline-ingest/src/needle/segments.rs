@@ -1,6 +1,6 @@
 //! The segments of an index: which there are, and merging them.
 //!
-//! Runs of single splits are joined to segments of 32 splits or a few more, and these to segments of up to 1,024. A merge
+//! Runs of single splits are joined to segments, and segments of like size to larger ones, of up to 1,024 splits. A merge
 //! streams from the store and into it, and takes effect by one commit that adds the result and removes its inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,13 +20,15 @@ use crate::documents::BlockingReads;
 use crate::pipeline::{Cancel, Random};
 use crate::seal::{new_id, segment_entry};
 
-/// Segments of fewer live splits are merged as soon as they have so many together.
+/// While a run goes on, smaller segments are merged as soon as they have so many splits together.
 const SPLITS_MIN: usize = 32;
+/// More segments are not merged at once, so that reading ahead of each is worth a request.
+const INPUTS_MAX: usize = 64;
 /// Directories that are read at the same time.
 const READS_AT_ONCE: usize = 16;
 /// Memory for what a merge reads ahead of all its inputs together.
 const READ_AHEAD_BYTES: u64 = 128 << 20;
-const READ_BYTES_MAX: u64 = 4 << 20;
+const READ_BYTES_MAX: u64 = 8 << 20;
 /// A merge hands its output on in pieces.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Merges that are lost to other writers before a run gives up.
@@ -35,7 +37,7 @@ const CONFLICTS_MAX: u32 = 8;
 /// How much is merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Extent {
-    /// Segments of fewer than 32 splits.
+    /// Runs, and what is not much larger.
     Small,
     /// All that are not as large as can be.
     Growing,
@@ -269,7 +271,7 @@ struct Candidate {
     times: Option<(i64, i64)>,
 }
 
-/// Which segments are merged next: those without live splits, else neighbours in time that are enough together.
+/// Which segments are merged next: those without live splits, else some of like size.
 fn plan(
     index: &Index,
     extent: Extent,
@@ -283,41 +285,40 @@ fn plan(
         let times = named.iter().filter_map(|id| index.split(*id)?.times).min();
         Candidate { splits, times, known }
     };
-    let (mut dead, mut small, mut growing) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut dead, mut growing) = (Vec::new(), Vec::new());
     for one in known(index).filter(|one| !left.contains(&one.file.id)).map(candidate) {
         match one.splits {
             0 => dead.push(one.known),
-            1..SPLITS_MIN => small.push(one),
-            SPLITS_MIN..SPLITS_MAX => growing.push(one),
+            1..SPLITS_MAX => growing.push(one),
             _ => {}
         }
     }
     if !dead.is_empty() {
         return Some(dead);
     }
-    let larger = || if extent > Extent::Small { group(growing, SPLITS_MAX) } else { None };
-    group(small, SPLITS_MIN).or_else(larger)
+    if extent == Extent::Small {
+        growing.retain(|one| one.splits < SPLITS_MIN);
+        growing.truncate(INPUTS_MAX);
+        let splits: usize = growing.iter().map(|one| one.splits).sum();
+        return (splits >= SPLITS_MIN).then(|| growing.into_iter().map(|one| one.known).collect());
+    }
+    // Of equally many splits, neighbours in time share more terms, which cost less then.
+    growing.sort_by_key(|one| (one.splits, one.times.is_none(), one.times, one.known.file.id));
+    (0..growing.len()).map(|first| of_like_size(&growing[first..])).find(|group| group.len() > 1)
 }
 
-/// The first segments that cover so many splits together, or as many as can be.
-fn group(mut tier: Vec<Candidate>, enough: usize) -> Option<Vec<Known>> {
-    // Neighbours share more terms, which cost less then.
-    tier.sort_by_key(|one| (one.times.is_none(), one.times, one.known.file.id));
+/// The first segment and those after it, as long as none has more than twice the splits of those before it together. So a
+/// split is rewritten a number of times that grows with the logarithm of the number of splits, and so do segments.
+fn of_like_size(ascending: &[Candidate]) -> Vec<Known> {
     let (mut group, mut splits) = (Vec::new(), 0);
-    for one in tier {
-        if splits + one.splits > SPLITS_MAX {
-            if group.len() > 1 {
-                return Some(group);
-            }
-            (group, splits) = (Vec::new(), 0);
+    for one in ascending.iter().take(INPUTS_MAX) {
+        if splits + one.splits > SPLITS_MAX || (splits > 0 && one.splits > 2 * splits) {
+            break;
         }
         splits += one.splits;
-        group.push(one.known);
-        if splits >= enough && group.len() > 1 {
-            return Some(group);
-        }
+        group.push(one.known.clone());
     }
-    None
+    group
 }
 
 fn live_splits(index: &Index, splits: &[SplitId]) -> usize {

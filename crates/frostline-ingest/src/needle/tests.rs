@@ -1,8 +1,9 @@
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use frostline_base::{FixedClock, SplitId};
-use frostline_catalog::Vacuum;
+use frostline_catalog::{Change, Vacuum};
 use frostline_commits::testing::Faulty;
 use frostline_needle::{KIND, Lookup, Needle};
 use frostline_split::{Term as SplitTerm, Value};
@@ -109,6 +110,27 @@ fn segments_of(bench: &Bench, terms: &Terms) -> Segments {
     }
 }
 
+/// How many splits each segment covers, ascending.
+fn covers(index: &Index) -> Vec<usize> {
+    let mut splits: Vec<usize> = segments::known(index).map(|one| one.about.splits).collect();
+    splits.sort_unstable();
+    splits
+}
+
+/// An index of so many splits with a run each, and who reads and merges these.
+async fn with_runs(bench: &Bench, splits: usize) -> (Index, Segments) {
+    let without = IngestOptions { needle: false, ..options(1) };
+    ingest(bench, &bench.repository(), &documents(0, splits), without).await.unwrap();
+    let index = bench.index().await;
+    let key = Bench::catalog(&bench.repository()).term_key_or([1; 16]).await.unwrap();
+    let segments = segments_of(bench, &Terms::new(&index, key));
+    let mut files_add = Vec::new();
+    for split in index.splits() {
+        files_add.push(segments.run_again(&index, Arc::clone(split)).await.unwrap());
+    }
+    (index.commit(Change { files_add, ..Change::default() }).await.unwrap(), segments)
+}
+
 /// The objects of segments, live or not.
 fn objects(bench: &Bench) -> Vec<std::path::PathBuf> {
     let files = bench.folder.path().join("repository/logs/_files");
@@ -125,13 +147,14 @@ fn objects(bench: &Bench) -> Vec<std::path::PathBuf> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_split_is_committed_with_the_run_of_its_terms() {
     let bench = Bench::new();
-    let report = ingest(&bench, &bench.repository(), &documents(0, 30), options(10)).await.unwrap();
+    let report = ingest(&bench, &bench.repository(), &documents(0, 10), options(10)).await.unwrap();
     let index = bench.index().await;
-    assert_eq!((index.splits().len(), index.files().count()), (3, 3));
+    assert_eq!((index.version(), index.splits().len(), covers(&index)), (1, 1, vec![1]));
     assert_eq!(report.needle_bytes, index.files().map(|file| file.object.bytes).sum::<u64>());
-    for event in index.history(9).await.unwrap() {
-        assert!(["ingest", "create"].contains(&event.operation.as_str()), "{event:?}");
-    }
+    ingest(&bench, &bench.repository(), &documents(10, 20), options(10)).await.unwrap();
+    let index = bench.index().await;
+    assert_eq!((index.splits().len(), covers(&index)), (3, vec![3]));
+    assert_eq!(index.history(1).await.unwrap()[0].operation, "needle");
     assert_whole(&bench).await;
     for (term, field) in [
         (SplitTerm::Token("17".into()), "n"),
@@ -156,7 +179,7 @@ async fn an_index_or_a_run_can_do_without_segments() {
     let rebuilt = needles(&bench).rebuild(&name(), false, |_, _| {}).await.unwrap();
     assert_eq!((rebuilt.splits, rebuilt.removed, rebuilt.failed.len()), (3, 0, 0));
     assert_whole(&bench).await;
-    assert_eq!(needles(&bench).drop(&name()).await.unwrap(), 3);
+    assert_eq!(needles(&bench).drop(&name()).await.unwrap(), 1);
     let report = ingest(&bench, &bench.repository(), &documents(30, 10), options(10)).await.unwrap();
     assert_eq!(report.needle_bytes, 0);
     let none = status(&bench).await;
@@ -184,12 +207,8 @@ async fn runs_are_merged_at_the_end_of_a_run() {
     let bench = Bench::new();
     ingest(&bench, &bench.repository(), &documents(0, 70), options(1)).await.unwrap();
     let index = bench.index().await;
-    // Two segments of 32 splits, and what is too little for a third.
-    let mut splits: Vec<usize> = segments::known(&index).map(|one| one.about.splits).collect();
-    splits.sort_unstable();
-    assert_eq!(splits, [1, 1, 1, 1, 1, 1, 32, 32]);
-    let events = index.history(9).await.unwrap();
-    assert!(events.iter().any(|event| event.operation == "needle"), "{events:?}");
+    // The first 64 while the run went on.
+    assert_eq!(covers(&index), [6, 64]);
     assert_whole(&bench).await;
     assert_eq!(ask(&bench, user("user-0033"), "id").await.len(), 1);
     // Merging again has nothing to do.
@@ -206,7 +225,7 @@ async fn a_merged_split_has_a_run_of_its_own() {
     let bench = Bench::new();
     ingest(&bench, &bench.repository(), &documents(0, 40), options(1)).await.unwrap();
     let before = bench.index().await;
-    assert_eq!(before.files().count(), 9);
+    assert_eq!(covers(&before), [40]);
     let repository = bench.repository();
     let merge = Merge::new(&repository, &Bench::catalog(&repository), bench.random());
     let policy = MergePolicy { splits_max: 100, ..MergePolicy::default() };
@@ -219,38 +238,37 @@ async fn a_merged_split_has_a_run_of_its_own() {
     assert_eq!(ask(&bench, user("user-0033"), "id").await, [index.splits()[0].id]);
 }
 
-/// A segment that covers dead and live splits stays, and is written anew with others when they are merged.
+/// A segment that covers dead and live splits stays until it is merged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_splits_are_left_out_of_the_next_merge() {
     let bench = Bench::new();
-    ingest(&bench, &bench.repository(), &documents(0, 32), options(1)).await.unwrap();
-    let repository = bench.repository();
-    let merge = Merge::new(&repository, &Bench::catalog(&repository), bench.random());
-    let policy = MergePolicy { splits_max: 10, splits_min: 10, rows_max: 20, ..MergePolicy::default() };
-    let report = merge.run(&name(), &policy).await.unwrap();
+    let (index, segments) = with_runs(&bench, 32).await;
+    let (index, _) = segments.merge(index, Extent::All).await.unwrap();
+    assert_eq!(covers(&index), [32]);
+    let kept: BTreeSet<SplitId> = index.splits().iter().take(3).map(|split| split.id).collect();
+    let remove = index.splits().iter().map(|split| split.id).filter(|id| !kept.contains(id)).collect();
+    let index = index.commit(Change { remove, ..Change::default() }).await.unwrap();
+    // By itself it is not written anew.
+    let (index, joined) = segments.merge(index, Extent::All).await.unwrap();
+    assert_eq!((covers(&index), joined.before), (vec![32], 0));
+    ingest(&bench, &bench.repository(), &documents(100, 2), options(1)).await.unwrap();
     let index = bench.index().await;
-    assert_eq!((report.merges, index.splits().len()), (3, 5));
-    let covers = |index: &Index| -> Vec<usize> {
-        let mut splits: Vec<usize> = segments::known(index).map(|one| one.about.splits).collect();
-        splits.sort_unstable();
-        splits
-    };
-    assert_eq!(covers(&index), [1, 1, 1, 32]);
+    assert_eq!((index.splits().len(), covers(&index)), (5, vec![5]));
     assert_whole(&bench).await;
-    ingest(&bench, &bench.repository(), &documents(100, 27), options(1)).await.unwrap();
-    // Two of the 32 splits are live.
-    assert_eq!(covers(&bench.index().await), [32]);
-    assert_whole(&bench).await;
+    let remove = index.splits().iter().map(|split| split.id).collect();
+    let index = index.commit(Change { remove, ..Change::default() }).await.unwrap();
+    let (index, joined) = segments.merge(index, Extent::Small).await.unwrap();
+    assert_eq!((index.files().count(), joined.before, joined.after), (0, 1, 0));
 }
 
-/// Of 31 runs one is missing, one has a damaged page, and one a damaged directory. The next ingest merges the others, and
+/// Of 10 runs one is missing, one has a damaged page, and one a damaged directory. The next ingest merges the others, and
 /// `rebuild` makes all of it whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_merge_passes_over_what_it_cannot_read() {
     let bench = Bench::new();
-    ingest(&bench, &bench.repository(), &documents(0, 31), options(1)).await.unwrap();
+    with_runs(&bench, 10).await;
     let runs = objects(&bench);
-    assert_eq!(runs.len(), 31);
+    assert_eq!(runs.len(), 10);
     std::fs::remove_file(&runs[3]).unwrap();
     let change = |path: &std::path::Path, at: fn(usize) -> usize| {
         let mut bytes = std::fs::read(path).unwrap();
@@ -258,21 +276,20 @@ async fn a_merge_passes_over_what_it_cannot_read() {
         bytes[at] ^= 1;
         std::fs::write(path, bytes).unwrap();
     };
-    change(&runs[7], |_| 20);
-    change(&runs[11], |length| length - 30);
-    let report = ingest(&bench, &bench.repository(), &documents(31, 10), options(1)).await.unwrap();
-    assert_eq!((report.documents, report.failed.len()), (10, 0));
+    change(&runs[5], |_| 20);
+    change(&runs[7], |length| length - 30);
+    let report = ingest(&bench, &bench.repository(), &documents(10, 4), options(1)).await.unwrap();
+    assert_eq!((report.documents, report.failed.len()), (4, 0));
     let index = bench.index().await;
-    assert_eq!(index.splits().len(), 41);
-    assert!(segments::known(&index).any(|one| one.about.splits == 32));
+    assert_eq!((index.splits().len(), covers(&index)), (14, vec![1, 1, 1, 11]));
     let after = status(&bench).await;
     // A damaged page is known to who reads it.
-    assert_eq!((after.covered, after.splits), (39, 41));
+    assert_eq!((after.covered, after.splits), (12, 14));
     let damaged = after.segments.iter().filter(|one| one.state == SegmentState::Damaged);
     assert_eq!(damaged.filter(|one| one.error.is_some()).count(), 2);
     let verified = needles(&bench).verify(&name(), |_, _| {}).await.unwrap();
     assert_eq!((verified.faults.len(), verified.uncovered), (3, 2), "{:?}", verified.faults);
-    for run in [3, 7, 11] {
+    for run in [3, 5, 7] {
         let file = runs[run].file_name().unwrap().to_str().unwrap();
         assert!(verified.faults.iter().any(|fault| fault.object.ends_with(file)), "{file}");
     }
@@ -285,10 +302,9 @@ async fn a_merge_passes_over_what_it_cannot_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verify_finds_terms_that_a_segment_does_not_have() {
     let bench = Bench::new();
-    ingest(&bench, &bench.repository(), &documents(0, 2), options(1)).await.unwrap();
-    let (repository, index) = (bench.repository(), bench.index().await);
-    let key = Bench::catalog(&repository).term_key().await.unwrap().unwrap();
-    let mut forged = Terms::new(&index, key).run_writer(index.splits()[0].id);
+    let (index, segments) = with_runs(&bench, 2).await;
+    let repository = bench.repository();
+    let mut forged = segments.terms.run_writer(index.splits()[0].id);
     let field = forged.field("n");
     forged.add(field, Term::Token("0"));
     forged.add(field, Term::Token("1"));
@@ -297,8 +313,7 @@ async fn verify_finds_terms_that_a_segment_does_not_have() {
     let length = run.len() as u64;
     repository.put(&index.file_key(id, KIND), run.into()).await.unwrap();
     let files_add = vec![crate::seal::segment_entry(&index, id, length, &about)];
-    let change = frostline_catalog::Change { files_add, ..Default::default() };
-    index.commit(change).await.unwrap();
+    index.commit(Change { files_add, ..Change::default() }).await.unwrap();
     let verified = needles(&bench).verify(&name(), |_, _| {}).await.unwrap();
     let [fault] = &verified.faults[..] else { panic!("{:?}", verified.faults) };
     // Two words and the whole of `id`, and the fraction.
@@ -310,51 +325,44 @@ async fn verify_finds_terms_that_a_segment_does_not_have() {
     assert_whole(&bench).await;
 }
 
-/// The process dies at every write of an ingest that merges 32 runs. The next one finds everything as it was, and ends
-/// what was begun. Vacuum then leaves what the index names, and nothing else.
+/// The process dies at every write of an ingest that merges runs. The next one finds everything as it was, and ends what
+/// was begun. Vacuum then leaves what the index names, and nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_any_write_of_a_merge_nothing_is_lost() {
-    let (bench, store) = (Bench::new(), Faulty::sound());
-    let retry = RetryOptions { attempts_max: 1, ..RetryOptions::default() };
-    let options_of_store = OpenOptions { retry, ..OpenOptions::default() };
-    let repository = || Repository::with_store("memory:", Arc::new(store.clone()), &options_of_store);
-    let administer = || {
-        let repository = repository();
-        Needles::new(&repository, &Bench::catalog(&repository), bench.random(), 1 << 30)
-    };
-    let files = || async {
-        let keys = store.keys().await;
-        keys.iter().filter(|key| key.contains("/_files/")).cloned().collect::<Vec<_>>()
-    };
-    let (mut died, mut merged, mut splits) = (0, 0, 0);
+    let (mut died, mut merged) = (0, 0);
     for (write, applied) in (0..).flat_map(|write| [(write, false), (write, true)]) {
-        ingest(&bench, &repository(), &documents(splits, 31), options(1)).await.unwrap();
-        let text = documents(splits + 31, 1);
+        let (bench, store) = (Bench::new(), Faulty::sound());
+        let retry = RetryOptions { attempts_max: 1, ..RetryOptions::default() };
+        let without_retries = OpenOptions { retry, ..OpenOptions::default() };
+        let repository = || Repository::with_store("memory:", Arc::new(store.clone()), &without_retries);
+        ingest(&bench, &repository(), &documents(0, 1), options(1)).await.unwrap();
+        let text = documents(1, 1);
         store.die_after(write, applied);
         let first = ingest(&bench, &repository(), &text, options(1)).await;
         let is_dead = store.is_dead();
         store.revive();
         died += usize::from(first.is_err());
-        ingest(&bench, &repository(), &text, options(1)).await.unwrap();
-        splits += 32;
-        let index = Bench::catalog(&repository()).open(&name()).await.unwrap();
-        assert_eq!(index.splits().iter().map(|split| split.rows).sum::<u64>(), splits as u64);
         merged += usize::from(first.is_ok());
-        let covered: Vec<usize> = segments::known(&index).map(|one| one.about.splits).collect();
-        assert_eq!(covered, vec![32; splits / 32], "write {write}");
+        ingest(&bench, &repository(), &text, options(1)).await.unwrap();
+        let index = Bench::catalog(&repository()).open(&name()).await.unwrap();
+        assert_eq!(index.splits().iter().map(|split| split.rows).sum::<u64>(), 2, "write {write}");
+        assert_eq!(covers(&index), [2], "write {write}");
         let vacuum = Vacuum { retain_ms: 0, orphan_grace_ms: 0, ..Vacuum::default() };
         let clock = Arc::new(FixedClock::at(4_000_000_000_000_000));
         let catalog = Catalog::on(repository().object_store(), clock);
         catalog.open(&name()).await.unwrap().vacuum(&vacuum).await.unwrap();
-        let mut named: Vec<String> = index.files().map(|file| file.object.key.clone()).collect();
-        named.sort();
-        assert_eq!(files().await, named, "write {write}");
+        let named: Vec<String> = index.files().map(|file| file.object.key.clone()).collect();
+        let keys = store.keys().await;
+        let kept: Vec<&String> = keys.iter().filter(|key| key.contains("/_files/")).collect();
+        assert_eq!(kept, named.iter().collect::<Vec<_>>(), "write {write}");
+        let (repository, random) = (repository(), bench.random());
+        let needles = Needles::new(&repository, &Bench::catalog(&repository), random, 1 << 30);
+        let verified = needles.verify(&name(), |_, _| {}).await.unwrap();
+        assert_eq!((verified.faults.len(), verified.uncovered, verified.splits), (0, 0, 2));
         if !is_dead {
             break;
         }
     }
-    let verified = administer().verify(&name(), |_, _| {}).await.unwrap();
-    assert_eq!((verified.faults.len(), verified.uncovered, verified.splits), (0, 0, splits as u64));
     assert!(died > 4 && merged > 4, "{died} died before their split was in, {merged} later or never");
 }
 
@@ -362,35 +370,14 @@ async fn killed_at_any_write_of_a_merge_nothing_is_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_merges_at_once_one_is_dropped() {
     let bench = Bench::new();
-    for part in 0..4 {
-        let text = documents(part * 20, 20);
-        let without = IngestOptions { needle: false, ..options(1) };
-        ingest(&bench, &bench.repository(), &text, without).await.unwrap();
-    }
-    let index = bench.index().await;
-    let key = Bench::catalog(&bench.repository()).term_key_or([1; 16]).await.unwrap();
-    let segments = segments_of(&bench, &Terms::new(&index, key));
-    let mut files_add = Vec::new();
-    for split in index.splits() {
-        let mut run = segments.terms.run_writer(split.id);
-        let field = run.field("n");
-        run.add(field, Term::Token("1"));
-        let (run, about) = sealed(run).unwrap();
-        let (id, bytes) = (crate::seal::new_id(&bench.random()), run.len() as u64);
-        bench.repository().put(&index.file_key(id, KIND), run.into()).await.unwrap();
-        files_add.push(crate::seal::segment_entry(&index, id, bytes, &about));
-    }
-    let change = frostline_catalog::Change { files_add, ..Default::default() };
-    let index = index.commit(change).await.unwrap();
+    let (index, segments) = with_runs(&bench, 80).await;
     let (first, second) = futures::join!(
         segments.merge(index.clone(), Extent::All),
         segments.merge(index.clone(), Extent::All)
     );
     let (first, second) = (first.unwrap().1, second.unwrap().1);
     assert_eq!(first.after + second.after, 2);
-    let index = bench.index().await;
-    assert_eq!(index.files().count(), 2 + 80 - 64);
-    let status = status(&bench).await;
-    assert_eq!((status.covered, status.splits), (80, 80));
+    assert_eq!(covers(&bench.index().await), [16, 64]);
+    assert_whole(&bench).await;
     assert_eq!(objects(&bench).len(), 80 + 2, "the lost ones are deleted");
 }
