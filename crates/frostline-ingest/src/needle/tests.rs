@@ -2,10 +2,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use frostline_base::{FixedClock, SplitId};
+use frostline_base::{FixedClock, Meter, ReadRanges as _, Share, SplitId};
 use frostline_catalog::{Change, Vacuum};
 use frostline_commits::testing::Faulty;
-use frostline_needle::{KIND, Lookup, Needle};
+use frostline_needle::{KIND, Lookup};
 use frostline_split::{Term as SplitTerm, Value};
 use frostline_store::{OpenOptions, Repository, RetryOptions};
 
@@ -78,27 +78,22 @@ async fn ask(bench: &Bench, term: SplitTerm<'_>, field: &str) -> Vec<SplitId> {
         SplitTerm::Token(token) => terms.key.hash(Term::Token(token)),
         SplitTerm::Value(value) => terms.key.hash(Term::Value(value.as_bytes())),
     };
-    let segments = segments_of(bench, &terms);
-    let opened = segments.open_all(segments::known(&index).collect()).await;
-    let files: Vec<_> = opened.iter().map(|(known, _)| known.file.object.clone()).collect();
-    let live: Vec<SplitId> = index.splits().iter().map(|split| split.id).collect();
-    let needle = Needle::new(&live, opened.into_iter().map(|(_, opened)| opened.unwrap()).collect());
-    let lookups = [Lookup { term: hash, field: Some(field), kinds: Kinds::default() }];
-    let plan = needle.plan(&lookups);
-    let reads = crate::documents::BlockingReads::new(&repository);
-    let pages: Vec<_> = plan.reads().to_vec();
-    let pages = tokio::task::spawn_blocking(move || {
-        let read = |page: &frostline_needle::PageRead| {
-            let range = std::slice::from_ref(&page.range);
-            reads
-                .read(&files[page.segment], range, frostline_base::Share::Index)
-                .map(|mut read| read.remove(0))
+    let mut found = Vec::new();
+    for (known, opened) in segments_of(bench, &terms).open_all(segments::known(&index).collect()).await {
+        let segment = opened.unwrap();
+        let lookup = Lookup { term: hash, field: Some(field), kinds: Kinds::default() };
+        let page = match segment.page(hash) {
+            None => Default::default(),
+            Some(page) => {
+                let (object, meter) = (&known.file.object, Meter::default());
+                repository.read_ranges(object, &[page], Share::Index, &meter).await.unwrap().remove(0)
+            }
         };
-        pages.iter().map(read).collect::<Vec<_>>()
-    });
-    let answer = plan.answer(pages.await.unwrap());
-    assert!(answer.damage.is_empty());
-    answer.splits[0].iter().map(|at| live[at as usize]).collect()
+        let splits = segment.answer(&lookup, &page).unwrap();
+        found.extend(splits.iter().map(|at| segment.splits()[usize::from(at)]));
+    }
+    found.retain(|id| index.split(*id).is_some());
+    found
 }
 
 fn segments_of(bench: &Bench, terms: &Terms) -> Segments {
