@@ -93,7 +93,7 @@ def test_texts_behind_their_lengths_are_read():
     columns = ["id__text", "id__text_list", "_source"]
     readers = {
         "pyarrow": pyarrow.parquet.read_table(LENGTHS_FIRST, columns=columns).to_pylist(),
-        "duckdb": duckdb.sql(f"SELECT {', '.join(columns)} FROM '{LENGTHS_FIRST}'").pl().to_dicts(),
+        "duckdb": duckdb.connect().sql(f"SELECT {', '.join(columns)} FROM '{LENGTHS_FIRST}'").pl().to_dicts(),
         "polars": polars.read_parquet(LENGTHS_FIRST, columns=columns).to_dicts(),
     }
     for name, rows in readers.items():
