@@ -280,6 +280,9 @@ pub(super) fn read(cursor: &mut Cursor<'_>, split_rows: u32) -> Result<RoaringBi
             cursor.u8()?;
             read_segments(cursor, split_rows)
         }
+        Some(&form) if form > BITMAP && split_rows > SEGMENT_ROWS => {
+            Err(Error::corrupt("a postings list of a large split has no segments").with("form", form))
+        }
         _ => read_list(cursor, split_rows),
     }
 }

@@ -578,6 +578,24 @@ fn digits(seed: u64, bytes: usize) -> String {
 }
 
 #[test]
+fn a_split_says_what_a_reader_must_know() {
+    let required = |documents: &[String]| {
+        let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+        documents.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
+        let mut file = Vec::new();
+        let start = writer.seal(ID, &mut file).unwrap().footer.start as usize;
+        u64::from_le_bytes(file[start + 12..start + 20].try_into().unwrap())
+    };
+    let documents = |of: fn(u64) -> String| (0..3_000).map(of).collect::<Vec<_>>();
+    let heads = crate::footer::ENTRY_HEADS;
+    assert_eq!(required(&documents(|_| r#"{"m":"the same"}"#.to_owned())), heads);
+    let every_third = documents(|n| format!(r#"{{"m":"word {}"}}"#, n % 3));
+    assert_eq!(required(&every_third), heads | crate::footer::LISTS);
+    let ids = documents(|n| format!(r#"{{"id":"{}"}}"#, digits(n, 32)));
+    assert_eq!(required(&ids), heads | crate::footer::TEXT_LENGTHS);
+}
+
+#[test]
 fn lengths_come_before_texts_where_that_saves_room() {
     let documents: Vec<String> = (0..3_000)
         .map(|n| {

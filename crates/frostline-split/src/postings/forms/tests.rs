@@ -79,14 +79,14 @@ fn forged_lists_are_refused_before_room_is_made() {
     // More rows than bits, than the split has, or a remainder of 32 bits.
     assert!(refused(&[&[RICE], &varints(&[900])[..], &[0], &[0; 100]].concat(), thousand).contains("length"));
     assert!(
-        refused(&[&[RICE], &varints(&[u32::MAX.into()])[..], &[0], &[0; 9]].concat(), u32::MAX)
+        refused(&[&[RICE], &varints(&[u32::MAX.into()])[..], &[0], &[0; 9]].concat(), SEGMENT_ROWS)
             .contains("length")
     );
     refused(&[RICE, 1, 32, 0, 0, 0, 0, 0], thousand);
     // A quotient that reaches past the split, and one without an end.
     refused(&[RICE, 1, 9, 0b11, 0], thousand);
     refused(&[&[RICE, 1, 0][..], &[0xff; 300]].concat(), thousand);
-    refused(&[&[RICE, 1, 0][..], &[0xff; 3]].concat(), u32::MAX);
+    refused(&[&[RICE, 1, 0][..], &[0xff; 3]].concat(), SEGMENT_ROWS);
     // Bytes behind the last code.
     refused(&[RICE, 1, 0, 0, 0], thousand);
     assert!(read(&mut Cursor::new(&[RICE, 1, 0, 0]), thousand).unwrap().iter().eq([0]));
@@ -101,12 +101,16 @@ fn forged_lists_are_refused_before_room_is_made() {
     for form in [PACKED_GAPS, PACKED_RUNS] {
         assert!(read(&mut Cursor::new(&packed(form, &[1, 2, 1, 3], 4)), thousand).is_ok());
         assert!(refused(&packed(form, &[1; 6_000], 6_000), thousand).contains("impossible length"));
-        refused(&packed(form, &[1; 90], 5 << 30), u32::MAX);
+        refused(&packed(form, &[1; 90], 5 << 20), SEGMENT_ROWS);
         refused(&packed(form, &[1, 2, 1, 3], 6), thousand);
         refused(&packed(form, &[1, 2, 1, 3], 2), thousand);
         // The last row is past the split's.
         refused(&packed(form, &[200, 3, 200, 3, 200, 3, 200, 3], 8), thousand);
         refused(&packed(form, &[0x80], 1), thousand);
+    }
+    // A list that is not in segments, and may be large.
+    for form in [RICE, RUNS, PACKED_GAPS, PACKED_RUNS] {
+        assert!(refused(&[form, 1, 0, 0], SEGMENT_ROWS + 1).contains("no segments"));
     }
     // Segments in a split that has one, segments of segments, and fewer or more of them than rows.
     let three = 3 * SEGMENT_ROWS;
