@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::Bytes;
-use frostline_split::{Dictionary, KeyRange, Postings, Split, decode_postings};
+use frostline_split::{Dictionary, KeyRange, KeyRanges, Postings, Split, decode_postings};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use roaring::RoaringBitmap;
 
@@ -76,7 +76,7 @@ fn open(file: &Bytes) -> Result<Split, Failure> {
 fn stored(dictionary: &Dictionary, file: &Bytes, lists: &mut BTreeSet<(u64, u64)>) -> Result<(), Failure> {
     for block in dictionary.table().blocks(&KeyRange::all())? {
         let bytes = &file[block.range.start as usize..block.range.end as usize];
-        dictionary.scan(&block, bytes, &KeyRange::all(), |entry| keep(&entry.postings, lists))?;
+        dictionary.scan(&block, bytes, &KeyRanges::all(), |entry| keep(&entry.postings, lists))?;
     }
     Ok(())
 }

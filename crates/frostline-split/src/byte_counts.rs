@@ -14,7 +14,7 @@ use crate::digest;
 use crate::footer::ColumnKind;
 use crate::postings::Postings;
 use crate::reader::Split;
-use crate::table::{Block, KeyRange, read_key, unpack_block};
+use crate::table::{Block, KeyRanges, read_key, unpack_block};
 use crate::writer::PartBytes;
 
 /// What a field takes, in bytes of the file.
@@ -111,7 +111,7 @@ impl<'s> ByteCounts<'s> {
         part: impl Fn(&mut FieldBytes) -> &mut u64,
     ) -> Result<()> {
         let mut raw = BTreeMap::new();
-        dictionary.scan(block, bytes, &KeyRange::all(), |entry| {
+        dictionary.scan(block, bytes, &KeyRanges::all(), |entry| {
             if let Some(field) = field(&entry) {
                 *raw.entry(field).or_default() += entry.bytes as u64;
                 name_list(&mut self.lists, &entry.postings, field);

@@ -9,6 +9,11 @@
 //! row has the token, the text is held with the token's entry, which begins with a *head* that says so, and the exact
 //! dictionary does without it. Entries of versions 1 and 2 have no head.
 //!
+//! A key can be *short*: cut soon behind what tells it from every other key. No other key starts with a short one, so a
+//! key that is looked for is there, or the one short key that it starts with stands for it or for a key that is not
+//! looked for. Only the values of its rows tell. [`Dictionary::scan`] therefore also visits the short keys that may
+//! stand for one that is looked for.
+//!
 //! Reading has two steps, with the caller's read between them: [`Table::blocks`] returns
 //! the byte ranges, [`Dictionary::scan`] decodes them. A key that is in no block is in no row.
 
@@ -24,7 +29,7 @@ use crate::footer;
 use crate::postings::{
     FormWriter, Postings, decode_deltas, deltas_bytes, put_deltas, put_stored, skip_deltas,
 };
-use crate::table::{BLOCK_RAW_BYTES_MAX, Block, KeyRange, Table, read_key, unpack_block};
+use crate::table::{BLOCK_RAW_BYTES_MAX, Block, KeyRange, KeyRanges, Table, read_key, unpack_block};
 use crate::text_index::Form;
 
 /// Exact values up to this many bytes are keys as they are; see [`exact_key`].
@@ -47,15 +52,17 @@ pub struct TextKey<'a> {
     pub form: Form,
     /// The number of the field.
     pub field: u16,
+    /// Whether the token is only the start of the one that the key stands for, which is longer.
+    pub is_short: bool,
 }
 
 impl<'a> TextKey<'a> {
-    /// Takes a key apart; none where it is no key of a text dictionary.
+    /// Takes a key apart that is not short; none where it is no key of a text dictionary.
     pub fn split(key: &'a [u8]) -> Option<TextKey<'a>> {
         let (front, field) = key.split_last_chunk::<2>()?;
         let (form, token) = front.split_last()?;
         let (token, form) = (std::str::from_utf8(token).ok()?, Form::of(*form)?);
-        Some(TextKey { token, form, field: u16::from_be_bytes(*field) })
+        Some(TextKey { token, form, field: u16::from_be_bytes(*field), is_short: false })
     }
 }
 
@@ -104,7 +111,34 @@ pub struct Dictionary {
     table: Table,
     postings: ByteRange,
     split_rows: u32,
-    has_heads: bool,
+    entries: Entries,
+}
+
+/// What the entries of a dictionary are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entries {
+    /// Of either dictionary in versions 1 and 2.
+    WithoutHeads,
+    /// Of the text dictionary.
+    Text,
+    /// Of the exact dictionary.
+    Exact,
+}
+
+impl Entries {
+    /// Of both dictionaries of a split.
+    pub(crate) fn of_split(have_heads: bool) -> [Entries; 2] {
+        if have_heads { [Entries::Text, Entries::Exact] } else { [Entries::WithoutHeads; 2] }
+    }
+
+    /// What the longer key starts with that a short one stands for, and the least byte that can follow.
+    fn start(self, short: &[u8]) -> (&[u8], u8) {
+        match self {
+            // Behind the token are form and field, and no token has a byte as low as a form.
+            Entries::Text => (short.get(..short.len().saturating_sub(3)).unwrap_or_default(), 3),
+            _ => (short, 0),
+        }
+    }
 }
 
 /// What a dictionary holds of a key.
@@ -112,32 +146,53 @@ pub struct Dictionary {
 pub struct Entry<'a> {
     /// The key.
     pub key: &'a [u8],
+    /// Whether the key is cut, so that its rows are candidates for every key that starts like it.
+    pub is_short: bool,
     /// In the text dictionary: the value of the field that is the token but for case and punctuation around it, and
     /// that the exact dictionary does not have. The rows of the token are its rows.
-    pub value: Option<&'a str>,
+    pub value: Option<HeldText<'a>>,
     /// The rows.
     pub postings: Postings,
     /// How many bytes the entry takes in its block before that is packed.
     pub bytes: usize,
 }
 
+impl Entry<'_> {
+    /// Its key in the text dictionary.
+    pub fn text_key(&self) -> Option<TextKey<'_>> {
+        TextKey::split(self.key).map(|key| TextKey { is_short: self.is_short, ..key })
+    }
+}
+
+/// A value that is held with its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldText<'a> {
+    /// As it is written.
+    Written(&'a str),
+    /// Only the column has it.
+    InColumn,
+}
+
 /// The bits of a head that are not the list's: the lowest two say whether a value is held.
 const HEAD_BITS: u32 = 4;
+const SHORT: u64 = 8;
 const NO_VALUE: u64 = 0;
 /// The token itself is the value.
 const TOKEN_IS_VALUE: u64 = 1;
 /// The value follows.
 const VALUE_FOLLOWS: u64 = 2;
+/// The column has the value. Only of short keys.
+const VALUE_IN_COLUMN: u64 = 3;
 
 impl Dictionary {
     /// With its stored postings at `postings`, in a split of `split_rows` rows.
-    pub(crate) fn new(table: Table, postings: ByteRange, split_rows: u32, has_heads: bool) -> Dictionary {
-        Dictionary { table, postings, split_rows, has_heads }
+    pub(crate) fn new(table: Table, postings: ByteRange, split_rows: u32, entries: Entries) -> Dictionary {
+        Dictionary { table, postings, split_rows, entries }
     }
 
     /// Whether values can be held with their tokens, so that who looks for a value asks both dictionaries.
     pub fn holds_values_with_tokens(&self) -> bool {
-        self.has_heads
+        self.entries == Entries::Text
     }
 
     /// Where its blocks are.
@@ -150,12 +205,13 @@ impl Dictionary {
         self.postings.clone()
     }
 
-    /// Calls `visit` with every entry of `keys` in `block`, ascending; `bytes` are what is at its range.
+    /// Calls `visit` with every entry of `keys` in `block`, ascending, and with those of short keys that may stand for
+    /// one of `keys`; `bytes` are what is at the block's range.
     pub fn scan(
         &self,
         block: &Block,
         bytes: &[u8],
-        keys: &KeyRange,
+        keys: &KeyRanges,
         mut visit: impl FnMut(Entry<'_>),
     ) -> Result<()> {
         block.check(bytes)?;
@@ -168,7 +224,7 @@ impl Dictionary {
     pub(crate) fn scan_raw(
         &self,
         raw: &[u8],
-        keys: &KeyRange,
+        keys: &KeyRanges,
         visit: &mut dyn FnMut(Entry<'_>),
     ) -> Result<()> {
         let mut cursor = Cursor::new(raw);
@@ -176,38 +232,49 @@ impl Dictionary {
         while !cursor.is_empty() {
             let left = cursor.rest().len();
             read_key(&mut cursor, &mut key)?;
-            if keys.ends_before(&key) {
+            // What a short key stands for is above it, too.
+            if keys.hull().ends_before(&key) {
                 return Ok(());
             }
-            let (value, list) = self.read_head(&mut cursor, &key)?;
-            if key.as_slice() < keys.start.as_slice() {
-                skip_list(list, &mut cursor)?;
-            } else {
+            let Head { is_short, value, list } = self.read_head(&mut cursor, &key)?;
+            let is_wanted = match is_short {
+                true => {
+                    let (start, next) = self.entries.start(&key);
+                    keys.meet(start, next)
+                }
+                false => keys.contains(&key),
+            };
+            if is_wanted {
                 let postings = self.read_list(list, &mut cursor)?;
-                visit(Entry { key: &key, value, postings, bytes: left - cursor.rest().len() });
+                let bytes = left - cursor.rest().len();
+                visit(Entry { key: &key, is_short, value, postings, bytes });
+            } else {
+                skip_list(list, &mut cursor)?;
             }
         }
         Ok(())
     }
 
-    /// The value that is held with a key, and the number that a list begins with.
-    fn read_head<'a, 'c: 'a>(
-        &self,
-        cursor: &mut Cursor<'c>,
-        key: &'a [u8],
-    ) -> Result<(Option<&'a str>, u32)> {
-        if !self.has_heads {
-            return Ok((None, cursor.varint_u32()?));
+    fn read_head<'a, 'c: 'a>(&self, cursor: &mut Cursor<'c>, key: &'a [u8]) -> Result<Head<'a>> {
+        if self.entries == Entries::WithoutHeads {
+            return Ok(Head { is_short: false, value: None, list: cursor.varint_u32()? });
         }
+        let unknown = || Error::corrupt("a dictionary entry has an unknown form");
         let head = cursor.varint()?;
-        let value = match head & ((1 << HEAD_BITS) - 1) {
-            NO_VALUE => Some(None),
-            TOKEN_IS_VALUE => TextKey::split(key).map(|key| Some(key.token)),
-            VALUE_FOLLOWS => std::str::from_utf8(cursor.bytes()?).ok().map(Some),
-            _ => None,
+        let list = u32::try_from(head >> HEAD_BITS).map_err(|_| unknown())?;
+        let is_short = head & SHORT != 0;
+        let value = match head & ((1 << HEAD_BITS) - 1 - SHORT) {
+            NO_VALUE => None,
+            TOKEN_IS_VALUE if !is_short => {
+                Some(HeldText::Written(TextKey::split(key).ok_or_else(unknown)?.token))
+            }
+            VALUE_FOLLOWS if !is_short => {
+                Some(HeldText::Written(std::str::from_utf8(cursor.bytes()?).map_err(|_| unknown())?))
+            }
+            VALUE_IN_COLUMN if is_short => Some(HeldText::InColumn),
+            _ => return Err(unknown()),
         };
-        let list = u32::try_from(head >> HEAD_BITS).ok();
-        value.zip(list).ok_or_else(|| Error::corrupt("a dictionary entry has an unknown form"))
+        Ok(Head { is_short, value, list })
     }
 
     /// Reads a list where it stands alone.
@@ -243,7 +310,7 @@ impl Dictionary {
     /// Reads what [`Dictionary::encode`] wrote.
     pub(crate) fn decode(cursor: &mut Cursor<'_>, split_rows: u32) -> Result<Dictionary> {
         let postings = read_place(cursor)?;
-        Ok(Dictionary::new(Table::decode_entries(cursor)?, postings, split_rows, false))
+        Ok(Dictionary::new(Table::decode_entries(cursor)?, postings, split_rows, Entries::WithoutHeads))
     }
 }
 
@@ -255,20 +322,42 @@ pub(crate) fn read_place(cursor: &mut Cursor<'_>) -> Result<ByteRange> {
         .ok_or_else(|| Error::corrupt("a part of a split reaches past the end of any file"))
 }
 
-/// Appends the head of an entry, and `list` as [`PostingsSink::put`] appended it; `value` is held with `token`.
+/// How an entry begins.
+struct Head<'a> {
+    is_short: bool,
+    value: Option<HeldText<'a>>,
+    /// The number that its list begins with.
+    list: u32,
+}
+
+/// Appends what follows the key of an entry: `value` is held with `token`, and `list` is what [`PostingsSink::put`]
+/// appended.
 pub(crate) fn put_entry(out: &mut Vec<u8>, value: Option<&[u8]>, token: &[u8], list: &[u8]) -> Result<()> {
+    match value {
+        None => put_headed(out, NO_VALUE, None, list),
+        Some(value) if value == token => put_headed(out, TOKEN_IS_VALUE, None, list),
+        Some(value) => put_headed(out, VALUE_FOLLOWS, Some(value), list),
+    }
+}
+
+/// Appends what follows a short key.
+pub(crate) fn put_short_entry(out: &mut Vec<u8>, holds_value: bool, list: &[u8]) -> Result<()> {
+    put_headed(out, SHORT | if holds_value { VALUE_IN_COLUMN } else { NO_VALUE }, None, list)
+}
+
+fn put_headed(out: &mut Vec<u8>, bits: u64, follows: Option<&[u8]>, list: &[u8]) -> Result<()> {
     let mut list = Cursor::new(list);
-    let (value_bits, follows) = match value {
-        None => (NO_VALUE, None),
-        Some(value) if value == token => (TOKEN_IS_VALUE, None),
-        Some(value) => (VALUE_FOLLOWS, Some(value)),
-    };
-    put_varint(out, list.varint()? << HEAD_BITS | value_bits);
+    put_varint(out, list.varint()? << HEAD_BITS | bits);
     if let Some(value) = follows {
         put_bytes(out, value);
     }
     out.extend_from_slice(list.rest());
     Ok(())
+}
+
+/// How many rows a list has of what [`PostingsSink::put`] appended, if it has all of them in it.
+pub(crate) fn rows_inside(list: &[u8]) -> Option<u64> {
+    Cursor::new(list).varint().ok()?.checked_sub(1).filter(|rows| *rows > 0)
 }
 
 fn skip_list(list: u32, cursor: &mut Cursor<'_>) -> Result<()> {

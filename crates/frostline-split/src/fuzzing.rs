@@ -7,14 +7,14 @@ use roaring::RoaringBitmap;
 
 use crate::bytes_codec::{Cursor, checksum};
 use crate::columns::{ColumnRead, TextAs};
-use crate::dictionary::Dictionary;
+use crate::dictionary::{Dictionary, Entries};
 use crate::digest::Digest;
 use crate::fields::{self, Wanted};
 use crate::footer::{self, Chunk, ColumnKind, DigestPlace, Footer, HotDigest, Page};
 use crate::mapping::ValueType;
 use crate::postings::Postings;
 use crate::reader::Split;
-use crate::table::{KeyRange, Table, read_index_block};
+use crate::table::{KeyRange, KeyRanges, Table, read_index_block};
 
 /// Rows of the split that postings and dictionary entries are read for.
 const ROWS: u32 = 1 << 20;
@@ -100,14 +100,14 @@ pub fn directory(bytes: &[u8]) -> bool {
 /// The raw bytes of a dictionary block, with heads or without.
 pub fn dictionary_block(bytes: &[u8]) {
     let some = KeyRange::between(b"f".to_vec(), Some(b"t".to_vec()));
-    for (has_heads, keys) in
-        [(false, KeyRange::all()), (false, some.clone()), (true, KeyRange::all()), (true, some)]
-    {
+    let ranges = [KeyRanges::all(), KeyRanges::from(&some)];
+    let forms = [Entries::WithoutHeads, Entries::Text, Entries::Exact];
+    for (entries, keys) in forms.into_iter().flat_map(|form| ranges.iter().map(move |keys| (form, keys))) {
         // No block, and a mebibyte of postings for its entries to point into.
-        let dictionary = Dictionary::new(Table::default(), 0..1 << 20, ROWS, has_heads);
-        let _ = dictionary.scan_raw(bytes, &keys, &mut |entry| {
-            assert!(keys.contains(entry.key));
-            assert!(entry.value.is_none() || has_heads);
+        let dictionary = Dictionary::new(Table::default(), 0..1 << 20, ROWS, entries);
+        let _ = dictionary.scan_raw(bytes, keys, &mut |entry| {
+            assert!(entry.is_short || keys.contains(entry.key));
+            assert!(entries != Entries::WithoutHeads || !entry.is_short && entry.value.is_none());
             match entry.postings {
                 Postings::Rows(rows) => assert!(rows.max().is_none_or(|max| max < ROWS)),
                 Postings::Stored { range, .. } => assert!(range.start <= range.end && range.end <= 1 << 20),

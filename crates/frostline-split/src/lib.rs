@@ -39,7 +39,7 @@ pub(crate) use frostline_base::bytes_codec;
 pub use byte_counts::{ByteCounts, FieldBytes, SplitBytes};
 pub use columns::{ColumnRead, TextAs};
 pub use dictionary::{
-    Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, Entry, TextKey, exact_key, ip_key, is_hashed,
+    Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, Entry, HeldText, TextKey, exact_key, ip_key, is_hashed,
 };
 pub use digest::{BUCKET_US, Digest, DigestValue, MINUTE_US, Numbers, Squares, ValueCount, ValueCounts};
 pub use distribution::{
@@ -59,7 +59,7 @@ pub use reader::{Split, TimeRows};
 pub use table::{Block, KeyRange, KeyRanges, Table};
 pub use term::{TERMS_VERSION, Term, each_term, phrase_terms, piece_terms};
 pub use text_index::{
-    CUT_START_BYTES, Form, Keys, PieceKeys, TOKEN_BYTES_MAX, text_key, token_of_text, tokens_of_texts,
+    CUT_START_BYTES, Form, Keys, PieceKeys, Says, TOKEN_BYTES_MAX, text_key, token_of_text, tokens_of_texts,
 };
 pub use tokenizer::{
     Phrase, Piece, Tokenizer, contains_phrase, is_joiner, lower, phrase_words, query_pieces, query_tokens,

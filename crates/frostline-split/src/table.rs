@@ -101,9 +101,28 @@ impl KeyRanges {
         KeyRanges { hull: KeyRange { start, end }, starts, ends }
     }
 
+    /// Every key.
+    pub fn all() -> Self {
+        KeyRanges::from(&KeyRange::all())
+    }
+
     /// A range that all of them are in.
-    pub fn hull(&self) -> &KeyRange {
+    pub(crate) fn hull(&self) -> &KeyRange {
         &self.hull
+    }
+
+    /// Whether one of them has a place for a longer key that starts with `prefix`, and whose next byte is `byte` or
+    /// above.
+    pub(crate) fn meet(&self, prefix: &[u8], byte: u8) -> bool {
+        let begins = |start: &Vec<u8>| start.as_slice() <= prefix || start.starts_with(prefix);
+        let before = self.starts.partition_point(begins);
+        let end = before.checked_sub(1).and_then(|at| self.ends.get(at));
+        end.is_some_and(|end| {
+            end.as_deref().is_none_or(|end| match end.strip_prefix(prefix) {
+                Some(rest) => rest > [byte].as_slice(),
+                None => end > prefix,
+            })
+        })
     }
 
     /// Whether `key` is in one of them.
@@ -111,6 +130,12 @@ impl KeyRanges {
         let before = self.starts.partition_point(|start| start.as_slice() <= key);
         let end = before.checked_sub(1).and_then(|at| self.ends.get(at));
         end.is_some_and(|end| end.as_deref().is_none_or(|end| key < end))
+    }
+}
+
+impl From<&KeyRange> for KeyRanges {
+    fn from(range: &KeyRange) -> Self {
+        KeyRanges::new([range])
     }
 }
 
@@ -322,7 +347,7 @@ pub(crate) fn read_key(cursor: &mut Cursor<'_>, key: &mut Vec<u8>) -> Result<()>
     Ok(())
 }
 
-fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
+pub(crate) fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
@@ -433,6 +458,11 @@ impl TableWriter {
         }
         self.builder.add(key, value);
         Ok(())
+    }
+
+    /// Adds `key`, which must be above every key before it, to the block that has the key before it.
+    pub(crate) fn add_beside(&mut self, key: &[u8], value: &[u8]) {
+        self.builder.add(key, value);
     }
 
     fn finish_block(&mut self) -> Result<()> {

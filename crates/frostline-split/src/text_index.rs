@@ -9,6 +9,9 @@
 //! Because of inner keys, one range of keys finds `powershell.exe` inside `v1.0-powershell.exe`. Where keys
 //! cannot decide (paths inside paths, very long pieces), they narrow the set; see [`PieceKeys`].
 //!
+//! A key of any form can be short: cut where no other key has the same start. Then its rows are candidates, to be
+//! verified like those of necessary keys.
+//!
 //! Splits of format version 1 have whole keys only, in which a cut token looks like any other.
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -96,6 +99,17 @@ fn cut_into(token: &str, cut: &mut String) {
     cut.extend(digits.map(|digit| char::from(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 })));
 }
 
+/// What a key says of the rows that have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Says {
+    /// Nothing: it is none of the keys.
+    Nothing,
+    /// They may have what is tested for: the key is the start of one of the keys, and may be of others.
+    Maybe,
+    /// They have it.
+    Yes,
+}
+
 /// The keys of the text dictionary that a test names.
 #[derive(Clone, Debug)]
 pub struct Keys {
@@ -149,14 +163,22 @@ impl Keys {
     }
 
     /// Whether `key` is one of them.
-    pub fn has(&self, key: &TextKey<'_>) -> bool {
-        match self.test {
-            Test::Is(form) => key.form == form && key.token == self.text,
-            Test::Bounded => {
-                let rest = key.token.strip_prefix(self.text.as_str());
-                key.form != Form::Cut && rest.is_some_and(|rest| !continues_word(rest))
-            }
-            Test::Starts => key.token.starts_with(self.text.as_str()),
+    pub fn says(&self, key: &TextKey<'_>) -> Says {
+        let rest = key.token.strip_prefix(self.text.as_str());
+        let holds = match self.test {
+            Test::Is(form) if key.form != form => return Says::Nothing,
+            Test::Bounded if key.form == Form::Cut => return Says::Nothing,
+            Test::Is(_) => rest == Some("") && !key.is_short,
+            // How a short token goes on is not known.
+            Test::Bounded if key.is_short && rest == Some("") => return Says::Maybe,
+            Test::Bounded => rest.is_some_and(|rest| !continues_word(rest)),
+            Test::Starts => rest.is_some(),
+        };
+        let may_be_start = key.is_short && key.token.len() < self.text.len();
+        match holds {
+            true => Says::Yes,
+            false if may_be_start && self.text.starts_with(key.token) => Says::Maybe,
+            false => Says::Nothing,
         }
     }
 }
@@ -249,12 +271,13 @@ fn may_be_cut(token: &str) -> bool {
 impl TextKey<'_> {
     /// What every longer token whose key this may be starts with; none where the key holds its token whole.
     pub fn cut(&self, version: u32) -> Option<&str> {
-        let is_cut = match self.form {
-            Form::Whole => version < VERSION_OF_FORMS && may_be_cut(self.token),
-            Form::Inner => false,
-            Form::Cut => true,
-        };
-        is_cut.then(|| start(self.token, CUT_START_BYTES))
+        match self.form {
+            Form::Cut => Some(start(self.token, CUT_START_BYTES)),
+            Form::Whole if version < VERSION_OF_FORMS && may_be_cut(self.token) => {
+                Some(start(self.token, CUT_START_BYTES))
+            }
+            Form::Whole | Form::Inner => self.is_short.then_some(self.token),
+        }
     }
 }
 

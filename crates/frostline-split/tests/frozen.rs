@@ -11,8 +11,8 @@ use arrow::datatypes::Int64Type;
 use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
-    Dictionary, DigestValue, Entry, FORMAT_VERSION, FORMAT_VERSION_OLDEST, KeyRange, Mapping, Postings,
-    Split, SplitWriter, TextAs, ValueType, WriterOptions, exact_key, text_key,
+    Dictionary, DigestValue, Entry, FORMAT_VERSION, FORMAT_VERSION_OLDEST, HeldText, KeyRange, KeyRanges,
+    Mapping, Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions, exact_key, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -24,12 +24,13 @@ const DOCUMENTS: [&str; 4] = [
 ];
 
 /// Names and versions, the newest last.
-const FROZEN: [(&str, u32); 5] = [
+const FROZEN: [(&str, u32); 6] = [
     ("version-1", 1),
     ("version-2", 2),
     ("version-3", 3),
     ("version-3-hot-digest", 3),
     ("version-3-keys", 3),
+    ("version-3-short-keys", 3),
 ];
 
 fn file(name: &str) -> Bytes {
@@ -60,21 +61,28 @@ fn open(file: &Bytes, version: u32) -> Split {
     Split::open(&cut(file, &(start.parse().unwrap()..end.parse().unwrap()))).unwrap()
 }
 
-fn entries(file: &Bytes, dictionary: &Dictionary, key: Vec<u8>) -> Vec<(Option<String>, Vec<u32>)> {
+/// An entry's rows, whether its key is short, and what is held with it.
+type Found = (Vec<u32>, bool, Option<String>);
+
+fn entries(file: &Bytes, dictionary: &Dictionary, key: Vec<u8>) -> Vec<Found> {
     let keys = KeyRange::exact(key);
     let mut entries = Vec::new();
     for block in dictionary.table().blocks(&keys).unwrap() {
-        let visit = |entry: Entry<'_>| match entry.postings {
-            Postings::Rows(rows) => entries.push((entry.value.map(str::to_owned), rows.iter().collect())),
-            other => panic!("{other:?}"),
+        let visit = |entry: Entry<'_>| {
+            let Postings::Rows(rows) = entry.postings else { panic!("{:?}", entry.postings) };
+            let value = entry.value.map(|value| match value {
+                HeldText::Written(text) => text.to_owned(),
+                HeldText::InColumn => "in the column".to_owned(),
+            });
+            entries.push((rows.iter().collect(), entry.is_short, value));
         };
-        dictionary.scan(&block, &cut(file, &block.range), &keys, visit).unwrap();
+        dictionary.scan(&block, &cut(file, &block.range), &KeyRanges::from(&keys), visit).unwrap();
     }
     entries
 }
 
 fn rows(file: &Bytes, dictionary: &Dictionary, key: Vec<u8>) -> Vec<u32> {
-    entries(file, dictionary, key).into_iter().flat_map(|(_, rows)| rows).collect()
+    entries(file, dictionary, key).into_iter().flat_map(|(rows, ..)| rows).collect()
 }
 
 #[test]
@@ -102,12 +110,15 @@ fn check(name: &str, version: u32) {
         rows(&file, split.exact(), exact_key("no time here", number("message", ValueType::Text))),
         [3]
     );
-    let tag = number("tags", ValueType::Text);
-    // From this feature on, a value that is one token is held with it.
-    let (with_token, by_itself) =
-        if name == "version-3-keys" { (Some("x"), vec![]) } else { (None, vec![0]) };
-    assert_eq!(entries(&file, split.text(), text_key("x", tag)), [(with_token.map(str::to_owned), vec![0])]);
-    assert_eq!(rows(&file, split.exact(), exact_key("x", tag)), by_itself);
+    // Later features: a value that is one token is held with it; keys are cut.
+    let (tag, message) = (number("tags", ValueType::Text), number("message", ValueType::Text));
+    let (holds_values, is_short) = (name.ends_with("-keys"), name == "version-3-short-keys");
+    let with_token = holds_values.then(|| "x".to_owned());
+    assert_eq!(entries(&file, split.text(), text_key("x", tag)), [(vec![0], false, with_token)]);
+    assert_eq!(rows(&file, split.exact(), exact_key("x", tag)).is_empty(), holds_values);
+    assert_eq!(entries(&file, split.text(), text_key("found", message)), [(vec![1], is_short, None)]);
+    let whole = exact_key("no time here", message);
+    assert_eq!(entries(&file, split.exact(), whole), [(vec![3], is_short, None)]);
     let status = [number("status", ValueType::Long)];
     let table = split.digest_table();
     let mut blocks = Vec::new();

@@ -9,8 +9,8 @@ use arrow::array::{AsArray, RecordBatch};
 use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
-    KeyRange, Mapping, Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions, decode_postings,
-    text_key,
+    KeyRange, KeyRanges, Mapping, Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions,
+    decode_postings, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Encoding;
@@ -80,7 +80,10 @@ fn lists_of_every_form_are_still_read() {
         let mut found = Vec::new();
         for block in split.text().table().blocks(&keys).unwrap() {
             let bytes = file.slice(block.range.start as usize..block.range.end as usize);
-            split.text().scan(&block, &bytes, &keys, |entry| found.push(entry.postings)).unwrap();
+            split
+                .text()
+                .scan(&block, &bytes, &KeyRanges::from(&keys), |entry| found.push(entry.postings))
+                .unwrap();
         }
         let Some(Postings::Stored { range, rows: count }) = found.pop() else { panic!("{word}") };
         let list = &file[range.start as usize..range.end as usize];

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use bytes::Bytes;
 use frostline_base::Share;
 use frostline_split::{
-    Block, Dictionary, Entry, Form, KeyRange, KeyRanges, Keys, Postings, TextKey, decode_postings,
+    Block, Dictionary, Entry, Form, KeyRange, KeyRanges, Keys, Postings, Says, TextKey, decode_postings,
 };
 use roaring::RoaringBitmap;
 
@@ -13,7 +13,39 @@ use crate::read::view::View;
 use crate::select::Rows;
 use crate::{Error, Result};
 
-/// Keys to look up in the two dictionaries.
+/// What keys say of the rows of one field. Nothing but [`View::verify`] makes sure rows of candidates.
+#[derive(Default)]
+pub(super) struct Found {
+    sure: RoaringBitmap,
+    candidates: RoaringBitmap,
+}
+
+impl Found {
+    /// Rows that have what is looked for.
+    pub(super) fn sure(&self) -> &RoaringBitmap {
+        &self.sure
+    }
+
+    /// Rows that have it if their values say so.
+    pub(super) fn candidates(&self) -> &RoaringBitmap {
+        &self.candidates
+    }
+
+    /// All rows that can have it.
+    pub(super) fn possible(&self) -> RoaringBitmap {
+        &self.sure | &self.candidates
+    }
+
+    fn add(&mut self, says: Says, rows: &RoaringBitmap) {
+        match says {
+            Says::Nothing => {}
+            Says::Maybe => self.candidates |= rows,
+            Says::Yes => self.sure |= rows,
+        }
+    }
+}
+
+/// Keys to look up in the two dictionaries, of values that are not text.
 #[derive(Default)]
 pub(super) struct Lookup {
     /// Whole tokens, each in some fields.
@@ -26,11 +58,10 @@ impl Lookup {
         self.tokens.entry(token).or_default().insert(field);
     }
 
-    fn has(&self, key: &[u8]) -> bool {
-        TextKey::split(key).is_some_and(|key| {
-            let fields = self.tokens.get(key.token).filter(|_| key.form == Form::Whole);
-            fields.is_some_and(|fields| fields.contains(&key.field))
-        })
+    /// The rows of an entry that is looked for. Keys of such values are never short.
+    fn take(&self, entry: Entry<'_>) -> Option<Postings> {
+        let key = entry.text_key().filter(|key| key.form == Form::Whole && !key.is_short)?;
+        self.tokens.get(key.token)?.contains(&key.field).then_some(entry.postings)
     }
 }
 
@@ -39,44 +70,50 @@ impl View<'_> {
     pub(super) async fn rows_of(self, lookup: Lookup) -> Result<RoaringBitmap> {
         let tokens: Vec<KeyRange> = lookup.tokens.keys().map(|token| KeyRange::token(token)).collect();
         let (text, exact) = futures::future::try_join(
-            self.scan(self.split().text(), &tokens, &|entry| {
-                Some(entry.postings).filter(|_| lookup.has(entry.key))
+            self.scan(self.split().text(), &tokens, &|entry| lookup.take(entry)),
+            self.scan(self.split().exact(), &lookup.exact, &|entry| {
+                (!entry.is_short).then_some(entry.postings)
             }),
-            self.scan(self.split().exact(), &lookup.exact, &|entry| Some(entry.postings)),
         )
         .await?;
         let postings = text.into_iter().chain(exact).collect();
         Ok(self.union(postings).await?.bitmap(self.split().rows()))
     }
 
-    /// For each of `sets` the rows that have one of its keys, field by field. `is_wanted` says of which fields,
-    /// by the number of the set and a key.
+    /// For each of `sets` what its keys say, field by field. `is_wanted` says of which fields, by the number of the set
+    /// and a key.
     pub(super) async fn rows_by_field(
         self,
         sets: &[&Keys],
         is_wanted: &(dyn Fn(usize, &TextKey<'_>) -> bool + Sync),
-    ) -> Result<Vec<HashMap<u16, RoaringBitmap>>> {
+    ) -> Result<Vec<HashMap<u16, Found>>> {
         let ranges: Vec<KeyRange> = sets.iter().flat_map(|keys| keys.ranges().iter().cloned()).collect();
-        let has = |at: usize, key: &TextKey<'_>| sets[at].has(key) && is_wanted(at, key);
-        let in_any = |entry: Entry<'_>| {
-            let key = TextKey::split(entry.key)?;
-            (0..sets.len()).any(|at| has(at, &key)).then(|| (entry.key.to_vec(), entry.postings))
+        // The field of an entry, and what it says by the number of the set.
+        let take = |entry: Entry<'_>| {
+            let key = entry.text_key()?;
+            let wanted = sets.iter().enumerate().filter(|(at, _)| is_wanted(*at, &key));
+            let says: Vec<(usize, Says)> = wanted
+                .map(|(at, keys)| (at, keys.says(&key)))
+                .filter(|(_, says)| *says != Says::Nothing)
+                .collect();
+            (!says.is_empty()).then_some(((key.field, says), entry.postings))
         };
-        let found = self.scan(self.split().text(), &ranges, &in_any).await?;
-        let (keys, postings): (Vec<Vec<u8>>, Vec<Postings>) = found.into_iter().unzip();
+        let found = self.scan(self.split().text(), &ranges, &take).await?;
+        let (said, postings): (Vec<_>, Vec<Postings>) = found.into_iter().unzip();
         let rows = self.each(postings).await?;
-        let mut by_field = vec![HashMap::<u16, RoaringBitmap>::new(); sets.len()];
-        for (key, rows) in keys.iter().filter_map(|key| TextKey::split(key)).zip(rows) {
-            for (at, of_set) in by_field.iter_mut().enumerate() {
-                if has(at, &key) {
-                    *of_set.entry(key.field).or_default() |= &rows;
+        let mut by_field: Vec<HashMap<u16, Found>> = sets.iter().map(|_| HashMap::new()).collect();
+        for ((field, says), rows) in said.into_iter().zip(rows) {
+            for (at, says) in says {
+                if let Some(of_set) = by_field.get_mut(at) {
+                    of_set.entry(field).or_default().add(says, &rows);
                 }
             }
         }
         Ok(by_field)
     }
 
-    /// What `take` makes of every entry inside the ranges; all blocks are read at once.
+    /// What `take` makes of every entry inside the ranges, and of short keys that may stand for one; all blocks are read
+    /// at once.
     pub(super) async fn scan<T>(
         self,
         dictionary: &Dictionary,
@@ -95,11 +132,7 @@ impl View<'_> {
             let mut found = Vec::new();
             for ((block, bytes), ranges) in read.into_iter().zip(&ranges) {
                 let ranges = KeyRanges::new(ranges.iter().copied());
-                dictionary.scan(block, bytes, ranges.hull(), |entry| {
-                    if ranges.contains(entry.key) {
-                        found.extend(take(entry));
-                    }
-                })?;
+                dictionary.scan(block, bytes, &ranges, |entry| found.extend(take(entry)))?;
             }
             Ok(found)
         };

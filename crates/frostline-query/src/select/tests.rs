@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use frostline_base::Share;
 use frostline_split::{EXACT_PREFIX_BYTES, WriterOptions, exact_key};
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::pages::LongSpan;
 use super::verify::{exact_prefix, exact_text};
 use super::*;
 use crate::filter::{Bound, Edge, Number};
-use crate::testing::{Gate, Place, numbers};
+use crate::testing::{Gate, Place, Recorded, numbers};
 
 fn rows(numbers: &[u32]) -> Rows {
     Rows::Some(numbers.iter().copied().collect())
@@ -172,4 +173,126 @@ async fn both_dictionaries_are_asked_at_once() {
     assert_eq!(gate.begun(), 3, "opening, then a block of each dictionary");
     gate.open();
     assert_eq!(numbers(&answer.await.unwrap()), [7]);
+}
+
+/// Documents of which each has an id, and a text with its own id and that of another.
+fn with_ids(rows: usize) -> Vec<(String, String)> {
+    // Some differ in their last byte alone, the others early.
+    let id = |n: usize| match n % 3 {
+        0 => format!("0123456789abcde{:04}", n % rows),
+        _ => format!("{:016x}", (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+    };
+    let text = |n: usize| format!("took {} after /a/{}.html?x={}", id(n), id((n * 7 + 3) % rows), n % 5);
+    (0..rows).map(|n| (id(n), text(n))).collect()
+}
+
+async fn check_ids(
+    place: &Place,
+    documents: &[(String, String)],
+    query: &Value,
+    holds: impl Fn(&str, &str) -> bool,
+) {
+    let rows = documents.iter().enumerate().filter(|(_, (id, text))| holds(id, text));
+    let expected: Vec<i64> = rows.map(|(n, _)| n as i64).collect();
+    let not = json!({"bool": {"must_not": [query]}});
+    let aggs = json!({"ids": {"terms": {"field": "id.keyword", "size": 3}}, "not": {"filter": not}});
+    let body = json!({"query": query, "size": 50, "sort": ["n"], "track_total_hits": true, "aggs": aggs});
+    let answer = place.answer(&body).await;
+    assert_eq!(numbers(&answer), expected[..expected.len().min(50)], "{query}");
+    assert_eq!(answer.hits.total.unwrap().value, expected.len() as u64, "{query}");
+    let aggregations = answer.aggregations.unwrap();
+    assert_eq!(aggregations["not"]["doc_count"], 0, "{query}");
+    let ids: BTreeSet<&str> = expected.iter().map(|n| documents[*n as usize].0.as_str()).collect();
+    let buckets = aggregations["ids"]["buckets"].as_array().unwrap();
+    assert_eq!(buckets.len(), ids.len().min(3), "{query}");
+    let others = place.answer(&json!({"query": not, "size": 0, "track_total_hits": true})).await;
+    assert_eq!(others.hits.total.unwrap().value, (documents.len() - expected.len()) as u64, "not {query}");
+}
+
+#[tokio::test]
+async fn tokens_with_short_keys_are_found_counted_and_excluded_by_their_texts() {
+    let documents = with_ids(400);
+    let values = documents.iter().enumerate().map(|(n, (id, text))| json!({"n": n, "id": id, "text": text}));
+    let place = Place::with(&[values.collect()]).await;
+    for n in [0, 1, 2, 299, 398] {
+        let id = documents[n].0.clone();
+        let (shorter, start) = (id[..id.len() - 1].to_owned(), id[..5].to_owned());
+        for wanted in
+            [id.clone(), format!("{shorter}z"), format!("{id}0"), shorter, start, format!("/a/{id}.html")]
+        {
+            let has_token = |text: &str, token: &str| {
+                let mut found = false;
+                frostline_split::tokenize(text, |own| found |= own == token);
+                found
+            };
+            let ask = |query: Value| (query, wanted.clone());
+            let (query, id) = ask(json!({"match": {"id": wanted}}));
+            check_ids(&place, &documents, &query, |own, _| own == id).await;
+            let (query, token) = ask(json!({"term": {"id.keyword": wanted}}));
+            check_ids(&place, &documents, &query, |own, _| own == token).await;
+            let is_path = wanted.starts_with('/');
+            let inside = wanted.trim_start_matches('/');
+            let has = |text: &str| match is_path {
+                true => text.contains(inside),
+                false => has_token(text, inside),
+            };
+            check_ids(&place, &documents, &json!({"match": {"text": wanted}}), |_, text| has(text)).await;
+            let everywhere = json!({"query_string": {"query": format!("\"{wanted}\"")}});
+            check_ids(&place, &documents, &everywhere, |own, text| own == wanted || has(text)).await;
+            let phrase = json!({"match_phrase": {"text": format!("took {wanted}")}});
+            check_ids(&place, &documents, &phrase, |own, _| own == wanted).await;
+            if is_path {
+                continue;
+            }
+            let starts = |text: &str| {
+                let mut found = false;
+                frostline_split::tokenize(text, |own| found |= own.starts_with(&wanted));
+                found
+            };
+            check_ids(&place, &documents, &json!({"prefix": {"text": wanted}}), |_, text| starts(text)).await;
+            check_ids(&place, &documents, &json!({"prefix": {"id.keyword": wanted}}), |own, _| {
+                own.starts_with(&wanted)
+            })
+            .await;
+            for (pattern, field) in [("wildcard", "id"), ("wildcard", "id.keyword"), ("regexp", "id")] {
+                let (any, one) = if pattern == "wildcard" { ("*", "?") } else { (".*", ".") };
+                let query = json!({pattern: {field: format!("{one}{}{any}", &wanted[1..])}});
+                let matches = |own: &str| own.len() >= wanted.len() && own[1..].starts_with(&wanted[1..]);
+                check_ids(&place, &documents, &query, |own, _| matches(own)).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_absent_costs_a_page_at_most_and_nearly_always_none() {
+    let id = |n: u64| format!("{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let document = |n| json!({"n": n, "id": id(n), "text": format!("{} is {}", n % 7, id(n + 1_000_000))});
+    let place = Place::with(&[(1..3_000).map(document).collect()]).await;
+    let reads = Recorded::new(&place.repository);
+    let place = place.through(reads.clone());
+    let ask = async |query: Value| {
+        reads.take();
+        let answer = place.answer(&json!({"query": query, "size": 0, "track_total_hits": true})).await;
+        assert_eq!(answer.hits.total.unwrap().value, 0, "{query}");
+        let pages = reads.take().into_iter().filter(|(share, _)| *share == Share::Column);
+        let pages: Vec<_> = pages.flat_map(|(_, ranges)| ranges).collect();
+        assert!(pages.len() <= 1, "{query} reads {pages:?}");
+        pages.len()
+    };
+    let mut read_pages = 0;
+    for absent in (5_000..5_150).map(id) {
+        for query in [
+            json!({"match": {"id": absent}}),
+            json!({"term": {"id.keyword": absent}}),
+            json!({"match": {"text": absent}}),
+        ] {
+            read_pages += ask(query).await;
+        }
+    }
+    // Two hexadecimal digits more than what tells them apart: one in 256 of those that share so much.
+    assert!(read_pages <= 3, "{read_pages} of 450");
+    let nearly =
+        id(77).chars().rev().skip(1).collect::<String>().chars().rev().chain(['z']).collect::<String>();
+    assert_eq!(ask(json!({"match": {"id": nearly}})).await, 1);
 }

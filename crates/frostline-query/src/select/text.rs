@@ -3,7 +3,7 @@
 //! Keys are checked first: some are sufficient for a row to match, others are necessary. Rows that have
 //! all necessary keys but no sufficient one are verified on their texts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use frostline_split::{
     CUT_START_BYTES, Entry, Form, KeyRange, Keys, Phrase, Piece, PieceKeys, Postings, SplitField, TextKey,
@@ -17,7 +17,7 @@ use crate::filter::pattern::{Matcher, TokenPattern};
 use crate::filter::{FieldRef, Minimum, Pattern, Scalar};
 use crate::read::view::View;
 use crate::select::equal::Equalities;
-use crate::select::lookup::Lookup;
+use crate::select::lookup::{Found, Lookup};
 use crate::select::{Rows, at_least, narrow};
 
 impl<'a> View<'a> {
@@ -196,8 +196,8 @@ impl<'a> View<'a> {
         self.rows_with(readings, &keys, Equalities::default(), among, make).await
     }
 
-    /// Rows that have sure keys in one of `readings`, or the needed ones and a text that holds by a test that
-    /// `make` makes; and rows in which something is equal.
+    /// Rows that have sure keys in one of `readings`, or that may have them or the needed ones, and have a text that
+    /// holds by a test that `make` makes; and rows in which something is equal.
     async fn rows_with<F: FnMut(&str) -> bool + Send>(
         self,
         readings: &[&SplitField],
@@ -225,20 +225,21 @@ impl<'a> View<'a> {
             ),
         )
         .await?;
-        let equal = found.split_off(first_token).into_iter().flat_map(std::collections::HashMap::into_values);
-        let mut rows = equal.chain(others.1).fold(others.0, |a, b| a | b);
-        if keys.sure.is_some() {
-            rows = found.remove(0).into_values().fold(rows, |a, b| a | b);
+        let equal = found.split_off(first_token);
+        let mut rows = others.1.into_iter().fold(others.0, |a, b| a | b);
+        let sufficient = if keys.sure.is_some() { Some(found.remove(0)) } else { None };
+        for found in equal.iter().chain(&sufficient).flat_map(|of_set| of_set.values()) {
+            rows |= found.sure();
         }
-        let Some((first, more)) = found.split_first() else { return Ok(rows) };
         let mut left = Vec::new();
         for reading in readings.iter().filter(|reading| reading.ty == ValueType::Text) {
-            let Some(of_first) = first.get(&reading.number) else { continue };
-            let mut candidates = narrow(of_first - &rows, among);
-            for set in more {
-                candidates &= set.get(&reading.number).unwrap_or(&RoaringBitmap::new());
+            let of_field = |of_set: &HashMap<u16, Found>| of_set.get(&reading.number).map(Found::possible);
+            let necessary = found.iter().map(|of_set| of_field(of_set).unwrap_or_default());
+            let mut candidates = necessary.reduce(|a, b| a & b).unwrap_or_default();
+            if let Some(found) = sufficient.as_ref().and_then(|of_set| of_set.get(&reading.number)) {
+                candidates |= found.candidates();
             }
-            left.push((*reading, candidates));
+            left.push((*reading, narrow(candidates - &rows, among)));
         }
         let verified = left.iter().map(|(reading, candidates)| self.verify(reading, candidates, make()));
         Ok(try_join_all(verified).await?.into_iter().fold(rows, |a, b| a | b))
@@ -260,16 +261,16 @@ impl<'a> View<'a> {
         let is_text = |number: u16| asked.get(&number).is_some_and(|reading| reading.ty == ValueType::Text);
         // Whether a key's token matches; none where that is left to the text.
         let says = |key: &TextKey<'_>| match key.cut(version) {
+            _ if key.form == Form::Inner => Some(false),
             Some(start) if tokens.may_match(start) || tokens.is_match(key.token) => None,
             Some(_) => Some(false),
-            None if key.form != Form::Whole => Some(false),
             None if tokens.is_match(key.token) => Some(true),
             None if tokens.may_match_with_joiners(key.token) && is_text(key.field) => None,
             None => Some(false),
         };
         // The field of a key that may have a match, and whether it has.
         let take = |entry: Entry<'_>| {
-            let key = TextKey::split(entry.key).filter(|key| asked.contains_key(&key.field))?;
+            let key = entry.text_key().filter(|key| asked.contains_key(&key.field))?;
             let said = says(&key);
             (said != Some(false)).then_some((key.field, said.is_some(), entry.postings))
         };

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::Int32Type;
 use frostline_split::{
-    EXACT_PREFIX_BYTES, Entry, KeyRange, SplitField, TextAs, TextKey, Tokenizer, exact_key, text_key,
-    token_of_text, tokens_of_texts,
+    EXACT_PREFIX_BYTES, Entry, HeldText, KeyRange, Postings, Says, SplitField, TextAs, Tokenizer, exact_key,
+    text_key, token_of_text, tokens_of_texts,
 };
 use futures::future::try_join;
 use roaring::RoaringBitmap;
@@ -67,7 +67,7 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// Rows with one of these values as written.
+    /// Rows with one of these values as written. A value is in one entry: those that are found need no candidates.
     pub(super) async fn texts_equal(
         self,
         field: &SplitField,
@@ -75,18 +75,37 @@ impl View<'_> {
         among: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap> {
         let mut tokenizer = Tokenizer::new();
+        let (mut exact, mut tokens) = (KeysOfTexts::new(), KeysOfTexts::new());
         let mut keys = TextKeys::default();
         for text in texts {
-            keys.exact.push(KeyRange::exact(exact_key(text, field.number)));
+            let key = exact_key(text, field.number);
+            keys.exact.push(KeyRange::exact(key.clone()));
+            exact.insert((key, text));
             if let Some(token) = token_of_text(&mut tokenizer, text) {
                 keys.tokens.push(KeyRange::exact(text_key(token, field.number)));
+                tokens.insert((token.as_bytes().to_vec(), text));
             }
         }
-        self.texts_with(field, &keys, among, |text| texts.contains(text)).await
+        let found = self.entries_of(field, &keys).await?;
+        let known: BTreeSet<&str> = found.iter().filter_map(|entry| entry.text.as_deref()).collect();
+        let left: BTreeSet<&str> =
+            texts.iter().map(String::as_str).filter(|text| !known.contains(text)).collect();
+        let may_be_left = |entry: &TextEntry| {
+            let of_entry = if entry.is_token { &tokens } else { &exact };
+            let mut of_start = of_entry
+                .range((entry.start.clone(), "")..)
+                .map_while(|(key, text)| key.starts_with(&entry.start).then_some(*text));
+            of_start.any(|text| left.contains(text))
+        };
+        let found = found.iter().filter_map(|entry| match &entry.text {
+            Some(text) => texts.contains(text).then(|| (Says::Yes, entry.postings.clone())),
+            None => may_be_left(entry).then(|| (Says::Maybe, entry.postings.clone())),
+        });
+        self.texts_of(field, found.collect(), among, |text| left.contains(text)).await
     }
 
     /// Rows with a value as written that starts with `start` and `holds`: from dictionaries or from the column,
-    /// whichever is smaller.
+    /// whichever is smaller. Values that their keys have not whole are verified.
     pub(super) async fn texts_where(
         self,
         field: &SplitField,
@@ -107,7 +126,12 @@ impl View<'_> {
         let column = columns.iter().filter_map(|name| self.split().column_range(name));
         let by_column: u64 = column.map(|range| range.end - range.start).sum();
         if by_keys <= by_column {
-            return self.texts_with(field, &keys, among, holds).await;
+            let found =
+                self.entries_of(field, &keys).await?.into_iter().filter_map(|entry| match entry.text {
+                    Some(text) => holds(&text).then_some((Says::Yes, entry.postings)),
+                    None => Some((Says::Maybe, entry.postings)),
+                });
+            return self.texts_of(field, found.collect(), among, holds).await;
         }
         let rows = among.cloned().unwrap_or_else(|| all(self.split().rows()));
         self.verify(field, &rows, holds).await
@@ -118,31 +142,39 @@ impl View<'_> {
         if self.split().text().holds_values_with_tokens() { &keys.tokens } else { &[] }
     }
 
-    /// Rows with a value as written that `holds`, whose keys are among these. The exact dictionary has long values cut,
-    /// so those are verified.
-    async fn texts_with(
-        self,
-        field: &SplitField,
-        keys: &TextKeys,
-        among: Option<&RoaringBitmap>,
-        holds: impl Fn(&str) -> bool + Send + Sync,
-    ) -> Result<RoaringBitmap> {
-        // Whether it holds, none where only the column can say.
-        let of_key = |entry: Entry<'_>| match exact_text(entry.key) {
-            Some(text) if !holds(text) => None,
-            text => Some((text.is_some(), entry.postings)),
+    /// The entries of whole values that these keys name, and the short ones that may stand for one.
+    async fn entries_of(self, field: &SplitField, keys: &TextKeys) -> Result<Vec<TextEntry>> {
+        let of_key = |entry: Entry<'_>| {
+            let text = exact_text(entry.key).filter(|_| !entry.is_short).map(str::to_owned);
+            Some(TextEntry { is_token: false, start: entry.key.to_vec(), text, postings: entry.postings })
         };
         let of_token = |entry: Entry<'_>| {
-            let is_own = TextKey::split(entry.key).is_some_and(|key| key.field == field.number);
-            let has_value = is_own && entry.value.is_some_and(&holds);
-            has_value.then_some((true, entry.postings))
+            let key = entry.text_key().filter(|key| key.field == field.number)?;
+            let text = match entry.value? {
+                HeldText::Written(text) => Some(text.to_owned()),
+                HeldText::InColumn => None,
+            };
+            let start = key.token.as_bytes().to_vec();
+            Some(TextEntry { is_token: true, start, text, postings: entry.postings })
         };
-        let (text, exact) = try_join(
+        let (mut text, exact) = try_join(
             self.scan(self.split().text(), self.token_keys(keys), &of_token),
             self.scan(self.split().exact(), &keys.exact, &of_key),
         )
         .await?;
-        let (sure, unsure): (Vec<_>, Vec<_>) = text.into_iter().chain(exact).partition(|(holds, _)| *holds);
+        text.extend(exact);
+        Ok(text)
+    }
+
+    /// The rows of these lists: those whose keys say yes, and of the others those with a value for which `holds`.
+    async fn texts_of(
+        self,
+        field: &SplitField,
+        found: Vec<(Says, Postings)>,
+        among: Option<&RoaringBitmap>,
+        holds: impl Fn(&str) -> bool + Send + Sync,
+    ) -> Result<RoaringBitmap> {
+        let (sure, unsure): (Vec<_>, Vec<_>) = found.into_iter().partition(|(says, _)| *says == Says::Yes);
         let [sure, unsure] = [sure, unsure].map(|found| found.into_iter().map(|(_, rows)| rows).collect());
         let (sure, unsure) = try_join(self.union(sure), self.union(unsure)).await?;
         let [sure, unsure] = [sure, unsure].map(|rows| rows.bitmap(self.split().rows()));
@@ -178,6 +210,20 @@ struct TextKeys {
     /// The tokens with which they can be held.
     tokens: Vec<KeyRange>,
 }
+
+/// An entry of whole values.
+struct TextEntry {
+    /// Whether it is in the text dictionary.
+    is_token: bool,
+    /// Its key, without form and field in the text dictionary.
+    start: Vec<u8>,
+    /// The value; none where only the column has it.
+    text: Option<String>,
+    postings: Postings,
+}
+
+/// Texts by their keys.
+type KeysOfTexts<'t> = BTreeSet<(Vec<u8>, &'t str)>;
 
 /// The start of the keys of exact values that start with `prefix`: no longer than what the key of a very
 /// long value keeps of it.

@@ -1,6 +1,7 @@
 use frostline_base::SplitId;
 
 use super::*;
+use crate::table::KeyRange;
 use crate::table::Table;
 use crate::{Mapping, Sealed, SplitWriter, Wanted, WriterOptions};
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::table::{KeyRanges, TableWriter};
 
 /// A dictionary of these keys, and its file: postings first, then the blocks.
-fn build(keys: &BTreeMap<Vec<u8>, Vec<u32>>, split_rows: u32, has_heads: bool) -> (Dictionary, Vec<u8>) {
+fn build(keys: &BTreeMap<Vec<u8>, Vec<u32>>, split_rows: u32, form: Entries) -> (Dictionary, Vec<u8>) {
     let mut postings_file = Vec::new();
     let mut sink = PostingsSink::new(&mut postings_file, 0, split_rows, 3).unwrap();
     let mut writer = TableWriter::new(3).unwrap();
@@ -16,11 +16,11 @@ fn build(keys: &BTreeMap<Vec<u8>, Vec<u32>>, split_rows: u32, has_heads: bool) -
         let (mut list, mut entry) = (Vec::new(), Vec::new());
         sink.put(&mut list, rows, crate::postings::INLINE_BYTES_MAX).unwrap();
         put_entry(&mut entry, Some(key).filter(|key| has_value(key)).map(|_| &b"v"[..]), b"", &list).unwrap();
-        writer.add(key, if has_heads { &entry } else { &list }).unwrap();
+        writer.add(key, if form == Entries::WithoutHeads { &list } else { &entry }).unwrap();
     }
     let range = sink.finish().range;
     let table = writer.finish(&mut postings_file, range.end).unwrap();
-    (Dictionary::new(table, range, split_rows, has_heads), postings_file)
+    (Dictionary::new(table, range, split_rows, form), postings_file)
 }
 
 /// Some have a value.
@@ -32,8 +32,9 @@ fn found(dictionary: &Dictionary, file: &[u8], keys: &KeyRange) -> BTreeMap<Vec<
     let mut found = BTreeMap::new();
     for block in dictionary.table().blocks(keys).unwrap() {
         let bytes = &file[block.range.start as usize..block.range.end as usize];
-        let visit = |Entry { key, value, postings, .. }: Entry<'_>| {
-            assert_eq!(value, Some("v").filter(|_| dictionary.has_heads && has_value(key)));
+        let visit = |Entry { key, is_short, value, postings, .. }: Entry<'_>| {
+            let has_value = dictionary.entries != Entries::WithoutHeads && has_value(key);
+            assert_eq!((is_short, value), (false, has_value.then_some(HeldText::Written("v"))));
             let rows: RoaringBitmap = match postings {
                 Postings::All => (0..dictionary.split_rows).collect(),
                 Postings::Rows(rows) => rows,
@@ -44,9 +45,13 @@ fn found(dictionary: &Dictionary, file: &[u8], keys: &KeyRange) -> BTreeMap<Vec<
             };
             found.insert(key.to_vec(), rows.iter().collect());
         };
-        dictionary.scan(&block, bytes, keys, visit).unwrap();
+        dictionary.scan(&block, bytes, &KeyRanges::from(keys), visit).unwrap();
     }
     found
+}
+
+fn forms() -> impl Strategy<Value = Entries> {
+    prop::sample::select(vec![Entries::WithoutHeads, Entries::Text, Entries::Exact])
 }
 
 fn keys() -> impl Strategy<Value = BTreeMap<Vec<u8>, Vec<u32>>> {
@@ -59,8 +64,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_range_of_keys_is_found(keys in keys(), start: prop::sample::Index, prefix in 1usize..4, has_heads: bool) {
-        let (dictionary, file) = build(&keys, 5000, has_heads);
+    fn a_range_of_keys_is_found(keys in keys(), start: prop::sample::Index, prefix in 1usize..4, form in forms()) {
+        let (dictionary, file) = build(&keys, 5000, form);
         prop_assert_eq!(&found(&dictionary, &file, &KeyRange::all()), &keys);
         if let Some(key) = keys.keys().nth(start.index(keys.len().max(1))) {
             for range in [KeyRange::exact(key.clone()), KeyRange::prefix(key[..prefix.min(key.len())].to_vec())] {
@@ -73,16 +78,16 @@ proptest! {
 
     #[test]
     fn the_block_index_reads_back(keys in keys()) {
-        let (dictionary, _) = build(&keys, 5000, false);
+        let (dictionary, _) = build(&keys, 5000, Entries::WithoutHeads);
         let mut out = Vec::new();
         dictionary.encode(&mut out);
         prop_assert_eq!(Dictionary::decode(&mut Cursor::new(&out), 5000).unwrap(), dictionary);
     }
 
     #[test]
-    fn any_bytes_are_scanned_without_panic(bytes: Vec<u8>, has_heads: bool) {
-        let (dictionary, _) = build(&BTreeMap::new(), 100, has_heads);
-        let _ = dictionary.scan_raw(&bytes, &KeyRange::all(), &mut |_| {});
+    fn any_bytes_are_scanned_without_panic(bytes: Vec<u8>, form in forms()) {
+        let (dictionary, _) = build(&BTreeMap::new(), 100, form);
+        let _ = dictionary.scan_raw(&bytes, &KeyRanges::all(), &mut |_| {});
         let _ = Dictionary::decode(&mut Cursor::new(&bytes), 100);
         let _ = unpack_block(&bytes, BLOCK_RAW_BYTES_MAX);
     }
@@ -91,7 +96,7 @@ proptest! {
 #[test]
 fn a_text_key_comes_apart() {
     let key = crate::text_key("powershell.exe", 513);
-    let expected = TextKey { token: "powershell.exe", form: Form::Whole, field: 513 };
+    let expected = TextKey { token: "powershell.exe", form: Form::Whole, field: 513, is_short: false };
     assert_eq!(TextKey::split(&key), Some(expected));
     assert_eq!(TextKey::split(b"x"), None);
     assert_eq!(TextKey::split(b"x\x03\0\0"), None);
@@ -106,6 +111,33 @@ fn long_values_are_keyed_by_their_hash() {
 }
 
 proptest! {
+    #[test]
+    fn ranges_meet_the_prefix_of_what_they_contain(
+        ranges in proptest::collection::vec(("[ab]{0,3}", proptest::option::of("[ab]{0,3}")), 0..5),
+        prefix in "[ab]{0,3}",
+    ) {
+        let ranges = ranges.into_iter();
+        let ranges: Vec<KeyRange> =
+            ranges.map(|(start, end)| KeyRange::between(start.into_bytes(), end.map(String::into_bytes))).collect();
+        let together = KeyRanges::new(&ranges);
+        // Keys of a, b and what is between them: at most one byte longer than every end.
+        let mut longer = vec![prefix.clone().into_bytes()];
+        for at in 0.. {
+            let Some(key) = longer.get(at).filter(|key| key.len() < prefix.len() + 4).cloned() else { break };
+            longer.extend([b"a", b"b"].map(|byte| [&key[..], byte].concat()));
+        }
+        let has_any = longer.iter().skip(1).any(|key| ranges.iter().any(|range| range.contains(key)));
+        prop_assert!(!has_any || together.meet(prefix.as_bytes(), b'a'));
+        // It only meets what has room for a key; of these the least is the prefix and the byte.
+        let room = [prefix.as_bytes(), b"a"].concat();
+        let has_room = |range: &KeyRange| {
+            let meets = KeyRanges::from(range).meet(prefix.as_bytes(), b'a');
+            assert!(!meets || !range.ends_before(&room));
+            meets
+        };
+        prop_assert_eq!(together.meet(prefix.as_bytes(), b'a'), ranges.iter().any(has_room));
+    }
+
     #[test]
     fn ranges_together_contain_what_one_of_them_does(
         ranges in proptest::collection::vec(("[ab]{0,3}", proptest::option::of("[ab]{0,3}")), 0..5),

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::*;
 use crate::bytes_codec::checksum;
 use crate::bytes_codec::put_bytes;
-use crate::dictionary::read_place;
+use crate::dictionary::{Entries, read_place};
 use crate::fields::{self, FieldRecord};
 use crate::table::pack_block;
 
@@ -318,7 +318,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Foot
     let lists = read_lists(cursor)?;
     let mut fields = FieldTable::decode_index(cursor, rows)?;
     fields.decode_blocks(cursor)?;
-    let has_heads = required & ENTRY_HEADS != 0;
+    let [text_entries, exact_entries] = Entries::of_split(required & ENTRY_HEADS != 0);
     Ok(Footer {
         version: FORMAT_VERSION,
         id: Some(id),
@@ -327,8 +327,8 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Foot
         times,
         own,
         fields,
-        text: Dictionary::new(text, lists.clone(), rows, has_heads),
-        exact: Dictionary::new(exact, lists, rows, has_heads),
+        text: Dictionary::new(text, lists.clone(), rows, text_entries),
+        exact: Dictionary::new(exact, lists, rows, exact_entries),
         digest,
         tail_checksum: None,
     })

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::dictionary::Entries;
 use crate::fields::{FieldRecord, Wanted};
 use crate::mapping::Mapping;
 use crate::table::{KeyRange, TableWriter};
@@ -107,8 +108,8 @@ fn contents(readings: u16) -> Contents {
             pages(SOURCE_COLUMN.to_owned(), ColumnKind::Source, 4_000, rows),
         ],
         fields: (0..readings).map(record).collect(),
-        text: Dictionary::new(table(400_000), 0..4, rows, true),
-        exact: Dictionary::new(table(100_000), 0..4, rows, true),
+        text: Dictionary::new(table(400_000), 0..4, rows, Entries::Text),
+        exact: Dictionary::new(table(100_000), 0..4, rows, Entries::Exact),
         digest: DigestPlace::Table(table(u32::from(readings))),
         lists: 0..4,
     }

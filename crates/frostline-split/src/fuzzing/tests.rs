@@ -31,7 +31,7 @@ fn split(options: WriterOptions) -> (Vec<u8>, ByteRange) {
             format!(r#""@timestamp":"2024-03-01T10:{:02}:00Z","#, row % 60)
         };
         let document = format!(
-            r#"{{{time}"ok":{},"status":{},"took":{}.5,"at":"2024-02-{:02}","ip":"10.0.0.{}","message":"GET /{} found","tags":["x","y{}"],"sizes":[1,{row}],"d{}":{row}}}"#,
+            r#"{{{time}"ok":{},"status":{},"took":{}.5,"at":"2024-02-{:02}","ip":"10.0.0.{}","message":"GET /{} found","tags":["x","y{}","{:016x}"],"sizes":[1,{row}],"d{}":{row}}}"#,
             row % 3 == 0,
             200 + row % 7,
             row,
@@ -39,6 +39,7 @@ fn split(options: WriterOptions) -> (Vec<u8>, ByteRange) {
             row % 11,
             row % 13,
             row % 2,
+            (row as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             row % 3,
         );
         writer.add(document.as_bytes()).unwrap();
@@ -93,7 +94,7 @@ fn dictionaries(file: &[u8], footer: &[u8], version: &str) -> Vec<(&'static str,
                 Postings::Stored { range, .. } if stored.len() < 2 => stored.push(range),
                 _ => {}
             };
-            dictionary.scan(&block, bytes, &KeyRange::all(), keep).unwrap();
+            dictionary.scan(&block, bytes, &KeyRanges::all(), keep).unwrap();
             let mut raw = unpack_block(bytes);
             raw.truncate(2_000);
             seeds.push(("dictionary_block", format!("{name}{version}-{number}"), raw));

@@ -3,7 +3,7 @@
 //! It handles one reading of one field at a time: its rows are grouped by value, its values by token, and the
 //! postings of a token are the union of those of its values. Entries of the exact dictionary are produced
 //! in order and compressed at once, but for values that are held with their token. Tokens are collected and sorted at
-//! the end, because the text dictionary is ordered by token before field.
+//! the end, because the text dictionary is ordered by token before field, and short keys are cut by their neighbours.
 
 use std::io::Write;
 
@@ -11,10 +11,12 @@ use frostline_base::Result;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::dictionary::{PostingsSink, Stored, ip_key, put_entry, put_exact_key};
+use crate::dictionary::{
+    PostingsSink, Stored, ip_key, put_entry, put_exact_key, put_short_entry, rows_inside,
+};
 use crate::mapping::ValueType;
 use crate::postings::INLINE_BYTES_MAX;
-use crate::table::TableWriter;
+use crate::table::{TableWriter, shared_prefix};
 use crate::text_index::{Form, each_key, token_of_text};
 use crate::tokenizer::Tokenizer;
 use crate::values::{parse_ip, value_token};
@@ -22,6 +24,13 @@ use crate::writer::values::Values;
 
 /// The hot footer holds a list for each reading, so only short ones are in it.
 const EXISTS_INLINE_BYTES_MAX: usize = 16;
+/// Keys of more rows are not short, because the values of all of them would be read.
+const SHORT_ROWS_MAX: u64 = 16;
+/// How much of a key is kept behind what it shares with another: the byte that differs, and two by which most
+/// keys that are not there differ.
+const SHORT_BEYOND_SHARED: usize = 3;
+/// A text of more entries is not cut, because the entries of a short text are in one block.
+const SHORT_ENTRIES_MAX: usize = 1_024;
 
 /// The rows of one reading of one field: value `numbers[i]` of `distinct` in row `rows[i]`.
 pub(crate) struct ReadingRows<'a> {
@@ -32,6 +41,8 @@ pub(crate) struct ReadingRows<'a> {
     /// The values, ascending.
     pub(crate) distinct: &'a [u32],
     pub(crate) values: &'a Values,
+    /// Whether reading the value of a row costs little, so that keys can be short.
+    pub(crate) can_be_verified: bool,
 }
 
 /// Groups of numbers: group `g` is `members[starts[g]..starts[g + 1]]`.
@@ -145,6 +156,7 @@ struct TokenEntry {
     value: u32,
     postings: u64,
     field: u16,
+    can_be_short: bool,
     key_bytes: u16,
     postings_bytes: u16,
 }
@@ -216,7 +228,7 @@ fn token_at<'a>(text: &'a [u8], entries: &[(u32, u32, u32)], token: u32) -> &'a 
 /// Collects the index of a split.
 pub(crate) struct IndexWriter<'a, W> {
     sink: PostingsSink<'a, W>,
-    exact: TableWriter,
+    exact: ExactWriter,
     has_heads: bool,
     entries: Vec<TokenEntry>,
     keys: Vec<u8>,
@@ -245,7 +257,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
     ) -> Result<Self> {
         Ok(IndexWriter {
             sink,
-            exact: TableWriter::new(zstd_level)?,
+            exact: ExactWriter { table: TableWriter::new(zstd_level)?, held: None },
             has_heads,
             entries: Vec::new(),
             keys: Vec::new(),
@@ -291,7 +303,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
     fn add_exact(&mut self, reading: &ReadingRows<'_>) -> Result<()> {
         let (keys, mut order) = exact_keys(reading);
         order.retain(|value| !self.is_held[*value as usize]);
-        let (mut postings, mut entry) = (Vec::new(), Vec::new());
+        let mut postings = Vec::new();
         let mut members = Vec::new();
         let mut at = 0;
         while let Some(first) = order.get(at) {
@@ -303,13 +315,13 @@ impl<'a, W: Write> IndexWriter<'a, W> {
             postings.clear();
             let rows = self.union.of(&members, &self.rows_of_value);
             self.sink.put(&mut postings, rows, INLINE_BYTES_MAX)?;
-            if self.has_heads {
-                entry.clear();
-                put_entry(&mut entry, None, &[], &postings)?;
-            } else {
-                std::mem::swap(&mut entry, &mut postings);
+            match self.has_heads {
+                true => {
+                    let can_be_short = reading.can_be_verified && reading.ty == ValueType::Text;
+                    self.exact.add(key, &postings, can_be_short)?;
+                }
+                false => self.exact.table.add(key, &postings)?,
             }
-            self.exact.add(key, &entry)?;
         }
         Ok(())
     }
@@ -345,6 +357,10 @@ impl<'a, W: Write> IndexWriter<'a, W> {
                 value: held.map_or(NO_NUMBER, |value| reading.distinct[*value as usize]),
                 postings,
                 field: reading.field,
+                can_be_short: self.has_heads
+                    && reading.can_be_verified
+                    && reading.ty == ValueType::Text
+                    && is_of_few_rows(&self.postings[postings as usize..]),
                 key_bytes: text.len() as u16,
                 postings_bytes: (self.postings.len() as u64 - postings) as u16,
             });
@@ -382,34 +398,110 @@ impl<'a, W: Write> IndexWriter<'a, W> {
     /// The text dictionary in order, and the exact one as it stands; also the stored postings. `values` are those of
     /// all readings.
     pub(crate) fn finish(
-        mut self,
+        self,
         zstd_level: i32,
         values: &Values,
     ) -> Result<(TableWriter, TableWriter, Stored)> {
-        let keys = &self.keys;
+        let IndexWriter { keys, postings, mut entries, has_heads, exact, sink, .. } = self;
         let token = |e: &TokenEntry| &keys[e.key as usize..e.key as usize + usize::from(e.key_bytes)];
-        self.entries.sort_unstable_by(|a, b| {
+        entries.sort_unstable_by(|a, b| {
             a.head.cmp(&b.head).then_with(|| token(a).cmp(token(b))).then_with(|| a.field.cmp(&b.field))
         });
+        let list = |e: &TokenEntry| {
+            &postings[e.postings as usize..e.postings as usize + usize::from(e.postings_bytes)]
+        };
         let mut text = TableWriter::new(zstd_level)?;
-        let (mut key, mut headed) = (Vec::new(), Vec::new());
-        for entry in &self.entries {
-            key.clear();
-            key.extend_from_slice(token(entry));
-            key.extend_from_slice(&entry.field.to_be_bytes());
-            let start = entry.postings as usize;
-            let list = &self.postings[start..start + usize::from(entry.postings_bytes)];
-            if !self.has_heads {
-                text.add(&key, list)?;
-                continue;
+        let (mut key, mut rest) = (Vec::new(), Vec::new());
+        let mut shared_before = 0;
+        let mut groups = entries.chunk_by(|a, b| without_form(token(a)) == without_form(token(b))).peekable();
+        while let Some(group) = groups.next() {
+            let Some(own) = group.first().map(|entry| without_form(token(entry))) else { continue };
+            let next = groups.peek().and_then(|group| group.first()).map(|entry| without_form(token(entry)));
+            let shared_after = next.map_or(0, |next| shared_prefix(own, next));
+            let can_be_short =
+                group.len() <= SHORT_ENTRIES_MAX && group.iter().all(|entry| entry.can_be_short);
+            let short = short_text(own, shared_before.max(shared_after)).filter(|_| can_be_short);
+            shared_before = shared_after;
+            for (at, entry) in group.iter().enumerate() {
+                key.clear();
+                key.extend_from_slice(short.unwrap_or(own));
+                key.extend(token(entry).last());
+                key.extend_from_slice(&entry.field.to_be_bytes());
+                rest.clear();
+                let value = (entry.value != NO_NUMBER).then(|| values.bytes(entry.value));
+                match short {
+                    Some(_) => put_short_entry(&mut rest, value.is_some(), list(entry))?,
+                    None if has_heads => put_entry(&mut rest, value, own, list(entry))?,
+                    None => rest.extend_from_slice(list(entry)),
+                }
+                match short {
+                    Some(_) if at > 0 => text.add_beside(&key, &rest),
+                    _ => text.add(&key, &rest)?,
+                }
             }
-            headed.clear();
-            let value = (entry.value != NO_NUMBER).then(|| values.bytes(entry.value));
-            let (_form, token) = token(entry).split_last().unwrap_or((&0, &[]));
-            put_entry(&mut headed, value, token, list)?;
-            text.add(&key, &headed)?;
         }
-        Ok((text, self.exact, self.sink.finish()))
+        Ok((text, exact.finish()?, sink.finish()))
+    }
+}
+
+/// Whether the rows of an encoded list are few enough for a short key.
+fn is_of_few_rows(list: &[u8]) -> bool {
+    rows_inside(list).is_some_and(|rows| rows <= SHORT_ROWS_MAX)
+}
+
+fn without_form(token: &[u8]) -> &[u8] {
+    token.split_last().map_or(token, |(_, text)| text)
+}
+
+/// The start of a text that tells it from all others, with which it shares at most `shared` bytes; none where that is
+/// all of it.
+fn short_text(text: &[u8], shared: usize) -> Option<&[u8]> {
+    let begins_character = |at: &usize| text.get(*at).is_some_and(|byte| !(0x80..0xc0).contains(byte));
+    let end = (shared + SHORT_BEYOND_SHARED..text.len()).find(begins_character)?;
+    text.get(..end)
+}
+
+/// Writes the exact dictionary, each entry when the key after it is known.
+struct ExactWriter {
+    table: TableWriter,
+    held: Option<HeldExact>,
+}
+
+struct HeldExact {
+    key: Vec<u8>,
+    list: Vec<u8>,
+    can_be_short: bool,
+    /// How many bytes the key shares with the one before it.
+    shared: usize,
+}
+
+impl ExactWriter {
+    /// Adds `key`, which must be above every key before it.
+    fn add(&mut self, key: &[u8], list: &[u8], can_be_short: bool) -> Result<()> {
+        let shared = self.held.as_ref().map_or(0, |held| shared_prefix(&held.key, key));
+        let next = HeldExact { key: key.to_vec(), list: list.to_vec(), can_be_short, shared };
+        let before = self.held.replace(next);
+        self.write(before, shared)
+    }
+
+    /// Writes an entry whose key shares so many bytes with the one after it.
+    fn write(&mut self, entry: Option<HeldExact>, shared_after: usize) -> Result<()> {
+        let Some(HeldExact { key, list, can_be_short, shared }) = entry else { return Ok(()) };
+        let end = shared.max(shared_after) + SHORT_BEYOND_SHARED;
+        let short =
+            key.get(..end).filter(|short| can_be_short && short.len() < key.len() && is_of_few_rows(&list));
+        let mut rest = Vec::new();
+        match short {
+            Some(_) => put_short_entry(&mut rest, false, &list)?,
+            None => put_entry(&mut rest, None, &[], &list)?,
+        }
+        self.table.add(short.unwrap_or(&key), &rest)
+    }
+
+    fn finish(mut self) -> Result<TableWriter> {
+        let last = self.held.take();
+        self.write(last, 0)?;
+        Ok(self.table)
     }
 }
 

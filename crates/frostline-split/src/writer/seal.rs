@@ -12,7 +12,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
 use crate::columns::{TextAs, arrow_type};
-use crate::dictionary::{Dictionary, PostingsSink, Stored};
+use crate::dictionary::{Dictionary, Entries, PostingsSink, Stored};
 use crate::digest::{
     BUCKET_US, CELLS_MAX, DigestValue, DigestWriter, NumberFacts, Numbers, Squares, VALUES_MAX, ValueCount,
     ValueCounts, count_by,
@@ -37,6 +37,9 @@ const VERSION_KEY: &str = "frostline.split.version";
 const FOOTER_KEY: &str = "frostline.split.footer";
 
 const MAGIC_BYTES: u64 = 4;
+
+/// Keys can be short in fields in which verifying a row reads no more.
+const VERIFIED_BYTES_MAX: u64 = 192 << 10;
 
 pub(crate) fn seal(writer: SplitWriter, id: SplitId, out: &mut (impl Write + Send)) -> Result<Sealed> {
     let unpacked_bytes = writer.unpacked_bytes();
@@ -515,11 +518,14 @@ fn write_index<W: Write + Send>(
     let sink = PostingsSink::new(&mut out, start, rows, writer.options.version)?;
     let heads = if writer.options.version == 2 { 0 } else { footer::ENTRY_HEADS };
     let has_heads = heads != 0;
+    let [text_entries, exact_entries] = Entries::of_split(has_heads);
     let mut index = IndexWriter::new(sink, rows, level, has_heads)?;
     for (number, reading) in arranged.readings.iter().enumerate() {
         let field = number as u16;
+        let can_be_verified = bytes_of_a_value(&chunks, field, reading.dynamic) <= VERIFIED_BYTES_MAX;
         let rows = ReadingRows {
             field,
+            can_be_verified,
             ty: reading.ty,
             rows: &arranged.rows[reading.span.clone()],
             numbers: &arranged.numbers[reading.span.clone()],
@@ -575,12 +581,23 @@ fn write_index<W: Write + Send>(
         times: arranged.times.first().copied().zip(arranged.times.last().copied()),
         own,
         fields,
-        text: Dictionary::new(text, lists.clone(), rows, has_heads),
-        exact: Dictionary::new(exact, lists.clone(), rows, has_heads),
+        text: Dictionary::new(text, lists.clone(), rows, text_entries),
+        exact: Dictionary::new(exact, lists.clone(), rows, exact_entries),
         digest,
         lists,
     };
     Ok((contents, parts))
+}
+
+/// At most how many bytes are read for the value of one row of a field: a dictionary page and a page of each column.
+fn bytes_of_a_value(chunks: &[Chunk], field: u16, dynamic: bool) -> u64 {
+    let has_values = |chunk: &&Chunk| match chunk.kind {
+        ColumnKind::Field { field: of, .. } => of == field,
+        ColumnKind::Dynamic { .. } => dynamic,
+        _ => false,
+    };
+    let page = |chunk: &Chunk| chunk.pages.iter().map(|page| u64::from(page.bytes)).max().unwrap_or(0);
+    chunks.iter().filter(has_values).map(|chunk| chunk.dictionary_bytes() + page(chunk)).sum()
 }
 
 /// The end of a file, after its row group.

@@ -12,9 +12,9 @@ use super::*;
 use crate::footer::Footer;
 use crate::text_index::{Form, each_key};
 use crate::{
-    Block, DYNAMIC_COLUMN, Dictionary, Digest, DigestValue, Entry, KeyRange, MINUTE_US, Numbers, Postings,
-    SOURCE_COLUMN, Split, TIME_COLUMN, Table, TextAs, TextKey, Tokenizer, Value, Wanted, decode_postings,
-    exact_key, ip_key, parse_ip, token_of_text, value_token,
+    Block, DYNAMIC_COLUMN, Dictionary, Digest, DigestValue, Entry, HeldText, KeyRange, KeyRanges, MINUTE_US,
+    Numbers, Postings, SOURCE_COLUMN, Split, TIME_COLUMN, Table, TextAs, TextKey, Tokenizer, Value, Wanted,
+    decode_postings, exact_key, ip_key, parse_ip, text_key, token_of_text, value_token,
 };
 
 const ID: SplitId = SplitId::from_random(7);
@@ -101,6 +101,36 @@ impl Model {
     }
 }
 
+impl Model {
+    /// The texts that are held with a token, by its key: the first by which all rows of the token have it.
+    fn held(&self, split: &Split) -> BTreeMap<Vec<u8>, String> {
+        let tokens = self.text(split);
+        let mut held = BTreeMap::new();
+        for (value, rows) in self.exact(split) {
+            let (field, text) = value.split_first_chunk::<2>().unwrap();
+            let number = u16::from_be_bytes(*field);
+            let is_text = split.fields().any(|field| field.number == number && field.ty == ValueType::Text);
+            let text = str::from_utf8(text).ok().filter(|_| is_text);
+            let mut tokenizer = Tokenizer::new();
+            let token = text.and_then(|text| token_of_text(&mut tokenizer, text));
+            let key = token.map(|token| text_key(token, number)).filter(|key| tokens[key] == rows);
+            if let (Some(key), Some(text)) = (key, text) {
+                held.entry(key).or_insert_with(|| text.to_owned());
+            }
+        }
+        held
+    }
+
+    /// What the exact dictionary is to have.
+    fn by_themselves(&self, split: &Split) -> Keyed {
+        let mut values = self.exact(split);
+        for (key, value) in self.held(split) {
+            values.remove(&exact_key(&value, TextKey::split(&key).unwrap().field)).unwrap();
+        }
+        values
+    }
+}
+
 fn held(value: &Value<'_>) -> Held {
     match value {
         Value::Boolean(truth) => Held::Boolean(*truth),
@@ -175,36 +205,62 @@ fn rows_of(file: &[u8], split: &Split, postings: &Postings) -> Result<BTreeSet<u
     })
 }
 
-/// The key of an entry, the value that is held with it, and its rows.
-type Listed = (Vec<u8>, Option<String>, BTreeSet<u32>);
+/// An entry of a dictionary.
+#[derive(Clone, Debug, PartialEq)]
+struct Listed {
+    key: Vec<u8>,
+    is_short: bool,
+    /// What is held with a token; none inside where only the column has it.
+    value: Option<Option<String>>,
+    rows: BTreeSet<u32>,
+}
 
 fn all_entries(file: &[u8], split: &Split, dictionary: &Dictionary) -> Result<Vec<Listed>> {
     let mut entries = Vec::new();
     for block in blocks_of(file, dictionary.table())? {
         let visit = |entry: Entry<'_>| {
-            entries.push((entry.key.to_vec(), entry.value.map(str::to_owned), entry.postings))
+            let value = entry.value.map(|value| match value {
+                HeldText::Written(text) => Some(text.to_owned()),
+                HeldText::InColumn => None,
+            });
+            entries.push((entry.key.to_vec(), entry.is_short, value, entry.postings));
         };
-        dictionary.scan(&block, &cut(file, &block.range), &KeyRange::all(), visit)?;
+        dictionary.scan(&block, &cut(file, &block.range), &KeyRanges::all(), visit)?;
     }
     assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "keys ascend");
-    let with_rows = |(key, value, postings)| Ok((key, value, rows_of(file, split, &postings)?));
+    let with_rows = |(key, is_short, value, postings)| {
+        Ok(Listed { key, is_short, value, rows: rows_of(file, split, &postings)? })
+    };
     entries.into_iter().map(with_rows).collect()
 }
 
-fn all_keys(file: &[u8], split: &Split, dictionary: &Dictionary) -> Result<Keyed> {
-    Ok(all_entries(file, split, dictionary)?.into_iter().map(|(key, _, rows)| (key, rows)).collect())
+/// The entries with their keys as they were before they were cut: each short key is the start of one text alone.
+fn uncut(entries: Vec<Listed>, keys: &Keyed, behind_text: usize) -> Vec<Listed> {
+    let of_text =
+        |key: &[u8]| (key[..key.len() - behind_text].to_vec(), key[key.len() - behind_text..].to_vec());
+    let whole = |entry: Listed| {
+        if !entry.is_short {
+            return entry;
+        }
+        let (start, behind) = of_text(&entry.key);
+        let longer =
+            keys.range(start.clone()..).map(|(key, _)| key).take_while(|key| key.starts_with(&start));
+        let longer: Vec<&Vec<u8>> = longer.collect();
+        let texts: BTreeSet<Vec<u8>> = longer.iter().map(|key| of_text(key).0).collect();
+        assert!(texts.len() == 1 && !texts.contains(&start), "{start:?} stands for {texts:?}");
+        let key = longer.into_iter().find(|key| of_text(key).1 == behind).unwrap().clone();
+        Listed { key, ..entry }
+    };
+    entries.into_iter().map(whole).collect()
 }
 
-/// The rows of all whole values, by the key that they have or would have in the exact dictionary.
-fn all_values(file: &[u8], split: &Split) -> Result<Keyed> {
-    let mut values = all_keys(file, split, split.exact())?;
-    for (key, value, rows) in all_entries(file, split, split.text())? {
-        let (Some(value), Some(key)) = (value, TextKey::split(&key)) else { continue };
-        let mut tokenizer = Tokenizer::new();
-        assert_eq!((key.form, token_of_text(&mut tokenizer, &value)), (Form::Whole, Some(key.token)));
-        assert_eq!(values.insert(exact_key(&value, key.field), rows), None, "{value:?} is held twice");
-    }
-    Ok(values)
+fn text_of(file: &[u8], split: &Split, model: &Model) -> Vec<Listed> {
+    uncut(all_entries(file, split, split.text()).unwrap(), &model.text(split), 3)
+}
+
+fn exact_of(file: &[u8], split: &Split, model: &Model) -> Keyed {
+    let entries = uncut(all_entries(file, split, split.exact()).unwrap(), &model.by_themselves(split), 0);
+    entries.into_iter().map(|entry| (entry.key, entry.rows)).collect()
 }
 
 fn read(
@@ -259,8 +315,14 @@ fn check_split(documents: &[String], wanted: &BTreeSet<u32>, model: &Model, file
     assert_eq!((split.version(), split.id()), (FORMAT_VERSION, Some(ID)));
     assert_eq!(split.rows() as usize, documents.len());
     assert_eq!(split.rows_without_time() as usize, model.times.iter().filter(|time| time.is_none()).count());
-    assert_eq!(all_keys(file, split, split.text()).unwrap(), model.text(split));
-    assert_eq!(all_values(file, split).unwrap(), model.exact(split));
+    let (text, held) = (text_of(file, split, model), model.held(split));
+    for Listed { key, is_short, value, .. } in &text {
+        let expected = held.get(key).map(|value| Some(value.clone()).filter(|_| !is_short));
+        assert_eq!(value, &expected, "{key:?}");
+    }
+    let text: Keyed = text.into_iter().map(|entry| (entry.key, entry.rows)).collect();
+    assert_eq!(text, model.text(split));
+    assert_eq!(exact_of(file, split, model), model.by_themselves(split));
     assert_eq!(split.fields().count(), model.readings.len());
     for ((path, ty), rows) in &model.readings {
         let field = split.field(path, *ty).unwrap();
@@ -436,11 +498,10 @@ proptest! {
 fn check_places(documents: &[&str], with_token: &[&str], by_themselves: &[&str]) {
     let documents: Vec<String> = documents.iter().map(|values| format!(r#"{{"v":{values}}}"#)).collect();
     let (file, sealed) = seal(&documents, Mapping::dynamic());
-    let split = open(&file, &sealed.footer).unwrap();
-    let entries = all_entries(&file, &split, split.text()).unwrap();
-    let held: Vec<String> = entries.into_iter().filter_map(|(_, value, _)| value).collect();
-    assert_eq!(held, with_token);
-    let own = all_keys(&file, &split, split.exact()).unwrap();
+    let (split, model) = (open(&file, &sealed.footer).unwrap(), Model::new(&documents));
+    check_split(&documents, &BTreeSet::new(), &model, &file, &split);
+    assert_eq!(model.held(&split).into_values().collect::<Vec<_>>(), with_token);
+    let own = model.by_themselves(&split);
     assert_eq!(own.keys().map(|key| str::from_utf8(&key[2..]).unwrap()).collect::<Vec<_>>(), by_themselves);
 }
 
@@ -453,6 +514,78 @@ fn a_value_is_held_with_its_token_where_no_other_row_has_the_token() {
     check_places(&[r#""é""#, r#""-""#], &["é"], &["-"]);
     // A lower-case İ is two characters.
     check_places(&[r#""İ""#, r#""ΑΣ""#], &["İ", "ΑΣ"], &[]);
+}
+
+/// Rows with ids that differ in the last byte, with words that share their start, and with texts in several fields.
+fn alike(rows: usize) -> Vec<String> {
+    let document = |n: usize| {
+        let random = (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (id, word) = (format!("0123456789abcdef-{n:04}"), "prefix".repeat(1 + n % 9));
+        let (path, short) = (format!("/a/{id}/{word}.html"), format!("{:x}", n % 300));
+        format!(
+            r#"{{"id":"{id}","random":"{random:016x}","text":"GET {path} by {word}{n} of {short}","path":"{path}","other":"{word}{n}","n":{n}}}"#
+        )
+    };
+    (0..rows).map(document).collect()
+}
+
+#[test]
+fn short_keys_keep_order_and_are_the_start_of_one_text_alone() {
+    for rows in [1, 30, 400] {
+        let documents = alike(rows);
+        let model = Model::new(&documents);
+        let (file, sealed) = seal(&documents, Mapping::dynamic());
+        let split = open(&file, &sealed.footer).unwrap();
+        check_split(&documents, &BTreeSet::new(), &model, &file, &split);
+        let short = |dictionary| {
+            all_entries(&file, &split, dictionary).unwrap().iter().filter(|e| e.is_short).count()
+        };
+        let short = [split.text(), split.exact()].map(short);
+        assert!(rows < 400 || short.iter().all(|short| *short >= rows), "few keys are short: {short:?}");
+    }
+}
+
+/// The keys that a scan of the blocks of a range visits, and whether they are short.
+fn visited(file: &[u8], dictionary: &Dictionary, range: &KeyRange) -> Vec<(Vec<u8>, bool)> {
+    let mut visited = Vec::new();
+    for block in dictionary.table().blocks(range).unwrap() {
+        let visit = |entry: Entry<'_>| visited.push((entry.key.to_vec(), entry.is_short));
+        dictionary.scan(&block, &cut(file, &block.range), &KeyRanges::from(range), visit).unwrap();
+    }
+    visited
+}
+
+#[test]
+fn every_token_and_few_that_are_absent_are_found_in_the_blocks_that_the_index_names() {
+    let documents = alike(3_000);
+    let model = Model::new(&documents);
+    let (file, sealed) = seal(&documents, Mapping::dynamic());
+    let split = open(&file, &sealed.footer).unwrap();
+    for (dictionary, keys, behind_text) in
+        [(split.text(), model.text(&split), 3), (split.exact(), model.by_themselves(&split), 0)]
+    {
+        assert!(dictionary.table().blocks(&KeyRange::all()).unwrap().len() > 2, "one block shows nothing");
+        let stands_for = |key: &[u8], (own, is_short): &(Vec<u8>, bool)| {
+            let at = own.len() - behind_text;
+            key == own || *is_short && key.starts_with(&own[..at]) && key.ends_with(&own[at..])
+        };
+        let step = keys.len() / 2_000 + 1;
+        for key in keys.keys().step_by(step) {
+            let found = visited(&file, dictionary, &KeyRange::exact(key.clone()));
+            assert_eq!(found.iter().filter(|entry| stands_for(key, entry)).count(), 1, "{key:?}: {found:?}");
+            // One that is absent meets no more than one text.
+            let (text, behind) = key.split_at(key.len() - behind_text);
+            let absent = [&text[..text.len() - 1], b"~", behind].concat();
+            let found = visited(&file, dictionary, &KeyRange::exact(absent));
+            let texts: BTreeSet<&[u8]> =
+                found.iter().map(|(own, _)| &own[..own.len() - behind_text]).collect();
+            assert!(texts.len() <= 1 && found.iter().all(|(_, is_short)| *is_short), "{found:?}");
+            // A start has what starts with it.
+            let start = &text[..text.len() / 2];
+            let found = visited(&file, dictionary, &KeyRange::prefix(start.to_vec()));
+            assert!(found.iter().any(|entry| stands_for(key, entry)), "{start:?} does not find {key:?}");
+        }
+    }
 }
 
 fn crate_kind() -> frostline_base::ErrorKind {
@@ -474,14 +607,15 @@ fn sample(count: usize) -> Vec<String> {
 }
 
 /// Everything that a split can be asked.
-fn answer_all(file: &[u8], sealed: &Sealed) -> Result<(Keyed, Keyed, RecordBatch, String)> {
+fn answer_all(file: &[u8], sealed: &Sealed) -> Result<(Vec<Listed>, Vec<Listed>, RecordBatch, String)> {
     let split = open(file, &sealed.footer)?;
     let names: Vec<&str> = split.column_names().collect();
     let batch = read(file, &split, &names, None, TextAs::Plain)?;
     let digest = digest_of(file, &split)?;
     let values = split.fields().map(|field| digest.values(field.number)).collect::<Result<Vec<_>>>()?;
     let digest = format!("{digest:?} {values:?}");
-    Ok((all_keys(file, &split, split.text())?, all_values(file, &split)?, batch, digest))
+    let [text, exact] = [split.text(), split.exact()].map(|dictionary| all_entries(file, &split, dictionary));
+    Ok((text?, exact?, batch, digest))
 }
 
 #[test]
@@ -701,8 +835,10 @@ fn fields_beyond_the_budget_stay_searchable() {
     let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
     let field = split.field("f15", ValueType::Text).unwrap();
     assert!(field.dynamic);
-    let found = &all_keys(&file, &split, split.exact()).unwrap()[&exact_key("value 15", field.number)];
-    assert_eq!(found.iter().copied().collect::<Vec<_>>(), [14]);
+    let entries = all_entries(&file, &split, split.exact()).unwrap().into_iter();
+    let found: Vec<_> =
+        entries.filter(|entry| exact_key("value 15", field.number).starts_with(&entry.key)).collect();
+    assert!(matches!(&found[..], [one] if one.rows == BTreeSet::from([14])), "{found:?}");
     let batch = read(&file, &split, &["_dynamic"], None, TextAs::Plain).unwrap();
     assert_eq!(values_at(batch.column(0), 14), [Held::Text("f15:text=value 15".to_owned())]);
 }

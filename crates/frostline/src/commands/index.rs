@@ -8,7 +8,7 @@ use frostline_catalog::{Index, Resolve, SplitEntry};
 use frostline_ingest::{Merge, MergePolicy};
 use frostline_node::Node;
 use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
-use frostline_split::{KeyRange, Postings, TextAs, decode_postings};
+use frostline_split::{KeyRanges, Postings, TextAs, decode_postings};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -355,7 +355,7 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
     }
     for dictionary in [split.text(), split.exact()] {
         for (block, bytes) in whole.blocks(dictionary.table()).await? {
-            dictionary.scan(&block, &bytes, &KeyRange::all(), |entry| {
+            dictionary.scan(&block, &bytes, &KeyRanges::all(), |entry| {
                 if let Postings::Stored { range, .. } = entry.postings {
                     stored.push(range);
                 }
