@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use crate::report::{Cell, show_ms};
 use crate::study::Row;
-use crate::tiers::Report;
+use crate::tiers::{Check, Report};
 use frostline_show::{escape_html, show_bytes};
 
 /// The scale of all charts: from 1 ms to 10^7 ms, in powers of ten.
@@ -41,7 +41,7 @@ fn write_page(page: &mut String, report: &Report) -> std::fmt::Result {
         }
     }
     write_table(page, report)?;
-    write_checks(page, report)?;
+    write_checks(page, &report.checks)?;
     write_method(page, report)
 }
 
@@ -128,9 +128,10 @@ fn write_table(page: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
-fn write_checks(page: &mut String, report: &Report) -> std::fmt::Result {
+/// Which promises were held.
+pub(crate) fn write_checks(page: &mut String, checks: &[Check]) -> std::fmt::Result {
     page.push_str("<h2>Promises about the counts</h2><ul>\n");
-    for check in &report.checks {
+    for check in checks {
         let verdict = if check.holds { "held" } else { "not held" };
         writeln!(
             page,

@@ -4,8 +4,9 @@
 //! the latency and the limits of a simulated cloud. The catalogs are real and name every split. So requests, round
 //! trips and bytes are those of as many splits; only the size of one split is not, and the report says by how much.
 //!
-//! The published design, which also reads whole regions, is run over the same splits, and modelled for the published
-//! sizes.
+//! The same questions are asked of an index with needle segments and of one without, in which each split is
+//! opened. The published design, which also reads whole regions, is run over the same splits, and modelled for
+//! the published sizes.
 
 mod bases;
 mod catalogs;
@@ -16,15 +17,16 @@ mod questions;
 mod regions;
 mod report;
 mod resources;
+mod segments;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
-use frostline_base::{Meter, ReadRanges, Share, SystemClock};
-use frostline_catalog::Index;
+use clap::{Args, ValueEnum};
+use frostline_base::{Cost, Meter, ReadRanges, Share, SystemClock};
+use frostline_catalog::{FileEntry, Index};
 use frostline_node::{CacheSize, Node, Settings};
 use frostline_query::Response;
 use frostline_show::{note, say_json};
@@ -33,7 +35,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::Limits;
 use crate::study::simulated;
-use crate::trial::{Place, Process, forget_near, open, said};
+use crate::trial::{Opened, Place, Process, forget_near, open, said};
 use bases::{Base, Recipe};
 use names::{Name, Names, SPLITS_MIN, Shares};
 use questions::{Design, Pass, Question};
@@ -65,12 +67,26 @@ pub struct Options {
     /// Latency profile of the simulated store: optimistic, measured or pessimistic
     #[arg(long, default_value = "measured")]
     pub profile: String,
+    /// Leave out what takes long over many splits; may be given several times
+    #[arg(long, value_enum, value_name = "PART")]
+    pub skip: Vec<Part>,
     /// Write a self-contained HTML page with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Keep the repository and caches in this directory [default: a directory that is removed]
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
+}
+
+/// A part of the measurement that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// The dashboard
+    Dashboard,
+    /// The index without needle segments
+    EverySplit,
+    /// Fetching the first region of each split
+    WholeRegions,
 }
 
 impl Options {
@@ -121,6 +137,8 @@ struct Bench {
     /// All names, in the order in which they are committed.
     names: Vec<Name>,
     aliases: Arc<Names>,
+    /// Of the needle segments that were written.
+    size: segments::Size,
     steps: Vec<(Step, Figures)>,
     answers: Vec<(Design, Question, Pass, Figures)>,
     said: Vec<(Question, serde_json::Value)>,
@@ -141,6 +159,7 @@ impl Bench {
             bases: Arc::default(),
             names,
             aliases,
+            size: segments::Size::default(),
             steps: Vec::new(),
             answers: Vec::new(),
             said: Vec::new(),
@@ -148,7 +167,7 @@ impl Bench {
         };
         // A profile that does not exist is said before anything is generated.
         let plain = open(&bench.plain())?;
-        bench.cloud(Design::EverySplit, 0)?;
+        bench.cloud(Design::Segments, 0)?;
         note!("ingesting {} splits of {} documents", bases::BASES, bench.given.documents);
         bench.bases = Arc::new(bench.recipe.take_in(&plain, limits).await?);
         bench.aliases = Arc::new(Names::new(Arc::clone(&bench.bases), bench.names.iter().copied()));
@@ -178,19 +197,32 @@ impl Bench {
 
     async fn measure(&mut self) -> Result<()> {
         for design in Design::ALL {
+            if design == Design::EverySplit && self.skips(Part::EverySplit) {
+                continue;
+            }
             self.mount(design).await?;
             for run in 0..self.given.runs {
-                for question in &Question::ALL {
+                for question in design.questions() {
+                    if *question == Question::Dashboard && self.skips(Part::Dashboard) {
+                        continue;
+                    }
                     self.tell(design, *question, run);
                     self.ask(design, *question, run).await?;
                 }
             }
+        }
+        if self.skips(Part::WholeRegions) {
+            return Ok(());
         }
         for run in 0..self.given.runs {
             note!("whole regions: {} of {}", run + 1, self.given.runs);
             self.whole_regions(run).await?;
         }
         Ok(())
+    }
+
+    fn skips(&self, part: Part) -> bool {
+        self.given.skip.contains(&part)
     }
 
     fn tell(&self, design: Design, question: Question, run: usize) {
@@ -203,8 +235,12 @@ impl Bench {
         note!("{}: committing {} splits", design.name(), self.given.splits);
         let plain = open(&self.plain())?;
         let made = catalogs::create(&plain, design.index(), &self.bases).await?;
+        let files = match design {
+            Design::EverySplit => Vec::new(),
+            Design::Segments => self.write_segments(&plain, &made).await?,
+        };
         let (first, last) = self.names.split_at(self.names.len() - self.given.runs);
-        let index = catalogs::commit_all(made, &self.bases, first).await?;
+        let index = catalogs::commit_all(made, &self.bases, first, files).await?;
         for (run, name) in last.iter().enumerate() {
             let (node, resources) = (self.cloud(design, run)?, Resources::begin());
             let index = node.index(index.name()).await?;
@@ -221,13 +257,25 @@ impl Bench {
         Ok(())
     }
 
+    async fn write_segments(&mut self, plain: &Node, index: &Index) -> Result<Vec<FileEntry>> {
+        note!("merging the terms of {} splits", self.names.len());
+        let resources = Resources::begin();
+        let (files, size) = segments::write(plain, index, &self.bases, &self.names, &self.limits).await?;
+        self.steps.push((Step::Segments, resources.end(&Cost::default())));
+        self.size = size;
+        Ok(files)
+    }
+
     /// Asks in a process that never saw the index, and once more.
     async fn ask(&mut self, design: Design, question: Question, run: usize) -> Result<()> {
         let node = self.cloud(design, run)?;
         forget_near(node.settings())?;
         let resources = Resources::begin();
-        let (process, catalog) = Process::of(node, design.index()).await?;
-        self.steps.push((Step::Open(design), resources.end_sample(&catalog)));
+        let Opened { process, catalog, segments } = Process::of(node, design.index()).await?;
+        self.steps.push((Step::Open(design), resources.end_sample(&catalog.then(segments))));
+        if design == Design::Segments {
+            self.steps.push((Step::Directories, Figures::of(&segments)));
+        }
         let bodies = question.bodies(&self.recipe.study());
         for pass in [Pass::First, Pass::Repeat] {
             let resources = Resources::begin();
@@ -235,6 +283,7 @@ impl Bench {
             let figures = Figures {
                 rounds: process.reads().rounds(),
                 splits: process.reads().objects(".parquet"),
+                pages: process.reads().objects(".needle"),
                 ..resources.end_sample(&sample)
             };
             self.answers.push((design, question, pass, figures));
@@ -279,8 +328,8 @@ impl Bench {
     /// The least that a design must fetch which knows of no split what it has and fetches whole regions: the first
     /// region of each.
     async fn whole_regions(&mut self, run: usize) -> Result<()> {
-        let node = self.cloud(Design::EverySplit, run)?;
-        let index = node.index(&Design::EverySplit.index().parse()?).await?;
+        let node = self.cloud(Design::Segments, run)?;
+        let index = node.index(&Design::Segments.index().parse()?).await?;
         let (meter, resources) = (Meter::default(), Resources::begin());
         read_regions(node.repository(), &index, &meter).await?;
         self.steps.push((Step::Regions, resources.end(&meter.cost())));
@@ -323,6 +372,8 @@ impl Bench {
             profile: self.given.profile.clone(),
             runs: self.given.runs,
             cache_bytes: CACHE_BYTES,
+            segments: self.size.clone(),
+            checks: report::checks(&self.answers, &self.shares, self.size.segments),
             steps: steps.collect(),
             cells: cells.collect(),
             published: report::published(),
@@ -338,7 +389,7 @@ impl Bench {
 
     /// The constants of the simulated store.
     fn profile(&self) -> frostline_store::Profile {
-        let node = self.cloud(Design::EverySplit, 0).ok();
+        let node = self.cloud(Design::Segments, 0).ok();
         let simulation = node.and_then(|node| node.repository().simulation().cloned());
         simulation.map_or(SimulationOptions::default().profile, |cloud| cloud.options().profile.clone())
     }

@@ -45,6 +45,15 @@ pub(crate) struct Process {
     reads: Arc<Recorded>,
 }
 
+/// A process that has started, and what that took.
+pub(crate) struct Opened {
+    pub(crate) process: Process,
+    /// Reading the catalog.
+    pub(crate) catalog: Sample,
+    /// Reading the directories of needle segments.
+    pub(crate) segments: Sample,
+}
+
 /// An answer without what it cost: the same whatever the tier.
 pub(crate) type Answer = Value;
 
@@ -66,13 +75,15 @@ impl Sample {
 }
 
 impl Process {
-    /// Opens repository, catalog, cache and searcher. The sample is what that cost: reading the catalog.
+    /// Opens repository, catalog, cache, searcher and needle segments. The sample is what that cost: reading the catalog and the
+    /// segments' directories.
     pub(crate) async fn start(config: &Settings, index: &str) -> Result<(Process, Sample)> {
-        Process::of(open(config)?, index).await
+        let opened = Process::of(open(config)?, index).await?;
+        Ok((opened.process, opened.catalog.then(opened.segments)))
     }
 
     /// The same on a node that is open.
-    pub(crate) async fn of(node: Node, index: &str) -> Result<(Process, Sample)> {
+    pub(crate) async fn of(node: Node, index: &str) -> Result<Opened> {
         let started = Instant::now();
         let index = node.index(&index.parse()?).await?;
         let cache = node.cache().await?;
@@ -83,8 +94,11 @@ impl Process {
         let searcher = node.searcher_through(Arc::clone(&reads) as Arc<dyn ReadRanges>);
         let process = Process { node, index, cache, searcher, reads };
         let cost = process.node.repository().meter().cost();
-        let sample = process.sample(started, &cost, cost.bytes_read);
-        Ok((process, sample))
+        let catalog = process.sample(started, &cost, cost.bytes_read);
+        let started = Instant::now();
+        let cost = process.searcher.open_segments(&process.index).await;
+        let segments = process.sample(started, &cost, cost.bytes_used);
+        Ok(Opened { process, catalog, segments })
     }
 
     /// Asks all bodies at once and waits for the last answer.

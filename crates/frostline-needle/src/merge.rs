@@ -191,7 +191,7 @@ struct Stream<R> {
 
 impl<R: FnMut(ByteRange) -> Result<Bytes>> Stream<R> {
     fn new(input: Input<R>, map: Map, shift: u32, read_bytes: u64) -> Stream<R> {
-        let seed = input.segment.directory().seed();
+        let seed = input.segment.seed();
         let (read, pairs) = (Vec::new(), Vec::new());
         Stream {
             input,

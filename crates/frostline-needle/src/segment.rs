@@ -50,6 +50,24 @@ impl Segment {
         Ok(Segment { seed: directory.seed(), directory })
     }
 
+    /// The same segment for copies of its splits under other identities, in another table: what it would be if it had been
+    /// written for them. Its pages stay those of this one. `Invalid` unless each split has one name.
+    pub fn renamed(&self, table: &str, splits: Vec<SplitId>) -> Result<Segment> {
+        if splits.len() != self.directory.splits.len() {
+            return Err(Error::invalid("as many splits as the segment has need names")
+                .with("splits", self.directory.splits.len())
+                .with("names", splits.len()));
+        }
+        let mut directory = Directory { splits, ..self.directory.clone() };
+        directory.scope.table = table.to_owned();
+        Ok(Segment { directory, seed: self.seed })
+    }
+
+    /// What its pages are told from others by.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory
     }

@@ -1,7 +1,7 @@
 //! Catalogs of the bases under many names, made by commits as a writer makes them.
 
 use anyhow::{Context, Result};
-use frostline_catalog::{Change, Index, Settings};
+use frostline_catalog::{Change, FileEntry, Index, Settings};
 use frostline_node::Node;
 use frostline_split::Mapping;
 
@@ -30,10 +30,19 @@ pub(super) async fn create(node: &Node, name: &str, bases: &[Base]) -> Result<In
     Ok(node.catalog().create(&name, mapping, Settings::default()).await?)
 }
 
-/// Commits splits, and then a checkpoint.
-pub(super) async fn commit_all(mut index: Index, bases: &[Base], names: &[Name]) -> Result<Index> {
+/// Commits splits, then further files, and writes a checkpoint.
+pub(super) async fn commit_all(
+    mut index: Index,
+    bases: &[Base],
+    names: &[Name],
+    files: Vec<FileEntry>,
+) -> Result<Index> {
     for names in names.chunks(COMMIT_SPLITS) {
         index = commit(&index, bases, names).await?;
+    }
+    if !files.is_empty() {
+        let change = Change { files_add: files, operation: "needle".to_owned(), ..Change::default() };
+        index = index.commit(change).await?;
     }
     Ok(index.checkpoint().await?)
 }

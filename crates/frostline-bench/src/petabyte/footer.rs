@@ -91,7 +91,9 @@ fn repacked(body: &[u8], plain: usize, length: usize) -> Result<Vec<u8>> {
             _ => {}
         }
     }
-    bail!("a hot footer of {length} bytes cannot be packed again in as many")
+    bail!(
+        "a hot footer of {length} bytes cannot be packed again in as many: more --documents make larger ones"
+    )
 }
 
 #[cfg(test)]

@@ -63,17 +63,21 @@ impl Shares {
         PLANTED.iter().filter(|(_, plant)| of_plant(*plant)).map(|(day, _)| self.of_day(*day)).sum()
     }
 
-    /// The base of every split: days of a quarter of the time one after the other, as ingest and its merges leave them
-    /// side by side, and quarters in their order.
+    /// The base of every split: the quarters of the time one after the other, and in each the days evenly mixed. So
+    /// neighbours, whose terms come into one segment, are of one time and differ.
     pub(super) fn in_order(&self) -> Vec<usize> {
         const DAYS_TOGETHER: usize = BASES / 4;
         let mut order = Vec::new();
         for start in (0..BASES).step_by(DAYS_TOGETHER) {
             let days = start..(start + DAYS_TOGETHER).min(BASES);
-            let most = days.clone().map(|day| self.of_day(day)).max().unwrap_or_default();
-            for number in 0..most {
-                order.extend(days.clone().filter(|day| number < self.of_day(*day)));
-            }
+            let mut mixed: Vec<(f64, usize)> = days
+                .flat_map(|day| {
+                    let count = self.of_day(day);
+                    (0..count).map(move |number| ((number as f64 + 0.5) / count as f64, day))
+                })
+                .collect();
+            mixed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            order.extend(mixed.into_iter().map(|(_, day)| day));
         }
         order
     }
@@ -157,6 +161,11 @@ mod tests {
             // The first quarter of the days comes first.
             let first: usize = (0..9).map(|day| shares.of_day(day)).sum();
             assert!(order[..first].iter().all(|day| *day < 9));
+            // Whatever is side by side is of all days of its quarter that are mounted often enough.
+            for neighbours in order.chunks_exact(1_024) {
+                let days: std::collections::BTreeSet<usize> = neighbours.iter().copied().collect();
+                assert!(days.len() >= 8, "{splits}: {days:?}");
+            }
             order.sort_unstable();
             order.dedup();
             assert_eq!(order.len(), BASES, "every base is mounted");

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use frostline_show::escape_html;
 
 use super::report::{COLUMNS, Cell, Report, row};
-use crate::page::{DECADES, grouped, head, position, write_axis};
+use crate::page::{DECADES, grouped, head, position, write_axis, write_checks};
 use crate::report::show_ms;
 
 pub(super) fn html(report: &Report) -> String {
@@ -18,6 +18,7 @@ pub(super) fn html(report: &Report) -> String {
 
 fn write_page(page: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(page, "<p class=lead>{}</p>", escape_html(&report.setting()))?;
+    writeln!(page, "<p class=lead>{}</p>", escape_html(&report.segments()))?;
     page.push_str("<p class=key><span class=ours></span>first question: nothing is near <span class=theirs></span>the same again</p>\n");
     let mut shown: Vec<&str> = Vec::new();
     for cell in &report.cells {
@@ -28,6 +29,7 @@ fn write_page(page: &mut String, report: &Report) -> std::fmt::Result {
     }
     write_table(page, "Every question", &report.cells)?;
     write_table(page, "Beside the questions", &report.steps)?;
+    write_checks(page, &report.checks)?;
     page.push_str("<h2>The published design</h2><ul>\n");
     for line in report.judgements() {
         writeln!(page, "<li>{}", escape_html(&line))?;
@@ -35,7 +37,7 @@ fn write_page(page: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(
         page,
         "</ul><h2>What is real</h2><ul>\
-         <li>Splits and catalogs are real. All but {} splits are others under names of their own, each with its own identity and place in the bucket.\
+         <li>Splits, catalogs and segments are real. All but {} splits are others under names of their own, each with its own identity and place in the bucket.\
          <li>The store's waiting is made up by a model; no cloud was used. Its requests and bytes are counted, and each prefix of the bucket has the limits of S3.\
          <li><b>First</b>: opening the catalog is a row of its own; nothing else is near. <b>Repeat</b>: the same question in the same process, without results kept.\
          <li><b>Rounds</b>: reads of which each waited for the one before, be it for what that said or for its turn. <b>Splits</b>: those of which anything was read.\
@@ -114,13 +116,14 @@ fn write_table(page: &mut String, title: &str, cells: &[Cell]) -> std::fmt::Resu
 #[cfg(test)]
 mod tests {
     use super::super::report::{Figures, published};
+    use super::super::segments::Size;
     use super::*;
 
     #[test]
     fn a_page_needs_nothing_else_and_holds_every_question() {
         let cell = |what: &str, pass, ms| {
             let figures = Figures { ms, gets: 13, ..Figures::default() };
-            Cell::of(what.to_owned(), "every split opened", pass, vec![figures]).unwrap()
+            Cell::of(what.to_owned(), "needle segments", pass, vec![figures]).unwrap()
         };
         let report = Report {
             version: "1",
@@ -139,6 +142,8 @@ mod tests {
             cells: vec![cell("a needle", "first", 321.0), cell("a needle", "repeat", 4.5)],
             published: published(),
             judged: Vec::new(),
+            segments: Size { segments: 1, ..Size::default() },
+            checks: Vec::new(),
             total_s: 1.0,
         };
         let page = html(&report);

@@ -24,6 +24,8 @@ pub(super) enum Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Design {
+    /// By needle segments.
+    Segments,
     /// Not at all: each split is opened.
     EverySplit,
 }
@@ -40,10 +42,11 @@ pub(super) enum Pass {
 const ABSENT: &str = "00000000000000000123456789abcdef";
 
 impl Design {
-    pub(super) const ALL: [Design; 1] = [Design::EverySplit];
+    pub(super) const ALL: [Design; 2] = [Design::Segments, Design::EverySplit];
 
     pub(super) fn name(self) -> &'static str {
         match self {
+            Design::Segments => "needle segments",
             Design::EverySplit => "every split opened",
         }
     }
@@ -51,7 +54,17 @@ impl Design {
     /// The index whose catalog has it so.
     pub(super) fn index(self) -> &'static str {
         match self {
+            Design::Segments => "petabyte",
             Design::EverySplit => "every-split",
+        }
+    }
+
+    /// The questions that tell the designs apart: a dashboard reads the same in both.
+    pub(super) fn questions(self) -> &'static [Question] {
+        use Question::{Absent, Both, Dashboard, Five, FiveInTime, Many, One};
+        match self {
+            Design::Segments => &[Absent, One, Five, Many, FiveInTime, Both, Dashboard],
+            Design::EverySplit => &[Absent, Five, FiveInTime, Both],
         }
     }
 }

@@ -4,9 +4,13 @@ use anyhow::Result;
 use frostline_show::{Table, say, show_bytes, show_count};
 use serde::Serialize;
 
-use super::questions::Design;
+use super::names::Shares;
+use super::questions::{Design, Pass, Question};
 use super::regions::Judged;
+use super::segments::Size;
 use crate::report::{median, show_ms};
+use crate::tiers::Check;
+use crate::trial::Sample;
 
 /// What one measurement took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -24,6 +28,21 @@ pub(super) struct Figures {
     pub(super) rounds: u64,
     /// Splits of which anything was read, from the store or the cache.
     pub(super) splits: u64,
+    /// Needle segments of which anything was read.
+    pub(super) pages: u64,
+}
+
+impl Figures {
+    /// Of something that was measured while something else was.
+    pub(super) fn of(sample: &Sample) -> Figures {
+        Figures {
+            ms: sample.ms,
+            gets: sample.gets,
+            bytes_fetched: sample.bytes_fetched,
+            bytes_used: sample.bytes_used,
+            ..Figures::default()
+        }
+    }
 }
 
 /// What is measured beside the questions.
@@ -32,13 +51,21 @@ pub(super) enum Step {
     Commit(Design),
     Mount(Design),
     Open(Design),
+    /// A part of opening.
+    Directories,
     Regions,
+    Segments,
 }
 
 impl Step {
-    pub(super) const ALL: [Step; 4] = [
+    pub(super) const ALL: [Step; 9] = [
+        Step::Segments,
+        Step::Open(Design::Segments),
+        Step::Directories,
         Step::Open(Design::EverySplit),
+        Step::Commit(Design::Segments),
         Step::Commit(Design::EverySplit),
+        Step::Mount(Design::Segments),
         Step::Mount(Design::EverySplit),
         Step::Regions,
     ];
@@ -47,7 +74,9 @@ impl Step {
         let name = match self {
             Step::Commit(_) => "commit one more split",
             Step::Mount(_) => "mount: fetch all hot footers",
-            Step::Open(_) => "open the catalog",
+            Step::Open(_) => "open catalog and segments",
+            Step::Directories => "of which segments",
+            Step::Segments => "merge runs into segments",
             Step::Regions => "fetch the first region of each split",
         };
         name.to_owned()
@@ -56,6 +85,7 @@ impl Step {
     pub(super) fn design(self) -> &'static str {
         match self {
             Step::Commit(design) | Step::Mount(design) | Step::Open(design) => design.name(),
+            Step::Segments | Step::Directories => Design::Segments.name(),
             Step::Regions => "whole regions",
         }
     }
@@ -96,6 +126,7 @@ impl Cell {
             bytes_used: count(|sample| sample.bytes_used)?,
             rounds: count(|sample| sample.rounds)?,
             splits: count(|sample| sample.splits)?,
+            pages: count(|sample| sample.pages)?,
         };
         let (ms_min, ms_max) = (ms().fold(f64::INFINITY, f64::min), ms().fold(0.0, f64::max));
         Some(Cell { what, design, pass, median, ms_min, ms_max, samples })
@@ -136,11 +167,54 @@ pub(super) struct Report {
     pub(super) profile: String,
     pub(super) runs: usize,
     pub(super) cache_bytes: u64,
+    pub(super) segments: Size,
     pub(super) steps: Vec<Cell>,
     pub(super) cells: Vec<Cell>,
     pub(super) published: Vec<Published>,
     pub(super) judged: Vec<Judged>,
+    pub(super) checks: Vec<Check>,
     pub(super) total_s: f64,
+}
+
+/// Requests for each split that a needle is in, beside those of the segments and one.
+const HIT_GETS_MAX: u64 = 4;
+const ROUNDS_MAX: u64 = 5;
+const FETCHED_FOR_USED_MAX: f64 = 1.3;
+
+/// What the counts must keep to where needle segments are asked; they are the same on every machine.
+pub(super) fn checks(
+    answers: &[(Design, Question, Pass, Figures)],
+    shares: &Shares,
+    segments: usize,
+) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let mut check = |what: String, measured: f64, limit: f64| {
+        checks.push(Check { what, measured, limit, holds: measured <= limit });
+    };
+    let middle = |question: Question, pass: Pass, figure: fn(&Figures) -> f64| {
+        let same = answers
+            .iter()
+            .filter(|(design, q, p, _)| (*design, *q, *p) == (Design::Segments, question, pass));
+        median(same.map(|(.., figures)| figure(figures)))
+    };
+    for question in [Question::Absent, Question::One, Question::Five] {
+        let (name, splits) = (question.name(shares), question.hits(shares).unwrap_or_default());
+        if let Some(gets) = middle(question, Pass::First, |figures| figures.gets as f64) {
+            let limit = segments as u64 + 1 + HIT_GETS_MAX * splits;
+            check(format!("{name}, first: GETs"), gets, limit as f64);
+        }
+        if let Some(rounds) = middle(question, Pass::First, |figures| figures.rounds as f64) {
+            check(format!("{name}, first: rounds"), rounds, ROUNDS_MAX as f64);
+        }
+        if let Some(gets) = middle(question, Pass::Repeat, |figures| figures.gets as f64) {
+            check(format!("{name}, repeat: GETs"), gets, 0.0);
+        }
+    }
+    let ratio = |figures: &Figures| figures.bytes_fetched as f64 / figures.bytes_used.max(1) as f64;
+    if let Some(ratio) = middle(Question::Dashboard, Pass::First, ratio) {
+        check("dashboard, first: bytes fetched for each byte used".to_owned(), ratio, FETCHED_FOR_USED_MAX);
+    }
+    checks
 }
 
 /// The size of a split of which 800 are 4 TB and 200,000 are 1 PB.
@@ -173,6 +247,20 @@ impl Report {
         )
     }
 
+    /// What the segments are, in a sentence.
+    pub(super) fn segments(&self) -> String {
+        let Size { segments, bytes, directory_bytes, pages, pairs } = &self.segments;
+        format!(
+            "{} of {} with {} pages and directories of {}; {} pairs of a term and a split, {:.1} bits each.",
+            show_count(*segments as u64, "needle segment"),
+            show_bytes(*bytes),
+            pages,
+            show_bytes(*directory_bytes),
+            pairs,
+            *bytes as f64 * 8.0 / (*pairs).max(1) as f64
+        )
+    }
+
     /// The published times beside the model of the published design.
     pub(super) fn judgements(&self) -> Vec<String> {
         let published = self.published.iter().map(|published| {
@@ -197,11 +285,15 @@ impl Report {
     }
 
     pub(super) fn print(&self) -> Result<()> {
-        say!("{}\n", self.setting())?;
+        say!("{}\n{}\n", self.setting(), self.segments())?;
         say!("{}", table(&self.cells))?;
         say!("{}", table(&self.steps))?;
         for line in self.judgements() {
             say!("{line}")?;
+        }
+        for check in &self.checks {
+            let verdict = if check.holds { "ok" } else { "NOT HELD" };
+            say!("{verdict}: {}: {:.2} (at most {})", check.what, check.measured, check.limit)?;
         }
         say!("{:.1} s in all.", self.total_s)?;
         Ok(())
@@ -255,6 +347,33 @@ fn table(cells: &[Cell]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_checked_for_the_segments_alone() {
+        let shares = Shares::of(12_500);
+        let figures =
+            |gets, rounds| Figures { gets, rounds, bytes_fetched: 14, bytes_used: 10, ..Figures::default() };
+        let answers = [
+            (Design::Segments, Question::Absent, Pass::First, figures(14, 1)),
+            (Design::Segments, Question::Absent, Pass::Repeat, figures(1, 0)),
+            (Design::Segments, Question::Five, Pass::First, figures(35, 6)),
+            (Design::EverySplit, Question::Absent, Pass::First, figures(25_000, 200)),
+            (Design::Segments, Question::Dashboard, Pass::First, figures(9, 9)),
+        ];
+        let verdicts: Vec<(f64, f64, bool)> = checks(&answers, &shares, 13)
+            .into_iter()
+            .map(|check| (check.measured, check.limit, check.holds))
+            .collect();
+        let expected = [
+            (14.0, 14.0, true),
+            (1.0, 5.0, true),
+            (1.0, 0.0, false),
+            (35.0, 34.0, false),
+            (6.0, 5.0, false),
+            (1.4, 1.3, false),
+        ];
+        assert_eq!(verdicts, expected);
+    }
 
     #[test]
     fn a_cell_has_the_middle_of_each_figure() {

@@ -34,15 +34,8 @@ impl Resources {
     /// The same of what measured its own time and requests.
     pub(super) fn end_sample(self, sample: &Sample) -> Figures {
         let processor_ms = processor_ms().zip(self.processor_ms).map(|(now, before)| now - before);
-        Figures {
-            ms: sample.ms,
-            processor_ms,
-            memory_bytes: memory_bytes_peak().filter(|_| self.is_peak_own),
-            gets: sample.gets,
-            bytes_fetched: sample.bytes_fetched,
-            bytes_used: sample.bytes_used,
-            ..Figures::default()
-        }
+        let memory_bytes = memory_bytes_peak().filter(|_| self.is_peak_own);
+        Figures { processor_ms, memory_bytes, ..Figures::of(sample) }
     }
 }
 

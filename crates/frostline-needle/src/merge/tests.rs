@@ -48,6 +48,33 @@ proptest! {
     }
 }
 
+/// Copies of a split are merged to the same bytes as splits of their own with the same terms.
+#[test]
+fn renamed_segments_are_those_of_copies() {
+    let fields = |tokens: &str| {
+        let tokens = tokens.split(' ').map(str::to_owned).collect();
+        Fields::from([("f".to_owned(), tokens)])
+    };
+    let (one, other) = (fields("a b c"), fields("c d"));
+    let copies = merged(&[run(0, &one), run(1, &other), run(2, &one), run(3, &one)], 4);
+    let [first, second] = [run(7, &one), run(8, &other)];
+    let named = |stored: &Stored, number| {
+        let stored = stored.clone();
+        let segment = stored.open().renamed("logs", vec![id(number)]).unwrap();
+        Input { segment: Arc::new(segment), read: move |range: ByteRange| Ok(stored.read(&range)) }
+    };
+    let inputs = vec![named(&first, 0), named(&second, 1), named(&first, 2), named(&first, 3)];
+    let mut bytes = Vec::new();
+    let options = MergeOptions { grows_to: 4, ..MergeOptions::default() };
+    let written = merge(inputs, |_| true, options, &mut bytes).unwrap();
+    assert_eq!(Stored::of(&written, bytes), copies);
+
+    let elsewhere = first.open().renamed("other logs", vec![id(5)]).unwrap();
+    assert_eq!(elsewhere.directory().scope.table, "other logs");
+    assert_eq!(elsewhere.splits(), [id(5)]);
+    assert_eq!(first.open().renamed("logs", vec![id(1), id(2)]).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
 /// Tokens that are in one split each, in several pages.
 fn unique(splits: usize, tokens: usize) -> Vec<Stored> {
     let mut numbers = Numbers(11);
