@@ -37,6 +37,7 @@ use crate::language::{self, Context, IndexVersion, SearchRequest, TotalHits};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::row_id;
+use crate::select::terms::Terms;
 use crate::{Error, Result};
 
 /// A `terms` may have thousands of texts.
@@ -246,7 +247,8 @@ impl Search {
         for (Reading { indices, filter, .. }, splits) in self.readings.iter().zip(&asked) {
             let (searcher, meter) = (&self.searcher, Meter::default());
             if !self.tree.has_global()
-                && let Some(question) = Question::of(searcher, indices, splits, filter, &meter).await
+                && let Some(question) =
+                    Question::of(searcher, indices, splits, Terms::of(filter), &meter).await
             {
                 needle_pages += question.pages() as u64;
                 needle_splits += question.splits() as u64;
@@ -286,10 +288,11 @@ impl Search {
         if self.tree.has_global() {
             return self.asked_by_time();
         }
-        let asked = self
-            .readings
-            .iter()
-            .map(|reading| matching(&self.searcher, &reading.indices, &reading.splits, &reading.filter));
+        // Partial answers are kept of aggregations, and of counts.
+        let results = self.results.as_deref().filter(|_| self.aggs().is_some());
+        let asked = self.readings.iter().map(|reading| {
+            matching(&self.searcher, results, &reading.indices, &reading.splits, &reading.filter)
+        });
         join_all(asked).await
     }
 

@@ -83,9 +83,9 @@ impl Sql {
         tables: impl IntoIterator<Item = (String, Vec<Arc<Index>>)>,
         results: Option<Arc<Results>>,
     ) -> Result<Sql> {
-        let session = session(Local::new(searcher, results))?;
+        let session = session(Local::new(searcher, results.clone()))?;
         for (name, indices) in tables {
-            let table = IndexTable::new(searcher, &indices)?;
+            let table = IndexTable::new(searcher, results.clone(), &indices)?;
             session.register_table(TableReference::bare(name), Arc::new(table)).map_err(internal)?;
         }
         Ok(Sql { session, searcher: Arc::clone(searcher) })

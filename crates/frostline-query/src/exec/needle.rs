@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
-use frostline_base::{Meter, ObjectRef, Result, Share, SplitId, read_decoded};
+use frostline_base::{Cost, Meter, ObjectRef, Result, Share, SplitId, read_decoded};
 use frostline_catalog::Index;
 use frostline_needle::{Covering, Kinds, Lookup, Needle, SplitSet, Term as Asked, TermHash, TermKey};
 use frostline_split::{Term, ValueType};
 use futures::future::join_all;
 use roaring::RoaringBitmap;
 
+use crate::exec::results::{Key, Results};
 use crate::exec::scan::spawned;
 use crate::exec::splits::Splits;
 use crate::filter::Filter;
@@ -41,10 +42,9 @@ impl Question {
         searcher: &Searcher,
         indices: &[Arc<Index>],
         splits: &Splits,
-        filter: &Filter,
+        terms: Terms,
         opening: &Meter,
     ) -> Option<Question> {
-        let terms = Terms::of(filter);
         if terms.asks().is_empty() || splits.len() < 2 {
             return None;
         }
@@ -68,8 +68,8 @@ impl Question {
         self.asked(&self.lookups()).map(Covering::live).sum()
     }
 
-    /// Asks for the splits of which it was made, and leaves those that may hold matches.
-    pub(crate) async fn ask(self, searcher: &Arc<Searcher>, splits: &Splits) -> Splits {
+    /// The places of the splits that may hold matches among those of which it was made.
+    async fn ask(self, searcher: &Arc<Searcher>) -> Left {
         let (question, meter) = (Arc::new(self), Arc::new(Meter::default()));
         let asked = (0..question.needle.coverings().len()).map(|number| {
             let (question, searcher) = (Arc::clone(&question), Arc::clone(searcher));
@@ -77,16 +77,17 @@ impl Question {
             spawned(async move { question.ask_one(number, &searcher, &meter).await })
         });
         let answers = join_all(asked).await;
-        let mut left: RoaringBitmap = question.needle.uncovered().clone();
+        let mut left = Left { places: question.needle.uncovered().clone(), cost: meter.cost(), whole: true };
         for (covering, answer) in question.needle.coverings().iter().zip(answers) {
             let may_match = answer.unwrap_or_else(|error| {
                 let object = question.object(covering).key.as_str();
                 tracing::warn!(object, ?error, "a needle segment gives no answer: its splits are opened");
+                left.whole = false;
                 covering.all()
             });
-            left.extend(covering.live_among(may_match));
+            left.places.extend(covering.live_among(may_match));
         }
-        splits.left_by_needle(&left, meter.cost())
+        left
     }
 
     /// The splits of one segment that may hold matches.
@@ -145,21 +146,56 @@ fn kinds(without_terms: &[ValueType]) -> Kinds {
     })
 }
 
+/// What asking leaves.
+struct Left {
+    places: RoaringBitmap,
+    cost: Cost,
+    /// Whether every segment that was asked has answered.
+    whole: bool,
+}
+
 /// The splits, of all of these indices or some, that may hold matches of a filter: by their times, then by needle
-/// segments.
+/// segments. What these leave is kept in `results`, so that a query that is answered from there asks them nothing either.
 pub(crate) async fn matching(
     searcher: &Arc<Searcher>,
+    results: Option<&Results>,
     indices: &[Arc<Index>],
     splits: &Splits,
     filter: &Filter,
 ) -> Splits {
-    let (matching, opening) = (splits.matching(filter), Meter::default());
-    let question = Question::of(searcher, indices, &matching, filter, &opening).await;
-    let matching = matching.after_opening(opening.cost());
-    match question {
-        Some(question) => question.ask(searcher, &matching).await,
-        None => matching,
+    let (matching, terms) = (splits.matching(filter), Terms::of(filter));
+    if terms.asks().is_empty() {
+        return matching;
     }
+    let kept = results.and_then(|results| Some((results, kept_as(indices, &matching, filter)?)));
+    if let Some((results, key)) = &kept
+        && let Some(bytes) = results.get(key).await
+        && let Ok(places) = RoaringBitmap::deserialize_from(bytes.as_slice())
+    {
+        return matching.left_by_needle(&places, Cost::default());
+    }
+    let opening = Meter::default();
+    let question = Question::of(searcher, indices, &matching, terms, &opening).await;
+    let matching = matching.after_opening(opening.cost());
+    let Some(question) = question else { return matching };
+    let left = question.ask(searcher).await;
+    let mut bytes = Vec::new();
+    if let Some((results, key)) = kept
+        && left.whole
+        && left.places.serialize_into(&mut bytes).is_ok()
+    {
+        results.put(&key, bytes).await;
+    }
+    matching.left_by_needle(&left.places, left.cost)
+}
+
+/// Under which key it is kept what these indices' segments leave of these splits.
+fn kept_as(indices: &[Arc<Index>], splits: &Splits, filter: &Filter) -> Option<Key> {
+    let first = splits.entries().next()?.id;
+    let splits: Vec<u8> = splits.entries().flat_map(|entry| entry.id.bits().to_le_bytes()).collect();
+    let files = indices.iter().flat_map(|index| index.files());
+    let files: Vec<u8> = files.flat_map(|file| file.id.bits().to_le_bytes()).collect();
+    Some(Key::new(first, &[b"needle", &splits, &files, &postcard::to_allocvec(filter).ok()?]))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::exec::leaf::{Leaf, LeafExec};
 use crate::exec::matching::MATCH;
 use crate::exec::needle::matching;
 use crate::exec::nulls::looked_through;
+use crate::exec::results::Results;
 use crate::exec::rows::{Enough, Rows};
 use crate::exec::splits::{Splits, mapping};
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
@@ -33,6 +34,7 @@ use crate::{Result, prune};
 #[derive(Debug)]
 pub(crate) struct IndexTable {
     searcher: Arc<Searcher>,
+    results: Option<Arc<Results>>,
     indices: Vec<Arc<Index>>,
     splits: Splits,
     mapping: Mapping,
@@ -41,12 +43,17 @@ pub(crate) struct IndexTable {
 }
 
 impl IndexTable {
-    pub(crate) fn new(searcher: &Arc<Searcher>, indices: &[Arc<Index>]) -> Result<IndexTable> {
+    /// What needle segments leave is found and kept in `results`.
+    pub(crate) fn new(
+        searcher: &Arc<Searcher>,
+        results: Option<Arc<Results>>,
+        indices: &[Arc<Index>],
+    ) -> Result<IndexTable> {
         let mapping = mapping(indices)?.into_owned();
         let columns = columns(&mapping);
         let schema = Arc::new(Schema::new(columns.iter().map(Output::field).collect::<Vec<Field>>()));
         let (searcher, indices) = (Arc::clone(searcher), indices.to_vec());
-        Ok(IndexTable { searcher, splits: Splits::of(&indices), indices, mapping, columns, schema })
+        Ok(IndexTable { searcher, results, splits: Splits::of(&indices), indices, mapping, columns, schema })
     }
 }
 
@@ -124,7 +131,8 @@ impl TableProvider for IndexTable {
             None => self.columns.clone(),
         };
         let streams = state.config().target_partitions();
-        let splits = matching(&self.searcher, &self.indices, &self.splits, &filter).await;
+        let splits =
+            matching(&self.searcher, self.results.as_deref(), &self.indices, &self.splits, &filter).await;
         let rows = Rows::new(splits, filter, outputs, streams);
         Ok(LeafExec::new(Leaf::Rows(Box::new(rows.enough(limit.map_or(Enough::All, Enough::Any))))))
     }

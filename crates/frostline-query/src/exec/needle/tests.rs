@@ -204,7 +204,8 @@ async fn a_segment_is_not_asked_whose_pages_outnumber_the_requests_of_its_splits
     let apart = apart(&open);
     let asked = async |words: usize| {
         let filter = Filter::And(apart[..words].iter().map(|word| match_word(word)).collect());
-        let question = Question::of(&place.searcher, indices, &Splits::of(indices), &filter, &meter).await;
+        let question =
+            Question::of(&place.searcher, indices, &Splits::of(indices), Terms::of(&filter), &meter).await;
         question.map(|question| (question.pages(), question.splits()))
     };
     assert_eq!(asked(1).await, Some((2, 5)));
@@ -365,5 +366,43 @@ async fn segments_that_fit_the_index_badly_change_no_answer() {
             let others = covered.iter().filter(|split| **split != n / 5).count() as u64;
             assert_eq!(answer.cost.splits.pruned_needle, others, "{segments:?} {n}");
         }
+    }
+}
+
+#[tokio::test]
+async fn what_segments_leave_is_kept_with_the_partial_answers() {
+    let place = Place::with(&documents()).await.with_segments(&[(0..6).collect(), (6..12).collect()]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let results = Arc::new(Results::open(folder.path(), 1 << 20).unwrap());
+    let (query, other) = (term("host", "h3"), term("host", "h4"));
+    // As a process that begins.
+    let asked = async |place: &Place, body: Value| {
+        place.searcher.forget();
+        let options = SearchOptions { now_us: NOW_US, results: Some(Arc::clone(&results)), strict: false };
+        let indices = std::slice::from_ref(&place.index);
+        let search = Search::new(&place.searcher, indices, body.to_string().as_bytes(), &options).unwrap();
+        let answer = search.run().await.unwrap();
+        let cost = &answer.cost;
+        ((cost.gets, cost.opening.gets), answer.hits.total.unwrap().value, cost.splits.pruned_needle)
+    };
+    let load = |query: &Value| json!({"size": 0, "query": query, "aggs": {"load": {"percentiles": {"field": "load"}}}});
+    let (first, total, needle) = asked(&place, load(&query)).await;
+    assert!(first.0 > 2 && first.1 == 2, "{first:?}");
+    assert_eq!((total, needle), (10, 10));
+    assert_eq!(asked(&place, load(&query)).await, ((0, 0), 10, 10));
+    assert!(asked(&place, load(&other)).await.0.0 > 2);
+    // Hits alone are not kept, nor what segments leave of other splits.
+    for _ in 0..2 {
+        let hits = asked(&place, json!({"query": query, "track_total_hits": true})).await;
+        assert!(hits.0.1 == 2 && hits.2 == 10, "{hits:?}");
+    }
+    let fewer = place.without_segment(0).await;
+    let (gets, total, needle) = asked(&fewer, load(&query)).await;
+    assert!(gets.1 == 1 && total == 10 && (needle == 4 || needle == 6), "{gets:?} {needle}");
+    // The answer of a damaged segment is not kept.
+    fewer.damage(&fewer.segments()[0].object, 20..40).await;
+    for _ in 0..2 {
+        let damaged = asked(&fewer, load(&other)).await;
+        assert_eq!((damaged.0.1, damaged.1, damaged.2), (1, 10, 0));
     }
 }
