@@ -374,7 +374,9 @@ impl Ingest {
         if is_waiting {
             return Err(Error::internal("a batch of the input was lost"));
         }
-        committer.merge_segments(Extent::Growing).await;
+        // Who stops a run does not wait for more than was begun.
+        let extent = if self.cancel.is_cancelled() { Extent::Small } else { Extent::Growing };
+        committer.merge_segments(extent).await;
         report.version = committer.index.version();
         report.bytes_read = run.counters.bytes_read.load(Ordering::Relaxed);
         report.threads = run.threads;

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -296,29 +297,38 @@ fn plan(
     if !dead.is_empty() {
         return Some(dead);
     }
-    if extent == Extent::Small {
-        growing.retain(|one| one.splits < SPLITS_MIN);
-        growing.truncate(INPUTS_MAX);
-        let splits: usize = growing.iter().map(|one| one.splits).sum();
-        return (splits >= SPLITS_MIN).then(|| growing.into_iter().map(|one| one.known).collect());
-    }
     // Of equally many splits, neighbours in time share more terms, which cost less then.
     growing.sort_by_key(|one| (one.splits, one.times.is_none(), one.times, one.known.file.id));
-    (0..growing.len()).map(|first| of_like_size(&growing[first..])).find(|group| group.len() > 1)
+    let splits: Vec<usize> = growing.iter().map(|one| one.splits).collect();
+    let chosen = match extent {
+        Extent::Small => of_small(&splits)?,
+        Extent::Growing | Extent::All => of_like_size(&splits)?,
+    };
+    Some(growing.drain(chosen).map(|one| one.known).collect())
 }
 
-/// The first segment and those after it, as long as none has more than twice the splits of those before it together. So a
-/// split is rewritten a number of times that grows with the logarithm of the number of splits, and so do segments.
-fn of_like_size(ascending: &[Candidate]) -> Vec<Known> {
-    let (mut group, mut splits) = (Vec::new(), 0);
-    for one in ascending.iter().take(INPUTS_MAX) {
-        if splits + one.splits > SPLITS_MAX || (splits > 0 && one.splits > 2 * splits) {
-            break;
+/// Of segments of so many splits, ascending, those that are small and enough together.
+fn of_small(splits: &[usize]) -> Option<Range<usize>> {
+    let count = splits.partition_point(|splits| *splits < SPLITS_MIN).min(INPUTS_MAX);
+    (splits[..count].iter().sum::<usize>() >= SPLITS_MIN).then_some(0..count)
+}
+
+/// Of segments of so many splits, ascending, the first ones of which none has more than twice the splits of those before it
+/// together. So the number of segments, and how often the terms of a split are written, grow with the logarithm of the
+/// number of splits.
+fn of_like_size(splits: &[usize]) -> Option<Range<usize>> {
+    let group = |first: usize| {
+        let (mut end, mut sum) = (first, 0);
+        while end < splits.len().min(first + INPUTS_MAX)
+            && sum + splits[end] <= SPLITS_MAX
+            && (sum == 0 || splits[end] <= 2 * sum)
+        {
+            sum += splits[end];
+            end += 1;
         }
-        splits += one.splits;
-        group.push(one.known.clone());
-    }
-    group
+        first..end
+    };
+    (0..splits.len()).map(group).find(|group| group.len() > 1)
 }
 
 fn live_splits(index: &Index, splits: &[SplitId]) -> usize {
@@ -375,3 +385,6 @@ impl Write for Chunks {
         self.send()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -119,3 +119,22 @@ fn a_segment_tells_what_it_is() {
     assert_eq!(segment.splits(), [id(0), id(1), id(2)]);
     assert_eq!(segment.all(), SplitSet::first(3));
 }
+
+#[test]
+fn every_page_is_checked() {
+    let stored = merged(&runs(), 3);
+    let segment = stored.open();
+    let pages: Vec<_> = segment.page_ranges().collect();
+    assert_eq!((pages.len(), pages[0].start), (segment.pages(), 8));
+    assert_eq!(pages.last().unwrap().end, stored.directory_range().start);
+    for (number, range) in pages.iter().enumerate() {
+        let page = stored.read(range);
+        segment.check_page(number, &page).unwrap();
+        for at in 0..page.len() {
+            let mut damaged = page.to_vec();
+            damaged[at] ^= 4;
+            assert_eq!(segment.check_page(number, &damaged.into()).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+        assert_eq!(segment.check_page(number + 1, &page).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+}
