@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use frostline_base::FixedClock;
 use frostline_ingest::{Ingest, IngestOptions, Inputs};
@@ -36,8 +37,11 @@ impl Place {
         let path = self.0.path().join(format!("{index}-{documents}.ndjson"));
         std::fs::write(&path, lines).unwrap();
         let inputs = Inputs::from_arguments(&[path]).unwrap();
-        let split = xxhash_rust::xxh3::xxh3_128(format!("{index} {documents}").as_bytes());
-        let random = Arc::new(move || split);
+        let (name_of_run, drawn) = (format!("{index} {documents}"), AtomicU64::new(0));
+        let random = Arc::new(move || {
+            let drawn = drawn.fetch_add(1, Ordering::Relaxed);
+            xxhash_rust::xxh3::xxh3_128_with_seed(name_of_run.as_bytes(), drawn)
+        });
         let ingest = Ingest::new(node.repository(), node.catalog(), Arc::clone(node.clock()), random);
         ingest.run(inputs, &name(index), IngestOptions::default()).await.unwrap();
     }
@@ -141,6 +145,42 @@ async fn mounted_indices_are_read_through_the_cache_and_others_are_not() {
     assert!(node.unmount(&name("app")).await.unwrap());
     assert!(!node.unmount(&name("app")).await.unwrap());
     assert!(search(&node, "app").await.cost.gets > 0);
+}
+
+#[tokio::test]
+async fn a_needle_in_many_splits_of_a_mounted_index_takes_no_request_the_second_time() {
+    let place = Place::new();
+    for split in 1..=6 {
+        let line =
+            |row| format!("{{\"n\":{row},\"word\":\"w{}\"}}\n", if split == 4 { 3 } else { split + 10 });
+        place.ingest_lines(&place.node(), "web", split, (0..split).map(line).collect()).await;
+    }
+    // Each question is a process of its own.
+    let asked = async || {
+        let node = place.node();
+        let index = node.index(&name("web")).await.unwrap();
+        let options = node.search_options(false, true).await;
+        let body = br#"{"query":{"term":{"word":"w3"}}}"#;
+        let searcher = node.searcher().await.unwrap();
+        let search = Search::new(&searcher, std::slice::from_ref(&index), body, &options).unwrap();
+        assert!(search.explain().await.unwrap().needle_pages > 0);
+        let response = search.run().await.unwrap();
+        node.close().await;
+        // The run of a split may not be merged yet.
+        let (live, splits) = (index.splits().len() as u64, response.cost.splits);
+        assert_eq!((found(&response), live, splits.opened - splits.opened_empty), (4, 6, 1));
+        assert!(splits.pruned_needle >= 4 && splits.opened <= 2, "{splits:?}");
+        (response.cost.gets, node.repository().meter().cost().gets)
+    };
+    let (gets, all) = asked().await;
+    let node = place.node();
+    node.mount(&name("web"), CacheSize::Bytes(4 << 20)).await.unwrap();
+    node.close().await;
+    drop(node);
+    // Mounting has read the directories and, of the splits, the hot footers.
+    asked().await;
+    let (again, catalog) = asked().await;
+    assert!(gets > 0 && again == 0 && catalog < all - gets, "{gets} of {all}, then {again} of {catalog}");
 }
 
 #[tokio::test]

@@ -123,7 +123,7 @@ async fn search(oracle: &Oracle, place: &Place, body: &Value) -> Answer<Vec<Wron
     // Positions in an order tell equal hits apart only by a last key that is unique.
     let last = body["sort"].as_array().and_then(|keys| keys.last());
     let is_unique = last.is_some_and(|key| key.get("n").is_some());
-    if is_unique && aggs.is_none() && (place.name == "many splits" || place.name == "merged") {
+    if is_unique && aggs.is_none() && ["many splits", "merged", "needle segments"].contains(&place.name) {
         let size = 1 + total / 3;
         let got = page_through(place, &body, size).await;
         let got = got.map_or_else(|error| json!({"error": chain(&error)}), |hits| json!(hits));

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use frostline_base::{FixedClock, IndexName, ObjectRef, ReadRanges, Result, SplitId};
+use frostline_base::{FixedClock, IndexName, Meter, ObjectRef, ReadRanges, Result, SplitId};
 use frostline_catalog::{Catalog, Change, Index, Settings as IndexSettings, SplitEntry};
-use frostline_ingest::{Merge, MergePolicy};
+use frostline_ingest::{Merge, MergePolicy, Needles};
 use frostline_query::{Results, Search, SearchOptions, Searcher, Settings, Sql, SqlAnswer};
 use frostline_split::{Mapping, SplitWriter, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
@@ -50,8 +50,18 @@ impl Places {
             Place::new("merged", scene, &scene.groups).await?.merged().await?,
             Place::written("old and new", scene, old_and_new).await?,
             Place::written("small footers", scene, small_footers).await?,
+            Place::new("needle segments", scene, &scene.groups).await?.with_needle().await?,
+            Place::new("damaged needle segments", scene, &scene.groups)
+                .await?
+                .with_needle()
+                .await?
+                .damaged()
+                .await?,
         ];
         let (early, late) = scene.groups.split_at(scene.groups.len() / 2);
+        let mut half = Place::new("half of the needle segments", scene, early).await?.with_needle().await?;
+        half.add(late).await?;
+        all.push(half);
         // What digests answer is not kept.
         let mut kept = Place::new("kept answers", scene, early).await?.without_digests();
         kept.results = Some(Arc::new(Results::open(folder.path(), 64 << 20)?));
@@ -153,6 +163,31 @@ impl Place {
         let merge = Merge::new(&self.repository, &catalog(&self.repository), random);
         merge.run(&index_name(), &MergePolicy { splits_min: 2, ..MergePolicy::default() }).await?;
         self.index = Arc::new(catalog(&self.repository).open(&index_name()).await?);
+        Ok(self)
+    }
+
+    /// With needle segments of all splits.
+    pub(crate) async fn with_needle(mut self) -> Result<Place> {
+        let next = AtomicU64::new(2_000);
+        let random = Arc::new(move || u128::from(next.fetch_add(1, Ordering::Relaxed)));
+        let needles = Needles::new(&self.repository, &catalog(&self.repository), random, 1 << 30);
+        for index in std::iter::once(&mut self.index).chain(&mut self.others) {
+            let rebuilt = needles.rebuild(index.name(), false, |_, _| {}).await?;
+            assert_eq!(rebuilt.splits, index.splits().len() as u64, "{rebuilt:?}");
+            *index = Arc::new(catalog(&self.repository).open(index.name()).await?);
+        }
+        Ok(self)
+    }
+
+    /// With a wrong byte in the first page of each needle segment.
+    async fn damaged(self) -> Result<Place> {
+        for file in self.index.files() {
+            let mut bytes = self.repository.get(&file.object.key, &Meter::default()).await?.to_vec();
+            if let Some(byte) = bytes.get_mut(20) {
+                *byte ^= 0x55;
+            }
+            self.repository.put(&file.object.key, bytes.into()).await?;
+        }
         Ok(self)
     }
 

@@ -33,7 +33,15 @@ async fn check(seed: u64, wrong: &mut Vec<String>) -> u64 {
     for document in other.groups.iter_mut().flatten() {
         document["n"] = json!(document["n"].as_i64().unwrap() + 1_000);
     }
-    let place = Place::two("two indices", &one, &other).await.unwrap();
+    let places = [
+        Place::two("two indices", &one, &other).await.unwrap(),
+        Place::two("two indices with needle segments", &one, &other)
+            .await
+            .unwrap()
+            .with_needle()
+            .await
+            .unwrap(),
+    ];
     let oracles = [Oracle::new(&one), Oracle::new(&other)];
     let mut asked = 0;
     for _ in 0..QUESTIONS {
@@ -46,14 +54,17 @@ async fn check(seed: u64, wrong: &mut Vec<String>) -> u64 {
         let expected: Vec<i64> = found.iter().chain(&others).map(|doc| doc.n).collect();
         asked += 1;
         let body = engine_body(&json!({"query": query, "sort": [{"n": "asc"}]}));
-        let mut answers = vec![page_through(&place, &body, 1 + expected.len() / 3).await];
         let whole = json!({"query": body["query"], "size": 1_000});
-        answers.push(place.search(&whole).await.map(|answer| {
-            let mut hits = numbers(&answer);
-            hits.sort_unstable();
-            assert_eq!(answer["hits"]["total"]["value"], json!(hits.len()), "seed {seed}: {whole}");
-            hits
-        }));
+        let mut answers = Vec::new();
+        for place in &places {
+            answers.push(page_through(place, &body, 1 + expected.len() / 3).await);
+            answers.push(place.search(&whole).await.map(|answer| {
+                let mut hits = numbers(&answer);
+                hits.sort_unstable();
+                assert_eq!(answer["hits"]["total"]["value"], json!(hits.len()), "seed {seed}: {whole}");
+                hits
+            }));
+        }
         if answers.iter().any(|answer| answer.as_ref().ok() != Some(&expected)) {
             wrong.push(format!(
                 "--- seed {seed}\n{one}\n{other}\nquery {query}\n  expected {expected:?}\n  got {answers:?}"
