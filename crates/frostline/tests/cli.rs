@@ -144,6 +144,8 @@ fn every_byte_of_an_index_is_shown() {
     place.ingest("web", &documents[..1_500]);
     std::fs::rename(place.path("web.ndjson"), place.path("first.ndjson")).unwrap();
     place.ingest("web", &documents[1_500..]);
+    // The runs of both ingests became one segment.
+    place.json(&["vacuum", "web", "--retain-hours", "0", "--orphan-hours", "0"]);
     let stored = place.json(&["index", "show", "web", "--bytes"])["stored"].clone();
     let number = |value: &Value| value.as_u64().unwrap();
     let sum =
@@ -151,6 +153,7 @@ fn every_byte_of_an_index_is_shown() {
     let splits = sum(&stored["versions"], "bytes");
     let parts = stored["parts"].as_object().unwrap();
     assert_eq!(parts.values().map(number).sum::<u64>(), splits);
+    assert_eq!(stored["files"][0]["kind"], "needle");
     assert_eq!(splits + sum(&stored["files"], "bytes"), number(&stored["bytes"]));
     assert_eq!(bytes_below(&Path::new(&place.path("repo")).join("web")), number(&stored["bytes"]));
     assert_eq!((&stored["versions"][0]["version"], &stored["versions"][0]["splits"]), (&json!(3), &json!(2)));

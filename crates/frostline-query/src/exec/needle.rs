@@ -9,7 +9,7 @@ use std::sync::Arc;
 use frostline_base::{Cost, Meter, ObjectRef, Result, Share, SplitId, read_decoded};
 use frostline_catalog::Index;
 use frostline_needle::{Covering, Kinds, Lookup, Needle, SplitSet, Term as Asked, TermHash, TermKey};
-use frostline_split::{Term, ValueType};
+use frostline_split::{TERMS_VERSION, Term, ValueType};
 use futures::future::join_all;
 use roaring::RoaringBitmap;
 
@@ -195,7 +195,9 @@ fn kept_as(indices: &[Arc<Index>], splits: &Splits, filter: &Filter) -> Option<K
     let splits: Vec<u8> = splits.entries().flat_map(|entry| entry.id.bits().to_le_bytes()).collect();
     let files = indices.iter().flat_map(|index| index.files());
     let files: Vec<u8> = files.flat_map(|file| file.id.bits().to_le_bytes()).collect();
-    Some(Key::new(first, &[b"needle", &splits, &files, &postcard::to_allocvec(filter).ok()?]))
+    // What is asked follows from the rule of terms.
+    let rule = TERMS_VERSION.to_le_bytes();
+    Some(Key::new(first, &[b"needle", &rule, &splits, &files, &postcard::to_allocvec(filter).ok()?]))
 }
 
 #[cfg(test)]
