@@ -181,7 +181,9 @@ def main():
             return table(json.load(f))
     os.makedirs(o.work, exist_ok=True)
     engines = [zstd] + [engine for engine in (frostline, victorialogs, duckdb, opensearch) if getattr(o, engine.__name__)]
-    measured = {"command": "python3 tests/peers/bytes.py " + " ".join(sys.argv[1:]), "rows": []}
+    # Where things lie on this machine is nobody's business.
+    named = ["=".join(os.path.basename(part) for part in argument.split("=")) for argument in sys.argv[1:]]
+    measured = {"command": "python3 tests/peers/bytes.py " + " ".join(named), "rows": []}
     for corpus in o.corpora:
         for engine in engines:
             row = {"corpus": corpus.name, "engine": engine.__name__, "bytes_in": corpus.bytes, **engine(o, corpus)}
