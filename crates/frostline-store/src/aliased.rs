@@ -17,6 +17,8 @@ use object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
 
+use crate::ranges::ranges_by_get;
+
 /// Which names are aliases, and what their bytes are.
 pub trait Aliases: fmt::Debug + Send + Sync {
     /// The key of the object that `key` is an alias of. None where it is no alias.
@@ -78,11 +80,7 @@ impl ObjectStore for Aliased {
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let one = |range: Range<u64>| async move {
-            let options = GetOptions { range: Some(range.into()), ..GetOptions::default() };
-            self.get_opts(location, options).await?.bytes().await
-        };
-        object_store::coalesce_ranges(ranges, one, object_store::OBJECT_STORE_COALESCE_DEFAULT).await
+        ranges_by_get(self, location, ranges).await
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {

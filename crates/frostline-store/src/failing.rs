@@ -20,6 +20,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use crate::fault::Fault;
+use crate::ranges::ranges_by_get;
 
 /// The fault that is injected into a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,11 +204,7 @@ impl ObjectStore for Failing {
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let one = |range: Range<u64>| async move {
-            let options = GetOptions { range: Some(range.into()), ..GetOptions::default() };
-            self.get_opts(location, options).await?.bytes().await
-        };
-        object_store::coalesce_ranges(ranges, one, object_store::OBJECT_STORE_COALESCE_DEFAULT).await
+        ranges_by_get(self, location, ranges).await
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::fault::Fault;
 use crate::metered::Meters;
+use crate::ranges::ranges_by_get;
 
 /// When and how often a read is hedged.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,11 +151,7 @@ impl ObjectStore for Hedged {
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let one = |range: Range<u64>| async move {
-            let options = GetOptions { range: Some(range.into()), ..GetOptions::default() };
-            self.get_opts(location, options).await?.bytes().await
-        };
-        object_store::coalesce_ranges(ranges, one, object_store::OBJECT_STORE_COALESCE_DEFAULT).await
+        ranges_by_get(self, location, ranges).await
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {

@@ -23,6 +23,7 @@ mod open;
 mod plan;
 mod prices;
 mod profile;
+mod ranges;
 mod repository;
 mod retrying;
 mod simulated;

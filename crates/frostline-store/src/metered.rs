@@ -16,6 +16,8 @@ use object_store::{
     UploadPart,
 };
 
+use crate::ranges::ranges_by_get;
+
 /// Providers bill one request for each page of a listing.
 const KEYS_PER_LIST: u64 = 1_000;
 
@@ -109,12 +111,7 @@ impl ObjectStore for Metered {
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        // Through our own `get_opts`, so that each request of the coalesced plan is counted.
-        let one = |range: Range<u64>| async move {
-            let options = GetOptions { range: Some(range.into()), ..GetOptions::default() };
-            self.get_opts(location, options).await?.bytes().await
-        };
-        object_store::coalesce_ranges(ranges, one, object_store::OBJECT_STORE_COALESCE_DEFAULT).await
+        ranges_by_get(self, location, ranges).await
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
