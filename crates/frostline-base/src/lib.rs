@@ -6,6 +6,7 @@
 
 pub mod bytes_codec;
 mod clock;
+mod doubles;
 mod error;
 mod ids;
 mod meter;
@@ -13,6 +14,7 @@ mod range;
 mod read;
 
 pub use clock::{Clock, FixedClock, SystemClock};
+pub use doubles::Doubles;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{IndexName, SplitId};
 pub use meter::{Cost, Count, Meter};

@@ -1,5 +1,6 @@
 //! Count, sum, extremes and squares of numbers.
 
+use frostline_base::Doubles;
 use serde::{Deserialize, Serialize};
 
 use super::keys::Key;
@@ -34,13 +35,6 @@ pub(super) struct Sum {
     doubles: Doubles,
     /// Numbers of [`HUGE`] and more, divided by [`SCALE`]: no order of additions overflows on its way.
     huge: Doubles,
-}
-
-/// A sum with the error of its additions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Doubles {
-    high: f64,
-    low: f64,
 }
 
 /// 2^900.
@@ -124,29 +118,6 @@ impl Sum {
     pub(super) fn value(&self) -> f64 {
         let (rest, huge) = (self.whole as f64 + self.doubles.value(), self.huge.value());
         if huge == 0.0 { rest } else { (huge + rest / SCALE) * SCALE }
-    }
-}
-
-impl Doubles {
-    #[inline]
-    fn add(&mut self, value: f64) {
-        let sum = self.high + value;
-        // The error of an infinite sum would be NaN.
-        if sum.is_finite() {
-            let (large, small) =
-                if self.high.abs() >= value.abs() { (self.high, value) } else { (value, self.high) };
-            self.low += (large - sum) + small;
-        }
-        self.high = sum;
-    }
-
-    fn merge(&mut self, other: Doubles) {
-        self.add(other.high);
-        self.low += other.low;
-    }
-
-    fn value(self) -> f64 {
-        if self.high.is_finite() { self.high + self.low } else { self.high }
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::datatypes::{Field as ArrowField, Schema};
-use frostline_base::{ByteRange, Result, SplitId};
+use frostline_base::{ByteRange, Doubles, Result, SplitId};
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -627,9 +627,12 @@ fn numbers_of(reading: &ReadingRows<'_>) -> Option<NumberFacts> {
         }
         ValueType::Double => {
             let all = || reading.numbers.iter().map(|number| f64::from_bits(bits(*number)));
-            let squares = compensated(all().map(|number| number * number));
+            let squares = all().map(|number| number * number).collect::<Doubles>().value();
             let (min, max) = (f64::from_bits(ends.0), f64::from_bits(ends.1));
-            (Numbers::Double { count, min, max, sum: compensated(all()) }, Squares::Double(squares))
+            (
+                Numbers::Double { count, min, max, sum: all().collect::<Doubles>().value() },
+                Squares::Double(squares),
+            )
         }
         _ => return None,
     };
@@ -644,19 +647,6 @@ fn numbers_of(reading: &ReadingRows<'_>) -> Option<NumberFacts> {
         Distribution::of(numbers.zip(counts))
     });
     Some(NumberFacts { numbers, squares, distribution })
-}
-
-/// A sum that carries the error of each addition along (Neumaier).
-fn compensated(numbers: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut low) = (0.0_f64, 0.0);
-    for number in numbers {
-        let next = sum + number;
-        let (large, small) = if sum.abs() >= number.abs() { (sum, number) } else { (number, sum) };
-        low += (large - next) + small;
-        sum = next;
-    }
-    // The error of a sum that is beyond the doubles is no number.
-    if sum.is_finite() { sum + low } else { sum }
 }
 
 /// The value counts of a reading that has few values and never two in a row.
