@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use frostline_base::{
-    ByteRange, Caches, FixedClock, IndexName, Meter, ObjectRef, ReadRanges, Reading, Share, SplitId,
+    ByteRange, Caches, Error, ErrorKind, FixedClock, IndexName, Meter, ObjectRef, ReadRanges, Reading, Share,
+    SplitId,
 };
 use frostline_catalog::{Catalog, Change, FileEntry, Index, Settings as IndexSettings, SplitEntry};
 use frostline_needle::{
@@ -288,6 +289,42 @@ impl ReadRanges for Gate {
             }
             self.inner.read_by(caches, object, ranges, share, meter).await
         })
+    }
+}
+
+/// A reader that fails whatever is read of one object, in one way, until it is mended.
+#[derive(Debug)]
+pub(crate) struct Failing {
+    inner: Arc<dyn ReadRanges>,
+    key: String,
+    kind: Mutex<Option<ErrorKind>>,
+}
+
+impl Failing {
+    pub(crate) fn new(repository: &Repository, key: String, kind: ErrorKind) -> Arc<Failing> {
+        Arc::new(Failing { inner: Arc::new(repository.clone()), key, kind: Mutex::new(Some(kind)) })
+    }
+
+    pub(crate) fn mend(&self) {
+        *self.kind.lock().unwrap() = None;
+    }
+}
+
+impl ReadRanges for Failing {
+    fn read_by<'a>(
+        &'a self,
+        caches: Caches,
+        object: &'a ObjectRef,
+        ranges: &'a [ByteRange],
+        share: Share,
+        meter: &'a Meter,
+    ) -> Reading<'a> {
+        match *self.kind.lock().unwrap() {
+            Some(kind) if object.key == self.key => {
+                Box::pin(async move { Err(Error::new(kind, "it fails")) })
+            }
+            _ => self.inner.read_by(caches, object, ranges, share, meter),
+        }
     }
 }
 

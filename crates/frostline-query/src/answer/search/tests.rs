@@ -1,12 +1,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use frostline_base::{ByteRange, Caches, Error, ErrorKind, Meter, ObjectRef, ReadRanges, Reading, Share};
+use frostline_base::{ByteRange, Caches, ErrorKind, Meter, ObjectRef, ReadRanges, Reading, Share};
 use frostline_store::Repository;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::testing::{Place, numbers};
+use crate::testing::{Failing, Place, numbers};
 use crate::{Search, SearchOptions, Searcher, Settings};
 
 mod fields;
@@ -363,30 +363,6 @@ async fn a_damaged_split_is_reported_and_the_others_answer() {
     assert_eq!(error.kind(), crate::ErrorKind::Corrupt, "{error:?}");
 }
 
-/// A store that fails whatever is read of one object, in one way.
-#[derive(Debug)]
-struct Failing {
-    repository: Repository,
-    key: String,
-    kind: ErrorKind,
-}
-
-impl ReadRanges for Failing {
-    fn read_by<'a>(
-        &'a self,
-        caches: Caches,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> Reading<'a> {
-        match object.key == self.key {
-            true => Box::pin(async { Err(Error::new(self.kind, "it fails")) }),
-            false => self.repository.read_by(caches, object, ranges, share, meter),
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_split_that_the_store_fails_is_reported_whatever_the_store_says() {
     for (kind, named) in [
@@ -397,8 +373,8 @@ async fn a_split_that_the_store_fails_is_reported_whatever_the_store_says() {
     ] {
         let place = Place::with(&documents()).await;
         let key = place.index.splits()[1].object.key.clone();
-        let failing = Failing { repository: place.repository.clone(), key, kind };
-        let place = place.through(Arc::new(failing));
+        let failing = Failing::new(&place.repository, key, kind);
+        let place = place.through(failing);
         let response = place.answer(&json!({"size": 20, "query": {"exists": {"field": "n"}}})).await;
         assert_eq!((response.shards.failed, response.hits.hits.len()), (1, 9), "{kind:?}");
         assert_eq!(response.shards.failures[0].reason["type"], named);

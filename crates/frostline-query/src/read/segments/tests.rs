@@ -1,4 +1,4 @@
-use frostline_base::{Caches, FixedClock, Reading};
+use frostline_base::FixedClock;
 use frostline_catalog::{Catalog, Change};
 use frostline_store::{OpenOptions, Repository};
 use futures::TryStreamExt;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::Settings;
-use crate::testing::{NOW_US, Place, Recorded};
+use crate::testing::{Failing, NOW_US, Place, Recorded};
 
 fn documents() -> Vec<Vec<Value>> {
     (0..8).map(|split| vec![json!({"n": split, "id": format!("id-{split}")})]).collect()
@@ -104,32 +104,6 @@ async fn memory_holds_the_largest_segments_of_the_index_asked_last() {
     assert_eq!(open(&place).await, (vec![], 0));
 }
 
-/// A store that fails reads of one object in one way.
-#[derive(Debug)]
-struct Failing {
-    inner: frostline_store::Repository,
-    key: String,
-    kind: Mutex<Option<ErrorKind>>,
-}
-
-impl ReadRanges for Failing {
-    fn read_by<'a>(
-        &'a self,
-        caches: Caches,
-        object: &'a ObjectRef,
-        ranges: &'a [ByteRange],
-        share: Share,
-        meter: &'a Meter,
-    ) -> Reading<'a> {
-        match *self.kind.lock().unwrap() {
-            Some(kind) if object.key == self.key => {
-                Box::pin(async move { Err(Error::new(kind, "it fails")) })
-            }
-            _ => self.inner.read_by(caches, object, ranges, share, meter),
-        }
-    }
-}
-
 #[tokio::test]
 async fn what_cannot_be_read_covers_nothing_and_is_tried_again_if_that_may_help() {
     for (kind, again) in [
@@ -140,11 +114,10 @@ async fn what_cannot_be_read_covers_nothing_and_is_tried_again_if_that_may_help(
     ] {
         let place = place(&[vec![0, 1], vec![2, 3]]).await;
         let key = place.segments()[0].object.key.clone();
-        let failing = Failing { inner: place.repository.clone(), key, kind: Mutex::new(Some(kind)) };
-        let failing = Arc::new(failing);
+        let failing = Failing::new(&place.repository, key, kind);
         let place = place.through(Arc::clone(&failing) as _);
         assert_eq!(open(&place).await.0, [2], "{kind:?}");
-        *failing.kind.lock().unwrap() = None;
+        failing.mend();
         assert_eq!(open(&place).await.0, again, "{kind:?}");
     }
 }
