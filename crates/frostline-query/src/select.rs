@@ -8,7 +8,8 @@
 //! - [`lookup`]: keys of the dictionaries and their postings;
 //! - [`pages`]: values between bounds, from times and pages;
 //! - [`verify`]: candidates against their values;
-//! - [`equal`]: values equal to a value; [`text`]: texts with the given words, phrases and patterns;
+//! - [`equal`]: values equal to a value; [`text`]: texts with the given words, phrases and patterns; [`pairs`]: phrases
+//!   of frequent words;
 //! - [`terms`]: what a split has where a filter matches in it, before it is opened.
 //!
 //! Independent reads happen at the same time: the dictionary blocks of all
@@ -17,6 +18,7 @@
 mod equal;
 mod lookup;
 mod pages;
+mod pairs;
 pub(crate) mod terms;
 mod text;
 mod verify;

@@ -36,7 +36,7 @@ fn main() -> Result<(), Failure> {
         for field in split.fields() {
             keep(&split.exists(field.number)?, &mut lists);
         }
-        for dictionary in [split.text(), split.exact()] {
+        for dictionary in [split.text(), split.exact(), split.pairs()] {
             stored(dictionary, &file, &mut lists)?;
         }
         for (start, end) in lists {

@@ -103,6 +103,7 @@ fn print(totals: &Totals) {
     part("columns", totals.parts.columns);
     part("text dictionary", totals.parts.text_dictionary);
     part("exact dictionary", totals.parts.exact_dictionary);
+    part("pairs", totals.parts.pairs);
     part("postings", totals.parts.postings);
     part("hot footer", totals.parts.footer);
     part("digest", totals.parts.digest);

@@ -12,6 +12,7 @@ use crate::bytes_codec::Cursor;
 use crate::dictionary::{Dictionary, Entry, TextKey};
 use crate::digest;
 use crate::footer::ColumnKind;
+use crate::pairs::PairKey;
 use crate::postings::Postings;
 use crate::reader::Split;
 use crate::table::{Block, KeyRanges, read_key, unpack_block};
@@ -26,6 +27,8 @@ pub struct FieldBytes {
     pub text_dictionary: u64,
     /// Its entries in the exact dictionary.
     pub exact_dictionary: u64,
+    /// Its pairs of frequent words.
+    pub pairs: u64,
     /// Its postings outside the dictionaries.
     pub postings: u64,
     /// What the digest has of it outside the hot footer.
@@ -35,7 +38,7 @@ pub struct FieldBytes {
 impl FieldBytes {
     /// All of these.
     pub fn all(&self) -> u64 {
-        self.columns + self.text_dictionary + self.exact_dictionary + self.postings + self.digest
+        self.columns + self.text_dictionary + self.exact_dictionary + self.pairs + self.postings + self.digest
     }
 
     /// Adds what it takes in another split.
@@ -43,6 +46,7 @@ impl FieldBytes {
         self.columns += other.columns;
         self.text_dictionary += other.text_dictionary;
         self.exact_dictionary += other.exact_dictionary;
+        self.pairs += other.pairs;
         self.postings += other.postings;
         self.digest += other.digest;
     }
@@ -100,6 +104,13 @@ impl<'s> ByteCounts<'s> {
         self.parts.exact_dictionary += bytes.len() as u64;
         let field = |entry: &Entry<'_>| entry.key.first_chunk().map(|field| u16::from_be_bytes(*field));
         self.dictionary_block(self.split.exact(), block, bytes, field, |of| &mut of.exact_dictionary)
+    }
+
+    /// Counts a block of [`Split::pairs`].
+    pub fn pairs_block(&mut self, block: &Block, bytes: &[u8]) -> Result<()> {
+        self.parts.pairs += bytes.len() as u64;
+        let field = |entry: &Entry<'_>| PairKey::split(entry.key).map(|key| key.field);
+        self.dictionary_block(self.split.pairs(), block, bytes, field, |of| &mut of.pairs)
     }
 
     fn dictionary_block(
@@ -167,7 +178,7 @@ impl<'s> ByteCounts<'s> {
         }
         let mut parts = self.parts;
         let known = parts.source + parts.columns + parts.text_dictionary + parts.exact_dictionary;
-        let known = known + parts.postings + parts.digest + HEAD_BYTES;
+        let known = known + parts.pairs + parts.postings + parts.digest + HEAD_BYTES;
         // What is left before the end of the hot footer is what that left outside.
         let directory = footer.end.checked_sub(known).filter(|bytes| *bytes >= length(footer));
         let parquet = file_bytes.checked_sub(footer.end);

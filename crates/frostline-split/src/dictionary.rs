@@ -396,6 +396,10 @@ impl<'a, W: Write> PostingsSink<'a, W> {
         Ok(PostingsSink { out, start, bytes: 0, split_rows, forms, required: 0, scratch, known })
     }
 
+    pub(crate) fn split_rows(&self) -> u32 {
+        self.split_rows
+    }
+
     pub(crate) fn finish(self) -> Stored {
         Stored { range: self.start..self.start + self.bytes, required: self.required }
     }

@@ -229,6 +229,8 @@ pub(crate) struct Footer {
     pub(crate) fields: FieldTable,
     pub(crate) text: Dictionary,
     pub(crate) exact: Dictionary,
+    /// Pairs of frequent words; of no block where the split has none.
+    pub(crate) pairs: Dictionary,
     pub(crate) digest: DigestPlace,
     /// The checksum of the page index and the Parquet footer, which follow the hot footer; splits that were
     /// written before it was kept have none.

@@ -12,6 +12,7 @@ use crate::digest::Digest;
 use crate::fields::{self, Wanted};
 use crate::footer::{self, Chunk, ColumnKind, DigestPlace, Footer, HotDigest, Page};
 use crate::mapping::ValueType;
+use crate::pairs::PairKey;
 use crate::postings::Postings;
 use crate::reader::Split;
 use crate::table::{KeyRange, KeyRanges, Table, read_index_block};
@@ -59,7 +60,8 @@ fn ask(split: &Split) {
     {
         split.rows_in_time(TimeRange { start_us: range, end_us: range.saturating_add(hour_us) });
     }
-    for table in [split.text().table(), split.exact().table(), &split.digest_table()] {
+    let tables = [split.text().table(), split.exact().table(), split.pairs().table(), &split.digest_table()];
+    for table in tables {
         table_answers(table);
     }
     // A column's memory grows with the split's number of rows, which is unverified here.
@@ -107,6 +109,9 @@ pub fn dictionary_block(bytes: &[u8]) {
         let dictionary = Dictionary::new(Table::default(), 0..1 << 20, ROWS, entries);
         let _ = dictionary.scan_raw(bytes, keys, &mut |entry| {
             assert!(entry.is_short || keys.contains(entry.key));
+            if let Some(pair) = PairKey::split(entry.key) {
+                assert_eq!(pair.first.len() + pair.second.len() + 4, entry.key.len());
+            }
             assert!(entries != Entries::WithoutHeads || !entry.is_short && entry.value.is_none());
             match entry.postings {
                 Postings::Rows(rows) => assert!(rows.max().is_none_or(|max| max < ROWS)),

@@ -21,6 +21,7 @@ pub mod fuzzing;
 mod mapping;
 #[doc(hidden)]
 pub mod page_header;
+mod pairs;
 mod postings;
 mod reader;
 mod table;
@@ -54,6 +55,7 @@ pub use mapping::{
     Conflict, DYNAMIC_COLUMN, Field, FieldType, Mapping, Mode, Placement, Reading, Resolved, SOURCE_COLUMN,
     TIME_COLUMN, TIME_FIELD, ValueType,
 };
+pub use pairs::PairKey;
 pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};
 pub use table::{Block, KeyRange, KeyRanges, Table};

@@ -172,6 +172,11 @@ impl Split {
         &self.footer.exact
     }
 
+    /// The pairs of frequent words; their keys are [`PairKey`](crate::PairKey)s.
+    pub fn pairs(&self) -> &Dictionary {
+        &self.footer.pairs
+    }
+
     /// The rows that have a value of field number `field`.
     pub fn exists(&self, field: u16) -> Result<Postings> {
         let record = self.footer.fields.get(field);

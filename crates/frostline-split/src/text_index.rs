@@ -50,24 +50,25 @@ impl Form {
     }
 }
 
-/// Hands every key of a text to `emit`; one that occurs twice comes twice.
-pub(crate) fn each_key(tokenizer: &mut Tokenizer, text: &str, mut emit: impl FnMut(&str, Form)) {
+/// Hands every key of a text to `emit`; one that occurs twice comes twice. Those of words come in their order, and are
+/// marked.
+pub(crate) fn each_key(tokenizer: &mut Tokenizer, text: &str, mut emit: impl FnMut(&str, Form, bool)) {
     let mut cut = String::new();
     tokenizer.each_chunk(text, |chunk| each_key_of(chunk, &mut cut, &mut emit));
 }
 
-fn each_key_of(chunk: &Chunk<'_>, cut: &mut String, emit: &mut impl FnMut(&str, Form)) {
+fn each_key_of(chunk: &Chunk<'_>, cut: &mut String, emit: &mut impl FnMut(&str, Form, bool)) {
     chunk.each_token(|token, level| {
         if token.len() <= TOKEN_BYTES_MAX {
-            return emit(token, Form::Whole);
+            return emit(token, Form::Whole, level.is_none());
         }
         cut_into(token, cut);
-        emit(cut, Form::Cut);
-        if level <= COMPOUND {
-            emit(start(token, TOKEN_BYTES_MAX), Form::Inner);
+        emit(cut, Form::Cut, level.is_none());
+        if level.is_none_or(|level| level <= COMPOUND) {
+            emit(start(token, TOKEN_BYTES_MAX), Form::Inner, false);
         }
     });
-    chunk.each_inner(|rest| emit(start(rest, TOKEN_BYTES_MAX), Form::Inner));
+    chunk.each_inner(|rest| emit(start(rest, TOKEN_BYTES_MAX), Form::Inner, false));
 }
 
 /// The token that all of a text is but for case and punctuation around it: with its entry the text can be held. None
@@ -155,6 +156,11 @@ impl Keys {
     fn starts(text: &str) -> Keys {
         let ranges = vec![KeyRange::prefix(text.as_bytes().to_vec())];
         Keys { ranges, text: text.to_owned(), test: Test::Starts }
+    }
+
+    /// The token, where that is all that is named.
+    pub fn whole(&self) -> Option<&str> {
+        (self.test == Test::Is(Form::Whole)).then_some(self.text.as_str())
     }
 
     /// Where they are in the dictionary, among others.

@@ -270,6 +270,11 @@ impl Phrase {
         phrase
     }
 
+    /// Its words in order, without a last one that may be only the start of one.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
     /// Its last word.
     pub fn last_word(&self) -> Option<String> {
         self.tail.as_ref().or(self.words.last()).cloned()
@@ -355,13 +360,13 @@ impl<'a> Chunk<'a> {
         })
     }
 
-    /// Every word, and at every level every group of words that a joiner of that level holds together;
-    /// each with its level, zero for words.
-    pub(crate) fn each_token(&self, mut emit: impl FnMut(&'a str, u8)) {
-        self.words().for_each(|word| emit(word, ADJACENT));
+    /// Every word in order, and then at every level every group of words that a joiner of that level holds together;
+    /// each group with its level.
+    pub(crate) fn each_token(&self, mut emit: impl FnMut(&'a str, Option<u8>)) {
+        self.words().for_each(|word| emit(word, None));
         self.each_group(0..=LOOSEST, |level, group, _| {
             if let [first, .., last] = group {
-                emit(between(self.text, first, last), level);
+                emit(between(self.text, first, last), Some(level));
             }
         });
     }

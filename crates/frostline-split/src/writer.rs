@@ -26,6 +26,7 @@ use crate::writer::values::{TEXT_BYTES_MAX, Values, type_of};
 mod chunk;
 mod encode;
 mod index;
+mod pairs;
 mod seal;
 mod terms;
 mod values;
@@ -60,6 +61,9 @@ pub struct WriterOptions {
     pub source_page_bytes: usize,
     /// A hot footer that would be larger leaves to other parts of the file what it can.
     pub hot_footer_bytes_max: usize,
+    /// Pairs of frequent words are kept of the fields whose columns take more bytes.
+    #[doc(hidden)]
+    pub pairs_column_bytes_min: u64,
     /// The version of the format; 2 is for tests of what reads older splits.
     #[doc(hidden)]
     pub version: u32,
@@ -77,6 +81,7 @@ impl Default for WriterOptions {
             source_zstd_level: 3,
             source_page_bytes: 1 << 20,
             hot_footer_bytes_max: 32 << 10,
+            pairs_column_bytes_min: 192 << 10,
             version: FORMAT_VERSION,
         }
     }
@@ -119,6 +124,8 @@ pub struct PartBytes {
     pub text_dictionary: u64,
     /// The exact dictionary.
     pub exact_dictionary: u64,
+    /// Pairs of frequent words.
+    pub pairs: u64,
     /// Postings outside the dictionaries.
     pub postings: u64,
     /// The hot footer, and what it leaves to other parts of the file.
@@ -141,15 +148,17 @@ impl PartBytes {
         self.columns += other.columns;
         self.text_dictionary += other.text_dictionary;
         self.exact_dictionary += other.exact_dictionary;
+        self.pairs += other.pairs;
         self.postings += other.postings;
         self.footer += other.footer;
         self.digest += other.digest;
         self.parquet_footer += other.parquet_footer;
     }
 
-    /// Both dictionaries, postings and the hot footer: what searching needs beside the columns.
+    /// Both dictionaries, pairs, postings and the hot footer: what searching needs beside the columns.
     pub fn index(&self) -> u64 {
-        self.text_dictionary + self.exact_dictionary + self.postings + self.footer + self.digest
+        let dictionaries = self.text_dictionary + self.exact_dictionary + self.pairs;
+        dictionaries + self.postings + self.footer + self.digest
     }
 }
 

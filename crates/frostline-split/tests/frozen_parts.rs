@@ -10,7 +10,7 @@ use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
     KeyRange, KeyRanges, Mapping, Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions,
-    decode_postings, text_key,
+    PairKey, decode_postings, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Encoding;
@@ -131,4 +131,43 @@ fn texts_behind_their_lengths_are_still_read() {
         }
     }
     assert_eq!(theirs.column_by_name("id__text").unwrap().as_string::<i32>().value(0), id(0));
+}
+
+#[test]
+fn pairs_of_frequent_words_are_still_read() {
+    // Random letters, so that the column takes more than a small one.
+    let rows = 6_000;
+    let document = |row: u32| {
+        let id = format!("{:08x}{:08x}{:08x}{:08x}", random(row), random(!row), random(row ^ 77), random(row ^ 99));
+        let twice = if row % 10 == 0 { ", the value" } else { "" };
+        format!(r#"{{"@timestamp":{row},"m":"{id}: value set{twice}"}}"#)
+    };
+    let (file, _, split) = open("version-3-pairs", (0..rows).map(document));
+    let field = split.field("m", ValueType::Text).unwrap().number;
+    let rows_of = |first: &str, second: &str| {
+        let keys = PairKey::range(first, second);
+        let mut found = Vec::new();
+        for block in split.pairs().table().blocks(&keys).unwrap() {
+            let bytes = file.slice(block.range.start as usize..block.range.end as usize);
+            let visit = |entry: frostline_split::Entry<'_>| {
+                assert_eq!(PairKey::split(entry.key), Some(PairKey { first, second, field }));
+                found.push(entry.postings);
+            };
+            split.pairs().scan(&block, &bytes, &KeyRanges::from(&keys), visit).unwrap();
+        }
+        found.pop().map(|postings| match postings {
+            Postings::All => (0..rows).collect::<Vec<u32>>(),
+            Postings::Rows(rows) => rows.iter().collect(),
+            Postings::Stored { range, .. } => {
+                let list = &file[range.start as usize..range.end as usize];
+                decode_postings(list, split.rows()).unwrap().iter().collect()
+            }
+        })
+    };
+    let tenth: Vec<u32> = (0..rows).step_by(10).collect();
+    assert_eq!(rows_of("", "").unwrap(), [59]);
+    assert_eq!(rows_of("value", "set").unwrap().len(), rows as usize);
+    assert_eq!(rows_of("set", "the").as_ref(), Some(&tenth));
+    assert_eq!(rows_of("value", "").as_ref(), Some(&tenth));
+    assert_eq!(rows_of("the", "set"), None);
 }

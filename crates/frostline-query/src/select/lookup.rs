@@ -21,6 +21,10 @@ pub(super) struct Found {
 }
 
 impl Found {
+    pub(super) fn new(sure: RoaringBitmap, candidates: RoaringBitmap) -> Found {
+        Found { sure, candidates }
+    }
+
     /// Rows that have what is looked for.
     pub(super) fn sure(&self) -> &RoaringBitmap {
         &self.sure
@@ -43,6 +47,14 @@ impl Found {
             Says::Yes => self.sure |= rows,
         }
     }
+}
+
+/// What an entry of the text dictionary says.
+pub(super) struct Said {
+    pub(super) field: u16,
+    /// By the number of a set of keys.
+    pub(super) says: Vec<(usize, Says)>,
+    pub(super) postings: Postings,
 }
 
 /// Keys to look up in the two dictionaries, of values that are not text.
@@ -80,15 +92,13 @@ impl View<'_> {
         Ok(self.union(postings).await?.bitmap(self.split().rows()))
     }
 
-    /// For each of `sets` what its keys say, field by field. `is_wanted` says of which fields, by the number of the set
-    /// and a key.
-    pub(super) async fn rows_by_field(
+    /// What the keys of `sets` say. `is_wanted` says of which fields, by the number of the set and a key.
+    pub(super) async fn said(
         self,
         sets: &[&Keys],
         is_wanted: &(dyn Fn(usize, &TextKey<'_>) -> bool + Sync),
-    ) -> Result<Vec<HashMap<u16, Found>>> {
+    ) -> Result<Vec<Said>> {
         let ranges: Vec<KeyRange> = sets.iter().flat_map(|keys| keys.ranges().iter().cloned()).collect();
-        // The field of an entry, and what it says by the number of the set.
         let take = |entry: Entry<'_>| {
             let key = entry.text_key()?;
             let wanted = sets.iter().enumerate().filter(|(at, _)| is_wanted(*at, &key));
@@ -96,12 +106,21 @@ impl View<'_> {
                 .map(|(at, keys)| (at, keys.says(&key)))
                 .filter(|(_, says)| *says != Says::Nothing)
                 .collect();
-            (!says.is_empty()).then_some(((key.field, says), entry.postings))
+            (!says.is_empty()).then_some(Said { field: key.field, says, postings: entry.postings })
         };
-        let found = self.scan(self.split().text(), &ranges, &take).await?;
-        let (said, postings): (Vec<_>, Vec<Postings>) = found.into_iter().unzip();
+        self.scan(self.split().text(), &ranges, &take).await
+    }
+
+    /// For each of so many sets of keys the rows that they name, field by field.
+    pub(super) async fn rows_by_field(
+        self,
+        sets: usize,
+        said: Vec<Said>,
+    ) -> Result<Vec<HashMap<u16, Found>>> {
+        let (said, postings): (Vec<_>, Vec<_>) =
+            said.into_iter().map(|Said { field, says, postings }| ((field, says), postings)).unzip();
         let rows = self.each(postings).await?;
-        let mut by_field: Vec<HashMap<u16, Found>> = sets.iter().map(|_| HashMap::new()).collect();
+        let mut by_field: Vec<HashMap<u16, Found>> = (0..sets).map(|_| HashMap::new()).collect();
         for ((field, says), rows) in said.into_iter().zip(rows) {
             for (at, says) in says {
                 if let Some(of_set) = by_field.get_mut(at) {
@@ -140,7 +159,7 @@ impl View<'_> {
     }
 
     /// The rows of each of the postings; what is stored is read at once.
-    async fn each(self, postings: Vec<Postings>) -> Result<Vec<RoaringBitmap>> {
+    pub(super) async fn each(self, postings: Vec<Postings>) -> Result<Vec<RoaringBitmap>> {
         let stored = postings.iter().filter_map(|postings| match postings {
             Postings::Stored { range, .. } => Some(range.clone()),
             _ => None,

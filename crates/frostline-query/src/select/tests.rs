@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use frostline_base::Share;
-use frostline_split::{EXACT_PREFIX_BYTES, WriterOptions, exact_key};
+use frostline_split::{EXACT_PREFIX_BYTES, WriterOptions, contains_phrase, exact_key};
 use serde_json::{Value, json};
 
 use super::pages::LongSpan;
@@ -295,4 +295,128 @@ async fn an_id_that_is_absent_costs_a_page_at_most_and_nearly_always_none() {
     let nearly =
         id(77).chars().rev().skip(1).collect::<String>().chars().rev().chain(['z']).collect::<String>();
     assert_eq!(ask(json!({"match": {"id": nearly}})).await, 1);
+}
+
+/// Texts of words of which some are in nearly all rows, some in one of a hundred or a few less, some in one row.
+fn wordy(rows: usize) -> Vec<Vec<String>> {
+    let mut state = 11u64;
+    let mut next = move |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let words = ["a", "a", "a", "b", "B", "c", "value", "set", "東京", "a.b"];
+    let joints = [" ", " ", ", ", ":\r\n", "-", "/"];
+    let mut text = |n: usize| {
+        let mut text = format!("{n:x}");
+        for _ in 0..next(9) {
+            text = format!("{text}{}{}", joints[next(joints.len())], words[next(words.len())]);
+        }
+        // One row in a hundred and one more, and one less.
+        let hundredth = rows / 100;
+        for (word, count) in [("often", hundredth + 1), ("seldom", hundredth - 1)] {
+            if n % 97 < 2 && n / 97 * 2 + n % 97 < count {
+                text = format!("{text} a {word} a");
+            }
+        }
+        text
+    };
+    (0..rows).map(|n| if n % 7 == 0 { vec![text(n), text(n)] } else { vec![text(n)] }).collect()
+}
+
+const PHRASES: [&str; 22] = [
+    "a a",
+    "a b",
+    "b a",
+    "a a a",
+    "a b a",
+    "a b c",
+    "c b a",
+    "value set",
+    "Value: SET",
+    "value set a",
+    "set value",
+    "a.b",
+    "a.b a.b",
+    "b.a",
+    "東京",
+    "京東",
+    "often a",
+    "a often a",
+    "seldom a",
+    "a seldom",
+    "a never",
+    "a a a a a",
+];
+
+#[tokio::test]
+async fn phrases_of_frequent_words_are_those_of_the_texts() {
+    for lists in [false, true] {
+        let texts: Vec<Vec<String>> =
+            wordy(4_000).into_iter().map(|texts| if lists { texts } else { texts[..1].to_vec() }).collect();
+        let value = |texts: &Vec<String>| if texts.len() > 1 { json!(texts) } else { json!(texts[0]) };
+        let documents: Vec<Value> = texts
+            .iter()
+            .enumerate()
+            .map(|(n, texts)| json!({"n": n, "m": value(texts), "other": "a a"}))
+            .collect();
+        let with = WriterOptions { pairs_column_bytes_min: 0, ..WriterOptions::default() };
+        for options in [with.clone(), WriterOptions::default(), WriterOptions { version: 2, ..with }] {
+            let place = Place::written(&documents, options).await;
+            for phrase in PHRASES {
+                let in_text = |texts: &Vec<String>| texts.iter().any(|text| contains_phrase(text, phrase));
+                let rows = texts.iter().enumerate().filter(|(_, texts)| in_text(texts));
+                let expected: Vec<i64> = rows.map(|(n, _)| n as i64).collect();
+                let quoted = json!({"query_string": {"query": format!("m:\"{phrase}\"")}});
+                for query in [json!({"match_phrase": {"m": phrase}}), quoted] {
+                    let body =
+                        json!({"query": query, "size": 30, "sort": ["n"], "track_total_hits": true});
+                    let answer = place.answer(&body).await;
+                    assert_eq!(numbers(&answer), expected[..expected.len().min(30)], "{query}");
+                    assert_eq!(answer.hits.total.unwrap().value, expected.len() as u64, "{query}");
+                    let not = json!({"bool": {"must_not": [query]}});
+                    let answer =
+                        place.answer(&json!({"query": not, "size": 0, "track_total_hits": true})).await;
+                    assert_eq!(answer.hits.total.unwrap().value as usize, texts.len() - expected.len());
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_phrase_of_frequent_words_reads_no_text() {
+    let document = |n: usize| {
+        let twice = if n % 50 == 0 { "value of value" } else { "value" };
+        json!({"n": n, "m": format!("Registry {twice} set: {n:x}\r\nDetails: {}", n % 3), "k": if n % 2 == 0 { "x y" } else { "x z" }})
+    };
+    let options = WriterOptions { pairs_column_bytes_min: 0, ..WriterOptions::default() };
+    let place = Place::written(&(0..5_000).map(document).collect::<Vec<_>>(), options).await;
+    let reads = Recorded::new(&place.repository);
+    let place = place.through(reads.clone());
+    let ask = async |phrase: &str, field: &str| {
+        reads.take();
+        let query = json!({"match_phrase": {field: phrase}});
+        let answer = place.answer(&json!({"query": query, "size": 0, "track_total_hits": true})).await;
+        let taken = reads.take();
+        let bytes = |share: Share| -> u64 {
+            let of_share = taken.iter().filter(|(of, _)| *of == share).flat_map(|(_, ranges)| ranges);
+            of_share.map(|range| range.end - range.start).sum()
+        };
+        (answer.hits.total.unwrap().value, bytes(Share::Column), bytes(Share::Index))
+    };
+    let (found, texts, _) = ask("registry value", "m").await;
+    assert_eq!((found, texts), (5_000, 0));
+    let (found, texts, _) = ask("set value", "m").await;
+    assert_eq!((found, texts), (0, 0));
+    // Where a word inside stands twice, the text tells.
+    let (found, some_texts, index) = ask("Registry value set", "m").await;
+    assert_eq!(found, 4_900);
+    assert!(some_texts > 0 && index > 0);
+    let (found, texts, _) = ask("of value set", "m").await;
+    assert_eq!(found, 100);
+    assert!(texts > 0);
+    // Pairs are not asked of a field whose texts are in a dictionary page.
+    let (found, texts, _) = ask("x y", "k").await;
+    assert_eq!(found, 2_500);
+    assert!(texts > 0);
 }

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use frostline_split::{
-    CUT_START_BYTES, Entry, Form, KeyRange, Keys, Phrase, Piece, PieceKeys, Postings, SplitField, TextKey,
-    Tokenizer, ValueType, Wanted, is_joiner, phrase_words, query_pieces,
+    CUT_START_BYTES, Entry, Form, KeyRange, Keys, Phrase, Piece, PieceKeys, Postings, Says, SplitField,
+    TextKey, Tokenizer, ValueType, Wanted, is_joiner, phrase_words, query_pieces,
 };
 use futures::future::{try_join, try_join_all};
 use roaring::RoaringBitmap;
@@ -15,9 +15,11 @@ use roaring::RoaringBitmap;
 use crate::Result;
 use crate::filter::pattern::{Matcher, TokenPattern};
 use crate::filter::{FieldRef, Minimum, Pattern, Scalar};
+use crate::read::fields;
 use crate::read::view::View;
 use crate::select::equal::Equalities;
-use crate::select::lookup::{Found, Lookup};
+use crate::select::lookup::{Found, Lookup, Said};
+use crate::select::pairs::{PhraseLists, PhrasePairs};
 use crate::select::{Rows, at_least, narrow};
 
 impl<'a> View<'a> {
@@ -80,27 +82,35 @@ impl<'a> View<'a> {
             self.words_of(field).await?.into_iter().partition(|reading| reading.ty == ValueType::Text);
         let version = self.split().version();
         let words = phrase_words(text);
+        let ordered = Phrase::new(text);
         let keys = match words.as_slice() {
-            [only] => PieceKeys::of(only, version, prefix_last),
+            [only] if ordered.words().len() == 1 => PieceKeys::of(only, version, prefix_last),
             words => {
-                let last = Phrase::new(text).last_word().filter(|_| prefix_last);
+                let last = ordered.last_word().filter(|_| prefix_last);
                 let needed = words.iter().flat_map(|word| {
                     PieceKeys::of(word, version, last.as_deref() == Some(word.text())).necessary()
                 });
                 // What has all of it in one piece has the words one after another.
                 let pieces = query_pieces(text);
-                let whole = pieces.first().filter(|_| pieces.len() == 1 && !prefix_last);
+                let is_all = |piece: &&Piece| Phrase::new(piece.text()).words() == ordered.words();
+                let whole = pieces.first().filter(is_all).filter(|_| !prefix_last);
                 let sure = whole.and_then(|piece| PieceKeys::of(piece, version, false).sure);
                 PieceKeys { sure, needed: needed.collect() }
             }
         };
+        let has_pairs = |field: &&SplitField| {
+            let columns = fields::columns_of(field);
+            !field.dynamic && columns.iter().all(|name| !self.split().has_dictionary(name))
+        };
+        let may_ask = !prefix_last && texts.iter().any(has_pairs);
+        let pairs = PhrasePairs::new(ordered.words()).filter(|_| may_ask);
         let make = || {
             let mut phrase = if prefix_last { Phrase::with_prefix(text) } else { Phrase::new(text) };
             move |value: &str| phrase.is_in(value)
         };
         let value = [Scalar::Text(text.trim().to_owned())];
         let equal = Equalities::of(&typed, &value);
-        let rows = self.rows_with(&texts, &keys, equal, among, make).await?;
+        let rows = self.rows_with(&texts, &keys, pairs, equal, among, make).await?;
         let Some(field) = field else { return Ok(Rows::Some(rows)) };
         let mut rows = rows | self.equals_whole(field, text, among).await?;
         if prefix_last && !text.is_empty() {
@@ -179,7 +189,7 @@ impl<'a> View<'a> {
         };
         // The one token of a number or an address may start with a piece, too.
         let asked = if open_ended { readings } else { &texts };
-        self.rows_with(asked, &keys, equal, among, make).await
+        self.rows_with(asked, &keys, None, equal, among, make).await
     }
 
     async fn rows_with_start(
@@ -193,15 +203,17 @@ impl<'a> View<'a> {
             let mut tokenizer = Tokenizer::new();
             move |text: &str| piece.starts_in(text, &mut tokenizer)
         };
-        self.rows_with(readings, &keys, Equalities::default(), among, make).await
+        self.rows_with(readings, &keys, None, Equalities::default(), among, make).await
     }
 
     /// Rows that have sure keys in one of `readings`, or that may have them or the needed ones, and have a text that
-    /// holds by a test that `make` makes; and rows in which something is equal.
+    /// holds by a test that `make` makes; and rows in which something is equal. Where the `pairs` of a phrase decide,
+    /// the needed keys, which are its words, are not asked.
     async fn rows_with<F: FnMut(&str) -> bool + Send>(
         self,
         readings: &[&SplitField],
         keys: &PieceKeys,
+        pairs: Option<PhrasePairs<'_>>,
         equal: Equalities<'_>,
         among: Option<&RoaringBitmap>,
         make: impl Fn() -> F + Send + Sync,
@@ -217,8 +229,27 @@ impl<'a> View<'a> {
             let fields = set.checked_sub(first_token).map_or(&asked, |at| &tokens[at].1);
             fields.contains(&key.field)
         };
-        let (mut found, others) = try_join(
-            self.rows_by_field(&sets, &is_wanted),
+        let by_words = async {
+            let of_pairs = async {
+                match &pairs {
+                    Some(pairs) => self.pairs_of(pairs, &asked).await,
+                    None => Ok(HashMap::new()),
+                }
+            };
+            let (mut said, mut of_pairs) = try_join(self.said(&sets, &is_wanted), of_pairs).await?;
+            let mut phrases = Vec::new();
+            for reading in readings {
+                let rows = self.rows_of_words(reading.number, &keys.needed, first_token, &said);
+                let of_field = of_pairs.remove(&reading.number);
+                phrases.extend(pairs.as_ref().and_then(|pairs| pairs.lists(reading, of_field, &rows)));
+            }
+            let is_decided =
+                |said: &Said| phrases.iter().any(|phrase: &PhraseLists| phrase.field() == said.field);
+            said.retain(|said| !is_decided(said));
+            try_join(self.rows_by_field(sets.len(), said), self.rows_of_phrases(phrases)).await
+        };
+        let ((mut found, of_phrases), others) = try_join(
+            by_words,
             try_join(
                 self.rows_of(Lookup { exact, ..Lookup::default() }),
                 try_join_all(by_values.iter().map(|(reading, left)| self.equal_values(reading, left, among))),
@@ -228,7 +259,8 @@ impl<'a> View<'a> {
         let equal = found.split_off(first_token);
         let mut rows = others.1.into_iter().fold(others.0, |a, b| a | b);
         let sufficient = if keys.sure.is_some() { Some(found.remove(0)) } else { None };
-        for found in equal.iter().chain(&sufficient).flat_map(|of_set| of_set.values()) {
+        let of_sets = equal.iter().chain(&sufficient).chain([&of_phrases]);
+        for found in of_sets.flat_map(HashMap::values) {
             rows |= found.sure();
         }
         let mut left = Vec::new();
@@ -236,13 +268,36 @@ impl<'a> View<'a> {
             let of_field = |of_set: &HashMap<u16, Found>| of_set.get(&reading.number).map(Found::possible);
             let necessary = found.iter().map(|of_set| of_field(of_set).unwrap_or_default());
             let mut candidates = necessary.reduce(|a, b| a & b).unwrap_or_default();
-            if let Some(found) = sufficient.as_ref().and_then(|of_set| of_set.get(&reading.number)) {
+            let others = [sufficient.as_ref(), Some(&of_phrases)].into_iter().flatten();
+            for found in others.filter_map(|of_set| of_set.get(&reading.number)) {
                 candidates |= found.candidates();
             }
             left.push((*reading, narrow(candidates - &rows, among)));
         }
         let verified = left.iter().map(|(reading, candidates)| self.verify(reading, candidates, make()));
         Ok(try_join_all(verified).await?.into_iter().fold(rows, |a, b| a | b))
+    }
+
+    /// How many rows of a field have each of these words, of which `sets` are the last before `end`; those that are not
+    /// here are in no row, or in how many is not known.
+    fn rows_of_words<'k>(
+        self,
+        field: u16,
+        words: &'k [Keys],
+        end: usize,
+        said: &[Said],
+    ) -> HashMap<&'k str, u64> {
+        let first = end - words.len();
+        let mut rows = HashMap::new();
+        for said in said.iter().filter(|said| said.field == field) {
+            for (set, says) in &said.says {
+                let word = set.checked_sub(first).and_then(|word| words.get(word)).and_then(Keys::whole);
+                if let Some(word) = word.filter(|_| *says == Says::Yes) {
+                    rows.insert(word, said.postings.count(self.split().rows()));
+                }
+            }
+        }
+        rows
     }
 
     /// Rows that have a token, or a whole with the joiners around it, that matches. The dictionary has the start of

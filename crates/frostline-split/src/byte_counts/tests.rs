@@ -6,11 +6,12 @@ use crate::table::Table;
 use crate::{Mapping, Sealed, SplitWriter, Wanted, WriterOptions};
 
 fn sealed(options: WriterOptions) -> (Vec<u8>, Sealed) {
+    let options = WriterOptions { pairs_column_bytes_min: 0, ..options };
     let mut writer = SplitWriter::new(Mapping::dynamic().with_column_budget(8), options);
     for row in 0..4_000u32 {
         let id = xxhash_rust::xxh3::xxh3_128(&row.to_le_bytes());
         let document = format!(
-            r#"{{"@timestamp":"2024-03-01T10:{:02}:00Z","id":"{id:032x} {id:08b}","status":{},"host":"web-{}","twin":"web-{}","tags":["x","y{}"],"a":{row},"b":{},"c":1}}"#,
+            r#"{{"@timestamp":"2024-03-01T10:{:02}:00Z","id":"{id:032x} {id:08b} is new","status":{},"host":"web-{}","twin":"web-{}","tags":["x","y{}"],"a":{row},"b":{},"c":1}}"#,
             row % 60,
             200 + row % 7,
             id % 3,
@@ -49,6 +50,9 @@ fn counted(file: &[u8], sealed: &Sealed) -> SplitBytes {
     for block in blocks(file, split.exact().table()) {
         counts.exact_block(&block, cut(file, &block.range)).unwrap();
     }
+    for block in blocks(file, split.pairs().table()) {
+        counts.pairs_block(&block, cut(file, &block.range)).unwrap();
+    }
     for block in blocks(file, &split.digest_table()) {
         counts.digest_block(&block, cut(file, &block.range)).unwrap();
     }
@@ -60,7 +64,7 @@ fn every_byte_is_of_one_part_and_what_belongs_to_fields_of_one_field() {
     let small = WriterOptions { hot_footer_bytes_max: 0, ..WriterOptions::default() };
     let old = WriterOptions { version: 2, ..WriterOptions::default() };
     for options in [WriterOptions::default(), small, old] {
-        let (file, sealed) = sealed(options);
+        let (file, sealed) = sealed(options.clone());
         let SplitBytes { parts, fields } = counted(&file, &sealed);
         assert_eq!(parts, sealed.parts);
         assert_eq!(parts.all(), file.len() as u64);
@@ -68,6 +72,8 @@ fn every_byte_is_of_one_part_and_what_belongs_to_fields_of_one_field() {
         assert_eq!(all(|of| of.text_dictionary), parts.text_dictionary);
         assert_eq!(all(|of| of.exact_dictionary), parts.exact_dictionary);
         assert_eq!(all(|of| of.postings), parts.postings);
+        assert_eq!((all(|of| of.pairs), fields["id"].pairs), (parts.pairs, parts.pairs));
+        assert_eq!(parts.pairs > 0, options.version > 2);
         // `_timestamp`, and `_dynamic` with what is beyond the column budget, are of no field.
         assert!(all(|of| of.columns) > 0 && all(|of| of.columns) < parts.columns);
         assert!(all(|of| of.digest) <= parts.digest);

@@ -31,6 +31,7 @@ const DYNAMIC: u8 = 5;
 
 const TEXT: u64 = 2;
 const EXACT: u64 = 3;
+const PAIRS: u64 = 4;
 const DIGEST: u64 = 5;
 const STORED: u64 = 6;
 
@@ -50,6 +51,7 @@ pub(crate) struct Contents {
     pub(crate) fields: Vec<FieldRecord>,
     pub(crate) text: Dictionary,
     pub(crate) exact: Dictionary,
+    pub(crate) pairs: Dictionary,
     pub(crate) digest: DigestPlace,
     pub(crate) lists: ByteRange,
 }
@@ -59,6 +61,7 @@ pub(crate) struct Contents {
 enum Part {
     Text,
     Exact,
+    Pairs,
     Digest,
     Own(usize),
 }
@@ -68,6 +71,7 @@ struct Body<'c> {
     contents: &'c Contents,
     text: Table,
     exact: Table,
+    pairs: Table,
     digest: DigestPlace,
     /// Of each column of our own, where its pages are described and the length of that unpacked.
     own: Vec<Option<(Block, usize)>>,
@@ -90,6 +94,7 @@ pub(crate) fn write(
         contents,
         text: contents.text.table().clone(),
         exact: contents.exact.table().clone(),
+        pairs: contents.pairs.table().clone(),
         digest: contents.digest.clone(),
         own: vec![None; contents.own.len()],
         places: vec![None; blocks.len()],
@@ -150,7 +155,8 @@ impl Body<'_> {
     /// Moves what takes most bytes outside. False where nothing is left that can be.
     fn spill_largest(&mut self, out: &mut Counted<'_, impl Write>, zstd_level: i32) -> Result<bool> {
         let digest = self.digest.table().map(|table| (Part::Digest, table));
-        let tables = [(Part::Text, &self.text), (Part::Exact, &self.exact)].into_iter().chain(digest);
+        let tables = [(Part::Text, &self.text), (Part::Exact, &self.exact), (Part::Pairs, &self.pairs)];
+        let tables = tables.into_iter().chain(digest);
         let tables = tables.filter(|(_, table)| table.can_spill());
         let mut parts: Vec<(usize, Part)> = tables.map(|(part, table)| (table.index_bytes(), part)).collect();
         for (at, chunk) in self.contents.own.iter().enumerate() {
@@ -165,6 +171,7 @@ impl Body<'_> {
         match largest {
             Part::Text => self.text = spill(&self.text)?,
             Part::Exact => self.exact = spill(&self.exact)?,
+            Part::Pairs => self.pairs = spill(&self.pairs)?,
             Part::Digest => {
                 if let DigestPlace::Table(table) = &mut self.digest {
                     *table = spill(table)?;
@@ -224,7 +231,6 @@ impl Body<'_> {
                 }
             }
         }
-        put_varint(&mut out, 3);
         let index = |table: &Table| {
             let mut index = Vec::new();
             table.encode(&mut index);
@@ -239,7 +245,12 @@ impl Body<'_> {
                 here
             }
         };
-        for (kind, index) in [(TEXT, index(&self.text)), (EXACT, index(&self.exact)), (DIGEST, digest)] {
+        let mut tables = vec![(TEXT, index(&self.text)), (EXACT, index(&self.exact)), (DIGEST, digest)];
+        if self.pairs.len() > 0 {
+            tables.push((PAIRS, index(&self.pairs)));
+        }
+        put_varint(&mut out, tables.len() as u64);
+        for (kind, index) in tables {
             put_varint(&mut out, kind);
             put_bytes(&mut out, &index);
         }
@@ -314,7 +325,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Foot
     for _ in 0..cursor.varint_usize()? {
         own.push(read_own(cursor, rows)?);
     }
-    let (text, exact, digest) = read_tables(cursor)?;
+    let Tables { text, exact, pairs, digest } = read_tables(cursor)?;
     let lists = read_lists(cursor)?;
     let mut fields = FieldTable::decode_index(cursor, rows)?;
     fields.decode_blocks(cursor)?;
@@ -328,7 +339,8 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Foot
         own,
         fields,
         text: Dictionary::new(text, lists.clone(), rows, text_entries),
-        exact: Dictionary::new(exact, lists, rows, exact_entries),
+        exact: Dictionary::new(exact, lists.clone(), rows, exact_entries),
+        pairs: Dictionary::new(pairs, lists, rows, Entries::WithoutHeads),
         digest,
         tail_checksum: None,
     })
@@ -369,21 +381,32 @@ impl OwnColumn {
     }
 }
 
-/// Text dictionary, exact dictionary and digest; of others nothing is known.
-fn read_tables(cursor: &mut Cursor<'_>) -> Result<(Table, Table, DigestPlace)> {
-    let (mut text, mut exact, mut digest) = (None, None, DigestPlace::Table(Table::default()));
+/// The tables of a split.
+struct Tables {
+    text: Table,
+    exact: Table,
+    pairs: Table,
+    digest: DigestPlace,
+}
+
+/// Of tables of other kinds nothing is known.
+fn read_tables(cursor: &mut Cursor<'_>) -> Result<Tables> {
+    let (mut text, mut exact, mut pairs) = (None, None, Table::default());
+    let mut digest = DigestPlace::Table(Table::default());
     for _ in 0..cursor.varint_usize()? {
         let (kind, index) = (cursor.varint()?, cursor.bytes()?);
         let mut index = Cursor::new(index);
         match kind {
             TEXT => text = Some(Table::decode(&mut index)?),
             EXACT => exact = Some(Table::decode(&mut index)?),
+            PAIRS => pairs = Table::decode(&mut index)?,
             DIGEST => digest = read_digest(&mut index)?,
             _ => {}
         }
     }
     let missing = || Error::corrupt("a split has no dictionaries");
-    Ok((text.ok_or_else(missing)?, exact.ok_or_else(missing)?, digest))
+    let (text, exact) = (text.ok_or_else(missing)?, exact.ok_or_else(missing)?);
+    Ok(Tables { text, exact, pairs, digest })
 }
 
 fn read_digest(index: &mut Cursor<'_>) -> Result<DigestPlace> {

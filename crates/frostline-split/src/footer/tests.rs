@@ -110,6 +110,7 @@ fn contents(readings: u16) -> Contents {
         fields: (0..readings).map(record).collect(),
         text: Dictionary::new(table(400_000), 0..4, rows, Entries::Text),
         exact: Dictionary::new(table(100_000), 0..4, rows, Entries::Exact),
+        pairs: Dictionary::new(table(50_000), 0..4, rows, Entries::WithoutHeads),
         digest: DigestPlace::Table(table(u32::from(readings))),
         lists: 0..4,
     }
@@ -136,9 +137,11 @@ fn what_does_not_fit_into_the_hot_footer_is_read_from_outside() {
         unread.iter().for_each(|block| assert!(footer.fields.keep(block, at(block)).unwrap()));
         assert_eq!(footer.fields.get(number).unwrap(), &contents.fields[usize::from(number)]);
     }
-    for (table, whole) in
-        [(footer.text.table(), contents.text.table()), (footer.exact.table(), contents.exact.table())]
-    {
+    let tables = |text: &Dictionary, exact: &Dictionary, pairs: &Dictionary| {
+        [text, exact, pairs].map(|dictionary| dictionary.table().clone())
+    };
+    let written = tables(&contents.text, &contents.exact, &contents.pairs);
+    for (table, whole) in tables(&footer.text, &footer.exact, &footer.pairs).iter().zip(&written) {
         let key = |n: u64| {
             KeyRange::between((n << 32).to_be_bytes().to_vec(), Some(((n + 9) << 32).to_be_bytes().to_vec()))
         };

@@ -7,6 +7,7 @@
 
 use super::*;
 use crate::bytes_codec::put_bytes;
+use crate::dictionary::Entries;
 use crate::fields::FieldRecord;
 
 pub(super) fn decode(version: u32, frame: &mut Cursor<'_>) -> Result<Footer> {
@@ -59,6 +60,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, digest: DigestPlace) -> Resul
         fields: FieldTable::whole(records, rows),
         text,
         exact,
+        pairs: Dictionary::new(Table::default(), 0..0, rows, Entries::WithoutHeads),
         digest,
         tail_checksum: None,
     })

@@ -78,6 +78,7 @@ fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     rows.serialize_into(&mut bitmap).unwrap();
     seeds.push(("postings", "bitmap".to_owned(), bitmap));
     seeds.extend(lists());
+    seeds.push(("dictionary_block", "pairs".to_owned(), pairs()));
     seeds.extend(columns());
     seeds
 }
@@ -108,6 +109,21 @@ fn dictionaries(file: &[u8], footer: &[u8], version: &str) -> Vec<(&'static str,
 
 fn unpack_block(bytes: &[u8]) -> Vec<u8> {
     crate::table::unpack_block(bytes, 1 << 20).unwrap()
+}
+
+/// The block of the pairs of a split.
+fn pairs() -> Vec<u8> {
+    let options = WriterOptions { pairs_column_bytes_min: 0, ..WriterOptions::default() };
+    let mut writer = SplitWriter::new(Mapping::dynamic(), options);
+    for row in 0..100 {
+        let found = if row % 2 == 0 { "found" } else { "not found, not there" };
+        writer.add(format!(r#"{{"message":"GET /{row:x} {found}"}}"#).as_bytes()).unwrap();
+    }
+    let mut file = Vec::new();
+    let sealed = writer.seal(SplitId::from_random(1), &mut file).unwrap();
+    let split = Split::open(cut(&file, &sealed.footer)).unwrap();
+    let blocks = split.pairs().table().blocks(&KeyRange::all()).unwrap();
+    unpack_block(cut(&file, &blocks[0].range))
 }
 
 /// A stored list of each other form.

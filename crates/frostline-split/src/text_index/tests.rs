@@ -9,7 +9,7 @@ use crate::tokenizer::{query_pieces, tests::texts};
 /// The keys of a text in a split of that version, in field 7.
 fn keys_of(text: &str, version: u32) -> BTreeSet<Vec<u8>> {
     let mut keys = BTreeSet::new();
-    each_key(&mut Tokenizer::new(), text, |token, form| {
+    each_key(&mut Tokenizer::new(), text, |token, form, _| {
         let held = match form {
             _ if version >= VERSION_OF_FORMS => Some(form),
             Form::Inner => None,
@@ -127,7 +127,7 @@ proptest! {
     fn what_a_text_is_held_with_is_one_of_its_tokens(text in texts(), start in 0usize..40) {
         let mut tokenizer = Tokenizer::new();
         let mut keys = BTreeSet::new();
-        each_key(&mut tokenizer, &text, |token, form| {
+        each_key(&mut tokenizer, &text, |token, form, _| {
             keys.insert((token.to_owned(), form));
         });
         let token = token_of_text(&mut tokenizer, &text).map(str::to_owned);

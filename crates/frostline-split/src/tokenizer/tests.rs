@@ -170,7 +170,7 @@ fn a_line_of_forty_kilobytes_stays_linear() {
     for unit in ["a", "a.", "a/", "a=b&", "ab ", "東", "aB+/9x=", "\\", "::"] {
         let line = unit.repeat(40_960 / unit.len());
         let (mut count, mut longest) = (0, 0);
-        crate::text_index::each_key(&mut Tokenizer::new(), &line, |token, _| {
+        crate::text_index::each_key(&mut Tokenizer::new(), &line, |token, _, _| {
             count += 1;
             longest = longest.max(token.len());
         });

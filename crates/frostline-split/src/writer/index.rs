@@ -20,6 +20,7 @@ use crate::table::{TableWriter, shared_prefix};
 use crate::text_index::{Form, each_key, token_of_text};
 use crate::tokenizer::Tokenizer;
 use crate::values::{parse_ip, value_token};
+use crate::writer::pairs::{PairsWriter, Words};
 use crate::writer::values::Values;
 
 /// The hot footer holds a list for each reading, so only short ones are in it.
@@ -43,6 +44,8 @@ pub(crate) struct ReadingRows<'a> {
     pub(crate) values: &'a Values,
     /// Whether reading the value of a row costs little, so that keys can be short.
     pub(crate) can_be_verified: bool,
+    /// Whether pairs of its frequent words are collected.
+    pub(crate) has_pairs: bool,
 }
 
 /// Groups of numbers: group `g` is `members[starts[g]..starts[g + 1]]`.
@@ -225,6 +228,14 @@ fn token_at<'a>(text: &'a [u8], entries: &[(u32, u32, u32)], token: u32) -> &'a 
     &text[start as usize..entries[token as usize].0 as usize]
 }
 
+/// The tables of an index, in order but without their places, and the lists that were stored before them.
+pub(crate) struct IndexParts {
+    pub(crate) text: TableWriter,
+    pub(crate) exact: TableWriter,
+    pub(crate) pairs: TableWriter,
+    pub(crate) stored: Stored,
+}
+
 /// Collects the index of a split.
 pub(crate) struct IndexWriter<'a, W> {
     sink: PostingsSink<'a, W>,
@@ -239,6 +250,10 @@ pub(crate) struct IndexWriter<'a, W> {
     tokenizer: Tokenizer,
     token_stream: Vec<u32>,
     value_ends: Vec<u32>,
+    words: Words,
+    /// How many rows have each token.
+    rows_of_token: Vec<u32>,
+    pairs: PairsWriter,
     /// Of each value the token with which it could be held.
     token_of_value: Vec<u32>,
     /// Whether it is.
@@ -268,6 +283,9 @@ impl<'a, W: Write> IndexWriter<'a, W> {
             tokenizer: Tokenizer::new(),
             token_stream: Vec::new(),
             value_ends: Vec::new(),
+            words: Words::default(),
+            rows_of_token: Vec::new(),
+            pairs: PairsWriter::default(),
             token_of_value: Vec::new(),
             is_held: Vec::new(),
             union: Union::new(split_rows),
@@ -336,9 +354,11 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         self.values_of_token.fill(self.tokens.entries.len(), stream, owners);
         self.is_held.clear();
         self.is_held.resize(reading.distinct.len(), false);
+        self.rows_of_token.clear();
         for token in 0..self.tokens.entries.len() as u32 {
             let values = self.values_of_token.get(token as usize);
             let rows = self.union.of(values, &self.rows_of_value);
+            self.rows_of_token.push(rows.len() as u32);
             let is_in_all = |value: &&u32| {
                 self.token_of_value[**value as usize] == token
                     && self.rows_of_value.get(**value as usize).len() == rows.len()
@@ -365,7 +385,14 @@ impl<'a, W: Write> IndexWriter<'a, W> {
                 postings_bytes: (self.postings.len() as u64 - postings) as u16,
             });
         }
-        Ok(())
+        if reading.has_pairs { self.add_pairs(reading.field) } else { Ok(()) }
+    }
+
+    fn add_pairs(&mut self, field: u16) -> Result<()> {
+        let IndexWriter { sink, pairs, words, rows_of_token, tokens, union, rows_of_value, .. } = self;
+        let token = |token: u32| without_form(tokens.get(token));
+        let rows_of = |values: &[u32]| union.of(values, rows_of_value).to_vec();
+        pairs.add(sink, field, words, rows_of_token, token, rows_of)
     }
 
     fn collect_tokens(&mut self, reading: &ReadingRows<'_>) {
@@ -373,12 +400,16 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         self.token_stream.clear();
         self.value_ends.clear();
         self.token_of_value.clear();
-        let (tokens, stream) = (&mut self.tokens, &mut self.token_stream);
+        self.words.clear();
+        let (tokens, stream, words) = (&mut self.tokens, &mut self.token_stream, &mut self.words);
         for (number, value) in reading.distinct.iter().enumerate() {
-            let mut emit = |token: &str, form: Form| {
+            let mut emit = |token: &str, form: Form, is_word: bool| {
                 let (token, is_new) = tokens.intern(token, form, number as u32);
                 if is_new {
                     stream.push(token);
+                }
+                if is_word && reading.has_pairs {
+                    words.push(Some(token).filter(|_| form == Form::Whole));
                 }
             };
             let mut own = NO_NUMBER;
@@ -388,21 +419,18 @@ impl<'a, W: Write> IndexWriter<'a, W> {
                 let token = if self.has_heads { token_of_text(&mut self.tokenizer, text) } else { None };
                 own = token.map_or(NO_NUMBER, |token| tokens.number(token));
             } else if let Some(token) = value_token(&reading.values.value(*value, reading.ty)) {
-                emit(&token, Form::Whole);
+                emit(&token, Form::Whole, false);
             }
             self.token_of_value.push(own);
+            words.end_value();
             self.value_ends.push(stream.len() as u32);
         }
     }
 
-    /// The text dictionary in order, and the exact one as it stands; also the stored postings. `values` are those of
-    /// all readings.
-    pub(crate) fn finish(
-        self,
-        zstd_level: i32,
-        values: &Values,
-    ) -> Result<(TableWriter, TableWriter, Stored)> {
-        let IndexWriter { keys, postings, mut entries, has_heads, exact, sink, .. } = self;
+    /// The text dictionary and pairs in order, and the exact dictionary as it stands; also the stored postings. `values`
+    /// are those of all readings.
+    pub(crate) fn finish(self, zstd_level: i32, values: &Values) -> Result<IndexParts> {
+        let IndexWriter { keys, postings, mut entries, has_heads, exact, pairs, sink, .. } = self;
         let token = |e: &TokenEntry| &keys[e.key as usize..e.key as usize + usize::from(e.key_bytes)];
         entries.sort_unstable_by(|a, b| {
             a.head.cmp(&b.head).then_with(|| token(a).cmp(token(b))).then_with(|| a.field.cmp(&b.field))
@@ -440,7 +468,8 @@ impl<'a, W: Write> IndexWriter<'a, W> {
                 }
             }
         }
-        Ok((text, exact.finish()?, sink.finish()))
+        let (exact, pairs) = (exact.finish()?, pairs.finish(zstd_level)?);
+        Ok(IndexParts { text, exact, pairs, stored: sink.finish() })
     }
 }
 

@@ -25,7 +25,7 @@ use crate::footer::{self, Chunk, ColumnKind, Contents, DigestPlace, HotDigest, S
 use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::values::parse_big;
 use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, internal};
-use crate::writer::index::{IndexWriter, ReadingRows};
+use crate::writer::index::{IndexParts, IndexWriter, ReadingRows};
 use crate::writer::values::Values;
 use crate::writer::{
     ColumnStats, NO_TIME, PartBytes, Sealed, SplitWriter, WriterOptions, cannot_write, stat_values,
@@ -523,9 +523,12 @@ fn write_index<W: Write + Send>(
     for (number, reading) in arranged.readings.iter().enumerate() {
         let field = number as u16;
         let can_be_verified = bytes_of_a_value(&chunks, field, reading.dynamic) <= VERIFIED_BYTES_MAX;
+        let has_pairs =
+            has_heads && reading.ty == ValueType::Text && has_pairs(&chunks, field, &writer.options);
         let rows = ReadingRows {
             field,
             can_be_verified,
+            has_pairs,
             ty: reading.ty,
             rows: &arranged.rows[reading.span.clone()],
             numbers: &arranged.numbers[reading.span.clone()],
@@ -540,12 +543,15 @@ fn write_index<W: Write + Send>(
         let field = SplitField { number: field, path, ty, has_scalar, has_list, dynamic, rows_with_value };
         fields.push(FieldRecord { field, exists, chunks: Vec::new() });
     }
-    let (text, exact, Stored { range: lists, required }) = index.finish(level, &writer.values)?;
+    let IndexParts { text, exact, pairs, stored } = index.finish(level, &writer.values)?;
+    let Stored { range: lists, required } = stored;
     let required = required | heads;
     let text = text.finish(&mut out, lists.end)?;
     let exact_start = if text.len() == 0 { lists.end } else { text.range().end };
     let exact = exact.finish(&mut out, exact_start)?;
-    let digest_start = if exact.len() == 0 { exact_start } else { exact.range().end };
+    let pairs_start = if exact.len() == 0 { exact_start } else { exact.range().end };
+    let pairs = pairs.finish(&mut out, pairs_start)?;
+    let digest_start = if pairs.len() == 0 { pairs_start } else { pairs.range().end };
     let is_block = writer.options.version != 2;
     let whole = if is_block { digest.block()? } else { digest.version_2() };
     let packed = zstd::bulk::compress(&whole, level).map_err(cannot_write)?;
@@ -569,6 +575,7 @@ fn write_index<W: Write + Send>(
     let parts = PartBytes {
         text_dictionary: length(text.range()),
         exact_dictionary: length(exact.range()),
+        pairs: length(pairs.range()),
         postings: length(lists.clone()),
         digest: digest.table().map_or(0, |table| length(table.range())),
         ..parts
@@ -583,6 +590,7 @@ fn write_index<W: Write + Send>(
         fields,
         text: Dictionary::new(text, lists.clone(), rows, text_entries),
         exact: Dictionary::new(exact, lists.clone(), rows, exact_entries),
+        pairs: Dictionary::new(pairs, lists.clone(), rows, Entries::WithoutHeads),
         digest,
         lists,
     };
@@ -598,6 +606,19 @@ fn bytes_of_a_value(chunks: &[Chunk], field: u16, dynamic: bool) -> u64 {
     };
     let page = |chunk: &Chunk| chunk.pages.iter().map(|page| u64::from(page.bytes)).max().unwrap_or(0);
     chunks.iter().filter(has_values).map(|chunk| chunk.dictionary_bytes() + page(chunk)).sum()
+}
+
+/// Whether a phrase in a field is worth not to be read for in its texts: they are many, and in no dictionary page.
+fn has_pairs(chunks: &[Chunk], field: u16, options: &WriterOptions) -> bool {
+    let of_field = |chunk: &&Chunk| matches!(chunk.kind, ColumnKind::Field { field: of, .. } if of == field);
+    let mut bytes = 0;
+    for chunk in chunks.iter().filter(of_field) {
+        if chunk.dictionary.is_some() {
+            return false;
+        }
+        bytes += chunk.range().end - chunk.range().start;
+    }
+    bytes > options.pairs_column_bytes_min
 }
 
 /// The end of a file, after its row group.

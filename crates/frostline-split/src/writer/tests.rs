@@ -13,8 +13,8 @@ use crate::footer::Footer;
 use crate::text_index::{Form, each_key};
 use crate::{
     Block, DYNAMIC_COLUMN, Dictionary, Digest, DigestValue, Entry, HeldText, KeyRange, KeyRanges, MINUTE_US,
-    Numbers, Postings, SOURCE_COLUMN, Split, TIME_COLUMN, Table, TextAs, TextKey, Tokenizer, Value, Wanted,
-    decode_postings, exact_key, ip_key, parse_ip, text_key, token_of_text, value_token,
+    Numbers, PairKey, Phrase, Postings, SOURCE_COLUMN, Split, TIME_COLUMN, Table, TextAs, TextKey, Tokenizer,
+    Value, Wanted, decode_postings, exact_key, ip_key, parse_ip, text_key, token_of_text, value_token,
 };
 
 const ID: SplitId = SplitId::from_random(7);
@@ -72,7 +72,9 @@ impl Model {
                     keys.entry(key).or_default().insert(row);
                 };
                 match value {
-                    Held::Text(text) if *ty == ValueType::Text => each_key(&mut Tokenizer::new(), text, add),
+                    Held::Text(text) if *ty == ValueType::Text => {
+                        each_key(&mut Tokenizer::new(), text, |token, form, _| add(token, form));
+                    }
                     Held::Text(digits) if *ty == ValueType::Big => add(digits, Form::Whole),
                     Held::Text(text) => add(&value_token(&Value::Ip(text)).unwrap(), Form::Whole),
                     Held::Boolean(truth) => add(&truth.to_string(), Form::Whole),
@@ -121,6 +123,52 @@ impl Model {
         held
     }
 
+    /// What the pairs of frequent words are to be, of texts that are in no dictionary page.
+    fn pairs(&self, split: &Split) -> Keyed {
+        let mut pairs = Keyed::new();
+        let threshold = (split.rows() / 100 + u32::from(split.rows() % 100 > 0)).max(32);
+        let has_dictionary =
+            |path: &str| [false, true].iter().any(|list| split.has_dictionary(&column(path, *list)));
+        for ((path, ty), rows) in &self.readings {
+            if *ty != ValueType::Text || has_dictionary(path) {
+                continue;
+            }
+            let field = split.field(path, *ty).unwrap().number;
+            let mut key = |first: &str, second: &str, row: u32| {
+                let key = [first.as_bytes(), &[0], second.as_bytes(), &[0], &field.to_be_bytes()].concat();
+                pairs.entry(key).or_default().insert(row);
+            };
+            let texts = || {
+                rows.iter().flat_map(|(row, values)| {
+                    values.iter().map(move |value| match value {
+                        Held::Text(text) => (*row, words(text)),
+                        other => panic!("{other:?} is no text"),
+                    })
+                })
+            };
+            let mut rows_of: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+            for (row, word) in texts().flat_map(|(row, words)| words.into_iter().map(move |w| (row, w))) {
+                rows_of.entry(word).or_default().insert(row);
+            }
+            rows_of.retain(|word, rows| rows.len() >= threshold as usize && word.len() <= 64);
+            if rows_of.is_empty() {
+                continue;
+            }
+            key("", "", threshold - 1);
+            for (row, words) in texts() {
+                for (at, word) in words.iter().enumerate().filter(|(_, word)| rows_of.contains_key(*word)) {
+                    if words[..at].contains(word) {
+                        key(word, "", row);
+                    }
+                    if let Some(next) = words.get(at + 1).filter(|next| rows_of.contains_key(*next)) {
+                        key(word, next, row);
+                    }
+                }
+            }
+        }
+        pairs
+    }
+
     /// What the exact dictionary is to have.
     fn by_themselves(&self, split: &Split) -> Keyed {
         let mut values = self.exact(split);
@@ -129,6 +177,15 @@ impl Model {
         }
         values
     }
+}
+
+fn column(path: &str, list: bool) -> String {
+    Mapping::column_name(path, ValueType::Text, list)
+}
+
+/// The words of a text in order.
+fn words(text: &str) -> Vec<String> {
+    Phrase::new(text).words().to_vec()
 }
 
 fn held(value: &Value<'_>) -> Held {
@@ -147,7 +204,12 @@ fn seal(documents: &[String], mapping: Mapping) -> (Vec<u8>, Sealed) {
 
 /// With a hot footer of at most this many bytes, or as few as can be.
 fn seal_within(documents: &[String], mapping: Mapping, hot_footer_bytes_max: usize) -> (Vec<u8>, Sealed) {
-    let options = WriterOptions { source_page_bytes: 400, hot_footer_bytes_max, ..WriterOptions::default() };
+    let options = WriterOptions {
+        source_page_bytes: 400,
+        hot_footer_bytes_max,
+        pairs_column_bytes_min: 0,
+        ..WriterOptions::default()
+    };
     let mut writer = SplitWriter::new(mapping, options);
     for document in documents {
         writer.add(document.as_bytes()).unwrap();
@@ -330,6 +392,8 @@ fn check_split(documents: &[String], wanted: &BTreeSet<u32>, model: &Model, file
         assert_eq!(exists, rows.keys().copied().collect());
         assert_eq!(field.rows_with_value as usize, rows.len());
     }
+    let pairs = all_entries(file, split, split.pairs()).unwrap();
+    assert_eq!(pairs.into_iter().map(|pair| (pair.key, pair.rows)).collect::<Keyed>(), model.pairs(split));
     check_columns(file, split, model, None);
     let wanted: RoaringBitmap = wanted.iter().copied().filter(|row| *row < split.rows()).collect();
     check_columns(file, split, model, Some(&wanted));
@@ -606,16 +670,107 @@ fn sample(count: usize) -> Vec<String> {
     (0..count).map(document).collect()
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn pairs_are_of_frequent_words_that_stand_one_after_the_other(
+        texts in prop::collection::vec(
+            prop::collection::vec(
+                prop::sample::select(vec!["a", "a", "B", "b.c", "c", "a-a", "東京", "é", "value set", "x, y"]),
+                0..6,
+            ),
+            80..120,
+        ),
+        in_lists: bool,
+    ) {
+        let text = |(n, words): (usize, &Vec<&str>)| {
+            let text = format!("{} {n}", words.join(" "));
+            let value = if in_lists && n % 3 == 0 { serde_json::json!([text, "a b"]) } else { text.into() };
+            serde_json::json!({ "m": value }).to_string()
+        };
+        let documents: Vec<String> = texts.iter().enumerate().map(text).collect();
+        let (file, sealed) = seal(&documents, Mapping::dynamic());
+        let split = open(&file, &sealed.footer).unwrap();
+        check_split(&documents, &BTreeSet::new(), &Model::new(&documents), &file, &split);
+        prop_assert!(split.pairs().table().len() > 0);
+    }
+}
+
+#[test]
+fn a_word_is_frequent_from_one_in_a_hundred_rows_on() {
+    let has = |n: u32, rows: u32| if n < rows { "often" } else { "once" };
+    for (rows, often, is_frequent) in [
+        (10_000, 99, false),
+        (10_000, 100, true),
+        (10_001, 100, false),
+        (10_001, 101, true),
+        (900, 31, false),
+        (900, 32, true),
+    ] {
+        let document = |n: u32| format!(r#"{{"m":"{n:x} seen {}, {n}"}}"#, has(n, often));
+        let (file, sealed) = seal(&(0..rows).map(document).collect::<Vec<_>>(), Mapping::dynamic());
+        let split = open(&file, &sealed.footer).unwrap();
+        let pairs = all_entries(&file, &split, split.pairs()).unwrap();
+        let pair = |first: &str, second: &str| {
+            pairs.iter().find(|entry| {
+                let key = PairKey::split(&entry.key).unwrap();
+                (key.first, key.second) == (first, second)
+            })
+        };
+        let threshold = (rows as f64 / 100.0).ceil().max(32.0) as u32;
+        assert_eq!(pair("", "").unwrap().rows, BTreeSet::from([threshold - 1]));
+        assert_eq!(pair("seen", "often").map(|pair| pair.rows.len()), is_frequent.then_some(often as usize));
+        assert_eq!(pair("seen", "once").unwrap().rows.len(), (rows - often) as usize);
+    }
+}
+
+#[test]
+fn pairs_are_of_the_most_frequent_words_where_too_many_are() {
+    // Word n is in every row but n of them.
+    let document = |n: usize| {
+        let words: Vec<String> =
+            (0..1_100).filter(|word| *word <= n).map(|word| format!("w{word}")).collect();
+        format!(r#"{{"m":"{} {n:x}"}}"#, words.join(" "))
+    };
+    let (file, sealed) = seal(&(0..1_300).map(document).collect::<Vec<_>>(), Mapping::dynamic());
+    let split = open(&file, &sealed.footer).unwrap();
+    let pairs = all_entries(&file, &split, split.pairs()).unwrap();
+    let words: BTreeSet<&str> = pairs
+        .iter()
+        .map(|entry| PairKey::split(&entry.key).unwrap().first)
+        .filter(|word| !word.is_empty())
+        .collect();
+    // The last of 1,024 frequent words begins no pair.
+    assert_eq!(words.len(), 1_023);
+    assert_eq!(pairs[0].rows, BTreeSet::from([1_300 - 1_024]));
+}
+
+#[test]
+fn texts_of_a_dictionary_page_or_of_small_columns_have_no_pairs() {
+    let document = |n: usize| format!(r#"{{"m":"the value set {}","n":"the value set {n}"}}"#, n % 9);
+    let documents: Vec<String> = (0..500).map(document).collect();
+    let (file, sealed) = seal(&documents, Mapping::dynamic());
+    let split = open(&file, &sealed.footer).unwrap();
+    let number = split.field("n", ValueType::Text).unwrap().number;
+    let pairs = all_entries(&file, &split, split.pairs()).unwrap();
+    assert!(pairs.iter().all(|entry| PairKey::split(&entry.key).unwrap().field == number));
+    assert_eq!(pairs.len(), 3);
+    let (_, split, _) = self::sealed(&documents, WriterOptions::default());
+    assert_eq!(split.pairs().table().len(), 0);
+}
+
 /// Everything that a split can be asked.
-fn answer_all(file: &[u8], sealed: &Sealed) -> Result<(Vec<Listed>, Vec<Listed>, RecordBatch, String)> {
+fn answer_all(file: &[u8], sealed: &Sealed) -> Result<([Vec<Listed>; 3], RecordBatch, String)> {
     let split = open(file, &sealed.footer)?;
     let names: Vec<&str> = split.column_names().collect();
     let batch = read(file, &split, &names, None, TextAs::Plain)?;
     let digest = digest_of(file, &split)?;
     let values = split.fields().map(|field| digest.values(field.number)).collect::<Result<Vec<_>>>()?;
     let digest = format!("{digest:?} {values:?}");
-    let [text, exact] = [split.text(), split.exact()].map(|dictionary| all_entries(file, &split, dictionary));
-    Ok((text?, exact?, batch, digest))
+    let dictionaries = [split.text(), split.exact(), split.pairs()];
+    let [text, exact, pairs] = dictionaries.map(|dictionary| all_entries(file, &split, dictionary));
+    Ok(([text?, exact?, pairs?], batch, digest))
 }
 
 #[test]

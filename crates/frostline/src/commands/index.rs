@@ -353,7 +353,7 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
             stored.push(range);
         }
     }
-    for dictionary in [split.text(), split.exact()] {
+    for dictionary in [split.text(), split.exact(), split.pairs()] {
         for (block, bytes) in whole.blocks(dictionary.table()).await? {
             dictionary.scan(&block, &bytes, &KeyRanges::all(), |entry| {
                 if let Postings::Stored { range, .. } = entry.postings {

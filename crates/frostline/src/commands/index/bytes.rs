@@ -64,13 +64,14 @@ impl IndexBytes {
         self.parts.all() + self.files.values().map(|files| files.bytes).sum::<u64>()
     }
 
-    fn parts(&self) -> [(&'static str, u64); 8] {
+    fn parts(&self) -> [(&'static str, u64); 9] {
         let parts = &self.parts;
         [
             ("source", parts.source),
             ("columns", parts.columns),
             ("text_dictionary", parts.text_dictionary),
             ("exact_dictionary", parts.exact_dictionary),
+            ("pairs", parts.pairs),
             ("postings", parts.postings),
             ("digest", parts.digest),
             ("footers", parts.footer),
@@ -92,7 +93,7 @@ impl IndexBytes {
             json!({
                 "path": path, "bytes": bytes.all(), "columns": bytes.columns,
                 "text_dictionary": bytes.text_dictionary, "exact_dictionary": bytes.exact_dictionary,
-                "postings": bytes.postings, "digest": bytes.digest,
+                "pairs": bytes.pairs, "postings": bytes.postings, "digest": bytes.digest,
             })
         });
         let versions = self.versions.iter().map(
@@ -125,8 +126,16 @@ impl IndexBytes {
         for (version, splits) in &self.versions {
             say!("{} of version {version}, {}", show_count(splits.count, "split"), show_bytes(splits.bytes))?;
         }
-        let heads =
-            ["field", "size>", "columns>", "text dictionary>", "exact dictionary>", "postings>", "digest>"];
+        let heads = [
+            "field",
+            "size>",
+            "columns>",
+            "text dictionary>",
+            "exact dictionary>",
+            "pairs>",
+            "postings>",
+            "digest>",
+        ];
         let mut table = Table::new(&heads);
         for (path, bytes) in self.fields() {
             let parts = [
@@ -134,6 +143,7 @@ impl IndexBytes {
                 bytes.columns,
                 bytes.text_dictionary,
                 bytes.exact_dictionary,
+                bytes.pairs,
                 bytes.postings,
                 bytes.digest,
             ];
@@ -158,6 +168,9 @@ async fn count_split(
     }
     for (block, bytes) in whole.blocks(split.exact().table()).await? {
         counts.exact_block(&block, &bytes)?;
+    }
+    for (block, bytes) in whole.blocks(split.pairs().table()).await? {
+        counts.pairs_block(&block, &bytes)?;
     }
     for (block, bytes) in whole.blocks(&split.digest_table()).await? {
         counts.digest_block(&block, &bytes)?;
