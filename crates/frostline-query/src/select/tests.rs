@@ -368,8 +368,7 @@ async fn phrases_of_frequent_words_are_those_of_the_texts() {
                 let expected: Vec<i64> = rows.map(|(n, _)| n as i64).collect();
                 let quoted = json!({"query_string": {"query": format!("m:\"{phrase}\"")}});
                 for query in [json!({"match_phrase": {"m": phrase}}), quoted] {
-                    let body =
-                        json!({"query": query, "size": 30, "sort": ["n"], "track_total_hits": true});
+                    let body = json!({"query": query, "size": 30, "sort": ["n"], "track_total_hits": true});
                     let answer = place.answer(&body).await;
                     assert_eq!(numbers(&answer), expected[..expected.len().min(30)], "{query}");
                     assert_eq!(answer.hits.total.unwrap().value, expected.len() as u64, "{query}");
@@ -386,8 +385,8 @@ async fn phrases_of_frequent_words_are_those_of_the_texts() {
 #[tokio::test]
 async fn a_phrase_of_frequent_words_reads_no_text() {
     let document = |n: usize| {
-        let twice = if n % 50 == 0 { "value of value" } else { "value" };
-        json!({"n": n, "m": format!("Registry {twice} set: {n:x}\r\nDetails: {}", n % 3), "k": if n % 2 == 0 { "x y" } else { "x z" }})
+        let twice = if n.is_multiple_of(50) { "value of value" } else { "value" };
+        json!({"n": n, "m": format!("Registry {twice} set: {n:x}\r\nDetails: {}", n % 3), "k": if n.is_multiple_of(2) { "x y" } else { "x z" }})
     };
     let options = WriterOptions { pairs_column_bytes_min: 0, ..WriterOptions::default() };
     let place = Place::written(&(0..5_000).map(document).collect::<Vec<_>>(), options).await;
