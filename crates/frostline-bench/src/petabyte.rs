@@ -27,6 +27,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use frostline_base::{Cost, Meter, ReadRanges, Share, SystemClock};
 use frostline_catalog::{FileEntry, Index};
+use frostline_ingest::Merge;
 use frostline_node::{CacheSize, Node, Settings};
 use frostline_query::Response;
 use frostline_show::{note, say_json};
@@ -239,8 +240,12 @@ impl Bench {
             Design::EverySplit => Vec::new(),
             Design::Segments => self.write_segments(&plain, &made).await?,
         };
-        let (first, last) = self.names.split_at(self.names.len() - self.given.runs);
-        let index = catalogs::commit_all(made, &self.bases, first, files).await?;
+        let mut last = self.names.clone();
+        let first: Vec<Name> = last.drain(..last.len() - self.given.runs).collect();
+        let mut index = catalogs::commit_all(made, &self.bases, &first, files).await?;
+        if design == Design::Segments {
+            index = self.write_packs(design, index).await?;
+        }
         for (run, name) in last.iter().enumerate() {
             let (node, resources) = (self.cloud(design, run)?, Resources::begin());
             let index = node.index(index.name()).await?;
@@ -255,6 +260,19 @@ impl Bench {
         node.close().await;
         self.steps.push((Step::Mount(design), resources.end(&mounted.cost)));
         Ok(())
+    }
+
+    /// Packs the hot footers of all splits, as a writer does.
+    async fn write_packs(&mut self, design: Design, index: Index) -> Result<Index> {
+        note!("packing the hot footers of {} splits", index.splits().len());
+        let node = self.cloud(design, 0)?;
+        let (index, resources) = (node.index(index.name()).await?, Resources::begin());
+        let random = Arc::clone(&self.limits.random);
+        let merge = Merge::new(node.repository(), node.catalog(), random);
+        let before = node.repository().meter().cost();
+        let packed = merge.write_packs(Index::clone(&index)).await?;
+        self.steps.push((Step::Packs, resources.end(&node.repository().meter().cost().since(&before))));
+        Ok(packed.checkpoint().await?)
     }
 
     async fn write_segments(&mut self, plain: &Node, index: &Index) -> Result<Vec<FileEntry>> {

@@ -19,6 +19,7 @@ mod json;
 mod lines;
 mod merge;
 mod needle;
+mod packs;
 mod pipeline;
 mod rejects;
 mod seal;

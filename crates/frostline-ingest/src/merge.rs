@@ -24,7 +24,8 @@ use frostline_store::Repository;
 use serde::Serialize;
 
 use crate::documents::{BlockingReads, Documents};
-use crate::needle::{Extent, Segments, Terms, dead_files};
+use crate::needle::{self, Extent, Segments, Terms};
+use crate::packs::{self, Packs};
 use crate::pipeline::{Cancel, Random};
 use crate::seal::{NewSplit, Output};
 
@@ -210,12 +211,20 @@ impl Merge {
         if let Some(terms) = terms {
             let (repository, random) = (self.repository.clone(), Arc::clone(&self.random));
             let segments = Segments { repository, random, terms, cancel: self.cancel.clone() };
-            let (_, joined) = segments.merge(index, Extent::All).await?;
+            let (merged, joined) = segments.merge(index, Extent::All).await?;
+            index = merged;
             progress.report.segments_before = joined.before;
             progress.report.segments_after = joined.after;
         }
+        self.write_packs(index).await?;
         let cost = self.repository.meter().cost().since(&before);
         Ok(progress.report(cost))
+    }
+
+    /// Packs the hot footers of splits that are in no pack, as a run does at its end.
+    pub async fn write_packs(&self, index: Index) -> Result<Index> {
+        let (repository, random) = (self.repository.clone(), Arc::clone(&self.random));
+        Packs { repository, random, cancel: self.cancel.clone() }.write(index).await
     }
 
     /// Merges a group into one split; `None`, without a change, if its documents turn out to need several splits
@@ -270,12 +279,15 @@ impl Merge {
         let removed: BTreeSet<SplitId> = group.iter().map(|split| split.id).collect();
         let mut index = index.clone();
         for tries_left in (0..EXCHANGES_MAX).rev() {
+            let is_live = |split| !removed.contains(&split) && index.split(split).is_some();
+            let dead =
+                needle::dead_files(&index, is_live).into_iter().chain(packs::dead_files(&index, is_live));
             let change = Change {
                 add: vec![split.entry.clone()],
                 remove: removed.iter().copied().collect(),
                 mapping: Some(mapping.clone()),
                 files_add: split.run.iter().cloned().collect(),
-                files_remove: dead_files(&index, &removed),
+                files_remove: dead.collect(),
                 operation: "merge".into(),
                 rearranges: true,
                 ..Change::default()

@@ -377,6 +377,9 @@ impl Ingest {
         // Who stops a run does not wait for more than was begun.
         let extent = if self.cancel.is_cancelled() { Extent::Small } else { Extent::Growing };
         committer.merge_segments(extent).await;
+        if !self.cancel.is_cancelled() {
+            committer.write_packs().await;
+        }
         report.version = committer.index.version();
         report.bytes_read = run.counters.bytes_read.load(Ordering::Relaxed);
         report.threads = run.threads;

@@ -5,19 +5,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use frostline_base::{Clock, Error, ErrorKind, IndexName, Meter, ReadRanges, Result, Share};
+use frostline_base::{Clock, Error, ErrorKind, IndexName, Meter, ReadRanges, Result};
 use frostline_cache::{CacheOptions, RegionCache};
 use frostline_catalog::{Catalog, Index, Resolve};
 use frostline_query::{Results, SearchOptions, Searcher};
 use frostline_store::{OpenOptions, Repository};
-use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
 use crate::mounts::{CacheSize, Mount, Mounted, Mounts, Tier};
 use crate::reader::{MountedCache, Reader};
 use crate::settings::Settings;
 
-const FOOTERS_IN_FLIGHT: usize = 64;
 pub(crate) const INDICES_IN_FLIGHT: usize = 16;
 
 /// A repository and this machine's view of it. Everything that is expensive to make is made once, when it is
@@ -198,18 +196,10 @@ impl Node {
         };
         self.mounts.put(&mount)?;
         self.detach().await;
-        let reader = self.reader().await?;
-        let meter = Meter::default();
-        stream::iter(index.splits())
-            .map(|split| {
-                let footer = std::slice::from_ref(&split.footer);
-                reader.read_ranges(&split.object, footer, Share::Footer, &meter)
-            })
-            .buffer_unordered(FOOTERS_IN_FLIGHT)
-            .try_for_each(|_| async { Ok(()) })
-            .await
-            .map_err(|e| e.context("cannot read the hot footers"))?;
-        meter.add_cost(&self.searcher_through(Arc::clone(&reader)).open_segments(&index).await);
+        let searcher = self.searcher_through(self.reader().await?);
+        let meter = Arc::new(Meter::default());
+        searcher.read_footers(&index, &meter).await.map_err(|e| e.context("cannot read the hot footers"))?;
+        meter.add_cost(&searcher.open_segments(&index).await);
         let splits = index.splits().len();
         Ok(Mounted { mount, splits, data_bytes, cost: meter.cost(), took: started.elapsed() })
     }

@@ -26,7 +26,7 @@ pub(crate) struct Target {
     pub(crate) filter: Arc<Filter>,
 }
 
-/// The splits that may hold matches of `filter`, in the order given.
+/// The splits that may hold matches of `filter`, in the order of their times, in which packs have their footers.
 pub(crate) fn targets<'s>(
     splits: impl Iterator<Item = (u32, &'s Arc<SplitEntry>)>,
     filter: &Filter,
@@ -36,9 +36,11 @@ pub(crate) fn targets<'s>(
     for (ordinal, entry) in splits {
         let left = pruner.left(entry);
         if *left != Filter::None {
-            targets.push(Target { number: targets.len(), ordinal, entry: Arc::clone(entry), filter: left });
+            targets.push(Target { number: 0, ordinal, entry: Arc::clone(entry), filter: left });
         }
     }
+    targets.sort_by_key(|target| target.entry.times);
+    targets.iter_mut().zip(0..).for_each(|(target, number)| target.number = number);
     targets
 }
 

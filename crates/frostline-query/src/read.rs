@@ -7,5 +7,6 @@ pub(crate) mod mixed;
 pub(crate) mod once;
 pub(crate) mod open;
 pub(crate) mod output;
+pub(crate) mod packs;
 pub(crate) mod segments;
 pub(crate) mod view;

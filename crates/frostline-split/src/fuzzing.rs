@@ -12,6 +12,7 @@ use crate::digest::Digest;
 use crate::fields::{self, Wanted};
 use crate::footer::{self, Chunk, ColumnKind, DigestPlace, Footer, HotDigest, Page};
 use crate::mapping::ValueType;
+use crate::pack::Pack;
 use crate::pairs::PairKey;
 use crate::postings::Postings;
 use crate::reader::Split;
@@ -41,6 +42,13 @@ pub fn footer_body_2(bytes: &[u8]) {
     let digest = DigestPlace::Footer(HotDigest::new(Vec::new(), 0, false));
     if let Ok(footer) = footer::version_2::decode_body(&mut Cursor::new(bytes), digest) {
         ask(&Split::from_footer(footer));
+    }
+}
+
+/// The directory of a pack, without its checksum.
+pub fn pack(bytes: &[u8]) {
+    if let Ok(pack) = Pack::decode(bytes, 0, 2_000) {
+        assert!(pack.splits().all(|split| pack.place(split).is_some_and(|place| place.end <= 2_000)));
     }
 }
 

@@ -19,6 +19,7 @@ mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
 mod mapping;
+mod pack;
 #[doc(hidden)]
 pub mod page_header;
 mod pairs;
@@ -55,6 +56,7 @@ pub use mapping::{
     Conflict, DYNAMIC_COLUMN, Field, FieldType, Mapping, Mode, Placement, Reading, Resolved, SOURCE_COLUMN,
     TIME_COLUMN, TIME_FIELD, ValueType,
 };
+pub use pack::{Pack, PackAbout, PackedFooter};
 pub use pairs::PairKey;
 pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};

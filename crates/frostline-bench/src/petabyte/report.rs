@@ -55,11 +55,13 @@ pub(super) enum Step {
     Directories,
     Regions,
     Segments,
+    Packs,
 }
 
 impl Step {
-    pub(super) const ALL: [Step; 9] = [
+    pub(super) const ALL: [Step; 10] = [
         Step::Segments,
+        Step::Packs,
         Step::Open(Design::Segments),
         Step::Directories,
         Step::Open(Design::EverySplit),
@@ -77,6 +79,7 @@ impl Step {
             Step::Open(_) => "open catalog and segments",
             Step::Directories => "of which segments",
             Step::Segments => "merge runs into segments",
+            Step::Packs => "pack hot footers",
             Step::Regions => "fetch the first region of each split",
         };
         name.to_owned()
@@ -85,7 +88,7 @@ impl Step {
     pub(super) fn design(self) -> &'static str {
         match self {
             Step::Commit(design) | Step::Mount(design) | Step::Open(design) => design.name(),
-            Step::Segments | Step::Directories => Design::Segments.name(),
+            Step::Segments | Step::Packs | Step::Directories => Design::Segments.name(),
             Step::Regions => "whole regions",
         }
     }

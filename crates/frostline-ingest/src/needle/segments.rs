@@ -73,10 +73,9 @@ pub(crate) fn known(index: &Index) -> impl Iterator<Item = Known> {
     })
 }
 
-/// The segments that cover no live split once `removed` are gone.
-pub(crate) fn dead_files(index: &Index, removed: &BTreeSet<SplitId>) -> Vec<FileEntry> {
-    let is_live = |split| !removed.contains(&split) && index.split(split).is_some();
-    known(index).filter(|one| one.about.is_dead(is_live)).map(|one| FileEntry::clone(&one.file)).collect()
+/// The segments that cover no live split, as far as the catalog says it.
+pub(crate) fn dead_files(index: &Index, is_live: impl Fn(SplitId) -> bool) -> Vec<FileEntry> {
+    known(index).filter(|one| one.about.is_dead(&is_live)).map(|one| FileEntry::clone(&one.file)).collect()
 }
 
 /// A segment and the outcome of opening it.

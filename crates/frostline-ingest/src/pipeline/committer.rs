@@ -16,6 +16,7 @@ use crate::identity::SourceKey;
 use crate::inputs::Skipped;
 use crate::lines::Format;
 use crate::needle::{Extent, Segments};
+use crate::packs::Packs;
 use crate::rejects::Rejects;
 use crate::seal::{NewSplit, Output};
 
@@ -170,6 +171,17 @@ impl<'a> Committer<'a> {
         match segments.merge(self.index.clone(), extent).await {
             Ok((index, _)) => self.index = index,
             Err(error) => tracing::warn!(?error, "needle segments are not merged: a later run does it"),
+        }
+    }
+
+    /// Packs the hot footers of new splits. What is committed stays so, whatever becomes of them.
+    pub(super) async fn write_packs(&mut self) {
+        let Output { repository, random, terms: Some(_), .. } = &self.run.output else { return };
+        let (repository, random) = (repository.clone(), Arc::clone(random));
+        let packs = Packs { repository, random, cancel: Cancel::default() };
+        match packs.write(self.index.clone()).await {
+            Ok(index) => self.index = index,
+            Err(error) => tracing::warn!(?error, "hot footers are not packed: a later run does it"),
         }
     }
 

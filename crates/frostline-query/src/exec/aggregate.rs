@@ -41,6 +41,20 @@ struct Part {
     _room: Option<Room>,
 }
 
+/// The states that were merged so far, with their memory.
+struct Merging {
+    merged: AggState,
+    memory: MemoryReservation,
+}
+
+impl Merging {
+    fn add(&mut self, Part { state, _room }: Part, of: &Aggregation) -> Result<()> {
+        let bytes_max = of.scan.local.searcher.settings.query_bytes_max;
+        self.merged.merge(state, &of.tree, bytes_max)?;
+        self.memory.try_resize(self.merged.memory_bytes()).map_err(internal)
+    }
+}
+
 impl Aggregation {
     /// The aggregations of `tree` over the rows of a scan. With `keep`, partial answers are cached.
     pub(crate) fn new(scan: Arc<Scan>, tree: Arc<AggTree>, scope: Scope, keep: bool) -> Result<Aggregation> {
@@ -53,45 +67,62 @@ impl Aggregation {
 
     /// The merged state of all splits, with its memory.
     pub(crate) async fn run(self) -> Result<(AggState, MemoryReservation)> {
-        let memory = reservation(&self.scan.local.memory, "aggregations");
-        let bytes_max = self.scan.local.searcher.settings.query_bytes_max;
-        let (splits, in_flight) = (self.scan.targets.len(), self.scan.in_flight());
-        let each = self.clone();
-        let states = stream::iter(0..splits).map(move |number| spawned(each.clone().split(number)));
-        let mut states = states.buffer_unordered(in_flight);
-        let mut merged = AggState::empty(&self.tree);
-        while let Some(part) = states.try_next().await? {
-            if let Some(Part { state, _room }) = part {
-                merged.merge(state, &self.tree, bytes_max)?;
-                memory.try_resize(merged.memory_bytes()).map_err(internal)?;
+        let mut merging = Merging {
+            merged: AggState::empty(&self.tree),
+            memory: reservation(&self.scan.local.memory, "aggregations"),
+        };
+        let in_flight = self.scan.in_flight();
+        let each =
+            |numbers: Vec<usize>| stream::iter(numbers.into_iter().map(|number| (number, self.clone())));
+        let known = each((0..self.scan.targets.len()).collect());
+        let known = known.map(|(number, of)| {
+            spawned(async move { Ok((number, of.known(&of.scan.targets[number]).await?)) })
+        });
+        let (mut known, mut unknown) = (known.buffer_unordered(in_flight), Vec::new());
+        while let Some((number, part)) = known.try_next().await? {
+            match part {
+                Some(part) => merging.add(part, &self)?,
+                None => unknown.push(number),
             }
         }
-        Ok((merged, memory))
+        unknown.sort_unstable();
+        self.scan.expect(unknown.iter().copied()).await;
+        let found = each(unknown).map(|(number, of)| {
+            spawned(async move {
+                let target = &of.scan.targets[number];
+                of.scan.tolerate(target, of.find(target).await)
+            })
+        });
+        let mut found = found.buffer_unordered(in_flight);
+        while let Some(part) = found.try_next().await? {
+            // None if the split could not be read and partial answers are allowed.
+            part.map_or(Ok(()), |part| merging.add(part, &self))?;
+        }
+        Ok((merging.merged, merging.memory))
     }
 
-    /// The state of one split; none if it could not be read and partial answers are allowed.
-    async fn split(self, number: usize) -> Result<Option<Part>> {
-        let target = &self.scan.targets[number];
-        self.scan.tolerate(target, self.state(target).await)
-    }
-
-    async fn state(&self, target: &Target) -> Result<Part> {
-        let kept = self.kept(target)?;
-        if let Some((results, key)) = &kept
-            && let Some(bytes) = results.get(key).await
+    /// The state of one split that is known without opening it.
+    async fn known(&self, target: &Target) -> Result<Option<Part>> {
+        if let Some((results, key)) = self.kept(target)?
+            && let Some(bytes) = results.get(&key).await
         {
             let room = self.scan.window.room(bytes.len() * (1 + STATE_UNPACKED)).await?;
             if let Ok(mut state) = AggState::read(&bytes, &self.tree) {
                 drop(bytes);
                 state.relabel_split(target.ordinal);
                 room.resize(state.memory_bytes())?;
-                return Ok(Part { state, _room: Some(room) });
+                return Ok(Some(Part { state, _room: Some(room) }));
             }
         }
         if self.tree.is_empty() && *target.filter == Filter::All {
             Tally::count(&self.scan.tally().answered_digest);
-            return Ok(Part { state: AggState::of_documents(target.entry.rows), _room: None });
+            return Ok(Some(Part { state: AggState::of_documents(target.entry.rows), _room: None }));
         }
+        Ok(None)
+    }
+
+    /// The state of one split, from its digest or its columns.
+    async fn find(&self, target: &Target) -> Result<Part> {
         let open = self.scan.open(target).await?;
         if self.scope == Scope::Matching
             && let Some(state) = self.by_digest(target, &open).await?
@@ -101,11 +132,11 @@ impl Aggregation {
         }
         let rows = self.scan.select(target, &open).await?.clone().bitmap(open.split.rows());
         let part = self.collect(target, &open, &rows).await?;
-        if let Some((results, key)) = &kept {
+        if let Some((results, key)) = self.kept(target)? {
             let bytes = part.state.write()?;
             let memory = reservation(&self.scan.local.memory, "answers to keep");
             memory.try_resize(bytes.len()).map_err(internal)?;
-            results.put(key, bytes).await;
+            results.put(&key, bytes).await;
         }
         Ok(part)
     }

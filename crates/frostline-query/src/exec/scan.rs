@@ -12,6 +12,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use frostline_base::Meter;
+use frostline_catalog::{Index, SplitEntry};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
@@ -26,6 +27,7 @@ use crate::read::memory::{Room, Window, reservation};
 use crate::read::once::Once;
 use crate::read::open::{OpenSplit, Searcher};
 use crate::read::output::{self, Output, read_rows};
+use crate::read::packs::{Context, Expected, PackFile};
 use crate::read::view::View;
 use crate::select::Rows;
 use crate::{Error, ErrorKind, Result};
@@ -58,6 +60,9 @@ pub(crate) struct Scan {
     pub(crate) local: Arc<Local>,
     pub(crate) targets: Vec<Target>,
     pub(crate) meter: Arc<Meter>,
+    packs: Arc<[PackFile]>,
+    /// Where the footers of the splits are that are about to be opened.
+    expected: Mutex<Option<Arc<Expected>>>,
     tally: Tally,
     /// The matching rows of each target, once they are known.
     selected: Vec<OnceCell<Rows>>,
@@ -97,7 +102,27 @@ impl Scan {
         let selected = targets.iter().map(|_| OnceCell::new()).collect();
         let memory = reservation(&local.memory, "matching rows");
         let window = Window::new(&local.memory, local.searcher.settings.query_bytes_max / 4);
-        Scan { local, targets, meter, tally: Tally::default(), selected, memory, window, partial }
+        let (packs, expected, tally) = (splits.packs(), Mutex::default(), Tally::default());
+        Scan { local, targets, meter, packs, expected, tally, selected, memory, window, partial }
+    }
+
+    /// Says which targets are about to be opened, in this order, so that many are opened with few requests. Others
+    /// can be opened, and these need not be.
+    pub(crate) async fn expect(&self, numbers: impl Iterator<Item = usize>) {
+        if self.packs.is_empty() {
+            return;
+        }
+        let searcher = &self.local.searcher;
+        let entries = numbers.map(|number| self.targets[number].entry.as_ref());
+        let entries: Vec<&SplitEntry> = entries.filter(|entry| !searcher.is_open(entry.id)).collect();
+        let context = Context {
+            reader: Arc::clone(&searcher.reader),
+            meter: Arc::clone(&self.meter),
+            memory: Arc::clone(&self.local.memory),
+            bytes_max: searcher.settings.query_bytes_max,
+        };
+        let expected = Expected::of(&searcher.packs, &self.packs, &entries, context).await;
+        *self.expected.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(expected));
     }
 
     pub(crate) fn tally(&self) -> &Tally {
@@ -110,7 +135,9 @@ impl Scan {
     }
 
     pub(crate) async fn open(&self, target: &Target) -> Result<Arc<OpenSplit>> {
-        self.local.searcher.open(&target.entry, &self.meter).await
+        let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let packed = async { expected?.take(target.entry.id).await };
+        self.local.searcher.open(&target.entry, packed, &self.meter).await
     }
 
     pub(crate) fn view<'a>(&'a self, open: &'a OpenSplit) -> View<'a> {
@@ -166,6 +193,9 @@ impl Scan {
         let wave = if limit == u64::MAX { usize::MAX } else { WAVE_SPLITS };
         for target in known {
             self.count(target).await?;
+        }
+        if limit == u64::MAX {
+            self.expect(unknown.iter().map(|target| target.number)).await;
         }
         for wave in unknown.chunks(wave) {
             if self.matched() > limit {
@@ -238,6 +268,18 @@ impl Scan {
     }
 }
 
+impl Searcher {
+    /// Reads the hot footers of all splits of an index, from packs where it has any: for a cache on the way.
+    pub async fn read_footers(self: &Arc<Self>, index: &Arc<Index>, meter: &Arc<Meter>) -> Result<()> {
+        let splits = Splits::of(std::slice::from_ref(index));
+        let scan =
+            Scan::new(Arc::new(Local::new(self, None)), &splits, &Filter::All, Arc::clone(meter), false);
+        scan.expect(0..scan.targets.len()).await;
+        let opened = stream::iter(&scan.targets).map(|target| scan.open(target));
+        opened.buffer_unordered(scan.in_flight()).try_for_each(|_| std::future::ready(Ok(()))).await
+    }
+}
+
 /// Splits searched concurrently when not all have to be.
 pub(crate) const WAVE_SPLITS: usize = 16;
 
@@ -266,15 +308,25 @@ impl Reading {
     /// streams.
     pub(crate) fn batches(self, streams: usize) -> BoxStream<'static, Result<RecordBatch>> {
         let in_flight = (self.scan.in_flight() / streams).max(1);
-        stream::iter(0..self.scan.targets.len())
+        let reading = self.clone();
+        let expected = async move { reading.expect().await };
+        let rows = stream::iter(0..self.scan.targets.len())
             .map(move |number| {
                 let reading = self.clone();
                 spawned(async move { reading.start(number).await })
             })
             .buffer_unordered(in_flight)
             .map_ok(SplitRows::batches)
-            .try_flatten_unordered(in_flight)
-            .boxed()
+            .try_flatten_unordered(in_flight);
+        stream::once(expected).flat_map(|()| stream::empty()).chain(rows).boxed()
+    }
+
+    /// All splits that have to be opened are, unless the reader stops when it has enough.
+    async fn expect(&self) {
+        let opens = |target: &&Target| !self.outputs.is_empty() || *target.filter != Filter::All;
+        if self.limit.is_none() {
+            self.scan.expect(self.scan.targets.iter().filter(opens).map(|target| target.number)).await;
+        }
     }
 
     /// Opens a split and finds its rows; none if it cannot be read and partial answers are allowed.

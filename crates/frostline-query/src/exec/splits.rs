@@ -16,6 +16,7 @@ use crate::filter::Filter;
 use crate::language::IndexVersion;
 use crate::prune::{Pruner, Target, targets};
 use crate::read::output::row_id;
+use crate::read::packs::PackFile;
 
 /// The fields of some indices: a field has the readings that it has in any of them.
 pub(crate) fn mapping(indices: &[Arc<Index>]) -> Result<Cow<'_, Mapping>> {
@@ -33,6 +34,8 @@ pub(crate) fn mapping(indices: &[Arc<Index>]) -> Result<Cow<'_, Mapping>> {
 pub(crate) struct Splits {
     pub(crate) indices: Arc<[IndexVersion]>,
     splits: Vec<NumberedSplit>,
+    /// The packs of their indices.
+    packs: Arc<[PackFile]>,
     /// What became of the others that were asked for.
     ruled_out: Box<RuledOut>,
 }
@@ -80,14 +83,20 @@ impl Splits {
             splits.sort_by_key(|split| split.entry.id);
         }
         splits.iter_mut().zip(0..).for_each(|(split, ordinal)| split.ordinal = ordinal);
+        let packs = PackFile::of_all(indices).into();
         let indices = indices.iter().map(|index| IndexVersion::of(index)).collect();
-        Splits { indices, splits, ruled_out: Box::default() }
+        Splits { indices, splits, packs, ruled_out: Box::default() }
     }
 
     /// Some of them, as if there were no others.
     fn some<'s>(&self, splits: impl Iterator<Item = &'s NumberedSplit>) -> Splits {
-        let (indices, splits) = (Arc::clone(&self.indices), splits.cloned().collect());
-        Splits { indices, splits, ruled_out: Box::default() }
+        let (indices, packs) = (Arc::clone(&self.indices), Arc::clone(&self.packs));
+        Splits { indices, splits: splits.cloned().collect(), packs, ruled_out: Box::default() }
+    }
+
+    /// The packs that may have their hot footers.
+    pub(crate) fn packs(&self) -> Arc<[PackFile]> {
+        Arc::clone(&self.packs)
     }
 
     pub(crate) fn len(&self) -> usize {

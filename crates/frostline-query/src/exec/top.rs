@@ -102,6 +102,10 @@ impl TimeTop {
     async fn choose_in_waves(&self, order: &[usize]) -> Result<Vec<Candidates>> {
         let mut counted: Vec<Candidates> = Vec::new();
         let wave = if self.count_up_to == u64::MAX { order.len().max(1) } else { WAVE_SPLITS };
+        if self.count_up_to == u64::MAX {
+            let opened = |number: &usize| *self.scan.targets[*number].filter != Filter::All;
+            self.scan.expect(order.iter().copied().filter(opened)).await;
+        }
         for wave in order.chunks(wave) {
             let matching: Vec<Candidates> = counted.iter().filter(|c| c.matches > 0).copied().collect();
             let counts_enough = self.count_up_to == 0 || self.scan.matched() > self.count_up_to;

@@ -12,6 +12,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::read::memory::{Budget, Permits};
+use crate::read::packs::Packs;
 use crate::read::segments::{OpenSegments, Segments};
 use crate::{Error, Result};
 
@@ -26,6 +27,7 @@ pub struct Searcher {
     memory: Arc<dyn MemoryPool>,
     open: Cache<SplitId, Arc<OpenSplit>, ByFooter>,
     pub(crate) segments: Segments,
+    pub(crate) packs: Packs,
     /// What is being read and decoded at one time, by all queries.
     pub(crate) reads: Permits,
 }
@@ -43,6 +45,8 @@ pub struct Settings {
     pub open_bytes_max: u64,
     /// Memory of the directories of needle segments, which are also kept.
     pub segment_bytes_max: u64,
+    /// Memory of the directories of packs, which are also kept.
+    pub pack_bytes_max: u64,
     /// Number of groups into which the splits of a query are divided. Each is searched by its own plan leaf.
     pub groups: usize,
     /// Whether every plan is written to bytes and read back before it runs, as one that travels is.
@@ -60,6 +64,7 @@ impl Default for Settings {
             query_bytes_max: 1 << 30,
             open_bytes_max: 512 << 20,
             segment_bytes_max: 512 << 20,
+            pack_bytes_max: 64 << 20,
             groups: 1,
             through_bytes: false,
             use_digests: true,
@@ -83,7 +88,8 @@ impl Searcher {
         let reads = Permits::new(settings.memory_bytes_max / 4);
         let memory = Arc::new(GreedyMemoryPool::new(settings.memory_bytes_max / 4 * 3));
         let segments = Segments::new(settings.segment_bytes_max);
-        Arc::new(Searcher { reader, settings, prices, simulated, memory, open, segments, reads })
+        let packs = Packs::new(settings.pack_bytes_max);
+        Arc::new(Searcher { reader, settings, prices, simulated, memory, open, segments, packs, reads })
     }
 
     /// The memory of one more query.
@@ -103,15 +109,33 @@ impl Searcher {
         self.segments.open(indices, self.reader.as_ref(), &self.reads, meter).await
     }
 
-    /// Forgets every open split and needle segment, as a restarted process would.
+    /// Forgets every open split, needle segment and pack, as a restarted process would.
     pub fn forget(&self) {
         self.open.clear();
         self.segments.forget();
+        self.packs.forget();
     }
 
-    /// The split, opened with at most one read.
-    pub(crate) async fn open(&self, entry: &Arc<SplitEntry>, meter: &Meter) -> Result<Arc<OpenSplit>> {
+    /// Whether a split is open.
+    pub(crate) fn is_open(&self, split: SplitId) -> bool {
+        self.open.contains_key(&split)
+    }
+
+    /// The split, opened with at most one read, by its hot footer from a pack if there is one.
+    pub(crate) async fn open(
+        &self,
+        entry: &Arc<SplitEntry>,
+        packed: impl Future<Output = Option<Bytes>>,
+        meter: &Meter,
+    ) -> Result<Arc<OpenSplit>> {
         if let Some(open) = self.open.get(&entry.id) {
+            return Ok(open);
+        }
+        // What a pack says wrongly of a split, the split says rightly.
+        if let Some(footer) = packed.await
+            && let Ok(split) = Split::open(&footer)
+            && let Ok(open) = self.keep(entry, split)
+        {
             return Ok(open);
         }
         let key = &entry.object.key;
@@ -121,7 +145,12 @@ impl Searcher {
             Split::open(bytes).map_err(|e| e.with("object", key).with("range", format!("{:?}", entry.footer)))
         };
         let reader = self.reader.as_ref();
-        let split = read_decoded(reader, &entry.object, footer, Share::Footer, meter, decode).await?;
+        self.keep(entry, read_decoded(reader, &entry.object, footer, Share::Footer, meter, decode).await?)
+    }
+
+    /// Keeps what was opened for the next who asks, unless it is not the split that the catalog names.
+    fn keep(&self, entry: &Arc<SplitEntry>, split: Split) -> Result<Arc<OpenSplit>> {
+        let key = &entry.object.key;
         if u64::from(split.rows()) != entry.rows {
             let what = format!("the split has {} rows and the catalog says {}", split.rows(), entry.rows);
             return Err(Error::corrupt(what).with("object", key));

@@ -4,6 +4,7 @@ use frostline_base::{ByteRange, SplitId};
 use proptest::prelude::*;
 
 use super::*;
+use crate::pack::{Pack, PackedFooter};
 use crate::postings::{FormWriter, put_stored};
 use crate::{Entry, Mapping, SplitWriter, WriterOptions};
 
@@ -80,7 +81,17 @@ fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     seeds.extend(lists());
     seeds.push(("dictionary_block", "pairs".to_owned(), pairs()));
     seeds.extend(columns());
+    seeds.push(("pack", "two-splits".to_owned(), pack()));
     seeds
+}
+
+/// The directory of a pack, without its magic and checksum.
+fn pack() -> Vec<u8> {
+    let footer = |n| PackedFooter { split: SplitId::from_random(n), times: None, footer: vec![0; 1_000] };
+    let (file, about) = Pack::write(vec![footer(1), footer(2)]).unwrap();
+    let directory = &file[8..about.directory().end as usize - 8];
+    assert!(Pack::decode(directory, 0, 2_000).is_ok());
+    directory.to_vec()
 }
 
 /// The blocks of both dictionaries of a split, and some of their lists.

@@ -30,7 +30,11 @@ fn bytes(reads: &[(Share, Vec<ByteRange>)]) -> u64 {
 }
 
 async fn digest_blocks(place: &Place) -> Vec<ByteRange> {
-    let open = place.searcher.open(&place.index.splits()[0], &Meter::default()).await.unwrap();
+    let open = place
+        .searcher
+        .open(&place.index.splits()[0], std::future::ready(None), &Meter::default())
+        .await
+        .unwrap();
     let blocks = open.split.digest_table().blocks(&KeyRange::all()).unwrap();
     blocks.into_iter().map(|block| block.range).collect()
 }
@@ -106,6 +110,7 @@ async fn a_split_under_the_name_of_another_is_corrupt() {
     let place = Place::with(&[documents(1), documents(2)]).await;
     let [one, other] = [0, 1].map(|at| place.index.splits()[at].clone());
     let wrong = SplitEntry { id: other.id, ..SplitEntry::clone(&one) };
-    let error = place.searcher.open(&Arc::new(wrong), &Meter::default()).await.unwrap_err();
+    let error =
+        place.searcher.open(&Arc::new(wrong), std::future::ready(None), &Meter::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
 }

@@ -15,7 +15,7 @@ async fn memory_for_documents_is_reserved_as_they_are_unpacked() {
     let unpacked: usize = documents.iter().map(|document| document.to_string().len()).sum();
     let place = Place::with(&[documents]).await;
     let meter = Meter::default();
-    let open = place.searcher.open(&place.index.splits()[0], &meter).await.unwrap();
+    let open = place.searcher.open(&place.index.splits()[0], std::future::ready(None), &meter).await.unwrap();
     let view = place.view(&open, &meter);
     let read = open.split.columns(&[SOURCE_COLUMN], None, TextAs::Plain).unwrap();
     let packed: u64 = read.ranges().iter().map(|range| range.end - range.start).sum();

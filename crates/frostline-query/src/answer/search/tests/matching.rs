@@ -521,7 +521,7 @@ fn forms(text: &str) -> Vec<String> {
 
 async fn selected(place: &Place, filter: &Filter) -> Vec<u32> {
     let meter = frostline_base::Meter::default();
-    let open = place.searcher.open(&place.index.splits()[0], &meter).await.unwrap();
+    let open = place.searcher.open(&place.index.splits()[0], std::future::ready(None), &meter).await.unwrap();
     let view = place.view(&open, &meter);
     match view.select(filter, None).await.unwrap() {
         Rows::All => (0..open.split.rows()).collect(),

@@ -1,0 +1,229 @@
+//! Packs of hot footers: written for splits that are in none, and joined to larger ones.
+//!
+//! A pack only spares requests, so what cannot be read or written is told and left as it is. Splits of one time are packed
+//! together, up to 1,024 of them. A pack joins others only together with at least half as many splits that were in none, so
+//! how often a footer is written grows with the logarithm of the number of splits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use frostline_base::{
+    ByteRange, Error, ErrorKind, Meter, ObjectRef, ReadRanges as _, Result, Share, SplitId,
+};
+use frostline_catalog::{Change, FileEntry, Index, SplitEntry};
+use frostline_split::{Pack, PackAbout, PackedFooter, Split};
+use frostline_store::Repository;
+use futures::stream::{self, StreamExt as _};
+
+use crate::pipeline::{Cancel, Random};
+use crate::seal::new_id;
+
+/// Fewer splits are not packed: opening them one by one takes little longer.
+const SPLITS_MIN: usize = 32;
+const READS_AT_ONCE: usize = 64;
+/// Commits that are lost to other writers before it is left to the next run.
+const CONFLICTS_MAX: u32 = 8;
+
+/// A pack that the catalog names and this version can read.
+#[derive(Clone, Debug)]
+struct Known {
+    file: Arc<FileEntry>,
+    about: PackAbout,
+}
+
+fn known(index: &Index) -> impl Iterator<Item = Known> {
+    let files = index.files().filter(|file| file.kind == Pack::KIND);
+    files.filter_map(|file| Some(Known { file: Arc::clone(file), about: PackAbout::read(&file.about)? }))
+}
+
+/// The packs that have no live split, as far as the catalog says it.
+pub(crate) fn dead_files(index: &Index, is_live: impl Fn(SplitId) -> bool) -> Vec<FileEntry> {
+    known(index).filter(|one| one.about.is_dead(&is_live)).map(|one| FileEntry::clone(&one.file)).collect()
+}
+
+/// Reads and writes the packs of one index.
+pub(crate) struct Packs {
+    pub(crate) repository: Repository,
+    pub(crate) random: Random,
+    pub(crate) cancel: Cancel,
+}
+
+/// A pack and what of it is live.
+struct Open {
+    known: Known,
+    pack: Arc<Pack>,
+    live: Vec<Arc<SplitEntry>>,
+}
+
+/// What becomes one pack, perhaps of nothing.
+#[derive(Default)]
+struct Group {
+    splits: Vec<Arc<SplitEntry>>,
+    packs: Vec<Open>,
+    /// Packs of nothing, or that cannot be read.
+    dead: Vec<Arc<FileEntry>>,
+}
+
+impl Packs {
+    /// Packs splits that are in no pack, if there may be enough of them. The index as it is then.
+    pub(crate) async fn write(&self, mut index: Index) -> Result<Index> {
+        let (mut conflicts, mut left, mut opened) = (0, BTreeSet::new(), BTreeMap::new());
+        while !self.cancel.is_cancelled() && may_be_packed(&index) {
+            let group = self.plan(&index, &left, &mut opened).await?;
+            if group.splits.is_empty() && group.dead.is_empty() {
+                break;
+            }
+            let wanted: Vec<SplitId> = group.splits.iter().map(|split| split.id).collect();
+            let added = self.join(&index, &group).await?;
+            // What could not be read is not tried again.
+            left.extend(wanted);
+            let removed = group.packs.iter().map(|open| &open.known.file).chain(&group.dead);
+            let change = Change {
+                files_add: added.iter().cloned().collect(),
+                files_remove: removed.map(|file| FileEntry::clone(file)).collect(),
+                operation: "pack".to_owned(),
+                ..Change::default()
+            };
+            if change.files_add.is_empty() && change.files_remove.is_empty() {
+                continue;
+            }
+            match index.commit(change).await {
+                Ok(packed) => index = packed,
+                Err(error) if error.kind() == ErrorKind::Conflict && conflicts < CONFLICTS_MAX => {
+                    conflicts += 1;
+                    left.clear();
+                    self.repository.delete(added.iter().map(|added| &added.object.key)).await?;
+                    index = index.refresh().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(index)
+    }
+
+    /// What is packed next: the earliest splits that are in no pack, with packs of no more than twice as many.
+    async fn plan(
+        &self,
+        index: &Index,
+        left: &BTreeSet<SplitId>,
+        opened: &mut BTreeMap<SplitId, Arc<Pack>>,
+    ) -> Result<Group> {
+        let mut group = Group::default();
+        let new: Vec<Known> = known(index).filter(|known| !opened.contains_key(&known.file.id)).collect();
+        let new = stream::iter(new).map(|known| async move { (self.open(&known).await, known.file) });
+        let mut new = new.buffer_unordered(READS_AT_ONCE);
+        while let Some((pack, file)) = new.next().await {
+            match pack {
+                Ok(pack) => drop(opened.insert(file.id, Arc::new(pack))),
+                Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
+                Err(error) => {
+                    let object = &file.object.key;
+                    tracing::warn!(%object, ?error, "a pack of hot footers cannot be read: it is removed");
+                    group.dead.push(file);
+                }
+            }
+        }
+        let (mut packed, mut packs) = (BTreeSet::new(), Vec::new());
+        for known in known(index) {
+            let Some(pack) = opened.get(&known.file.id).cloned() else { continue };
+            let live: Vec<_> = pack.splits().filter_map(|id| index.split(id).cloned()).collect();
+            // Splits of a pack that is mostly dead are packed anew.
+            if live.len() * 2 < pack.len() {
+                group.dead.push(known.file);
+            } else {
+                packed.extend(live.iter().map(|split| split.id));
+                packs.push(Open { known, pack, live });
+            }
+        }
+        let is_wanted = |split: &&Arc<SplitEntry>| {
+            let footer = split.footer.end.saturating_sub(split.footer.start);
+            footer <= Pack::FOOTER_BYTES_MAX && !packed.contains(&split.id) && !left.contains(&split.id)
+        };
+        let mut unpacked: Vec<Arc<SplitEntry>> = index.splits().iter().filter(is_wanted).cloned().collect();
+        if unpacked.len() < SPLITS_MIN {
+            return Ok(group);
+        }
+        unpacked.sort_by_key(|split| (split.times, split.id));
+        unpacked.truncate(Pack::SPLITS_MAX);
+        let mut splits = unpacked.len();
+        group.splits = unpacked;
+        packs.sort_by_key(|open| open.live.len());
+        for open in packs {
+            if open.live.len() > 2 * splits || splits + open.live.len() > Pack::SPLITS_MAX {
+                break;
+            }
+            splits += open.live.len();
+            group.packs.push(open);
+        }
+        Ok(group)
+    }
+
+    async fn open(&self, known: &Known) -> Result<Pack> {
+        let object = &known.file.object;
+        Pack::open(&self.read(object, known.about.directory()).await?, object.bytes)
+            .map_err(|error| error.with("object", &object.key))
+    }
+
+    async fn read(&self, object: &ObjectRef, range: ByteRange) -> Result<Bytes> {
+        let meter = Meter::default();
+        let read =
+            self.repository.read_ranges(object, std::slice::from_ref(&range), Share::Footer, &meter).await?;
+        read.into_iter().next().ok_or_else(|| Error::internal("a read of one range returned none"))
+    }
+
+    /// Uploads the pack that a group becomes; none where there is nothing to pack.
+    async fn join(&self, index: &Index, group: &Group) -> Result<Option<FileEntry>> {
+        let mut footers = BTreeMap::new();
+        for Open { known, pack, live } in &group.packs {
+            let (object, start) = (&known.file.object, known.about.directory().end);
+            let contents = self.read(object, start..object.bytes).await?;
+            for split in live {
+                let Some(place) = pack.place(split.id) else { continue };
+                let footer = contents.slice((place.start - start) as usize..(place.end - start) as usize);
+                keep(&mut footers, split, &footer);
+            }
+        }
+        let own = stream::iter(&group.splits)
+            .map(|split| async move { (split, self.read(&split.object, split.footer.clone()).await) });
+        let mut own = own.buffer_unordered(READS_AT_ONCE);
+        while let Some((split, read)) = own.next().await {
+            match read {
+                Ok(footer) => keep(&mut footers, split, &footer),
+                Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
+                Err(error) => tracing::warn!(split = %split.id, ?error, "a hot footer cannot be read"),
+            }
+        }
+        if footers.is_empty() {
+            return Ok(None);
+        }
+        let (file, about) = Pack::write(footers.into_values().collect())?;
+        let (id, bytes) = (new_id(&self.random), file.len() as u64);
+        let object = ObjectRef { key: index.file_key(id, Pack::KIND), bytes };
+        self.repository.put(&object.key, file.into()).await?;
+        Ok(Some(FileEntry { id, kind: Pack::KIND.to_owned(), object, about: about.to_json() }))
+    }
+}
+
+/// Only what opens the split is packed.
+fn keep(footers: &mut BTreeMap<SplitId, PackedFooter>, split: &SplitEntry, footer: &[u8]) {
+    match Split::open(footer) {
+        // Versions 1 and 2 do not name the split.
+        Ok(open) if open.id() == Some(split.id) => {
+            let packed = PackedFooter { split: split.id, times: split.times, footer: footer.to_vec() };
+            footers.insert(split.id, packed);
+        }
+        Ok(_) => {}
+        Err(error) => tracing::warn!(split = %split.id, ?error, "a hot footer is not packed"),
+    }
+}
+
+/// Whether enough splits are in no pack, or a pack may be of little use, as far as the catalog says.
+fn may_be_packed(index: &Index) -> bool {
+    let packed: usize = known(index).map(|one| one.about.splits).sum();
+    let live = index.splits().len();
+    index.settings().needle && (live >= packed + SPLITS_MIN || packed > 2 * live)
+}
+
+#[cfg(test)]
+mod tests;
