@@ -27,7 +27,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use frostline_base::{Cost, Meter, ReadRanges, Share, SystemClock};
 use frostline_catalog::{FileEntry, Index};
-use frostline_ingest::Merge;
+use frostline_ingest::{Merge, PACK_SPLITS_MIN};
 use frostline_node::{CacheSize, Node, Settings};
 use frostline_query::Response;
 use frostline_show::{note, say_json};
@@ -270,7 +270,7 @@ impl Bench {
         let random = Arc::clone(&self.limits.random);
         let merge = Merge::new(node.repository(), node.catalog(), random);
         let before = node.repository().meter().cost();
-        let packed = merge.write_packs(Index::clone(&index)).await?;
+        let packed = merge.write_packs(Index::clone(&index), PACK_SPLITS_MIN).await?;
         self.steps.push((Step::Packs, resources.end(&node.repository().meter().cost().since(&before))));
         Ok(packed.checkpoint().await?)
     }

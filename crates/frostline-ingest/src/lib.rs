@@ -31,4 +31,5 @@ pub use inputs::{Input, Inputs, Own, Skipped};
 pub use lines::{CsvHeader, Format, LineParser, Multiline, Refusal};
 pub use merge::{Merge, MergePolicy, MergeReport};
 pub use needle::{Needles, Rebuilt, SegmentState, SegmentStatus, Status, Unread, Verified};
+pub use packs::PACK_SPLITS_MIN;
 pub use pipeline::{Cancel, Ingest, IngestOptions, IngestReport, InputReport, Pause, Progress, Random};

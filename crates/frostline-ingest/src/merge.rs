@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use crate::documents::{BlockingReads, Documents};
 use crate::needle::{self, Extent, Segments, Terms};
-use crate::packs::{self, Packs};
+use crate::packs::{self, PACK_SPLITS_MIN, Packs};
 use crate::pipeline::{Cancel, Random};
 use crate::seal::{NewSplit, Output};
 
@@ -216,15 +216,17 @@ impl Merge {
             progress.report.segments_before = joined.before;
             progress.report.segments_after = joined.after;
         }
-        self.write_packs(index).await?;
+        if index.settings().needle {
+            self.write_packs(index, PACK_SPLITS_MIN).await?;
+        }
         let cost = self.repository.meter().cost().since(&before);
         Ok(progress.report(cost))
     }
 
-    /// Packs the hot footers of splits that are in no pack, as a run does at its end.
-    pub async fn write_packs(&self, index: Index) -> Result<Index> {
+    /// Packs the hot footers of splits that are in no pack, if there are `splits_min` of them, as a run does at its end.
+    pub async fn write_packs(&self, index: Index, splits_min: usize) -> Result<Index> {
         let (repository, random) = (self.repository.clone(), Arc::clone(&self.random));
-        Packs { repository, random, cancel: self.cancel.clone() }.write(index).await
+        Packs { repository, random, cancel: self.cancel.clone(), splits_min }.write(index).await
     }
 
     /// Merges a group into one split; `None`, without a change, if its documents turn out to need several splits

@@ -19,8 +19,8 @@ use futures::stream::{self, StreamExt as _};
 use crate::pipeline::{Cancel, Random};
 use crate::seal::new_id;
 
-/// Fewer splits are not packed: opening them one by one takes little longer.
-const SPLITS_MIN: usize = 32;
+/// Fewer splits than this are not worth a pack: opening them one by one takes little longer.
+pub const PACK_SPLITS_MIN: usize = 32;
 const READS_AT_ONCE: usize = 64;
 /// Commits that are lost to other writers before it is left to the next run.
 const CONFLICTS_MAX: u32 = 8;
@@ -47,6 +47,8 @@ pub(crate) struct Packs {
     pub(crate) repository: Repository,
     pub(crate) random: Random,
     pub(crate) cancel: Cancel,
+    /// Fewer splits are not packed.
+    pub(crate) splits_min: usize,
 }
 
 /// A pack and what of it is live.
@@ -66,10 +68,19 @@ struct Group {
 }
 
 impl Packs {
-    /// Packs splits that are in no pack, if there may be enough of them. The index as it is then.
+    /// Packs splits that are in no pack, if the catalog says that there may be enough of them. The index as it is then.
+    pub(crate) async fn write_if_many(&self, index: Index) -> Result<Index> {
+        let packed: usize = known(&index).map(|one| one.about.splits).sum();
+        let live = index.splits().len();
+        let may_be = live >= packed + self.splits_min || packed > 2 * live;
+        if may_be { self.write(index).await } else { Ok(index) }
+    }
+
+    /// Packs splits that are in no pack, if there are enough of them, and removes packs that cannot be read or whose
+    /// splits are mostly gone. The index as it is then.
     pub(crate) async fn write(&self, mut index: Index) -> Result<Index> {
         let (mut conflicts, mut left, mut opened) = (0, BTreeSet::new(), BTreeMap::new());
-        while !self.cancel.is_cancelled() && may_be_packed(&index) {
+        while !self.cancel.is_cancelled() {
             let group = self.plan(&index, &left, &mut opened).await?;
             if group.splits.is_empty() && group.dead.is_empty() {
                 break;
@@ -111,8 +122,9 @@ impl Packs {
     ) -> Result<Group> {
         let mut group = Group::default();
         let new: Vec<Known> = known(index).filter(|known| !opened.contains_key(&known.file.id)).collect();
-        let new = stream::iter(new).map(|known| async move { (self.open(&known).await, known.file) });
-        let mut new = new.buffer_unordered(READS_AT_ONCE);
+        let new: Vec<_> =
+            new.into_iter().map(|known| async move { (self.open(&known).await, known.file) }).collect();
+        let mut new = stream::iter(new).buffer_unordered(READS_AT_ONCE);
         while let Some((pack, file)) = new.next().await {
             match pack {
                 Ok(pack) => drop(opened.insert(file.id, Arc::new(pack))),
@@ -141,7 +153,7 @@ impl Packs {
             footer <= Pack::FOOTER_BYTES_MAX && !packed.contains(&split.id) && !left.contains(&split.id)
         };
         let mut unpacked: Vec<Arc<SplitEntry>> = index.splits().iter().filter(is_wanted).cloned().collect();
-        if unpacked.len() < SPLITS_MIN {
+        if unpacked.len() < self.splits_min.max(1) {
             return Ok(group);
         }
         unpacked.sort_by_key(|split| (split.times, split.id));
@@ -184,9 +196,11 @@ impl Packs {
                 keep(&mut footers, split, &footer);
             }
         }
-        let own = stream::iter(&group.splits)
+        let own = group
+            .splits
+            .iter()
             .map(|split| async move { (split, self.read(&split.object, split.footer.clone()).await) });
-        let mut own = own.buffer_unordered(READS_AT_ONCE);
+        let mut own = stream::iter(own.collect::<Vec<_>>()).buffer_unordered(READS_AT_ONCE);
         while let Some((split, read)) = own.next().await {
             match read {
                 Ok(footer) => keep(&mut footers, split, &footer),
@@ -216,13 +230,6 @@ fn keep(footers: &mut BTreeMap<SplitId, PackedFooter>, split: &SplitEntry, foote
         Ok(_) => {}
         Err(error) => tracing::warn!(split = %split.id, ?error, "a hot footer is not packed"),
     }
-}
-
-/// Whether enough splits are in no pack, or a pack may be of little use, as far as the catalog says.
-fn may_be_packed(index: &Index) -> bool {
-    let packed: usize = known(index).map(|one| one.about.splits).sum();
-    let live = index.splits().len();
-    index.settings().needle && (live >= packed + SPLITS_MIN || packed > 2 * live)
 }
 
 #[cfg(test)]

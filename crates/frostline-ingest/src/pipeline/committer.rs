@@ -16,7 +16,7 @@ use crate::identity::SourceKey;
 use crate::inputs::Skipped;
 use crate::lines::Format;
 use crate::needle::{Extent, Segments};
-use crate::packs::Packs;
+use crate::packs::{PACK_SPLITS_MIN, Packs};
 use crate::rejects::Rejects;
 use crate::seal::{NewSplit, Output};
 
@@ -178,8 +178,8 @@ impl<'a> Committer<'a> {
     pub(super) async fn write_packs(&mut self) {
         let Output { repository, random, terms: Some(_), .. } = &self.run.output else { return };
         let (repository, random) = (repository.clone(), Arc::clone(random));
-        let packs = Packs { repository, random, cancel: Cancel::default() };
-        match packs.write(self.index.clone()).await {
+        let packs = Packs { repository, random, cancel: Cancel::default(), splits_min: PACK_SPLITS_MIN };
+        match packs.write_if_many(self.index.clone()).await {
             Ok(index) => self.index = index,
             Err(error) => tracing::warn!(?error, "hot footers are not packed: a later run does it"),
         }

@@ -3,7 +3,7 @@
 //! A [`Scene`] is a mapping and documents; a question is a search body or a description of an SQL query,
 //! as JSON. The [`Oracle`] answers both by a look at every value of every document. [`Places`] holds the same
 //! documents in one split, in many, merged, with few or no columns, with needle segments of all splits, of half of them
-//! and damaged ones, with partial answers kept while the index grew; each is asked, with size 0 and size n, in one page
+//! and damaged ones, with their hot footers in a pack, with partial answers kept while the index grew; each is asked, with size 0 and size n, in one page
 //! and in many, by DSL and by SQL. What disagrees is made as small as it can be and printed. `several` asks two indices
 //! at once that declare fields differently.
 //!

@@ -120,6 +120,7 @@ impl Scan {
             meter: Arc::clone(&self.meter),
             memory: Arc::clone(&self.local.memory),
             bytes_max: searcher.settings.query_bytes_max,
+            splits_min: searcher.settings.pack_splits_min,
         };
         let expected = Expected::of(&searcher.packs, &self.packs, &entries, context).await;
         *self.expected.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(expected));
@@ -275,8 +276,10 @@ impl Searcher {
         let scan =
             Scan::new(Arc::new(Local::new(self, None)), &splits, &Filter::All, Arc::clone(meter), false);
         scan.expect(0..scan.targets.len()).await;
-        let opened = stream::iter(&scan.targets).map(|target| scan.open(target));
-        opened.buffer_unordered(scan.in_flight()).try_for_each(|_| std::future::ready(Ok(()))).await
+        let opened: Vec<_> = scan.targets.iter().map(|target| scan.open(target)).collect();
+        let mut opened = stream::iter(opened).buffer_unordered(scan.in_flight());
+        while opened.try_next().await?.is_some() {}
+        Ok(())
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Settings {
     pub segment_bytes_max: u64,
     /// Memory of the directories of packs, which are also kept.
     pub pack_bytes_max: u64,
+    /// A pack is read for so many splits that are opened; fewer are opened one by one.
+    pub pack_splits_min: usize,
     /// Number of groups into which the splits of a query are divided. Each is searched by its own plan leaf.
     pub groups: usize,
     /// Whether every plan is written to bytes and read back before it runs, as one that travels is.
@@ -65,6 +67,7 @@ impl Default for Settings {
             open_bytes_max: 512 << 20,
             segment_bytes_max: 512 << 20,
             pack_bytes_max: 64 << 20,
+            pack_splits_min: 16,
             groups: 1,
             through_bytes: false,
             use_digests: true,

@@ -23,8 +23,6 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::read::memory::reservation;
 
-/// A pack is opened for so many splits, since its directory is a request of its own.
-const WANTED_MIN: usize = 16;
 /// Contents with so many unwanted bytes between them are read together.
 const GAP_BYTES_MAX: u64 = 128 << 10;
 /// As many bytes are read at once.
@@ -144,6 +142,8 @@ pub(crate) struct Context {
     pub(crate) memory: Arc<dyn MemoryPool>,
     /// What the query may hold.
     pub(crate) bytes_max: usize,
+    /// A pack is opened for so many splits, since its directory is a request of its own.
+    pub(crate) splits_min: usize,
 }
 
 /// Contents that are read at once.
@@ -193,7 +193,7 @@ impl Expected {
             let some: Vec<&SplitEntry> =
                 splits.iter().copied().filter(|split| file.may_have(split)).collect();
             // Splits of the same times may be in other packs, and then the directory is read in vain.
-            if some.len() >= WANTED_MIN {
+            if some.len() >= context.splits_min {
                 wanted.push((file, some));
             }
         }

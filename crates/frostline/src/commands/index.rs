@@ -3,12 +3,12 @@
 use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
-use frostline_base::{Error, ErrorKind, IndexName, Meter, Share};
-use frostline_catalog::{Index, Resolve, SplitEntry};
+use frostline_base::{Error, ErrorKind, IndexName, Meter, Share, SplitId};
+use frostline_catalog::{FileEntry, Index, Resolve, SplitEntry};
 use frostline_ingest::{Merge, MergePolicy};
 use frostline_node::Node;
 use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
-use frostline_split::{KeyRanges, Postings, TextAs, decode_postings};
+use frostline_split::{KeyRanges, Pack, PackAbout, Postings, Split, TextAs, decode_postings};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -270,10 +270,12 @@ pub(crate) fn merge_policy(config: &Config) -> MergePolicy {
     MergePolicy { memory_bytes_max: config.memory_bytes_max, ..MergePolicy::default() }
 }
 
-/// What is wrong with a split.
+/// What is wrong with a split or a pack.
 #[derive(Serialize)]
 struct Fault {
-    split: String,
+    /// None of a pack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    split: Option<String>,
     object: String,
     what: String,
 }
@@ -287,12 +289,18 @@ async fn verify(node: &Node, config: &Config, name: &IndexName) -> Result<(Outco
         match verify_split(node, split, &meter).await {
             Ok(has_checksum) => unchecked += u64::from(!has_checksum),
             Err(error) => faults.push(Fault {
-                split: split.id.to_string(),
+                split: Some(split.id.to_string()),
                 object: split.object.key.clone(),
                 what: format!("{:#}", anyhow::Error::from(error)),
             }),
         }
         bar.inc(1);
+    }
+    for file in index.files().filter(|file| file.kind == Pack::KIND) {
+        for error in verify_pack(node, &index, file, &meter).await {
+            let what = format!("{:#}", anyhow::Error::from(error));
+            faults.push(Fault { split: None, object: file.object.key.clone(), what });
+        }
     }
     bar.finish_and_clear();
     let (bytes, foreign) = (meter.cost().bytes_read, index.foreign().len());
@@ -317,6 +325,34 @@ async fn verify(node: &Node, config: &Config, name: &IndexName) -> Result<(Outco
         }
     }
     Ok((outcome, document))
+}
+
+/// Reads a pack of hot footers and opens each live split by it. What is wrong with it.
+async fn verify_pack(node: &Node, index: &Index, file: &FileEntry, meter: &Meter) -> Vec<Error> {
+    let pack = async {
+        let bytes = node.repository().get(&file.object.key, meter).await?;
+        let about = PackAbout::read(&file.about);
+        let about = about.ok_or_else(|| Error::invalid("a newer version of Frostline wrote the pack"))?;
+        let directory = bytes.get(..about.directory().end as usize);
+        let directory = directory.ok_or_else(|| Error::corrupt("the pack is shorter than its directory"))?;
+        Pack::open(directory, bytes.len() as u64).map(|pack| (bytes.clone(), pack))
+    };
+    let (bytes, pack) = match pack.await {
+        Ok(pack) => pack,
+        Err(error) => return vec![error],
+    };
+    let wrong = |split: SplitId| {
+        let place = pack.place(split).filter(|_| index.split(split).is_some())?;
+        let footer = bytes.get(place.start as usize..place.end as usize).unwrap_or_default();
+        match Split::open(footer) {
+            Ok(open) if open.id() == Some(split) => None,
+            Ok(_) => {
+                Some(Error::corrupt("the pack has the hot footer of another split").with("split", split))
+            }
+            Err(error) => Some(error.with("split", split)),
+        }
+    };
+    pack.splits().filter_map(wrong).collect()
 }
 
 /// Reads and decodes every part of a split. Whether its Parquet footer has a checksum.

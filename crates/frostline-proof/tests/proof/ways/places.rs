@@ -58,6 +58,7 @@ impl Places {
                 .damaged()
                 .await?,
         ];
+        all.push(Place::new("packs", scene, &scene.groups).await?.packed().await?);
         let (early, late) = scene.groups.split_at(scene.groups.len() / 2);
         let mut half = Place::new("half of the needle segments", scene, early).await?.with_needle().await?;
         half.add(late).await?;
@@ -163,6 +164,23 @@ impl Place {
         let merge = Merge::new(&self.repository, &catalog(&self.repository), random);
         merge.run(&index_name(), &MergePolicy { splits_min: 2, ..MergePolicy::default() }).await?;
         self.index = Arc::new(catalog(&self.repository).open(&index_name()).await?);
+        Ok(self)
+    }
+
+    /// With the hot footers of all splits in a pack, of which one is damaged.
+    async fn packed(mut self) -> Result<Place> {
+        let next = AtomicU64::new(3_000);
+        let random = Arc::new(move || u128::from(next.fetch_add(1, Ordering::Relaxed)));
+        let merge = Merge::new(&self.repository, &catalog(&self.repository), random);
+        self.index = Arc::new(merge.write_packs(Index::clone(&self.index), 1).await?);
+        let file = self.index.files().next().map(|file| file.object.clone()).expect("a pack");
+        let mut bytes = self.repository.get(&file.key, &Meter::default()).await?.to_vec();
+        if let Some(byte) = bytes.last_mut() {
+            *byte ^= 0x55;
+        }
+        self.repository.put(&file.key, bytes.into()).await?;
+        self.settings.pack_splits_min = 1;
+        self.searcher = searcher(&self.repository, self.settings.clone());
         Ok(self)
     }
 

@@ -156,6 +156,7 @@ async fn what_is_read_is_given_up_once_it_was_taken() {
         meter: Arc::default(),
         memory: place.searcher.budget(),
         bytes_max: 1 << 30,
+        splits_min: 16,
     };
     let memory = Arc::clone(&context.memory);
     let files = PackFile::of_all(std::slice::from_ref(&place.index));
