@@ -369,15 +369,30 @@ def check_numbers(frostline, whole):
 def test_merging_comes_to_an_end_and_says_so(logs, tmp_path):
     copy = copy_of(logs, tmp_path / "repo")
     before = copy.ok("index", "show", "logs")["summary"]["splits"]
-    # Memory for no two splits at once: each split read takes 8 MiB.
-    assert copy.ok("index", "merge", "logs", "--memory", "12MiB")["merges"] == 0
+    # Memory for no two splits at once: a merge of any takes 32 MiB.
+    assert copy.ok("index", "merge", "logs", "--memory", "32MiB")["merges"] == 0
+    assert copy.ok("index", "merge", "logs", "--budget", "1KB")["merges"] == 0
+    planned = copy.ok("index", "merge", "logs", "--dry-run")
+    words = [word for word in copy.command("index", "merge", "logs", "--dry-run") if word != "--json"]
+    assert "would rewrite" in subprocess.check_output(words, text=True, env=copy.clean_environment())
+    assert copy.ok("index", "show", "logs")["summary"]["splits"] == before
     first = copy.ok("index", "merge", "logs")
+    assert first["merges"] == len(planned["merges"]), (first, planned)
+    assert sum(merge["splits"] - 1 for merge in planned["merges"]) == first["splits_before"] - first["splits_after"]
     after = copy.ok("index", "show", "logs")["summary"]["splits"]
     assert first["merges"] >= 1 and before - after == first["splits_before"] - first["splits_after"] > 0, first
     again = copy.ok("index", "merge", "logs")
     assert (again["merges"], again["splits_before"], again["splits_after"], again["cost"]["puts"]) == (0, 0, 0, 0)
     words = [word for word in copy.command("index", "merge", "logs") if word != "--json"]
     assert subprocess.check_output(words, text=True, env=copy.clean_environment()).startswith("nothing to merge")
+
+
+def test_an_ingest_that_merges_says_so(frostline, numbered):
+    ingested = frostline.ok(*INGEST, "--merge", numbered)
+    assert ingested["merges"] >= 1 and ingested["merge_bytes"] > 0, ingested
+    assert frostline.ok("index", "show", "x")["summary"]["splits"] == ingested["splits_live"] < ingested["splits"]
+    check_numbers(frostline, whole=True)
+    frostline.fails("index", "merge", "x", "--window", "soon", says=["--window"])
 
 
 def test_kills_of_vacuum_lose_nothing(binary, tmp_path, numbered):

@@ -6,6 +6,7 @@ is 256 MiB, and 450 MB are the most that the process may take.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -122,3 +123,18 @@ def test_an_export_keeps_to_its_memory(wide, tmp_path):
     assert (status, bytes_max <= PEAK_MAX) == (DONE, True), (said, bytes_max)
     found = [json.loads(line)["unique"] for line in (tmp_path / "out").open()]
     assert found == [f"{unique(n):016x}" for n in range(60_000)]
+
+
+def test_a_merge_keeps_to_its_memory(wide, tmp_path):
+    """The program itself takes about 80 MB."""
+    copy = Frostline(wide.binary, tmp_path / "repo", tmp_path / "data")
+    shutil.copytree(wide.repo, copy.repo)
+    status, said, used = peak(copy, tmp_path / "merged", "index", "merge", "wide", "--memory", MEMORY)
+    merged = json.loads((tmp_path / "merged").read_text())
+    assert status == DONE and merged["merges"] > 1, (said, merged)
+    assert merged["splits_after"] < merged["splits_before"] / 4, merged
+    assert used < parse(MEMORY) + 80e6, f"{used} bytes"
+
+
+def parse(memory):
+    return int(memory.removesuffix("MiB")) << 20

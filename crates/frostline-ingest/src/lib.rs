@@ -29,7 +29,7 @@ pub use decompress::{Compression, decompress};
 pub use frostline_base::{Error, Result};
 pub use inputs::{Input, Inputs, Own, Skipped};
 pub use lines::{CsvHeader, Format, LineParser, Multiline, Refusal};
-pub use merge::{Merge, MergePolicy, MergeReport};
+pub use merge::{Group, Merge, MergePolicy, MergeProgress, MergeReport, Merging};
 pub use needle::{Needles, Rebuilt, SegmentState, SegmentStatus, Status, Unread, Verified};
 pub use packs::PACK_SPLITS_MIN;
 pub use pipeline::{Cancel, Ingest, IngestOptions, IngestReport, InputReport, Pause, Progress, Random};

@@ -3,15 +3,18 @@
 //! A merge reads the documents of a group of splits in the order of time, writes them to a new split and
 //! replaces the old splits with it in one commit. Readers see either the old or the new. If
 //! another writer removed one of the old splits in the meantime, the commit fails, nothing changes, and vacuum deletes
-//! the
-//! new split.
+//! the new split.
 //!
-//! Every merge makes one split of several, so repeated merging ends: the plan adds up
-//! the documents, bytes and memory that the catalog records of each split, and takes no more than one split can hold.
+//! [`MergePolicy`] says which splits are merged; what that costs is proven there. Every merge makes one split of several, so
+//! repeated merging ends: the plan adds up the documents, bytes and memory that the catalog records of each split, and takes no
+//! more than one split can hold. Splits of any version of the format are merged, and none only because it is old.
+//!
+//! [`Merge::run`] merges until nothing is left. [`Merging`] is for who has other things to do in between, such as ingest: it
+//! says what it would merge next, and does it.
 //!
 //! **Memory**: the documents of the group, sealing them (about as much again), the sealed file, and for each
-//! split of the group its hot footer and about 4 MiB of documents read ahead. [`MergePolicy::memory_bytes_max`]
-//! covers all of it.
+//! split of the group its hot footer and at most about 4 MiB of documents read ahead; and 32 MiB.
+//! [`MergePolicy::memory_bytes_max`] covers all of it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -29,115 +32,16 @@ use crate::packs::{self, PACK_SPLITS_MIN, Packs};
 use crate::pipeline::{Cancel, Random};
 use crate::seal::{NewSplit, Output};
 
+mod policy;
+
+pub use policy::{Group, MergePolicy};
+
 /// What is merged stays: packing it well costs a fifth of the speed on security events, half on web logs.
 const MERGED_ZSTD_LEVEL: i32 = 9;
 /// Commits of one merge, while other writers change the needle segments.
 const EXCHANGES_MAX: u32 = 4;
-/// Memory for reading one split of a group: a window of documents, the pages that contain it, the hot footer.
-const READER_BYTES: u64 = 8 << 20;
-/// A split whose entry does not state the decompressed size of its documents is assumed to compress very well:
-/// real security events take 16 times the size of their object.
-const UNPACKED_TIMES: u64 = 32;
-
-/// Which splits are merged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MergePolicy {
-    /// A merged split has at most this many documents. Splits with half as many are left alone.
-    pub rows_max: u32,
-    /// A group's objects have at most this many bytes together; one with half as many is left alone.
-    pub bytes_max: u64,
-    /// Fewer splits are not worth a merge, unless together they are large enough never to be merged again.
-    pub splits_min: usize,
-    /// More splits are not merged at once.
-    pub splits_max: usize,
-    /// Memory of a merge. A group that takes half as much is large enough, too.
-    pub memory_bytes_max: u64,
-}
-
-impl Default for MergePolicy {
-    fn default() -> Self {
-        MergePolicy {
-            rows_max: 1_000_000,
-            bytes_max: 128 << 20,
-            splits_min: 4,
-            splits_max: 32,
-            memory_bytes_max: 2 << 30,
-        }
-    }
-}
-
-impl MergePolicy {
-    /// The groups to merge: splits of similar size (their tiers differ by a factor of four) that follow on
-    /// one another in time. Splits without times come last. No split is in two groups.
-    pub fn plan(&self, splits: &[Arc<SplitEntry>]) -> Vec<Vec<Arc<SplitEntry>>> {
-        let mut tiers: BTreeMap<u32, Vec<&Arc<SplitEntry>>> = BTreeMap::new();
-        for split in splits.iter().filter(|split| !self.is_large(&Load::of(split))) {
-            tiers.entry(split.rows.max(1).ilog2() / 2).or_default().push(split);
-        }
-        tiers.into_values().flat_map(|tier| self.groups(tier)).collect()
-    }
-
-    fn groups(&self, mut tier: Vec<&Arc<SplitEntry>>) -> Vec<Vec<Arc<SplitEntry>>> {
-        tier.sort_by_key(|split| (split.times.is_none(), split.times, split.id));
-        let mut groups = Vec::new();
-        let mut group: Vec<Arc<SplitEntry>> = Vec::new();
-        for split in tier {
-            let load = Load::sum(group.iter().chain([split]));
-            if !self.fits(&load) || group.len() >= self.splits_max {
-                groups.push(std::mem::take(&mut group));
-            }
-            group.push(Arc::clone(split));
-        }
-        groups.push(group);
-        groups.retain(|group| self.is_worth_it(group));
-        groups
-    }
-
-    fn is_worth_it(&self, group: &[Arc<SplitEntry>]) -> bool {
-        let load = Load::sum(group.iter());
-        // The first of a group is there whether it fits or not.
-        let enough = group.len() >= self.splits_min || self.is_large(&load);
-        group.len() >= 2 && enough && self.fits(&load)
-    }
-
-    /// Whether one split can hold it.
-    fn fits(&self, load: &Load) -> bool {
-        load.rows <= u64::from(self.rows_max)
-            && load.bytes <= self.bytes_max
-            && load.memory <= self.memory_bytes_max
-    }
-
-    fn is_large(&self, load: &Load) -> bool {
-        load.rows >= u64::from(self.rows_max).div_ceil(2)
-            || load.bytes >= self.bytes_max.div_ceil(2)
-            || load.memory >= self.memory_bytes_max.div_ceil(2)
-    }
-}
-
-/// What some splits have together, and the memory that merging them takes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Load {
-    rows: u64,
-    bytes: u64,
-    memory: u64,
-}
-
-impl Load {
-    fn of(split: &SplitEntry) -> Load {
-        let (rows, bytes) = (split.rows, split.object.bytes);
-        let unpacked = split.unpacked_bytes.unwrap_or(bytes.saturating_mul(UNPACKED_TIMES));
-        let memory = unpacked.saturating_mul(2).saturating_add(bytes).saturating_add(READER_BYTES);
-        Load { rows, bytes, memory }
-    }
-
-    fn sum<'a>(splits: impl Iterator<Item = &'a Arc<SplitEntry>>) -> Load {
-        splits.map(|split| Load::of(split)).fold(Load::default(), |sum, load| Load {
-            rows: sum.rows.saturating_add(load.rows),
-            bytes: sum.bytes.saturating_add(load.bytes),
-            memory: sum.memory.saturating_add(load.memory),
-        })
-    }
-}
+/// Progress is told after so many documents.
+const PROGRESS_ROWS: u64 = 4_096;
 
 /// The outcome of a run of merges.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -152,34 +56,68 @@ pub struct MergeReport {
     pub documents: u64,
     /// Bytes of their objects.
     pub bytes_out: u64,
+    /// Bytes of all splits that merges wrote, those included that were merged again.
+    pub bytes_written: u64,
     /// Merges dropped because another writer removed one of their splits.
     pub conflicts: u64,
     /// Needle segments that were merged, or covered nothing any more.
     pub segments_before: u64,
     /// Needle segments that replaced them.
     pub segments_after: u64,
+    /// Whether it was stopped before its end.
+    pub cancelled: bool,
     /// Requests and bytes of the repository during the run.
     pub cost: Cost,
 }
 
+/// How far merging is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MergeProgress {
+    /// Bytes of splits that are rewritten.
+    pub bytes_done: u64,
+    /// Bytes of splits to rewrite until nothing is left, those included.
+    pub bytes_planned: u64,
+}
+
+type OnProgress = Arc<dyn Fn(&MergeProgress) + Send + Sync>;
+
 /// Merges the splits of indices.
+#[derive(Clone)]
 pub struct Merge {
     repository: Repository,
     catalog: Catalog,
     random: Random,
     cancel: Cancel,
+    budget_bytes: u64,
+    on_progress: OnProgress,
 }
 
 impl Merge {
     /// Merges in the indices of `catalog`, which are in `repository`.
     pub fn new(repository: &Repository, catalog: &Catalog, random: Random) -> Self {
-        Merge { repository: repository.clone(), catalog: catalog.clone(), random, cancel: Cancel::default() }
+        let (repository, catalog) = (repository.clone(), catalog.clone());
+        let (cancel, on_progress) = (Cancel::default(), Arc::new(|_: &MergeProgress| {}));
+        Merge { repository, catalog, random, cancel, budget_bytes: u64::MAX, on_progress }
     }
 
-    /// Stops between two merges when `cancel` is set.
+    /// Stops when `cancel` is set: a merge whose split is not being sealed yet is dropped.
     #[must_use]
     pub fn with_cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = cancel.clone();
+        self
+    }
+
+    /// Rewrites splits of at most so many bytes in one index.
+    #[must_use]
+    pub fn with_budget(mut self, budget_bytes: u64) -> Self {
+        self.budget_bytes = budget_bytes;
+        self
+    }
+
+    /// Calls `on_progress` as documents are read and merges end.
+    #[must_use]
+    pub fn with_progress(mut self, on_progress: impl Fn(&MergeProgress) + Send + Sync + 'static) -> Self {
+        self.on_progress = Arc::new(on_progress);
         self
     }
 
@@ -187,40 +125,17 @@ impl Merge {
     /// does nothing.
     pub async fn run(&self, name: &IndexName, policy: &MergePolicy) -> Result<MergeReport> {
         let before = self.repository.meter().cost();
-        let mut index = self.catalog.open(name).await?;
-        let terms = Terms::of(&self.catalog, &index, &self.random).await?;
-        let mut progress = Progress::default();
+        let mut merging = self.open(name, policy).await?;
         // Each merge leaves fewer splits or is not tried again, so there is a last one.
-        while let Some(group) = progress.next(policy, &index)
-            && !self.cancel.is_cancelled()
-        {
-            match self.merge(&index, &group, policy, terms.as_ref()).await {
-                Ok(Some((merged, split))) => {
-                    index = merged;
-                    progress.merged(&group, split);
-                }
-                Ok(None) => progress.passed_over(&group),
-                Err(error) if error.kind() == ErrorKind::Conflict => {
-                    progress.report.conflicts += 1;
-                    progress.passed_over(&group);
-                    index = index.refresh().await?;
-                }
-                Err(error) => return Err(error),
-            }
+        while let Some(group) = merging.next() {
+            merging.merge(&group).await?;
         }
-        if let Some(terms) = terms {
-            let (repository, random) = (self.repository.clone(), Arc::clone(&self.random));
-            let segments = Segments { repository, random, terms, cancel: self.cancel.clone() };
-            let (merged, joined) = segments.merge(index, Extent::All).await?;
-            index = merged;
-            progress.report.segments_before = joined.before;
-            progress.report.segments_after = joined.after;
-        }
-        if index.settings().needle {
-            self.write_packs(index, PACK_SPLITS_MIN).await?;
+        merging.merge_segments(Extent::All).await?;
+        if merging.index.settings().needle {
+            self.write_packs(merging.index.clone(), PACK_SPLITS_MIN).await?;
         }
         let cost = self.repository.meter().cost().since(&before);
-        Ok(progress.report(cost))
+        Ok(MergeReport { cost, ..merging.report() })
     }
 
     /// Packs the hot footers of splits that are in no pack, if there are `splits_min` of them, as a run does at its end.
@@ -229,27 +144,175 @@ impl Merge {
         Packs { repository, random, cancel: self.cancel.clone(), splits_min }.write(index).await
     }
 
-    /// Merges a group into one split; `None`, without a change, if its documents turn out to need several splits
-    /// (no more fields than 50,000 fit into one).
-    async fn merge(
-        &self,
-        index: &Index,
-        group: &[Arc<SplitEntry>],
-        policy: &MergePolicy,
-        terms: Option<&Terms>,
-    ) -> Result<Option<(Index, SplitEntry)>> {
+    /// What [`Merge::run`] would do, as far as can be foreseen.
+    pub async fn plan(&self, name: &IndexName, policy: &MergePolicy) -> Result<Vec<Group>> {
+        let index = self.catalog.open(name).await?;
+        Ok(self.merging(index, None, policy).plan())
+    }
+
+    /// Merges of one index, to be made one at a time.
+    pub async fn open(&self, name: &IndexName, policy: &MergePolicy) -> Result<Merging> {
+        let index = self.catalog.open(name).await?;
+        let terms = Terms::of(&self.catalog, &index, &self.random).await?;
+        Ok(self.merging(index, terms, policy))
+    }
+
+    /// The same, of an index that is open.
+    pub(crate) fn merging(&self, index: Index, terms: Option<Terms>, policy: &MergePolicy) -> Merging {
+        Merging {
+            merge: self.clone(),
+            policy: policy.clone(),
+            index,
+            terms,
+            report: MergeReport::default(),
+            made: BTreeMap::new(),
+            left: BTreeSet::new(),
+            bytes_done: 0,
+        }
+    }
+}
+
+/// Merges of one index, one at a time.
+pub struct Merging {
+    merge: Merge,
+    policy: MergePolicy,
+    index: Index,
+    terms: Option<Terms>,
+    report: MergeReport,
+    /// Splits that were made here and are live.
+    made: BTreeMap<SplitId, SplitEntry>,
+    /// Splits that are left as they are.
+    left: BTreeSet<SplitId>,
+    /// Bytes of the splits that were merged.
+    bytes_done: u64,
+}
+
+impl Merging {
+    /// The merges until nothing is left or the budget is used up, as far as can be foreseen.
+    pub fn plan(&self) -> Vec<Group> {
+        let (mut left, mut groups) = (self.budget_left(), self.policy.plan_all(&self.open_splits()));
+        groups.retain(|group| {
+            let affordable = left.checked_sub(group.bytes());
+            left = affordable.unwrap_or(left);
+            affordable.is_some()
+        });
+        groups
+    }
+
+    /// The next merge to make; none when nothing is left, the budget is used up, or it is to stop.
+    pub fn next(&self) -> Option<Group> {
+        if self.merge.cancel.is_cancelled() {
+            return None;
+        }
+        let mut groups = self.policy.plan(&self.open_splits()).into_iter();
+        groups.find(|group| group.bytes() <= self.budget_left())
+    }
+
+    fn budget_left(&self) -> u64 {
+        self.merge.budget_bytes.saturating_sub(self.bytes_done)
+    }
+
+    /// Makes a merge. Where another writer removed one of its splits in the meantime, or they turn out to need several splits (no more
+    /// fields than 50,000 fit into one), or it is to stop, nothing changes. What failed is planned again only if the store did not
+    /// answer.
+    pub async fn merge(&mut self, group: &Group) -> Result<()> {
+        match self.try_merge(group).await {
+            Ok(Some((index, split))) => {
+                self.index = index;
+                self.report.merges += 1;
+                self.report.bytes_written += split.object.bytes;
+                self.bytes_done += group.bytes();
+                let old = group.ids().filter(|id| self.made.remove(id).is_none());
+                self.report.splits_before += old.count() as u64;
+                self.made.insert(split.id, split);
+                Ok(())
+            }
+            Ok(None) => {
+                self.left.extend(group.ids());
+                Ok(())
+            }
+            Err(error) => {
+                self.pass_over(group, &error);
+                if error.kind() != ErrorKind::Conflict {
+                    return Err(error);
+                }
+                self.report.conflicts += 1;
+                self.index = self.index.refresh().await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// The index after the last merge.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// After a merge that failed: leaves alone the split that it names, or else all. A store that does not answer is no reason
+    /// to.
+    fn pass_over(&mut self, group: &Group, error: &Error) {
+        if error.kind() == ErrorKind::Unavailable {
+            return;
+        }
+        let is_named = |split: &&Arc<SplitEntry>| error.fact("object") == Some(split.object.key.as_str());
+        match group.splits().iter().find(is_named) {
+            Some(split) => self.left.extend([split.id]),
+            None => self.left.extend(group.ids()),
+        }
+    }
+
+    /// Goes on with the splits of another version, if it is newer.
+    pub fn continue_at(&mut self, index: &Index) {
+        if index.version() > self.index.version() {
+            self.index = index.clone();
+        }
+    }
+
+    /// What was done.
+    pub fn report(&self) -> MergeReport {
+        MergeReport {
+            splits_after: self.made.len() as u64,
+            documents: self.made.values().map(|split| split.rows).sum(),
+            bytes_out: self.made.values().map(|split| split.object.bytes).sum(),
+            cancelled: self.merge.cancel.is_cancelled(),
+            ..self.report.clone()
+        }
+    }
+
+    async fn merge_segments(&mut self, extent: Extent) -> Result<()> {
+        let Some(terms) = self.terms.clone() else { return Ok(()) };
+        let Merge { repository, random, cancel, .. } = self.merge.clone();
+        let segments = Segments { repository, random, terms, cancel };
+        let (index, joined) = segments.merge(self.index.clone(), extent).await?;
+        self.index = index;
+        self.report.segments_before += joined.before;
+        self.report.segments_after += joined.after;
+        Ok(())
+    }
+
+    fn open_splits(&self) -> Vec<Arc<SplitEntry>> {
+        let open = |split: &&Arc<SplitEntry>| !self.left.contains(&split.id);
+        self.index.splits().iter().filter(open).cloned().collect()
+    }
+
+    /// The index with a group merged into one split, and that; `None` without a change.
+    async fn try_merge(&self, group: &Group) -> Result<Option<(Index, SplitEntry)>> {
+        let Merge { repository, random, cancel, on_progress, .. } = self.merge.clone();
+        let planned: u64 = self.plan().iter().map(Group::bytes).sum();
+        let progress =
+            MergeProgress { bytes_done: self.bytes_done, bytes_planned: self.bytes_done + planned };
         let work = Work {
+            reads: BlockingReads::new(&repository),
             output: Output {
-                index: index.clone(),
-                repository: self.repository.clone(),
-                random: Arc::clone(&self.random),
+                index: self.index.clone(),
+                repository,
+                random,
                 runtime: tokio::runtime::Handle::current(),
-                terms: terms.cloned(),
+                terms: self.terms.clone(),
             },
-            reads: BlockingReads::new(&self.repository),
-            group: group.to_vec(),
+            group: group.clone(),
             options: WriterOptions {
-                rows_max: policy.rows_max.max(1),
+                rows_max: self.policy.rows_max.max(1),
                 // The plan ensures that the group fits.
                 source_bytes_max: u64::MAX,
                 memory_bytes_max: u64::MAX,
@@ -257,29 +320,32 @@ impl Merge {
                 source_zstd_level: MERGED_ZSTD_LEVEL,
                 ..WriterOptions::default()
             },
+            cancel,
+            progress,
+            on_progress,
         };
         let splits = tokio::task::spawn_blocking(move || work.write())
             .await
             .map_err(|error| Error::internal("merging was cut short").with_source(error))??;
-        let rows = Load::sum(group.iter()).rows;
-        let written: u64 = splits.iter().map(|split| split.entry.rows).sum();
+        let Some(splits) = splits else { return Ok(None) };
+        let (rows, written) = (group.rows(), splits.iter().map(|split| split.entry.rows).sum::<u64>());
         if written != rows {
             return Err(Error::internal(format!("a merge of {rows} documents wrote {written}")));
         }
         let [split] = splits.as_slice() else {
-            self.repository.delete(splits.iter().flat_map(NewSplit::keys)).await?;
+            self.merge.repository.delete(splits.iter().flat_map(NewSplit::keys)).await?;
             return Ok(None);
         };
-        Ok(Some((self.exchange(index, group, split).await?, split.entry.clone())))
+        Ok(Some((self.exchange(group, split).await?, split.entry.clone())))
     }
 
     /// Puts a split in the place of a group, in one commit. Their needle segments do not count: where another writer
     /// merges these at the same time, the commit is made again.
-    async fn exchange(&self, index: &Index, group: &[Arc<SplitEntry>], split: &NewSplit) -> Result<Index> {
-        let mut mapping = index.mapping().clone();
+    async fn exchange(&self, group: &Group, split: &NewSplit) -> Result<Index> {
+        let mut mapping = self.index.mapping().clone();
         mapping.merge(&split.mapping)?;
-        let removed: BTreeSet<SplitId> = group.iter().map(|split| split.id).collect();
-        let mut index = index.clone();
+        let removed: BTreeSet<SplitId> = group.ids().collect();
+        let mut index = self.index.clone();
         for tries_left in (0..EXCHANGES_MAX).rev() {
             let is_live = |split| !removed.contains(&split) && index.split(split).is_some();
             let dead =
@@ -308,49 +374,15 @@ impl Merge {
     }
 }
 
-/// A run so far.
-#[derive(Default)]
-struct Progress {
-    report: MergeReport,
-    /// Splits of this run that are live.
-    made: BTreeMap<SplitId, SplitEntry>,
-    /// Splits that this run leaves as they are.
-    left: BTreeSet<SplitId>,
-}
-
-impl Progress {
-    /// The next group to merge.
-    fn next(&self, policy: &MergePolicy, index: &Index) -> Option<Vec<Arc<SplitEntry>>> {
-        let open = |split: &&Arc<SplitEntry>| !self.left.contains(&split.id);
-        let splits: Vec<_> = index.splits().iter().filter(open).cloned().collect();
-        policy.plan(&splits).into_iter().next()
-    }
-
-    fn merged(&mut self, group: &[Arc<SplitEntry>], split: SplitEntry) {
-        self.report.merges += 1;
-        let old = group.iter().filter(|split| self.made.remove(&split.id).is_none());
-        self.report.splits_before += old.count() as u64;
-        self.made.insert(split.id, split);
-    }
-
-    fn passed_over(&mut self, group: &[Arc<SplitEntry>]) {
-        self.left.extend(group.iter().map(|split| split.id));
-    }
-
-    fn report(self, cost: Cost) -> MergeReport {
-        MergeReport {
-            splits_after: self.made.len() as u64,
-            documents: self.made.values().map(|split| split.rows).sum(),
-            bytes_out: self.made.values().map(|split| split.object.bytes).sum(),
-            cost,
-            ..self.report
-        }
-    }
-}
-
 impl std::fmt::Debug for Merge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Merge").field("repository", &self.repository).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Merging {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Merging").field("index", self.index.name()).finish_non_exhaustive()
     }
 }
 
@@ -358,24 +390,36 @@ impl std::fmt::Debug for Merge {
 struct Work {
     output: Output,
     reads: BlockingReads,
-    group: Vec<Arc<SplitEntry>>,
+    group: Group,
     options: WriterOptions,
+    cancel: Cancel,
+    /// As it was before.
+    progress: MergeProgress,
+    on_progress: OnProgress,
 }
 
 impl Work {
-    fn write(&self) -> Result<Vec<NewSplit>> {
+    /// The splits that it becomes, normally one; none if it is to stop.
+    fn write(&self) -> Result<Option<Vec<NewSplit>>> {
         let reads = &self.reads;
-        let mut sources =
-            self.group.iter().map(|entry| Documents::open(reads, entry)).collect::<Result<Vec<_>>>()?;
+        let splits = self.group.splits().iter();
+        let mut sources = splits.map(|entry| Documents::open(reads, entry)).collect::<Result<Vec<_>>>()?;
         let mut heads = BinaryHeap::new();
         for (number, source) in sources.iter_mut().enumerate() {
             heads.extend(source.head(reads)?.map(|time_us| Reverse((time_us, number))));
         }
-        let mut splits = Vec::new();
+        let (mut splits, mut rows) = (Vec::new(), 0);
         let mut writer = self.writer(self.output.index.mapping());
         while let Some(Reverse((_, number))) = heads.pop() {
             let Some(source) = sources.get_mut(number) else { continue };
             let Some((_, document)) = source.next_document() else { continue };
+            if rows % PROGRESS_ROWS == 0 {
+                if self.cancel.is_cancelled() && splits.is_empty() {
+                    return Ok(None);
+                }
+                self.report_progress(rows);
+            }
+            rows += 1;
             if let Err(error) = writer.add(&document) {
                 if error.kind() != ErrorKind::Exhausted || writer.rows() == 0 {
                     return Err(error.context("a document of the index cannot be rewritten"));
@@ -388,10 +432,18 @@ impl Work {
                 writer = self.next_split(writer, &mut splits)?;
             }
         }
+        self.report_progress(rows);
         if writer.rows() > 0 {
             self.next_split(writer, &mut splits)?;
         }
-        Ok(splits)
+        Ok(Some(splits))
+    }
+
+    /// Tells that so many documents are read.
+    fn report_progress(&self, rows: u64) {
+        let share = rows as f64 / self.group.rows().max(1) as f64;
+        let bytes_done = self.progress.bytes_done + (self.group.bytes() as f64 * share) as u64;
+        (self.on_progress)(&MergeProgress { bytes_done, ..self.progress });
     }
 
     fn writer(&self, mapping: &Mapping) -> SplitWriter {

@@ -17,10 +17,12 @@
 //!
 //! **Memory.** [`IngestOptions::memory_bytes_max`] is divided among the workers. A quarter of each part is for
 //! the raw lines of the next batch, half for the split being written, the rest for sealing and the sealed
-//! split. Fewer workers run if a part would be under 128 MiB. A single line may have 16 MiB.
+//! split. Fewer workers run if a part would be under 128 MiB. A single line may have 16 MiB. Of a run that merges, a
+//! quarter is for that.
 
 mod committer;
 mod follow;
+mod merging;
 mod reader;
 mod worker;
 
@@ -41,9 +43,11 @@ use serde::Serialize;
 use crate::identity::Mark;
 use crate::inputs::{Inputs, Own, Skipped};
 use crate::lines::{Format, Multiline};
+use crate::merge::{Merge, MergePolicy};
 use crate::needle::{Extent, Terms};
 use crate::seal::{NewSplit, Output};
 use committer::Committer;
+use merging::Merges;
 use reader::Reader;
 use worker::{Outcome, Source, Worker};
 
@@ -81,6 +85,9 @@ pub struct IngestOptions {
     pub seal_after: Duration,
     /// Write needle segments, unless the settings of the index say no.
     pub needle: bool,
+    /// Merge splits by this policy as they are committed, in a quarter of the memory; and when all is read, until nothing is
+    /// left, in all of it.
+    pub merge: Option<MergePolicy>,
 }
 
 impl Default for IngestOptions {
@@ -97,6 +104,7 @@ impl Default for IngestOptions {
             multiline: Multiline::Auto,
             seal_after: Duration::from_secs(10),
             needle: true,
+            merge: None,
         }
     }
 }
@@ -109,6 +117,8 @@ pub struct Cancel(Arc<Signal>);
 struct Signal {
     is_given: Mutex<bool>,
     given: Condvar,
+    /// What stops more than this.
+    parent: Option<Cancel>,
 }
 
 impl Cancel {
@@ -121,6 +131,12 @@ impl Cancel {
     /// Whether a stop was requested.
     pub fn is_cancelled(&self) -> bool {
         *self.0.is_given.lock().unwrap_or_else(PoisonError::into_inner)
+            || self.0.parent.as_ref().is_some_and(Cancel::is_cancelled)
+    }
+
+    /// Stops a part of the run, which this one stops, too.
+    fn of_part(&self) -> Cancel {
+        Cancel(Arc::new(Signal { parent: Some(self.clone()), ..Signal::default() }))
     }
 }
 
@@ -183,6 +199,12 @@ pub struct IngestReport {
     pub index_bytes: u64,
     /// Bytes of the needle segments written beside them.
     pub needle_bytes: u64,
+    /// Merges committed.
+    pub merges: u64,
+    /// Bytes of the splits that they wrote, those included that were merged again.
+    pub merge_bytes: u64,
+    /// Splits of the index after the last commit.
+    pub splits_live: u64,
     /// Requests and bytes of the repository during the run.
     pub cost: Cost,
     /// How long it took.
@@ -357,8 +379,11 @@ impl Ingest {
         let (finished, mut finishes) = tokio::sync::mpsc::channel(run.threads * 2);
         let threads = start(&run, work, &index, &finished);
         drop(finished);
-        let mut committer = Committer::new(&run, index);
+        let merge = Merge::new(&self.repository, &self.catalog, Arc::clone(&self.random));
+        let mut committer = Committer::new(&run, index, Merges::new(&run, merge));
         let committed = committer.take_all(&mut finishes, self.rejects.as_deref_mut()).await;
+        // Who stops a run does not wait for more than was begun.
+        committer.end_merges(committed.is_err() || self.cancel.is_cancelled()).await;
         run.stop.store(true, Ordering::Relaxed);
         // A worker that waits to hand over its batch must see that the receiver is gone.
         drop(finishes);
@@ -374,13 +399,13 @@ impl Ingest {
         if is_waiting {
             return Err(Error::internal("a batch of the input was lost"));
         }
-        // Who stops a run does not wait for more than was begun.
         let extent = if self.cancel.is_cancelled() { Extent::Small } else { Extent::Growing };
         committer.merge_segments(extent).await;
         if !self.cancel.is_cancelled() {
             committer.write_packs().await;
         }
         report.version = committer.index.version();
+        report.splits_live = committer.index.splits().len() as u64;
         report.bytes_read = run.counters.bytes_read.load(Ordering::Relaxed);
         report.threads = run.threads;
         report.cost = self.repository.meter().cost().since(&cost);
@@ -395,9 +420,11 @@ impl Ingest {
     fn plan(&self, work: &Work, index: &Index, options: IngestOptions, terms: Option<Terms>) -> Run {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let wanted = if options.threads == 0 { cores } else { options.threads };
-        let affordable = (options.memory_bytes_max / SHARE_BYTES_MIN).max(1);
+        let merging_bytes = if options.merge.is_some() { merging::memory_bytes(&options) } else { 0 };
+        let memory_bytes = options.memory_bytes_max - merging_bytes;
+        let affordable = (memory_bytes / SHARE_BYTES_MIN).max(1);
         let threads = (wanted as u64).min(affordable).max(1);
-        let share = (options.memory_bytes_max / threads).max(SHARE_BYTES_MIN);
+        let share = (memory_bytes / threads).max(SHARE_BYTES_MIN);
         let largest = options.split_bytes.min(share / 4).max(1);
         let (bytes_total, bytes_unpacked) = match work {
             Work::Read(inputs) => (inputs.bytes(), inputs.bytes_unpacked()),

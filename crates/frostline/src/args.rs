@@ -158,7 +158,7 @@ pub(crate) struct Ingest {
     /// Ingest files again that are already ingested
     #[arg(long, conflicts_with = "follow")]
     pub(crate) again: bool,
-    /// Merge small splits afterwards
+    /// Merge small splits as they are written, and the rest when everything is read
     #[arg(long)]
     pub(crate) merge: bool,
     /// Write no needle segments: searches open every new split, until needle rebuild
@@ -321,7 +321,25 @@ pub(crate) enum Index {
     /// Read and check every byte of an index
     Verify(Name),
     /// Merge small splits
-    Merge(Name),
+    Merge(Merge),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Merge {
+    /// Name of the index
+    pub(crate) name: String,
+    /// Only show what would be merged
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Bytes of a merged split, at most; --memory limits it, too
+    #[arg(long, default_value = "512MiB", value_name = "BYTES")]
+    pub(crate) target: String,
+    /// Merge only splits of the same window of time, such as 1h or 7d; longer ones where there is little data
+    #[arg(long, default_value = "1d", value_name = "DURATION")]
+    pub(crate) window: String,
+    /// Rewrite splits of at most so many bytes, first where that spares most splits [default: no limit]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) budget: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

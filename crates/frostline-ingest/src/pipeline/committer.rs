@@ -10,6 +10,7 @@ use frostline_catalog::{Change, Index};
 use frostline_needle::KIND;
 use frostline_split::Mapping;
 
+use super::merging::Merges;
 use super::worker::{Outcome, Source};
 use super::{Cancel, Finished, IngestReport, InputReport, Run};
 use crate::identity::SourceKey;
@@ -37,6 +38,7 @@ pub(super) struct Committer<'a> {
     told: BTreeSet<String>,
     /// Needle segments that the last merge left.
     segments_left: usize,
+    merges: Merges,
     pub(super) report: IngestReport,
 }
 
@@ -54,7 +56,7 @@ struct Account {
 type Sink<'a> = Option<&'a mut (dyn Write + Send + 'static)>;
 
 impl<'a> Committer<'a> {
-    pub(super) fn new(run: &'a Run, index: Index) -> Self {
+    pub(super) fn new(run: &'a Run, index: Index, merges: Merges) -> Self {
         Committer {
             run,
             index,
@@ -64,6 +66,7 @@ impl<'a> Committer<'a> {
             accounts: BTreeMap::new(),
             told: BTreeSet::new(),
             segments_left: 0,
+            merges,
             report: IngestReport::default(),
         }
     }
@@ -160,7 +163,13 @@ impl<'a> Committer<'a> {
             self.merge_segments(Extent::Small).await;
             self.segments_left = self.index.files().filter(|file| file.kind == KIND).count();
         }
+        self.merges.work_on(&self.index).await;
         Ok(())
+    }
+
+    /// Merges splits until nothing is left, or stops merging at once.
+    pub(super) async fn end_merges(&mut self, at_once: bool) {
+        self.index = self.merges.end(self.index.clone(), &mut self.report, at_once).await;
     }
 
     /// Merges needle segments. What is committed stays so, whatever becomes of them.

@@ -595,7 +595,7 @@ async fn merging_keeps_every_document_and_the_order() {
     let splits_before = bench.index().await.splits().len();
     let repository = bench.repository();
     let merge = Merge::new(&repository, &Bench::catalog(&repository), bench.random());
-    let policy = MergePolicy { rows_max: 1_000, splits_min: 2, ..MergePolicy::default() };
+    let policy = MergePolicy { rows_max: 1_000, ..MergePolicy::default() };
     let report = merge.run(&name(), &policy).await.unwrap();
     assert!(report.merges >= 1 && report.splits_after < report.splits_before, "{report:?}");
     assert!(report.documents <= 1_500 && report.bytes_out > 0, "{report:?}");

@@ -5,7 +5,6 @@ use std::io::{IsTerminal, Write};
 use anyhow::{Context, Result, bail};
 use frostline_base::{Error, ErrorKind, IndexName, Meter, Share, SplitId};
 use frostline_catalog::{FileEntry, Index, Resolve, SplitEntry};
-use frostline_ingest::{Merge, MergePolicy};
 use frostline_node::Node;
 use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
 use frostline_split::{KeyRanges, Pack, PackAbout, Postings, Split, TextAs, decode_postings};
@@ -14,12 +13,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::bytes::IndexBytes;
+use self::merge::Merging;
 use self::whole::Whole;
 use crate::Outcome;
 use crate::args;
 use crate::config::Config;
 
 mod bytes;
+mod merge;
 mod whole;
 
 pub(crate) async fn run(config: &Config, given: args::Index) -> Result<Outcome> {
@@ -33,9 +34,7 @@ pub(crate) async fn run(config: &Config, given: args::Index) -> Result<Outcome> 
         args::Index::Verify(given) => {
             each(&node, config, &given.name, async |name| verify(&node, config, name).await).await
         }
-        args::Index::Merge(given) => {
-            each(&node, config, &given.name, async |name| merge(&node, config, name).await).await
-        }
+        args::Index::Merge(given) => Merging::new(&node, config, &given)?.run_each(config, &given.name).await,
     }
 }
 
@@ -238,36 +237,6 @@ async fn delete(node: &Node, config: &Config, name: &str, yes: bool) -> Result<O
         say!("{name} is deleted")?;
     }
     Ok(Outcome::Done)
-}
-
-async fn merge(node: &Node, config: &Config, name: &IndexName) -> Result<(Outcome, Value)> {
-    let merge = Merge::new(node.repository(), node.catalog(), super::ingest::random());
-    let report = merge.run(name, &merge_policy(config)).await?;
-    let document = serde_json::to_value(&report)?;
-    if config.json {
-        return Ok((Outcome::Done, document));
-    }
-    if report.segments_before > 0 {
-        let segments = show_count(report.segments_before, "needle segment");
-        say!("{segments} became {}", report.segments_after)?;
-    }
-    if report.merges == 0 {
-        say!("nothing to merge: no adjacent splits of similar size fit into one")?;
-    } else {
-        say!(
-            "{}: {} became {} ({})",
-            show_count(report.merges, "merge"),
-            show_count(report.splits_before, "split"),
-            report.splits_after,
-            show_count(report.documents, "document")
-        )?;
-    }
-    Ok((Outcome::Done, document))
-}
-
-/// Merges within `--memory`.
-pub(crate) fn merge_policy(config: &Config) -> MergePolicy {
-    MergePolicy { memory_bytes_max: config.memory_bytes_max, ..MergePolicy::default() }
 }
 
 /// What is wrong with a split or a pack.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use frostline_base::{ErrorKind, IndexName};
 use frostline_ingest::{
-    Cancel, Format, Ingest, IngestOptions, IngestReport, InputReport, Inputs, Merge, Progress, Random,
+    Cancel, Format, Ingest, IngestOptions, IngestReport, InputReport, Inputs, MergePolicy, Progress, Random,
 };
 use frostline_node::Node;
 use frostline_show::{note, parse_bytes, printable, say, say_json, show_bytes, show_count};
@@ -72,10 +72,6 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     bar.finish_and_clear();
     let report =
         report.with_context(|| format!("cannot ingest into {name} of {}", node.repository().url()))?;
-    if given.merge && (given.follow || !report.cancelled) {
-        let policy = super::index::merge_policy(config);
-        Merge::new(node.repository(), node.catalog(), random()).run(&name, &policy).await?;
-    }
     if config.json {
         say_json(&report)?;
     } else {
@@ -204,6 +200,7 @@ fn options(config: &Config, given: &args::Ingest) -> Result<IngestOptions> {
         multiline: given.multiline.parse().context("--multiline")?,
         seal_after: Duration::from_secs(given.seal_after),
         needle: !given.no_needle,
+        merge: given.merge.then(MergePolicy::gradual),
         ..IngestOptions::default()
     })
 }
@@ -247,6 +244,10 @@ fn print(report: &IngestReport, name: &IndexName, rejects: &Path) -> Result<()> 
             show_count(report.splits, "split"),
             report.mb_per_s()
         )?;
+    }
+    if report.merges > 0 {
+        let (merges, splits) = (show_count(report.merges, "merge"), show_count(report.splits_live, "split"));
+        say!("{merges}: the index has {splits}")?;
     }
     for (how, names) in read_as(&report.inputs) {
         say!("read as {how}: {names}")?;

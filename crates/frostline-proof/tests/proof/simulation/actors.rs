@@ -23,11 +23,12 @@ const PAGES: usize = 2;
 /// One thing to do.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Ingests a file that holds these lines.
-    Ingest(Arc<Log>),
+    /// Ingests a file that holds these lines, perhaps merging beside it.
+    Ingest(Arc<Log>, Option<MergePolicy>),
     /// Follows files while this happens to them.
-    Follow(Follow),
-    Merge,
+    Follow(Follow, Option<MergePolicy>),
+    /// Merges splits of at most so many bytes.
+    Merge(MergePolicy, u64),
     Vacuum,
     Delete,
     List,
@@ -108,9 +109,9 @@ impl Actor {
     /// Does a job; says what is wrong, if anything. That the store failed is not.
     pub(crate) async fn work(&self, job: &Job) -> Vec<String> {
         let outcome = match job {
-            Job::Ingest(log) => self.ingest(log).await.map(|()| Vec::new()),
-            Job::Follow(follow) => self.follow(follow).await.map(|()| Vec::new()),
-            Job::Merge => self.merge().await.map(|()| Vec::new()),
+            Job::Ingest(log, merge) => self.ingest(log, merge).await.map(|()| Vec::new()),
+            Job::Follow(follow, merge) => self.follow(follow, merge).await.map(|()| Vec::new()),
+            Job::Merge(policy, budget) => self.merge(policy, *budget).await.map(|()| Vec::new()),
             Job::Vacuum => self.vacuum().await.map(|()| Vec::new()),
             Job::Delete => self.delete().await.map(|()| Vec::new()),
             Job::List => self.list().await.map(|()| Vec::new()),
@@ -127,10 +128,10 @@ impl Actor {
         })
     }
 
-    async fn ingest(&self, log: &Log) -> Result<()> {
+    async fn ingest(&self, log: &Log, merge: &Option<MergePolicy>) -> Result<()> {
         let began = self.ledger().begin(&log.lines);
         let inputs = Inputs::from_arguments(std::slice::from_ref(&log.file))?;
-        let report = self.writer().run(inputs, &index(), self.options()).await?;
+        let report = self.writer().run(inputs, &index(), self.options(merge)).await?;
         if report.rejected_total() > 0 || !report.failed.is_empty() {
             return Err(Error::internal(format!("good lines were refused: {report:?}")));
         }
@@ -139,12 +140,13 @@ impl Actor {
         Ok(())
     }
 
-    pub(super) fn options(&self) -> IngestOptions {
+    pub(super) fn options(&self, merge: &Option<MergePolicy>) -> IngestOptions {
         IngestOptions {
             format: Format::NdJson,
             split_rows_max: self.world.split_rows_max,
             threads: 1,
-            memory_bytes_max: 128 << 20,
+            memory_bytes_max: 256 << 20,
+            merge: merge.clone(),
             ..IngestOptions::default()
         }
     }
@@ -155,10 +157,10 @@ impl Actor {
         Ingest::new(&repository, &self.catalog(&repository), clock, self.random())
     }
 
-    async fn merge(&self) -> Result<()> {
+    async fn merge(&self, policy: &MergePolicy, budget: u64) -> Result<()> {
         let repository = self.repository();
-        let policy = MergePolicy { splits_min: 2, splits_max: 4, rows_max: 1_000, ..MergePolicy::default() };
-        Merge::new(&repository, &self.catalog(&repository), self.random()).run(&index(), &policy).await?;
+        let merge = Merge::new(&repository, &self.catalog(&repository), self.random()).with_budget(budget);
+        merge.run(&index(), policy).await?;
         Ok(())
     }
 

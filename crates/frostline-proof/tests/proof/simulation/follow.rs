@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use frostline_base::{Clock, Error, Result};
-use frostline_ingest::{Cancel, IngestOptions, Pause};
+use frostline_ingest::{Cancel, IngestOptions, MergePolicy, Pause};
 use tokio::runtime::Handle;
 
 use super::actors::index;
@@ -247,7 +247,7 @@ impl Pause for Script {
 }
 
 impl Actor {
-    pub(super) async fn follow(&self, follow: &Follow) -> Result<()> {
+    pub(super) async fn follow(&self, follow: &Follow, merge: &Option<MergePolicy>) -> Result<()> {
         let logs = &follow.logs;
         let began = self.ledger().begin(&logs.files().written);
         let (cancel, committed) = (Cancel::default(), Arc::new(Committed::default()));
@@ -263,7 +263,7 @@ impl Actor {
         let writer = self.writer().with_cancel(&cancel).with_pause(script);
         let writer = writer.with_progress(move |progress| committed.tell(progress.uncommitted));
         // Whatever was read is committed before there is a pause.
-        let options = IngestOptions { seal_after: Duration::ZERO, ..self.options() };
+        let options = IngestOptions { seal_after: Duration::ZERO, ..self.options(merge) };
         let report = writer.follow(vec![logs.folder.clone()], &index(), options).await;
         let (mut files, now_us) = (logs.files(), self.world.clock.now_us());
         files.finish_copy(now_us);

@@ -3,6 +3,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
+use frostline_ingest::MergePolicy;
 use serde_json::json;
 
 use super::actors::{Log, Reader};
@@ -90,9 +91,15 @@ async fn simulate(seed: u64, races: Races) -> Run {
         let mut jobs = Vec::new();
         for _ in 0..1 + dice.below(4) {
             jobs.push(match dice.below(17) {
-                14.. if jobs.iter().all(|job| !matches!(job, Job::Follow(_))) => follow(&mut dice, &followed),
-                0..=3 => Job::Ingest(next_log(&mut dice, &mut logs, folder.path(), &mut line)),
-                4 | 5 => Job::Merge,
+                14.. if jobs.iter().all(|job| !matches!(job, Job::Follow(..))) => {
+                    Job::Follow(follow(&mut dice, &followed), merging(&mut dice))
+                }
+                0..=3 => {
+                    let log = next_log(&mut dice, &mut logs, folder.path(), &mut line);
+                    // A merge beside it comes to the store when it does.
+                    Job::Ingest(log, merging(&mut dice).filter(|_| races == Races::All))
+                }
+                4 | 5 => Job::Merge(policy(&mut dice), *dice.one(&[u64::MAX, u64::MAX, 20_000])),
                 6 => Job::Vacuum,
                 7 if dice.chance(0.5) => Job::Delete,
                 7 => Job::List,
@@ -101,7 +108,7 @@ async fn simulate(seed: u64, races: Races) -> Run {
             });
         }
         jobs.dedup_by_key(|job| std::mem::discriminant(job));
-        jobs.retain(|job| races == Races::All || !matches!(job, Job::Follow(_)));
+        jobs.retain(|job| races == Races::All || !matches!(job, Job::Follow(..)));
         let alone = matches!(jobs.as_slice(), [Job::Delete]);
         let mut tasks = Vec::new();
         for job in jobs {
@@ -154,8 +161,24 @@ pub(crate) fn line(number: i64) -> String {
     format!("{}\n", json!({"n": number, "@timestamp": time, "msg": "a line"}))
 }
 
+/// How an ingest merges, if it does.
+fn merging(dice: &mut Dice) -> Option<MergePolicy> {
+    dice.chance(0.4).then(|| policy(dice))
+}
+
+/// Lines are a minute apart: windows of some lines, of all, and none that matter.
+fn policy(dice: &mut Dice) -> MergePolicy {
+    MergePolicy {
+        rows_max: *dice.one(&[40, 1_000]),
+        splits_max: *dice.one(&[2, 4, 100]),
+        growth: *dice.one(&[2, 2, 3]),
+        window_us: *dice.one(&[1_200_000_000, 86_400_000_000]),
+        ..MergePolicy::default()
+    }
+}
+
 /// A run that follows `logs`, and what happens meanwhile.
-fn follow(dice: &mut Dice, logs: &Arc<Logs>) -> Job {
+fn follow(dice: &mut Dice, logs: &Arc<Logs>) -> Follow {
     let steps = (0..1 + dice.below(6)).map(|_| {
         let log = dice.below(LOGS);
         match dice.below(8) {
@@ -165,7 +188,7 @@ fn follow(dice: &mut Dice, logs: &Arc<Logs>) -> Job {
             _ => Step::Rest,
         }
     });
-    Job::Follow(Follow { steps: steps.collect(), logs: Arc::clone(logs) })
+    Follow { steps: steps.collect(), logs: Arc::clone(logs) }
 }
 
 /// A file that is not ingested yet, or a new one.

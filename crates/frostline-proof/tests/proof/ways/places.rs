@@ -162,7 +162,7 @@ impl Place {
         let next = AtomicU64::new(1_000);
         let random = Arc::new(move || u128::from(next.fetch_add(1, Ordering::Relaxed)));
         let merge = Merge::new(&self.repository, &catalog(&self.repository), random);
-        merge.run(&index_name(), &MergePolicy { splits_min: 2, ..MergePolicy::default() }).await?;
+        merge.run(&index_name(), &MergePolicy::default()).await?;
         self.index = Arc::new(catalog(&self.repository).open(&index_name()).await?);
         Ok(self)
     }
