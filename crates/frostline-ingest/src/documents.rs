@@ -8,7 +8,7 @@ use arrow::datatypes::TimestampMicrosecondType;
 use bytes::Bytes;
 use frostline_base::{ByteRange, Error, Meter, ObjectRef, ReadRanges, Result, Share};
 use frostline_catalog::SplitEntry;
-use frostline_split::{SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
+use frostline_split::{Block, Origin, SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
 use frostline_store::Repository;
 use roaring::RoaringBitmap;
 
@@ -43,6 +43,8 @@ pub(crate) struct Documents {
     window_rows: u32,
     /// Times, with the latest for documents that have none, and documents.
     rows: VecDeque<(i64, Vec<u8>)>,
+    /// Where the documents of these rows first landed.
+    origins: VecDeque<Origin>,
 }
 
 impl Documents {
@@ -51,12 +53,18 @@ impl Documents {
         let footer = footer.into_iter().next().unwrap_or_default();
         let named = |error: Error| error.with("object", &entry.object.key);
         let split = Split::open(&footer).map_err(named)?;
-        for block in split.unread_pages(&[TIME_COLUMN, SOURCE_COLUMN]) {
-            let read = from.read(&entry.object, std::slice::from_ref(&block.range), Share::Footer)?;
-            split.keep(&block, &read.into_iter().next().unwrap_or_default()).map_err(named)?;
+        for (block, bytes) in
+            blocks(from, entry, split.unread_pages(&[TIME_COLUMN, SOURCE_COLUMN]), Share::Footer)?
+        {
+            split.keep(&block, &bytes).map_err(named)?;
         }
-        let entry = Arc::clone(entry);
-        Ok(Documents { entry, split, next: 0, window_rows: WINDOW_ROWS_FIRST, rows: VecDeque::new() })
+        let (entry, rows, origins) = (Arc::clone(entry), VecDeque::new(), VecDeque::new());
+        Ok(Documents { entry, split, next: 0, window_rows: WINDOW_ROWS_FIRST, rows, origins })
+    }
+
+    /// Whether documents of the split first landed in others.
+    pub(crate) fn is_merged(&self) -> bool {
+        self.split.has_origins()
     }
 
     /// The time of the next document; `None` at the end.
@@ -67,9 +75,10 @@ impl Documents {
         Ok(self.rows.front().map(|(time_us, _)| *time_us))
     }
 
-    /// The document whose time [`Documents::head`] said, and that time.
-    pub(crate) fn next_document(&mut self) -> Option<(i64, Vec<u8>)> {
-        self.rows.pop_front()
+    /// The document whose time [`Documents::head`] said, and where it first landed.
+    pub(crate) fn next_document(&mut self) -> Option<(Vec<u8>, Origin)> {
+        let (_, document) = self.rows.pop_front()?;
+        Some((document, self.origins.pop_front()?))
     }
 
     fn fill(&mut self, from: &BlockingReads) -> Result<()> {
@@ -93,10 +102,45 @@ impl Documents {
         if self.rows.len() as u32 != end - self.next {
             return Err(Error::corrupt("a split has fewer rows than it states"));
         }
+        self.origins.extend(self.origins_of(from, &wanted)?);
         self.next = end;
         // Documents are assumed to be about as long as the previous ones.
         let fitting = (self.rows.len() * WINDOW_BYTES / held.max(1)) as u32;
         self.window_rows = fitting.clamp(1, self.window_rows.saturating_mul(2).min(WINDOW_ROWS_MAX));
         Ok(())
     }
+    fn origins_of(&self, from: &BlockingReads, rows: &RoaringBitmap) -> Result<Vec<Origin>> {
+        if !self.split.has_origins() {
+            return Ok(rows.iter().map(|row| Origin { split: self.entry.id, row }).collect());
+        }
+        let (mut table, keys) = (self.split.origins_table(), self.split.origin_keys(rows));
+        let index = blocks(from, &self.entry, table.index_blocks(&keys), Share::Index)?;
+        if !index.is_empty() {
+            table = table.with_index(as_read(&index))?;
+        }
+        let mut wanted = Vec::new();
+        for keys in &keys {
+            wanted.extend(table.blocks(keys)?);
+        }
+        wanted.dedup();
+        self.split.origins(rows, as_read(&blocks(from, &self.entry, wanted, Share::Index)?))
+    }
+}
+
+/// Blocks of a split with their bytes.
+fn blocks(
+    from: &BlockingReads,
+    entry: &SplitEntry,
+    blocks: Vec<Block>,
+    share: Share,
+) -> Result<Vec<(Block, Bytes)>> {
+    if blocks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ranges: Vec<ByteRange> = blocks.iter().map(|block| block.range.clone()).collect();
+    Ok(blocks.into_iter().zip(from.read(&entry.object, &ranges, share)?).collect())
+}
+
+fn as_read(blocks: &[(Block, Bytes)]) -> impl Iterator<Item = (&Block, &[u8])> {
+    blocks.iter().map(|(block, bytes)| (block, bytes.as_ref()))
 }

@@ -1,9 +1,9 @@
 //! Merges many small splits into few large ones: every open split costs a query requests.
 //!
-//! A merge reads the documents of a group of splits in the order of time, writes them to a new split and
-//! replaces the old splits with it in one commit. Readers see either the old or the new. If
-//! another writer removed one of the old splits in the meantime, the commit fails, nothing changes, and vacuum deletes
-//! the new split.
+//! A merge reads the documents of a group of splits in the order of time, writes them to a new split, with the split
+//! and the row in which each first landed, and replaces the old splits with it in one commit. Readers see either the
+//! old or the new. If another writer removed one of the old splits in the meantime, the commit fails, nothing changes,
+//! and vacuum deletes the new split.
 //!
 //! [`MergePolicy`] says which splits are merged; what that costs is proven there. Every merge makes one split of several, so
 //! repeated merging ends: the plan adds up the documents, bytes and memory that the catalog records of each split, and takes no
@@ -412,7 +412,7 @@ impl Work {
         let mut writer = self.writer(self.output.index.mapping());
         while let Some(Reverse((_, number))) = heads.pop() {
             let Some(source) = sources.get_mut(number) else { continue };
-            let Some((_, document)) = source.next_document() else { continue };
+            let Some((document, origin)) = source.next_document() else { continue };
             if rows % PROGRESS_ROWS == 0 {
                 if self.cancel.is_cancelled() && splits.is_empty() {
                     return Ok(None);
@@ -420,12 +420,12 @@ impl Work {
                 self.report_progress(rows);
             }
             rows += 1;
-            if let Err(error) = writer.add(&document) {
+            if let Err(error) = writer.add_of(&document, origin) {
                 if error.kind() != ErrorKind::Exhausted || writer.rows() == 0 {
                     return Err(error.context("a document of the index cannot be rewritten"));
                 }
                 writer = self.next_split(writer, &mut splits)?;
-                writer.add(&document)?;
+                writer.add_of(&document, origin)?;
             }
             heads.extend(source.head(reads)?.map(|time_us| Reverse((time_us, number))));
             if writer.is_full() {

@@ -9,7 +9,7 @@ mod segments;
 use frostline_base::{Error, ErrorKind, Result, SplitId};
 use frostline_catalog::{Catalog, Index};
 use frostline_needle::{About, FieldNumber, Kinds, RunWriter, Scope, Segment, Term, TermKey};
-use frostline_split::{SplitWriter, TERMS_VERSION, Term as SplitTerm, ValueType};
+use frostline_split::{ORIGIN_FIELD, SplitWriter, TERMS_VERSION, Term as SplitTerm, ValueType};
 
 use crate::pipeline::Random;
 
@@ -69,11 +69,21 @@ fn add_terms(run: &mut RunWriter, writer: &SplitWriter) {
     writer.each_term(|reading, term| {
         let Some((field, ty)) = readings.get(reading).copied() else { return };
         match term {
-            Some(SplitTerm::Token(token)) => run.add(field, Term::Token(&token)),
-            Some(SplitTerm::Value(value)) => run.add(field, Term::Value(value.as_bytes())),
+            Some(term) => run.add(field, asked(&term)),
             None => run.leave_out(field, kinds_without_terms(ty)),
         }
     });
+    for split in writer.origin_splits() {
+        let field = run.field(ORIGIN_FIELD);
+        run.add(field, asked(&SplitTerm::of_origin(*split)));
+    }
+}
+
+fn asked<'t>(term: &'t SplitTerm<'_>) -> Term<'t> {
+    match term {
+        SplitTerm::Token(token) => Term::Token(token),
+        SplitTerm::Value(value) => Term::Value(value.as_bytes()),
+    }
 }
 
 /// What values of this type are that have no term.

@@ -6,6 +6,7 @@ pub(crate) mod merge;
 pub(crate) mod mixed;
 pub(crate) mod once;
 pub(crate) mod open;
+mod origins;
 pub(crate) mod output;
 pub(crate) mod packs;
 pub(crate) mod segments;

@@ -23,7 +23,7 @@ pub(crate) mod terms;
 mod text;
 mod verify;
 
-use frostline_split::{SplitField, Wanted};
+use frostline_split::{Origin, SplitField, Wanted};
 use futures::future::{BoxFuture, FutureExt, try_join_all};
 use roaring::RoaringBitmap;
 
@@ -180,18 +180,12 @@ impl<'a> View<'a> {
             Filter::Pattern { field, pattern, case_insensitive } => {
                 self.pattern(field.as_ref(), pattern, *case_insensitive, among).await
             }
-            Filter::Ids(ids) => Ok(self.ids(ids)),
+            Filter::Ids(ids) => Ok(Rows::Some(self.with_origins(&origins_of(ids).collect()).await?)),
             Filter::All => Ok(Rows::All),
             Filter::None | Filter::And(_) | Filter::AtLeast { .. } | Filter::Not(_) => {
                 Err(Error::internal("a compound filter was evaluated as a leaf"))
             }
         }
-    }
-
-    fn ids(&self, ids: &[String]) -> Rows {
-        let prefix = format!("{}-", self.open.entry.id);
-        let rows = ids.iter().filter_map(|id| id.strip_prefix(&prefix)?.parse::<u32>().ok());
-        Rows::Some(rows.filter(|row| *row < self.split().rows()).collect())
     }
 
     async fn exists(self, field: &FieldRef) -> Result<Rows> {
@@ -217,6 +211,11 @@ impl<'a> View<'a> {
         self.know_fields(&[field]).await?;
         field.in_split(self.split())
     }
+}
+
+/// The `_id`s that documents may have.
+pub(crate) fn origins_of(ids: &[String]) -> impl Iterator<Item = Origin> {
+    ids.iter().filter_map(|id| id.parse().ok())
 }
 
 fn narrow(rows: RoaringBitmap, among: Option<&RoaringBitmap>) -> RoaringBitmap {

@@ -1,5 +1,6 @@
 //! In-memory indices for tests.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -12,11 +13,13 @@ use frostline_catalog::{Catalog, Change, FileEntry, Index, Settings as IndexSett
 use frostline_needle::{
     Input, KIND, Kinds, MergeOptions, RunWriter, Scope, Segment, TermKey, directory_range, merge,
 };
-use frostline_split::{Mapping, SplitWriter, TERMS_VERSION, Term, ValueType, WriterOptions};
+use frostline_split::{Mapping, ORIGIN_FIELD, SplitWriter, TERMS_VERSION, Term, ValueType, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
 use serde_json::Value;
 
+use crate::exec::order::Document;
 use crate::read::open::OpenSplit;
+use crate::read::output::{Output, read_rows};
 use crate::read::view::View;
 use crate::{Response, Search, SearchOptions, Searcher, Settings, Sql};
 
@@ -50,6 +53,11 @@ impl Place {
     /// Documents as they are written, with numbers that a [`Value`] would round.
     pub(crate) async fn with_lines(groups: &[Vec<String>]) -> Place {
         Place::lines_at("memory:", groups, Mapping::dynamic(), WriterOptions::default()).await
+    }
+
+    /// The same, written with these options.
+    pub(crate) async fn with_lines_written(groups: &[Vec<String>], options: WriterOptions) -> Place {
+        Place::lines_at("memory:", groups, Mapping::dynamic(), options).await
     }
 
     /// A split of these documents, written with these options.
@@ -96,24 +104,9 @@ impl Place {
             for document in group {
                 writer.add(document.as_bytes()).unwrap();
             }
-            let mut bytes = Vec::new();
             let id = SplitId::from_random((first_id + number) as u128);
             runs.push(run(&writer, &index, id));
-            let sealed = writer.seal(id, &mut bytes).unwrap();
-            let key = index.split_key(id);
-            repository.put(&key, Bytes::from(bytes)).await.unwrap();
-            let entry = SplitEntry {
-                id,
-                object: frostline_base::ObjectRef { key, bytes: sealed.bytes },
-                footer: sealed.footer,
-                rows: sealed.rows.into(),
-                times: sealed.times,
-                rows_without_time: sealed.rows_without_time.into(),
-                unpacked_bytes: Some(sealed.unpacked_bytes),
-            };
-            let mapping = Some(sealed.mapping);
-            let change =
-                Change { add: vec![entry], mapping, operation: "test".to_owned(), ..Change::default() };
+            let change = adding(&repository, &index, writer, id).await;
             index = index.commit(change).await.unwrap();
         }
         let reader: Arc<dyn ReadRanges> = Arc::new(repository.clone());
@@ -130,6 +123,35 @@ impl Place {
             let change = Change { files_add: vec![file], operation, ..Change::default() };
             self.index = Arc::new(self.index.commit(change).await.unwrap());
         }
+        self
+    }
+
+    /// The same after each of these groups of splits, by their numbers, was merged into a split, written with these options.
+    pub(crate) async fn merged(mut self, groups: &[Vec<usize>], options: WriterOptions) -> Place {
+        let splits = self.index.splits().to_vec();
+        let mut runs: BTreeMap<SplitId, Bytes> = splits.iter().map(|split| split.id).zip(self.runs).collect();
+        self.runs = Vec::new();
+        for group in groups {
+            let mut writer = SplitWriter::new(self.index.mapping().clone(), options.clone());
+            let remove: Vec<SplitId> = group.iter().map(|number| splits[*number].id).collect();
+            for number in group {
+                let meter = Meter::default();
+                let open =
+                    self.searcher.open(&splits[*number], std::future::ready(None), &meter).await.unwrap();
+                let all = (0..open.split.rows()).collect();
+                let batch = read_rows(self.view(&open, &meter), 0, &Output::document(), &all).await.unwrap();
+                for row in 0..batch.num_rows() {
+                    let document = Document::at(&batch, row).unwrap();
+                    writer.add_of(document.source.as_bytes(), document.id.parse().unwrap()).unwrap();
+                }
+            }
+            let id = SplitId::from_random(u128::from(self.index.version()) << 64);
+            runs.insert(id, run(&writer, &self.index, id));
+            let change = adding(&self.repository, &self.index, writer, id).await;
+            let index = self.index.commit(Change { remove, ..change }).await.unwrap();
+            self.index = Arc::new(index);
+        }
+        self.runs = self.index.splits().iter().map(|split| runs[&split.id].clone()).collect();
         self
     }
 
@@ -199,6 +221,25 @@ impl Place {
     }
 }
 
+/// Stores a split, and says how it is added to the index.
+async fn adding(repository: &Repository, index: &Index, writer: SplitWriter, id: SplitId) -> Change {
+    let mut bytes = Vec::new();
+    let sealed = writer.seal(id, &mut bytes).unwrap();
+    let key = index.split_key(id);
+    repository.put(&key, Bytes::from(bytes)).await.unwrap();
+    let entry = SplitEntry {
+        id,
+        object: ObjectRef { key, bytes: sealed.bytes },
+        footer: sealed.footer,
+        rows: sealed.rows.into(),
+        times: sealed.times,
+        rows_without_time: sealed.rows_without_time.into(),
+        unpacked_bytes: Some(sealed.unpacked_bytes),
+    };
+    let mapping = Some(sealed.mapping);
+    Change { add: vec![entry], mapping, operation: "test".to_owned(), ..Change::default() }
+}
+
 /// What the terms of an index are terms of.
 fn scope(index: &Index) -> Scope {
     Scope { table: index.table_id().to_owned(), analyser: TERMS_VERSION }
@@ -216,6 +257,11 @@ fn run(writer: &SplitWriter, index: &Index, id: SplitId) -> Bytes {
         (None, (field, ValueType::Date)) => run.leave_out(field, Kinds::DATE),
         (None, (field, _)) => run.leave_out(field, Kinds::FRACTION),
     });
+    for split in writer.origin_splits() {
+        let Term::Value(value) = Term::of_origin(*split) else { panic!("a split is no token") };
+        let field = run.field(ORIGIN_FIELD);
+        run.add(field, frostline_needle::Term::Value(value.as_bytes()));
+    }
     let mut bytes = Vec::new();
     run.seal(&mut bytes).unwrap();
     bytes.into()

@@ -107,6 +107,7 @@ fn print(totals: &Totals) {
     part("postings", totals.parts.postings);
     part("hot footer", totals.parts.footer);
     part("digest", totals.parts.digest);
+    part("origins", totals.parts.origins);
     part("parquet footer", totals.parts.parquet_footer);
     part("all", totals.bytes);
 }

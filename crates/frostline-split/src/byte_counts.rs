@@ -152,6 +152,11 @@ impl<'s> ByteCounts<'s> {
         Ok(())
     }
 
+    /// Counts a block of [`Split::origins_table`].
+    pub fn origins_block(&mut self, bytes: &[u8]) {
+        self.parts.origins += bytes.len() as u64;
+    }
+
     /// Shares `bytes` among fields in proportion to `weights`.
     fn share(
         &mut self,
@@ -178,7 +183,7 @@ impl<'s> ByteCounts<'s> {
         }
         let mut parts = self.parts;
         let known = parts.source + parts.columns + parts.text_dictionary + parts.exact_dictionary;
-        let known = known + parts.pairs + parts.postings + parts.digest + HEAD_BYTES;
+        let known = known + parts.pairs + parts.postings + parts.digest + parts.origins + HEAD_BYTES;
         // What is left before the end of the hot footer is what that left outside.
         let directory = footer.end.checked_sub(known).filter(|bytes| *bytes >= length(footer));
         let parquet = file_bytes.checked_sub(footer.end);

@@ -30,7 +30,7 @@ use crate::mapping::{DYNAMIC_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::table::{Block, Table};
 use crate::unpack::unpack;
 
-pub(crate) use body::{Contents, ENTRY_HEADS, LISTS, TEXT_LENGTHS, decode_body, write};
+pub(crate) use body::{Contents, ENTRY_HEADS, LISTS, ORIGINS, TEXT_LENGTHS, decode_body, write};
 
 /// What this crate writes.
 pub const FORMAT_VERSION: u32 = 3;
@@ -216,6 +216,26 @@ impl DigestPlace {
     }
 }
 
+/// Where a split has the origins of its rows.
+#[derive(Clone, Debug)]
+pub(crate) enum OriginsPlace {
+    /// In the hot footer, as the one block of a table.
+    Footer {
+        packed: Vec<u8>,
+        raw_bytes: usize,
+    },
+    Table(Table),
+}
+
+impl OriginsPlace {
+    pub(crate) fn table(&self) -> Option<&Table> {
+        match self {
+            OriginsPlace::Footer { .. } => None,
+            OriginsPlace::Table(table) => Some(table),
+        }
+    }
+}
+
 /// An unpacked hot footer, of any version.
 #[derive(Clone, Debug)]
 pub(crate) struct Footer {
@@ -232,6 +252,8 @@ pub(crate) struct Footer {
     /// Pairs of frequent words; of no block where the split has none.
     pub(crate) pairs: Dictionary,
     pub(crate) digest: DigestPlace,
+    /// None where documents are numbered by this split.
+    pub(crate) origins: Option<OriginsPlace>,
     /// The checksum of the page index and the Parquet footer, which follow the hot footer; splits that were
     /// written before it was kept have none.
     pub(crate) tail_checksum: Option<u64>,

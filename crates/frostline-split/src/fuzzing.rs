@@ -12,6 +12,7 @@ use crate::digest::Digest;
 use crate::fields::{self, Wanted};
 use crate::footer::{self, Chunk, ColumnKind, DigestPlace, Footer, HotDigest, Page};
 use crate::mapping::ValueType;
+use crate::origins::{each_entry, read_piece};
 use crate::pack::Pack;
 use crate::pairs::PairKey;
 use crate::postings::Postings;
@@ -144,6 +145,17 @@ pub fn digest(bytes: &[u8]) {
     for digest in [Digest::of_block(bytes), Digest::decode(bytes.to_vec())].into_iter().flatten() {
         digest.fields().for_each(|field| drop(digest.values(field)));
     }
+}
+
+/// An unpacked block of origins, of a split of [`SEED_ROWS`]. Whether it tells those of all rows.
+pub fn origins(bytes: &[u8]) -> bool {
+    let mut told = 0;
+    let read = each_entry(bytes, &mut |_, value| {
+        let origins = read_piece(value, SEED_ROWS);
+        told += origins.as_ref().map_or(0, Vec::len);
+        Ok(())
+    });
+    read.is_ok() && told == SEED_ROWS as usize
 }
 
 /// The pages of a column: a byte that names its type, one that says of how many rows, the length of the

@@ -19,6 +19,7 @@ mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
 mod mapping;
+mod origins;
 mod pack;
 #[doc(hidden)]
 pub mod page_header;
@@ -56,12 +57,13 @@ pub use mapping::{
     Conflict, DYNAMIC_COLUMN, Field, FieldType, Mapping, Mode, Placement, Reading, Resolved, SOURCE_COLUMN,
     TIME_COLUMN, TIME_FIELD, ValueType,
 };
+pub use origins::Origin;
 pub use pack::{Pack, PackAbout, PackedFooter};
 pub use pairs::PairKey;
 pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};
 pub use table::{Block, KeyRange, KeyRanges, Table};
-pub use term::{TERMS_VERSION, Term, each_term, phrase_terms, piece_terms};
+pub use term::{ORIGIN_FIELD, TERMS_VERSION, Term, each_term, phrase_terms, piece_terms};
 pub use text_index::{
     CUT_START_BYTES, Form, Keys, PieceKeys, Says, TOKEN_BYTES_MAX, text_key, token_of_text, tokens_of_texts,
 };

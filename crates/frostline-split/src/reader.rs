@@ -25,7 +25,7 @@ const PARQUET_MAGIC: &[u8] = b"PAR1";
 /// [`Split::unread_pages`] name what to read and [`Split::keep`] takes it, once for as long as the split is open.
 #[derive(Clone, Debug)]
 pub struct Split {
-    footer: Footer,
+    pub(crate) footer: Footer,
 }
 
 /// The rows of a range of times.

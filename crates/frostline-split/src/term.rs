@@ -8,6 +8,7 @@
 //! | whole number of any type  | one token in decimal, so that the numbers `1` and `1.0` and the text `1` are one |
 //! | boolean, address          | its one token                                                                |
 //! | number with a fraction, date | none: who asks for such a value opens every split that has values of its type |
+//! | `_id` of a document that was merged | in the field `_id` the split in which it first landed, as a whole text |
 //!
 //! Terms are taken from whole values, before any key of a dictionary is cut. They only ever narrow: a split
 //! that has what a question asks has all of the question's terms, but not the reverse.
@@ -18,12 +19,17 @@
 
 use std::borrow::Cow;
 
+use frostline_base::SplitId;
+
 use crate::document::Value;
 use crate::tokenizer::{Phrase, Piece, Tokenizer, phrase_words};
 use crate::values::{ip_text, parse_ip};
 
 /// The version of this rule. Terms of another version cannot be asked.
 pub const TERMS_VERSION: u32 = 1;
+
+/// The field of [`Term::of_origin`].
+pub const ORIGIN_FIELD: &str = "_id";
 
 /// At most so many terms are asked for a piece or a phrase, because each of them can be a request.
 const ASKED_MAX: usize = 3;
@@ -53,6 +59,11 @@ impl Term<'_> {
             Value::Text(text) => return Some(of_text(text)),
         };
         Some(Term::Token(token.into()))
+    }
+
+    /// The term of every split but `split` that has documents which first landed in `split`.
+    pub fn of_origin(split: SplitId) -> Term<'static> {
+        Term::Value(split.to_string().into())
     }
 
     /// The same term, borrowed from nobody.

@@ -21,6 +21,7 @@ use frostline_base::{ByteRange, Error, Result, SplitId};
 use crate::document::{Document, Limits, parse_document};
 use crate::footer::{Bounds, FORMAT_VERSION};
 use crate::mapping::{Mapping, Placement, ValueType};
+use crate::origins::{KnownOrigins, Origin};
 use crate::writer::values::{TEXT_BYTES_MAX, Values, type_of};
 
 mod chunk;
@@ -132,6 +133,8 @@ pub struct PartBytes {
     pub footer: u64,
     /// The digest.
     pub digest: u64,
+    /// Where the documents of a merged split first landed.
+    pub origins: u64,
     /// The Parquet footer and page index, for other readers, and the first bytes of the file.
     pub parquet_footer: u64,
 }
@@ -139,7 +142,7 @@ pub struct PartBytes {
 impl PartBytes {
     /// The whole file.
     pub fn all(&self) -> u64 {
-        self.source + self.columns + self.index() + self.parquet_footer
+        self.source + self.columns + self.index() + self.origins + self.parquet_footer
     }
 
     /// Adds those of another split.
@@ -152,6 +155,7 @@ impl PartBytes {
         self.postings += other.postings;
         self.footer += other.footer;
         self.digest += other.digest;
+        self.origins += other.origins;
         self.parquet_footer += other.parquet_footer;
     }
 
@@ -200,6 +204,8 @@ pub struct SplitWriter {
     source_bytes: u64,
     rows: Vec<Row>,
     numbers: Vec<u32>,
+    /// Where documents come from that did not land here first.
+    origins: KnownOrigins,
 }
 
 /// One reading of one field, as far as this split has it.
@@ -237,6 +243,7 @@ impl SplitWriter {
             source_bytes: 0,
             rows: Vec::new(),
             numbers: Vec::new(),
+            origins: KnownOrigins::default(),
         }
     }
 
@@ -259,6 +266,19 @@ impl SplitWriter {
         Ok(())
     }
 
+    /// Adds one JSON document that first landed elsewhere, likewise.
+    pub fn add_of(&mut self, source: &[u8], origin: Origin) -> Result<()> {
+        let place = self.rows.len();
+        self.add(source)?;
+        self.origins.set(place, origin);
+        Ok(())
+    }
+
+    /// The splits in which documents first landed that did not land here.
+    pub fn origin_splits(&self) -> &[SplitId] {
+        self.origins.splits()
+    }
+
     /// How many documents there are.
     pub fn rows(&self) -> u32 {
         self.rows.len() as u32
@@ -273,7 +293,8 @@ impl SplitWriter {
     pub fn memory_bytes(&self) -> u64 {
         let source = self.source.iter().map(Vec::capacity).sum::<usize>();
         let rows = self.rows.capacity() * size_of::<Row>() + self.numbers.capacity() * 4;
-        (source + rows + self.document.memory_bytes()) as u64 + self.fields_bytes()
+        (source + rows + self.origins.memory_bytes() + self.document.memory_bytes()) as u64
+            + self.fields_bytes()
     }
 
     /// What the documents so far take of that.

@@ -9,8 +9,8 @@ use arrow::array::{AsArray, RecordBatch};
 use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
-    KeyRange, KeyRanges, Mapping, PairKey, Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions,
-    decode_postings, text_key,
+    Block, KeyRange, KeyRanges, Mapping, Origin, PairKey, Postings, Split, SplitWriter, TextAs, ValueType,
+    WriterOptions, decode_postings, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Encoding;
@@ -41,13 +41,18 @@ fn words() -> [(&'static str, u8, BTreeSet<u32>); 6] {
     ]
 }
 
-/// A frozen split of these documents, the features that it requires, and what opening it gives.
-fn open(name: &str, documents: impl Iterator<Item = String>) -> (Bytes, u64, Split) {
+/// A frozen split of these documents, some with where they first landed, the features that it requires, and what opening it gives.
+fn open(name: &str, documents: impl Iterator<Item = (String, Option<Origin>)>) -> (Bytes, u64, Split) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.parquet"));
     if std::env::var_os("FROSTLINE_BLESS").is_some() && !path.exists() {
         let options = WriterOptions { pairs_column_bytes_min: 0, ..WriterOptions::default() };
         let mut writer = SplitWriter::new(Mapping::dynamic(), options);
-        documents.for_each(|document| writer.add(document.as_bytes()).unwrap());
+        for (document, origin) in documents {
+            match origin {
+                Some(origin) => writer.add_of(document.as_bytes(), origin).unwrap(),
+                None => writer.add(document.as_bytes()).unwrap(),
+            }
+        }
         let mut out = Vec::new();
         writer.seal(SplitId::from_random(4), &mut out).unwrap();
         std::fs::write(&path, out).unwrap();
@@ -73,7 +78,7 @@ fn lists_of_every_form_are_still_read() {
             words.iter().filter(|(_, _, rows)| rows.contains(&row)).map(|(word, _, _)| *word).collect();
         format!(r#"{{"@timestamp":{},"m":"{}"}}"#, 1_709_287_200_000u64 + u64::from(row), words.join(" "))
     });
-    let (file, required, split) = open("version-3-lists", documents);
+    let (file, required, split) = open("version-3-lists", documents.map(|document| (document, None)));
     assert_eq!(required & 1 << 1, 1 << 1);
     let field = split.field("m", ValueType::Text).unwrap().number;
     for (word, form, rows) in &words {
@@ -104,7 +109,7 @@ fn texts_behind_their_lengths_are_still_read() {
         1 => format!(r#"{{"@timestamp":{row},"id":["{}","{}"]}}"#, id(row), id(row + 1)),
         _ => format!(r#"{{"@timestamp":{row},"id":"{}"}}"#, &id(row)[row as usize % 16..]),
     });
-    let (file, required, split) = open("version-3-text-lengths", documents);
+    let (file, required, split) = open("version-3-text-lengths", documents.map(|document| (document, None)));
     assert_eq!(required & 1 << 8, 1 << 8);
     let reader = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap();
     for column in reader.metadata().row_group(0).columns() {
@@ -141,7 +146,7 @@ fn pairs_of_frequent_words_are_still_read() {
         let twice = if row.is_multiple_of(10) { ", the value" } else { "" };
         format!(r#"{{"@timestamp":{row},"m":"{row:x}: value set{twice}"}}"#)
     };
-    let (file, _, split) = open("version-3-pairs", (0..rows).map(document));
+    let (file, _, split) = open("version-3-pairs", (0..rows).map(|row| (document(row), None)));
     let field = split.field("m", ValueType::Text).unwrap().number;
     let rows_of = |first: &str, second: &str| {
         let keys = PairKey::range(first, second);
@@ -169,4 +174,46 @@ fn pairs_of_frequent_words_are_still_read() {
     assert_eq!(rows_of("set", "the").as_ref(), Some(&tenth));
     assert_eq!(rows_of("value", "").as_ref(), Some(&tenth));
     assert_eq!(rows_of("the", "set"), None);
+}
+
+/// Three pieces: splits in turns, one after the other, and with rows left out.
+#[test]
+fn origins_of_every_form_are_still_read() {
+    let rows = 12_000u32;
+    let origin = |row: u32| {
+        let (split, row) = match row / 4_096 {
+            0 => (random(row) % 2, row),
+            1 => (2 + row / 1_500, row % 1_500),
+            _ => (9, row / 10 * 20 + row % 10),
+        };
+        Origin { split: SplitId::from_random(u128::from(split)), row }
+    };
+    // The first piece counts its rows.
+    let mut next = [0, 0];
+    let mut expected: Vec<Origin> = (0..rows).map(origin).collect();
+    for origin in &mut expected[..4_096] {
+        let next = &mut next[origin.split.bits() as usize];
+        (origin.row, *next) = (*next, *next + 1);
+    }
+    let documents = (0..rows).zip(&expected).map(|(row, origin)| {
+        (format!(r#"{{"@timestamp":{}}}"#, 1_709_287_200_000u64 + u64::from(row)), Some(*origin))
+    });
+    let (file, required, split) = open("version-3-origins", documents);
+    assert_eq!(required & 1 << 5, 1 << 5);
+    let read = |keys: Vec<KeyRange>| {
+        let mut blocks: Vec<Block> =
+            keys.iter().flat_map(|keys| split.origins_table().blocks(keys).unwrap()).collect();
+        blocks.dedup();
+        let cut = |block: &Block| file.slice(block.range.start as usize..block.range.end as usize);
+        blocks.into_iter().map(|block| (block.clone(), cut(&block))).collect::<Vec<_>>()
+    };
+    let all = (0..rows).collect();
+    let blocks = read(split.origin_keys(&all));
+    let told = split.origins(&all, blocks.iter().map(|(block, bytes)| (block, bytes.as_ref()))).unwrap();
+    assert!(told == expected);
+    let one = BTreeSet::from([expected[11_999]]);
+    let blocks = read(split.origin_split_keys([expected[11_999].split]));
+    let near =
+        split.rows_near_origins(&one, blocks.iter().map(|(block, bytes)| (block, bytes.as_ref()))).unwrap();
+    assert!(near.iter().eq(8_192..rows));
 }

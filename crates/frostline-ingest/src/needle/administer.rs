@@ -451,13 +451,17 @@ fn read_terms(
     writer: impl Fn() -> SplitWriter,
 ) -> Result<(Vec<u8>, About)> {
     let mut documents = Documents::open(reads, split)?;
-    let mut some = writer();
+    let (is_merged, mut some) = (documents.is_merged(), writer());
     while documents.head(reads)?.is_some() {
-        let Some((_, document)) = documents.next_document() else { break };
-        let added = match some.add(&document) {
+        let Some((document, origin)) = documents.next_document() else { break };
+        let add = |some: &mut SplitWriter| match is_merged {
+            true => some.add_of(&document, origin),
+            false => some.add(&document),
+        };
+        let added = match add(&mut some) {
             Err(error) if error.kind() == ErrorKind::Exhausted && some.rows() > 0 => {
                 add_terms(&mut run, &std::mem::replace(&mut some, writer()));
-                some.add(&document)
+                add(&mut some)
             }
             added => added,
         };

@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow::array::AsArray;
-use frostline_base::{ErrorKind, FixedClock, IndexName, Meter, ReadRanges, Result, Share};
+use frostline_base::{ErrorKind, FixedClock, IndexName, Meter, ReadRanges, Result, Share, SplitId};
 use frostline_catalog::{Catalog, Index};
 use frostline_corpus::{Generator, GeneratorOptions};
 use frostline_needle::About;
-use frostline_split::{Mapping, SOURCE_COLUMN, Split, TERMS_VERSION, TIME_COLUMN, TextAs};
+use frostline_split::{Mapping, Origin, SOURCE_COLUMN, Split, TERMS_VERSION, TIME_COLUMN, TextAs};
 use frostline_store::{Failing, Mishap, OpenOptions, Repository};
 use serde_json::Value;
 
 use super::{Cancel, Ingest, IngestOptions, IngestReport, Progress, Random};
+use crate::documents::{BlockingReads, Documents};
 use crate::inputs::{Input, Inputs};
 use crate::lines::Format;
 use crate::merge::{Merge, MergePolicy};
@@ -606,6 +607,52 @@ async fn merging_keeps_every_document_and_the_order() {
         splits_before as u64 - report.splits_before + report.splits_after
     );
     assert_eq!(merge.run(&name(), &policy).await.unwrap().merges, 0);
+}
+
+impl Bench {
+    /// Where each document first landed, by the document, over all live splits.
+    async fn origins(&self) -> BTreeMap<Vec<u8>, Origin> {
+        let (reads, splits) = (BlockingReads::new(&self.repository()), self.index().await.splits().to_vec());
+        let read = move || {
+            let mut origins = BTreeMap::new();
+            for entry in &splits {
+                let mut documents = Documents::open(&reads, entry).unwrap();
+                while documents.head(&reads).unwrap().is_some() {
+                    origins.extend(documents.next_document());
+                }
+            }
+            origins
+        };
+        tokio::task::spawn_blocking(read).await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_stays_known_by_where_it_first_landed() {
+    let bench = Bench::new();
+    let repository = bench.repository();
+    let merge = Merge::new(&repository, &Bench::catalog(&repository), bench.random());
+    let policy = MergePolicy::default();
+    let (mut known, mut made) = (BTreeMap::new(), BTreeSet::<SplitId>::new());
+    for seed in 1..4 {
+        // The times of each log are those of the others.
+        let options = GeneratorOptions { documents: 450, seed, ..GeneratorOptions::default() };
+        let (of_seed, logs) = (format!("web-logs-{seed}"), Generator::new(options));
+        let inputs = Inputs::of(Input::documents("web logs", &of_seed, None, logs));
+        bench.ingest(&repository).run(inputs, &name(), small()).await.unwrap();
+        let live: BTreeSet<SplitId> = bench.index().await.splits().iter().map(|split| split.id).collect();
+        let origins = bench.origins().await;
+        let new = origins.iter().filter(|(document, _)| !known.contains_key(*document));
+        // What is new is numbered by a split that is live and that no merge made.
+        assert!(new.clone().all(|(_, origin)| live.contains(&origin.split) && !made.contains(&origin.split)));
+        assert!(known.iter().all(|(document, origin)| origins.get(document) == Some(origin)));
+        assert!(merge.run(&name(), &policy).await.unwrap().merges >= 1);
+        assert_eq!(bench.origins().await, origins);
+        let merged = bench.index().await.splits().iter().map(|split| split.id).collect::<BTreeSet<_>>();
+        made.extend(merged.difference(&live));
+        known = origins;
+    }
+    assert_eq!(known.values().collect::<BTreeSet<_>>().len(), known.len());
 }
 
 /// Real logs where the checkout has them beside it; the test says when it has not.

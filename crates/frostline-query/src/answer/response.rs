@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::answer::show;
+use crate::exec::order::Document;
 use crate::exec::report::{Report, both};
 use crate::exec::splits::{RuledOut, Splits};
 use crate::json::Json;
@@ -101,7 +102,7 @@ pub struct Hit {
     /// The index.
     #[serde(rename = "_index")]
     pub index: String,
-    /// Split and row: a position, valid while the split lives.
+    /// The split and the row in which it first landed.
     #[serde(rename = "_id")]
     pub id: String,
     /// Always null.
@@ -276,10 +277,10 @@ impl Hit {
     pub(crate) fn new(
         request: &SearchRequest,
         index: &str,
-        id: String,
-        source: &str,
+        document: &Document,
         sort: Option<Vec<Value>>,
     ) -> Result<Hit> {
+        let Document { id, source } = document;
         let damaged = |e| Error::corrupt(format!("document {id} is not JSON")).with_source(e);
         let wants_fields = !request.fields.is_empty() || !request.docvalue_fields.is_empty();
         let parsed: Option<Json> = match (&request.source, wants_fields) {
@@ -297,7 +298,8 @@ impl Hit {
         let fields =
             parsed.filter(|_| wants_fields).map(|parsed| show::fields(&parsed, request)).transpose()?;
         let version = request.version.then_some(1);
-        Ok(Hit { index: index.to_owned(), id, score: None, version, source: shown, fields, sort })
+        let (index, id) = (index.to_owned(), id.clone());
+        Ok(Hit { index, id, score: None, version, source: shown, fields, sort })
     }
 }
 

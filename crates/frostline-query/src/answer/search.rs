@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt32Type;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
@@ -24,7 +24,7 @@ use crate::exec::finish::{Merge, final_plan};
 use crate::exec::found::Found;
 use crate::exec::leaf::Leaf;
 use crate::exec::needle::{Question, matching};
-use crate::exec::order::{DOCUMENT, Order, Row};
+use crate::exec::order::{Document, Order, Row};
 use crate::exec::report::Report;
 use crate::exec::results::Results;
 use crate::exec::scan::Local;
@@ -36,7 +36,6 @@ use crate::json::Json;
 use crate::language::{self, Context, IndexVersion, SearchRequest, TotalHits};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
-use crate::read::output::row_id;
 use crate::select::terms::Terms;
 use crate::{Error, Result};
 
@@ -349,7 +348,7 @@ impl Search {
         addresses: impl Iterator<Item = HitAddress>,
         context: &Arc<TaskContext>,
         report: &mut Report,
-    ) -> Result<BTreeMap<HitAddress, String>> {
+    ) -> Result<BTreeMap<HitAddress, Document>> {
         let fetch = Fetch::new(&self.splits, addresses, self.partial);
         if fetch.splits.len() == 0 {
             return Ok(BTreeMap::new());
@@ -365,12 +364,11 @@ impl Search {
         found.hits.map_or(Ok(BTreeMap::new()), |documents| by_address(&documents))
     }
 
-    fn hits(&self, rows: &[Row], documents: &BTreeMap<HitAddress, String>) -> Result<Vec<Hit>> {
+    fn hits(&self, rows: &[Row], documents: &BTreeMap<HitAddress, Document>) -> Result<Vec<Hit>> {
         let hits = rows.iter().filter_map(|row| {
-            let source = row.document.as_ref().or_else(|| documents.get(&row.address))?;
-            let (split, index) = self.splits.get(row.address.split)?;
-            let id = row_id(split.id, row.address.row);
-            Some(Hit::new(&self.request, index.name.as_str(), id, source, row.sort.clone()))
+            let document = row.document.as_ref().or_else(|| documents.get(&row.address))?;
+            let (_, index) = self.splits.get(row.address.split)?;
+            Some(Hit::new(&self.request, index.name.as_str(), document, row.sort.clone()))
         });
         hits.collect()
     }
@@ -405,21 +403,20 @@ fn classes(indices: &[Arc<Index>], joined: &Mapping, named: &BTreeSet<FieldRef>)
     classes.into_iter().map(|(_, class)| class).collect()
 }
 
-fn by_address(documents: &RecordBatch) -> Result<BTreeMap<HitAddress, String>> {
+fn by_address(documents: &RecordBatch) -> Result<BTreeMap<HitAddress, Document>> {
     let number = |name: &str| documents.column_by_name(name)?.as_primitive_opt::<UInt32Type>();
-    let texts = documents.column_by_name(DOCUMENT).and_then(|texts| texts.as_string_opt::<i32>());
-    let (Some(splits), Some(rows), Some(texts)) = (number("_split"), number("_row"), texts) else {
+    let (Some(splits), Some(rows)) = (number("_split"), number("_row")) else {
         return Err(Error::corrupt("documents without their addresses"));
     };
     let address = |at| HitAddress { split: splits.value(at), row: rows.value(at) };
-    let found = (0..documents.num_rows()).filter(|at| texts.is_valid(*at));
-    Ok(found.map(|at| (address(at), texts.value(at).to_owned())).collect())
+    let found = (0..documents.num_rows()).filter_map(|at| Some((address(at), Document::at(documents, at)?)));
+    Ok(found.collect())
 }
 
 /// The documents that `top_hits` aggregations show.
 struct TopHits<'a> {
     search: &'a Search,
-    documents: &'a BTreeMap<HitAddress, String>,
+    documents: &'a BTreeMap<HitAddress, Document>,
 }
 
 impl HitSource for TopHits<'_> {
@@ -427,11 +424,10 @@ impl HitSource for TopHits<'_> {
         let filter = language::SourceFilter::parse(source)?;
         let request = SearchRequest { source: filter, ..SearchRequest::default() };
         let split = self.search.splits.get(address.split);
-        let (split, index) =
-            split.ok_or_else(|| Error::internal("a hit of an aggregation is in no split"))?;
+        let (_, index) = split.ok_or_else(|| Error::internal("a hit of an aggregation is in no split"))?;
         // Its split is among the failed ones.
-        let Some(text) = self.documents.get(&address) else { return Ok(None) };
-        let hit = Hit::new(&request, index.name.as_str(), row_id(split.id, address.row), text, None)?;
+        let Some(document) = self.documents.get(&address) else { return Ok(None) };
+        let hit = Hit::new(&request, index.name.as_str(), document, None)?;
         let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
         let written = serde_json::to_string(&hit).map_err(damaged)?;
         Ok(Some(serde_json::from_str::<Json>(&written).map_err(damaged)?.to_value()))

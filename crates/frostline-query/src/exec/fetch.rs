@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{Field, Schema};
 use datafusion::execution::TaskContext;
 use frostline_base::Meter;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
@@ -15,7 +15,6 @@ use crate::Result;
 use crate::agg::HitAddress;
 use crate::errors::internal;
 use crate::exec::found::Found;
-use crate::exec::order::DOCUMENT;
 use crate::exec::report::{Report, Told};
 use crate::exec::scan::{Local, Scan, spawned};
 use crate::exec::splits::Splits;
@@ -23,7 +22,7 @@ use crate::filter::Filter;
 use crate::prune::Target;
 use crate::read::memory::{Room, reservation};
 use crate::read::merge::arrow_error;
-use crate::read::output::{Of, Output, bytes_of, read_rows};
+use crate::read::output::{Output, bytes_of, read_rows};
 
 /// Some rows of some splits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -108,5 +107,5 @@ impl Fetch {
 const COPIES: usize = 4;
 
 fn outputs() -> Vec<Output> {
-    Output::address().into_iter().chain([Output::new(DOCUMENT, DataType::Utf8, Of::Source)]).collect()
+    Output::address().into_iter().chain(Output::document()).collect()
 }

@@ -4,6 +4,7 @@
 //! Asking never fails and changes no answer. Splits stay that no open segment covers, whose segment is not worth its
 //! pages, or of which a page cannot be read.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use frostline_base::{Cost, Meter, ObjectRef, Result, Share, SplitId, read_decoded};
@@ -19,7 +20,7 @@ use crate::exec::splits::Splits;
 use crate::filter::Filter;
 use crate::read::open::Searcher;
 use crate::read::segments::OpenSegments;
-use crate::select::terms::Terms;
+use crate::select::terms::{Ask, Terms};
 
 /// Opening a split takes so many requests at least: of its hot footer and of a block of its dictionary.
 const OPENING_REQUESTS: usize = 2;
@@ -31,6 +32,8 @@ pub(crate) struct Question {
     hashes: Vec<TermHash>,
     needle: Needle,
     segments: OpenSegments,
+    /// The places of the splits that no answer rules out.
+    kept: RoaringBitmap,
 }
 
 impl Question {
@@ -52,7 +55,10 @@ impl Question {
         let hashes = terms.asks().iter().map(|ask| hash(&segments.key, &ask.term)).collect();
         let live: Vec<SplitId> = splits.entries().map(|entry| entry.id).collect();
         let needle = Needle::new(&live, segments.segments.iter().map(|(_, segment)| Arc::clone(segment)));
-        let question = Question { terms, hashes, needle, segments };
+        let asked: BTreeSet<SplitId> = terms.asks().into_iter().filter_map(Ask::own_split).collect();
+        let own = (0..).zip(&live).filter(|(_, split)| asked.contains(split)).map(|(place, _)| place);
+        let kept = own.chain(needle.uncovered().iter()).collect();
+        let question = Question { terms, hashes, needle, segments, kept };
         let others = question.splits().checked_sub(1)?;
         (question.pages() < others * OPENING_REQUESTS).then_some(question)
     }
@@ -77,7 +83,7 @@ impl Question {
             spawned(async move { question.ask_one(number, &searcher, &meter).await })
         });
         let answers = join_all(asked).await;
-        let mut left = Left { places: question.needle.uncovered().clone(), cost: meter.cost(), whole: true };
+        let mut left = Left { places: question.kept.clone(), cost: meter.cost(), whole: true };
         for (covering, answer) in question.needle.coverings().iter().zip(answers) {
             let may_match = answer.unwrap_or_else(|error| {
                 let object = question.object(covering).key.as_str();

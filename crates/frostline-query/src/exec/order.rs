@@ -28,8 +28,23 @@ use crate::read::output::{Of, Output, literal};
 use crate::read::{merge, mixed};
 use crate::{Error, Result};
 
-/// The column of documents, as text; null where a document was not read yet or is not text.
-pub(crate) const DOCUMENT: &str = "_source";
+/// A document that is shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    pub(crate) id: String,
+    pub(crate) source: String,
+}
+
+impl Document {
+    /// The one in this row of a batch; none where it was not read yet, or is not text.
+    pub(crate) fn at(batch: &RecordBatch, row: usize) -> Option<Document> {
+        let [source, id] = Output::document().map(|output| {
+            let texts = batch.column_by_name(&output.name)?.as_string_opt::<i32>()?;
+            texts.is_valid(row).then(|| texts.value(row).to_owned())
+        });
+        Some(Document { id: id?, source: source? })
+    }
+}
 
 /// The order of the hits of one request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -80,7 +95,7 @@ pub(crate) struct Row {
     pub(crate) address: HitAddress,
     pub(crate) sort: Option<Vec<Value>>,
     /// The document, where it was read with the sort keys.
-    pub(crate) document: Option<String>,
+    pub(crate) document: Option<Document>,
 }
 
 impl Order {
@@ -215,15 +230,12 @@ impl Order {
             column.ok_or_else(|| Error::internal(format!("a scan without {name}")))
         };
         let (ordinals, rows) = (address("_split")?, address("_row")?);
-        let documents = batch.column_by_name(DOCUMENT).and_then(|c| c.as_string_opt::<i32>());
-        let document =
-            |at| documents.filter(|texts| texts.is_valid(at)).map(|texts| texts.value(at).to_owned());
         let hits = (from..batch.num_rows()).map(|at| {
             let address = HitAddress { split: ordinals.value(at), row: rows.value(at) };
             let sort = self
                 .shown
                 .then(|| self.keys.iter().map(|key| self.value(key, batch, at, address, splits)).collect());
-            Row { address, sort, document: document(at) }
+            Row { address, sort, document: Document::at(batch, at) }
         });
         Ok(hits.collect())
     }

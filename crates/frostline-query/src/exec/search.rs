@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -23,7 +23,7 @@ use crate::agg::{AggState, AggTree, Scope};
 use crate::errors::{external, internal};
 use crate::exec::aggregate::{Aggregation, STATE_UNPACKED};
 use crate::exec::found::Found;
-use crate::exec::order::{DOCUMENT, Order};
+use crate::exec::order::Order;
 use crate::exec::report::{Report, Told};
 use crate::exec::scan::{Local, Reading, Scan};
 use crate::exec::splits::Splits;
@@ -31,7 +31,7 @@ use crate::exec::top::TimeTop;
 use crate::filter::Filter;
 use crate::prune;
 use crate::read::merge::arrow_error;
-use crate::read::output::{Of, Output};
+use crate::read::output::Output;
 
 /// What is searched in some splits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -168,12 +168,15 @@ impl Running {
     /// Addresses and sort keys of the best hits, in order.
     async fn hits(&self, hits: &Hits, context: Arc<TaskContext>) -> Result<Option<RecordBatch>> {
         let outputs = hits.order.outputs();
-        let document = Output::new(DOCUMENT, DataType::Utf8, Of::Source);
         let mut held = None;
         let rows: Arc<dyn ExecutionPlan> = match hits.order.time_only() {
             Some(descending) => {
-                let documents = hits.documents.then_some(document);
-                let fields = outputs.iter().chain(&documents).map(Output::field).collect::<Vec<Field>>();
+                let documents = hits.documents.then(Output::document);
+                let fields = outputs
+                    .iter()
+                    .chain(documents.iter().flatten())
+                    .map(Output::field)
+                    .collect::<Vec<Field>>();
                 let top = TimeTop {
                     scan: Arc::clone(&self.ranked),
                     outputs: outputs.into(),

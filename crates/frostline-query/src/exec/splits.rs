@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use frostline_base::{Cost, ObjectRef, SplitId};
 use frostline_catalog::{Index, SplitEntry};
-use frostline_split::Mapping;
+use frostline_split::{Mapping, Origin};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -15,7 +15,6 @@ use crate::exec::report::both;
 use crate::filter::Filter;
 use crate::language::IndexVersion;
 use crate::prune::{Pruner, Target, targets};
-use crate::read::output::row_id;
 use crate::read::packs::PackFile;
 
 /// The fields of some indices: a field has the readings that it has in any of them.
@@ -176,7 +175,7 @@ impl Splits {
     /// The position of a row among all, as a text that is valid for these versions of the indices.
     pub(crate) fn position(&self, address: HitAddress) -> Option<String> {
         let (entry, _) = self.get(address.split)?;
-        Some(row_id(entry.id, address.row))
+        Some(Origin { split: entry.id, row: address.row }.to_string())
     }
 
     /// The split and the row at a position; no row if the position is before all of that split.

@@ -27,8 +27,8 @@ use crate::select::Rows;
 pub(crate) struct TimeTop {
     pub(crate) scan: Arc<Scan>,
     pub(crate) outputs: Arc<[Output]>,
-    /// A further column of the documents; null if they are better read when the best rows are known.
-    pub(crate) documents: Option<Output>,
+    /// Further columns of the documents; null if they are better read when the best rows are known.
+    pub(crate) documents: Option<[Output; 2]>,
     pub(crate) descending: bool,
     pub(crate) wanted: usize,
     /// Matches are counted until there are more than this, also in splits that cannot contain a hit.
@@ -142,7 +142,8 @@ impl TimeTop {
             let best = best_rows(&rows, timed, self.descending, self.wanted);
             let view = self.scan.view(&open);
             let documents = self.documents.as_ref().filter(|_| with_document);
-            let outputs: Vec<Output> = self.outputs.iter().chain(documents).cloned().collect();
+            let outputs: Vec<Output> =
+                self.outputs.iter().chain(documents.into_iter().flatten()).cloned().collect();
             let room = self.scan.window.room(bytes_of(view, &outputs, &best).await?).await?;
             let batch = read_rows(view, target.ordinal, &outputs, &best).await?;
             let batch = match &self.documents {
@@ -158,13 +159,13 @@ impl TimeTop {
 /// More documents than this are read after sorting, so that the sort does not hold them.
 const DOCUMENTS_MAX: u64 = 1_000;
 
-/// The batch with another column, which is empty.
-fn with_nulls(batch: &RecordBatch, output: &Output) -> Result<RecordBatch> {
+/// The batch with further columns, which are empty.
+fn with_nulls(batch: &RecordBatch, outputs: &[Output]) -> Result<RecordBatch> {
     let schema = batch.schema();
-    let fields: Vec<Field> =
-        schema.fields().iter().map(|field| field.as_ref().clone()).chain([output.field()]).collect();
-    let nulls = new_null_array(&output.ty, batch.num_rows());
-    let columns = batch.columns().iter().cloned().chain([nulls]).collect();
+    let fields = schema.fields().iter().map(|field| field.as_ref().clone());
+    let fields: Vec<Field> = fields.chain(outputs.iter().map(Output::field)).collect();
+    let nulls = outputs.iter().map(|output| new_null_array(&output.ty, batch.num_rows()));
+    let columns = batch.columns().iter().cloned().chain(nulls).collect();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(crate::read::merge::arrow_error)
 }
 

@@ -11,8 +11,7 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
-use frostline_base::SplitId;
-use frostline_split::{SOURCE_COLUMN, TIME_COLUMN, TextAs};
+use frostline_split::{Origin, SOURCE_COLUMN, TIME_COLUMN, TextAs};
 use futures::future::try_join_all;
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
@@ -70,6 +69,12 @@ impl Output {
         [Output::new("_split", ADDRESS_TYPE, Of::Split), Output::new("_row", ADDRESS_TYPE, Of::Row)]
     }
 
+    /// The two columns of a document that is shown: itself as text, null where it is not text, and its `_id`.
+    pub(crate) fn document() -> [Output; 2] {
+        let text = |name, of| Output::new(name, DataType::Utf8, of);
+        [text("_source", Of::Source), text("_id", Of::Id)]
+    }
+
     pub(crate) fn field(&self) -> Field {
         Field::new(&self.name, self.ty.clone(), true)
     }
@@ -80,7 +85,10 @@ impl Output {
         match &self.of {
             Of::Split => Ok(Arc::new(UInt32Array::from_value(ordinal, count))),
             Of::Row => Ok(row_numbers(rows)),
-            Of::Id => Ok(row_ids(view.open.entry.id, rows)),
+            Of::Id => {
+                let origins = view.origins(rows).await?;
+                Ok(Arc::new(StringArray::from_iter_values(origins.iter().map(Origin::to_string))))
+            }
             Of::Time { missing } => filled(self.column(view, TIME_COLUMN, rows).await?, missing.as_ref()),
             Of::Source => self.column(view, SOURCE_COLUMN, rows).await,
             Of::Values { field, descending, largest, missing } => {
@@ -122,16 +130,6 @@ const ADDRESS_TYPE: DataType = DataType::UInt32;
 /// Row numbers as a column.
 fn row_numbers(rows: &RoaringBitmap) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(rows.iter()))
-}
-
-/// The `_id`s of rows: split and row.
-fn row_ids(split: SplitId, rows: &RoaringBitmap) -> ArrayRef {
-    Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row_id(split, row))))
-}
-
-/// The `_id` of a row: a position, valid as long as the split lives.
-pub(crate) fn row_id(split: SplitId, row: u32) -> String {
-    format!("{split}-{row}")
 }
 
 /// The outputs for the given rows of a split, in row order.

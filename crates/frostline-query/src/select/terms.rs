@@ -1,15 +1,23 @@
 //! Which terms a split has where a filter matches in it: what can be asked of an index of terms before any split is
 //! opened. The terms are those of `frostline_split`'s [`Term`]; equality is that of [`super::equal`].
 //!
+//! An `_id` names a split. Documents that were merged into others have it as a term there; who asks keeps that split itself.
+//!
 //! A condition is necessary, never sufficient, so its negation says nothing. Patterns, ranges, blocks of addresses,
 //! the documents' time, what exists and what does not match are not asked: every split may have them.
 
+use std::collections::BTreeSet;
+
+use frostline_base::SplitId;
 use frostline_needle::SplitSet;
-use frostline_split::{Term, Value, ValueType, parse_cidr, phrase_terms, piece_terms, query_pieces};
+use frostline_split::{
+    ORIGIN_FIELD, Term, Value, ValueType, parse_cidr, phrase_terms, piece_terms, query_pieces,
+};
 
 use crate::filter::{FieldRef, Filter, Minimum, Scalar};
 use crate::read::fields::time_span;
 use crate::select::equal::{scalar_big, scalar_bool, scalar_f64, scalar_i64, scalar_text};
+use crate::select::origins_of;
 
 /// A condition on the terms of a split.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +37,17 @@ pub(crate) struct Ask {
     pub(crate) without_terms: Vec<ValueType>,
     /// The field's path.
     pub(crate) path: Option<String>,
+}
+
+impl Ask {
+    /// The split by which documents are numbered that have this term: it has them without the term, unless they were
+    /// merged into others.
+    pub(crate) fn own_split(&self) -> Option<SplitId> {
+        match &self.term {
+            Term::Value(text) if self.path.as_deref() == Some(ORIGIN_FIELD) => text.parse().ok(),
+            _ => None,
+        }
+    }
 }
 
 impl Terms {
@@ -55,6 +74,13 @@ impl Terms {
             }
             Filter::Phrase { field, text, prefix_last } if !of_time(field) => {
                 phrase(field.as_ref(), text, *prefix_last)
+            }
+            Filter::Ids(ids) => {
+                let splits: BTreeSet<SplitId> = origins_of(ids).map(|origin| origin.split).collect();
+                any(splits.into_iter().map(|split| {
+                    let (term, path) = (Term::of_origin(split), Some(ORIGIN_FIELD.to_owned()));
+                    Terms::One(Ask { term, without_terms: Vec::new(), path })
+                }))
             }
             _ => Terms::ALL,
         }

@@ -13,10 +13,12 @@ use crate::table::pack_block;
 pub(crate) const ENTRY_HEADS: u64 = 1;
 /// The feature of lists in forms that version 2 does not have.
 pub(crate) const LISTS: u64 = 1 << 1;
+/// The feature of documents that first landed in other splits.
+pub(crate) const ORIGINS: u64 = 1 << 5;
 /// The feature of pages in which the lengths of texts come before the texts.
 pub(crate) const TEXT_LENGTHS: u64 = 1 << 8;
 /// The features that this reader knows.
-const REQUIRED_KNOWN: u64 = ENTRY_HEADS | LISTS | TEXT_LENGTHS;
+const REQUIRED_KNOWN: u64 = ENTRY_HEADS | LISTS | ORIGINS | TEXT_LENGTHS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;
 const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));
@@ -34,9 +36,10 @@ const EXACT: u64 = 3;
 const PAIRS: u64 = 4;
 const DIGEST: u64 = 5;
 const STORED: u64 = 6;
+const OF_ORIGINS: u64 = 7;
 
-/// What the digest begins with where it is in the hot footer, instead of a table's form.
-const DIGEST_HERE: u8 = 0;
+/// What the digest, or the origins, begin with where they are in the hot footer, instead of a table's form.
+const HERE: u8 = 0;
 
 /// What the hot footer of a split says, before it is decided what of it has to be outside.
 pub(crate) struct Contents {
@@ -53,6 +56,7 @@ pub(crate) struct Contents {
     pub(crate) exact: Dictionary,
     pub(crate) pairs: Dictionary,
     pub(crate) digest: DigestPlace,
+    pub(crate) origins: Option<OriginsPlace>,
     pub(crate) lists: ByteRange,
 }
 
@@ -63,6 +67,7 @@ enum Part {
     Exact,
     Pairs,
     Digest,
+    Origins,
     Own(usize),
 }
 
@@ -73,6 +78,7 @@ struct Body<'c> {
     exact: Table,
     pairs: Table,
     digest: DigestPlace,
+    origins: Option<OriginsPlace>,
     /// Of each column of our own, where its pages are described and the length of that unpacked.
     own: Vec<Option<(Block, usize)>>,
     blocks: Vec<fields::RawFields>,
@@ -96,6 +102,7 @@ pub(crate) fn write(
         exact: contents.exact.table().clone(),
         pairs: contents.pairs.table().clone(),
         digest: contents.digest.clone(),
+        origins: contents.origins.clone(),
         own: vec![None; contents.own.len()],
         places: vec![None; blocks.len()],
         blocks,
@@ -155,8 +162,9 @@ impl Body<'_> {
     /// Moves what takes most bytes outside. False where nothing is left that can be.
     fn spill_largest(&mut self, out: &mut Counted<'_, impl Write>, zstd_level: i32) -> Result<bool> {
         let digest = self.digest.table().map(|table| (Part::Digest, table));
+        let origins = self.origins.as_ref().and_then(OriginsPlace::table).map(|table| (Part::Origins, table));
         let tables = [(Part::Text, &self.text), (Part::Exact, &self.exact), (Part::Pairs, &self.pairs)];
-        let tables = tables.into_iter().chain(digest);
+        let tables = tables.into_iter().chain(digest).chain(origins);
         let tables = tables.filter(|(_, table)| table.can_spill());
         let mut parts: Vec<(usize, Part)> = tables.map(|(part, table)| (table.index_bytes(), part)).collect();
         for (at, chunk) in self.contents.own.iter().enumerate() {
@@ -174,6 +182,11 @@ impl Body<'_> {
             Part::Pairs => self.pairs = spill(&self.pairs)?,
             Part::Digest => {
                 if let DigestPlace::Table(table) = &mut self.digest {
+                    *table = spill(table)?;
+                }
+            }
+            Part::Origins => {
+                if let Some(OriginsPlace::Table(table)) = &mut self.origins {
                     *table = spill(table)?;
                 }
             }
@@ -236,19 +249,24 @@ impl Body<'_> {
             table.encode(&mut index);
             index
         };
+        let here = |packed: &[u8], raw_bytes: usize| {
+            let mut here = vec![HERE];
+            put_varint(&mut here, raw_bytes as u64);
+            here.extend_from_slice(packed);
+            here
+        };
         let digest = match &self.digest {
             DigestPlace::Table(table) => index(table),
-            DigestPlace::Footer(digest) => {
-                let mut here = vec![DIGEST_HERE];
-                put_varint(&mut here, digest.raw_bytes as u64);
-                here.extend_from_slice(&digest.packed);
-                here
-            }
+            DigestPlace::Footer(digest) => here(&digest.packed, digest.raw_bytes),
         };
         let mut tables = vec![(TEXT, index(&self.text)), (EXACT, index(&self.exact)), (DIGEST, digest)];
         if self.pairs.len() > 0 {
             tables.push((PAIRS, index(&self.pairs)));
         }
+        tables.extend(self.origins.as_ref().map(|origins| match origins {
+            OriginsPlace::Table(table) => (OF_ORIGINS, index(table)),
+            OriginsPlace::Footer { packed, raw_bytes } => (OF_ORIGINS, here(packed, *raw_bytes)),
+        }));
         put_varint(&mut out, tables.len() as u64);
         for (kind, index) in tables {
             put_varint(&mut out, kind);
@@ -325,7 +343,11 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Foot
     for _ in 0..cursor.varint_usize()? {
         own.push(read_own(cursor, rows)?);
     }
-    let Tables { text, exact, pairs, digest } = read_tables(cursor)?;
+    let Tables { text, exact, pairs, digest, origins } = read_tables(cursor)?;
+    let origins = origins.filter(|_| required & ORIGINS != 0);
+    if required & ORIGINS != 0 && origins.is_none() {
+        return Err(Error::corrupt("a split does not say where its documents first landed"));
+    }
     let lists = read_lists(cursor)?;
     let mut fields = FieldTable::decode_index(cursor, rows)?;
     fields.decode_blocks(cursor)?;
@@ -342,6 +364,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Foot
         exact: Dictionary::new(exact, lists.clone(), rows, exact_entries),
         pairs: Dictionary::new(pairs, lists, rows, Entries::WithoutHeads),
         digest,
+        origins,
         tail_checksum: None,
     })
 }
@@ -387,11 +410,12 @@ struct Tables {
     exact: Table,
     pairs: Table,
     digest: DigestPlace,
+    origins: Option<OriginsPlace>,
 }
 
 /// Of tables of other kinds nothing is known.
 fn read_tables(cursor: &mut Cursor<'_>) -> Result<Tables> {
-    let (mut text, mut exact, mut pairs) = (None, None, Table::default());
+    let (mut text, mut exact, mut pairs, mut origins) = (None, None, Table::default(), None);
     let mut digest = DigestPlace::Table(Table::default());
     for _ in 0..cursor.varint_usize()? {
         let (kind, index) = (cursor.varint()?, cursor.bytes()?);
@@ -401,21 +425,37 @@ fn read_tables(cursor: &mut Cursor<'_>) -> Result<Tables> {
             EXACT => exact = Some(Table::decode(&mut index)?),
             PAIRS => pairs = Table::decode(&mut index)?,
             DIGEST => digest = read_digest(&mut index)?,
+            OF_ORIGINS => origins = Some(read_origins(&mut index)?),
             _ => {}
         }
     }
     let missing = || Error::corrupt("a split has no dictionaries");
     let (text, exact) = (text.ok_or_else(missing)?, exact.ok_or_else(missing)?);
-    Ok(Tables { text, exact, pairs, digest })
+    Ok(Tables { text, exact, pairs, digest, origins })
 }
 
 fn read_digest(index: &mut Cursor<'_>) -> Result<DigestPlace> {
-    if index.rest().first() != Some(&DIGEST_HERE) {
-        return Table::decode(index).map(DigestPlace::Table);
+    Ok(match read_here(index)? {
+        Some((packed, raw_bytes)) => DigestPlace::Footer(HotDigest::new(packed, raw_bytes, true)),
+        None => DigestPlace::Table(Table::decode(index)?),
+    })
+}
+
+fn read_origins(index: &mut Cursor<'_>) -> Result<OriginsPlace> {
+    Ok(match read_here(index)? {
+        Some((packed, raw_bytes)) => OriginsPlace::Footer { packed, raw_bytes },
+        None => OriginsPlace::Table(Table::decode(index)?),
+    })
+}
+
+/// A table of one block that the hot footer has, and its length unpacked; none where it has only the places of blocks.
+fn read_here(index: &mut Cursor<'_>) -> Result<Option<(Vec<u8>, usize)>> {
+    if index.rest().first() != Some(&HERE) {
+        return Ok(None);
     }
     index.u8()?;
     let raw_bytes = index.varint_usize()?;
-    Ok(DigestPlace::Footer(HotDigest::new(index.rest().to_vec(), raw_bytes, true)))
+    Ok(Some((index.rest().to_vec(), raw_bytes)))
 }
 
 /// The place of the stored lists.

@@ -112,6 +112,7 @@ fn contents(readings: u16) -> Contents {
         exact: Dictionary::new(table(100_000), 0..4, rows, Entries::Exact),
         pairs: Dictionary::new(table(50_000), 0..4, rows, Entries::WithoutHeads),
         digest: DigestPlace::Table(table(u32::from(readings))),
+        origins: None,
         lists: 0..4,
     }
 }

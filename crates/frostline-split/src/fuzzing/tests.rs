@@ -4,6 +4,7 @@ use frostline_base::{ByteRange, SplitId};
 use proptest::prelude::*;
 
 use super::*;
+use crate::origins::{Origin, OriginsWriter};
 use crate::pack::{Pack, PackedFooter};
 use crate::postings::{FormWriter, put_stored};
 use crate::{Entry, Mapping, SplitWriter, WriterOptions};
@@ -18,6 +19,7 @@ proptest! {
         dictionary_block(&bytes);
         postings(&bytes);
         digest(&bytes);
+        origins(&bytes);
         column_page(&bytes);
     }
 }
@@ -80,6 +82,7 @@ fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     seeds.push(("postings", "bitmap".to_owned(), bitmap));
     seeds.extend(lists());
     seeds.push(("dictionary_block", "pairs".to_owned(), pairs()));
+    seeds.extend(all_forms_of_origins());
     seeds.extend(columns());
     seeds.push(("pack", "two-splits".to_owned(), pack()));
     seeds
@@ -158,6 +161,18 @@ fn lists() -> impl Iterator<Item = (&'static str, String, Vec<u8>)> {
     lists.into_iter().map(|(name, form, list)| {
         assert_eq!(list[0], form, "{name}");
         ("postings", name.to_owned(), list)
+    })
+}
+
+/// Origins of each form.
+fn all_forms_of_origins() -> impl Iterator<Item = (&'static str, String, Vec<u8>)> {
+    [("bits", 1, 5, 1), ("runs", 90, 1, 1), ("gaps", 90, 1, 3)].into_iter().map(|(name, run, turns, step)| {
+        let origin = |row: u32| {
+            let (split, row) =
+                if turns > 1 { (row % turns, row / turns) } else { (row / run, row % run * step) };
+            Origin { split: SplitId::from_random(u128::from(split)), row }
+        };
+        ("origins", name.to_owned(), OriginsWriter::new((0..SEED_ROWS).map(origin)).block().unwrap())
     })
 }
 
@@ -248,6 +263,7 @@ fn seeds_are_decoded() {
                 let split_rows = if name == "segments" { 3 * ROWS } else { ROWS };
                 assert!(crate::postings::decode_checked(Cursor::new(&bytes), split_rows).is_ok(), "{name}");
             }
+            "origins" => assert!(origins(&bytes), "{name}"),
             "digest" => assert!(Digest::of_block(&bytes).is_ok()),
             "column_page" => assert!(column_page(&bytes), "{name}"),
             _ => dictionary_block(&bytes),

@@ -21,8 +21,11 @@ use crate::distribution::{DISTRIBUTION_COUNT_MIN, Distribution};
 use crate::document::Value;
 use crate::dynamic;
 use crate::fields::{FieldRecord, field_key};
-use crate::footer::{self, Chunk, ColumnKind, Contents, DigestPlace, HotDigest, SplitField, Unsummed};
+use crate::footer::{
+    self, Chunk, ColumnKind, Contents, DigestPlace, HotDigest, OriginsPlace, SplitField, Unsummed,
+};
 use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
+use crate::origins::{Origin, OriginsWriter};
 use crate::values::parse_big;
 use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, internal};
 use crate::writer::index::{IndexParts, IndexWriter, ReadingRows};
@@ -560,9 +563,12 @@ fn write_index<W: Write + Send>(
     } else {
         DigestPlace::Table(digest.table(level)?.finish(&mut out, digest_start)?)
     };
+    let origins_start = digest.table().map_or(digest_start, |table| digest_start.max(table.range().end));
+    let origins = write_origins(&mut out, origins_start, id, &arranged.order, writer)?;
     let length = |range: ByteRange| range.end - range.start;
     let has_lengths = chunks.iter().any(|chunk| chunk.has_lengths);
     let required = required | if has_lengths { footer::TEXT_LENGTHS } else { 0 };
+    let required = required | if origins.is_some() { footer::ORIGINS } else { 0 };
     let (mut own, mut parts) = (Vec::new(), PartBytes::default());
     for chunk in chunks {
         let bytes = length(chunk.range());
@@ -578,6 +584,7 @@ fn write_index<W: Write + Send>(
         pairs: length(pairs.range()),
         postings: length(lists.clone()),
         digest: digest.table().map_or(0, |table| length(table.range())),
+        origins: origins.as_ref().and_then(OriginsPlace::table).map_or(0, |table| length(table.range())),
         ..parts
     };
     let contents = Contents {
@@ -592,9 +599,33 @@ fn write_index<W: Write + Send>(
         exact: Dictionary::new(exact, lists.clone(), rows, exact_entries),
         pairs: Dictionary::new(pairs, lists.clone(), rows, Entries::WithoutHeads),
         digest,
+        origins,
         lists,
     };
     Ok((contents, parts))
+}
+
+/// The origins of rows in this order, at byte `start` of the file; none where all land here first.
+fn write_origins(
+    out: &mut impl Write,
+    start: u64,
+    split: SplitId,
+    order: &[u32],
+    writer: &SplitWriter,
+) -> Result<Option<OriginsPlace>> {
+    let WriterOptions { version, zstd_level, hot_footer_bytes_max, .. } = writer.options;
+    if writer.origins.splits().is_empty() || version == 2 {
+        return Ok(None);
+    }
+    let origin = |(row, place): (u32, &u32)| writer.origins.get(*place).unwrap_or(Origin { split, row });
+    let origins = OriginsWriter::new((0..).zip(order).map(origin));
+    if let Some(block) = origins.block() {
+        let packed = zstd::bulk::compress(&block, zstd_level).map_err(cannot_write)?;
+        if packed.len() <= hot_footer_bytes_max / 4 {
+            return Ok(Some(OriginsPlace::Footer { packed, raw_bytes: block.len() }));
+        }
+    }
+    Ok(Some(OriginsPlace::Table(origins.table(zstd_level)?.finish(out, start)?)))
 }
 
 /// At most how many bytes are read for the value of one row of a field: a dictionary page and a page of each column.

@@ -13,8 +13,9 @@ use crate::footer::Footer;
 use crate::text_index::{Form, each_key};
 use crate::{
     Block, DYNAMIC_COLUMN, Dictionary, Digest, DigestValue, Entry, HeldText, KeyRange, KeyRanges, MINUTE_US,
-    Numbers, PairKey, Phrase, Postings, SOURCE_COLUMN, Split, TIME_COLUMN, Table, TextAs, TextKey, Tokenizer,
-    Value, Wanted, decode_postings, exact_key, ip_key, parse_ip, text_key, token_of_text, value_token,
+    Numbers, Origin, PairKey, Phrase, Postings, SOURCE_COLUMN, Split, TIME_COLUMN, Table, TextAs, TextKey,
+    Tokenizer, Value, Wanted, decode_postings, exact_key, ip_key, parse_ip, text_key, token_of_text,
+    value_token,
 };
 
 const ID: SplitId = SplitId::from_random(7);
@@ -126,7 +127,7 @@ impl Model {
     /// What the pairs of frequent words are to be, of texts that are in no dictionary page.
     fn pairs(&self, split: &Split) -> Keyed {
         let mut pairs = Keyed::new();
-        let threshold = (split.rows() / 100 + u32::from(split.rows() % 100 > 0)).max(32);
+        let threshold = (split.rows() / 100 + u32::from(!split.rows().is_multiple_of(100))).max(32);
         let has_dictionary =
             |path: &str| [false, true].iter().any(|list| split.has_dictionary(&column(path, *list)));
         for ((path, ty), rows) in &self.readings {
@@ -211,8 +212,13 @@ fn seal_within(documents: &[String], mapping: Mapping, hot_footer_bytes_max: usi
         ..WriterOptions::default()
     };
     let mut writer = SplitWriter::new(mapping, options);
-    for document in documents {
-        writer.add(document.as_bytes()).unwrap();
+    for (row, document) in (0..).zip(documents) {
+        // Every second document was merged.
+        let origin = Origin { split: SplitId::from_random(8 + u128::from(row % 6)), row: row * 3 };
+        match row % 2 {
+            0 => writer.add_of(document.as_bytes(), origin).unwrap(),
+            _ => writer.add(document.as_bytes()).unwrap(),
+        }
     }
     let mut file = Vec::new();
     let sealed = writer.seal(ID, &mut file).unwrap();
@@ -767,7 +773,12 @@ fn answer_all(file: &[u8], sealed: &Sealed) -> Result<([Vec<Listed>; 3], RecordB
     let batch = read(file, &split, &names, None, TextAs::Plain)?;
     let digest = digest_of(file, &split)?;
     let values = split.fields().map(|field| digest.values(field.number)).collect::<Result<Vec<_>>>()?;
-    let digest = format!("{digest:?} {values:?}");
+    let blocks = blocks_of(file, &split.origins_table())?;
+    let bytes: Vec<Bytes> = blocks.iter().map(|block| cut(file, &block.range)).collect();
+    let origins = || blocks.iter().zip(bytes.iter().map(|bytes| bytes.as_ref()));
+    let told = split.origins(&(0..split.rows()).collect(), origins())?;
+    let near = split.rows_near_origins(&told.iter().copied().collect(), origins())?;
+    let digest = format!("{digest:?} {values:?} {told:?} {near:?}");
     let dictionaries = [split.text(), split.exact(), split.pairs()];
     let [text, exact, pairs] = dictionaries.map(|dictionary| all_entries(file, &split, dictionary));
     Ok(([text?, exact?, pairs?], batch, digest))
@@ -882,6 +893,11 @@ fn a_split_says_what_a_reader_must_know() {
     assert_eq!(required(&every_third), heads | crate::footer::LISTS);
     let ids = documents(|n| format!(r#"{{"id":"{}"}}"#, digits(n, 32)));
     assert_eq!(required(&ids), heads | crate::footer::TEXT_LENGTHS);
+    let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+    writer.add_of(b"{}", Origin { split: ID, row: 7 }).unwrap();
+    let mut file = Vec::new();
+    let start = writer.seal(SplitId::from_random(8), &mut file).unwrap().footer.start as usize;
+    assert_eq!(file[start + 12..start + 20], (heads | crate::footer::ORIGINS).to_le_bytes());
 }
 
 #[test]

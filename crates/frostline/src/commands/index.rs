@@ -346,6 +346,14 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
     for field in fields.iter().filter(|_| digest.is_some()) {
         digest.as_ref().map(|digest| digest.values(*field)).transpose()?;
     }
+    if split.has_origins() {
+        let blocks = whole.blocks(&split.origins_table()).await?;
+        let read = || blocks.iter().map(|(block, bytes)| (block, bytes.as_ref()));
+        let origins = split.origins(&(0..split.rows()).collect(), read())?;
+        if split.rows_near_origins(&origins.into_iter().collect(), read())?.len() != rows {
+            return Err(Error::corrupt("not every document is found by its _id"));
+        }
+    }
     let names: Vec<String> = split.column_names().map(str::to_owned).collect();
     for name in &names {
         let columns = split.columns(&[name], None, TextAs::Plain)?;

@@ -55,7 +55,7 @@ async fn documents(repository: &Repository, index: &Index) -> BTreeMap<String, u
         for split in &splits {
             let mut split = Documents::open(&reads, split).unwrap();
             while split.head(&reads).unwrap().is_some() {
-                let (_, document) = split.next_document().unwrap();
+                let (document, _) = split.next_document().unwrap();
                 *documents.entry(format!("{}\n", String::from_utf8(document).unwrap())).or_default() += 1;
             }
         }

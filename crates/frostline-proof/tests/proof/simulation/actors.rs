@@ -258,15 +258,26 @@ impl Actor {
         Ok(faults)
     }
 
-    /// Every line that is there, without turns and mishaps; none where there is no index.
-    pub(crate) async fn everything(&self) -> Result<Option<Vec<i64>>> {
+    /// Every line that is there with its `_id`, without turns and mishaps; none where there is no index.
+    pub(crate) async fn everything(&self) -> Result<Option<Vec<(i64, String)>>> {
+        self.plainly(&json!({"size": 5_000})).await
+    }
+
+    /// The same of the lines with these `_id`s.
+    pub(crate) async fn with_ids(&self, ids: &[String]) -> Result<Option<Vec<(i64, String)>>> {
+        self.plainly(&json!({"size": 5_000, "query": {"ids": {"values": ids}}})).await
+    }
+
+    async fn plainly(&self, body: &Value) -> Result<Option<Vec<(i64, String)>>> {
         let repository = self.world.plain();
         let index = match self.catalog(&repository).open(&index()).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
-        let body = json!({"size": 5_000});
-        Ok(Some(numbers(&search(&repository, index, &body).await?)))
+        let answer = search(&repository, index, body).await?;
+        let hits = answer["hits"]["hits"].as_array().cloned().unwrap_or_default();
+        let ids = hits.iter().map(|hit| hit["_id"].as_str().unwrap_or_default().to_owned());
+        Ok(Some(numbers(&answer).into_iter().zip(ids).collect()))
     }
 }
 

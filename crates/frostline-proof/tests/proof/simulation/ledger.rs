@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     lines: BTreeMap<i64, State>,
+    /// The `_id`s of lines that were seen since the last deletion.
+    ids: BTreeMap<i64, String>,
     /// How often a deletion of the index began or ended.
     deletions: u64,
     /// Deletions that are under way: while there are any, nothing is sure.
@@ -62,6 +64,7 @@ impl Ledger {
 
     fn may_be_gone(&mut self) {
         self.deletions += 1;
+        self.ids.clear();
         for state in self.lines.values_mut().filter(|state| **state == State::Sure) {
             *state = State::Perhaps;
         }
@@ -97,6 +100,23 @@ impl Ledger {
             faults.extend(lost.map(|line| format!("line {line} was acknowledged and is lost")));
         }
         faults
+    }
+
+    /// What is wrong with the `_id`s of lines, which never change.
+    pub(crate) fn faults_of_ids(&mut self, found: &[(i64, String)]) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (line, id) in found.iter().filter(|_| self.deleting == 0) {
+            let known = self.ids.entry(*line).or_insert_with(|| id.clone());
+            if known != id {
+                faults.push(format!("line {line} was {known} and is {id}"));
+            }
+        }
+        faults
+    }
+
+    /// The lines whose `_id` is known.
+    pub(crate) fn ids(&self) -> Vec<(i64, String)> {
+        self.ids.iter().map(|(line, id)| (*line, id.clone())).collect()
     }
 
     /// How many lines there are for sure.

@@ -129,14 +129,29 @@ async fn simulate(seed: u64, races: Races) -> Run {
             faults.extend(task.await.unwrap());
         }
         let checker = actor(0);
+        // The `_id`s of earlier rounds, which merging keeps.
+        let known = ledger.lock().unwrap().ids();
+        let ids: Vec<String> = known.iter().map(|(_, id)| id.clone()).collect();
+        match checker.with_ids(&ids).await {
+            Ok(Some(mut found)) => {
+                found.sort();
+                if found != known {
+                    faults.push(format!("the lines {known:?} were asked for, and {found:?} came"));
+                }
+            }
+            Ok(None) => {}
+            Err(error) => faults.push(format!("without mishaps: {error:?}")),
+        }
         match checker.everything().await {
             Ok(found) => {
                 let mut ledger = ledger.lock().unwrap();
                 if alone && found.is_none() {
                     ledger.deleted_alone();
                 }
-                let moment = ledger.moment();
-                faults.extend(ledger.faults(&moment, &found.unwrap_or_default()));
+                let (moment, found) = (ledger.moment(), found.unwrap_or_default());
+                let lines: Vec<i64> = found.iter().map(|(line, _)| *line).collect();
+                faults.extend(ledger.faults(&moment, &lines));
+                faults.extend(ledger.faults_of_ids(&found));
             }
             Err(error) => faults.push(format!("without mishaps: {error:?}")),
         }

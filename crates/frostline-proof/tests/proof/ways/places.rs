@@ -1,5 +1,6 @@
 //! The same documents, kept in different ways.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +13,7 @@ use frostline_split::{Mapping, SplitWriter, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
 use serde_json::{Value, json};
 
+use super::ask::numbers;
 use super::documents::{NOW_US, Scene};
 
 /// All places of a scene.
@@ -49,6 +51,7 @@ impl Places {
             Place::new("no digests", scene, &scene.groups).await?.without_digests(),
             Place::new("merged", scene, &scene.groups).await?.merged().await?,
             Place::written("old and new", scene, old_and_new).await?,
+            Place::written("old and new, merged", scene, old_and_new).await?.merged().await?,
             Place::written("small footers", scene, small_footers).await?,
             Place::new("needle segments", scene, &scene.groups).await?.with_needle().await?,
             Place::new("damaged needle segments", scene, &scene.groups)
@@ -158,12 +161,19 @@ impl Place {
         Ok(())
     }
 
+    /// Merged as far as can be, which changes no `_id`.
     async fn merged(mut self) -> Result<Place> {
+        let before = self.ids().await?;
         let next = AtomicU64::new(1_000);
         let random = Arc::new(move || u128::from(next.fetch_add(1, Ordering::Relaxed)));
         let merge = Merge::new(&self.repository, &catalog(&self.repository), random);
         merge.run(&index_name(), &MergePolicy::default()).await?;
         self.index = Arc::new(catalog(&self.repository).open(&index_name()).await?);
+        assert_eq!(self.ids().await?, before, "merging changed an _id");
+        for (n, id) in before.iter().step_by(5) {
+            let found = self.search(&json!({"query": {"ids": {"values": [id]}}})).await?;
+            assert_eq!(numbers(&found), [*n], "{id}");
+        }
         Ok(self)
     }
 
@@ -182,6 +192,14 @@ impl Place {
         self.settings.pack_splits_min = 1;
         self.searcher = searcher(&self.repository, self.settings.clone());
         Ok(self)
+    }
+
+    /// The `_id` of each document.
+    async fn ids(&self) -> Result<BTreeMap<i64, String>> {
+        let all = self.search(&json!({"size": 10_000})).await?;
+        let hits = all["hits"]["hits"].as_array().cloned().unwrap_or_default();
+        let ids = hits.iter().map(|hit| hit["_id"].as_str().unwrap_or_default().to_owned());
+        Ok(numbers(&all).into_iter().zip(ids).collect())
     }
 
     /// With needle segments of all splits.

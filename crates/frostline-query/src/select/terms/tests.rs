@@ -82,7 +82,6 @@ fn what_cannot_be_asked_keeps_every_split() {
         open(),
         pattern,
         Filter::Exists { field: field("a") },
-        Filter::Ids(vec!["x".to_owned()]),
         Filter::Not(Box::new(x())),
         Filter::And(Vec::new()),
         equals("@timestamp", Scalar::Text("x y".to_owned())),
@@ -96,6 +95,19 @@ fn what_cannot_be_asked_keeps_every_split() {
     assert_eq!(Terms::of(&Filter::And(vec![x(), open()])), value("x y", Some("a")));
     assert_eq!(Terms::of(&Filter::AtLeast { minimum: 2, parts: vec![x(), Filter::None] }), Terms::NONE);
     assert_eq!(Terms::of(&Filter::None), Terms::NONE);
+}
+
+#[test]
+fn an_id_is_asked_by_its_split() {
+    let ids = |ids: &[&str]| Terms::of(&Filter::Ids(ids.iter().map(|id| (*id).to_owned()).collect()));
+    let split = "0123456789abcdef0123456789abcdef";
+    let (one, other) = (format!("{split}-7"), format!("{split}-8"));
+    assert_eq!(ids(&[&one, &other, "x"]), value(split, Some("_id")));
+    assert_eq!(ids(&[&one]).asks()[0].own_split(), split.parse().ok());
+    assert_eq!(ids(&["x"]), Terms::NONE);
+    // A document's own field of that name is no identity.
+    let field = equals("a", Scalar::Text(split.to_owned()));
+    assert_eq!(Terms::of(&field).asks()[0].own_split(), None);
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl IndexBytes {
         self.parts.all() + self.files.values().map(|files| files.bytes).sum::<u64>()
     }
 
-    fn parts(&self) -> [(&'static str, u64); 9] {
+    fn parts(&self) -> [(&'static str, u64); 10] {
         let parts = &self.parts;
         [
             ("source", parts.source),
@@ -74,6 +74,7 @@ impl IndexBytes {
             ("pairs", parts.pairs),
             ("postings", parts.postings),
             ("digest", parts.digest),
+            ("origins", parts.origins),
             ("footers", parts.footer),
             ("parquet_footers", parts.parquet_footer),
         ]
@@ -174,6 +175,9 @@ async fn count_split(
     }
     for (block, bytes) in whole.blocks(&split.digest_table()).await? {
         counts.digest_block(&block, &bytes)?;
+    }
+    for (_, bytes) in whole.blocks(&split.origins_table()).await? {
+        counts.origins_block(&bytes);
     }
     Ok((split.version(), counts.finish(entry.object.bytes, &entry.footer)?))
 }
