@@ -53,7 +53,7 @@ impl Default for OpenOptions {
             create: true,
             environment: None,
             plan: PlanOptions::default(),
-            requests_in_flight_max: 64,
+            requests_in_flight_max: 256,
             retry: RetryOptions::default(),
             hedge: HedgeOptions::default(),
             request_ms_max: 30_000,

@@ -61,7 +61,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            splits_in_flight: 64,
+            splits_in_flight: 128,
             memory_bytes_max: 2 << 30,
             query_bytes_max: 1 << 30,
             open_bytes_max: 512 << 20,
