@@ -1,5 +1,6 @@
 //! Opens needle segments and splits, and reads columns of the selected rows.
 
+pub(crate) mod documents;
 pub(crate) mod fields;
 pub(crate) mod memory;
 pub(crate) mod merge;
@@ -10,4 +11,5 @@ mod origins;
 pub(crate) mod output;
 pub(crate) mod packs;
 pub(crate) mod segments;
+pub(crate) mod shown;
 pub(crate) mod view;

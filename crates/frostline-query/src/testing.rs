@@ -195,7 +195,7 @@ impl Place {
 
     /// An open split of it, as queries read it.
     pub(crate) fn view<'a>(&'a self, open: &'a OpenSplit, meter: &'a Meter) -> View<'a> {
-        View { open, reader: self.searcher.reader.as_ref(), reads: &self.searcher.reads, meter }
+        View { open, reader: self.searcher.reader.as_ref(), reads: &self.searcher.reads, meter, shown: None }
     }
 
     pub(crate) fn search(&self, body: &Value) -> crate::Result<Search> {

@@ -10,7 +10,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use frostline_base::Meter;
 use frostline_catalog::Index;
-use frostline_split::{Mapping, Resolved};
+use frostline_split::{Mapping, Resolved, TIME_FIELD};
 use futures::future::join_all;
 use serde_json::Value;
 
@@ -314,7 +314,12 @@ impl Search {
             })
             .collect();
         let documents = groups.len() == 1;
-        let hits = || Hits { order: self.order.clone(), wanted, documents };
+        let time_field = self.readings.iter().flat_map(|reading| &reading.indices).next();
+        let time_field = time_field.map_or(TIME_FIELD, |index| index.mapping().time_field());
+        let hits = || {
+            let (order, time_field) = (self.order.clone(), time_field.to_owned());
+            Hits { order, wanted, documents, time_field }
+        };
         let mut targets: Vec<u32> = asked.iter().flat_map(Splits::ordinals).collect();
         targets.sort_unstable();
         let leaves = groups.into_iter().map(|(splits, reading)| {

@@ -14,7 +14,7 @@ use crate::exec::scan::{Local, Reading, Scan};
 use crate::exec::splits::Splits;
 use crate::exec::top::TimeTop;
 use crate::filter::Filter;
-use crate::read::output::Output;
+use crate::read::output::{Of, Output};
 use crate::{Error, Result};
 
 /// The matching rows of some splits, column by column.
@@ -26,6 +26,8 @@ pub(crate) struct Rows {
     /// Which rows suffice.
     pub(crate) enough: Enough,
     streams: usize,
+    /// The field that documents have their times in.
+    time_field: String,
 }
 
 /// Which of the matching rows of each split suffice.
@@ -45,9 +47,15 @@ pub(crate) enum Enough {
 const STREAMS_MAX: usize = 1_024;
 
 impl Rows {
-    pub(crate) fn new(splits: Splits, filter: Filter, outputs: Vec<Output>, streams: usize) -> Rows {
+    pub(crate) fn new(
+        splits: Splits,
+        filter: Filter,
+        outputs: Vec<Output>,
+        streams: usize,
+        time_field: &str,
+    ) -> Rows {
         let streams = streams.clamp(1, splits.len().clamp(1, STREAMS_MAX));
-        Rows { splits, filter, outputs, enough: Enough::All, streams }
+        Rows { splits, filter, outputs, enough: Enough::All, streams, time_field: time_field.to_owned() }
     }
 
     /// The same rows, of which `enough` suffice.
@@ -95,7 +103,12 @@ impl Rows {
         let splits =
             if stream < groups.len() { groups.swap_remove(stream) } else { self.splits.only(|_| false) };
         let local = Local::of(context)?;
-        let scan = Arc::new(Scan::new(local, &splits, &self.filter, Arc::new(Meter::default()), false));
+        let scan = Scan::new(local, &splits, &self.filter, Arc::new(Meter::default()), false);
+        let has_documents = self.outputs.iter().any(|output| matches!(output.of, Of::Source));
+        let scan = Arc::new(match self.enough {
+            Enough::ByTime { wanted, .. } if has_documents => scan.showing(wanted, &self.time_field),
+            _ => scan,
+        });
         let outputs: Arc<[Output]> = self.outputs.clone().into();
         let batches = match self.enough {
             Enough::ByTime { wanted, descending } => {

@@ -28,6 +28,7 @@ use crate::read::once::Once;
 use crate::read::open::{OpenSplit, Searcher};
 use crate::read::output::{self, Output, read_rows};
 use crate::read::packs::{Context, Expected, PackFile};
+use crate::read::shown::Shown;
 use crate::read::view::View;
 use crate::select::Rows;
 use crate::{Error, ErrorKind, Result};
@@ -72,6 +73,8 @@ pub(crate) struct Scan {
     pub(crate) window: Window,
     /// Whether unreadable splits are skipped and reported, or fail the query.
     partial: bool,
+    /// What was read of documents, where they are shown.
+    pub(crate) shown: Option<Shown>,
 }
 
 /// The outcomes of the splits, counted while a leaf runs.
@@ -103,7 +106,25 @@ impl Scan {
         let memory = reservation(&local.memory, "matching rows");
         let window = Window::new(&local.memory, local.searcher.settings.query_bytes_max / 4);
         let (packs, expected, tally) = (splits.packs(), Mutex::default(), Tally::default());
-        Scan { local, targets, meter, packs, expected, tally, selected, memory, window, partial }
+        Scan {
+            local,
+            targets,
+            meter,
+            packs,
+            expected,
+            tally,
+            selected,
+            memory,
+            window,
+            partial,
+            shown: None,
+        }
+    }
+
+    /// The same of a search that shows so many of the documents, which have their times in this field.
+    pub(crate) fn showing(self, shown: usize, time_field: &str) -> Scan {
+        let shown = Some(Shown::new(time_field, shown, self.targets.len()));
+        Scan { shown, ..self }
     }
 
     /// Says which targets are about to be opened, in this order, so that many are opened with few requests. Others
@@ -147,6 +168,7 @@ impl Scan {
             reader: self.local.searcher.reader.as_ref(),
             reads: &self.local.searcher.reads,
             meter: &self.meter,
+            shown: self.shown.as_ref(),
         }
     }
 
@@ -163,12 +185,25 @@ impl Scan {
         once.view().know_fields(&named.iter().collect::<Vec<_>>()).await?;
         let rows = once.view().select(&target.filter, None).await?;
         self.memory.try_grow(rows.bytes()).map_err(internal)?;
+        self.keep_documents(target, &rows);
         Tally::count(&self.tally.opened);
         if rows == Rows::none() {
             Tally::count(&self.tally.empty);
         }
         self.tally.matched.fetch_add(rows.count(open.split.rows()), Ordering::Relaxed);
         Ok(rows)
+    }
+
+    /// Of the documents that were read to find these rows, keeps those that may be shown, unless memory is short.
+    fn keep_documents(&self, target: &Target, rows: &Rows) {
+        let Some(shown) = &self.shown else { return };
+        let kept = shown.retain(target.entry.id, |row| match rows {
+            Rows::All => true,
+            Rows::Some(rows) => rows.contains(row),
+        });
+        if self.memory.try_grow(kept).is_err() {
+            shown.retain(target.entry.id, |_| false);
+        }
     }
 
     /// How many rows of one split match; a split of which all rows match is not opened for this.

@@ -58,6 +58,8 @@ pub(crate) struct Hits {
     pub(crate) wanted: usize,
     /// Whether documents are read with the hits at no extra cost, because these are all the splits.
     pub(crate) documents: bool,
+    /// The field that documents have their times in.
+    pub(crate) time_field: String,
 }
 
 impl Search {
@@ -109,20 +111,28 @@ impl Running {
         let meter = Arc::new(Meter::default());
         let scan = |filter: &Filter| {
             let (local, meter) = (Arc::clone(&local), Arc::clone(&meter));
-            Arc::new(Scan::new(local, &search.splits, filter, meter, search.partial))
+            Scan::new(local, &search.splits, filter, meter, search.partial)
         };
-        let matching = scan(&search.filter);
+        let with_documents =
+            search.hits.as_ref().filter(|hits| hits.documents && hits.order.time_only().is_some());
+        let showing = |scan: Scan| match with_documents {
+            Some(hits) => Arc::new(scan.showing(hits.wanted, &hits.time_field)),
+            None => Arc::new(scan),
+        };
         let both = || [Some(search.filter.clone()), search.post_filter.clone()].into_iter().flatten();
-        let shown = match &search.post_filter {
-            Some(_) => scan(&prune::and(both())),
-            None => Arc::clone(&matching),
+        let (matching, shown) = match &search.post_filter {
+            Some(_) => (Arc::new(scan(&search.filter)), showing(scan(&prune::and(both())))),
+            None => {
+                let matching = showing(scan(&search.filter));
+                (Arc::clone(&matching), matching)
+            }
         };
         let ranked = match search.hits.as_ref().and_then(|hits| hits.order.not_before()) {
-            Some(not_before) => scan(&prune::and(both().chain([not_before]))),
+            Some(not_before) => Arc::new(scan(&prune::and(both().chain([not_before])))),
             None => Arc::clone(&shown),
         };
         let everything =
-            search.aggs.as_ref().is_some_and(|tree| tree.has_global()).then(|| scan(&Filter::All));
+            search.aggs.as_ref().is_some_and(|tree| tree.has_global()).then(|| Arc::new(scan(&Filter::All)));
         Running { search: search.clone(), matching, shown, ranked, everything }
     }
 

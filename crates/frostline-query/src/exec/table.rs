@@ -133,7 +133,7 @@ impl TableProvider for IndexTable {
         let streams = state.config().target_partitions();
         let splits =
             matching(&self.searcher, self.results.as_deref(), &self.indices, &self.splits, &filter).await;
-        let rows = Rows::new(splits, filter, outputs, streams);
+        let rows = Rows::new(splits, filter, outputs, streams, self.mapping.time_field());
         Ok(LeafExec::new(Leaf::Rows(Box::new(rows.enough(limit.map_or(Enough::All, Enough::Any))))))
     }
 }

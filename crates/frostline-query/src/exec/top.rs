@@ -141,11 +141,15 @@ impl TimeTop {
             let timed = open.split.rows() - open.split.rows_without_time();
             let best = best_rows(&rows, timed, self.descending, self.wanted);
             let view = self.scan.view(&open);
+            let with_document = with_document || view.known_documents(&best).is_some();
             let documents = self.documents.as_ref().filter(|_| with_document);
             let outputs: Vec<Output> =
                 self.outputs.iter().chain(documents.into_iter().flatten()).cloned().collect();
             let room = self.scan.window.room(bytes_of(view, &outputs, &best).await?).await?;
             let batch = read_rows(view, target.ordinal, &outputs, &best).await?;
+            if let Some(shown) = view.shown {
+                shown.retain(target.entry.id, |_| false);
+            }
             let batch = match &self.documents {
                 Some(documents) if !with_document => with_nulls(&batch, documents)?,
                 _ => batch,

@@ -54,6 +54,11 @@ pub(crate) async fn read_columns(
     decoded.map_err(|e| e.with("object", &view.open.entry.object.key))
 }
 
+/// The documents of the given rows, in row order, in batches of one column.
+pub(crate) async fn read_documents(view: View<'_>, rows: &RoaringBitmap) -> Result<Vec<RecordBatch>> {
+    read_columns(view, &[SOURCE_COLUMN], Some(rows), TextAs::Plain).await
+}
+
 /// The times of the given rows, in row order.
 pub(crate) async fn times(view: View<'_>, rows: &RoaringBitmap) -> Result<Vec<Option<i64>>> {
     let mut times = Vec::with_capacity(rows.len() as usize);

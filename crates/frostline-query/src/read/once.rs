@@ -1,4 +1,4 @@
-//! Reads each range of a split's index once, however many parts of a filter need it.
+//! Reads each range of a split's index and documents once, however many parts of a filter need it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +9,8 @@ use futures::future::{BoxFuture, FutureExt, Shared};
 
 use crate::read::view::View;
 
-/// A reader for the time that one filter is asked of one split. It holds what was read of the index until it is
-/// dropped; parts of the filter that are asked at the same time share their reads.
+/// A reader for the time that one filter is asked of one split. It holds what was read until it is dropped; parts of
+/// the filter that are asked at the same time share their reads.
 pub(crate) struct Once<'r> {
     view: View<'r>,
     reads: Mutex<HashMap<ByteRange, (Read<'r>, usize)>>,
@@ -30,7 +30,7 @@ impl<'r> Once<'r> {
     }
 
     /// For each range the read that has it, and which of its ranges it is. What nobody has asked for is one read.
-    fn reads(&self, ranges: &[ByteRange]) -> Vec<(Read<'r>, usize)> {
+    fn reads(&self, ranges: &[ByteRange], share: Share) -> Vec<(Read<'r>, usize)> {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new: Vec<ByteRange> = Vec::new();
         for range in ranges {
@@ -42,7 +42,7 @@ impl<'r> Once<'r> {
             let (view, asked) = (self.view, new.clone());
             let read = async move {
                 let object = &view.open.entry.object;
-                let read = view.reader.read_ranges(object, &asked, Share::Index, view.meter).await;
+                let read = view.reader.read_ranges(object, &asked, share, view.meter).await;
                 read.ok().map(Arc::new)
             };
             let read = read.boxed().shared();
@@ -67,12 +67,12 @@ impl ReadRanges for Once<'_> {
         share: Share,
         meter: &'a Meter,
     ) -> Reading<'a> {
-        if (share, caches) != (Share::Index, Caches::Ask) {
+        if !matches!((share, caches), (Share::Index | Share::Source, Caches::Ask)) {
             return self.view.reader.read_by(caches, object, ranges, share, meter);
         }
         Box::pin(async move {
             let mut bytes = Vec::with_capacity(ranges.len());
-            for (read, at) in self.reads(ranges) {
+            for (read, at) in self.reads(ranges, share) {
                 match read.await.and_then(|all| all.get(at).cloned()) {
                     Some(range) => bytes.push(range),
                     // The error is told to whoever asks next.

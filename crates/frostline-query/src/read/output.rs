@@ -5,14 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray, UInt32Array, new_null_array,
+    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
+    UInt32Array, new_null_array,
 };
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
-use frostline_split::{Origin, SOURCE_COLUMN, TIME_COLUMN, TextAs};
-use futures::future::try_join_all;
+use frostline_split::{Origin, TIME_COLUMN, TextAs};
+use futures::future::{FutureExt, try_join_all};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
@@ -89,8 +90,17 @@ impl Output {
                 let origins = view.origins(rows).await?;
                 Ok(Arc::new(StringArray::from_iter_values(origins.iter().map(Origin::to_string))))
             }
-            Of::Time { missing } => filled(self.column(view, TIME_COLUMN, rows).await?, missing.as_ref()),
-            Of::Source => self.column(view, SOURCE_COLUMN, rows).await,
+            Of::Time { missing } => {
+                let times = match view.times_in_documents(rows) {
+                    Some(times) => Arc::new(TimestampMicrosecondArray::from(times).with_timezone("UTC")),
+                    None => self.column(view, TIME_COLUMN, rows).await?,
+                };
+                filled(times, missing.as_ref())
+            }
+            Of::Source => match view.known_documents(rows) {
+                Some(texts) => cast(&StringArray::from(texts), &self.ty).map_err(arrow_error),
+                None => self.whole(&fields::read_documents(view, rows).await?),
+            },
             Of::Values { field, descending, largest, missing } => {
                 let mut arrays = readings(view, field, rows, TextAs::Plain).await?;
                 if self.ty == mixed::MIXED {
@@ -104,7 +114,11 @@ impl Output {
     }
 
     async fn column(&self, view: View<'_>, name: &str, rows: &RoaringBitmap) -> Result<ArrayRef> {
-        let batches = fields::read_columns(view, &[name], Some(rows), TextAs::Plain).await?;
+        self.whole(&fields::read_columns(view, &[name], Some(rows), TextAs::Plain).await?)
+    }
+
+    /// The one column of these batches.
+    fn whole(&self, batches: &[RecordBatch]) -> Result<ArrayRef> {
         let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(0).as_ref()).collect();
         if arrays.is_empty() {
             return Ok(new_null_array(&self.ty, 0));
@@ -139,7 +153,16 @@ pub(crate) async fn read_rows(
     outputs: &[Output],
     rows: &RoaringBitmap,
 ) -> Result<RecordBatch> {
-    let columns = try_join_all(outputs.iter().map(|output| output.read(view, ordinal, rows))).await?;
+    let has_documents = outputs.iter().any(|output| matches!(output.of, Of::Source));
+    let documents = view.learn_documents(rows).shared();
+    let columns = outputs.iter().map(async |output| {
+        // Times are taken from documents that are read anyway.
+        if has_documents && matches!(output.of, Of::Source | Of::Time { .. }) {
+            documents.clone().await?;
+        }
+        output.read(view, ordinal, rows).await
+    });
+    let columns = try_join_all(columns).await?;
     let fields: Vec<Field> = outputs.iter().map(Output::field).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len() as usize));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options).map_err(arrow_error)

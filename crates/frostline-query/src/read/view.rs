@@ -10,6 +10,7 @@ use crate::Result;
 use crate::filter::FieldRef;
 use crate::read::memory::Permits;
 use crate::read::open::OpenSplit;
+use crate::read::shown::Shown;
 
 /// An open split and the way to its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct View<'a> {
     pub(crate) reader: &'a dyn ReadRanges,
     pub(crate) reads: &'a Permits,
     pub(crate) meter: &'a Meter,
+    /// What was read of documents, where the search shows them.
+    pub(crate) shown: Option<&'a Shown>,
 }
 
 impl<'a> View<'a> {

@@ -158,10 +158,11 @@ async fn whole_values_are_found_as_written_wherever_they_are_held() {
 #[tokio::test]
 async fn both_dictionaries_are_asked_at_once() {
     let document = |n: usize| json!({"n": n, "v": format!("Value{n}"), "w": format!("two words {n}")});
+    let values = ["Value7", "two values"];
     let place = Place::with(&[(0..200).map(document).collect()]).await;
     let gate = Gate::new(&place.repository, 1);
     let place = place.through(Arc::clone(&gate) as _);
-    let body = json!({"query": {"term": {"v.keyword": "Value7"}}});
+    let body = json!({"query": {"terms": {"v.keyword": values}}});
     let search = place.search(&body).unwrap();
     let mut answer = Box::pin(search.run());
     for _ in 0..1_000 {

@@ -1,12 +1,12 @@
 //! Verifies candidate rows on their values.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::Int32Type;
 use frostline_split::{
-    EXACT_PREFIX_BYTES, Entry, HeldText, KeyRange, Postings, Says, SplitField, TextAs, Tokenizer, exact_key,
-    text_key, token_of_text, tokens_of_texts,
+    EXACT_PREFIX_BYTES, Entry, Form, HeldText, KeyRange, Postings, Says, SplitField, TextAs, Tokenizer,
+    exact_key, text_key, token_of_text, tokens_of_texts,
 };
 use futures::future::try_join;
 use roaring::RoaringBitmap;
@@ -27,6 +27,9 @@ impl View<'_> {
     ) -> Result<RoaringBitmap> {
         let mut found = RoaringBitmap::new();
         if candidates.is_empty() {
+            return Ok(found);
+        }
+        if let Some(found) = self.verify_on_documents(field, candidates, &mut holds).await? {
             return Ok(found);
         }
         let has_dictionary = fields::columns_of(field).iter().any(|name| self.split().has_dictionary(name));
@@ -67,7 +70,8 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// Rows with one of these values as written. A value is in one entry: those that are found need no candidates.
+    /// Rows with one of these values as written. A value is only in rows that have its token, so where the token's entry
+    /// has the value, or few rows, which are candidates then, the exact dictionary is not asked.
     pub(super) async fn texts_equal(
         self,
         field: &SplitField,
@@ -75,33 +79,56 @@ impl View<'_> {
         among: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap> {
         let mut tokenizer = Tokenizer::new();
-        let (mut exact, mut tokens) = (KeysOfTexts::new(), KeysOfTexts::new());
-        let mut keys = TextKeys::default();
+        let (mut tokens, mut exact) = (Vec::new(), KeysOfTexts::new());
+        let key = |text: &str| exact_key(text, field.number);
         for text in texts {
-            let key = exact_key(text, field.number);
-            keys.exact.push(KeyRange::exact(key.clone()));
-            exact.insert((key, text));
-            if let Some(token) = token_of_text(&mut tokenizer, text) {
-                keys.tokens.push(KeyRange::exact(text_key(token, field.number)));
-                tokens.insert((token.as_bytes().to_vec(), text));
+            match token_of_text(&mut tokenizer, text) {
+                Some(token) if self.split().text().holds_values_with_tokens() => {
+                    tokens.push((token.to_owned(), text.as_str()));
+                }
+                _ => drop(exact.insert((key(text), text))),
             }
         }
-        let found = self.entries_of(field, &keys).await?;
-        let known: BTreeSet<&str> = found.iter().filter_map(|entry| entry.text.as_deref()).collect();
-        let left: BTreeSet<&str> =
-            texts.iter().map(String::as_str).filter(|text| !known.contains(text)).collect();
+        let of_tokens = tokens.iter().map(|(token, _)| KeyRange::exact(text_key(token, field.number)));
+        let keys = TextKeys { exact: ranges(&exact), tokens: of_tokens.collect() };
+        let (of_tokens, mut entries): (Vec<TextEntry>, Vec<TextEntry>) =
+            self.entries_of(field, &keys, true).await?.into_iter().partition(|entry| entry.is_token);
+        let of_tokens: BTreeMap<&[u8], &TextEntry> =
+            of_tokens.iter().map(|entry| (entry.start.as_slice(), entry)).collect();
+
+        let (mut found, mut left, mut unsettled) = (Vec::new(), BTreeSet::new(), KeysOfTexts::new());
+        for (token, text) in tokens {
+            // The entry of the token, or short ones that may be.
+            let starts = (1..=token.len()).filter_map(|end| of_tokens.get(&token.as_bytes()[..end]));
+            let entries = starts.filter(|entry| entry.is_short == (entry.start.len() < token.len()));
+            let entries: Vec<&TextEntry> = entries.copied().collect();
+            let rows: u64 = entries.iter().map(|entry| entry.postings.count(self.split().rows())).sum();
+            match entries.iter().find(|entry| entry.text.as_deref() == Some(text)) {
+                Some(entry) => found.push((Says::Yes, entry.postings.clone())),
+                None if rows <= FEW_ROWS => {
+                    left.insert(text);
+                    found.extend(entries.iter().map(|entry| (Says::Maybe, entry.postings.clone())));
+                }
+                None => drop(unsettled.insert((key(text), text))),
+            }
+        }
+        if !unsettled.is_empty() {
+            let keys = TextKeys { exact: ranges(&unsettled), tokens: Vec::new() };
+            entries.extend(self.entries_of(field, &keys, true).await?);
+            exact.append(&mut unsettled);
+        }
+        let known: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.text.as_deref()).collect();
+        exact.retain(|(_, text)| !known.contains(text));
         let may_be_left = |entry: &TextEntry| {
-            let of_entry = if entry.is_token { &tokens } else { &exact };
-            let mut of_start = of_entry
-                .range((entry.start.clone(), "")..)
-                .map_while(|(key, text)| key.starts_with(&entry.start).then_some(*text));
-            of_start.any(|text| left.contains(text))
+            let mut of_start = exact.range((entry.start.clone(), "")..);
+            of_start.next().is_some_and(|(key, _)| key.starts_with(&entry.start))
         };
-        let found = found.iter().filter_map(|entry| match &entry.text {
+        found.extend(entries.iter().filter_map(|entry| match &entry.text {
             Some(text) => texts.contains(text).then(|| (Says::Yes, entry.postings.clone())),
             None => may_be_left(entry).then(|| (Says::Maybe, entry.postings.clone())),
-        });
-        self.texts_of(field, found.collect(), among, |text| left.contains(text)).await
+        }));
+        left.extend(exact.iter().map(|(_, text)| *text));
+        self.texts_of(field, found, among, |text| left.contains(text)).await
     }
 
     /// Rows with a value as written that starts with `start` and `holds`: from dictionaries or from the column,
@@ -126,11 +153,11 @@ impl View<'_> {
         let column = columns.iter().filter_map(|name| self.split().column_range(name));
         let by_column: u64 = column.map(|range| range.end - range.start).sum();
         if by_keys <= by_column {
-            let found =
-                self.entries_of(field, &keys).await?.into_iter().filter_map(|entry| match entry.text {
-                    Some(text) => holds(&text).then_some((Says::Yes, entry.postings)),
-                    None => Some((Says::Maybe, entry.postings)),
-                });
+            let entries = self.entries_of(field, &keys, false).await?.into_iter();
+            let found = entries.filter_map(|entry| match entry.text {
+                Some(text) => holds(&text).then_some((Says::Yes, entry.postings)),
+                None => Some((Says::Maybe, entry.postings)),
+            });
             return self.texts_of(field, found.collect(), among, holds).await;
         }
         let rows = among.cloned().unwrap_or_else(|| all(self.split().rows()));
@@ -142,20 +169,29 @@ impl View<'_> {
         if self.split().text().holds_values_with_tokens() { &keys.tokens } else { &[] }
     }
 
-    /// The entries of whole values that these keys name, and the short ones that may stand for one.
-    async fn entries_of(self, field: &SplitField, keys: &TextKeys) -> Result<Vec<TextEntry>> {
+    /// The entries of whole values that these keys name, and the short ones that may stand for one; also of tokens
+    /// without a value if these are wanted.
+    async fn entries_of(
+        self,
+        field: &SplitField,
+        keys: &TextKeys,
+        with_tokens: bool,
+    ) -> Result<Vec<TextEntry>> {
         let of_key = |entry: Entry<'_>| {
-            let text = exact_text(entry.key).filter(|_| !entry.is_short).map(str::to_owned);
-            Some(TextEntry { is_token: false, start: entry.key.to_vec(), text, postings: entry.postings })
+            let (start, is_short) = (entry.key.to_vec(), entry.is_short);
+            let text = exact_text(entry.key).filter(|_| !is_short).map(str::to_owned);
+            Some(TextEntry { is_token: false, start, is_short, text, postings: entry.postings })
         };
         let of_token = |entry: Entry<'_>| {
-            let key = entry.text_key().filter(|key| key.field == field.number)?;
-            let text = match entry.value? {
-                HeldText::Written(text) => Some(text.to_owned()),
-                HeldText::InColumn => None,
+            let key = entry.text_key().filter(|key| key.field == field.number && key.form == Form::Whole)?;
+            let (start, is_short) = (key.token.as_bytes().to_vec(), key.is_short);
+            let text = match entry.value {
+                Some(HeldText::Written(text)) => Some(text.to_owned()),
+                Some(HeldText::InColumn) => None,
+                None if with_tokens => None,
+                None => return None,
             };
-            let start = key.token.as_bytes().to_vec();
-            Some(TextEntry { is_token: true, start, text, postings: entry.postings })
+            Some(TextEntry { is_token: true, start, is_short, text, postings: entry.postings })
         };
         let (mut text, exact) = try_join(
             self.scan(self.split().text(), self.token_keys(keys), &of_token),
@@ -211,19 +247,28 @@ struct TextKeys {
     tokens: Vec<KeyRange>,
 }
 
-/// An entry of whole values.
+/// An entry of whole values, or of tokens with which they can be held.
 struct TextEntry {
     /// Whether it is in the text dictionary.
     is_token: bool,
     /// Its key, without form and field in the text dictionary.
     start: Vec<u8>,
-    /// The value; none where only the column has it.
+    is_short: bool,
+    /// The value; none where only the column has it, if at all.
     text: Option<String>,
     postings: Postings,
 }
 
 /// Texts by their keys.
 type KeysOfTexts<'t> = BTreeSet<(Vec<u8>, &'t str)>;
+
+fn ranges(keys: &KeysOfTexts<'_>) -> Vec<KeyRange> {
+    keys.iter().map(|(key, _)| KeyRange::exact(key.clone())).collect()
+}
+
+/// So many rows of a token are candidates for a value that is not held with it: a page of their column takes no more
+/// than a block of the exact dictionary.
+const FEW_ROWS: u64 = 16;
 
 /// The start of the keys of exact values that start with `prefix`: no longer than what the key of a very
 /// long value keeps of it.
