@@ -8,8 +8,7 @@ mod segments;
 
 use frostline_base::{Error, ErrorKind, Result, SplitId};
 use frostline_catalog::{Catalog, Index};
-use frostline_needle::{About, FieldNumber, Kinds, RunWriter, Scope, Segment, Term, TermKey};
-use frostline_split::{ORIGIN_FIELD, SplitWriter, TERMS_VERSION, Term as SplitTerm, ValueType};
+use frostline_needle::{About, RunWriter, Scope, Segment, TermKey};
 
 use crate::pipeline::Random;
 
@@ -41,62 +40,21 @@ impl Terms {
     }
 
     fn new(index: &Index, key: [u8; 16]) -> Terms {
-        let scope = Scope { table: index.table_id().to_owned(), analyser: TERMS_VERSION };
-        Terms { scope, key: TermKey::from_random(key) }
+        Terms { scope: Scope::of_splits(index.table_id()), key: TermKey::from_random(key) }
     }
 
     fn open(&self, directory: &[u8]) -> Result<Segment> {
         Segment::open(directory, &self.scope, &self.key)
     }
 
-    /// The run of a split that is about to be sealed under this identity.
-    pub(crate) fn run(&self, writer: &SplitWriter, id: SplitId) -> Result<(Vec<u8>, About)> {
-        let mut terms = self.run_writer(id);
-        add_terms(&mut terms, writer);
-        sealed(terms)
-    }
-
-    fn run_writer(&self, id: SplitId) -> RunWriter {
+    /// A run of the split of this identity, which has no terms yet.
+    pub(crate) fn run(&self, id: SplitId) -> RunWriter {
         RunWriter::new(self.scope.clone(), self.key, id)
     }
 }
 
-/// Adds the terms of all documents.
-fn add_terms(run: &mut RunWriter, writer: &SplitWriter) {
-    // All readings of a path are one field. Each is named, whether it has terms or not.
-    let readings: Vec<(FieldNumber, ValueType)> =
-        writer.readings().map(|(path, ty)| (run.field(path), ty)).collect();
-    writer.each_term(|reading, term| {
-        let Some((field, ty)) = readings.get(reading).copied() else { return };
-        match term {
-            Some(term) => run.add(field, asked(&term)),
-            None => run.leave_out(field, kinds_without_terms(ty)),
-        }
-    });
-    for split in writer.origin_splits() {
-        let field = run.field(ORIGIN_FIELD);
-        run.add(field, asked(&SplitTerm::of_origin(*split)));
-    }
-}
-
-fn asked<'t>(term: &'t SplitTerm<'_>) -> Term<'t> {
-    match term {
-        SplitTerm::Token(token) => Term::Token(token),
-        SplitTerm::Value(value) => Term::Value(value.as_bytes()),
-    }
-}
-
-/// What values of this type are that have no term.
-fn kinds_without_terms(ty: ValueType) -> Kinds {
-    match ty {
-        ValueType::Double => Kinds::FRACTION,
-        ValueType::Date => Kinds::DATE,
-        // All of these have terms; whatever has none is in every answer.
-        _ => Kinds::ALL,
-    }
-}
-
-fn sealed(run: RunWriter) -> Result<(Vec<u8>, About)> {
+/// The file of a run.
+pub(crate) fn sealed(run: RunWriter) -> Result<(Vec<u8>, About)> {
     let mut file = Vec::new();
     let written = run.seal(&mut file)?;
     if written.bytes != file.len() as u64 {

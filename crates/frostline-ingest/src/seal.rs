@@ -7,7 +7,7 @@ use frostline_needle::{About, KIND};
 use frostline_split::{Mapping, SplitWriter};
 use frostline_store::Repository;
 
-use crate::needle::Terms;
+use crate::needle::{self, Terms};
 use crate::pipeline::Random;
 
 /// Where splits are written to.
@@ -44,9 +44,12 @@ impl Output {
     /// committed. Blocks: not for a thread of the runtime.
     pub(crate) fn seal(&self, writer: SplitWriter) -> Result<NewSplit> {
         let id = new_id(&self.random);
-        let run = self.terms.as_ref().and_then(|terms| unless_failed(id, terms.run(&writer, id)));
-        let mut file = Vec::new();
-        let sealed = writer.seal(id, &mut file)?;
+        let (mut file, mut run) = (Vec::new(), self.terms.as_ref().map(|terms| terms.run(id)));
+        let sealed = match &mut run {
+            Some(run) => writer.seal_with_terms(id, &mut file, run)?,
+            None => writer.seal(id, &mut file)?,
+        };
+        let run = run.and_then(|run| unless_failed(id, needle::sealed(run)));
         if sealed.bytes != file.len() as u64 {
             return Err(Error::internal("a sealed split does not have the stated length"));
         }

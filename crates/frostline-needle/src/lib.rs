@@ -22,6 +22,7 @@ mod range_coder;
 mod run;
 mod segment;
 mod split_set;
+mod split_terms;
 mod term;
 #[cfg(test)]
 mod testing;

@@ -29,6 +29,8 @@ pub struct RunWriter {
     recent: Box<[(TermHash, u32)]>,
     numbers: HashMap<String, u32>,
     missing: Vec<Kinds>,
+    /// The field of the split's terms that come, and the kinds of its values that have none.
+    pub(crate) reading: Option<(FieldNumber, Kinds)>,
 }
 
 /// The number of a field in one [`RunWriter`].
@@ -46,7 +48,7 @@ impl RunWriter {
         // No field has this number.
         let recent = vec![(TermHash(0), u32::MAX); RECENT].into_boxed_slice();
         let (terms, numbers, missing) = (Vec::new(), HashMap::new(), Vec::new());
-        RunWriter { scope, key, split, terms, full: FULL_MIN, recent, numbers, missing }
+        RunWriter { scope, key, split, terms, full: FULL_MIN, recent, numbers, missing, reading: None }
     }
 
     /// The number of a field. A split has to name every field that it has values in: one that is not named holds

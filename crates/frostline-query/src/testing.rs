@@ -11,9 +11,9 @@ use frostline_base::{
 };
 use frostline_catalog::{Catalog, Change, FileEntry, Index, Settings as IndexSettings, SplitEntry};
 use frostline_needle::{
-    Input, KIND, Kinds, MergeOptions, RunWriter, Scope, Segment, TermKey, directory_range, merge,
+    Input, KIND, MergeOptions, RunWriter, Scope, Segment, TermKey, directory_range, merge,
 };
-use frostline_split::{Mapping, ORIGIN_FIELD, SplitWriter, TERMS_VERSION, Term, ValueType, WriterOptions};
+use frostline_split::{Mapping, SplitWriter, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
 use serde_json::Value;
 
@@ -105,8 +105,8 @@ impl Place {
                 writer.add(document.as_bytes()).unwrap();
             }
             let id = SplitId::from_random((first_id + number) as u128);
-            runs.push(run(&writer, &index, id));
-            let change = adding(&repository, &index, writer, id).await;
+            let (change, run) = adding(&repository, &index, writer, id).await;
+            runs.push(run);
             index = index.commit(change).await.unwrap();
         }
         let reader: Arc<dyn ReadRanges> = Arc::new(repository.clone());
@@ -146,8 +146,8 @@ impl Place {
                 }
             }
             let id = SplitId::from_random(u128::from(self.index.version()) << 64);
-            runs.insert(id, run(&writer, &self.index, id));
-            let change = adding(&self.repository, &self.index, writer, id).await;
+            let (change, run) = adding(&self.repository, &self.index, writer, id).await;
+            runs.insert(id, run);
             let index = self.index.commit(Change { remove, ..change }).await.unwrap();
             self.index = Arc::new(index);
         }
@@ -221,10 +221,12 @@ impl Place {
     }
 }
 
-/// Stores a split, and says how it is added to the index.
-async fn adding(repository: &Repository, index: &Index, writer: SplitWriter, id: SplitId) -> Change {
-    let mut bytes = Vec::new();
-    let sealed = writer.seal(id, &mut bytes).unwrap();
+/// Stores a split, and says how it is added to the index; and a needle segment of it.
+async fn adding(repository: &Repository, index: &Index, writer: SplitWriter, id: SplitId) -> (Change, Bytes) {
+    let (mut bytes, mut file) = (Vec::new(), Vec::new());
+    let mut run = RunWriter::new(scope(index), TermKey::from_random(TERM_KEY), id);
+    let sealed = writer.seal_with_terms(id, &mut bytes, &mut run).unwrap();
+    run.seal(&mut file).unwrap();
     let key = index.split_key(id);
     repository.put(&key, Bytes::from(bytes)).await.unwrap();
     let entry = SplitEntry {
@@ -237,34 +239,13 @@ async fn adding(repository: &Repository, index: &Index, writer: SplitWriter, id:
         unpacked_bytes: Some(sealed.unpacked_bytes),
     };
     let mapping = Some(sealed.mapping);
-    Change { add: vec![entry], mapping, operation: "test".to_owned(), ..Change::default() }
+    let change = Change { add: vec![entry], mapping, operation: "test".to_owned(), ..Change::default() };
+    (change, file.into())
 }
 
 /// What the terms of an index are terms of.
 fn scope(index: &Index) -> Scope {
-    Scope { table: index.table_id().to_owned(), analyser: TERMS_VERSION }
-}
-
-/// A needle segment of one split.
-fn run(writer: &SplitWriter, index: &Index, id: SplitId) -> Bytes {
-    let mut run = RunWriter::new(scope(index), TermKey::from_random(TERM_KEY), id);
-    let readings: Vec<_> = writer.readings().map(|(path, ty)| (run.field(path), ty)).collect();
-    writer.each_term(|reading, term| match (term, readings[reading]) {
-        (Some(Term::Token(token)), (field, _)) => run.add(field, frostline_needle::Term::Token(&token)),
-        (Some(Term::Value(value)), (field, _)) => {
-            run.add(field, frostline_needle::Term::Value(value.as_bytes()))
-        }
-        (None, (field, ValueType::Date)) => run.leave_out(field, Kinds::DATE),
-        (None, (field, _)) => run.leave_out(field, Kinds::FRACTION),
-    });
-    for split in writer.origin_splits() {
-        let Term::Value(value) = Term::of_origin(*split) else { panic!("a split is no token") };
-        let field = run.field(ORIGIN_FIELD);
-        run.add(field, frostline_needle::Term::Value(value.as_bytes()));
-    }
-    let mut bytes = Vec::new();
-    run.seal(&mut bytes).unwrap();
-    bytes.into()
+    Scope::of_splits(index.table_id())
 }
 
 /// Stores these runs as one segment of an index, which still has to name it.

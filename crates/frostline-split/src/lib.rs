@@ -63,7 +63,7 @@ pub use pairs::PairKey;
 pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};
 pub use table::{Block, KeyRange, KeyRanges, Table};
-pub use term::{ORIGIN_FIELD, TERMS_VERSION, Term, each_term, phrase_terms, piece_terms};
+pub use term::{ORIGIN_FIELD, TERMS_VERSION, TakeTerms, Term, each_term, phrase_terms, piece_terms};
 pub use text_index::{
     CUT_START_BYTES, Form, Keys, PieceKeys, Says, TOKEN_BYTES_MAX, text_key, token_of_text, tokens_of_texts,
 };

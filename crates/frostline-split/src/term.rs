@@ -1,5 +1,5 @@
 //! Which terms a split has, and which of them a question asks: the one rule by which splits are told apart without
-//! opening them. Whoever keeps the terms of many splits takes them from [`each_term`]; whoever asks takes them from
+//! opening them. Whoever keeps the terms of many splits takes them by [`TakeTerms`]; whoever asks takes them from
 //! [`Term::of_value`], [`piece_terms`] and [`phrase_terms`].
 //!
 //! | a value                   | its terms                                                                    |
@@ -22,6 +22,7 @@ use std::borrow::Cow;
 use frostline_base::SplitId;
 
 use crate::document::Value;
+use crate::mapping::ValueType;
 use crate::tokenizer::{Phrase, Piece, Tokenizer, phrase_words};
 use crate::values::{ip_text, parse_ip};
 
@@ -73,6 +74,14 @@ impl Term<'_> {
             Term::Value(value) => Term::Value(value.into_owned().into()),
         }
     }
+}
+
+/// Takes the terms of the values of a split.
+pub trait TakeTerms {
+    /// The values that follow are of this reading, until the next one.
+    fn reading(&mut self, path: &str, ty: ValueType);
+    /// A value has this term, or none. One that several values have may come several times.
+    fn term(&mut self, term: Option<Term<'_>>);
 }
 
 /// Hands every term of a value to `emit`; one that occurs twice comes twice. Says whether the value has terms.

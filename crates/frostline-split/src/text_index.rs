@@ -50,25 +50,53 @@ impl Form {
     }
 }
 
-/// Hands every key of a text to `emit`; one that occurs twice comes twice. Those of words come in their order, and are
-/// marked.
-pub(crate) fn each_key(tokenizer: &mut Tokenizer, text: &str, mut emit: impl FnMut(&str, Form, bool)) {
-    let mut cut = String::new();
-    tokenizer.each_chunk(text, |chunk| each_key_of(chunk, &mut cut, &mut emit));
+/// Hands every key of a text to `emit`, which says whether it is new; one that occurs twice comes twice. Those of words
+/// come in their order, and are marked. Hands the words and windows of the tokens that are new to `part`, so that of
+/// texts of which all keys come to one `emit` all parts do. Says whether the text is one part.
+pub(crate) fn each_key(
+    tokenizer: &mut Tokenizer,
+    text: &str,
+    mut emit: impl FnMut(&str, Form, bool) -> bool,
+    mut part: impl FnMut(&str),
+) -> bool {
+    let (mut cut, mut chunks, mut is_part) = (String::new(), 0, false);
+    tokenizer.each_chunk(text, |chunk| {
+        chunks += 1;
+        is_part = chunks == 1 && chunk.only_part().is_some();
+        each_key_of(chunk, &mut cut, &mut emit, &mut part);
+    });
+    is_part
 }
 
-fn each_key_of(chunk: &Chunk<'_>, cut: &mut String, emit: &mut impl FnMut(&str, Form, bool)) {
-    chunk.each_token(|token, level| {
-        if token.len() <= TOKEN_BYTES_MAX {
-            return emit(token, Form::Whole, level.is_none());
-        }
-        cut_into(token, cut);
-        emit(cut, Form::Cut, level.is_none());
-        if level.is_none_or(|level| level <= COMPOUND) {
-            emit(start(token, TOKEN_BYTES_MAX), Form::Inner, false);
+fn each_key_of(
+    chunk: &Chunk<'_>,
+    cut: &mut String,
+    emit: &mut impl FnMut(&str, Form, bool) -> bool,
+    part: &mut impl FnMut(&str),
+) {
+    chunk.each_token(|token, level, words| {
+        let is_word = words.len() == 1;
+        let is_new = if token.len() <= TOKEN_BYTES_MAX {
+            emit(token, Form::Whole, is_word)
+        } else {
+            cut_into(token, cut);
+            emit(cut, Form::Cut, is_word);
+            if level <= COMPOUND {
+                emit(start(token, TOKEN_BYTES_MAX), Form::Inner, false);
+            }
+            // Another token may have its keys.
+            true
+        };
+        if is_new && is_word {
+            part(token);
+        } else if is_new && level <= COMPOUND {
+            // Every window is inside a compound.
+            chunk.each_window(words, &mut *part);
         }
     });
-    chunk.each_inner(|rest| emit(start(rest, TOKEN_BYTES_MAX), Form::Inner, false));
+    chunk.each_inner(|rest| {
+        emit(start(rest, TOKEN_BYTES_MAX), Form::Inner, false);
+    });
 }
 
 /// The token that all of a text is but for case and punctuation around it: with its entry the text can be held. None

@@ -217,14 +217,14 @@ impl Tokenizer {
 
     /// See [`tokenize`].
     pub fn tokenize(&mut self, text: &str, mut emit: impl FnMut(&str)) {
-        self.each_chunk(text, |chunk| chunk.each_token(|token, _| emit(token)));
+        self.each_chunk(text, |chunk| chunk.each_token(|token, _, _| emit(token)));
     }
 
     /// Every token of a text, and every whole with the joiners around it where there are any: what a pattern
     /// is compared with.
     pub fn each_form(&mut self, text: &str, mut emit: impl FnMut(&str)) {
         self.each_chunk(text, |chunk| {
-            chunk.each_token(|token, _| emit(token));
+            chunk.each_token(|token, _, _| emit(token));
             if let Some(whole) = chunk.with_edges() {
                 emit(whole);
             }
@@ -304,7 +304,7 @@ impl Phrase {
 
 /// One word of a text.
 #[derive(Clone, Copy, Debug)]
-struct Word {
+pub(crate) struct Word {
     start: usize,
     end: usize,
     /// The loosest joiner between it and the word before, [`ADJACENT`] where nothing is between.
@@ -361,12 +361,16 @@ impl<'a> Chunk<'a> {
     }
 
     /// Every word in order, and then at every level every group of words that a joiner of that level holds together;
-    /// each group with its level.
-    pub(crate) fn each_token(&self, mut emit: impl FnMut(&'a str, Option<u8>)) {
-        self.words().for_each(|word| emit(word, None));
+    /// each with its level, zero for words, and its words.
+    pub(crate) fn each_token(&self, mut emit: impl FnMut(&'a str, u8, &'a [Word])) {
+        for word in self.words.chunks(1) {
+            if let [only] = word {
+                emit(between(self.text, only, only), ADJACENT, word);
+            }
+        }
         self.each_group(0..=LOOSEST, |level, group, _| {
             if let [first, .., last] = group {
-                emit(between(self.text, first, last), Some(level));
+                emit(between(self.text, first, last), level, group);
             }
         });
     }
@@ -385,7 +389,12 @@ impl<'a> Chunk<'a> {
     /// piece has depends on nothing around it, so a text has the parts of all its pieces.
     pub(crate) fn each_part(&self, mut emit: impl FnMut(&'a str)) {
         self.words().for_each(&mut emit);
-        for run in self.words.chunk_by(is_in_window) {
+        self.each_window(self.words, emit);
+    }
+
+    /// Every window of some of its words.
+    pub(crate) fn each_window(&self, words: &'a [Word], mut emit: impl FnMut(&'a str)) {
+        for run in words.chunk_by(is_in_window) {
             for window in WINDOW_WORDS.into_iter().flat_map(|words| run.windows(words)) {
                 if let [first, .., last] = window {
                     emit(between(self.text, first, last));

@@ -22,6 +22,7 @@ use crate::document::{Document, Limits, parse_document};
 use crate::footer::{Bounds, FORMAT_VERSION};
 use crate::mapping::{Mapping, Placement, ValueType};
 use crate::origins::{KnownOrigins, Origin};
+use crate::term::TakeTerms;
 use crate::writer::values::{TEXT_BYTES_MAX, Values, type_of};
 
 mod chunk;
@@ -274,11 +275,6 @@ impl SplitWriter {
         Ok(())
     }
 
-    /// The splits in which documents first landed that did not land here.
-    pub fn origin_splits(&self) -> &[SplitId] {
-        self.origins.splits()
-    }
-
     /// How many documents there are.
     pub fn rows(&self) -> u32 {
         self.rows.len() as u32
@@ -324,10 +320,36 @@ impl SplitWriter {
 
     /// Writes the split with this identity. `Invalid` where there is no document, `Unavailable` where `out` fails.
     pub fn seal(self, id: SplitId, out: &mut (impl Write + Send)) -> Result<Sealed> {
+        self.seal_with(id, out, None)
+    }
+
+    /// The same, and hands the terms of all values and of origins to `terms`.
+    pub fn seal_with_terms(
+        self,
+        id: SplitId,
+        out: &mut (impl Write + Send),
+        terms: &mut dyn TakeTerms,
+    ) -> Result<Sealed> {
+        self.seal_with(id, out, Some(terms))
+    }
+
+    fn seal_with(
+        self,
+        id: SplitId,
+        out: &mut (impl Write + Send),
+        terms: Option<&mut dyn TakeTerms>,
+    ) -> Result<Sealed> {
         if self.rows.is_empty() {
             return Err(Error::invalid("a split without documents cannot be written"));
         }
-        seal::seal(self, id, out)
+        let terms = match terms {
+            Some(terms) => {
+                self.origin_terms(terms);
+                Some(terms)
+            }
+            None => None,
+        };
+        seal::seal(self, id, out, terms)
     }
 
     fn check_room(&self, source: &[u8]) -> Result<()> {

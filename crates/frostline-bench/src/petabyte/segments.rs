@@ -8,7 +8,6 @@ use frostline_base::{ByteRange, Meter, ObjectRef, SplitId};
 use frostline_catalog::{FileEntry, Index};
 use frostline_needle::{About, Input, KIND, MergeOptions, SPLITS_MAX, Scope, Segment, TermKey, merge};
 use frostline_node::Node;
-use frostline_split::TERMS_VERSION;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 
@@ -99,10 +98,10 @@ impl Run {
         let mut files = index.files().filter(|file| file.kind == KIND);
         let file =
             files.next().with_context(|| format!("ingest has written no terms of {}", index.name()))?;
-        let about = About::read(&file.about, TERMS_VERSION).context("terms of another version")?;
+        let about = About::of_splits(KIND, &file.about).context("terms of another version")?;
         let directory = about.directory(file.object.bytes).context("a run is too short")?;
         let bytes = node.repository().get(&file.object.key, &Meter::default()).await?;
-        let scope = Scope { table: index.table_id().to_owned(), analyser: TERMS_VERSION };
+        let scope = Scope::of_splits(index.table_id());
         let range = directory.start as usize..directory.end as usize;
         let segment =
             Segment::open(bytes.get(range).context("a run is shorter than its catalog says")?, &scope, key)?;

@@ -13,7 +13,7 @@ use futures::StreamExt as _;
 use serde::Serialize;
 
 use super::segments::{Extent, Known, Opened, Read, Segments, input, known};
-use super::{Terms, add_terms, sealed};
+use super::{Terms, sealed};
 use crate::documents::{BlockingReads, Documents};
 use crate::pipeline::{Cancel, Random};
 use crate::seal::{new_id, segment_entry};
@@ -379,7 +379,7 @@ impl Segments {
     }
 
     async fn read_again(&self, index: &Index, split: Arc<SplitEntry>) -> Result<(Bytes, About)> {
-        let (reads, run) = (BlockingReads::new(&self.repository), self.terms.run_writer(split.id));
+        let (reads, run) = (BlockingReads::new(&self.repository), self.terms.run(split.id));
         let mapping = index.mapping().clone();
         let read = move || {
             let options = WriterOptions { source_bytes_max: DOCUMENT_BYTES, ..WriterOptions::default() };
@@ -460,16 +460,16 @@ fn read_terms(
         };
         let added = match add(&mut some) {
             Err(error) if error.kind() == ErrorKind::Exhausted && some.rows() > 0 => {
-                add_terms(&mut run, &std::mem::replace(&mut some, writer()));
+                std::mem::replace(&mut some, writer()).each_term(&mut run);
                 add(&mut some)
             }
             added => added,
         };
         added.map_err(|error| error.context("a document of the index cannot be read"))?;
         if some.is_full() {
-            add_terms(&mut run, &std::mem::replace(&mut some, writer()));
+            std::mem::replace(&mut some, writer()).each_term(&mut run);
         }
     }
-    add_terms(&mut run, &some);
+    some.each_term(&mut run);
     sealed(run)
 }

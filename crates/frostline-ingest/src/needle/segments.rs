@@ -12,7 +12,6 @@ use bytes::{Bytes, BytesMut};
 use frostline_base::{ByteRange, Error, ErrorKind, Result, Share, SplitId};
 use frostline_catalog::{Change, FileEntry, Index};
 use frostline_needle::{About, Input, KIND, MergeOptions, SPLITS_MAX, Segment, Written, merge};
-use frostline_split::TERMS_VERSION;
 use frostline_store::Repository;
 use futures::StreamExt as _;
 
@@ -66,11 +65,11 @@ pub(crate) struct Known {
 
 /// The segments that an index names, except those that this version cannot read.
 pub(crate) fn known(index: &Index) -> impl Iterator<Item = Known> {
-    let files = index.files().filter(|file| file.kind == KIND);
-    files.filter_map(|file| {
-        let about = About::read(&file.about, TERMS_VERSION)?;
+    let known = |file: &Arc<FileEntry>| {
+        let about = About::of_splits(&file.kind, &file.about)?;
         Some(Known { file: Arc::clone(file), about })
-    })
+    };
+    index.files().filter_map(known)
 }
 
 /// The segments that cover no live split, as far as the catalog says it.

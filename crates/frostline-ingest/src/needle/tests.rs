@@ -5,8 +5,8 @@ use std::sync::Arc;
 use frostline_base::{FixedClock, Meter, ReadRanges as _, Share, SplitId};
 use frostline_catalog::{Change, Vacuum};
 use frostline_commits::testing::Faulty;
-use frostline_needle::{KIND, Lookup};
-use frostline_split::{Term as SplitTerm, Value};
+use frostline_needle::{KIND, Kinds, Lookup};
+use frostline_split::{TakeTerms as _, Term, Value, ValueType};
 use frostline_store::{OpenOptions, Repository, RetryOptions};
 
 use super::*;
@@ -65,19 +65,16 @@ async fn assert_whole(bench: &Bench) {
 }
 
 /// The term of a whole text.
-fn user(text: &str) -> SplitTerm<'_> {
-    SplitTerm::of_value(&Value::Text(text)).unwrap()
+fn user(text: &str) -> Term<'_> {
+    Term::of_value(&Value::Text(text)).unwrap()
 }
 
 /// Which live splits may have the term, by the segments alone.
-async fn ask(bench: &Bench, term: SplitTerm<'_>, field: &str) -> Vec<SplitId> {
+async fn ask(bench: &Bench, term: Term<'_>, field: &str) -> Vec<SplitId> {
     let (repository, index) = (bench.repository(), bench.index().await);
     let key = Bench::catalog(&repository).term_key().await.unwrap().unwrap();
     let terms = Terms::new(&index, key);
-    let hash = match &term {
-        SplitTerm::Token(token) => terms.key.hash(Term::Token(token)),
-        SplitTerm::Value(value) => terms.key.hash(Term::Value(value.as_bytes())),
-    };
+    let hash = terms.key.of_split(&term);
     let mut found = Vec::new();
     for (known, opened) in segments_of(bench, &terms).open_all(segments::known(&index).collect()).await {
         let segment = opened.unwrap();
@@ -151,16 +148,14 @@ async fn a_split_is_committed_with_the_run_of_its_terms() {
     assert_eq!((index.splits().len(), covers(&index)), (3, vec![3]));
     assert_eq!(index.history(1).await.unwrap()[0].operation, "needle");
     assert_whole(&bench).await;
-    for (term, field) in [
-        (SplitTerm::Token("17".into()), "n"),
-        (user("user-0017"), "id"),
-        (SplitTerm::Token("0017".into()), "id"),
-    ] {
+    for (term, field) in
+        [(Term::Token("17".into()), "n"), (user("user-0017"), "id"), (Term::Token("0017".into()), "id")]
+    {
         let found = ask(&bench, term.clone(), field).await;
         assert_eq!(found.len(), 1, "{term:?}");
     }
     assert!(ask(&bench, user("user-0030"), "id").await.is_empty());
-    assert!(ask(&bench, SplitTerm::Token("17".into()), "id").await.is_empty());
+    assert!(ask(&bench, Term::Token("17".into()), "id").await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -299,10 +294,10 @@ async fn verify_finds_terms_that_a_segment_does_not_have() {
     let bench = Bench::new();
     let (index, segments) = with_runs(&bench, 2).await;
     let repository = bench.repository();
-    let mut forged = segments.terms.run_writer(index.splits()[0].id);
-    let field = forged.field("n");
-    forged.add(field, Term::Token("0"));
-    forged.add(field, Term::Token("1"));
+    let mut forged = segments.terms.run(index.splits()[0].id);
+    forged.reading("n", ValueType::Long);
+    forged.term(Some(Term::Token("0".into())));
+    forged.term(Some(Term::Token("1".into())));
     let (run, about) = sealed(forged).unwrap();
     let id = SplitId::from_random(77);
     let length = run.len() as u64;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use frostline_base::{Cost, Meter, ObjectRef, Result, Share, SplitId, read_decoded};
 use frostline_catalog::Index;
-use frostline_needle::{Covering, Kinds, Lookup, Needle, SplitSet, Term as Asked, TermHash, TermKey};
-use frostline_split::{TERMS_VERSION, Term, ValueType};
+use frostline_needle::{Covering, Kinds, Lookup, Needle, SplitSet, TermHash};
+use frostline_split::{TERMS_VERSION, ValueType};
 use futures::future::join_all;
 use roaring::RoaringBitmap;
 
@@ -52,7 +52,7 @@ impl Question {
             return None;
         }
         let segments = searcher.segments_of(indices, opening).await;
-        let hashes = terms.asks().iter().map(|ask| hash(&segments.key, &ask.term)).collect();
+        let hashes = terms.asks().iter().map(|ask| segments.key.of_split(&ask.term)).collect();
         let live: Vec<SplitId> = splits.entries().map(|entry| entry.id).collect();
         let needle = Needle::new(&live, segments.segments.iter().map(|(_, segment)| Arc::clone(segment)));
         let asked: BTreeSet<SplitId> = terms.asks().into_iter().filter_map(Ask::own_split).collect();
@@ -135,21 +135,10 @@ fn pays(covering: &Covering, lookups: &[Lookup<'_>]) -> bool {
     covering.pages(lookups).len() < covering.live() * OPENING_REQUESTS
 }
 
-fn hash(key: &TermKey, term: &Term<'_>) -> TermHash {
-    key.hash(match term {
-        Term::Token(token) => Asked::Token(token),
-        Term::Value(value) => Asked::Value(value.as_bytes()),
-    })
-}
-
 /// What values may be that match: values of these types and all that have terms.
 fn kinds(without_terms: &[ValueType]) -> Kinds {
     let with_terms = Kinds::TEXT | Kinds::WHOLE | Kinds::ADDRESS | Kinds::BOOLEAN;
-    without_terms.iter().fold(with_terms, |kinds, ty| match ty {
-        ValueType::Double => kinds | Kinds::FRACTION,
-        ValueType::Date => kinds | Kinds::DATE,
-        ValueType::Long | ValueType::Big | ValueType::Boolean | ValueType::Ip | ValueType::Text => kinds,
-    })
+    without_terms.iter().fold(with_terms, |kinds, ty| kinds | Kinds::without_terms(*ty))
 }
 
 /// What asking leaves.

@@ -106,19 +106,7 @@ impl Scan {
         let memory = reservation(&local.memory, "matching rows");
         let window = Window::new(&local.memory, local.searcher.settings.query_bytes_max / 4);
         let (packs, expected, tally) = (splits.packs(), Mutex::default(), Tally::default());
-        Scan {
-            local,
-            targets,
-            meter,
-            packs,
-            expected,
-            tally,
-            selected,
-            memory,
-            window,
-            partial,
-            shown: None,
-        }
+        Scan { local, targets, meter, packs, expected, tally, selected, memory, window, partial, shown: None }
     }
 
     /// The same of a search that shows so many of the documents, which have their times in this field.

@@ -12,7 +12,7 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
-use frostline_split::{Origin, TIME_COLUMN, TextAs};
+use frostline_split::{Origin, SOURCE_COLUMN, TIME_COLUMN, TextAs};
 use futures::future::{FutureExt, try_join_all};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};

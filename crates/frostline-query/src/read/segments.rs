@@ -13,8 +13,7 @@ use frostline_base::{
     ByteRange, Error, ErrorKind, Meter, ObjectRef, ReadRanges, Share, SplitId, read_decoded,
 };
 use frostline_catalog::{FileEntry, Index};
-use frostline_needle::{About, KIND, Scope, Segment, TermKey};
-use frostline_split::TERMS_VERSION;
+use frostline_needle::{About, Scope, Segment, TermKey};
 use futures::future::join_all;
 use tokio::sync::OnceCell;
 
@@ -94,7 +93,7 @@ impl Segments {
             let Wanted { index, object, directory, .. } = wanted;
             let bytes = (directory.end - directory.start).saturating_mul(DIRECTORY_PACKED);
             let _room = reads.acquire(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
-            let scope = Scope { table: index.table_id().to_owned(), analyser: TERMS_VERSION };
+            let scope = Scope::of_splits(index.table_id());
             let decode = |bytes: Vec<Bytes>| Segment::open(&bytes.concat(), &scope, &open.key);
             let range = std::slice::from_ref(directory);
             let segment = read_decoded(reader, object, range, Share::Footer, meter, decode).await;
@@ -127,8 +126,7 @@ impl Segments {
     fn wanted<'a>(&self, index: &'a Index) -> Vec<Wanted<'a>> {
         let mut files: Vec<(&FileEntry, About)> = index
             .files()
-            .filter(|file| file.kind == KIND)
-            .filter_map(|file| Some((file.as_ref(), About::read(&file.about, TERMS_VERSION)?)))
+            .filter_map(|file| Some((file.as_ref(), About::of_splits(&file.kind, &file.about)?)))
             .filter(|(_, about)| about.splits > 1 && !about.is_dead(|split| index.split(split).is_some()))
             .collect();
         files.sort_by_key(|(file, about)| (Reverse(about.splits), file.id));

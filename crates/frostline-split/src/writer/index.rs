@@ -17,6 +17,7 @@ use crate::dictionary::{
 use crate::mapping::ValueType;
 use crate::postings::INLINE_BYTES_MAX;
 use crate::table::{TableWriter, shared_prefix};
+use crate::term::{TakeTerms, Term};
 use crate::text_index::{Form, each_key, token_of_text};
 use crate::tokenizer::Tokenizer;
 use crate::values::{parse_ip, value_token};
@@ -294,16 +295,28 @@ impl<'a, W: Write> IndexWriter<'a, W> {
     }
 
     /// Adds a reading; readings come in the order of their field numbers. Returns the encoded postings
-    /// of the rows that have a value, and how many they are.
-    pub(crate) fn add(&mut self, reading: &ReadingRows<'_>) -> Result<(Vec<u8>, u32)> {
+    /// of the rows that have a value, and how many they are. Hands its terms to `terms`.
+    pub(crate) fn add(
+        &mut self,
+        reading: &ReadingRows<'_>,
+        mut terms: Option<&mut dyn TakeTerms>,
+    ) -> Result<(Vec<u8>, u32)> {
         self.rows_of_value.fill(reading.distinct.len(), reading.numbers, reading.rows.iter().copied());
         match reading.ty {
-            ValueType::Text | ValueType::Ip => {
-                self.add_tokens(reading)?;
+            ValueType::Text => {
+                self.add_tokens(reading, terms.take())?;
                 self.add_exact(reading)?;
             }
-            ValueType::Long | ValueType::Big | ValueType::Boolean => self.add_tokens(reading)?,
+            ValueType::Ip => {
+                self.add_tokens(reading, None)?;
+                self.add_exact(reading)?;
+            }
+            ValueType::Long | ValueType::Big | ValueType::Boolean => self.add_tokens(reading, None)?,
             ValueType::Double | ValueType::Date => {}
+        }
+        if let Some(terms) = terms {
+            let values = reading.distinct.iter().map(|value| reading.values.value(*value, reading.ty));
+            values.for_each(|value| terms.term(Term::of_value(&value)));
         }
         self.exists.clear();
         self.exists.extend_from_slice(reading.rows);
@@ -344,8 +357,8 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         Ok(())
     }
 
-    fn add_tokens(&mut self, reading: &ReadingRows<'_>) -> Result<()> {
-        self.collect_tokens(reading);
+    fn add_tokens(&mut self, reading: &ReadingRows<'_>, terms: Option<&mut dyn TakeTerms>) -> Result<()> {
+        self.collect_tokens(reading, terms);
         let (stream, ends) = (&self.token_stream, &self.value_ends);
         let owners = ends.iter().enumerate().flat_map(|(value, end)| {
             let start = value.checked_sub(1).map_or(0, |before| ends[before]);
@@ -395,7 +408,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         pairs.add(sink, field, words, rows_of_token, token, rows_of)
     }
 
-    fn collect_tokens(&mut self, reading: &ReadingRows<'_>) {
+    fn collect_tokens(&mut self, reading: &ReadingRows<'_>, mut terms: Option<&mut dyn TakeTerms>) {
         self.tokens.clear();
         self.token_stream.clear();
         self.value_ends.clear();
@@ -404,6 +417,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         let (tokens, stream, words) = (&mut self.tokens, &mut self.token_stream, &mut self.words);
         for (number, value) in reading.distinct.iter().enumerate() {
             let mut emit = |token: &str, form: Form, is_word: bool| {
+                let known = tokens.entries.len();
                 let (token, is_new) = tokens.intern(token, form, number as u32);
                 if is_new {
                     stream.push(token);
@@ -411,11 +425,21 @@ impl<'a, W: Write> IndexWriter<'a, W> {
                 if is_word && reading.has_pairs {
                     words.push(Some(token).filter(|_| form == Form::Whole));
                 }
+                tokens.entries.len() > known
             };
             let mut own = NO_NUMBER;
             if reading.ty == ValueType::Text {
                 let text = reading.values.text(*value);
-                each_key(&mut self.tokenizer, text, &mut emit);
+                let mut take = |term: Term<'_>| {
+                    if let Some(terms) = &mut terms {
+                        terms.term(Some(term));
+                    }
+                };
+                let is_part =
+                    each_key(&mut self.tokenizer, text, &mut emit, |part| take(Term::Token(part.into())));
+                if !is_part {
+                    take(Term::Value(text.into()));
+                }
                 let token = if self.has_heads { token_of_text(&mut self.tokenizer, text) } else { None };
                 own = token.map_or(NO_NUMBER, |token| tokens.number(token));
             } else if let Some(token) = value_token(&reading.values.value(*value, reading.ty)) {

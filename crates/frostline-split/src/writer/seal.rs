@@ -26,6 +26,7 @@ use crate::footer::{
 };
 use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::origins::{Origin, OriginsWriter};
+use crate::term::TakeTerms;
 use crate::values::parse_big;
 use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, internal};
 use crate::writer::index::{IndexParts, IndexWriter, ReadingRows};
@@ -44,7 +45,12 @@ const MAGIC_BYTES: u64 = 4;
 /// Keys can be short in fields in which verifying a row reads no more.
 const VERIFIED_BYTES_MAX: u64 = 192 << 10;
 
-pub(crate) fn seal(writer: SplitWriter, id: SplitId, out: &mut (impl Write + Send)) -> Result<Sealed> {
+pub(crate) fn seal(
+    writer: SplitWriter,
+    id: SplitId,
+    out: &mut (impl Write + Send),
+    terms: Option<&mut dyn TakeTerms>,
+) -> Result<Sealed> {
     let unpacked_bytes = writer.unpacked_bytes();
     let (arranged, writer) = Arranged::new(writer);
     let columns = plan_columns(&arranged);
@@ -53,7 +59,8 @@ pub(crate) fn seal(writer: SplitWriter, id: SplitId, out: &mut (impl Write + Sen
     let mut file = open_file(&mut out, &columns, &arranged, &writer)?;
     let (chunks, column_stats) = write_columns(&mut file, &columns, &arranged, &writer)?;
     let index_start = file.bytes_written() as u64;
-    let (contents, parts_of_index) = write_index(&mut file, index_start, id, chunks, arranged, &writer)?;
+    let (contents, parts_of_index) =
+        write_index(&mut file, index_start, id, chunks, arranged, &writer, terms)?;
     let outside = file.bytes_written() as u64;
     let WriterOptions { zstd_level, hot_footer_bytes_max, version, .. } = writer.options;
     let hot = match version {
@@ -510,6 +517,7 @@ fn write_index<W: Write + Send>(
     chunks: Vec<Chunk>,
     arranged: Arranged,
     writer: &SplitWriter,
+    mut terms: Option<&mut dyn TakeTerms>,
 ) -> Result<(Contents, PartBytes)> {
     let rows = arranged.split_rows();
     let level = writer.options.zstd_level;
@@ -538,7 +546,14 @@ fn write_index<W: Write + Send>(
             distinct: &reading.distinct,
             values: &writer.values,
         };
-        let (exists, rows_with_value) = index.add(&rows)?;
+        let terms: Option<&mut dyn TakeTerms> = match &mut terms {
+            Some(terms) => {
+                terms.reading(&reading.path, reading.ty);
+                Some(&mut **terms)
+            }
+            None => None,
+        };
+        let (exists, rows_with_value) = index.add(&rows, terms)?;
         let counts = value_counts(&rows, reading, &index, &arranged.times, buckets);
         digest.add(field, numbers_of(&rows), counts);
         let (path, ty, dynamic) = (reading.path.to_string(), reading.ty, reading.dynamic);

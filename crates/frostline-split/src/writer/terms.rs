@@ -1,28 +1,34 @@
-//! The terms of a split while it is written.
+//! The terms of a split that is not sealed.
 
 use crate::mapping::ValueType;
-use crate::term::{Term, each_term};
+use crate::term::{ORIGIN_FIELD, TakeTerms, Term, each_term};
 use crate::tokenizer::Tokenizer;
 use crate::writer::SplitWriter;
 
 impl SplitWriter {
-    /// The path and the type of every reading that the split has, by number.
-    pub fn readings(&self) -> impl Iterator<Item = (&str, ValueType)> {
-        self.readings.iter().map(|reading| (&*reading.path, reading.ty))
-    }
-
-    /// Hands the terms of each distinct value to `visit` with the number of its reading, or no term for a value that
-    /// has none. A term that several values have comes several times.
-    pub fn each_term(&self, mut visit: impl FnMut(usize, Option<Term<'_>>)) {
-        let mut tokenizer = Tokenizer::new();
+    /// Hands the terms of all values and of origins to `to`. [`SplitWriter::seal_with_terms`] does it for less.
+    pub fn each_term(&self, to: &mut dyn TakeTerms) {
+        let (mut tokenizer, mut last) = (Tokenizer::new(), None);
         for number in 0..self.values.len() as u32 {
-            let reading = usize::from(self.values.reading(number));
-            let Some(ty) = self.readings.get(reading).map(|reading| reading.ty) else { continue };
-            let value = self.values.value(number, ty);
-            if !each_term(&mut tokenizer, &value, |term| visit(reading, Some(term))) {
-                visit(reading, None);
+            let at = usize::from(self.values.reading(number));
+            let Some(reading) = self.readings.get(at) else { continue };
+            if last.replace(at) != Some(at) {
+                to.reading(&reading.path, reading.ty);
+            }
+            let value = self.values.value(number, reading.ty);
+            if !each_term(&mut tokenizer, &value, |term| to.term(Some(term))) {
+                to.term(None);
             }
         }
+        self.origin_terms(to);
+    }
+
+    /// Hands the terms of the splits in which documents first landed to `to`.
+    pub(super) fn origin_terms(&self, to: &mut dyn TakeTerms) {
+        if !self.origins.splits().is_empty() {
+            to.reading(ORIGIN_FIELD, ValueType::Text);
+        }
+        self.origins.splits().iter().for_each(|split| to.term(Some(Term::of_origin(*split))));
     }
 }
 

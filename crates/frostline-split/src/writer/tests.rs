@@ -70,18 +70,18 @@ impl Model {
             for (row, value) in rows.iter().flat_map(|(row, values)| values.iter().map(move |v| (*row, v))) {
                 let mut add = |token: &str, form: Form| {
                     let key = [token.as_bytes(), &[form as u8], &field.to_be_bytes()].concat();
-                    keys.entry(key).or_default().insert(row);
+                    keys.entry(key).or_default().insert(row)
                 };
-                match value {
+                let _ = match value {
                     Held::Text(text) if *ty == ValueType::Text => {
-                        each_key(&mut Tokenizer::new(), text, |token, form, _| add(token, form));
+                        each_key(&mut Tokenizer::new(), text, |token, form, _| add(token, form), |_| {})
                     }
                     Held::Text(digits) if *ty == ValueType::Big => add(digits, Form::Whole),
                     Held::Text(text) => add(&value_token(&Value::Ip(text)).unwrap(), Form::Whole),
                     Held::Boolean(truth) => add(&truth.to_string(), Form::Whole),
                     Held::Long(number) => add(&number.to_string(), Form::Whole),
-                    Held::Double(_) | Held::Date(_) => {}
-                }
+                    Held::Double(_) | Held::Date(_) => false,
+                };
             }
         }
         keys

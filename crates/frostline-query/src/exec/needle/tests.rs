@@ -224,7 +224,7 @@ fn match_word(word: &str) -> Filter {
 fn apart(open: &OpenSegments) -> Vec<String> {
     let (mut words, mut seen) = (Vec::new(), BTreeSet::new());
     for word in (0..1_000).map(|n| format!("absent{n}")) {
-        let term = open.key.hash(Asked::Token(&word));
+        let term = open.key.hash(frostline_needle::Term::Token(&word));
         let pages: Vec<(usize, u64)> = (0..)
             .zip(open.segments.iter())
             .map(|(at, (_, segment))| (at, segment.page(term).unwrap().start))

@@ -59,7 +59,7 @@ async fn all_directories_are_read_at_once_and_nothing_else() {
     let place = place.through(Arc::clone(&reads) as _);
     let cost = place.searcher.open_segments(&place.index).await;
     let directory = |file: FileEntry| {
-        let about = About::read(&file.about, TERMS_VERSION).unwrap();
+        let about = About::of_splits(&file.kind, &file.about).unwrap();
         (Share::Footer, vec![about.directory(file.object.bytes).unwrap()])
     };
     let mut expected: Vec<_> = place.segments().into_iter().map(directory).collect();
@@ -82,7 +82,7 @@ async fn memory_holds_the_largest_segments_of_the_index_asked_last() {
     let place = place(&[vec![0, 1], vec![2, 3, 4, 5], vec![5, 6, 7]]).await;
     let mut sizes: Vec<(u64, u64)> = Vec::new();
     for file in place.segments() {
-        let about = About::read(&file.about, TERMS_VERSION).unwrap();
+        let about = About::of_splits(&file.kind, &file.about).unwrap();
         sizes.push((about.splits as u64, about.directory_bytes * DIRECTORY_PACKED));
     }
     sizes.sort_unstable();
@@ -149,7 +149,7 @@ async fn segments_that_are_damaged_or_of_something_else_are_not_opened() {
 
     let place = place(&[vec![0, 1]]).await;
     let file = &place.segments()[0];
-    let directory = About::read(&file.about, TERMS_VERSION).unwrap().directory(file.object.bytes).unwrap();
+    let directory = About::of_splits(&file.kind, &file.about).unwrap().directory(file.object.bytes).unwrap();
     place.damage(&file.object, directory.start + 9..directory.start + 10).await;
     assert_eq!(open(&place).await.0, [0; 0]);
     assert_eq!(open(&place).await, (vec![], 0), "it was read already");
