@@ -30,7 +30,7 @@ use frostline_catalog::{FileEntry, Index};
 use frostline_ingest::{Merge, PACK_SPLITS_MIN};
 use frostline_node::{CacheSize, Node, Settings};
 use frostline_query::Response;
-use frostline_show::{note, say_json};
+use frostline_show::{note, say, say_json};
 use frostline_store::{Aliases, OpenOptions, Repository, SimulationOptions};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -202,15 +202,17 @@ impl Bench {
                 continue;
             }
             self.mount(design).await?;
-            for run in 0..self.given.runs {
-                for question in design.questions() {
-                    if *question == Question::Dashboard && self.skips(Part::Dashboard) {
-                        continue;
-                    }
+            for question in design.questions() {
+                if *question == Question::Dashboard && self.skips(Part::Dashboard) {
+                    continue;
+                }
+                for run in 0..self.given.runs {
                     self.tell(design, *question, run);
                     self.ask(design, *question, run).await?;
                 }
+                self.say(Pass::ALL.map(|pass| self.answer(design, *question, pass)))?;
             }
+            self.say_steps(design, [Step::Open(design), Step::Directories])?;
         }
         if self.skips(Part::WholeRegions) {
             return Ok(());
@@ -219,7 +221,32 @@ impl Bench {
             note!("whole regions: {} of {}", run + 1, self.given.runs);
             self.whole_regions(run).await?;
         }
+        self.say([self.step(Step::Regions)])
+    }
+
+    /// Prints what is measured, as long before the report as it takes to measure the rest.
+    fn say(&self, cells: impl IntoIterator<Item = Option<Cell>>) -> Result<()> {
+        for cell in cells.into_iter().flatten().filter(|_| !self.limits.json) {
+            say!("{}", report::line(&cell))?;
+        }
         Ok(())
+    }
+
+    fn say_steps(&self, design: Design, steps: impl IntoIterator<Item = Step>) -> Result<()> {
+        let of_design = steps.into_iter().filter(|step| step.design() == design.name());
+        self.say(of_design.map(|step| self.step(step)))
+    }
+
+    fn answer(&self, design: Design, question: Question, pass: Pass) -> Option<Cell> {
+        let same = self.answers.iter().filter(|(d, q, p, _)| (*d, *q, *p) == (design, question, pass));
+        let samples: Vec<Figures> = same.map(|(.., figures)| figures.clone()).collect();
+        Cell::of(question.name(&self.shares), design.name(), pass.name(), samples)
+    }
+
+    fn step(&self, step: Step) -> Option<Cell> {
+        let same = self.steps.iter().filter(|(known, _)| *known == step);
+        let samples: Vec<Figures> = same.map(|(_, figures)| figures.clone()).collect();
+        Cell::of(step.name(), step.design(), "", samples)
     }
 
     fn skips(&self, part: Part) -> bool {
@@ -259,7 +286,7 @@ impl Bench {
         let mounted = node.mount(index.name(), CacheSize::Bytes(CACHE_BYTES)).await?;
         node.close().await;
         self.steps.push((Step::Mount(design), resources.end(&mounted.cost)));
-        Ok(())
+        self.say_steps(design, [Step::Segments, Step::Commit(design), Step::Mount(design)])
     }
 
     /// Packs the hot footers of all splits, as a writer does.
@@ -295,7 +322,7 @@ impl Bench {
             self.steps.push((Step::Directories, Figures::of(&segments)));
         }
         let bodies = question.bodies(&self.recipe.study());
-        for pass in [Pass::First, Pass::Repeat] {
+        for pass in Pass::ALL {
             let resources = Resources::begin();
             let (sample, answers) = process.ask(&bodies, false).await?;
             let figures = Figures {
@@ -356,20 +383,10 @@ impl Bench {
 
     fn report(&self, started: Instant) -> Report {
         let cells = Design::ALL.into_iter().flat_map(|design| {
-            Question::ALL
-                .into_iter()
-                .flat_map(move |question| [Pass::First, Pass::Repeat].map(|pass| (design, question, pass)))
+            Question::ALL.into_iter().flat_map(move |question| Pass::ALL.map(|pass| (design, question, pass)))
         });
-        let cells = cells.filter_map(|(design, question, pass)| {
-            let same = self.answers.iter().filter(|(d, q, p, _)| (*d, *q, *p) == (design, question, pass));
-            let samples: Vec<Figures> = same.map(|(.., figures)| figures.clone()).collect();
-            Cell::of(question.name(&self.shares), design.name(), pass.name(), samples)
-        });
-        let steps = Step::ALL.into_iter().filter_map(|step| {
-            let same = self.steps.iter().filter(|(known, _)| *known == step);
-            let samples: Vec<Figures> = same.map(|(_, figures)| figures.clone()).collect();
-            Cell::of(step.name(), step.design(), "", samples)
-        });
+        let cells = cells.filter_map(|(design, question, pass)| self.answer(design, question, pass));
+        let steps = Step::ALL.into_iter().filter_map(|step| self.step(step));
         let bytes = |base: &Base| base.entry.object.bytes;
         let documents = self.shares_of(|base| base.entry.rows);
         Report {

@@ -22,10 +22,10 @@ use bytes::Bytes;
 use frostline_base::{ByteRange, SplitId};
 use frostline_corpus::{Generator, GeneratorOptions};
 use frostline_needle::{
-    Input, Kinds, Lookup, MergeOptions, RunWriter, Scope, Segment, Term, TermKey, directory_range, merge,
+    Input, Kinds, Lookup, MergeOptions, RunWriter, Scope, Segment, TermKey, directory_range, merge,
 };
 use frostline_split::{
-    Document, Limits, Mapping, TERMS_VERSION, Term as SplitTerm, Tokenizer, each_term, parse_document,
+    Document, Limits, Mapping, TakeTerms as _, Term, Tokenizer, ValueType, each_term, parse_document,
 };
 
 fn main() {
@@ -41,7 +41,7 @@ fn main() {
 }
 
 fn scope() -> Scope {
-    Scope { table: "measured".to_owned(), analyser: TERMS_VERSION }
+    Scope::of_splits("measured")
 }
 
 fn key() -> TermKey {
@@ -65,12 +65,13 @@ fn measure(pieces: usize, folder: &Path, source: &[&str]) {
         let file = BufWriter::new(File::create(&path).unwrap());
         let begun = processor_time();
         let mut writer = RunWriter::new(scope(), key(), SplitId::from_random(piece as u128));
-        let mut last = (String::new(), writer.field(""));
+        let mut last = String::new();
         for (path, term) in &found {
-            if last.0 != *path {
-                last = (path.clone(), writer.field(path));
+            if last != *path {
+                writer.reading(path, ValueType::Text);
+                last.clone_from(path);
             }
-            writer.add(last.1, needle_term(term));
+            writer.term(Some(term.clone()));
         }
         let written = writer.seal(file).unwrap();
         built += processor_time() - begun;
@@ -143,7 +144,7 @@ fn terms_of(
     lines: &[&[u8]],
     tokenizer: &mut Tokenizer,
     document: &mut Document,
-) -> Vec<(String, SplitTerm<'static>)> {
+) -> Vec<(String, Term<'static>)> {
     let (mapping, limits) = (Mapping::dynamic(), Limits::default());
     let (mut terms, mut seen) = (HashSet::new(), HashSet::new());
     for line in lines {
@@ -162,13 +163,6 @@ fn terms_of(
     let mut terms: Vec<_> = terms.into_iter().collect();
     terms.sort_unstable();
     terms
-}
-
-fn needle_term<'a>(term: &'a SplitTerm<'_>) -> Term<'a> {
-    match term {
-        SplitTerm::Token(token) => Term::Token(token),
-        SplitTerm::Value(value) => Term::Value(value.as_bytes()),
-    }
 }
 
 fn open(path: &Path) -> (Arc<Segment>, File) {
@@ -220,7 +214,7 @@ fn print_merge(output: &Path, inputs: &[&str], grows_to: usize) {
     );
 }
 
-fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, SplitTerm<'static>))]) {
+fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, Term<'static>))]) {
     let (segment, file) = open(path);
     let bytes = file.metadata().unwrap().len();
     let directory = directory_range(&read(&file, bytes - 16..bytes), bytes).unwrap();
@@ -235,8 +229,8 @@ fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, SplitTerm<'
         segment.memory_bytes(),
     );
     let whole: Bytes = std::fs::read(path).unwrap().into();
-    let answer = |term: Term<'_>, field: Option<&str>| {
-        let lookup = Lookup { term: key().hash(term), field, kinds: Kinds::TEXT };
+    let answer = |term: &Term<'_>, field: Option<&str>| {
+        let lookup = Lookup { term: key().of_split(term), field, kinds: Kinds::TEXT };
         let range = segment.page(lookup.term);
         let page = range.map_or(Bytes::new(), |range| whole.slice(range.start as usize..range.end as usize));
         segment.answer(&lookup, &page).unwrap()
@@ -246,7 +240,7 @@ fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, SplitTerm<'
     const ABSENT: u64 = 200_000;
     for _ in 0..ABSENT {
         let term = format!("absent-{:016x}", mix(&mut state));
-        false_splits += answer(Term::Token(&term), None).len() as u64;
+        false_splits += answer(&Term::Token(term.into()), None).len() as u64;
     }
     println!(
         "absent terms: {:.6} false splits each (bound {:.6}), {:.1} us each",
@@ -256,10 +250,8 @@ fn ask(path: &Path, terms: u64, raw: u64, sample: &[(usize, (String, SplitTerm<'
     );
     let (mut named, mut anywhere) = (0, 0);
     for (piece, (field, term)) in sample {
-        let asked = term;
-        let term = needle_term(asked);
         let splits = answer(term, Some(field));
-        assert!(splits.contains(*piece as u16), "{field} {asked:?} in {piece}");
+        assert!(splits.contains(*piece as u16), "{field} {term:?} in {piece}");
         named += splits.len();
         anywhere += answer(term, None).len();
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use frostline_base::{ByteRange, Error, Result, SplitId};
-use roaring::RoaringBitmap;
 
 use crate::segment::{Lookup, Segment};
 use crate::split_set::SplitSet;
@@ -15,10 +14,9 @@ use crate::split_set::SplitSet;
 /// A live split is ruled out only where a segment covers it and a page that was read and verified does not name it.
 /// Whoever asks keeps every other split: those that no segment covers, those of a segment that is not asked, and those
 /// of a segment whose answer is an error.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Needle {
     coverings: Vec<Covering>,
-    uncovered: RoaringBitmap,
 }
 
 /// A segment, and the live splits that it answers for: at least one.
@@ -39,18 +37,12 @@ impl Needle {
             let splits = segment.splits().iter().enumerate().filter_map(own).collect();
             Covering { place, segment, splits }
         });
-        let coverings = coverings.filter(|covering| !covering.splits.is_empty()).collect();
-        Needle { coverings, uncovered: numbers.into_values().collect() }
+        Needle { coverings: coverings.filter(|covering| !covering.splits.is_empty()).collect() }
     }
 
     /// The segments that answer for live splits, in the order given.
     pub fn coverings(&self) -> &[Covering] {
         &self.coverings
-    }
-
-    /// The live splits that no segment covers, by their places among the live ones.
-    pub fn uncovered(&self) -> &RoaringBitmap {
-        &self.uncovered
     }
 }
 
@@ -60,9 +52,9 @@ impl Covering {
         self.place
     }
 
-    /// How many live splits it answers for.
-    pub fn live(&self) -> usize {
-        self.splits.len()
+    /// The live splits that it answers for, by their places among all of them.
+    pub fn live(&self) -> impl Iterator<Item = u32> + '_ {
+        self.splits.iter().map(|(_, live)| *live)
     }
 
     /// All splits of the segment.
@@ -94,9 +86,9 @@ impl Covering {
         answers.collect()
     }
 
-    /// The live ones among the segment's splits, by their places among the live splits.
-    pub fn live_among(&self, splits: SplitSet) -> impl Iterator<Item = u32> + '_ {
-        self.splits.iter().filter(move |(at, _)| splits.contains(*at)).map(|(_, live)| *live)
+    /// Those of the live splits that are ruled out where no others than these of the segment may match.
+    pub fn ruled_out(&self, may_match: SplitSet) -> impl Iterator<Item = u32> + '_ {
+        self.splits.iter().filter(move |(at, _)| !may_match.contains(*at)).map(|(_, live)| *live)
     }
 }
 

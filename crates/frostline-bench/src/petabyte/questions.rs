@@ -70,6 +70,8 @@ impl Design {
 }
 
 impl Pass {
+    pub(super) const ALL: [Pass; 2] = [Pass::First, Pass::Repeat];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Pass::First => "first",

@@ -341,6 +341,16 @@ pub(super) fn row(cell: &Cell) -> Vec<String> {
     ]
 }
 
+/// A cell in one line.
+pub(super) fn line(cell: &Cell) -> String {
+    let row = row(cell);
+    let (what, figures) = row.split_at(3);
+    let what: Vec<&str> = what.iter().filter(|text| !text.is_empty()).map(String::as_str).collect();
+    let named = |(column, figure): (&&str, &String)| format!("{} {figure}", column.trim_end_matches('>'));
+    let figures: Vec<String> = COLUMNS[3..].iter().zip(figures).map(named).collect();
+    format!("{}: {}", what.join(", "), figures.join(", "))
+}
+
 fn table(cells: &[Cell]) -> Table {
     let mut table = Table::new(&COLUMNS);
     cells.iter().for_each(|cell| table.row(row(cell)));
@@ -386,6 +396,11 @@ mod tests {
         assert_eq!(cell.median, sample(4.0, 2, Some(20)));
         assert_eq!((cell.ms_min, cell.ms_max), (3.0, 9.0));
         assert_eq!(row(&cell).len(), COLUMNS.len());
+        assert!(
+            line(&cell).starts_with("q, d, first: time 4.00 ms, least 3.00 ms, most 9.00 ms, GETs 2, "),
+            "{}",
+            line(&cell)
+        );
         assert!(Cell::of("q".to_owned(), "d", "first", Vec::new()).is_none());
     }
 }

@@ -4,12 +4,11 @@
 //! Asking never fails and changes no answer. Splits stay that no open segment covers, whose segment is not worth its
 //! pages, or of which a page cannot be read.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use frostline_base::{Cost, Meter, ObjectRef, Result, Share, SplitId, read_decoded};
+use frostline_base::{Cost, Meter, ObjectRef, Result, Share, read_decoded};
 use frostline_catalog::Index;
-use frostline_needle::{Covering, Kinds, Lookup, Needle, SplitSet, TermHash};
+use frostline_needle::{Covering, Kinds, Lookup, SplitSet, TermHash};
 use frostline_split::{TERMS_VERSION, ValueType};
 use futures::future::join_all;
 use roaring::RoaringBitmap;
@@ -19,7 +18,7 @@ use crate::exec::scan::spawned;
 use crate::exec::splits::Splits;
 use crate::filter::Filter;
 use crate::read::open::Searcher;
-use crate::read::segments::OpenSegments;
+use crate::read::segments::{OfIndex, OpenSegments};
 use crate::select::terms::{Ask, Terms};
 
 /// Opening a split takes so many requests at least: of its hot footer and of a block of its dictionary.
@@ -29,11 +28,25 @@ const OPENING_REQUESTS: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Question {
     terms: Terms,
-    hashes: Vec<TermHash>,
-    needle: Needle,
-    segments: OpenSegments,
-    /// The places of the splits that no answer rules out.
-    kept: RoaringBitmap,
+    /// In the order of [`Terms::asks`].
+    asks: Vec<Asked>,
+    indices: Vec<Arc<Index>>,
+    /// Of each index.
+    open: Vec<OfIndex>,
+    /// Of each index whether a split, by its place, may hold matches as far as it is known.
+    left: Vec<Vec<bool>>,
+    /// The segments that are asked: the number of the index, and which of its coverings.
+    asked: Vec<(usize, usize)>,
+    pages: usize,
+    splits: usize,
+}
+
+/// What a page is asked for.
+#[derive(Debug)]
+struct Asked {
+    term: TermHash,
+    field: Option<String>,
+    kinds: Kinds,
 }
 
 impl Question {
@@ -51,88 +64,103 @@ impl Question {
         if terms.asks().is_empty() || splits.len() < 2 {
             return None;
         }
-        let segments = searcher.segments_of(indices, opening).await;
-        let hashes = terms.asks().iter().map(|ask| segments.key.of_split(&ask.term)).collect();
-        let live: Vec<SplitId> = splits.entries().map(|entry| entry.id).collect();
-        let needle = Needle::new(&live, segments.segments.iter().map(|(_, segment)| Arc::clone(segment)));
-        let asked: BTreeSet<SplitId> = terms.asks().into_iter().filter_map(Ask::own_split).collect();
-        let own = (0..).zip(&live).filter(|(_, split)| asked.contains(split)).map(|(place, _)| place);
-        let kept = own.chain(needle.uncovered().iter()).collect();
-        let question = Question { terms, hashes, needle, segments, kept };
-        let others = question.splits().checked_sub(1)?;
-        (question.pages() < others * OPENING_REQUESTS).then_some(question)
+        let OpenSegments { key, of_indices: open } = searcher.segments_of(indices, opening).await;
+        let asks = terms.asks().into_iter().map(|ask| Asked {
+            term: key.of_split(&ask.term),
+            field: ask.path.clone(),
+            kinds: kinds(&ask.without_terms),
+        });
+        let left = indices.iter().map(|index| splits.places_in(index)).collect();
+        let (asks, indices) = (asks.collect(), indices.to_vec());
+        let mut question =
+            Question { asks, terms, indices, open, left, asked: Vec::new(), pages: 0, splits: 0 };
+        let lookups = lookups(&question.asks);
+        for (index, (of, left)) in question.open.iter().zip(&question.left).enumerate() {
+            for (number, covering) in of.needle.coverings().iter().enumerate() {
+                let live = covering.live().filter(|place| left.get(*place as usize) == Some(&true)).count();
+                let pages = covering.pages(&lookups).len();
+                if pages < live * OPENING_REQUESTS {
+                    question.asked.push((index, number));
+                    question.pages += pages;
+                    question.splits += live;
+                }
+            }
+        }
+        drop(lookups);
+        let others = question.splits.checked_sub(1)?;
+        (question.pages < others * OPENING_REQUESTS).then_some(question)
     }
 
     /// The pages that are read.
     pub(crate) fn pages(&self) -> usize {
-        let lookups = self.lookups();
-        self.asked(&lookups).map(|covering| covering.pages(&lookups).len()).sum()
+        self.pages
     }
 
     /// The splits that may be ruled out.
     pub(crate) fn splits(&self) -> usize {
-        self.asked(&self.lookups()).map(Covering::live).sum()
+        self.splits
     }
 
     /// The places of the splits that may hold matches among those of which it was made.
-    async fn ask(self, searcher: &Arc<Searcher>) -> Left {
+    async fn ask(self, searcher: &Arc<Searcher>, splits: &Splits) -> Left {
         let (question, meter) = (Arc::new(self), Arc::new(Meter::default()));
-        let asked = (0..question.needle.coverings().len()).map(|number| {
+        let asked = question.asked.iter().map(|(index, number)| {
             let (question, searcher) = (Arc::clone(&question), Arc::clone(searcher));
-            let meter = Arc::clone(&meter);
-            spawned(async move { question.ask_one(number, &searcher, &meter).await })
+            let (meter, index, number) = (Arc::clone(&meter), *index, *number);
+            spawned(async move { question.ask_one(index, number, &searcher, &meter).await })
         });
         let answers = join_all(asked).await;
-        let mut left = Left { places: question.kept.clone(), cost: meter.cost(), whole: true };
-        for (covering, answer) in question.needle.coverings().iter().zip(answers) {
+        let (mut left, mut whole) = (question.left.clone(), true);
+        for ((index, number), answer) in question.asked.iter().zip(answers) {
+            let covering = &question.open[*index].needle.coverings()[*number];
             let may_match = answer.unwrap_or_else(|error| {
-                let object = question.object(covering).key.as_str();
+                let object = question.object(*index, covering).key.as_str();
                 tracing::warn!(object, ?error, "a needle segment gives no answer: its splits are opened");
-                left.whole = false;
+                whole = false;
                 covering.all()
             });
-            left.places.extend(covering.live_among(may_match));
+            for place in covering.ruled_out(may_match) {
+                left[*index][place as usize] = false;
+            }
         }
-        left
+        // A split does not say its own identity.
+        for own in question.terms.asks().into_iter().filter_map(Ask::own_split) {
+            for ((index, left), before) in question.indices.iter().zip(&mut left).zip(&question.left) {
+                if let Ok(place) = index.splits().binary_search_by_key(&own, |split| split.id) {
+                    left[place] = before[place];
+                }
+            }
+        }
+        Left { places: splits.at_places(&question.indices, &left), cost: meter.cost(), whole }
     }
 
     /// The splits of one segment that may hold matches.
-    async fn ask_one(&self, number: usize, searcher: &Searcher, meter: &Meter) -> Result<SplitSet> {
-        let (covering, lookups) = (&self.needle.coverings()[number], self.lookups());
-        if !pays(covering, &lookups) {
-            return Ok(covering.all());
-        }
+    async fn ask_one(
+        &self,
+        index: usize,
+        number: usize,
+        searcher: &Searcher,
+        meter: &Meter,
+    ) -> Result<SplitSet> {
+        let (covering, lookups) = (&self.open[index].needle.coverings()[number], lookups(&self.asks));
         let pages = covering.pages(&lookups);
         let bytes: u64 = pages.iter().map(|page| page.end - page.start).sum();
         let _room = searcher.reads.acquire(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
-        let (reader, object) = (searcher.reader.as_ref(), self.object(covering));
+        let (reader, object) = (searcher.reader.as_ref(), self.object(index, covering));
         let decode = |pages: Vec<_>| covering.answer(&lookups, &pages);
         let answers = read_decoded(reader, object, &pages, Share::Index, meter, decode).await?;
         Ok(self.terms.splits(covering.all(), &mut answers.into_iter()))
     }
 
-    fn object(&self, covering: &Covering) -> &ObjectRef {
-        &self.segments.segments[covering.place()].0
-    }
-
-    fn asked(&self, lookups: &[Lookup<'_>]) -> impl Iterator<Item = &Covering> {
-        self.needle.coverings().iter().filter(|covering| pays(covering, lookups))
-    }
-
-    /// In the order of [`Terms::asks`].
-    fn lookups(&self) -> Vec<Lookup<'_>> {
-        let asks = self.terms.asks().into_iter().zip(&self.hashes);
-        asks.map(|(ask, term)| Lookup {
-            term: *term,
-            field: ask.path.as_deref(),
-            kinds: kinds(&ask.without_terms),
-        })
-        .collect()
+    fn object(&self, index: usize, covering: &Covering) -> &ObjectRef {
+        &self.open[index].segments[covering.place()].0
     }
 }
 
-fn pays(covering: &Covering, lookups: &[Lookup<'_>]) -> bool {
-    covering.pages(lookups).len() < covering.live() * OPENING_REQUESTS
+fn lookups(asks: &[Asked]) -> Vec<Lookup<'_>> {
+    asks.iter()
+        .map(|Asked { term, field, kinds }| Lookup { term: *term, field: field.as_deref(), kinds: *kinds })
+        .collect()
 }
 
 /// What values may be that match: values of these types and all that have terms.
@@ -173,7 +201,7 @@ pub(crate) async fn matching(
     let question = Question::of(searcher, indices, &matching, terms, &opening).await;
     let matching = matching.after_opening(opening.cost());
     let Some(question) = question else { return matching };
-    let left = question.ask(searcher).await;
+    let left = question.ask(searcher, &matching).await;
     let mut bytes = Vec::new();
     if let Some((results, key)) = kept
         && left.whole

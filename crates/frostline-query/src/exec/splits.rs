@@ -1,6 +1,7 @@
 //! The splits of a query, and the numbers by which query and answer refer to them.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use frostline_base::{Cost, ObjectRef, SplitId};
@@ -66,6 +67,9 @@ struct NumberedSplit {
     ordinal: u32,
     /// Position of its index.
     index: u32,
+    /// Its place in the index, for who makes the plan.
+    #[serde(skip)]
+    place: u32,
     #[serde(with = "wire")]
     entry: Arc<SplitEntry>,
 }
@@ -75,8 +79,10 @@ impl Splits {
     pub(crate) fn of(indices: &[Arc<Index>]) -> Splits {
         let named = (0..).zip(indices);
         let mut splits: Vec<NumberedSplit> = named
-            .flat_map(|(index, of)| of.splits().iter().map(move |entry| (index, entry)))
-            .map(|(index, entry)| NumberedSplit { ordinal: 0, index, entry: Arc::clone(entry) })
+            .flat_map(|(index, of)| {
+                of.splits().iter().zip(0..).map(move |(entry, place)| (index, entry, place))
+            })
+            .map(|(index, entry, place)| NumberedSplit { ordinal: 0, index, place, entry: Arc::clone(entry) })
             .collect();
         if indices.len() > 1 {
             splits.sort_by_key(|split| split.entry.id);
@@ -115,6 +121,33 @@ impl Splits {
         matching.ruled_out.clone_from(&self.ruled_out);
         matching.ruled_out.time += (self.len() - matching.len()) as u64;
         matching
+    }
+
+    /// Whether each of the splits of an index, by its place there, is among them.
+    pub(crate) fn places_in(&self, index: &Index) -> Vec<bool> {
+        let (of, mut among) = (self.position_of(index), vec![false; index.splits().len()]);
+        for split in self.splits.iter().filter(|split| Some(split.index) == of) {
+            if let Some(among) = among.get_mut(split.place as usize) {
+                *among = true;
+            }
+        }
+        among
+    }
+
+    /// Their places of those that are wanted by their places in these indices.
+    pub(crate) fn at_places(&self, indices: &[Arc<Index>], wanted: &[Vec<bool>]) -> RoaringBitmap {
+        let positions = indices.iter().map(|index| self.position_of(index));
+        let of_position: HashMap<Option<u32>, &Vec<bool>> = positions.zip(wanted).collect();
+        let is_wanted = |split: &NumberedSplit| {
+            let wanted = of_position.get(&Some(split.index)).and_then(|of| of.get(split.place as usize));
+            wanted != Some(&false)
+        };
+        (0..).zip(&self.splits).filter(|(_, split)| is_wanted(split)).map(|(at, _)| at).collect()
+    }
+
+    fn position_of(&self, index: &Index) -> Option<u32> {
+        let of = IndexVersion::of(index);
+        (0..).zip(self.indices.iter()).find(|(_, other)| **other == of).map(|(position, _)| position)
     }
 
     /// The splits at these places among them, which is what needle segments left.

@@ -13,7 +13,7 @@ use frostline_base::{
     ByteRange, Error, ErrorKind, Meter, ObjectRef, ReadRanges, Share, SplitId, read_decoded,
 };
 use frostline_catalog::{FileEntry, Index};
-use frostline_needle::{About, Scope, Segment, TermKey};
+use frostline_needle::{About, Needle, Scope, Segment, TermKey};
 use futures::future::join_all;
 use tokio::sync::OnceCell;
 
@@ -31,7 +31,17 @@ struct State {
     /// The newest version of each table that was opened.
     newest: HashMap<String, u64>,
     files: HashMap<SplitId, File>,
+    /// Which of them answer for which splits of each table.
+    covered: HashMap<String, Covered>,
     openings: u64,
+}
+
+/// Of one version of a table, as far as its segments were open.
+#[derive(Debug)]
+struct Covered {
+    version: u64,
+    segments: Vec<SplitId>,
+    needle: Arc<Needle>,
 }
 
 #[derive(Debug)]
@@ -49,16 +59,25 @@ type Opened = Arc<OnceCell<Option<Arc<Segment>>>>;
 /// A segment that is wanted, opened or not.
 struct Wanted<'a> {
     index: &'a Index,
+    id: SplitId,
     object: &'a ObjectRef,
     directory: ByteRange,
     opened: Opened,
 }
 
-/// Open segments, those of many splits first, and the key by which they are asked.
+/// Open segments of each index, and the key by which they are asked.
 #[derive(Debug)]
 pub(crate) struct OpenSegments {
     pub(crate) key: TermKey,
+    pub(crate) of_indices: Vec<OfIndex>,
+}
+
+/// Open segments of an index, those of many splits first.
+#[derive(Debug, Default)]
+pub(crate) struct OfIndex {
     pub(crate) segments: Vec<(ObjectRef, Arc<Segment>)>,
+    /// For which of the live splits, by their places in the index, which of these answers.
+    pub(crate) needle: Arc<Needle>,
 }
 
 /// About how many times an open segment is larger than its directory.
@@ -77,8 +96,10 @@ impl Segments {
         reads: &Permits,
         meter: &Meter,
     ) -> OpenSegments {
-        let wanted: Vec<Wanted<'_>> = indices.iter().flat_map(|index| self.wanted(index)).collect();
-        let mut open = OpenSegments { key: TermKey::from_random([0; 16]), segments: Vec::new() };
+        let of_each: Vec<Vec<Wanted<'_>>> = indices.iter().map(|index| self.wanted(index)).collect();
+        let wanted: Vec<&Wanted<'_>> = of_each.iter().flatten().collect();
+        let of_indices = indices.iter().map(|_| OfIndex::default()).collect();
+        let mut open = OpenSegments { key: TermKey::from_random([0; 16]), of_indices };
         let Some(first) = wanted.first() else { return open };
         match first.index.term_key().await {
             Ok(Some(key)) => open.key = TermKey::from_random(key),
@@ -103,19 +124,37 @@ impl Segments {
                 if is_settled(&error) { Ok(None) } else { Err(error) }
             })
         };
-        let opened = wanted.iter().map(|wanted| wanted.opened.get_or_try_init(|| read(wanted)));
-        let opened = join_all(opened).await;
+        join_all(wanted.iter().map(|wanted| wanted.opened.get_or_try_init(|| read(wanted)))).await;
         let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = failed.first() {
             let segments = failed.len();
             tracing::warn!(segments, ?error, "needle segments cannot be read: their splits are opened");
         }
-        for (wanted, opened) in wanted.iter().zip(opened) {
-            let segment = opened.ok().and_then(Option::as_ref);
-            open.segments.extend(segment.map(|segment| (wanted.object.clone(), Arc::clone(segment))));
-        }
-        open.segments.sort_by_key(|(_, segment)| Reverse(segment.splits().len()));
+        let of_indices = indices.iter().zip(&of_each).map(|(index, wanted)| self.of_index(index, wanted));
+        open.of_indices = of_indices.collect();
         open
+    }
+
+    /// Those of these segments of an index that are open.
+    fn of_index(&self, index: &Index, wanted: &[Wanted<'_>]) -> OfIndex {
+        let open = wanted.iter().filter_map(|wanted| Some((wanted, wanted.opened.get()?.as_ref()?)));
+        let mut open: Vec<(&Wanted<'_>, &Arc<Segment>)> = open.collect();
+        open.sort_by_key(|(_, segment)| Reverse(segment.splits().len()));
+        let ids: Vec<SplitId> = open.iter().map(|(wanted, _)| wanted.id).collect();
+        let segments = open.iter().map(|(wanted, segment)| (wanted.object.clone(), Arc::clone(segment)));
+        let segments: Vec<_> = segments.collect();
+        let is_known = |covered: &&Covered| covered.version == index.version() && covered.segments == ids;
+        let known =
+            self.state().covered.get(index.table_id()).filter(is_known).map(|of| Arc::clone(&of.needle));
+        let needle = known.unwrap_or_else(|| {
+            let live: Vec<SplitId> = index.splits().iter().map(|split| split.id).collect();
+            let needle = Needle::new(&live, segments.iter().map(|(_, segment)| Arc::clone(segment)));
+            let needle = Arc::new(needle);
+            let covered = Covered { version: index.version(), segments: ids, needle: Arc::clone(&needle) };
+            self.state().covered.insert(index.table_id().to_owned(), covered);
+            needle
+        });
+        OfIndex { segments, needle }
     }
 
     pub(crate) fn forget(&self) {
@@ -151,7 +190,7 @@ impl Segments {
             let known = state.files.entry(file.id).or_insert_with(new);
             known.wanted = now;
             let opened = Arc::clone(&known.opened);
-            wanted.push(Wanted { index, object: &file.object, directory, opened });
+            wanted.push(Wanted { index, id: file.id, object: &file.object, directory, opened });
         }
         state.shrink(self.bytes_max);
         wanted

@@ -225,10 +225,9 @@ fn apart(open: &OpenSegments) -> Vec<String> {
     let (mut words, mut seen) = (Vec::new(), BTreeSet::new());
     for word in (0..1_000).map(|n| format!("absent{n}")) {
         let term = open.key.hash(frostline_needle::Term::Token(&word));
-        let pages: Vec<(usize, u64)> = (0..)
-            .zip(open.segments.iter())
-            .map(|(at, (_, segment))| (at, segment.page(term).unwrap().start))
-            .collect();
+        let segments = open.of_indices.iter().flat_map(|of| &of.segments);
+        let pages: Vec<(usize, u64)> =
+            (0..).zip(segments).map(|(at, (_, segment))| (at, segment.page(term).unwrap().start)).collect();
         if pages.iter().all(|page| !seen.contains(page)) {
             seen.extend(pages);
             words.push(word);

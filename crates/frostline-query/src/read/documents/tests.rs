@@ -158,7 +158,7 @@ async fn a_document_that_cannot_tell_leaves_it_to_the_column() {
     };
     let place = Place::with(&[(0..300).map(document).collect()]).await;
     let meter = Meter::default();
-    let open = place.searcher.open(&place.index.splits()[0], &meter).await.unwrap();
+    let open = place.searcher.open(&place.index.splits()[0], std::future::ready(None), &meter).await.unwrap();
     let field = |name: &str| open.split.field(name, ValueType::Text).unwrap();
     let (some, scattered): (RoaringBitmap, RoaringBitmap) = ([4, 6].into(), [4, 250].into());
     let shown = |time_field| Shown::new(time_field, 2, 1);

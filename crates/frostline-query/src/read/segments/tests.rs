@@ -20,7 +20,7 @@ async fn place(segments: &[Vec<usize>]) -> Place {
 async fn open(place: &Place) -> (Vec<usize>, u64) {
     let meter = Meter::default();
     let open = place.searcher.segments_of(std::slice::from_ref(&place.index), &meter).await;
-    let splits = open.segments.iter().map(|(_, segment)| segment.splits().len());
+    let splits = open.of_indices[0].segments.iter().map(|(_, segment)| segment.splits().len());
     (splits.collect(), meter.cost().gets)
 }
 
@@ -44,6 +44,33 @@ async fn only_what_is_new_is_read_and_what_is_gone_is_forgotten() {
     assert_eq!(open(&held).await, (vec![3, 2], 1));
     held.searcher.forget();
     assert_eq!(open(&held).await, (vec![3, 2], 2));
+}
+
+#[tokio::test]
+async fn which_segment_answers_for_which_split_is_found_once_a_version() {
+    let place = place(&[vec![0, 1, 2], vec![3, 4]]).await;
+    let needle = async |place: &Place| {
+        let indices = std::slice::from_ref(&place.index);
+        let open = place.searcher.segments_of(indices, &Meter::default()).await;
+        Arc::clone(&open.of_indices[0].needle)
+    };
+    let live = |needle: &Arc<Needle>| -> Vec<usize> {
+        needle.coverings().iter().map(|covering| covering.live().count()).collect()
+    };
+    let first = needle(&place).await;
+    assert!(Arc::ptr_eq(&first, &needle(&place).await));
+    assert_eq!(live(&first), [3, 2]);
+    let place = place.with_segments(&[vec![5, 6, 7, 0]]).await;
+    let second = needle(&place).await;
+    assert!(!Arc::ptr_eq(&first, &second) && Arc::ptr_eq(&second, &needle(&place).await));
+    assert_eq!(live(&second), [4, 2, 2]);
+    // The same version, of which one segment cannot be read at first.
+    let failing =
+        Failing::new(&place.repository, place.segments()[0].object.key.clone(), ErrorKind::Unavailable);
+    let place = place.through(Arc::clone(&failing) as _);
+    assert_eq!(live(&needle(&place).await).len(), 2);
+    failing.mend();
+    assert_eq!(live(&needle(&place).await), [4, 2, 2]);
 }
 
 #[tokio::test]
