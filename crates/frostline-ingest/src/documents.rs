@@ -1,6 +1,6 @@
 //! The documents of a split, read from its object in order.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
@@ -10,26 +10,57 @@ use frostline_base::{ByteRange, Error, Meter, ObjectRef, ReadRanges, Result, Sha
 use frostline_catalog::SplitEntry;
 use frostline_split::{Block, Origin, SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
 use frostline_store::Repository;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use roaring::RoaringBitmap;
 
 const WINDOW_BYTES: usize = 4 << 20;
 const WINDOW_ROWS_FIRST: u32 = 256;
 const WINDOW_ROWS_MAX: u32 = 16_384;
+/// Objects of at most so many bytes are read whole.
+const SMALL_BYTES: u64 = 1 << 20;
+const SMALL_AT_ONCE: usize = 32;
 
 /// Reads objects on a thread that may wait, which no thread of the runtime may.
 #[derive(Clone)]
 pub(crate) struct BlockingReads {
     repository: Repository,
     runtime: tokio::runtime::Handle,
+    /// Small objects, by key.
+    held: Arc<BTreeMap<String, Bytes>>,
 }
 
 impl BlockingReads {
     /// Of a repository, for threads that this runtime's tasks start.
     pub(crate) fn new(repository: &Repository) -> BlockingReads {
-        BlockingReads { repository: repository.clone(), runtime: tokio::runtime::Handle::current() }
+        let (repository, runtime) = (repository.clone(), tokio::runtime::Handle::current());
+        BlockingReads { repository, runtime, held: Arc::default() }
+    }
+
+    /// Holds those of these objects that are small: each then costs one request, and many are read at the same time.
+    pub(crate) fn holding<'a>(&self, objects: impl Iterator<Item = &'a ObjectRef>) -> Result<BlockingReads> {
+        let whole = |object: &'a ObjectRef| async move {
+            let range = 0..object.bytes;
+            let (ranges, meter) = (std::slice::from_ref(&range), Meter::default());
+            let read = self.repository.read_ranges(object, ranges, Share::Source, &meter).await?;
+            Ok::<_, Error>((object.key.clone(), read.into_iter().next().unwrap_or_default()))
+        };
+        let small: Vec<_> = objects.filter(|object| object.bytes <= SMALL_BYTES).map(whole).collect();
+        let held =
+            self.runtime.block_on(stream::iter(small).buffer_unordered(SMALL_AT_ONCE).try_collect())?;
+        Ok(BlockingReads { held: Arc::new(held), ..self.clone() })
     }
 
     pub(crate) fn read(&self, object: &ObjectRef, ranges: &[ByteRange], share: Share) -> Result<Vec<Bytes>> {
+        if let Some(bytes) = self.held.get(&object.key) {
+            let part = |range: &ByteRange| {
+                let is_inside = range.start <= range.end && range.end <= bytes.len() as u64;
+                is_inside.then(|| bytes.slice(range.start as usize..range.end as usize))
+            };
+            let parts: Option<_> = ranges.iter().map(part).collect();
+            return parts.ok_or_else(|| {
+                Error::corrupt("a range is not inside its object").with("object", &object.key)
+            });
+        }
         let meter: &Meter = &Meter::default();
         self.runtime.block_on(self.repository.read_ranges(object, ranges, share, meter))
     }

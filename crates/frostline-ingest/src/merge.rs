@@ -401,9 +401,9 @@ struct Work {
 impl Work {
     /// The splits that it becomes, normally one; none if it is to stop.
     fn write(&self) -> Result<Option<Vec<NewSplit>>> {
-        let reads = &self.reads;
-        let splits = self.group.splits().iter();
-        let mut sources = splits.map(|entry| Documents::open(reads, entry)).collect::<Result<Vec<_>>>()?;
+        let splits = || self.group.splits().iter();
+        let reads = &self.reads.holding(splits().map(|split| &split.object))?;
+        let mut sources = splits().map(|entry| Documents::open(reads, entry)).collect::<Result<Vec<_>>>()?;
         let mut heads = BinaryHeap::new();
         for (number, source) in sources.iter_mut().enumerate() {
             heads.extend(source.head(reads)?.map(|time_us| Reverse((time_us, number))));

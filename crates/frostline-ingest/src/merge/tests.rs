@@ -101,3 +101,18 @@ async fn merges_at_once_beside_an_ingest_lose_and_double_nothing() {
     assert!(expected.is_empty(), "lost: {expected:?}");
     assert_eq!(merge(&bench).run(&name(), &policy).await.unwrap().merges, 0);
 }
+
+/// Small splits are read with one request each. The commit reads whether the index is still there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_split_costs_one_request() {
+    let (bench, before) = web_logs(2_000).await;
+    let repository = bench.repository();
+    let merge = Merge::new(&repository, &Bench::catalog(&repository), bench.random());
+    let mut merging = merge.open(&name(), &MergePolicy::default()).await.unwrap();
+    let group = merging.next().unwrap();
+    let opened = repository.meter().cost();
+    merging.merge(&group).await.unwrap();
+    let cost = repository.meter().cost().since(&opened);
+    assert_eq!((group.splits().len(), cost.gets, cost.puts), (20, 20 + 1, 3));
+    assert_eq!(bench.documents().await, before);
+}
