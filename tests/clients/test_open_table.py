@@ -133,3 +133,28 @@ def test_hard_types_are_read_by_all(mixed):
     sql = "SELECT count(*) FILTER (kind = 'long'), count(*) FILTER (kind = 'double'), count(*) FILTER (kind = 'text') FROM vals WHERE field = 'status'"
     tags = "SELECT sum(c) FROM (SELECT count(*) AS c FROM vals WHERE field = 'tags' GROUP BY doc HAVING c > 1)"
     assert found == (*mixed.oracle.rows(sql)[0], *mixed.oracle.rows(tags)[0])
+
+
+def test_nanoseconds_are_a_column_beside_the_time(frostline):
+    """Two of three files have them; others read null."""
+    seconds = ["2024-05-01T10:00:00.123456789Z", "2024-05-01T10:00:00.123456Z", "2024-05-01T10:00:01.000000001Z"]
+    for times in [seconds[:2], ["2024-04-30T00:00:00.5Z"], seconds[2:]]:
+        frostline.ingest("nanos", [{"@timestamp": time} for time in times])
+    table = DeltaTable(str(frostline.repo / "nanos"))
+    kinds = {field.name: str(field.type.type) for field in table.schema().fields if hasattr(field.type, "type")}
+    assert kinds["_timestamp_ns"] == "short"
+    expected = [("00.123456", 789), ("00.123456", 0), ("00.500000", None), ("01.000000", 1)]
+    columns = ["_timestamp", "_timestamp_ns"]
+    files = duckdb.connect().execute(
+        "SELECT _timestamp AT TIME ZONE 'UTC' AS _timestamp, _timestamp_ns FROM read_parquet(?, union_by_name = true)",
+        [table.file_uris()],
+    )
+    readers = {
+        "deltalake": table.to_pyarrow_table(columns=columns).to_pylist(),
+        "polars": polars.scan_delta(table.table_uri).select(columns).collect().to_dicts(),
+        "duckdb": files.pl().to_dicts(),
+        "pyarrow": [row for file in table.file_uris() for row in pyarrow.parquet.read_table(file).to_pylist()],
+    }
+    for name, rows in readers.items():
+        found = [(f"{row['_timestamp']:%S.%f}", row.get("_timestamp_ns")) for row in rows]
+        assert sorted(found, key=str) == sorted(expected, key=str), name

@@ -182,6 +182,7 @@ fn delta_schema(schema: &Schema) -> Result<String> {
 fn delta_type(of: &DataType) -> Result<Value> {
     Ok(match of {
         DataType::Boolean => "boolean".into(),
+        DataType::Int16 => "short".into(),
         DataType::Int64 => "long".into(),
         DataType::Float64 => "double".into(),
         DataType::Utf8 => "string".into(),

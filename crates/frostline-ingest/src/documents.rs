@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
-use arrow::datatypes::TimestampMicrosecondType;
+use arrow::datatypes::{Int16Type, TimestampMicrosecondType};
 use bytes::Bytes;
 use frostline_base::{ByteRange, Error, Meter, ObjectRef, ReadRanges, Result, Share};
 use frostline_catalog::SplitEntry;
-use frostline_split::{Block, Origin, SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
+use frostline_split::{Block, Moment, NANOS_COLUMN, Origin, SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
 use frostline_store::Repository;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use roaring::RoaringBitmap;
@@ -73,7 +73,7 @@ pub(crate) struct Documents {
     next: u32,
     window_rows: u32,
     /// Times, with the latest for documents that have none, and documents.
-    rows: VecDeque<(i64, Vec<u8>)>,
+    rows: VecDeque<(Moment, Vec<u8>)>,
     /// Where the documents of these rows first landed.
     origins: VecDeque<Origin>,
 }
@@ -84,9 +84,12 @@ impl Documents {
         let footer = footer.into_iter().next().unwrap_or_default();
         let named = |error: Error| error.with("object", &entry.object.key);
         let split = Split::open(&footer).map_err(named)?;
-        for (block, bytes) in
-            blocks(from, entry, split.unread_pages(&[TIME_COLUMN, SOURCE_COLUMN]), Share::Footer)?
-        {
+        for (block, bytes) in blocks(
+            from,
+            entry,
+            split.unread_pages(&[TIME_COLUMN, NANOS_COLUMN, SOURCE_COLUMN]),
+            Share::Footer,
+        )? {
             split.keep(&block, &bytes).map_err(named)?;
         }
         let (entry, rows, origins) = (Arc::clone(entry), VecDeque::new(), VecDeque::new());
@@ -99,11 +102,11 @@ impl Documents {
     }
 
     /// The time of the next document; `None` at the end.
-    pub(crate) fn head(&mut self, from: &BlockingReads) -> Result<Option<i64>> {
+    pub(crate) fn head(&mut self, from: &BlockingReads) -> Result<Option<Moment>> {
         if self.rows.is_empty() && self.next < self.split.rows() {
             self.fill(from).map_err(|error| error.with("object", &self.entry.object.key))?;
         }
-        Ok(self.rows.front().map(|(time_us, _)| *time_us))
+        Ok(self.rows.front().map(|(time, _)| *time))
     }
 
     /// The document whose time [`Documents::head`] said, and where it first landed.
@@ -116,18 +119,25 @@ impl Documents {
         let end = self.next.saturating_add(self.window_rows).min(self.split.rows());
         let mut wanted = RoaringBitmap::new();
         wanted.insert_range(self.next..end);
-        let read = self.split.columns(&[TIME_COLUMN, SOURCE_COLUMN], Some(&wanted), TextAs::Plain)?;
+        let nanos = Some(NANOS_COLUMN).filter(|nanos| self.split.has_column(nanos));
+        let names: Vec<&str> = [TIME_COLUMN, SOURCE_COLUMN].into_iter().chain(nanos).collect();
+        let read = self.split.columns(&names, Some(&wanted), TextAs::Plain)?;
         let bytes = from.read(&self.entry.object, read.ranges(), Share::Source)?;
         let mut held = 0;
         for batch in read.decode(bytes)? {
             let wrong = || Error::corrupt("a split's time or source column has another type");
             let times = batch.column(0).as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(wrong)?;
             let documents = batch.column(1).as_binary_opt::<i32>().ok_or_else(wrong)?;
+            let nanos =
+                batch.columns().get(2).map(|nanos| nanos.as_primitive_opt::<Int16Type>().ok_or_else(wrong));
+            let nanos = nanos.transpose()?;
             for (row, document) in documents.iter().enumerate() {
                 let document = document.ok_or_else(|| Error::corrupt("a row of a split has no document"))?;
                 let time_us = if times.is_valid(row) { times.value(row) } else { i64::MAX };
+                let nanos =
+                    nanos.filter(|nanos| nanos.is_valid(row)).map_or(0, |nanos| nanos.value(row) as u16);
                 held += document.len();
-                self.rows.push_back((time_us, document.to_vec()));
+                self.rows.push_back((Moment { time_us, nanos }, document.to_vec()));
             }
         }
         if self.rows.len() as u32 != end - self.next {

@@ -51,10 +51,10 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Adds a time, written as ISO-8601 in UTC.
-    pub(crate) fn time(&mut self, key: &str, time_us: i64) {
+    pub(crate) fn time(&mut self, key: &str, time_ns: i128) {
         self.key(key);
         self.out.push(b'"');
-        crate::times::push_iso(self.out, time_us);
+        crate::times::push_iso(self.out, time_ns);
         self.out.push(b'"');
     }
 

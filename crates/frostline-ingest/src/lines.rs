@@ -281,8 +281,8 @@ impl LineParser {
 
 /// Free text: the whole line is `message`; a time at its start is also `@timestamp`.
 fn write_plain(text: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<(), Refusal> {
-    if let Some((time_us, _)) = times::leading_time(text.trim_ascii_start(), time.now_us) {
-        object.time(&time.to, time_us);
+    if let Some((time_ns, _)) = times::leading_time(text.trim_ascii_start(), time.now_us) {
+        object.time(&time.to, time_ns);
     }
     object.text("message", text);
     Ok(())

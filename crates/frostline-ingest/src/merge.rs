@@ -406,7 +406,7 @@ impl Work {
         let mut sources = splits().map(|entry| Documents::open(reads, entry)).collect::<Result<Vec<_>>>()?;
         let mut heads = BinaryHeap::new();
         for (number, source) in sources.iter_mut().enumerate() {
-            heads.extend(source.head(reads)?.map(|time_us| Reverse((time_us, number))));
+            heads.extend(source.head(reads)?.map(|time| Reverse((time, number))));
         }
         let (mut splits, mut rows) = (Vec::new(), 0);
         let mut writer = self.writer(self.output.index.mapping());
@@ -427,7 +427,7 @@ impl Work {
                 writer = self.next_split(writer, &mut splits)?;
                 writer.add_of(&document, origin)?;
             }
-            heads.extend(source.head(reads)?.map(|time_us| Reverse((time_us, number))));
+            heads.extend(source.head(reads)?.map(|time| Reverse((time, number))));
             if writer.is_full() {
                 writer = self.next_split(writer, &mut splits)?;
             }

@@ -1,15 +1,16 @@
-//! Parses the times of log lines, as microseconds since 1970-01-01 UTC.
+//! Parses the times of log lines, as nanoseconds since 1970-01-01 UTC.
 //!
 //! A time without a zone is UTC. A time without a year (RFC 3164, klog) gets the latest year that
 //! does not put it more than a day after `now_us`.
 
-const DAY_US: i64 = 86_400_000_000;
+const DAY_NS: i128 = 86_400_000_000_000;
+const SECOND_NS: i128 = 1_000_000_000;
 
-/// Appends `yyyy-MM-ddTHH:mm:ss.SSSZ`, with six digits of fraction where the microseconds need them.
-pub(crate) fn push_iso(out: &mut Vec<u8>, time_us: i64) {
-    let (year, month, day) = civil_from_days(time_us.div_euclid(DAY_US));
-    let in_day = time_us.rem_euclid(DAY_US);
-    let (seconds, micros) = (in_day / 1_000_000, in_day % 1_000_000);
+/// Appends `yyyy-MM-ddTHH:mm:ss.SSSZ`, with six or nine digits of fraction where the time needs them.
+pub(crate) fn push_iso(out: &mut Vec<u8>, time_ns: i128) {
+    let (year, month, day) = civil_from_days(time_ns.div_euclid(DAY_NS) as i64);
+    let in_day = time_ns.rem_euclid(DAY_NS) as i64;
+    let (seconds, nanos) = (in_day / 1_000_000_000, in_day % 1_000_000_000);
     push_digits(out, year.max(0), 4);
     for (separator, value) in
         [(b'-', month), (b'-', day), (b'T', seconds / 3600), (b':', seconds / 60 % 60), (b':', seconds % 60)]
@@ -18,77 +19,79 @@ pub(crate) fn push_iso(out: &mut Vec<u8>, time_us: i64) {
         push_digits(out, value, 2);
     }
     out.push(b'.');
-    if micros % 1000 == 0 {
-        push_digits(out, micros / 1000, 3);
+    if nanos % 1_000_000 == 0 {
+        push_digits(out, nanos / 1_000_000, 3);
+    } else if nanos % 1_000 == 0 {
+        push_digits(out, nanos / 1_000, 6);
     } else {
-        push_digits(out, micros, 6);
+        push_digits(out, nanos, 9);
     }
     out.push(b'Z');
 }
 
 /// The time at the start of a line and the number of bytes it takes, in any known spelling; brackets
 /// around it belong to it.
-pub(crate) fn leading_time(line: &str, now_us: i64) -> Option<(i64, usize)> {
+pub(crate) fn leading_time(line: &str, now_us: i64) -> Option<(i128, usize)> {
     let open = usize::from(line.starts_with('['));
     let mut scan = Scan { bytes: line.as_bytes(), at: open };
-    let time_us = scan.any_time(now_us)?;
+    let time_ns = scan.any_time(now_us)?;
     if open == 1 {
         scan.byte(b']')?;
     }
     match scan.peek() {
         Some(next) if next.is_ascii_alphanumeric() => None,
-        _ => Some((time_us, scan.at)),
+        _ => Some((time_ns, scan.at)),
     }
 }
 
 /// The time that is all of `text`: any known spelling, or seconds, milliseconds, microseconds or
 /// nanoseconds since 1970 by their size.
-pub(crate) fn whole_time(text: &str, now_us: i64) -> Option<i64> {
-    if let Some(time_us) = epoch(text) {
-        return Some(time_us);
+pub(crate) fn whole_time(text: &str, now_us: i64) -> Option<i128> {
+    if let Some(time_ns) = epoch(text) {
+        return Some(time_ns);
     }
     match leading_time(text, now_us)? {
-        (time_us, end) if end == text.len() => Some(time_us),
+        (time_ns, end) if end == text.len() => Some(time_ns),
         _ => None,
     }
 }
 
 /// The time of RFC 3164, `Oct 11 22:14:15`, and its length.
-pub(crate) fn rfc3164(text: &str, now_us: i64) -> Option<(i64, usize)> {
+pub(crate) fn rfc3164(text: &str, now_us: i64) -> Option<(i128, usize)> {
     let mut scan = Scan { bytes: text.as_bytes(), at: 0 };
     Some((scan.month_first(now_us)?, scan.at))
 }
 
 /// The time of ISO-8601 and its length; `T` may be a space, the fraction may follow a comma.
-pub(crate) fn iso(text: &str) -> Option<(i64, usize)> {
+pub(crate) fn iso(text: &str) -> Option<(i128, usize)> {
     let mut scan = Scan { bytes: text.as_bytes(), at: 0 };
     Some((scan.iso()?, scan.at))
 }
 
 /// The time of the common log format, `17/May/2015:10:05:03 +0000`.
-pub(crate) fn common_log(text: &str) -> Option<i64> {
+pub(crate) fn common_log(text: &str) -> Option<i128> {
     let mut scan = Scan { bytes: text.as_bytes(), at: 0 };
     scan.common_log().filter(|_| scan.at == text.len())
 }
 
-fn epoch(text: &str) -> Option<i64> {
+fn epoch(text: &str) -> Option<i128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
     if whole.len() < 9 || !digits(whole) || !digits(fraction) {
         return None;
     }
-    let value: i64 = whole.parse().ok()?;
+    let value = i128::from(whole.parse::<i64>().ok()?);
     match whole.len() {
-        9..=11 => value.checked_mul(1_000_000)?.checked_add(fraction_us(fraction.as_bytes())),
-        12..=14 => value.checked_mul(1000),
-        15..=17 => Some(value),
-        _ => Some(value / 1000),
+        9..=11 => Some(value * SECOND_NS + fraction_ns(fraction.as_bytes())),
+        12..=14 => Some(value * 1_000_000),
+        15..=17 => Some(value * 1_000),
+        _ => Some(value),
     }
 }
 
-fn fraction_us(digits: &[u8]) -> i64 {
-    let padded = digits.iter().copied().chain(std::iter::repeat(b'0')).take(6);
-    padded.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'))
+fn fraction_ns(digits: &[u8]) -> i128 {
+    let padded = digits.iter().copied().chain(std::iter::repeat(b'0')).take(9);
+    padded.fold(0, |sum, digit| sum * 10 + i128::from(digit - b'0'))
 }
 
 fn push_digits(out: &mut Vec<u8>, value: i64, digits: u32) {
@@ -120,26 +123,26 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
 }
 
 /// The year at a time.
-fn year_at(time_us: i64) -> i64 {
-    civil_from_days(time_us.div_euclid(DAY_US)).0
+fn year_at(time_ns: i128) -> i64 {
+    civil_from_days(time_ns.div_euclid(DAY_NS) as i64).0
 }
 
 /// A date and a time of day whose parts are in range.
-fn micros(date: (i64, i64, i64), of_day_us: i64, offset_minutes: i64) -> Option<i64> {
+fn nanos(date: (i64, i64, i64), of_day_ns: i128, offset_minutes: i64) -> Option<i128> {
     let (year, month, day) = date;
     let days = (1..=12).contains(&month).then(|| days_from_civil(year, month, day))?;
     // 31 February comes back as a day of March.
     let exists = day >= 1 && civil_from_days(days) == date;
-    exists.then_some(days * DAY_US + of_day_us - offset_minutes * 60_000_000)
+    exists.then_some(i128::from(days) * DAY_NS + of_day_ns - i128::from(offset_minutes) * 60 * SECOND_NS)
 }
 
 /// The latest time on that day of a year that is not more than a day after `now_us`.
-fn latest(month: i64, day: i64, of_day_us: i64, now_us: i64) -> Option<i64> {
-    let latest = now_us.saturating_add(DAY_US);
+fn latest(month: i64, day: i64, of_day_ns: i128, now_us: i64) -> Option<i128> {
+    let latest = i128::from(now_us) * 1_000 + DAY_NS;
     // 29 February may need to go back up to eight years.
     let years = (0..=8).map(|back| year_at(latest) - back);
-    let mut times = years.filter_map(|year| micros((year, month, day), of_day_us, 0));
-    times.find(|time_us| *time_us <= latest)
+    let mut times = years.filter_map(|year| nanos((year, month, day), of_day_ns, 0));
+    times.find(|time_ns| *time_ns <= latest)
 }
 
 /// Reads times out of bytes; after a `None` its position means nothing.
@@ -149,19 +152,19 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    fn any_time(&mut self, now_us: i64) -> Option<i64> {
+    fn any_time(&mut self, now_us: i64) -> Option<i128> {
         let start = self.at;
         let readers = [Scan::iso, Scan::common_log, Scan::ctime, Scan::epoch_seconds];
         for read in readers {
             self.at = start;
-            if let Some(time_us) = read(self) {
-                return Some(time_us);
+            if let Some(time_ns) = read(self) {
+                return Some(time_ns);
             }
         }
         for read in [Scan::klog, Scan::month_first] {
             self.at = start;
-            if let Some(time_us) = read(self, now_us) {
-                return Some(time_us);
+            if let Some(time_ns) = read(self, now_us) {
+                return Some(time_ns);
             }
         }
         None
@@ -169,7 +172,7 @@ impl Scan<'_> {
 
     /// `2024-05-01T10:00:00.123+02:00` and its relatives with `/`, a space and a comma. The time of
     /// day is required: a date alone at the start of a line says too little.
-    fn iso(&mut self) -> Option<i64> {
+    fn iso(&mut self) -> Option<i128> {
         let year = self.digits(4)?;
         let separator = self.next()?;
         if separator != b'-' && separator != b'/' {
@@ -183,11 +186,11 @@ impl Scan<'_> {
         }
         let of_day = self.time_of_day()?;
         let offset = self.zone();
-        micros((year, month, day), of_day, offset)
+        nanos((year, month, day), of_day, offset)
     }
 
     /// `17/May/2015:10:05:03 +0000`.
-    fn common_log(&mut self) -> Option<i64> {
+    fn common_log(&mut self) -> Option<i128> {
         let day = self.digits(2)?;
         self.byte(b'/')?;
         let month = self.month()?;
@@ -196,11 +199,11 @@ impl Scan<'_> {
         self.byte(b':')?;
         let of_day = self.time_of_day()?;
         let offset = self.zone();
-        micros((year, month, day), of_day, offset)
+        nanos((year, month, day), of_day, offset)
     }
 
     /// `Sat Oct 10 12:00:00.123 2020`, as `ctime` and Apache's error log write it.
-    fn ctime(&mut self) -> Option<i64> {
+    fn ctime(&mut self) -> Option<i128> {
         const DAYS: [&[u8]; 7] = [b"Mon ", b"Tue ", b"Wed ", b"Thu ", b"Fri ", b"Sat ", b"Sun "];
         let name = self.bytes.get(self.at..self.at + 4)?;
         if !DAYS.contains(&name) {
@@ -210,11 +213,11 @@ impl Scan<'_> {
         let (month, day, of_day) = self.month_day_time()?;
         self.byte(b' ')?;
         let year = self.digits(4)?;
-        micros((year, month, day), of_day, 0)
+        nanos((year, month, day), of_day, 0)
     }
 
     /// `1446249499.322`: ten digits, a point and a fraction, then white space or the end.
-    fn epoch_seconds(&mut self) -> Option<i64> {
+    fn epoch_seconds(&mut self) -> Option<i128> {
         let start = self.at;
         let end = self.bytes[start..].iter().position(|b| *b != b'.' && !b.is_ascii_digit());
         let end = end.map_or(self.bytes.len(), |length| start + length);
@@ -225,13 +228,13 @@ impl Scan<'_> {
     }
 
     /// `Oct 11 22:14:15`, without a year.
-    fn month_first(&mut self, now_us: i64) -> Option<i64> {
+    fn month_first(&mut self, now_us: i64) -> Option<i128> {
         let (month, day, of_day) = self.month_day_time()?;
         latest(month, day, of_day, now_us)
     }
 
     /// `E1011 22:14:15.123456`, as klog and glog write it: a level, the month and the day, without a year.
-    fn klog(&mut self, now_us: i64) -> Option<i64> {
+    fn klog(&mut self, now_us: i64) -> Option<i128> {
         if !matches!(self.next()?, b'I' | b'W' | b'E' | b'F') {
             return None;
         }
@@ -241,7 +244,7 @@ impl Scan<'_> {
         latest(month, day, of_day, now_us)
     }
 
-    fn month_day_time(&mut self) -> Option<(i64, i64, i64)> {
+    fn month_day_time(&mut self) -> Option<(i64, i64, i128)> {
         let month = self.month()?;
         self.byte(b' ')?;
         let day = if self.peek() == Some(b' ') {
@@ -257,7 +260,7 @@ impl Scan<'_> {
     }
 
     /// `HH:mm`, then optionally `:ss` and a fraction after `.` or `,`.
-    fn time_of_day(&mut self) -> Option<i64> {
+    fn time_of_day(&mut self) -> Option<i128> {
         let hour = self.digits(2)?;
         self.byte(b':')?;
         let minute = self.digits(2)?;
@@ -270,10 +273,10 @@ impl Scan<'_> {
             return None;
         }
         // A leap second counts as the second before it, so that times stay in their minute.
-        Some((hour * 3600 + minute * 60 + second.min(59)) * 1_000_000 + self.fraction())
+        Some(i128::from(hour * 3600 + minute * 60 + second.min(59)) * SECOND_NS + self.fraction())
     }
 
-    fn fraction(&mut self) -> i64 {
+    fn fraction(&mut self) -> i128 {
         let is_mark = matches!(self.peek(), Some(b'.' | b','));
         if !is_mark || !self.bytes.get(self.at + 1).is_some_and(u8::is_ascii_digit) {
             return 0;
@@ -281,7 +284,7 @@ impl Scan<'_> {
         let digits = &self.bytes[self.at + 1..];
         let length = digits.iter().position(|b| !b.is_ascii_digit()).unwrap_or(digits.len());
         self.at += 1 + length;
-        fraction_us(&digits[..length])
+        fraction_ns(&digits[..length])
     }
 
     /// The zone's minutes east of UTC: `Z`, ` UTC`, `±hh`, `±hhmm`, `±hh:mm`, with or without a space

@@ -164,6 +164,9 @@ pub struct Edge {
     /// As a time in microseconds since 1970 UTC (date math, formats and time zone already applied,
     /// rounded as Elasticsearch rounds: `lt`/`gte` down, `lte`/`gt` up), for Date readings.
     pub time_us: Option<i64>,
+    /// The nanoseconds since that, where the time is written to less than a microsecond. Without them the bound is the
+    /// microsecond as a whole. Only the time of a document has nanoseconds.
+    pub nanos: Option<u16>,
     /// As an address (IPv4 mapped into IPv6), for Ip readings.
     pub address: Option<[u8; 16]>,
     /// As text compared byte by byte, for Text readings.

@@ -11,7 +11,7 @@ use frostline_base::TimeRange;
 use frostline_catalog::SplitEntry;
 use frostline_split::ValueType;
 
-use crate::filter::{Bound, Filter};
+use crate::filter::{Bound, Edge, Filter};
 
 /// A split that may hold matches, and what of the filter is still to be asked of it.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ fn look(filter: &Filter, entry: &SplitEntry, known: &mut Vec<Known>) {
     }
 }
 
-/// The half-open range of microseconds between two bounds.
+/// The half-open range of microseconds between two bounds, of which nanoseconds are left out.
 pub(crate) fn bounds(lower: &Bound, upper: &Bound) -> TimeRange {
     const NEVER: TimeRange = TimeRange { start_us: 0, end_us: 0 };
     let start = match lower {
@@ -101,6 +101,47 @@ pub(crate) fn bounds(lower: &Bound, upper: &Bound) -> TimeRange {
     match (start, end) {
         (Some(start_us), Some(end_us)) => TimeRange { start_us, end_us },
         _ => NEVER,
+    }
+}
+
+/// Bounds of the documents' time.
+pub(crate) struct TimeBounds {
+    /// Every time between the bounds is in these microseconds.
+    pub(crate) possible: TimeRange,
+    /// Every time in these is between the bounds.
+    pub(crate) certain: TimeRange,
+}
+
+impl TimeBounds {
+    pub(crate) fn new(lower: &Bound, upper: &Bound) -> TimeBounds {
+        let (possible, mut certain) = (possible(lower, upper), bounds(lower, upper));
+        if nanos_of(lower).is_some() {
+            certain.start_us = possible.start_us.saturating_add(1);
+        }
+        if nanos_of(upper).is_some() {
+            certain.end_us = certain.end_us.min(possible.end_us.saturating_sub(1));
+        }
+        TimeBounds { possible, certain }
+    }
+}
+
+/// The microseconds of which some times are between the bounds.
+fn possible(lower: &Bound, upper: &Bound) -> TimeRange {
+    let mut range = bounds(lower, upper);
+    if let Bound::Excluded(edge @ Edge { nanos: Some(_), .. }) = lower {
+        range.start_us = edge.time_us.unwrap_or(range.start_us);
+    }
+    if let Bound::Excluded(edge @ Edge { nanos: Some(1..), .. }) = upper {
+        range.end_us = edge.time_us.map_or(range.end_us, |time_us| time_us.saturating_add(1));
+    }
+    range
+}
+
+/// The nanoseconds of a bound that is no whole microsecond.
+pub(crate) fn nanos_of(bound: &Bound) -> Option<u16> {
+    match bound {
+        Bound::Open => None,
+        Bound::Included(edge) | Bound::Excluded(edge) => edge.nanos,
     }
 }
 
@@ -122,7 +163,7 @@ fn may_hold(ty: ValueType, lower: &Bound, upper: &Bound) -> bool {
 fn fact(leaf: &Filter, entry: &SplitEntry) -> Option<Known> {
     match leaf {
         Filter::Range { field, lower, upper } if field.is_time() => {
-            let range = bounds(lower, upper);
+            let TimeBounds { possible: range, certain } = TimeBounds::new(lower, upper);
             let within = entry.times.filter(|(first, last)| {
                 !range.is_empty() && *last >= range.start_us && *first < range.end_us
             });
@@ -131,7 +172,7 @@ fn fact(leaf: &Filter, entry: &SplitEntry) -> Option<Known> {
             Some(match within {
                 None if !further => Known::False,
                 Some((first, last))
-                    if range.contains(first) && range.contains(last) && entry.rows_without_time == 0 =>
+                    if certain.contains(first) && certain.contains(last) && entry.rows_without_time == 0 =>
                 {
                     Known::True
                 }

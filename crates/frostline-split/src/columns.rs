@@ -54,6 +54,7 @@ pub(crate) fn arrow_type(kind: ColumnKind, text_as: TextAs) -> DataType {
     let list = |item| DataType::List(Arc::new(ArrowField::new("item", item, true)));
     match kind {
         ColumnKind::Time => ValueType::Date.arrow_type(),
+        ColumnKind::Nanos => DataType::Int16,
         ColumnKind::Source => DataType::Binary,
         ColumnKind::Dynamic { .. } => list(DataType::Utf8),
         ColumnKind::Field { ty, list: true, .. } => list(ty.arrow_type()),

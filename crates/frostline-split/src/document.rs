@@ -10,7 +10,8 @@
 
 use crate::mapping::{FieldType, Mapping, Mode, ValueType};
 use crate::values::{
-    ip_text, parse_big, parse_date, parse_double, parse_ip, parse_long, parse_time_field, whole_number,
+    Moment, ip_text, parse_big, parse_date, parse_double, parse_ip, parse_long, parse_moment_field,
+    parse_time_field, whole_number,
 };
 use crate::{Error, Result};
 
@@ -87,10 +88,10 @@ impl Default for Limits {
 /// A parsed document, and the buffers and path numbers that the next one reuses.
 #[derive(Debug, Default)]
 pub struct Document {
-    /// The document's time in microseconds, from the mapping's time field. That value is then in no
+    /// The document's time, from the mapping's time field. That value is then in no
     /// field: it is the column `_timestamp`. A value of the time field that is not a time stays an
     /// ordinary value.
-    pub time_us: Option<i64>,
+    pub time: Option<Moment>,
     values: Vec<(PathId, Stored)>,
     text: String,
     paths: Paths,
@@ -154,7 +155,7 @@ impl Document {
 /// the byte and the reason, where `source` is not one JSON object of UTF-8 text, repeats a key, goes
 /// beyond `limits`, or is refused by a strict mapping; `out` then holds part of the document.
 pub fn parse_document(source: &[u8], mapping: &Mapping, limits: &Limits, out: &mut Document) -> Result<()> {
-    out.time_us = None;
+    out.time = None;
     out.values.clear();
     out.text.clear();
     let bytes_max = limits.document_bytes_max.min(u32::MAX as usize / 2);
@@ -371,9 +372,13 @@ impl<'a> Parser<'a> {
     /// The value of a field that the mapping says something about; `None` for the time.
     fn planned(&mut self, node: NodeId, plan: Plan, natural: Stored, start: usize) -> Result<Option<Stored>> {
         let value = self.out.value(natural);
-        if plan.is_time && self.out.time_us.is_none() {
-            self.out.time_us = parse_time_field(&value);
-            if self.out.time_us.is_some() {
+        if plan.is_time && self.out.time.is_none() {
+            // A date has lost its nanoseconds.
+            self.out.time = match natural {
+                Stored::Date(_) => parse_moment_field(&Value::Text(self.written(start))),
+                _ => parse_moment_field(&value),
+            };
+            if self.out.time.is_some() {
                 return Ok(None);
             }
         }

@@ -26,11 +26,11 @@ use crate::bytes_codec::{Cursor, put_varint};
 use crate::dictionary::Dictionary;
 use crate::digest::Digest;
 use crate::fields::FieldTable;
-use crate::mapping::{DYNAMIC_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
+use crate::mapping::{DYNAMIC_COLUMN, NANOS_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::table::{Block, Table};
 use crate::unpack::unpack;
 
-pub(crate) use body::{Contents, ENTRY_HEADS, LISTS, ORIGINS, TEXT_LENGTHS, decode_body, write};
+pub(crate) use body::{Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, TEXT_LENGTHS, decode_body, write};
 
 /// What this crate writes.
 pub const FORMAT_VERSION: u32 = 3;
@@ -51,6 +51,8 @@ const HAS_LENGTHS: u8 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnKind {
     Time,
+    /// The nanoseconds of times.
+    Nanos,
     Source,
     /// Old splits do not say which type a value has.
     Dynamic {
@@ -168,6 +170,7 @@ impl OwnColumn {
 fn own_name(kind: ColumnKind) -> &'static str {
     match kind {
         ColumnKind::Time => TIME_COLUMN,
+        ColumnKind::Nanos => NANOS_COLUMN,
         ColumnKind::Dynamic { .. } => DYNAMIC_COLUMN,
         _ => SOURCE_COLUMN,
     }

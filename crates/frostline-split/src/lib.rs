@@ -54,8 +54,8 @@ pub use fields::Wanted;
 pub use footer::{Bounds, FORMAT_VERSION, FORMAT_VERSION_OLDEST, PageBounds, SplitField};
 pub use frostline_base::{Error, Result};
 pub use mapping::{
-    Conflict, DYNAMIC_COLUMN, Field, FieldType, Mapping, Mode, Placement, Reading, Resolved, SOURCE_COLUMN,
-    TIME_COLUMN, TIME_FIELD, ValueType,
+    Conflict, DYNAMIC_COLUMN, Field, FieldType, Mapping, Mode, NANOS_COLUMN, Placement, Reading, Resolved,
+    SOURCE_COLUMN, TIME_COLUMN, TIME_FIELD, ValueType,
 };
 pub use origins::Origin;
 pub use pack::{Pack, PackAbout, PackedFooter};
@@ -73,7 +73,7 @@ pub use tokenizer::{
 };
 pub use unique_keys::check_unique_keys;
 pub use values::{
-    ip_address, ip_text, number_text, parse_big, parse_cidr, parse_date, parse_ip, parse_time_field,
-    value_token,
+    Moment, ip_address, ip_text, number_text, parse_big, parse_cidr, parse_date, parse_ip, parse_moment,
+    parse_time_field, value_token,
 };
 pub use writer::{ColumnStats, PartBytes, Sealed, SplitWriter, StatValue, WriterOptions};

@@ -21,6 +21,8 @@ mod elasticsearch;
 
 /// The column of the documents' time.
 pub const TIME_COLUMN: &str = "_timestamp";
+/// The column of the nanoseconds since the microseconds of [`TIME_COLUMN`].
+pub const NANOS_COLUMN: &str = "_timestamp_ns";
 /// The column of the documents' original bytes.
 pub const SOURCE_COLUMN: &str = "_source";
 /// The column of `path:type=value` for readings beyond the column budget.
@@ -35,6 +37,9 @@ pub struct Mapping {
     time_field: String,
     column_budget: u32,
     fields: BTreeMap<String, Field>,
+    /// Some documents have times that are no whole microseconds.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_nanos: bool,
     #[serde(skip)]
     revision: Revision,
 }
@@ -177,6 +182,7 @@ impl Mapping {
             time_field: TIME_FIELD.to_owned(),
             column_budget: 1_000,
             fields: BTreeMap::new(),
+            has_nanos: false,
             revision: Revision::default(),
         }
     }
@@ -264,6 +270,11 @@ impl Mapping {
         self.fields.entry(path.to_owned()).or_default().mixed_list = true;
     }
 
+    /// Notes that the time of a document is no whole microsecond.
+    pub fn note_nanos(&mut self) {
+        self.has_nanos = true;
+    }
+
     /// Columns that fields have.
     pub fn column_count(&self) -> usize {
         let readings = self.fields.values().flat_map(|field| field.readings.values());
@@ -277,6 +288,7 @@ impl Mapping {
         let before = self.clone();
         self.mode = self.mode.max(other.mode);
         self.column_budget = self.column_budget.max(other.column_budget);
+        self.has_nanos |= other.has_nanos;
         for (path, field) in &other.fields {
             self.fields.entry(path.clone()).or_default().absorb(field);
         }
@@ -315,14 +327,17 @@ impl Mapping {
             .collect()
     }
 
-    /// All physical columns: `_timestamp`, `_source`, `_dynamic`, then those of the fields by path,
-    /// type, scalar before list. All are nullable.
+    /// All physical columns: `_timestamp`, `_timestamp_ns` if any time has nanoseconds, `_source`, `_dynamic`, then those
+    /// of the fields by path, type, scalar before list. All are nullable.
     pub fn arrow_schema(&self) -> SchemaRef {
         let mut columns = vec![
             ArrowField::new(TIME_COLUMN, ValueType::Date.arrow_type(), true),
             ArrowField::new(SOURCE_COLUMN, DataType::Binary, true),
             ArrowField::new(DYNAMIC_COLUMN, list_of(DataType::Utf8), true),
         ];
+        if self.has_nanos {
+            columns.insert(1, ArrowField::new(NANOS_COLUMN, DataType::Int16, true));
+        }
         for (path, field) in &self.fields {
             for (ty, reading) in &field.readings {
                 columns.extend(reading.columns().map(|list| arrow_field(path, *ty, list)));

@@ -2,13 +2,29 @@
 //!
 //! Every function here is total: any input gives an answer or `None`, and nothing panics. A date is
 //! in microseconds since 1970-01-01 UTC; a finer fraction is truncated, never rounded, so that a time
-//! never moves into the next minute.
+//! never moves into the next minute. A [`Moment`] has the nanoseconds as well.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use jiff::civil::DateTime;
+use serde::{Deserialize, Serialize};
 
 use crate::document::Value;
+
+/// A time to the nanosecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Moment {
+    /// Microseconds since 1970-01-01 UTC.
+    pub time_us: i64,
+    /// The nanoseconds since that microsecond, 0 to 999.
+    pub nanos: u16,
+}
+
+impl Moment {
+    fn of_us(time_us: i64) -> Moment {
+        Moment { time_us, nanos: 0 }
+    }
+}
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
@@ -16,6 +32,11 @@ const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 /// `yyyy-MM-dd'T'HH:mm[:ss[.fraction]][Z|±hh[:]mm]`; UTC where no zone is written. `None` for
 /// anything else and for days and times that no calendar has.
 pub fn parse_date(text: &str) -> Option<i64> {
+    parse_moment(text).map(|moment| moment.time_us)
+}
+
+/// [`parse_date`] to the nanosecond.
+pub fn parse_moment(text: &str) -> Option<Moment> {
     let bytes = text.as_bytes();
     if bytes.len() < 10 || bytes.len() > 40 || bytes[4] != b'-' {
         return None;
@@ -37,14 +58,19 @@ pub fn parse_date(text: &str) -> Option<i64> {
 /// magnitude tells seconds, milliseconds, microseconds and nanoseconds apart. Only times that
 /// `jiff::Timestamp` can hold (the years -9999 to 9999, less two days).
 pub fn parse_time_field(value: &Value<'_>) -> Option<i64> {
-    let time_us = match *value {
-        Value::Date(time_us) => Some(time_us),
-        Value::Long(number) => epoch_us(number),
-        Value::Double(number) => epoch_fraction_us(number),
+    parse_moment_field(value).map(|moment| moment.time_us)
+}
+
+/// [`parse_time_field`] to the nanosecond, as far as the value has them: a date has only microseconds.
+pub(crate) fn parse_moment_field(value: &Value<'_>) -> Option<Moment> {
+    let moment = match *value {
+        Value::Date(time_us) => Some(Moment::of_us(time_us)),
+        Value::Long(number) => epoch(number),
+        Value::Double(number) => epoch_fraction_us(number).map(Moment::of_us),
         Value::Text(text) => parse_time_text(text.trim()),
         Value::Boolean(_) | Value::Big(_) | Value::Ip(_) => None,
     };
-    time_us.filter(|time_us| jiff::Timestamp::from_microsecond(*time_us).is_ok())
+    moment.filter(|moment| jiff::Timestamp::from_microsecond(moment.time_us).is_ok())
 }
 
 /// The address as 16 bytes, an IPv4 address mapped into IPv6 (`::ffff:a.b.c.d`), so that both kinds
@@ -130,15 +156,15 @@ pub(crate) fn whole_number(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() <= EXACT_MAX).then_some(number as i64)
 }
 
-fn parse_time_text(text: &str) -> Option<i64> {
-    parse_date(text)
+fn parse_time_text(text: &str) -> Option<Moment> {
+    parse_moment(text)
         .or_else(|| parse_spaced_date(text))
         .or_else(|| parse_web_server_date(text))
         .or_else(|| parse_epoch_text(text))
 }
 
 /// `yyyy-MM-dd HH:mm:ss[.fraction][ ][zone]`, also with slashes.
-fn parse_spaced_date(text: &str) -> Option<i64> {
+fn parse_spaced_date(text: &str) -> Option<Moment> {
     let mut scan = Scan(text.as_bytes());
     let separator = *text.as_bytes().get(4).filter(|b| matches!(b, b'-' | b'/'))?;
     let day = scan.year_month_day(separator)?;
@@ -152,7 +178,7 @@ fn parse_spaced_date(text: &str) -> Option<i64> {
 }
 
 /// `dd/MMM/yyyy:HH:mm:ss ±hhmm`, the time of the combined log format.
-fn parse_web_server_date(text: &str) -> Option<i64> {
+fn parse_web_server_date(text: &str) -> Option<Moment> {
     const MONTHS: [&[u8]; 12] =
         [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
     let mut scan = Scan(text.as_bytes());
@@ -171,22 +197,28 @@ fn parse_web_server_date(text: &str) -> Option<i64> {
 }
 
 /// Digits of a number since 1970. Short ones (`2020`, `42`) are no times when they come as text.
-fn parse_epoch_text(text: &str) -> Option<i64> {
+fn parse_epoch_text(text: &str) -> Option<Moment> {
     let whole = text.split('.').next()?.len();
     if whole < 9 {
         return None;
     }
-    text.parse().ok().and_then(epoch_us).or_else(|| epoch_fraction_us(parse_double(text)?))
+    text.parse().ok().and_then(epoch).or_else(|| epoch_fraction_us(parse_double(text)?).map(Moment::of_us))
 }
 
 /// Seconds reach the year 5138 before they look like milliseconds of 1973, and so on upwards.
-fn epoch_us(number: i64) -> Option<i64> {
-    match number.unsigned_abs() {
-        0..100_000_000_000 => number.checked_mul(1_000_000),
-        100_000_000_000..100_000_000_000_000 => number.checked_mul(1_000),
-        100_000_000_000_000..100_000_000_000_000_000 => Some(number),
-        _ => Some(number.div_euclid(1_000)),
-    }
+fn epoch(number: i64) -> Option<Moment> {
+    let time_us = match number.unsigned_abs() {
+        0..100_000_000_000 => number.checked_mul(1_000_000)?,
+        100_000_000_000..100_000_000_000_000 => number.checked_mul(1_000)?,
+        100_000_000_000_000..100_000_000_000_000_000 => number,
+        _ => {
+            return Some(Moment {
+                time_us: number.div_euclid(1_000),
+                nanos: number.rem_euclid(1_000) as u16,
+            });
+        }
+    };
+    Some(Moment::of_us(time_us))
 }
 
 fn epoch_fraction_us(number: f64) -> Option<i64> {
@@ -220,14 +252,15 @@ struct Clock {
 }
 
 impl Day {
-    fn moment(&self, clock: Clock, offset_s: i32) -> Option<i64> {
+    fn moment(&self, clock: Clock, offset_s: i32) -> Option<Moment> {
         let Day { year, month, day } = *self;
         let Clock { hour, minute, second, nanosecond } = clock;
         let civil = DateTime::new(year, month, day, hour, minute, second, nanosecond).ok()?;
         let since_1970_ns = civil.duration_since(EPOCH).as_nanos();
         // Cut towards the past also before 1970.
         let time_us = i64::try_from(since_1970_ns.div_euclid(1_000)).ok()?;
-        Some(time_us - i64::from(offset_s) * 1_000_000)
+        let nanos = since_1970_ns.rem_euclid(1_000) as u16;
+        Some(Moment { time_us: time_us - i64::from(offset_s) * 1_000_000, nanos })
     }
 }
 

@@ -207,6 +207,8 @@ pub struct SplitWriter {
     numbers: Vec<u32>,
     /// Where documents come from that did not land here first.
     origins: KnownOrigins,
+    /// Some times are no whole microseconds.
+    has_nanos: bool,
 }
 
 /// One reading of one field, as far as this split has it.
@@ -222,6 +224,7 @@ struct Reading {
 
 struct Row {
     time: i64,
+    nanos: u16,
     source_chunk: u32,
     source_start: u32,
     source_bytes: u32,
@@ -245,6 +248,7 @@ impl SplitWriter {
             rows: Vec::new(),
             numbers: Vec::new(),
             origins: KnownOrigins::default(),
+            has_nanos: false,
         }
     }
 
@@ -257,8 +261,14 @@ impl SplitWriter {
         self.add_values()?;
         self.place_readings();
         let (source_chunk, source_start) = self.keep_source(source);
+        let time = self.document.time;
+        let nanos = time.map_or(0, |time| time.nanos);
+        if nanos > 0 && !std::mem::replace(&mut self.has_nanos, true) {
+            self.mapping.note_nanos();
+        }
         self.rows.push(Row {
-            time: self.document.time_us.unwrap_or(NO_TIME),
+            time: time.map_or(NO_TIME, |time| time.time_us),
+            nanos,
             source_chunk,
             source_start,
             source_bytes: source.len() as u32,

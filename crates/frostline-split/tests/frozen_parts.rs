@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{Int16Type, Int64Type, TimestampMicrosecondType};
 use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
@@ -174,6 +175,40 @@ fn pairs_of_frequent_words_are_still_read() {
     assert_eq!(rows_of("set", "the").as_ref(), Some(&tenth));
     assert_eq!(rows_of("value", "").as_ref(), Some(&tenth));
     assert_eq!(rows_of("the", "set"), None);
+}
+
+#[test]
+fn nanoseconds_are_still_read() {
+    let rows = 300;
+    // Two and three share a microsecond, and every tenth has no time.
+    let nanos = |row: u32| u64::from(row / 3 * 1_000 + row % 3 * 333 + 1);
+    let documents = (0..rows).rev().map(|row| match row % 10 {
+        9 => (format!(r#"{{"row":{row}}}"#), None),
+        _ => (format!(r#"{{"row":{row},"@timestamp":"2024-03-01T10:00:00.{:09}Z"}}"#, nanos(row)), None),
+    });
+    let (file, required, split) = open("version-3-nanoseconds", documents);
+    assert_eq!(required & 1 << 6, 1 << 6);
+    let names = ["_timestamp", "_timestamp_ns", "row__long"];
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap();
+    let ids: BTreeSet<&str> = names.into_iter().collect();
+    let theirs = reader.build().unwrap().next().unwrap().unwrap();
+    let read = split.columns(&names, None, TextAs::Plain).unwrap();
+    let ranges = read.ranges().iter().map(|range| file.slice(range.start as usize..range.end as usize));
+    let ours = read.clone().decode(ranges.collect()).unwrap().remove(0);
+    for name in ids {
+        assert_eq!(ours.column_by_name(name), theirs.column_by_name(name), "{name}");
+    }
+    let times = ours.column(0).as_primitive::<TimestampMicrosecondType>();
+    let rest = ours.column(1).as_primitive::<Int16Type>();
+    let numbers = ours.column(2).as_primitive::<Int64Type>();
+    let timed: Vec<u32> = (0..rows).filter(|row| row % 10 != 9).collect();
+    for (at, row) in timed.iter().enumerate() {
+        assert_eq!(numbers.value(at), i64::from(*row));
+        let since = (times.value(at) - 1_709_287_200_000_000) as u64 * 1_000 + rest.value(at) as u64;
+        assert_eq!(since, nanos(*row), "{row}");
+    }
+    assert_eq!((times.null_count(), rest.null_count()), (30, 30));
+    assert_eq!(split.rows_without_time(), 30);
 }
 
 /// Three pieces: splits in turns, one after the other, and with rows left out.

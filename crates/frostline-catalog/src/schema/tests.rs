@@ -51,6 +51,11 @@ fn every_column_has_a_delta_type() {
     ];
     assert_eq!(schema, format!(r#"{{"type":"struct","fields":[{}]}}"#, columns.join(",")));
 
+    let mut with_nanos = Mapping::dynamic();
+    with_nanos.note_nanos();
+    let schema = delta_schema(&with_nanos.arrow_schema()).unwrap();
+    assert!(schema.contains(&column("_timestamp_ns", r#""short""#)), "{schema}");
+
     for (of, wanted) in [
         (ValueType::Boolean, "boolean"),
         (ValueType::Long, "long"),

@@ -10,9 +10,9 @@ use crate::times;
 pub(super) fn write(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<(), Refusal> {
     let parts =
         Parts::split(line).ok_or_else(|| Refusal::new("the line is not in the combined log format"))?;
-    let time_us = times::common_log(parts.time)
+    let time_ns = times::common_log(parts.time)
         .ok_or_else(|| Refusal::new(format!("{:?} is not a time of the combined log format", parts.time)))?;
-    object.time(&time.to, time_us);
+    object.time(&time.to, time_ns);
     object.text_if_said("vhost", parts.vhost);
     object.text_if_said("clientip", parts.client);
     object.text_if_said("ident", parts.ident);

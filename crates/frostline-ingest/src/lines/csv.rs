@@ -106,12 +106,12 @@ impl CsvHeader {
             let column = self.names.iter().position(|name| name.eq_ignore_ascii_case(wanted))?;
             times::whole_time(fields.get(column)?.trim(), rule.now_us)
         };
-        let time_us = rule.candidates(&TIME_COLUMNS).find_map(time);
-        if let Some(time_us) = time_us {
-            object.time(&rule.to, time_us);
+        let time_ns = rule.candidates(&TIME_COLUMNS).find_map(time);
+        if let Some(time_ns) = time_ns {
+            object.time(&rule.to, time_ns);
         }
         for (name, value) in self.names.iter().zip(&fields) {
-            if !value.is_empty() && (*name != rule.to || time_us.is_none()) {
+            if !value.is_empty() && (*name != rule.to || time_ns.is_none()) {
                 object.guessed(name, value);
             }
         }

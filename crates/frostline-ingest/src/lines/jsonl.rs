@@ -28,10 +28,10 @@ pub(super) fn with_time(
     let line = without_hex_escapes(line);
     let objects = objects_of(&line)?;
     let times = objects.iter().map(|object| time_of(object, rule)).collect::<Result<Vec<_>, _>>()?;
-    for (object, time_us) in objects.into_iter().zip(times) {
-        match time_us {
-            Some(time_us) => {
-                insert_time(object, &rule.to, time_us, document);
+    for (object, time_ns) in objects.into_iter().zip(times) {
+        match time_ns {
+            Some(time_ns) => {
+                insert_time(object, &rule.to, time_ns, document);
                 take(document);
             }
             None => take(object.as_bytes()),
@@ -174,7 +174,7 @@ struct Times<'a> {
 }
 
 /// The time to be added to an object; `None` where it has one in the right field, or none at all.
-fn time_of(object: &str, rule: &TimeRule) -> Result<Option<i64>, Refusal> {
+fn time_of(object: &str, rule: &TimeRule) -> Result<Option<i128>, Refusal> {
     if rule.from.is_none() && rule.to == "@timestamp" {
         return usual_time_of(object, rule.now_us);
     }
@@ -187,7 +187,7 @@ fn time_of(object: &str, rule: &TimeRule) -> Result<Option<i64>, Refusal> {
     if found.is_some() { Ok(found) } else { usual_time_of(object, rule.now_us) }
 }
 
-fn usual_time_of(object: &str, now_us: i64) -> Result<Option<i64>, Refusal> {
+fn usual_time_of(object: &str, now_us: i64) -> Result<Option<i128>, Refusal> {
     let times: Times<'_> = serde_json::from_str(object).map_err(malformed)?;
     if times.at.is_some() {
         return Ok(None);
@@ -200,17 +200,17 @@ fn malformed(error: serde_json::Error) -> Refusal {
     Refusal::new(format!("malformed JSON: {error}"))
 }
 
-fn time_in(value: &RawValue, now_us: i64) -> Option<i64> {
+fn time_in(value: &RawValue, now_us: i64) -> Option<i128> {
     times::whole_time(value.get().trim_matches('"'), now_us)
 }
 
-fn insert_time(object: &str, key: &str, time_us: i64, document: &mut Vec<u8>) {
+fn insert_time(object: &str, key: &str, time_ns: i128, document: &mut Vec<u8>) {
     let members = object.strip_prefix('{').unwrap_or(object);
     document.clear();
     document.push(b'{');
     crate::json::push_string(document, key);
     document.extend_from_slice(b":\"");
-    times::push_iso(document, time_us);
+    times::push_iso(document, time_ns);
     document.push(b'"');
     if members.trim_ascii_start() != "}" {
         document.push(b',');

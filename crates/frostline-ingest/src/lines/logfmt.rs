@@ -15,13 +15,13 @@ pub(super) fn write(line: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) 
         let (_, value) = pairs.iter().find(|(known, _)| *known == key)?;
         times::whole_time(value.as_deref()?, rule.now_us)
     };
-    let time_us = rule.candidates(&TIME_KEYS).find_map(time);
-    if let Some(time_us) = time_us {
-        object.time(&rule.to, time_us);
+    let time_ns = rule.candidates(&TIME_KEYS).find_map(time);
+    if let Some(time_ns) = time_ns {
+        object.time(&rule.to, time_ns);
     }
     for (index, (key, value)) in pairs.iter().enumerate() {
         let earlier = pairs[..index].iter().any(|(known, _)| known == key);
-        if earlier || (*key == rule.to && time_us.is_some()) {
+        if earlier || (*key == rule.to && time_ns.is_some()) {
             continue;
         }
         let later = pairs[index + 1..].iter().filter(|(known, _)| known == key);

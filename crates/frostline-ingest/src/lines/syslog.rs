@@ -20,9 +20,9 @@ pub(super) fn write(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) 
         write_priority(priority, object);
         return write_5424(after, time, object);
     }
-    let (time_us, end) =
+    let (time_ns, end) =
         header_time(rest, time.now_us).ok_or_else(|| Refusal::new("the line has no syslog time"))?;
-    object.time(&time.to, time_us);
+    object.time(&time.to, time_ns);
     write_priority(priority, object);
     write_3164(&rest[end..], object);
     Ok(())
@@ -78,7 +78,7 @@ fn is_tag(word: &str) -> bool {
         && !is_level(program)
 }
 
-fn header_time(text: &str, now_us: i64) -> Option<(i64, usize)> {
+fn header_time(text: &str, now_us: i64) -> Option<(i128, usize)> {
     let written =
         times::rfc3164(text, now_us).or_else(|| times::iso(text).filter(|_| !text.contains(" - - ")));
     written.filter(|(_, end)| text[*end..].starts_with(' '))
@@ -149,9 +149,9 @@ fn write_5424(text: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Res
     let (pid, message_id, rest) = (word("process id")?, word("message id")?, word("structured data")?);
     if time != "-" {
         let whole = times::iso(time).filter(|(_, end)| *end == time.len());
-        let (time_us, _) =
+        let (time_ns, _) =
             whole.ok_or_else(|| Refusal::new(format!("{time:?} is not a time of RFC 5424")))?;
-        object.time(&rule.to, time_us);
+        object.time(&rule.to, time_ns);
     }
     object.text_if_said("host.name", host);
     object.text_if_said("process.name", program);

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use arrow::array::AsArray;
 use frostline_base::{ErrorKind, FixedClock, IndexName, Meter, ReadRanges, Result, Share, SplitId};
 use frostline_catalog::{Catalog, Index};
-use frostline_corpus::{Generator, GeneratorOptions};
+use frostline_corpus::{Generator, GeneratorOptions, Kubernetes};
 use frostline_needle::About;
-use frostline_split::{Mapping, Origin, SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
+use frostline_split::{Mapping, Origin, SOURCE_COLUMN, Split, TIME_COLUMN, TextAs, parse_date};
 use frostline_store::{Failing, Mishap, OpenOptions, Repository};
 use serde_json::Value;
 
@@ -653,6 +653,46 @@ async fn a_document_stays_known_by_where_it_first_landed() {
         known = origins;
     }
     assert_eq!(known.values().collect::<BTreeSet<_>>().len(), known.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn times_keep_their_nine_digits_and_are_in_their_order() {
+    let bench = Bench::new();
+    let (mut text, mut records) = (Vec::new(), Kubernetes::new(1, 900));
+    while records.write_next(&mut text).unwrap() {}
+    bench
+        .ingest(&bench.repository())
+        .run(Inputs::from_arguments(&[bench.write("k8s.ndjson", &text)]).unwrap(), &name(), small())
+        .await
+        .unwrap();
+    let repository = bench.repository();
+    let merge = Merge::new(&repository, &Bench::catalog(&repository), bench.random());
+    for is_merged in [false, true] {
+        if is_merged {
+            assert!(merge.run(&name(), &MergePolicy::default()).await.unwrap().merges >= 1);
+        }
+        let (reads, splits) = (BlockingReads::new(&repository), bench.index().await.splits().to_vec());
+        let read = move || {
+            let mut documents = 0;
+            for entry in &splits {
+                let (mut split, mut last) = (Documents::open(&reads, entry).unwrap(), None);
+                while let Some(time) = split.head(&reads).unwrap() {
+                    let (document, _) = split.next_document().unwrap();
+                    // Records of the agent have their time under another name.
+                    let document: Value = serde_json::from_slice(&document).unwrap();
+                    let written = document.get("time").unwrap_or(&document["@timestamp"]);
+                    let written = written.as_str().unwrap();
+                    let (_, nanos) = written.trim_end_matches('Z').split_at(written.len() - 4);
+                    assert_eq!(Some(time.time_us), parse_date(written));
+                    assert_eq!(format!("{:03}", time.nanos), nanos);
+                    assert!(last.replace(time).is_none_or(|last| last <= time));
+                    documents += 1;
+                }
+            }
+            documents
+        };
+        assert_eq!(tokio::task::spawn_blocking(read).await.unwrap(), 900);
+    }
 }
 
 /// Real logs where the checkout has them beside it; the test says when it has not.

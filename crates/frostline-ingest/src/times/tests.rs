@@ -1,8 +1,8 @@
 use super::{leading_time, push_iso, whole_time};
 
-fn iso(time_us: i64) -> String {
+fn iso(time_ns: i128) -> String {
     let mut out = Vec::new();
-    push_iso(&mut out, time_us);
+    push_iso(&mut out, time_ns);
     String::from_utf8(out).unwrap()
 }
 
@@ -15,6 +15,8 @@ fn times_at_the_start_of_lines() {
         ("2024-05-01T10:00:00Z x", Some("2024-05-01T10:00:00.000Z")),
         ("2024-05-01 10:00:00,123 x", Some("2024-05-01T10:00:00.123Z")),
         ("2024-05-01T10:00:00.123456+02:00 x", Some("2024-05-01T08:00:00.123456Z")),
+        ("2024-05-01T10:00:00.123456789Z x", Some("2024-05-01T10:00:00.123456789Z")),
+        ("2024-05-01T10:00:00.1234567890Z x", Some("2024-05-01T10:00:00.123456789Z")),
         ("2024/05/01 10:00:00 [error] x", Some("2024-05-01T10:00:00.000Z")),
         ("[Sat Oct 10 12:00:00.250 2020] [x]", Some("2020-10-10T12:00:00.250Z")),
         ("[17/May/2015:10:05:03 +0100] x", Some("2015-05-17T09:05:03.000Z")),
@@ -33,7 +35,7 @@ fn times_at_the_start_of_lines() {
         ("12345", None),
         ("", None),
     ] {
-        let found = leading_time(line, NOW_US).map(|(time_us, _)| iso(time_us));
+        let found = leading_time(line, NOW_US).map(|(time_ns, _)| iso(time_ns));
         assert_eq!(found.as_deref(), expected, "{line:?}");
     }
 }
@@ -50,8 +52,8 @@ fn epochs_by_their_size() {
 
 proptest::proptest! {
     #[test]
-    fn what_is_written_is_read_back(time_us in -62_000_000_000_000_000_i64..253_000_000_000_000_000) {
-        proptest::prop_assert_eq!(whole_time(&iso(time_us), NOW_US), Some(time_us));
+    fn what_is_written_is_read_back(time_ns in -62_000_000_000_000_000_000_i128..253_000_000_000_000_000_000) {
+        proptest::prop_assert_eq!(whole_time(&iso(time_ns), NOW_US), Some(time_ns));
     }
 
     #[test]

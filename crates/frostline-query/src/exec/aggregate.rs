@@ -17,7 +17,7 @@ use crate::errors::internal;
 use crate::exec::results::{Key, Results};
 use crate::exec::scan::{Scan, Tally, spawned};
 use crate::filter::{FieldRef, Filter, Scalar};
-use crate::prune::{Target, bounds};
+use crate::prune::{Target, bounds, nanos_of};
 use crate::read::memory::{Room, reservation};
 use crate::read::once::Once;
 use crate::read::open::OpenSplit;
@@ -231,6 +231,9 @@ impl DigestQuestion {
 
     fn add(&mut self, part: &Filter) -> Option<()> {
         match part {
+            Filter::Range { lower, upper, .. } if nanos_of(lower).or(nanos_of(upper)).is_some() => {
+                return None;
+            }
             Filter::Range { field, lower, upper } if field.is_time() && self.time.is_none() => {
                 self.time = Some((field.clone(), bounds(lower, upper)));
             }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{
-    DataType, Decimal128Type, Float64Type, Int64Type, SchemaRef, TimestampMicrosecondType, UInt32Type,
+    DataType, Decimal128Type, Float64Type, Int64Type, SchemaRef, TimestampMicrosecondType, UInt16Type,
+    UInt32Type,
 };
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::execution_props::ExecutionProps;
@@ -13,6 +14,7 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, create_physical_expr};
 use datafusion::prelude::{Expr, col, lit};
+use frostline_split::Moment;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -73,6 +75,20 @@ enum KeyOf {
     /// Split and row.
     Doc,
     Column(Output),
+    /// The documents' time; the second column has its nanoseconds.
+    Time(Output, Output),
+}
+
+impl KeyOf {
+    /// The columns of the key.
+    fn outputs(&self) -> impl Iterator<Item = &Output> {
+        let (first, second) = match self {
+            KeyOf::Score | KeyOf::Doc => (None, None),
+            KeyOf::Column(output) => (Some(output), None),
+            KeyOf::Time(time, nanos) => (Some(time), Some(nanos)),
+        };
+        first.into_iter().chain(second)
+    }
 }
 
 /// A position in one key.
@@ -83,6 +99,8 @@ enum Place {
     /// Where documents without a value are.
     Absent,
     Value(#[serde(with = "literal")] Option<ScalarValue>),
+    /// At a time.
+    Time(Moment),
     /// At a row of a split, or before the first of them.
     Doc {
         split: u32,
@@ -102,12 +120,7 @@ impl Order {
     /// The order of a request, newest first by default, and the position to start after.
     pub(crate) fn new(request: &SearchRequest, splits: &Splits) -> Result<Order> {
         if request.sort.is_empty() {
-            let key = OrderKey {
-                of: KeyOf::Column(time_key(0, None)),
-                descending: true,
-                nulls_first: false,
-                format: None,
-            };
+            let key = OrderKey { of: time_key(0, None), descending: true, nulls_first: false, format: None };
             return Ok(Order { keys: vec![key], shown: false, after: None, versions: None });
         }
         let versions = match &request.held {
@@ -135,11 +148,8 @@ impl Order {
 
     /// The columns that a scan must return: the keys, then the address.
     pub(crate) fn outputs(&self) -> Vec<Output> {
-        let keys = self.keys.iter().filter_map(|key| match &key.of {
-            KeyOf::Column(output) => Some(output.clone()),
-            KeyOf::Score | KeyOf::Doc => None,
-        });
-        keys.chain(Output::address()).collect()
+        let keys = self.keys.iter().flat_map(|key| key.of.outputs());
+        keys.cloned().chain(Output::address()).collect()
     }
 
     /// What to sort by. Ties are ordered by address, in the direction of the first key, so that the same query
@@ -158,8 +168,10 @@ impl Order {
                         expressions.push(column(name, key.descending, false)?);
                     }
                 }
-                KeyOf::Column(output) => {
-                    expressions.push(column(&output.name, key.descending, key.nulls_first)?)
+                KeyOf::Column(_) | KeyOf::Time(..) => {
+                    for output in key.of.outputs() {
+                        expressions.push(column(&output.name, key.descending, key.nulls_first)?);
+                    }
                 }
             }
         }
@@ -173,7 +185,7 @@ impl Order {
     /// Whether the order is that of time alone, which is the order of rows; and its direction.
     pub(crate) fn time_only(&self) -> Option<bool> {
         let (first, rest) = self.keys.split_first()?;
-        let by_time = matches!(&first.of, KeyOf::Column(Output { of: Of::Time { missing: None }, .. }))
+        let by_time = matches!(&first.of, KeyOf::Time(Output { of: Of::Time { missing: None }, .. }, _))
             && !first.nulls_first;
         let same_way = match rest {
             [] => true,
@@ -187,10 +199,7 @@ impl Order {
     /// rows that do not.
     pub(crate) fn not_before(&self) -> Option<Filter> {
         let (key, place) = (self.keys.first()?, self.after.as_ref()?.first()?);
-        let KeyOf::Column(Output { of: Of::Time { .. }, .. }) = &key.of else { return None };
-        let Place::Value(Some(ScalarValue::TimestampMicrosecond(Some(time_us), _))) = place else {
-            return None;
-        };
+        let Place::Time(Moment { time_us, .. }) = place else { return None };
         let edge = Bound::Excluded(Edge { time_us: Some(*time_us), ..Edge::default() });
         let (lower, upper) = if key.descending { (edge, Bound::Open) } else { (Bound::Open, edge) };
         let before = Filter::Range { field: FieldRef::time("@timestamp"), lower, upper };
@@ -261,6 +270,10 @@ impl Order {
                 Some(column) => key.sort_value(column, at),
                 None => Value::Null,
             },
+            KeyOf::Time(time, nanos) => match moment_at(batch, time, nanos, at) {
+                Some(moment) => time_value(moment, key.format.as_ref()),
+                None => Value::Null,
+            },
         }
     }
 
@@ -284,6 +297,11 @@ impl Order {
                 let value = position_value(value, &output.ty, key.descending, key.format.as_ref())?;
                 Ok(value.map_or(Place::Absent, |value| Place::Value(Some(value))))
             }
+            KeyOf::Time(..) if value.is_null() => Ok(Place::Absent),
+            KeyOf::Time(output, _) => {
+                let moment = time_of(value, key.format.as_ref());
+                moment.map(Place::Time).ok_or_else(|| cannot_be_compared(value, &output.ty))
+            }
         }
     }
 }
@@ -301,7 +319,7 @@ impl OrderKey {
             DataType::Binary => mixed::value(column.as_binary::<i32>().value(at), self.descending),
             DataType::Timestamp(..) => {
                 let time_us = column.as_primitive::<TimestampMicrosecondType>().value(at);
-                time_value(time_us, self.format.as_ref())
+                time_value(Moment { time_us, nanos: 0 }, self.format.as_ref())
             }
             _ => column.as_string_opt::<i32>().map_or(Value::Null, |texts| Value::from(texts.value(at))),
         }
@@ -310,7 +328,16 @@ impl OrderKey {
     /// Whether a row is beyond a position in this key, and whether it is at it.
     fn compare(&self, place: &Place) -> (Expr, Expr) {
         match (&self.of, place) {
-            (KeyOf::Column(output), Place::Absent | Place::Value(None)) => {
+            (KeyOf::Time(time, nanos), Place::Time(moment)) => {
+                let (time, nanos) = (col(format!("\"{}\"", time.name)), col(format!("\"{}\"", nanos.name)));
+                let (time_us, of_place) = (lit(merge::time_scalar(moment.time_us)), lit(moment.nanos));
+                let same_time = time.clone().eq(time_us.clone());
+                let further = self.further(&time, &time_us);
+                let further = further.or(same_time.clone().and(self.further(&nanos, &of_place)));
+                let beyond = if self.nulls_first { further } else { further.or(time.is_null()) };
+                (beyond, same_time.and(nanos.eq(of_place)))
+            }
+            (KeyOf::Column(output) | KeyOf::Time(output, _), Place::Absent | Place::Value(None)) => {
                 let column = col(format!("\"{}\"", output.name));
                 let beyond = if self.nulls_first { column.clone().is_not_null() } else { lit(false) };
                 (beyond, column.is_null())
@@ -347,8 +374,15 @@ impl OrderKey {
     }
 }
 
-fn time_key(at: usize, missing: Option<ScalarValue>) -> Output {
-    Output::new(format!("k{at}"), merge::time_type(), Of::Time { missing })
+fn time_key(at: usize, missing: Option<ScalarValue>) -> KeyOf {
+    let time = Output::new(format!("k{at}"), merge::time_type(), Of::Time { missing });
+    KeyOf::Time(time, Output::new(format!("k{at}_ns"), DataType::UInt16, Of::Nanos))
+}
+
+fn moment_at(batch: &RecordBatch, time: &Output, nanos: &Output, at: usize) -> Option<Moment> {
+    let times = batch.column_by_name(&time.name)?.as_primitive_opt::<TimestampMicrosecondType>()?;
+    let nanos = batch.column_by_name(&nanos.name)?.as_primitive_opt::<UInt16Type>()?;
+    times.is_valid(at).then(|| Moment { time_us: times.value(at), nanos: nanos.value(at) })
 }
 
 fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
@@ -361,8 +395,7 @@ fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
         SortBy::Doc => return Ok(OrderKey { of: KeyOf::Doc, descending, nulls_first: false, format: None }),
         SortBy::Field(field) if field.is_time() => {
             let missing = missing_value(&sort.missing, &merge::time_type(), descending)?;
-            let of = KeyOf::Column(time_key(at, missing));
-            return Ok(OrderKey { of, descending, nulls_first, format });
+            return Ok(OrderKey { of: time_key(at, missing), descending, nulls_first, format });
         }
         SortBy::Field(field) => field,
     };
@@ -404,8 +437,7 @@ fn position_value(
     descending: bool,
     format: Option<&Format>,
 ) -> Result<Option<ScalarValue>> {
-    let wrong =
-        || Error::invalid(format!("search_after: {value} cannot be compared with a sort key of type {ty}"));
+    let wrong = || cannot_be_compared(value, ty);
     if value.is_null() {
         return Ok(None);
     }
@@ -416,11 +448,15 @@ fn position_value(
         DataType::Decimal128(precision, scale) => {
             ScalarValue::Decimal128(Some(big(value).ok_or_else(wrong)?), *precision, *scale)
         }
-        DataType::Timestamp(..) => merge::time_scalar(time_of(value, format).ok_or_else(wrong)?),
+        DataType::Timestamp(..) => merge::time_scalar(time_of(value, format).ok_or_else(wrong)?.time_us),
         DataType::Binary => ScalarValue::Binary(Some(mixed::key(value, descending))),
         _ => ScalarValue::Utf8(Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))),
     };
     Ok(Some(read))
+}
+
+fn cannot_be_compared(value: &Value, ty: &DataType) -> Error {
+    Error::invalid(format!("search_after: {value} cannot be compared with a sort key of type {ty}"))
 }
 
 fn number(value: &Value) -> Option<f64> {
@@ -440,36 +476,47 @@ fn big(value: &Value) -> Option<i128> {
 }
 
 /// A time in milliseconds, with a fraction only if the time has one; or in the given format. A position in the
-/// order is exact: if the format cannot represent the time, it is written in full.
-fn time_value(time_us: i64, format: Option<&Format>) -> Value {
-    let full = || jiff::Timestamp::from_microsecond(time_us).map(|time| time.to_string()).ok();
+/// order is exact: if milliseconds or the format cannot represent the time, it is written in full.
+fn time_value(moment: Moment, format: Option<&Format>) -> Value {
+    let Moment { time_us, nanos } = moment;
+    let full = || {
+        let time = jiff::Timestamp::from_microsecond(time_us).ok()?;
+        Some(time.checked_add(jiff::Span::new().nanoseconds(nanos)).ok()?.to_string())
+    };
     let Some(format) = format else {
         let millis = Value::from(time_us as f64 / 1e3);
         // Beyond 2^53 microseconds no double of milliseconds is the time: text is.
         return match time_us % 1_000 {
-            0 => Value::from(time_us / 1_000),
-            _ if time_of(&millis, None) == Some(time_us) => millis,
+            0 if nanos == 0 => Value::from(time_us / 1_000),
+            _ if time_of(&millis, None) == Some(moment) => millis,
             _ => full().map_or(millis, Value::from),
         };
     };
     let text = format_date(time_us, format, &TimeZone::UTC);
-    if format.read(&text, false, &TimeZone::UTC) == Some(time_us) {
+    if nanos == 0 && format.read(&text, false, &TimeZone::UTC) == Some(time_us) {
         return Value::from(text);
     }
     Value::from(full().unwrap_or(text))
 }
 
 /// The time that a sort value of an answer represents.
-fn time_of(value: &Value, format: Option<&Format>) -> Option<i64> {
+fn time_of(value: &Value, format: Option<&Format>) -> Option<Moment> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let read = |format: &Format| format.read(&text, false, &TimeZone::UTC);
+    let read = |format: &Format| {
+        let (time_us, nanos) = format.read_exactly(&text, false, &TimeZone::UTC)?;
+        Some(Moment { time_us, nanos: nanos.unwrap_or(0) })
+    };
     let time = format.and_then(read).or_else(|| {
         let text = value.as_str()?;
         // A text is a date as everywhere in a request: `2024` is a year.
-        read(&Format::default()).or_else(|| frostline_split::parse_date(text))
+        read(&Format::default()).or_else(|| frostline_split::parse_moment(text))
     });
-    // Whole milliseconds beyond 2^53 of them are no double.
-    time.or_else(|| whole(value)?.checked_mul(1_000)).or_else(|| Some((number(value)? * 1e3).round() as i64))
+    time.or_else(|| {
+        // Whole milliseconds beyond 2^53 of them are no double.
+        let whole = whole(value).and_then(|millis| millis.checked_mul(1_000));
+        let time_us = whole.or_else(|| Some((number(value)? * 1e3).round() as i64))?;
+        Some(Moment { time_us, nanos: 0 })
+    })
 }
 
 #[cfg(test)]

@@ -42,23 +42,23 @@ impl Edges {
     pub(crate) fn bound(&self, value: &Value, lower: bool, included: bool, at: &At<'_>) -> Result<Bound> {
         let text = json::scalar_text(value, at)?;
         let round_up = lower != included;
-        let time_us = match self.reader.read(&text, round_up) {
-            Ok(us) => Some(us),
+        let (time_us, nanos) = match self.reader.read_exactly(&text, round_up) {
+            Ok((us, nanos)) => (Some(us), nanos),
             Err(error) if self.must_be_date => return Err(at.invalid(error)),
-            Err(_) => None,
+            Err(_) => (None, None),
         };
         let number = if value.is_boolean() { None } else { Number::parse(&text) };
         let address = parse_ip(&text);
         let edge = if self.must_be_date {
-            Edge { time_us, ..Edge::default() }
+            Edge { time_us, nanos, ..Edge::default() }
         } else if self.has_numbers && number.is_some() {
             Edge { number, ..Edge::default() }
         } else if self.has_dates && time_us.is_some() {
-            Edge { time_us, ..Edge::default() }
+            Edge { time_us, nanos, ..Edge::default() }
         } else if self.has_addresses && address.is_some() {
             Edge { address, ..Edge::default() }
         } else {
-            Edge { number, time_us, address, text: Some(text) }
+            Edge { number, time_us, nanos, address, text: Some(text) }
         };
         Ok(if included { Bound::Included(edge) } else { Bound::Excluded(edge) })
     }

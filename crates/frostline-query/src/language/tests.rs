@@ -323,7 +323,7 @@ fn a_bound_asks_numbers_where_the_field_has_any() {
     assert_eq!(lower("status"), Edge { number, ..Edge::default() });
     let (time_us, text) = (Some(1_577_836_800_000_000), Some("1577836800000".to_owned()));
     assert_eq!(lower("@timestamp"), Edge { time_us, ..Edge::default() });
-    assert_eq!(lower("unknown"), Edge { number, time_us, text, address: None });
+    assert_eq!(lower("unknown"), Edge { number, time_us, text, nanos: None, address: None });
 }
 
 #[test]

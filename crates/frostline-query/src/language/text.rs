@@ -171,10 +171,11 @@ pub(crate) fn or_date(filter: Filter, field: &FieldRef, text: &str, reader: &Dat
     if dates == Dates::No {
         return Ok(filter);
     }
-    let range = reader.read(text, false).and_then(|from| Ok((from, reader.read(text, true)?)));
+    let read = |round_up| reader.read_exactly(text, round_up);
+    let range = read(false).and_then(|from| Ok((from, read(true)?)));
     match (range, dates) {
         (Ok((from, to)), _) => {
-            let edge = |us| Bound::Included(Edge { time_us: Some(us), ..Edge::default() });
+            let edge = |(us, nanos)| Bound::Included(Edge { time_us: Some(us), nanos, ..Edge::default() });
             let range = Filter::Range { field: field.clone(), lower: edge(from), upper: edge(to) };
             Ok(if dates == Dates::Only { range } else { any(vec![filter, range]) })
         }

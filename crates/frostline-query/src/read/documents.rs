@@ -8,8 +8,8 @@ use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use frostline_split::{
-    Bounds, Document, FieldType, Limits, Mapping, SOURCE_COLUMN, SplitField, TIME_COLUMN, TextAs, Value,
-    Wanted, parse_document,
+    Bounds, Document, FieldType, Limits, Mapping, Moment, SOURCE_COLUMN, SplitField, TIME_COLUMN, TextAs,
+    Value, Wanted, parse_document,
 };
 use roaring::RoaringBitmap;
 
@@ -46,7 +46,7 @@ impl View<'_> {
 
     /// The times of these rows in their documents, if all of these were read and none has a time that the split has not
     /// where it is.
-    pub(crate) fn times_in_documents(self, rows: &RoaringBitmap) -> Option<Vec<Option<i64>>> {
+    pub(crate) fn times_in_documents(self, rows: &RoaringBitmap) -> Option<Vec<Option<Moment>>> {
         let mapping = Mapping::dynamic().with_time_field(&self.shown?.time_field);
         let (pages, timed) = (self.split().page_bounds(TIME_COLUMN), self.rows_with_time());
         let fits = |row: u32, time_us: i64| {
@@ -57,8 +57,8 @@ impl View<'_> {
         let texts = self.known_documents(rows)?;
         let times = rows.iter().zip(&texts).map(|(row, text)| {
             parse_document(text.as_bytes(), &mapping, &LIMITS, &mut document).ok()?;
-            let time = document.time_us;
-            let fits = time.map_or(row >= timed, |time_us| row < timed && fits(row, time_us));
+            let time = document.time;
+            let fits = time.map_or(row >= timed, |time| row < timed && fits(row, time.time_us));
             fits.then_some(time)
         });
         times.collect()

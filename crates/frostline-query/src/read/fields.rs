@@ -1,6 +1,7 @@
 //! Fields of a split: from a user's path to its readings, and from rows to values.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -8,11 +9,13 @@ use arrow::array::{
     RecordBatch, StringBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::compute::{cast, concat};
-use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Field, Float64Type, Int16Type, Int64Type, TimestampMicrosecondType,
+};
 use frostline_base::Share;
 use frostline_split::{
-    Bounds, DYNAMIC_COLUMN, DynamicPairs, KeyRange, Mapping, SOURCE_COLUMN, SplitField, TIME_COLUMN, TextAs,
-    Value, ValueType, ip_key, parse_cidr, parse_date,
+    Bounds, DYNAMIC_COLUMN, DynamicPairs, KeyRange, Mapping, NANOS_COLUMN, SOURCE_COLUMN, SplitField,
+    TIME_COLUMN, TextAs, Value, ValueType, ip_key, parse_cidr, parse_date, parse_moment,
 };
 use roaring::RoaringBitmap;
 
@@ -68,6 +71,28 @@ pub(crate) async fn times(view: View<'_>, rows: &RoaringBitmap) -> Result<Vec<Op
         times.extend(column.iter());
     }
     Ok(times)
+}
+
+/// The nanoseconds since the times of the given rows, in row order; 0 without a time.
+pub(crate) async fn nanos(view: View<'_>, rows: &RoaringBitmap) -> Result<Vec<u16>> {
+    if !view.split().has_column(NANOS_COLUMN) {
+        return Ok(vec![0; rows.len() as usize]);
+    }
+    let batches = read_columns(view, &[NANOS_COLUMN], Some(rows), TextAs::Plain).await?;
+    nanos_in(batches.iter().map(|batch| batch.column(0)))
+}
+
+/// What columns of nanoseconds hold.
+pub(crate) fn nanos_in<'a>(columns: impl Iterator<Item = &'a ArrayRef>) -> Result<Vec<u16>> {
+    let wrong = || Error::corrupt("the column of nanoseconds does not hold 0 to 999");
+    let mut nanos = Vec::new();
+    for column in columns {
+        for of_row in column.as_primitive_opt::<Int16Type>().ok_or_else(wrong)? {
+            let of_row = u16::try_from(of_row.unwrap_or(0)).ok().filter(|nanos| *nanos < 1_000);
+            nanos.push(of_row.ok_or_else(wrong)?);
+        }
+    }
+    Ok(nanos)
 }
 
 /// Hands every value of one reading of a field to `take`, with its row.
@@ -266,6 +291,16 @@ pub(crate) fn time_span(value: &Scalar) -> Option<(i64, i64)> {
         }
         Scalar::Boolean(_) | Scalar::Double(_) => None,
     }
+}
+
+/// The nanoseconds since [`time_span`]'s start that a date in a query stands for; none where it says no more than the
+/// microsecond.
+pub(crate) fn time_nanos(value: &Scalar) -> Option<Range<u16>> {
+    let Scalar::Text(text) = value else { return None };
+    let start = parse_moment(text.trim())?.nanos;
+    let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+    (digits > 6).then(|| start..start + 10_u16.pow(9 - digits.min(9) as u32))
 }
 
 /// The keys of all addresses of a block such as `10.0.0.0/8`.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
-    UInt32Array, new_null_array,
+    UInt16Array, UInt32Array, new_null_array,
 };
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
-use frostline_split::{Origin, SOURCE_COLUMN, TIME_COLUMN, TextAs};
+use frostline_split::{NANOS_COLUMN, Origin, SOURCE_COLUMN, TIME_COLUMN, TextAs};
 use futures::future::{FutureExt, try_join_all};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,8 @@ pub(crate) enum Of {
         #[serde(with = "literal")]
         missing: Option<ScalarValue>,
     },
+    /// The nanoseconds since that; 0 without a time.
+    Nanos,
     /// The document as it was written.
     Source,
     /// `_id`.
@@ -92,10 +94,21 @@ impl Output {
             }
             Of::Time { missing } => {
                 let times = match view.times_in_documents(rows) {
-                    Some(times) => Arc::new(TimestampMicrosecondArray::from(times).with_timezone("UTC")),
+                    Some(times) => {
+                        let times = times.iter().map(|time| time.map(|time| time.time_us));
+                        Arc::new(times.collect::<TimestampMicrosecondArray>().with_timezone("UTC"))
+                    }
                     None => self.column(view, TIME_COLUMN, rows).await?,
                 };
                 filled(times, missing.as_ref())
+            }
+            Of::Nanos => {
+                let nanos =
+                    match view.times_in_documents(rows).filter(|_| view.split().has_column(NANOS_COLUMN)) {
+                        Some(times) => times.iter().map(|time| time.map_or(0, |time| time.nanos)).collect(),
+                        None => fields::nanos(view, rows).await?,
+                    };
+                Ok(Arc::new(UInt16Array::from(nanos)))
             }
             Of::Source => match view.known_documents(rows) {
                 Some(texts) => cast(&StringArray::from(texts), &self.ty).map_err(arrow_error),
@@ -117,7 +130,18 @@ impl Output {
         self.whole(&fields::read_columns(view, &[name], Some(rows), TextAs::Plain).await?)
     }
 
-    /// The one column of these batches.
+    /// The column that has a part of the times in these batches of [`EXACT_TIME`].
+    fn of_exact_times(&self, batches: &[RecordBatch]) -> Result<ArrayRef> {
+        match &self.of {
+            Of::Time { missing } => filled(self.whole(batches)?, missing.as_ref()),
+            _ => {
+                let nanos = fields::nanos_in(batches.iter().map(|batch| batch.column(1)))?;
+                Ok(Arc::new(UInt16Array::from(nanos)))
+            }
+        }
+    }
+
+    /// The first column of these batches.
     fn whole(&self, batches: &[RecordBatch]) -> Result<ArrayRef> {
         let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(0).as_ref()).collect();
         if arrays.is_empty() {
@@ -155,9 +179,27 @@ pub(crate) async fn read_rows(
 ) -> Result<RecordBatch> {
     let has_documents = outputs.iter().any(|output| matches!(output.of, Of::Source));
     let documents = view.learn_documents(rows).shared();
+    // One read has the times and their nanoseconds.
+    let are_exact =
+        outputs.iter().any(|output| output.of == Of::Nanos) && view.split().has_column(NANOS_COLUMN);
+    let times = async {
+        if has_documents {
+            documents.clone().await?;
+        }
+        match are_exact && view.times_in_documents(rows).is_none() {
+            true => fields::read_columns(view, &EXACT_TIME, Some(rows), TextAs::Plain).await.map(Some),
+            false => Ok(None),
+        }
+    };
+    let times = times.shared();
     let columns = outputs.iter().map(async |output| {
         // Times are taken from documents that are read anyway.
-        if has_documents && matches!(output.of, Of::Source | Of::Time { .. }) {
+        if matches!(output.of, Of::Time { .. } | Of::Nanos)
+            && let Some(batches) = times.clone().await?
+        {
+            return output.of_exact_times(&batches);
+        }
+        if has_documents && matches!(output.of, Of::Source) {
             documents.clone().await?;
         }
         output.read(view, ordinal, rows).await
@@ -167,6 +209,9 @@ pub(crate) async fn read_rows(
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len() as usize));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options).map_err(arrow_error)
 }
+
+/// The columns of times to the nanosecond.
+const EXACT_TIME: [&str; 2] = [TIME_COLUMN, NANOS_COLUMN];
 
 /// The arrays of every reading of a field for the given rows, each with one entry a row.
 pub(crate) async fn readings(
@@ -204,7 +249,7 @@ pub(crate) async fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringB
             usize::try_from(bytes / u128::from(all)).unwrap_or(usize::MAX)
         }
         Of::Id => 48 * rows.len() as usize,
-        Of::Time { .. } | Of::Split | Of::Row => 8 * rows.len() as usize,
+        Of::Time { .. } | Of::Nanos | Of::Split | Of::Row => 8 * rows.len() as usize,
     };
     Ok(outputs.iter().map(each).sum::<usize>().saturating_add(columns))
 }

@@ -45,7 +45,10 @@ impl View<'_> {
         let mut rows = RoaringBitmap::new();
         for value in values {
             let Some((start_us, end_us)) = fields::time_span(value) else { continue };
-            rows |= self.rows_in_time(TimeRange { start_us, end_us }).await?;
+            rows |= match fields::time_nanos(value) {
+                Some(nanos) => self.rows_at(start_us, |of_row| nanos.contains(&of_row)).await?,
+                None => self.rows_in_time(TimeRange { start_us, end_us }).await?,
+            };
         }
         Ok(rows)
     }

@@ -1,13 +1,15 @@
 //! Values between bounds: from the times of a split, from dictionaries if they list all values, else
 //! from the pages whose bounds do not decide it.
 
+use std::cmp::Ordering;
+
 use frostline_base::TimeRange;
 use frostline_split::{Bounds, SplitField, ValueType};
 use roaring::RoaringBitmap;
 
 use crate::Result;
 use crate::filter::{Bound, FieldRef};
-use crate::prune;
+use crate::prune::{self, TimeBounds};
 use crate::read::fields::{self, FieldValue};
 use crate::read::view::View;
 use crate::select::lookup::Lookup;
@@ -25,7 +27,7 @@ impl View<'_> {
         among: Option<&RoaringBitmap>,
     ) -> Result<Rows> {
         let mut rows = match field.is_time() {
-            true => self.rows_in_time(prune::bounds(lower, upper)).await?,
+            true => self.rows_between(lower, upper).await?,
             false => RoaringBitmap::new(),
         };
         for (reading, _) in self.readings(field).await? {
@@ -113,6 +115,37 @@ impl View<'_> {
         let (min, max) = bounds.reduce(|(min, max), (low, high)| (min.min(low), max.max(high)))?;
         let (first, last) = (span.first.max(min), span.last.min(max));
         (first <= last).then_some(LongSpan { first, last })
+    }
+
+    /// The rows whose time is between two bounds.
+    async fn rows_between(self, lower: &Bound, upper: &Bound) -> Result<RoaringBitmap> {
+        let mut rows = self.rows_in_time(TimeBounds::new(lower, upper).possible).await?;
+        for (bound, is_lower) in [(lower, true), (upper, false)] {
+            let (edge, included) = match bound {
+                Bound::Open => continue,
+                Bound::Included(edge) => (edge, true),
+                Bound::Excluded(edge) => (edge, false),
+            };
+            let (Some(start_us), Some(nanos)) = (edge.time_us, edge.nanos) else { continue };
+            let inside = |of_row: u16| match of_row.cmp(&nanos) {
+                Ordering::Equal => included,
+                Ordering::Greater => is_lower,
+                Ordering::Less => !is_lower,
+            };
+            rows -= self.rows_at(start_us, |of_row| !inside(of_row)).await?;
+        }
+        Ok(rows)
+    }
+
+    /// The rows in a microsecond whose nanoseconds are such.
+    pub(super) async fn rows_at(
+        self,
+        start_us: i64,
+        are_such: impl Fn(u16) -> bool,
+    ) -> Result<RoaringBitmap> {
+        let rows = self.rows_in_time(TimeRange { start_us, end_us: start_us.saturating_add(1) }).await?;
+        let nanos = fields::nanos(self, &rows).await?;
+        Ok(rows.iter().zip(nanos).filter(|(_, of_row)| are_such(*of_row)).map(|(row, _)| row).collect())
     }
 
     pub(crate) async fn rows_in_time(self, range: TimeRange) -> Result<RoaringBitmap> {

@@ -86,17 +86,20 @@ fn escapes_are_read() {
 fn the_time_is_taken_out() {
     let document = parse(r#"{"@timestamp":"2020-06-10T00:00:00Z","a":1}"#, &Mapping::dynamic()).unwrap();
     assert_eq!(
-        (document.time_us, shown(&document)),
+        (document.time.map(|time| time.time_us), shown(&document)),
         (Some(1_591_747_200_000_000), vec!["a=Long(1)".to_owned()])
     );
 
     let document = parse(r#"{"@timestamp":"soon"}"#, &Mapping::dynamic()).unwrap();
-    assert_eq!((document.time_us, shown(&document)), (None, vec!["@timestamp=Text(\"soon\")".to_owned()]));
+    assert_eq!(
+        (document.time.map(|time| time.time_us), shown(&document)),
+        (None, vec!["@timestamp=Text(\"soon\")".to_owned()])
+    );
 
     let by_event = Mapping::dynamic().with_time_field("event.at");
     let document =
         parse(r#"{"event":{"at":[1591747200,1591747201]},"@timestamp":"2020-06-10"}"#, &by_event).unwrap();
-    assert_eq!(document.time_us, Some(1_591_747_200_000_000));
+    assert_eq!(document.time.map(|time| time.time_us), Some(1_591_747_200_000_000));
     assert_eq!(shown(&document), ["event.at=Long(1591747201)", "@timestamp=Date(1591747200000000)"]);
 }
 

@@ -15,10 +15,12 @@ pub(crate) const ENTRY_HEADS: u64 = 1;
 pub(crate) const LISTS: u64 = 1 << 1;
 /// The feature of documents that first landed in other splits.
 pub(crate) const ORIGINS: u64 = 1 << 5;
+/// The feature of times with nanoseconds.
+pub(crate) const NANOS: u64 = 1 << 6;
 /// The feature of pages in which the lengths of texts come before the texts.
 pub(crate) const TEXT_LENGTHS: u64 = 1 << 8;
 /// The features that this reader knows.
-const REQUIRED_KNOWN: u64 = ENTRY_HEADS | LISTS | ORIGINS | TEXT_LENGTHS;
+const REQUIRED_KNOWN: u64 = ENTRY_HEADS | LISTS | ORIGINS | NANOS | TEXT_LENGTHS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;
 const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));
@@ -29,6 +31,7 @@ const BODY_BYTES_MAX: usize = 4 << 20;
 
 const TIME: u8 = 0;
 const SOURCE: u8 = 1;
+const TIME_NANOS: u8 = 2;
 const DYNAMIC: u8 = 5;
 
 const TEXT: u64 = 2;
@@ -230,6 +233,7 @@ impl Body<'_> {
         for (chunk, outside) in own.iter().zip(&self.own) {
             out.push(match chunk.kind {
                 ColumnKind::Time => TIME,
+                ColumnKind::Nanos => TIME_NANOS,
                 ColumnKind::Dynamic { .. } => DYNAMIC,
                 _ => SOURCE,
             });
@@ -372,6 +376,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Foot
 fn read_own(cursor: &mut Cursor<'_>, rows: u32) -> Result<OwnColumn> {
     let kind = match cursor.u8()? {
         TIME => ColumnKind::Time,
+        TIME_NANOS => ColumnKind::Nanos,
         SOURCE => ColumnKind::Source,
         DYNAMIC => ColumnKind::Dynamic { typed: true },
         code => return Err(Error::corrupt("a column has an unknown kind").with("kind", code)),

@@ -126,7 +126,8 @@ fn body_of(contents: &Contents) -> Vec<u8> {
     for chunk in contents.own.iter().chain(of_fields()) {
         put_bytes(&mut out, chunk.name.as_bytes());
         match chunk.kind {
-            ColumnKind::Time => out.push(0),
+            // No reader of version 2 would know nanoseconds, and no writer of it has any.
+            ColumnKind::Time | ColumnKind::Nanos => out.push(0),
             ColumnKind::Source => out.push(1),
             ColumnKind::Dynamic { .. } => out.push(5),
             ColumnKind::Field { field, list, .. } => {

@@ -67,7 +67,8 @@ impl Mapping {
                 put(&mut properties, path, body);
             }
         }
-        put(&mut properties, &self.time_field, json!({"type": "date"}));
+        let time = if self.has_nanos { DATE_NANOS } else { "date" };
+        put(&mut properties, &self.time_field, json!({"type": time}));
         let dynamic = match self.mode {
             Mode::Dynamic => "true",
             Mode::Strict => "strict",
@@ -106,6 +107,8 @@ impl Mapping {
     fn read_field(&mut self, path: &str, json: &Value, depth: usize) -> Result<()> {
         let body = as_object(json, path)?;
         let ty = match body.get("type") {
+            // The time of documents has nanoseconds under either name.
+            Some(ty) if *ty == DATE_NANOS && path == self.time_field => FieldType::Date,
             Some(ty) => read_type(path, ty)?,
             None if body.contains_key("properties") || body.is_empty() => FieldType::Object,
             None => return Err(Error::invalid(format!("field {path:?} has no type"))),
@@ -221,6 +224,9 @@ impl FieldType {
         }
     }
 }
+
+/// Dates that keep nine digits, as only the time of documents does.
+const DATE_NANOS: &str = "date_nanos";
 
 /// The mapping inside of what APIs answer and take.
 fn inside(body: &Map<String, Value>) -> Result<&Map<String, Value>> {

@@ -107,6 +107,25 @@ fn elasticsearch_mappings_are_read() {
 }
 
 #[test]
+fn the_time_alone_may_be_declared_with_nanoseconds() {
+    let declared = |path: &str| json!({"properties": {path: {"type": "date_nanos"}}});
+    let mut mapping = read(declared("@timestamp"));
+    assert_eq!(mapping.field("@timestamp").unwrap().declared, Some(FieldType::Date));
+    check_refused(declared("at"), r#"the type "date_nanos" is not supported"#);
+    let time =
+        |mapping: &Mapping| mapping.to_elasticsearch_json()["properties"]["@timestamp"]["type"].clone();
+    assert_eq!(time(&mapping), "date");
+    // One index of two with nanoseconds makes them a column of both.
+    let mut other = mapping.clone();
+    other.note_nanos();
+    assert!(mapping.merge(&other).unwrap());
+    assert_eq!(
+        (time(&mapping), mapping.arrow_schema().field(1).name().as_str()),
+        (json!("date_nanos"), NANOS_COLUMN)
+    );
+}
+
+#[test]
 fn what_is_not_done_is_refused_by_name() {
     let field = |body| json!({"properties": {"a": {"properties": {"b": body}}}});
     check_refused(field(json!({"type": "nested"})), r#"field "a.b": the type "nested" is not supported"#);

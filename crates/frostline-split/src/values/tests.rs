@@ -171,6 +171,21 @@ fn values_have_one_text() {
 
 proptest! {
     #[test]
+    fn a_moment_has_the_nanoseconds_of_its_text(
+        time_ns in -9_000_000_000_000_000_000i128..9_000_000_000_000_000_000,
+    ) {
+        let text = Timestamp::from_nanosecond(time_ns).unwrap().to_string();
+        let expected = Moment { time_us: time_ns.div_euclid(1_000) as i64, nanos: time_ns.rem_euclid(1_000) as u16 };
+        for text in [text.clone(), text.replace('T', " ")] {
+            prop_assert_eq!(parse_moment_field(&Value::Text(&text)), Some(expected));
+        }
+        prop_assert_eq!(parse_moment(&text), Some(expected));
+        if time_ns.unsigned_abs() >= 100_000_000_000_000_000 {
+            prop_assert_eq!(parse_moment_field(&Value::Long(time_ns as i64)), Some(expected));
+        }
+    }
+
+    #[test]
     fn a_written_date_reads_back(time_us in -62_135_596_800_000_000i64..253_402_200_000_000_000) {
         let text = Timestamp::from_microsecond(time_us).unwrap().to_string();
         prop_assert_eq!(parse_date(&text), Some(time_us));

@@ -56,6 +56,7 @@ const TEXT_BOUND_BYTES_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Physical {
     Boolean,
+    Int32,
     Int64,
     Double,
     Bytes,
@@ -65,6 +66,7 @@ impl Physical {
     pub(crate) fn of(kind: ColumnKind) -> Physical {
         match kind {
             ColumnKind::Time => Physical::Int64,
+            ColumnKind::Nanos => Physical::Int32,
             ColumnKind::Source | ColumnKind::Dynamic { .. } => Physical::Bytes,
             ColumnKind::Field { ty, .. } => match ty {
                 ValueType::Boolean => Physical::Boolean,
@@ -170,7 +172,7 @@ impl ChunkEncoder {
         }
         let encoding = match (physical, dictionary) {
             (_, Some(_)) => Encoding::RLE_DICTIONARY,
-            (Physical::Int64, None) => Encoding::DELTA_BINARY_PACKED,
+            (Physical::Int32 | Physical::Int64, None) => Encoding::DELTA_BINARY_PACKED,
             (Physical::Bytes, None) if self.lengths_pay(input)? => Encoding::DELTA_LENGTH_BYTE_ARRAY,
             _ => Encoding::PLAIN,
         };
@@ -406,18 +408,21 @@ fn mean_bytes(input: &ColumnInput<'_>) -> usize {
 fn plain_bytes(cells: &dyn Cells, physical: Physical, number: u32) -> usize {
     match physical {
         Physical::Boolean => 1,
+        Physical::Int32 => 4,
         Physical::Int64 | Physical::Double => 8,
         Physical::Bytes => 4 + cells.bytes(number).len(),
     }
 }
 
 fn put_plain(out: &mut Vec<u8>, cells: &dyn Cells, physical: Physical, number: u32) {
-    if physical == Physical::Bytes {
-        let bytes = cells.bytes(number);
-        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-        out.extend_from_slice(bytes);
-    } else {
-        out.extend_from_slice(&cells.bits(number).to_le_bytes());
+    match physical {
+        Physical::Bytes => {
+            let bytes = cells.bytes(number);
+            out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            out.extend_from_slice(bytes);
+        }
+        Physical::Int32 => out.extend_from_slice(&(cells.bits(number) as u32).to_le_bytes()),
+        _ => out.extend_from_slice(&cells.bits(number).to_le_bytes()),
     }
 }
 
@@ -469,6 +474,7 @@ impl<'a> Cutter<'a> {
             _ if self.dictionary => 2,
             // Differences take about half of what the numbers do.
             Physical::Int64 => 4,
+            Physical::Int32 => 2,
             physical => plain_bytes(self.input.cells, physical, number),
         }
     }
@@ -494,7 +500,9 @@ fn bounds_of(input: &ColumnInput<'_>, physical: Physical, cut: &PageCut) -> Opti
     let whole = || numbers.iter().map(|number| input.cells.bits(*number) as i64);
     let fraction = || numbers.iter().map(|number| f64::from_bits(input.cells.bits(*number)));
     match physical {
-        Physical::Int64 | Physical::Boolean => Some(Bounds::Long(whole().min()?, whole().max()?)),
+        Physical::Int32 | Physical::Int64 | Physical::Boolean => {
+            Some(Bounds::Long(whole().min()?, whole().max()?))
+        }
         Physical::Double => {
             let (min, max) = (fraction().reduce(f64::min)?, fraction().reduce(f64::max)?);
             // Zero has two signs and Parquet wants the bounds to hold both.
@@ -588,6 +596,9 @@ fn statistics(physical: Physical, bounds: Option<Bounds>, nulls: u64) -> Option<
         (Physical::Boolean, Some(Bounds::Long(min, max))) => {
             Some(Statistics::boolean(Some(min != 0), Some(max != 0), None, nulls, false))
         }
+        (Physical::Int32, Some(Bounds::Long(min, max))) => {
+            Some(Statistics::int32(Some(min as i32), Some(max as i32), None, nulls, false))
+        }
         (Physical::Int64, Some(Bounds::Long(min, max))) => {
             Some(Statistics::int64(Some(min), Some(max), None, nulls, false))
         }
@@ -627,6 +638,9 @@ fn column_index(
         let bounds = match bounds_of(input, physical, cut) {
             Some(Bounds::Long(min, max)) if physical == Physical::Boolean => {
                 Some((vec![min as u8], vec![max as u8]))
+            }
+            Some(Bounds::Long(min, max)) if physical == Physical::Int32 => {
+                Some(((min as i32).to_le_bytes().to_vec(), (max as i32).to_le_bytes().to_vec()))
             }
             Some(Bounds::Long(min, max)) => Some((min.to_le_bytes().to_vec(), max.to_le_bytes().to_vec())),
             Some(Bounds::Double(min, max)) => Some((min.to_le_bytes().to_vec(), max.to_le_bytes().to_vec())),

@@ -24,7 +24,7 @@ use crate::fields::{FieldRecord, field_key};
 use crate::footer::{
     self, Chunk, ColumnKind, Contents, DigestPlace, HotDigest, OriginsPlace, SplitField, Unsummed,
 };
-use crate::mapping::{DYNAMIC_COLUMN, Mapping, SOURCE_COLUMN, TIME_COLUMN, ValueType};
+use crate::mapping::{DYNAMIC_COLUMN, Mapping, NANOS_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::origins::{Origin, OriginsWriter};
 use crate::term::TakeTerms;
 use crate::values::parse_big;
@@ -151,6 +151,8 @@ struct Arranged {
     order: Vec<u32>,
     /// Times of the rows that have one, ascending.
     times: Vec<i64>,
+    /// The nanoseconds of these; none where all are whole microseconds.
+    nanos: Vec<u16>,
     /// Readings in the order of their field numbers.
     readings: Vec<ArrangedReading>,
     rows: Vec<u32>,
@@ -173,10 +175,16 @@ impl Arranged {
     fn new(mut writer: SplitWriter) -> (Arranged, SplitWriter) {
         writer.values.close();
         let mut order: Vec<u32> = (0..writer.rows.len() as u32).collect();
-        order.sort_by_key(|row| writer.rows[*row as usize].time);
+        order.sort_by_key(|row| {
+            let row = &writer.rows[*row as usize];
+            (row.time, row.nanos)
+        });
         let times =
             order.iter().map(|row| writer.rows[*row as usize].time).take_while(|time| *time != NO_TIME);
-        let times = times.collect();
+        let times: Vec<i64> = times.collect();
+        let has_nanos = writer.has_nanos && writer.options.version != 2;
+        let timed = order.iter().take(if has_nanos { times.len() } else { 0 });
+        let nanos = timed.map(|row| writer.rows[*row as usize].nanos).collect();
         let mut by_name: Vec<u16> = (0..writer.readings.len() as u16).collect();
         by_name.sort_by(|a, b| {
             let (a, b) = (&writer.readings[usize::from(*a)], &writer.readings[usize::from(*b)]);
@@ -202,7 +210,7 @@ impl Arranged {
             }
         });
         let readings = readings.collect();
-        (Arranged { order, times, readings, rows, numbers }, writer)
+        (Arranged { order, times, nanos, readings, rows, numbers }, writer)
     }
 
     fn split_rows(&self) -> u32 {
@@ -289,6 +297,9 @@ struct Column {
 
 fn plan_columns(arranged: &Arranged) -> Vec<Column> {
     let mut columns = vec![Column { name: TIME_COLUMN.to_owned(), kind: ColumnKind::Time }];
+    if !arranged.nanos.is_empty() {
+        columns.push(Column { name: NANOS_COLUMN.to_owned(), kind: ColumnKind::Nanos });
+    }
     for (field, reading) in arranged.readings.iter().enumerate().filter(|(_, reading)| !reading.dynamic) {
         let (field, ty) = (field as u16, reading.ty);
         let lists = reading.has_scalar.then_some(false).into_iter().chain(reading.has_list.then_some(true));
@@ -347,6 +358,15 @@ struct TimeCells<'a>(&'a [i64]);
 impl Cells for TimeCells<'_> {
     fn bits(&self, number: u32) -> u64 {
         self.0[number as usize] as u64
+    }
+}
+
+/// The nanoseconds of times by row.
+struct NanosCells<'a>(&'a [u16]);
+
+impl Cells for NanosCells<'_> {
+    fn bits(&self, number: u32) -> u64 {
+        u64::from(self.0[number as usize])
     }
 }
 
@@ -429,6 +449,11 @@ impl ColumnsWriter<'_> {
             ColumnKind::Time => {
                 every = (0..timed).collect();
                 let cells = TimeCells(&arranged.times);
+                self.encoder.encode(&input(&every, &every, &cells, None, None), descriptor, self.at)?
+            }
+            ColumnKind::Nanos => {
+                every = (0..timed).collect();
+                let cells = NanosCells(&arranged.nanos);
                 self.encoder.encode(&input(&every, &every, &cells, None, None), descriptor, self.at)?
             }
             ColumnKind::Source => {
@@ -584,6 +609,7 @@ fn write_index<W: Write + Send>(
     let has_lengths = chunks.iter().any(|chunk| chunk.has_lengths);
     let required = required | if has_lengths { footer::TEXT_LENGTHS } else { 0 };
     let required = required | if origins.is_some() { footer::ORIGINS } else { 0 };
+    let required = required | if arranged.nanos.is_empty() { 0 } else { footer::NANOS };
     let (mut own, mut parts) = (Vec::new(), PartBytes::default());
     for chunk in chunks {
         let bytes = length(chunk.range());

@@ -45,7 +45,7 @@ impl Model {
         let mut parse = |source: &str| {
             parse_document(source.as_bytes(), &Mapping::dynamic(), &Limits::default(), &mut document)
                 .unwrap();
-            document.time_us
+            document.time.map(|time| time.time_us)
         };
         let mut sorted: Vec<&String> = documents.iter().collect();
         sorted.sort_by_key(|source| parse(source).unwrap_or(i64::MAX));
@@ -54,7 +54,7 @@ impl Model {
             parse_document(source.as_bytes(), &Mapping::dynamic(), &Limits::default(), &mut document)
                 .unwrap();
             model.sources.push(source.clone());
-            model.times.push(document.time_us);
+            model.times.push(document.time.map(|time| time.time_us));
             for (path, value) in document.values() {
                 let key = (document.path(path).to_owned(), type_of(&value));
                 model.readings.entry(key).or_default().entry(row as u32).or_default().push(held(&value));
@@ -898,6 +898,32 @@ fn a_split_says_what_a_reader_must_know() {
     let mut file = Vec::new();
     let start = writer.seal(SplitId::from_random(8), &mut file).unwrap().footer.start as usize;
     assert_eq!(file[start + 12..start + 20], (heads | crate::footer::ORIGINS).to_le_bytes());
+}
+
+#[test]
+fn nanoseconds_have_a_column_if_any_time_has_them() {
+    let required = |documents: &[&str]| {
+        let documents: Vec<String> = documents.iter().map(|text| (*text).to_owned()).collect();
+        let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+        documents.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
+        let mut file = Vec::new();
+        let sealed = writer.seal(ID, &mut file).unwrap();
+        let start = sealed.footer.start as usize;
+        let required = u64::from_le_bytes(file[start + 12..start + 20].try_into().unwrap());
+        let names: Vec<String> =
+            sealed.mapping.arrow_schema().fields().iter().map(|field| field.name().clone()).collect();
+        let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
+        let has = split.has_column(crate::NANOS_COLUMN);
+        assert_eq!(names.contains(&crate::NANOS_COLUMN.to_owned()), has);
+        assert_eq!(required & crate::footer::NANOS != 0, has);
+        has
+    };
+    assert!(!required(&[r#"{"@timestamp":"2024-01-01T00:00:00.123456000Z"}"#, "{}"]));
+    // Of other fields than the time they are not kept.
+    assert!(!required(&[r#"{"at":"2024-01-01T00:00:00.123456789Z"}"#]));
+    assert!(required(&[r#"{"@timestamp":"2024-01-01T00:00:00.123456001Z"}"#, "{}"]));
+    assert!(required(&[r#"{"@timestamp":1704067200000000001}"#]));
+    assert!(required(&[r#"{"@timestamp":"2024-01-01 00:00:00.1234567 +02:00"}"#]));
 }
 
 #[test]

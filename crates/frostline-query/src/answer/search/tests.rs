@@ -12,6 +12,7 @@ use crate::{Search, SearchOptions, Searcher, Settings};
 mod fields;
 mod matching;
 mod model;
+mod nanos;
 
 /// Twelve documents in three splits whose times overlap, with every kind of value.
 fn documents() -> Vec<Vec<Value>> {

@@ -79,6 +79,11 @@ impl Format {
     /// Reads a date; parts that the text leaves open are the first (month, day) and, with `round_up`,
     /// the last (hour and below) possible. Dates that name no zone are in `zone`.
     pub fn read(&self, text: &str, round_up: bool, zone: &TimeZone) -> Option<i64> {
+        self.read_exactly(text, round_up, zone).map(|(time_us, _)| time_us)
+    }
+
+    /// [`Format::read`], and the nanoseconds since that where the text says more than the microsecond.
+    pub fn read_exactly(&self, text: &str, round_up: bool, zone: &TimeZone) -> Option<(i64, Option<u16>)> {
         self.shapes.iter().find_map(|shape| shape.read(text, round_up, zone))
     }
 
@@ -222,12 +227,21 @@ struct Parts {
     minute: Option<i64>,
     second: Option<i64>,
     micro: Option<i64>,
+    /// The nanoseconds since that, and how many the last digit stands for; none where the text says no more than the
+    /// microsecond.
+    nanos: Option<(u16, u16)>,
     /// The text says no more than the millisecond.
     stops_at_millis: bool,
     zone: Option<TimeZone>,
 }
 
 impl Parts {
+    /// The time, and the nanoseconds since that where the text has them.
+    fn resolve_exactly(&self, round_up: bool, zone: &TimeZone) -> Option<(i64, Option<u16>)> {
+        let nanos = self.nanos.map(|(nanos, unit)| nanos + if round_up { unit - 1 } else { 0 });
+        Some((self.resolve(round_up, zone)?, nanos))
+    }
+
     fn resolve(&self, round_up: bool, zone: &TimeZone) -> Option<i64> {
         let open = |part: Option<i64>, last: i64| part.unwrap_or(if round_up { last } else { 0 });
         let year = i16::try_from(self.year.unwrap_or(1970)).ok()?;
@@ -267,17 +281,17 @@ fn small(number: i64) -> Option<i8> {
 }
 
 impl Shape {
-    fn read(&self, text: &str, round_up: bool, zone: &TimeZone) -> Option<i64> {
+    fn read(&self, text: &str, round_up: bool, zone: &TimeZone) -> Option<(i64, Option<u16>)> {
         match self {
-            Shape::EpochMillis => read_epoch(text, 1_000, round_up),
-            Shape::EpochSecond => read_epoch(text, 1_000_000, round_up),
-            Shape::Iso { strict } => read_iso(text, *strict)?.resolve(round_up, zone),
+            Shape::EpochMillis => Some((read_epoch(text, 1_000, round_up)?, None)),
+            Shape::EpochSecond => Some((read_epoch(text, 1_000_000, round_up)?, None)),
+            Shape::Iso { strict } => read_iso(text, *strict)?.resolve_exactly(round_up, zone),
             Shape::Pattern(items) => {
                 let mut parts = Parts::default();
                 let mut rest = Reader { rest: text };
                 rest.items(items, &mut parts)?;
                 rest.rest.is_empty().then_some(())?;
-                parts.resolve(round_up, zone)
+                parts.resolve_exactly(round_up, zone)
             }
         }
     }
@@ -316,6 +330,13 @@ fn fraction_us(digits: &str) -> Option<i64> {
     let kept = digits.get(..6).unwrap_or(digits);
     let missing = u32::try_from(6 - kept.len()).ok()?;
     kept.parse::<i64>().ok()?.checked_mul(10_i64.checked_pow(missing)?)
+}
+
+/// The three digits after the sixth, and what the last that is there stands for; none where there are none.
+fn nanos_of(digits: &str) -> Option<(u16, u16)> {
+    let behind = digits.get(6..9.min(digits.len())).filter(|behind| !behind.is_empty())?;
+    let unit = 10_u16.pow(3 - behind.len() as u32);
+    Some((behind.parse::<u16>().ok()? * unit, unit))
 }
 
 fn read_iso(text: &str, strict: bool) -> Option<Parts> {
@@ -384,6 +405,7 @@ impl Reader<'_> {
         self.rest = rest;
         parts.micro = Some(fraction_us(digits)?);
         parts.stops_at_millis = count <= 3;
+        parts.nanos = nanos_of(digits);
         Some(())
     }
 

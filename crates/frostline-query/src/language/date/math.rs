@@ -37,6 +37,14 @@ impl DateReader {
         }
     }
 
+    /// [`DateReader::read`], and the nanoseconds since that where the text says more than the microsecond.
+    pub fn read_exactly(&self, text: &str, round_up: bool) -> Result<(i64, Option<u16>)> {
+        match self.format.read_exactly(text, round_up, &self.zone) {
+            Some(exactly) if !text.starts_with("now") => Ok(exactly),
+            _ => Ok((self.read(text, round_up)?, None)),
+        }
+    }
+
     fn read_date(&self, text: &str, round_up: bool) -> Result<i64> {
         self.format.read(text, round_up, &self.zone).ok_or_else(|| {
             Error::invalid(format!(

@@ -270,7 +270,7 @@ impl Model {
             };
             (document.path(path).to_owned(), value)
         });
-        Model { time_us: document.time_us, values: values.collect() }
+        Model { time_us: document.time.map(|time| time.time_us), values: values.collect() }
     }
 
     fn of_field(&self, path: &str) -> impl Iterator<Item = &Owned> {
