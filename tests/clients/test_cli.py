@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from datetime import datetime, timezone
 
 import pytest
 
@@ -534,3 +535,18 @@ def test_a_damaged_cache_costs_a_fetch_only(logs, tmp_path):
                 content[at] ^= 0xFF
             path.write_bytes(content)
     assert near.search("logs", body)["hits"] == expected
+
+
+def test_further_times_of_a_document_are_no_damage(frostline):
+    frostline.ingest("x", ['{"@timestamp":["2024-05-01","2024-06-01"]}', '{"@timestamp":["2024-05-02","9999-12-31T23:59:59Z"]}'])
+    verified = frostline.ok("index", "verify", "x")
+    assert verified["faults"] == []
+
+
+def test_dates_at_the_end_of_the_calendar_have_buckets(frostline):
+    frostline.ingest("x", ['{"until":"9999-12-31T23:59:59Z"}', '{"until":"9999-12-31"}'])
+    for unit, key in [("day", 1231), ("week", 1227), ("month", 1201), ("quarter", 1001), ("year", 101)]:
+        body = {"size": 0, "aggs": {"h": {"date_histogram": {"field": "until", "calendar_interval": unit}}}}
+        bucket, = frostline.search("x", body)["aggregations"]["h"]["buckets"]
+        start = datetime(9999, key // 100, key % 100, tzinfo=timezone.utc).timestamp() * 1_000
+        assert (bucket["key"], bucket["doc_count"]) == (start, 2)

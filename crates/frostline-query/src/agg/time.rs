@@ -91,7 +91,7 @@ impl Rounding {
     fn span_unshifted(&self, us: i64) -> Span {
         let exact = Span { key: us, start: us, end: us.saturating_add(1) };
         let Ok(at) = Timestamp::from_microsecond(us) else {
-            return if us > 0 { self.last(us) } else { exact };
+            return if us > 0 { self.last(us).unwrap_or(exact) } else { exact };
         };
         match self.unit {
             Unit::Fixed(length) => self.fixed(at, length),
@@ -101,16 +101,17 @@ impl Rounding {
 
     /// Of the last two hours and the last day of the calendar, which no [`Timestamp`] is in: the zone's offset does
     /// not count there.
-    fn last(&self, us: i64) -> Span {
+    fn last(&self, us: i64) -> Option<Span> {
         let day = |length| {
             let start = floor(us, length);
-            Span { key: start, start, end: start.saturating_add(length) }
+            Some(Span { key: start, start, end: start.saturating_add(length) })
         };
         match self.unit {
             Unit::Fixed(length) => day(length),
             Unit::Day => day(DAY_US),
-            Unit::Week | Unit::Month | Unit::Quarter | Unit::Year => {
-                self.span_unshifted(Timestamp::MAX.as_microsecond())
+            // In microseconds, as it is here, the greatest timestamp is beyond itself.
+            unit @ (Unit::Week | Unit::Month | Unit::Quarter | Unit::Year) => {
+                self.calendar(Timestamp::MAX, unit)
             }
         }
     }
@@ -232,3 +233,6 @@ impl DateFormat {
         self.format.write(us, &self.zone)
     }
 }
+
+#[cfg(test)]
+mod tests;
