@@ -155,15 +155,23 @@ impl<'a> View<'a> {
     /// Whether answering may read column pages, so that it is better asked of few rows.
     fn reads_values(self, filter: &Filter) -> bool {
         match filter {
-            Filter::All | Filter::None | Filter::Exists { .. } | Filter::Ids(_) | Filter::Equals { .. } => {
-                false
-            }
+            Filter::All | Filter::None | Filter::Exists { .. } | Filter::Ids(_) => false,
+            Filter::Equals { field, .. } => self.is_unindexed(field),
             Filter::Range { field, .. } => !field.is_time(),
-            Filter::Match { text, prefix_last, .. } => self.leaves_to_values(text, *prefix_last),
+            Filter::Match { field, text, prefix_last, .. } => {
+                self.leaves_to_values(text, *prefix_last)
+                    || field.as_ref().is_some_and(|field| self.is_unindexed(field))
+            }
             Filter::Phrase { .. } | Filter::Pattern { .. } => true,
             Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().any(|p| self.reads_values(p)),
             Filter::Not(part) => self.reads_values(part),
         }
+    }
+
+    /// Whether a field is known to have values that are not indexed.
+    fn is_unindexed(self, field: &FieldRef) -> bool {
+        let readings = field.in_split(self.split());
+        readings.is_ok_and(|readings| readings.iter().any(|(reading, _)| !reading.is_indexed))
     }
 
     async fn select_leaf(self, filter: &Filter, among: Option<&RoaringBitmap>) -> Result<Rows> {

@@ -73,7 +73,13 @@ impl Place {
         Place::lines_at(url, &groups, mapping, options).await
     }
 
-    async fn lines_at(url: &str, groups: &[Vec<String>], mapping: Mapping, options: WriterOptions) -> Place {
+    /// The same in any repository, by any mapping.
+    pub(crate) async fn lines_at(
+        url: &str,
+        groups: &[Vec<String>],
+        mapping: Mapping,
+        options: WriterOptions,
+    ) -> Place {
         let repository = Repository::open(url, &OpenOptions::default()).unwrap();
         Place::lines_in(repository, ("logs", 1), groups, mapping, options).await
     }

@@ -19,6 +19,9 @@ use crate::table::{
 /// Small blocks, so that most of many fields fit into the hot footer.
 const BLOCK_RAW_BYTES: usize = 4 << 10;
 
+/// The flag of a reading of which the dictionaries have nothing.
+const UNINDEXED: u8 = 8;
+
 /// A reading, and what belongs to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FieldRecord {
@@ -253,7 +256,8 @@ fn read_record(key: &[u8], number: u16, cursor: &mut Cursor<'_>, split_rows: u32
     let path = std::str::from_utf8(path).map_err(|_| wrong())?.to_owned();
     let ty = read_type(*ty)?;
     let (flags, rows_with_value) = (cursor.u8()?, cursor.varint_u32()?);
-    if flags > 7 || rows_with_value > split_rows {
+    let is_indexed = flags & UNINDEXED == 0;
+    if flags > 15 || rows_with_value > split_rows || !is_indexed && ty == ValueType::Boolean {
         return Err(wrong());
     }
     let (has_scalar, has_list, dynamic) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
@@ -264,7 +268,7 @@ fn read_record(key: &[u8], number: u16, cursor: &mut Cursor<'_>, split_rows: u32
         let kind = ColumnKind::Field { field: number, ty, list: list.1 };
         chunks.push(read_chunk(cursor, name, kind, split_rows)?);
     }
-    let field = SplitField { number, path, ty, has_scalar, has_list, dynamic, rows_with_value };
+    let field = SplitField { number, path, ty, has_scalar, has_list, dynamic, is_indexed, rows_with_value };
     Ok(FieldRecord { field, exists, chunks })
 }
 
@@ -300,7 +304,9 @@ pub(crate) fn write_blocks(records: &[FieldRecord]) -> Vec<RawFields> {
 
 fn put_record(out: &mut Vec<u8>, record: &FieldRecord) {
     let field = &record.field;
-    out.push(u8::from(field.has_scalar) | u8::from(field.has_list) << 1 | u8::from(field.dynamic) << 2);
+    let unindexed = if field.is_indexed { 0 } else { UNINDEXED };
+    let flags = u8::from(field.has_scalar) | u8::from(field.has_list) << 1 | u8::from(field.dynamic) << 2;
+    out.push(flags | unindexed);
     put_varint(out, u64::from(field.rows_with_value));
     put_bytes(out, &record.exists);
     record.chunks.iter().for_each(|chunk| put_chunk(out, chunk));

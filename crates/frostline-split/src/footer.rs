@@ -30,7 +30,9 @@ use crate::mapping::{DYNAMIC_COLUMN, NANOS_COLUMN, SOURCE_COLUMN, TIME_COLUMN, V
 use crate::table::{Block, Table};
 use crate::unpack::unpack;
 
-pub(crate) use body::{Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, TEXT_LENGTHS, decode_body, write};
+pub(crate) use body::{
+    Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, TEXT_LENGTHS, UNINDEXED_FIELDS, decode_body, write,
+};
 
 /// What this crate writes.
 pub const FORMAT_VERSION: u32 = 3;
@@ -86,6 +88,8 @@ pub struct SplitField {
     pub has_list: bool,
     /// Whether the values are in `_dynamic` and in no column of their own.
     pub dynamic: bool,
+    /// Whether the dictionaries have its tokens and whole values, as far as its type has any.
+    pub is_indexed: bool,
     /// How many rows have a value.
     pub rows_with_value: u32,
 }

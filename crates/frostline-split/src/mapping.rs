@@ -67,6 +67,9 @@ pub struct Field {
     /// Some documents have values of several types at once, so a list even where no reading is one.
     #[serde(default)]
     pub mixed_list: bool,
+    /// Splits have no index of it: searches read its values. Where writers differ, it has none.
+    #[serde(default)]
+    pub unindexed: bool,
 }
 
 /// Where the values of one type of one field are.
@@ -440,6 +443,7 @@ impl Field {
             self.multi_fields.entry(name.clone()).or_insert(*ty);
         }
         self.mixed_list |= other.mixed_list;
+        self.unindexed |= other.unindexed;
         for (ty, theirs) in &other.readings {
             let ours = self.readings.entry(*ty).or_default();
             ours.scalar |= theirs.scalar;

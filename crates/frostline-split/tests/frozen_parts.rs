@@ -44,10 +44,18 @@ fn words() -> [(&'static str, u8, BTreeSet<u32>); 6] {
 
 /// A frozen split of these documents, some with where they first landed, the features that it requires, and what opening it gives.
 fn open(name: &str, documents: impl Iterator<Item = (String, Option<Origin>)>) -> (Bytes, u64, Split) {
+    open_mapped(name, Mapping::dynamic(), documents)
+}
+
+fn open_mapped(
+    name: &str,
+    mapping: Mapping,
+    documents: impl Iterator<Item = (String, Option<Origin>)>,
+) -> (Bytes, u64, Split) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.parquet"));
     if std::env::var_os("FROSTLINE_BLESS").is_some() && !path.exists() {
         let options = WriterOptions { pairs_column_bytes_min: 0, ..WriterOptions::default() };
-        let mut writer = SplitWriter::new(Mapping::dynamic(), options);
+        let mut writer = SplitWriter::new(mapping, options);
         for (document, origin) in documents {
             match origin {
                 Some(origin) => writer.add_of(document.as_bytes(), origin).unwrap(),
@@ -251,4 +259,31 @@ fn origins_of_every_form_are_still_read() {
     let near =
         split.rows_near_origins(&one, blocks.iter().map(|(block, bytes)| (block, bytes.as_ref()))).unwrap();
     assert!(near.iter().eq(8_192..rows));
+}
+
+#[test]
+fn fields_without_an_index_are_still_read() {
+    let mapping = r#"{"properties":{"m":{"type":"text","index":false},"n":{"type":"long","index":false},"ok":{"type":"boolean","index":false}}}"#;
+    let mapping = Mapping::from_elasticsearch_bytes(mapping.as_bytes()).unwrap();
+    let document =
+        |row| format!(r#"{{"@timestamp":{row},"m":"word {row}","n":{row},"ok":true,"k":"word {row}"}}"#);
+    let (file, required, split) =
+        open_mapped("version-3-unindexed", mapping, (0..20).map(|row| (document(row), None)));
+    assert_eq!(required & 1 << 7, 1 << 7);
+    let is_indexed = |path, ty| split.field(path, ty).unwrap().is_indexed;
+    assert!(!is_indexed("m", ValueType::Text) && !is_indexed("n", ValueType::Long));
+    assert!(is_indexed("k", ValueType::Text) && is_indexed("ok", ValueType::Boolean));
+    for dictionary in [split.text(), split.exact()] {
+        for block in dictionary.table().blocks(&KeyRange::all()).unwrap() {
+            let bytes = file.slice(block.range.start as usize..block.range.end as usize);
+            let visit = |entry: frostline_split::Entry<'_>| {
+                let of_text = entry.text_key().map(|key| key.field).filter(|_| dictionary == split.text());
+                let field = of_text.unwrap_or_else(|| u16::from_be_bytes([entry.key[0], entry.key[1]]));
+                assert!(split.fields().any(|of| of.number == field && of.is_indexed), "{:?}", entry.key);
+            };
+            dictionary.scan(&block, &bytes, &KeyRanges::all(), visit).unwrap();
+        }
+    }
+    let m = split.field("m", ValueType::Text).unwrap();
+    assert_eq!((m.rows_with_value, split.exists(m.number).unwrap()), (20, Postings::All));
 }

@@ -311,6 +311,12 @@ pub(crate) fn ip_block(number: u16, text: &str) -> Option<KeyRange> {
 
 /// The keys of the addresses between two bounds.
 pub(crate) fn ip_key_range(number: u16, lower: &Bound, upper: &Bound) -> Option<KeyRange> {
+    let (first, last) = ip_bounds(lower, upper)?;
+    Some(ip_keys(number, first, last))
+}
+
+/// The first and the last address between two bounds.
+pub(crate) fn ip_bounds(lower: &Bound, upper: &Bound) -> Option<([u8; 16], [u8; 16])> {
     let first = match lower {
         Bound::Open => [0; 16],
         Bound::Included(edge) => edge.address?,
@@ -321,7 +327,7 @@ pub(crate) fn ip_key_range(number: u16, lower: &Bound, upper: &Bound) -> Option<
         Bound::Included(edge) => edge.address?,
         Bound::Excluded(edge) => u128::from_be_bytes(edge.address?).checked_sub(1)?.to_be_bytes(),
     };
-    (first <= last).then(|| ip_keys(number, first, last))
+    (first <= last).then_some((first, last))
 }
 
 fn ip_keys(number: u16, first: [u8; 16], last: [u8; 16]) -> KeyRange {

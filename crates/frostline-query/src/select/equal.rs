@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use frostline_base::TimeRange;
-use frostline_split::{KeyRange, SplitField, ValueType, ip_text, parse_ip};
+use frostline_split::{KeyRange, SplitField, ValueType, ip_text, parse_cidr, parse_ip};
 use futures::future::{try_join, try_join_all};
 use roaring::RoaringBitmap;
 
 use crate::Result;
 use crate::filter::{FieldRef, Number, Scalar};
-use crate::read::fields;
+use crate::read::fields::{self, FieldValue};
 use crate::read::view::View;
 use crate::select::Rows;
 use crate::select::lookup::Lookup;
@@ -66,8 +66,8 @@ impl View<'_> {
         Ok(others.into_iter().fold(rows, |a, b| a | b))
     }
 
-    /// Values that are not found by one key: text, which is in either dictionary, and fractions and dates, which are
-    /// in none.
+    /// Values that are not found by one key: text, which is in either dictionary, fractions and dates, which are in none,
+    /// and what is not indexed.
     pub(super) async fn equal_values(
         self,
         field: &SplitField,
@@ -87,7 +87,27 @@ impl View<'_> {
                 })
                 .await
             }
-            _ => {
+            ValueType::Long => {
+                let numbers: BTreeSet<i64> = wanted.iter().filter_map(scalar_i64).collect();
+                self.scan_longs(field, among, &|n| numbers.contains(&n), |low, high| {
+                    low <= high && numbers.range(low..=high).next().is_some()
+                })
+                .await
+            }
+            ValueType::Big => {
+                let numbers: BTreeSet<i128> = wanted.iter().filter_map(scalar_big).collect();
+                let rows = self.rows_with_value(field, among).await?;
+                self.keep(field, &rows, |value| matches!(value, FieldValue::Big(n) if numbers.contains(n)))
+                    .await
+            }
+            ValueType::Ip => {
+                let blocks: Vec<_> = wanted.iter().filter_map(addresses).collect();
+                self.addresses_where(field, among, |address| {
+                    blocks.iter().any(|(first, last)| first <= address && address <= last)
+                })
+                .await
+            }
+            ValueType::Double | ValueType::Boolean => {
                 let numbers: Vec<f64> = wanted.iter().filter_map(scalar_f64).collect();
                 let inside = |n: f64| numbers.contains(&n);
                 self.scan_doubles(field, among, &inside, |low, high| {
@@ -97,6 +117,13 @@ impl View<'_> {
             }
         }
     }
+}
+
+/// The first and the last address that a value stands for.
+fn addresses(value: &Scalar) -> Option<([u8; 16], [u8; 16])> {
+    let Scalar::Text(text) = value else { return None };
+    let one = parse_ip(text.trim()).map(|address| (address, address));
+    one.or_else(|| parse_cidr(text.trim()))
 }
 
 /// What to ask to find some values in some readings.
@@ -115,6 +142,7 @@ impl<'f> Equalities<'f> {
             for value in values {
                 match equality(reading, value) {
                     Equality::Nothing => {}
+                    _ if !reading.is_indexed => left.push(value.clone()),
                     Equality::Token(token) => equal.lookup.add_token(token, reading.number),
                     Equality::Exact(range) => equal.lookup.exact.push(range),
                     Equality::Values => left.push(value.clone()),

@@ -12,8 +12,8 @@ use crate::filter::{Bound, FieldRef};
 use crate::prune::{self, TimeBounds};
 use crate::read::fields::{self, FieldValue};
 use crate::read::view::View;
+use crate::select::Rows;
 use crate::select::lookup::Lookup;
-use crate::select::{Rows, narrow};
 
 /// A range of fewer numbers is answered by their postings, and by the column otherwise.
 const EQUALITIES_MAX: u64 = 128;
@@ -71,11 +71,16 @@ impl View<'_> {
             }
             ValueType::Big => {
                 let Some(inside) = fields::big_test(lower, upper) else { return Ok(RoaringBitmap::new()) };
-                let all = self.union(vec![self.split().exists(field.number)?]).await?;
-                let rows = narrow(all.bitmap(self.split().rows()), among);
+                let rows = self.rows_with_value(field, among).await?;
                 self.keep(field, &rows, |value| matches!(value, FieldValue::Big(n) if inside(*n))).await
             }
             ValueType::Boolean => Ok(RoaringBitmap::new()),
+            ValueType::Ip if !field.is_indexed => {
+                let Some((first, last)) = fields::ip_bounds(lower, upper) else {
+                    return Ok(RoaringBitmap::new());
+                };
+                self.addresses_where(field, among, |address| first <= *address && *address <= last).await
+            }
             ValueType::Ip => {
                 let Some(range) = fields::ip_key_range(field.number, lower, upper) else {
                     return Ok(RoaringBitmap::new());
@@ -93,7 +98,7 @@ impl View<'_> {
     /// field's pages.
     async fn few_longs(self, field: &SplitField, span: &LongSpan) -> Result<Option<RoaringBitmap>> {
         let Some(span) = self.span_in_pages(field, span) else { return Ok(Some(RoaringBitmap::new())) };
-        if span.last.abs_diff(span.first) >= EQUALITIES_MAX {
+        if !field.is_indexed || span.last.abs_diff(span.first) >= EQUALITIES_MAX {
             return Ok(None);
         }
         let mut lookup = Lookup::default();

@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use frostline_base::Share;
-use frostline_split::{EXACT_PREFIX_BYTES, WriterOptions, contains_phrase, exact_key};
+use frostline_base::{Meter, Share};
+use frostline_split::{EXACT_PREFIX_BYTES, Mapping, ValueType, WriterOptions, contains_phrase, exact_key};
 use serde_json::{Value, json};
 
 use super::pages::LongSpan;
@@ -419,4 +419,100 @@ async fn a_phrase_of_frequent_words_reads_no_text() {
     let (found, texts, _) = ask("x y", "k").await;
     assert_eq!(found, 2_500);
     assert!(texts > 0);
+}
+
+/// Every kind of query, of fields of every type.
+fn queries_of_every_kind() -> Vec<Value> {
+    let fields = ["m", "k", "long", "big", "ip", "double", "at", "ok", "mixed", "list"];
+    let mut queries = vec![
+        json!({"range": {"long": {"gte": 5, "lt": 9}}}),
+        json!({"range": {"long": {"gte": -1_000_000}}}),
+        json!({"range": {"big": {"gt": "100000000000000000000003"}}}),
+        json!({"range": {"ip": {"gte": "10.0.0.3", "lt": "10.0.0.9"}}}),
+        json!({"range": {"k.keyword": {"gte": "host-3"}}}),
+        json!({"range": {"at": {"gte": "2024-01-05"}}}),
+        json!({"term": {"ip": "10.0.0.0/30"}}),
+        json!({"terms": {"long": [3, 4, 77]}}),
+        json!({"prefix": {"ip": "10.0.0.1"}}),
+        json!({"prefix": {"long": "1"}}),
+        json!({"prefix": {"m": "/api/v"}}),
+        json!({"wildcard": {"m": "*ser?"}}),
+        json!({"wildcard": {"long": "1*"}}),
+        json!({"wildcard": {"k.keyword": "*-1*"}}),
+        json!({"regexp": {"ip": "10\\..*7"}}),
+        json!({"match_phrase": {"m": "for user"}}),
+        json!({"match_phrase_prefix": {"m": "for us"}}),
+        json!({"match_bool_prefix": {"m": "took ro"}}),
+        json!({"match": {"m": {"query": "user root 7", "minimum_should_match": 2}}}),
+        json!({"multi_match": {"query": "7"}}),
+        json!({"query_string": {"query": "root OR 10.0.0.5 OR host-2"}}),
+        json!({"query_string": {"query": "\"user root\""}}),
+        json!({"query_string": {"query": "us*"}}),
+    ];
+    for field in fields {
+        queries.push(json!({"exists": {"field": field}}));
+        for value in
+            ["7", "true", "root", "host-3", "10.0.0.5", "2024-01-07", "100000000000000000000007", "7.5"]
+        {
+            // What is no date is refused in a field of dates.
+            for kind in ["term", "match"].iter().filter(|_| field != "at" || value.starts_with("2024")) {
+                queries.push(json!({*kind: {field: value}}));
+            }
+        }
+    }
+    let not: Vec<Value> = queries
+        .iter()
+        .step_by(3)
+        .map(|query| json!({"bool": {"must_not": [query], "filter": [{"match": {"m": "took"}}]}}))
+        .collect();
+    queries.extend(not);
+    queries
+}
+
+#[tokio::test]
+async fn fields_without_an_index_are_searched_by_their_values() {
+    let user = |n: usize| ["root", "alice", "Root user"][n % 3];
+    let document = |n: usize| {
+        let mixed = if n.is_multiple_of(2) { json!(n % 9) } else { json!(format!("text {}", n % 9)) };
+        let document = json!({
+            "n": n, "m": format!("took {n} for user {} at /api/v1/users?id={}", user(n), n % 8), "k": format!("host-{}", n % 5),
+            "long": n as i64 % 20 - 2, "big": n % 10, "ip": format!("10.0.0.{}", n % 12),
+            "double": n as f64 % 11.0 + 0.5, "at": format!("2024-01-{:02}", 1 + n % 9), "ok": n.is_multiple_of(4), "mixed": mixed,
+            "list": [format!("a{}", n % 7), "root"],
+        });
+        // More than 64 bits hold.
+        document.to_string().replace("\"big\":", "\"big\":10000000000000000000000")
+    };
+    let documents: Vec<String> = (0..200).map(document).collect();
+    let names = ["m", "k", "long", "big", "ip", "double", "at", "ok", "mixed", "list"];
+    // A field of no declared type, so that its values have all types.
+    let field = json!({"declared": null, "multi_fields": {}, "readings": {}, "unindexed": true});
+    let mut mapping = json!(Mapping::dynamic());
+    names.iter().for_each(|name| mapping["fields"][*name] = field.clone());
+    let mapping: Mapping = serde_json::from_value(mapping).unwrap();
+    let options = WriterOptions::default;
+    let place = async |mapping: Mapping, options: WriterOptions| {
+        Place::lines_at("memory:", std::slice::from_ref(&documents), mapping, options).await
+    };
+    let indexed = place(Mapping::dynamic(), options()).await;
+    let unindexed = place(mapping.clone(), options()).await;
+    // Without columns of their own.
+    let dynamic = place(mapping.with_column_budget(3), options()).await;
+    let (split, meter) = (&unindexed.index.splits()[0], Meter::default());
+    let open = unindexed.searcher.open(split, std::future::ready(None), &meter).await.unwrap();
+    let types: BTreeSet<ValueType> =
+        open.split.fields().filter(|field| !field.is_indexed).map(|field| field.ty).collect();
+    // Booleans are always indexed.
+    assert_eq!(types.len(), ValueType::ALL.len() - 1);
+    for query in queries_of_every_kind() {
+        let aggs = json!({"k": {"terms": {"field": "k.keyword"}}, "long": {"stats": {"field": "long"}}});
+        let body =
+            json!({"query": query, "size": 250, "sort": ["n"], "track_total_hits": true, "aggs": aggs});
+        let expected = indexed.answer(&body).await;
+        for place in [&unindexed, &dynamic] {
+            let answer = place.answer(&body).await;
+            assert_eq!(numbers(&answer), numbers(&expected), "{query}");
+            assert_eq!(answer.aggregations, expected.aggregations, "{query}");
+        }
+    }
 }

@@ -100,7 +100,9 @@ impl<'a> View<'a> {
         };
         let has_pairs = |field: &&SplitField| {
             let columns = fields::columns_of(field);
-            !field.dynamic && columns.iter().all(|name| !self.split().has_dictionary(name))
+            field.is_indexed
+                && !field.dynamic
+                && columns.iter().all(|name| !self.split().has_dictionary(name))
         };
         let may_ask = !prefix_last && texts.iter().any(has_pairs);
         let pairs = PhrasePairs::new(ordered.words()).filter(|_| may_ask);
@@ -189,7 +191,9 @@ impl<'a> View<'a> {
         };
         // The one token of a number or an address may start with a piece, too.
         let asked = if open_ended { readings } else { &texts };
-        self.rows_with(asked, &keys, None, equal, among, make).await
+        let rows = self.rows_with(asked, &keys, None, equal, among, make).await?;
+        let others = if open_ended { &typed[..] } else { &[] };
+        Ok(rows | self.unindexed_with_start(others, piece, among).await?)
     }
 
     async fn rows_with_start(
@@ -203,7 +207,23 @@ impl<'a> View<'a> {
             let mut tokenizer = Tokenizer::new();
             move |text: &str| piece.starts_in(text, &mut tokenizer)
         };
-        self.rows_with(readings, &keys, None, Equalities::default(), among, make).await
+        let rows = self.rows_with(readings, &keys, None, Equalities::default(), among, make).await?;
+        Ok(rows | self.unindexed_with_start(readings, piece, among).await?)
+    }
+
+    /// Rows with a value that is no text, is not indexed and has a token that starts with the piece.
+    async fn unindexed_with_start(
+        self,
+        readings: &[&SplitField],
+        piece: &Piece,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap> {
+        let mut rows = RoaringBitmap::new();
+        for reading in readings.iter().filter(|reading| !reading.is_indexed && reading.ty != ValueType::Text)
+        {
+            rows |= self.tokens_where(reading, among, |token| token.starts_with(piece.text())).await?;
+        }
+        Ok(rows)
     }
 
     /// Rows that have sure keys in one of `readings`, or that may have them or the needed ones, and have a text that
@@ -265,6 +285,10 @@ impl<'a> View<'a> {
         }
         let mut left = Vec::new();
         for reading in readings.iter().filter(|reading| reading.ty == ValueType::Text) {
+            if !reading.is_indexed {
+                left.push((*reading, self.rows_with_value(reading, among).await? - &rows));
+                continue;
+            }
             let of_field = |of_set: &HashMap<u16, Found>| of_set.get(&reading.number).map(Found::possible);
             let necessary = found.iter().map(|of_set| of_field(of_set).unwrap_or_default());
             let mut candidates = necessary.reduce(|a, b| a & b).unwrap_or_default();
@@ -341,6 +365,16 @@ impl<'a> View<'a> {
             }
         }
         let mut rows = self.union(sure).await?.bitmap(self.split().rows());
+        for reading in readings.iter().filter(|reading| !reading.is_indexed) {
+            rows |= match reading.ty {
+                ValueType::Text => {
+                    let candidates = self.rows_with_value(reading, among).await? - &rows;
+                    let mut tokenizer = Tokenizer::new();
+                    self.verify(reading, &candidates, |text| tokens.is_in(text, &mut tokenizer)).await?
+                }
+                _ => self.tokens_where(reading, among, |token| tokens.is_match(token)).await?,
+            };
+        }
         for (number, postings) in open {
             let Some(reading) = asked.get(&number) else { continue };
             let candidates = narrow(self.union(postings).await?.bitmap(self.split().rows()), among) - &rows;

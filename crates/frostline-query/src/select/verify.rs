@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::Int32Type;
 use frostline_split::{
     EXACT_PREFIX_BYTES, Entry, Form, HeldText, KeyRange, Postings, Says, SplitField, TextAs, Tokenizer,
-    exact_key, text_key, token_of_text, tokens_of_texts,
+    ValueType, exact_key, ip_text, parse_ip, text_key, token_of_text, tokens_of_texts,
 };
 use futures::future::try_join;
 use roaring::RoaringBitmap;
@@ -70,6 +70,48 @@ impl View<'_> {
         Ok(found)
     }
 
+    /// The rows (of `among`, or of all) that have a value of this reading.
+    pub(super) async fn rows_with_value(
+        self,
+        field: &SplitField,
+        among: Option<&RoaringBitmap>,
+    ) -> Result<RoaringBitmap> {
+        let rows = self.union(vec![self.split().exists(field.number)?]).await?;
+        Ok(narrow(rows.bitmap(self.split().rows()), among))
+    }
+
+    /// Rows with an address that `holds`, by the values.
+    pub(super) async fn addresses_where(
+        self,
+        field: &SplitField,
+        among: Option<&RoaringBitmap>,
+        holds: impl Fn(&[u8; 16]) -> bool + Send + Sync,
+    ) -> Result<RoaringBitmap> {
+        let rows = self.rows_with_value(field, among).await?;
+        let has_address = |text: &str| parse_ip(text).is_some_and(|address| holds(&address));
+        self.keep(field, &rows, |value| matches!(value, FieldValue::Text(text) if has_address(text))).await
+    }
+
+    /// Rows with a value that is no text and whose one token `holds`, by the values.
+    pub(super) async fn tokens_where(
+        self,
+        field: &SplitField,
+        among: Option<&RoaringBitmap>,
+        holds: impl Fn(&str) -> bool + Send + Sync,
+    ) -> Result<RoaringBitmap> {
+        if !matches!(field.ty, ValueType::Long | ValueType::Big | ValueType::Ip) {
+            return Ok(RoaringBitmap::new());
+        }
+        let rows = self.rows_with_value(field, among).await?;
+        let token = |value: &FieldValue<'_>| match value {
+            FieldValue::Long(n) => Some(n.to_string()),
+            FieldValue::Big(n) => Some(n.to_string()),
+            FieldValue::Text(text) => parse_ip(text).map(|address| ip_text(&address)),
+            FieldValue::Double(_) => None,
+        };
+        self.keep(field, &rows, |value| token(value).is_some_and(|token| holds(&token))).await
+    }
+
     /// Rows with one of these values as written. A value is only in rows that have its token, so where the token's entry
     /// has the value, or few rows, which are candidates then, the exact dictionary is not asked.
     pub(super) async fn texts_equal(
@@ -78,6 +120,10 @@ impl View<'_> {
         texts: &BTreeSet<String>,
         among: Option<&RoaringBitmap>,
     ) -> Result<RoaringBitmap> {
+        if !field.is_indexed {
+            let rows = self.rows_with_value(field, among).await?;
+            return self.verify(field, &rows, |text| texts.contains(text)).await;
+        }
         let mut tokenizer = Tokenizer::new();
         let (mut tokens, mut exact) = (Vec::new(), KeysOfTexts::new());
         let key = |text: &str| exact_key(text, field.number);
@@ -140,6 +186,10 @@ impl View<'_> {
         among: Option<&RoaringBitmap>,
         holds: impl Fn(&str) -> bool + Send + Sync,
     ) -> Result<RoaringBitmap> {
+        if !field.is_indexed {
+            let rows = self.rows_with_value(field, among).await?;
+            return self.verify(field, &rows, holds).await;
+        }
         let exact = KeyRange::prefix(exact_prefix(field.number, start));
         let keys = TextKeys { exact: vec![exact], tokens: tokens_of_texts(start).into_iter().collect() };
         let (text, exact) = try_join(

@@ -17,10 +17,12 @@ pub(crate) const LISTS: u64 = 1 << 1;
 pub(crate) const ORIGINS: u64 = 1 << 5;
 /// The feature of times with nanoseconds.
 pub(crate) const NANOS: u64 = 1 << 6;
+/// The feature of fields of which the dictionaries have nothing.
+pub(crate) const UNINDEXED_FIELDS: u64 = 1 << 7;
 /// The feature of pages in which the lengths of texts come before the texts.
 pub(crate) const TEXT_LENGTHS: u64 = 1 << 8;
 /// The features that this reader knows.
-const REQUIRED_KNOWN: u64 = ENTRY_HEADS | LISTS | ORIGINS | NANOS | TEXT_LENGTHS;
+const REQUIRED_KNOWN: u64 = ENTRY_HEADS | LISTS | ORIGINS | NANOS | UNINDEXED_FIELDS | TEXT_LENGTHS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;
 const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));

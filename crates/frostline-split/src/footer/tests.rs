@@ -92,6 +92,7 @@ fn contents(readings: u16) -> Contents {
             ty,
             has_scalar: true,
             has_list: false,
+            is_indexed: true,
             dynamic: false,
             rows_with_value: 1,
         };

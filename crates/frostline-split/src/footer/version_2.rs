@@ -76,7 +76,8 @@ fn read_field(cursor: &mut Cursor<'_>, number: u16, rows: u32) -> Result<SplitFi
         return Err(Error::corrupt("a field of a split is invalid").with("field", &path));
     }
     let (has_scalar, has_list, dynamic) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
-    Ok(SplitField { number, path, ty, has_scalar, has_list, dynamic, rows_with_value })
+    let is_indexed = true;
+    Ok(SplitField { number, path, ty, has_scalar, has_list, dynamic, is_indexed, rows_with_value })
 }
 
 fn read_kind(cursor: &mut Cursor<'_>, records: &[FieldRecord]) -> Result<ColumnKind> {

@@ -10,8 +10,7 @@ use crate::{Error, Result};
 
 /// Parameters that say how Elasticsearch stores or ranks a field, not what a search finds: taken and
 /// forgotten.
-const HARMLESS: [&str; 11] = [
-    "index",
+const HARMLESS: [&str; 10] = [
     "doc_values",
     "store",
     "norms",
@@ -121,6 +120,10 @@ impl Mapping {
                 }
                 (FieldType::Object, _) => self.check_object_parameter(path, key, value)?,
                 (_, "fields") => self.read_multi_fields(path, value)?,
+                (_, "index") => {
+                    let field = self.fields.entry(path.to_owned()).or_default();
+                    field.unindexed |= !read_index(path, value)?;
+                }
                 _ => check_parameter(path, ty, key, value)?,
             }
         }
@@ -144,7 +147,11 @@ impl Mapping {
                 return Err(unsupported(&path, "type", &json!(ty.name())));
             }
             for (key, value) in body.iter().filter(|(key, _)| *key != "type") {
-                check_parameter(&path, ty, key, value)?;
+                match key.as_str() {
+                    // The values are those of the field, and so is their index.
+                    "index" => drop(read_index(&path, value)?),
+                    _ => check_parameter(&path, ty, key, value)?,
+                }
             }
             multi_fields.insert(name.clone(), ty);
         }
@@ -174,6 +181,9 @@ impl Field {
     fn to_json(&self) -> Option<Value> {
         let ty = self.shown_type()?;
         let mut body = Map::from_iter([("type".to_owned(), json!(ty.name()))]);
+        if self.unindexed {
+            body.insert("index".to_owned(), json!(false));
+        }
         let mut names = self.multi_fields.clone();
         if ty == FieldType::Text {
             names.entry("keyword".to_owned()).or_insert(FieldType::Keyword);
@@ -277,6 +287,14 @@ fn check_parameter(path: &str, ty: FieldType, key: &str, value: &Value) -> Resul
         return Ok(());
     }
     Err(unsupported(path, key, value))
+}
+
+fn read_index(path: &str, value: &Value) -> Result<bool> {
+    match value {
+        Value::Bool(is_indexed) => Ok(*is_indexed),
+        Value::String(text) if text == "true" || text == "false" => Ok(text == "true"),
+        _ => Err(Error::invalid(format!("field {path:?}: \"index\" is {value}, not true or false"))),
+    }
 }
 
 fn is_date_format(value: &Value) -> bool {

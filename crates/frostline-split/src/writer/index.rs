@@ -17,7 +17,7 @@ use crate::dictionary::{
 use crate::mapping::ValueType;
 use crate::postings::INLINE_BYTES_MAX;
 use crate::table::{TableWriter, shared_prefix};
-use crate::term::{TakeTerms, Term};
+use crate::term::{TakeTerms, Term, each_term};
 use crate::text_index::{Form, each_key, token_of_text};
 use crate::tokenizer::Tokenizer;
 use crate::values::{parse_ip, value_token};
@@ -45,6 +45,8 @@ pub(crate) struct ReadingRows<'a> {
     pub(crate) values: &'a Values,
     /// Whether reading the value of a row costs little, so that keys can be short.
     pub(crate) can_be_verified: bool,
+    /// Whether the dictionaries have its tokens and values.
+    pub(crate) is_indexed: bool,
     /// Whether pairs of its frequent words are collected.
     pub(crate) has_pairs: bool,
 }
@@ -303,6 +305,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
     ) -> Result<(Vec<u8>, u32)> {
         self.rows_of_value.fill(reading.distinct.len(), reading.numbers, reading.rows.iter().copied());
         match reading.ty {
+            _ if !reading.is_indexed => self.hand_terms(reading, terms.take()),
             ValueType::Text => {
                 self.add_tokens(reading, terms.take())?;
                 self.add_exact(reading)?;
@@ -324,6 +327,17 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         let mut encoded = Vec::new();
         self.sink.put(&mut encoded, &self.exists, EXISTS_INLINE_BYTES_MAX)?;
         Ok((encoded, self.exists.len() as u32))
+    }
+
+    /// The terms of a reading of which no tokens are collected.
+    fn hand_terms(&mut self, reading: &ReadingRows<'_>, terms: Option<&mut dyn TakeTerms>) {
+        let Some(terms) = terms else { return };
+        for value in reading.distinct {
+            let value = reading.values.value(*value, reading.ty);
+            if !each_term(&mut self.tokenizer, &value, |term| terms.term(Some(term))) {
+                terms.term(None);
+            }
+        }
     }
 
     /// The rows of value `number` of the reading added last, ascending and unique.

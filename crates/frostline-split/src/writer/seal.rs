@@ -12,7 +12,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
 use crate::columns::{TextAs, arrow_type};
-use crate::dictionary::{Dictionary, Entries, PostingsSink, Stored};
+use crate::dictionary::{Dictionary, Entries, PostingsSink};
 use crate::digest::{
     BUCKET_US, CELLS_MAX, DigestValue, DigestWriter, NumberFacts, Numbers, Squares, VALUES_MAX, ValueCount,
     ValueCounts, count_by,
@@ -552,18 +552,24 @@ fn write_index<W: Write + Send>(
     let mut fields = Vec::new();
     let mut out = FileEnd(file);
     let sink = PostingsSink::new(&mut out, start, rows, writer.options.version)?;
-    let heads = if writer.options.version == 2 { 0 } else { footer::ENTRY_HEADS };
-    let has_heads = heads != 0;
+    let mut required = if writer.options.version == 2 { 0 } else { footer::ENTRY_HEADS };
+    let has_heads = required != 0;
     let [text_entries, exact_entries] = Entries::of_split(has_heads);
     let mut index = IndexWriter::new(sink, rows, level, has_heads)?;
     for (number, reading) in arranged.readings.iter().enumerate() {
         let field = number as u16;
         let can_be_verified = bytes_of_a_value(&chunks, field, reading.dynamic) <= VERIFIED_BYTES_MAX;
-        let has_pairs =
-            has_heads && reading.ty == ValueType::Text && has_pairs(&chunks, field, &writer.options);
+        // Two lists cost less than reading the values of a column.
+        let can_be_unindexed = has_heads && reading.ty != ValueType::Boolean;
+        let is_indexed =
+            !can_be_unindexed || !writer.mapping.field(&reading.path).is_some_and(|field| field.unindexed);
+        required |= if is_indexed { 0 } else { footer::UNINDEXED_FIELDS };
+        let is_text = reading.ty == ValueType::Text && is_indexed;
+        let has_pairs = has_heads && is_text && has_pairs(&chunks, field, &writer.options);
         let rows = ReadingRows {
             field,
             can_be_verified,
+            is_indexed,
             has_pairs,
             ty: reading.ty,
             rows: &arranged.rows[reading.span.clone()],
@@ -583,12 +589,21 @@ fn write_index<W: Write + Send>(
         digest.add(field, numbers_of(&rows), counts);
         let (path, ty, dynamic) = (reading.path.to_string(), reading.ty, reading.dynamic);
         let (has_scalar, has_list) = (reading.has_scalar, reading.has_list);
-        let field = SplitField { number: field, path, ty, has_scalar, has_list, dynamic, rows_with_value };
+        let field = SplitField {
+            number: field,
+            path,
+            ty,
+            has_scalar,
+            has_list,
+            dynamic,
+            is_indexed,
+            rows_with_value,
+        };
         fields.push(FieldRecord { field, exists, chunks: Vec::new() });
     }
     let IndexParts { text, exact, pairs, stored } = index.finish(level, &writer.values)?;
-    let Stored { range: lists, required } = stored;
-    let required = required | heads;
+    let lists = stored.range;
+    required |= stored.required;
     let text = text.finish(&mut out, lists.end)?;
     let exact_start = if text.len() == 0 { lists.end } else { text.range().end };
     let exact = exact.finish(&mut out, exact_start)?;
@@ -607,9 +622,9 @@ fn write_index<W: Write + Send>(
     let origins = write_origins(&mut out, origins_start, id, &arranged.order, writer)?;
     let length = |range: ByteRange| range.end - range.start;
     let has_lengths = chunks.iter().any(|chunk| chunk.has_lengths);
-    let required = required | if has_lengths { footer::TEXT_LENGTHS } else { 0 };
-    let required = required | if origins.is_some() { footer::ORIGINS } else { 0 };
-    let required = required | if arranged.nanos.is_empty() { 0 } else { footer::NANOS };
+    required |= if has_lengths { footer::TEXT_LENGTHS } else { 0 };
+    required |= if origins.is_some() { footer::ORIGINS } else { 0 };
+    required |= if arranged.nanos.is_empty() { 0 } else { footer::NANOS };
     let (mut own, mut parts) = (Vec::new(), PartBytes::default());
     for chunk in chunks {
         let bytes = length(chunk.range());

@@ -171,6 +171,9 @@ impl Scene {
             if matches!(kind, Kind::Word | Kind::Message) && dice.chance(0.6) {
                 body["fields"] = json!({"raw": {"type": "keyword"}});
             }
+            if dice.chance(0.2) {
+                body["index"] = json!(false);
+            }
             let mut at = &mut self.mapping;
             let parts: Vec<&str> = path.split('.').collect();
             for (depth, part) in parts.iter().enumerate() {

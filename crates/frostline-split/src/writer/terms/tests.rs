@@ -61,6 +61,19 @@ fn check(documents: &[String]) {
     let mut sealed = Found::default();
     writer(documents).seal_with_terms(SplitId::from_random(1), &mut Vec::new(), &mut sealed).unwrap();
     assert_eq!(sealed.terms, expected);
+    let mut sealed = Found::default();
+    unindexed(documents).seal_with_terms(SplitId::from_random(1), &mut Vec::new(), &mut sealed).unwrap();
+    assert_eq!(sealed.terms, expected);
+}
+
+/// The same documents where the mapping wants no index of any field.
+fn unindexed(documents: &[String]) -> SplitWriter {
+    let mut mapping = serde_json::json!(writer(documents).mapping());
+    let fields = mapping["fields"].as_object_mut().unwrap().values_mut();
+    fields.for_each(|field| field["unindexed"] = true.into());
+    let mut writer = SplitWriter::new(serde_json::from_value(mapping).unwrap(), WriterOptions::default());
+    documents.iter().for_each(|source| writer.add(source.as_bytes()).unwrap());
+    writer
 }
 
 #[test]
