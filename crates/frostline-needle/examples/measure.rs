@@ -4,6 +4,7 @@
 //! measure PIECES FOLDER < documents.ndjson     the documents in so many splits of equal numbers of documents
 //! measure PIECES FOLDER ids DOCUMENTS          the same for generated documents of one random id each
 //! measure PIECES FOLDER web DOCUMENTS          the same for generated web logs
+//! measure seal ROUNDS FILE                     what a run adds to parsing and sealing these documents as one split
 //! ```
 //!
 //! Times are those of the processor. Runs are written to FOLDER, then merged by a process of its own, all at once
@@ -25,7 +26,8 @@ use frostline_needle::{
     Input, Kinds, Lookup, MergeOptions, RunWriter, Scope, Segment, TermKey, directory_range, merge,
 };
 use frostline_split::{
-    Document, Limits, Mapping, TakeTerms as _, Term, Tokenizer, ValueType, each_term, parse_document,
+    Document, Limits, Mapping, SplitWriter, TakeTerms as _, Term, Tokenizer, ValueType, WriterOptions,
+    each_term, parse_document,
 };
 
 fn main() {
@@ -35,6 +37,7 @@ fn main() {
         ["merge", grows_to, output, ref inputs @ ..] => {
             print_merge(Path::new(output), inputs, grows_to.parse().unwrap());
         }
+        ["seal", rounds, file] => print_sealing(rounds.parse().unwrap(), Path::new(file)),
         [pieces, folder, ref source @ ..] => measure(pieces.parse().unwrap(), Path::new(folder), source),
         _ => panic!("see the head of examples/measure.rs"),
     }
@@ -105,6 +108,53 @@ fn measure(pieces: usize, folder: &Path, source: &[&str]) {
         std::fs::read(&all).unwrap() == std::fs::read(&twice).unwrap()
     );
     ask(&all, terms, raw, &sample);
+}
+
+/// By turns without a run, with one of the documents' terms by themselves, and with one that sealing hands its terms.
+fn print_sealing(rounds: usize, file: &Path) {
+    let documents = std::fs::read(file).unwrap();
+    let mut seconds = [const { Vec::new() }; 3];
+    for round in 0..rounds * 3 {
+        // Whoever comes next finds the processor's caches warm.
+        let way = (round + round / 3) % 3;
+        let begun = process_seconds();
+        let options = WriterOptions { source_bytes_max: u64::MAX, ..WriterOptions::default() };
+        let mut writer = SplitWriter::new(Mapping::dynamic(), options);
+        documents.split(|byte| *byte == b'\n').for_each(|line| drop(writer.add(line)));
+        let id = SplitId::from_random(7);
+        let (mut run, mut split) = (RunWriter::new(scope(), key(), id), Vec::new());
+        match way {
+            0 => drop(writer.seal(id, &mut split).unwrap()),
+            1 => {
+                writer.each_term(&mut run);
+                writer.seal(id, &mut split).unwrap();
+            }
+            _ => drop(writer.seal_with_terms(id, &mut split, &mut run).unwrap()),
+        }
+        let pairs = if way > 0 { run.seal(&mut split).unwrap().pairs } else { 0 };
+        seconds[way].push(process_seconds() - begun);
+        println!("way {way}: {:.2} s, {pairs} terms", process_seconds() - begun);
+    }
+    let median = |mut of: Vec<f64>| {
+        of.sort_by(f64::total_cmp);
+        of[of.len() / 2]
+    };
+    let [without, of_documents, of_sealing] = seconds.map(median);
+    let more = |with: f64| (with / without - 1.0) * 100.0;
+    println!(
+        "medians: {without:.2} s without, {of_documents:.2} s ({:+.1} %) from values, {of_sealing:.2} s ({:+.1} %) from sealing",
+        more(of_documents),
+        more(of_sealing)
+    );
+}
+
+/// User and system time of this process.
+fn process_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().unwrap();
+    // The kernel's unit for programs is a hundredth of a second.
+    (ticks(11) + ticks(12)) / 100.0
 }
 
 /// Of this thread, the only one.
