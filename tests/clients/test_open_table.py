@@ -152,7 +152,7 @@ def test_nanoseconds_are_a_column_beside_the_time(frostline):
     readers = {
         "deltalake": table.to_pyarrow_table(columns=columns).to_pylist(),
         "polars": polars.scan_delta(table.table_uri).select(columns).collect().to_dicts(),
-        "duckdb": files.pl().to_dicts(),
+        "duckdb": [dict(zip(columns, row, strict=True)) for row in files.fetchall()],
         "pyarrow": [row for file in table.file_uris() for row in pyarrow.parquet.read_table(file).to_pylist()],
     }
     for name, rows in readers.items():
