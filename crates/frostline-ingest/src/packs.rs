@@ -189,16 +189,22 @@ impl Packs {
         let mut footers = BTreeMap::new();
         for Open { known, pack, live } in &group.packs {
             let (object, start) = (&known.file.object, known.about.directory().end);
-            let contents = self.read(object, start..object.bytes).await?;
+            let contents = match self.read(object, start..object.bytes).await {
+                Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
+                // Then they are read from the splits, as those that are damaged in it.
+                read => read.unwrap_or_default(),
+            };
             for split in live {
                 let Some(place) = pack.place(split.id) else { continue };
-                let footer = contents.slice((place.start - start) as usize..(place.end - start) as usize);
-                keep(&mut footers, split, &footer);
+                let place = (place.start - start) as usize..(place.end - start) as usize;
+                keep(&mut footers, split, contents.get(place).unwrap_or_default());
             }
         }
-        let own = group
-            .splits
-            .iter()
+        let packed = group.packs.iter().flat_map(|open| &open.live);
+        let unread = group.splits.iter().chain(packed).filter(|split| !footers.contains_key(&split.id));
+        let unread: Vec<&Arc<SplitEntry>> = unread.collect();
+        let own = unread
+            .into_iter()
             .map(|split| async move { (split, self.read(&split.object, split.footer.clone()).await) });
         let mut own = stream::iter(own.collect::<Vec<_>>()).buffer_unordered(READS_AT_ONCE);
         while let Some((split, read)) = own.next().await {
@@ -228,7 +234,7 @@ fn keep(footers: &mut BTreeMap<SplitId, PackedFooter>, split: &SplitEntry, foote
             footers.insert(split.id, packed);
         }
         Ok(_) => {}
-        Err(error) => tracing::warn!(split = %split.id, ?error, "a hot footer is not packed"),
+        Err(error) => tracing::debug!(split = %split.id, ?error, "not a hot footer"),
     }
 }
 

@@ -86,12 +86,22 @@ async fn a_pack_goes_with_its_splits() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_or_missing_pack_is_written_anew() {
-    for damage in ["", "FROSTPK1 and nothing else"] {
+    for damage in ["", "FROSTPK1 and nothing else", "cut", "footers"] {
         let bench = Bench::new();
         ingest(&bench, &bench.repository(), 0, 40).await.unwrap();
         let file = known(&bench.index().await).next().unwrap().file;
         match damage {
             "" => std::fs::remove_file(path(&bench, &file)).unwrap(),
+            "cut" | "footers" => {
+                let mut bytes = std::fs::read(path(&bench, &file)).unwrap();
+                let half = bytes.len() / 2;
+                if damage == "cut" {
+                    bytes.truncate(half)
+                } else {
+                    bytes[half..].fill(7)
+                }
+                std::fs::write(path(&bench, &file), bytes).unwrap();
+            }
             text => std::fs::write(path(&bench, &file), text).unwrap(),
         }
         ingest(&bench, &bench.repository(), 40, 32).await.unwrap();
