@@ -8,6 +8,8 @@
 //! - A [`Document`] is reused, with its buffers and path numbers, so that the thousandth
 //!   similar document allocates nothing.
 
+use std::ops::Range;
+
 use crate::mapping::{FieldType, Mapping, Mode, ValueType};
 use crate::values::{
     Moment, ip_text, parse_big, parse_date, parse_double, parse_ip, parse_long, parse_moment_field,
@@ -93,9 +95,32 @@ pub struct Document {
     /// ordinary value.
     pub time: Option<Moment>,
     values: Vec<(PathId, Stored)>,
+    /// Where each scalar is in the document, in order: the values, and among them the time.
+    places: Vec<Place>,
+    time_place: Option<usize>,
     text: String,
     paths: Paths,
     key: String,
+}
+
+/// A scalar and its bytes, with the quotes of a string.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    path: PathId,
+    start: u32,
+    end: u32,
+}
+
+/// A scalar of a document.
+#[derive(Clone, Debug)]
+pub(crate) struct Scalar<'a> {
+    pub(crate) path: PathId,
+    /// Its bytes in the document, with the quotes of a string.
+    pub(crate) bytes: Range<usize>,
+    /// What it was read as.
+    pub(crate) value: Value<'a>,
+    /// Whether it is the document's time, and in no field.
+    pub(crate) is_time: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +145,20 @@ impl Document {
         self.values.iter().map(|(path, stored)| (*path, self.value(*stored)))
     }
 
+    /// Every scalar in the order of the document.
+    pub(crate) fn scalars(&self) -> impl Iterator<Item = Scalar<'_>> {
+        let mut values = self.values.iter();
+        self.places.iter().enumerate().filter_map(move |(at, place)| {
+            let is_time = self.time_place == Some(at);
+            let value = match is_time {
+                true => Value::Date(self.time_us?),
+                false => self.value(values.next()?.1),
+            };
+            let bytes = place.start as usize..place.end as usize;
+            Some(Scalar { path: place.path, bytes, value, is_time })
+        })
+    }
+
     /// The path of a number that this `Document` gave out.
     pub fn path(&self, id: PathId) -> &str {
         self.paths.path(id)
@@ -134,6 +173,7 @@ impl Document {
     pub fn memory_bytes(&self) -> usize {
         self.text.capacity()
             + self.values.capacity() * size_of::<(PathId, Stored)>()
+            + self.places.capacity() * size_of::<Place>()
             + self.paths.memory_bytes()
     }
 
@@ -157,6 +197,8 @@ impl Document {
 pub fn parse_document(source: &[u8], mapping: &Mapping, limits: &Limits, out: &mut Document) -> Result<()> {
     out.time = None;
     out.values.clear();
+    out.places.clear();
+    out.time_place = None;
     out.text.clear();
     let bytes_max = limits.document_bytes_max.min(u32::MAX as usize / 2);
     if source.len() > bytes_max {
@@ -297,6 +339,7 @@ impl<'a> Parser<'a> {
     }
 
     fn string(&mut self, node: NodeId) -> Result<()> {
+        let from = self.at;
         let raw = self.raw_string()?;
         let start = self.out.text.len();
         if raw.contains_escapes {
@@ -308,10 +351,11 @@ impl<'a> Parser<'a> {
             self.out.text.push_str(raw.text);
         }
         let natural = classify(self.written(start), start);
-        self.add(node, natural, start)
+        self.add(node, natural, start, from)
     }
 
     fn number(&mut self, node: NodeId) -> Result<()> {
+        let from = self.at;
         let raw = self.raw_number()?;
         let start = self.out.text.len();
         self.out.text.push_str(raw);
@@ -324,20 +368,22 @@ impl<'a> Parser<'a> {
                 None => text_from(start, raw.len()),
             },
         };
-        self.add(node, natural, start)
+        self.add(node, natural, start, from)
     }
 
     fn boolean(&mut self, node: NodeId, word: &str) -> Result<()> {
+        let from = self.at;
         self.word(word)?;
         let start = self.out.text.len();
         self.out.text.push_str(word);
-        self.add(node, Stored::Boolean(word == "true"), start)
+        self.add(node, Stored::Boolean(word == "true"), start, from)
     }
 
-    /// Adds a value whose text as written is the document's text from `start`. The text stays only
-    /// where the value refers to it.
-    fn add(&mut self, node: NodeId, natural: Stored, start: usize) -> Result<()> {
+    /// Adds a value whose text as written is the document's text from `start`, and whose bytes begin at `from`
+    /// and end here. The text stays only where the value refers to it.
+    fn add(&mut self, node: NodeId, natural: Stored, start: usize, from: usize) -> Result<()> {
         let (path, plan) = self.out.paths.leaf(node);
+        self.out.places.push(Place { path, start: from as u32, end: self.at as u32 });
         let stored = if plan.is_free() { Some(natural) } else { self.planned(node, plan, natural, start)? };
         let stored = match stored {
             Some(Stored::Ip { .. }) => Some(self.address(start)),
@@ -346,7 +392,10 @@ impl<'a> Parser<'a> {
         if !matches!(stored, Some(Stored::Big { .. } | Stored::Ip { .. } | Stored::Text { .. })) {
             self.out.text.truncate(start);
         }
-        let Some(stored) = stored else { return Ok(()) };
+        let Some(stored) = stored else {
+            self.out.time_place = self.out.places.len().checked_sub(1);
+            return Ok(());
+        };
         if self.out.values.len() >= self.limits.values_max {
             let what = format!("the document has more than {} values", self.limits.values_max);
             return Err(self.refused(node, &what));
@@ -516,7 +565,7 @@ fn invalid_at(what: &str, at: usize) -> Error {
 }
 
 /// Bytes before the first quote, backslash or control character, eight at a time.
-fn plain_length(bytes: &[u8]) -> usize {
+pub(crate) fn plain_length(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGHS: u64 = ONES << 7;
     let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
@@ -659,4 +708,4 @@ fn fits(number: i64, declared: FieldType) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -9,15 +9,56 @@ use crate::bytes_codec::{Cursor, checksum};
 use crate::columns::{ColumnRead, TextAs};
 use crate::dictionary::{Dictionary, Entries};
 use crate::digest::Digest;
+use crate::document::{Document, Limits, Value, parse_document};
 use crate::fields::{self, Wanted};
 use crate::footer::{self, Chunk, ColumnKind, DigestPlace, Footer, HotDigest, Page};
-use crate::mapping::ValueType;
+use crate::mapping::{Mapping, ValueType};
 use crate::origins::{each_entry, read_piece};
 use crate::pack::Pack;
 use crate::pairs::PairKey;
 use crate::postings::Postings;
 use crate::reader::Split;
+use crate::render::{DocumentRow, Parts, Row, Shape, Shaper};
 use crate::table::{KeyRange, KeyRanges, Table, read_index_block};
+
+/// A document, which is made again as it was, or a shape, which takes the values of any row.
+pub fn render(bytes: &[u8]) {
+    let (mut document, mut parts, mut out) = (Document::new(), Parts::default(), Vec::new());
+    if parse_document(bytes, &Mapping::dynamic(), &Limits::default(), &mut document).is_ok() {
+        Shaper::default().take_apart(bytes, &document, &mut parts);
+        let shape = Shape::read(&parts.shape).unwrap_or_else(|e| panic!("{e}"));
+        let rendered = shape.render(&mut DocumentRow::new(&document, &shape, &parts.literals), &mut out);
+        assert!(rendered.is_ok() && out == bytes);
+    }
+    if let Ok(shape) = Shape::read(bytes) {
+        let _ = shape.render(&mut Endless(shape.readings().map(|(_, ty)| ty).collect()), &mut out);
+    }
+}
+
+/// A row that never runs out of values.
+struct Endless(Vec<ValueType>);
+
+impl Row for Endless {
+    fn next_value(&mut self, reading: usize) -> Option<Value<'_>> {
+        Some(match self.0.get(reading)? {
+            ValueType::Boolean => Value::Boolean(true),
+            ValueType::Long => Value::Long(i64::MIN),
+            ValueType::Double => Value::Double(-1.5e-300),
+            ValueType::Big => Value::Big("-99999999999999999999"),
+            ValueType::Date => Value::Date(i64::MAX),
+            ValueType::Ip => Value::Ip("2001:db8::1"),
+            ValueType::Text => Value::Text("a/<é\u{1}\""),
+        })
+    }
+
+    fn time_us(&mut self) -> Option<i64> {
+        Some(-1)
+    }
+
+    fn next_literal(&mut self) -> Option<&str> {
+        Some("1e5")
+    }
+}
 
 /// Rows of the split that postings and dictionary entries are read for.
 const ROWS: u32 = 1 << 20;

@@ -26,6 +26,7 @@ pub mod page_header;
 mod pairs;
 mod postings;
 mod reader;
+mod render;
 mod table;
 mod term;
 mod text_index;
@@ -62,6 +63,7 @@ pub use pack::{Pack, PackAbout, PackedFooter};
 pub use pairs::PairKey;
 pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};
+pub use render::{DocumentRow, Parts, RENDERER_VERSION, Row, Shape, Shaper};
 pub use table::{Block, KeyRange, KeyRanges, Table};
 pub use term::{ORIGIN_FIELD, TERMS_VERSION, TakeTerms, Term, each_term, phrase_terms, piece_terms};
 pub use text_index::{

@@ -156,6 +156,14 @@ pub(crate) fn whole_number(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() <= EXACT_MAX).then_some(number as i64)
 }
 
+/// Seconds east of UTC of what stands after the digits of a date: nothing, or a zone, with or without a space before it.
+pub(crate) fn parse_zone(text: &str) -> Option<i32> {
+    let mut scan = Scan(text.as_bytes());
+    let _ = scan.expect(b' ');
+    let offset_s = if scan.is_at_end() { 0 } else { scan.zone()? };
+    scan.is_at_end().then_some(offset_s)
+}
+
 fn parse_time_text(text: &str) -> Option<Moment> {
     parse_moment(text)
         .or_else(|| parse_spaced_date(text))

@@ -249,7 +249,7 @@ fn flatten(path: &str, json: &Json, out: &mut Vec<String>) {
     }
 }
 
-fn any_json() -> impl Strategy<Value = Json> {
+pub(crate) fn any_json() -> impl Strategy<Value = Json> {
     let leaf = prop_oneof![
         Just(Json::Null),
         any::<bool>().prop_map(Json::from),
@@ -269,7 +269,7 @@ fn any_json() -> impl Strategy<Value = Json> {
     })
 }
 
-fn any_document() -> impl Strategy<Value = Json> {
+pub(crate) fn any_document() -> impl Strategy<Value = Json> {
     proptest::collection::btree_map("[a-z.\"\\\\é]{1,3}", any_json(), 0..6)
         .prop_map(|fields| Json::Object(fields.into_iter().collect()))
 }
