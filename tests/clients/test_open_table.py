@@ -1,6 +1,7 @@
 """Other tools open an index as what it is: a Delta table of Parquet files."""
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable
 
+from frostline import Frostline
 from oracle import canonical
 
 FIELD = "response__long"
@@ -121,6 +123,23 @@ def test_polars_reads_one_file(table):
     rows = polars.concat([polars.read_parquet(file, columns=["_timestamp"]) for file in table.file_uris()])
     assert rows.height == 10_000
     assert all(polars.read_parquet(file)["_timestamp"].is_sorted() for file in table.file_uris())
+
+
+def test_documents_that_are_not_stored_are_columns_for_others(weblogs, table, expected, tmp_path):
+    """Merging leaves a split whose documents Frostline makes from its columns, which other readers have as before."""
+    shutil.copytree(weblogs.frostline.repo, tmp_path / "repo")
+    copy = Frostline(weblogs.frostline.binary, tmp_path / "repo", tmp_path / "data")
+    copy.ok("index", "merge", "weblogs")
+    files = DeltaTable(str(copy.repo / "weblogs")).file_uris()
+    query = f'SELECT "{FIELD}", count(*), sum(bytes__long), max(_timestamp) FROM read_parquet(?, union_by_name = true) GROUP BY 1 ORDER BY 1'
+    assert duckdb.execute(query, [files]).fetchall() == duckdb.execute(query, [table.file_uris()]).fetchall()
+    merged = DeltaTable(str(copy.repo / "weblogs")).to_pyarrow_table(columns=["_source", "_timestamp", FIELD])
+    assert merged.num_rows == 10_000 and merged["_source"].null_count > 0
+    shapes = duckdb.execute("SELECT count(_shape) FROM read_parquet(?, union_by_name = true)", [files]).fetchone()
+    assert shapes == (merged["_source"].null_count,)
+    documents = Counter(canonical(hit["_source"]) for hit in copy.search("weblogs", {"size": 10_000})["hits"]["hits"])
+    assert documents == expected.documents
+    assert copy.ok("index", "verify", "weblogs")["faults"] == []
 
 
 def test_hard_types_are_read_by_all(mixed):

@@ -40,6 +40,9 @@ pub struct Settings {
     pub progress_retention_ms: i64,
     /// Whether the terms of new splits are written to needle segments.
     pub needle: bool,
+    /// Whether merged splits store documents whole, for tools that read them from a column, even where they take less as
+    /// the columns that they can be made of.
+    pub stored_source: bool,
     /// Settings of other crates, by name, kept as they are.
     #[serde(flatten)]
     pub others: BTreeMap<String, Value>,
@@ -53,6 +56,7 @@ impl Default for Settings {
             file_retention_ms: 7 * 24 * HOUR_MS,
             progress_retention_ms: 90 * 24 * HOUR_MS,
             needle: true,
+            stored_source: false,
             others: BTreeMap::new(),
         }
     }

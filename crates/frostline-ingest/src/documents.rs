@@ -76,6 +76,8 @@ pub(crate) struct Documents {
     rows: VecDeque<(Moment, Vec<u8>)>,
     /// Where the documents of these rows first landed.
     origins: VecDeque<Origin>,
+    /// The last range that documents were made from: a row group may have more of them than a window.
+    group: Option<(ByteRange, Bytes)>,
 }
 
 impl Documents {
@@ -93,7 +95,8 @@ impl Documents {
             split.keep(&block, &bytes).map_err(named)?;
         }
         let (entry, rows, origins) = (Arc::clone(entry), VecDeque::new(), VecDeque::new());
-        Ok(Documents { entry, split, next: 0, window_rows: WINDOW_ROWS_FIRST, rows, origins })
+        let (next, window_rows) = (0, WINDOW_ROWS_FIRST);
+        Ok(Documents { entry, split, next, window_rows, rows, origins, group: None })
     }
 
     /// Whether documents of the split first landed in others.
@@ -120,24 +123,30 @@ impl Documents {
         let mut wanted = RoaringBitmap::new();
         wanted.insert_range(self.next..end);
         let nanos = Some(NANOS_COLUMN).filter(|nanos| self.split.has_column(nanos));
-        let names: Vec<&str> = [TIME_COLUMN, SOURCE_COLUMN].into_iter().chain(nanos).collect();
+        let names: Vec<&str> = [TIME_COLUMN].into_iter().chain(nanos).collect();
         let read = self.split.columns(&names, Some(&wanted), TextAs::Plain)?;
-        let bytes = from.read(&self.entry.object, read.ranges(), Share::Source)?;
-        let mut held = 0;
+        let bytes = from.read(&self.entry.object, read.ranges(), Share::Column)?;
+        let wrong = || Error::corrupt("a split's time or source column has another type");
+        let mut times = Vec::new();
         for batch in read.decode(bytes)? {
-            let wrong = || Error::corrupt("a split's time or source column has another type");
-            let times = batch.column(0).as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(wrong)?;
-            let documents = batch.column(1).as_binary_opt::<i32>().ok_or_else(wrong)?;
+            let of_batch =
+                batch.column(0).as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(wrong)?;
             let nanos =
-                batch.columns().get(2).map(|nanos| nanos.as_primitive_opt::<Int16Type>().ok_or_else(wrong));
+                batch.columns().get(1).map(|nanos| nanos.as_primitive_opt::<Int16Type>().ok_or_else(wrong));
             let nanos = nanos.transpose()?;
-            for (row, document) in documents.iter().enumerate() {
+            times.extend((0..batch.num_rows()).map(|row| Moment {
+                time_us: if of_batch.is_valid(row) { of_batch.value(row) } else { i64::MAX },
+                nanos: nanos.filter(|nanos| nanos.is_valid(row)).map_or(0, |nanos| nanos.value(row) as u16),
+            }));
+        }
+        let read = self.split.documents(Some(&wanted))?;
+        let bytes = self.read_documents(read.ranges(), from)?;
+        let (mut held, mut times) = (0, times.into_iter());
+        for batch in read.decode(bytes)? {
+            for document in batch.column(0).as_binary_opt::<i32>().ok_or_else(wrong)? {
                 let document = document.ok_or_else(|| Error::corrupt("a row of a split has no document"))?;
-                let time_us = if times.is_valid(row) { times.value(row) } else { i64::MAX };
-                let nanos =
-                    nanos.filter(|nanos| nanos.is_valid(row)).map_or(0, |nanos| nanos.value(row) as u16);
                 held += document.len();
-                self.rows.push_back((Moment { time_us, nanos }, document.to_vec()));
+                self.rows.push_back((times.next().ok_or_else(wrong)?, document.to_vec()));
             }
         }
         if self.rows.len() as u32 != end - self.next {
@@ -150,6 +159,20 @@ impl Documents {
         self.window_rows = fitting.clamp(1, self.window_rows.saturating_mul(2).min(WINDOW_ROWS_MAX));
         Ok(())
     }
+
+    fn read_documents(&mut self, ranges: &[ByteRange], from: &BlockingReads) -> Result<Vec<Bytes>> {
+        let known = self.group.take().filter(|(range, _)| ranges.first() == Some(range));
+        let unread = ranges.get(usize::from(known.is_some())..).unwrap_or_default();
+        let mut bytes: Vec<Bytes> = known.into_iter().map(|(_, bytes)| bytes).collect();
+        if !unread.is_empty() {
+            bytes.extend(from.read(&self.entry.object, unread, Share::Source)?);
+        }
+        if self.split.renders_documents() {
+            self.group = ranges.last().cloned().zip(bytes.last().cloned());
+        }
+        Ok(bytes)
+    }
+
     fn origins_of(&self, from: &BlockingReads, rows: &RoaringBitmap) -> Result<Vec<Origin>> {
         if !self.split.has_origins() {
             return Ok(rows.iter().map(|row| Origin { split: self.entry.id, row }).collect());
@@ -185,3 +208,6 @@ fn blocks(
 fn as_read(blocks: &[(Block, Bytes)]) -> impl Iterator<Item = (&Block, &[u8])> {
     blocks.iter().map(|(block, bytes)| (block, bytes.as_ref()))
 }
+
+#[cfg(test)]
+mod tests;

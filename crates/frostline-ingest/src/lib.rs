@@ -23,6 +23,7 @@ mod packs;
 mod pipeline;
 mod rejects;
 mod seal;
+mod settings;
 mod times;
 
 pub use decompress::{Compression, decompress};

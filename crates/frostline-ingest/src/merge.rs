@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use frostline_base::{Cost, Error, ErrorKind, IndexName, Result, SplitId};
 use frostline_catalog::{Catalog, Change, Index, SplitEntry};
-use frostline_split::{Mapping, SplitWriter, WriterOptions};
+use frostline_split::{DocumentForm, Mapping, SplitWriter, WriterOptions};
 use frostline_store::Repository;
 use serde::Serialize;
 
@@ -318,6 +318,10 @@ impl Merging {
                 memory_bytes_max: u64::MAX,
                 column_zstd_level: MERGED_ZSTD_LEVEL,
                 source_zstd_level: MERGED_ZSTD_LEVEL,
+                documents: match self.index.settings().stored_source {
+                    true => DocumentForm::Stored,
+                    false => DocumentForm::Smaller,
+                },
                 ..WriterOptions::default()
             },
             cancel,

@@ -46,6 +46,7 @@ use crate::lines::{Format, Multiline};
 use crate::merge::{Merge, MergePolicy};
 use crate::needle::{Extent, Terms};
 use crate::seal::{NewSplit, Output};
+use crate::settings;
 use committer::Committer;
 use merging::Merges;
 use reader::Reader;
@@ -88,6 +89,8 @@ pub struct IngestOptions {
     /// Merge splits by this policy as they are committed, in a quarter of the memory; and when all is read, until nothing is
     /// left, in all of it.
     pub merge: Option<MergePolicy>,
+    /// Whether merging this index stores documents whole, from now on; `None` leaves that as it is.
+    pub stored_source: Option<bool>,
 }
 
 impl Default for IngestOptions {
@@ -105,6 +108,7 @@ impl Default for IngestOptions {
             seal_after: Duration::from_secs(10),
             needle: true,
             merge: None,
+            stored_source: None,
         }
     }
 }
@@ -363,13 +367,16 @@ impl Ingest {
         let started_us = self.clock.now_us();
         let cost = self.repository.meter().cost();
         let mapping = options.mapping.clone();
-        let index = self.catalog.open_or_create(name, mapping, Settings::default()).await?;
+        let mut index = self.catalog.open_or_create(name, mapping, Settings::default()).await?;
         let time_field = index.mapping().time_field();
         if let Some(other) = options.time_field.as_deref().filter(|field| *field != time_field) {
             return Err(Error::invalid(format!(
                 "the index takes its time from the field {time_field:?}, which cannot become {other:?}: leave \
                  --time-field out, or make another index"
             )));
+        }
+        if let Some(stored) = options.stored_source {
+            index = settings::change(index, |set| set.stored_source = stored).await?;
         }
         let terms = match options.needle {
             true => Terms::of(&self.catalog, &index, &self.random).await?,

@@ -1,5 +1,6 @@
 //! Reads NDJSON from standard input, writes splits to a directory and says how fast, and what each
-//! part of them takes: `split_stats DIR [ZSTD_LEVEL [SOURCE_PAGE_KIB]]`. The level is that of columns and `_source`.
+//! part of them takes: `split_stats DIR [ZSTD_LEVEL [SOURCE_PAGE_KIB [stored|rendered|smaller]]]`. The level is that of
+//! columns and `_source`; the word says how documents are kept.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use frostline_base::SplitId;
-use frostline_split::{Mapping, PartBytes, SplitWriter, WriterOptions};
+use frostline_split::{DocumentForm, Mapping, PartBytes, SplitWriter, WriterOptions};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -36,6 +37,12 @@ fn main() -> Result<(), Failure> {
     if let Some(kib) = arguments.next() {
         options.source_page_bytes = kib.parse::<usize>()? << 10;
     }
+    options.documents = match arguments.next().as_deref() {
+        None | Some("stored") => DocumentForm::Stored,
+        Some("rendered") => DocumentForm::Rendered,
+        Some("smaller") => DocumentForm::Smaller,
+        Some(other) => return Err(format!("{other} is no way to keep documents").into()),
+    };
     let mut totals = Totals::default();
     let mut writer = SplitWriter::new(Mapping::dynamic(), options.clone());
     let mut input = BufReader::with_capacity(1 << 20, std::io::stdin().lock());

@@ -76,15 +76,16 @@ impl<'s> ByteCounts<'s> {
     pub fn new(split: &'s Split) -> Result<Self> {
         let (mut parts, mut fields) = (PartBytes::default(), HashMap::<u16, FieldBytes>::new());
         let mut lists = BTreeMap::new();
-        for (kind, range) in split.column_kinds() {
+        for (kind, _, bytes) in split.column_kinds() {
             match kind {
-                ColumnKind::Source => parts.source += length(&range),
-                _ => parts.columns += length(&range),
+                ColumnKind::Source => parts.source += bytes,
+                _ => parts.columns += bytes,
             }
             if let ColumnKind::Field { field, .. } = kind {
-                fields.entry(field).or_default().columns += length(&range);
+                fields.entry(field).or_default().columns += bytes;
             }
         }
+        parts.columns += split.row_group_bytes();
         for field in split.fields() {
             name_list(&mut lists, &split.exists(field.number)?, field.number);
         }

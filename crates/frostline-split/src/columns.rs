@@ -55,8 +55,9 @@ pub(crate) fn arrow_type(kind: ColumnKind, text_as: TextAs) -> DataType {
     match kind {
         ColumnKind::Time => ValueType::Date.arrow_type(),
         ColumnKind::Nanos => DataType::Int16,
-        ColumnKind::Source => DataType::Binary,
-        ColumnKind::Dynamic { .. } => list(DataType::Utf8),
+        ColumnKind::Source | ColumnKind::Raw => DataType::Binary,
+        ColumnKind::Shape => DataType::Utf8,
+        ColumnKind::Dynamic { .. } | ColumnKind::Residual => list(DataType::Utf8),
         ColumnKind::Field { ty, list: true, .. } => list(ty.arrow_type()),
         ColumnKind::Field { ty: ValueType::Text | ValueType::Ip, .. } if text_as == TextAs::Dictionary => {
             DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
@@ -184,7 +185,6 @@ impl ColumnRead {
     }
 }
 
-/// Batches of no column, or of no row.
 /// The same rows with one zero among the doubles: what sorts them would tell `-0.0` from `0.0`, and what compares
 /// them would not.
 fn one_zero(batch: RecordBatch) -> Result<RecordBatch> {
@@ -208,6 +208,7 @@ fn one_zero(batch: RecordBatch) -> Result<RecordBatch> {
     .map_err(|e| Error::internal("columns do not fit their schema").with_source(e))
 }
 
+/// Batches of no column, or of no row.
 fn empty_batches(schema: SchemaRef, rows: usize) -> Result<Vec<RecordBatch>> {
     if rows == 0 {
         return Ok(vec![RecordBatch::new_empty(schema)]);
@@ -249,6 +250,7 @@ fn pages_of(chunk: &Chunk, wanted: Option<&RoaringBitmap>) -> Vec<WantedPage> {
     let mut pages: Vec<WantedPage> = chunk.dictionary.iter().map(|dictionary| page(at, dictionary)).collect();
     at += chunk.dictionary_bytes();
     for stored in &chunk.pages {
+        at += stored.skip;
         let row_end = row + stored.rows;
         if wanted.is_none_or(|wanted| wanted.range_cardinality(row..row_end) > 0) {
             pages.push(page(at, stored));
@@ -314,6 +316,7 @@ fn reader_metadata(
 fn offset_index(chunk: &Chunk) -> OffsetIndexMetaData {
     let (mut offset, mut first_row_index) = ((chunk.offset + chunk.dictionary_bytes()) as i64, 0i64);
     let locations = chunk.pages.iter().map(|page| {
+        offset += page.skip as i64;
         let location = PageLocation { offset, compressed_page_size: page.bytes as i32, first_row_index };
         offset += i64::from(page.bytes);
         first_row_index += i64::from(page.rows);

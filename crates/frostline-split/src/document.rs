@@ -151,7 +151,7 @@ impl Document {
         self.places.iter().enumerate().filter_map(move |(at, place)| {
             let is_time = self.time_place == Some(at);
             let value = match is_time {
-                true => Value::Date(self.time_us?),
+                true => Value::Date(self.time?.time_us),
                 false => self.value(values.next()?.1),
             };
             let bytes = place.start as usize..place.end as usize;

@@ -30,6 +30,11 @@ impl DynamicPairs {
         DynamicPairs { prefix, ty: field.ty, guessed: (!typed).then(types) }
     }
 
+    /// Of pairs that say their types.
+    pub(crate) fn typed(path: &str, ty: ValueType) -> DynamicPairs {
+        DynamicPairs { prefix: prefix(path, ty), ty, guessed: None }
+    }
+
     /// The value that a pair holds, if it is one of this reading.
     pub fn value<'a>(&self, pair: &'a str) -> Option<Value<'a>> {
         let text = pair.strip_prefix(&self.prefix)?;
@@ -71,7 +76,7 @@ fn prefix(path: &str, ty: ValueType) -> String {
     prefix
 }
 
-fn read(text: &str, ty: ValueType) -> Option<Value<'_>> {
+pub(crate) fn read(text: &str, ty: ValueType) -> Option<Value<'_>> {
     Some(match ty {
         ValueType::Boolean => Value::Boolean(text.parse().ok()?),
         ValueType::Long => Value::Long(text.parse().ok()?),

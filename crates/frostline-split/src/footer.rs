@@ -26,12 +26,16 @@ use crate::bytes_codec::{Cursor, put_varint};
 use crate::dictionary::Dictionary;
 use crate::digest::Digest;
 use crate::fields::FieldTable;
-use crate::mapping::{DYNAMIC_COLUMN, NANOS_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
+use crate::mapping::{
+    DYNAMIC_COLUMN, NANOS_COLUMN, RAW_COLUMN, RESIDUAL_COLUMN, SHAPE_COLUMN, SOURCE_COLUMN, TIME_COLUMN,
+    ValueType,
+};
 use crate::table::{Block, Table};
 use crate::unpack::unpack;
 
 pub(crate) use body::{
-    Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, TEXT_LENGTHS, UNINDEXED_FIELDS, decode_body, write,
+    Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, RENDERED, ROW_GROUPS, TEXT_LENGTHS, UNINDEXED_FIELDS,
+    decode_body, write,
 };
 
 /// What this crate writes.
@@ -47,6 +51,7 @@ const CHECKSUMS_BYTES: usize = 2 * CHECKSUM_BYTES;
 /// Flags of a chunk.
 const HAS_DICTIONARY: u8 = 1;
 const HAS_BOUNDS: u8 = 2;
+const HAS_SKIPS: u8 = 4;
 const HAS_LENGTHS: u8 = 8;
 
 /// What one column of the Parquet schema is.
@@ -56,6 +61,12 @@ pub(crate) enum ColumnKind {
     /// The nanoseconds of times.
     Nanos,
     Source,
+    /// What documents are made again from, beside the other columns: their shapes,
+    Shape,
+    /// the literals in them,
+    Residual,
+    /// and those that are stored whole.
+    Raw,
     /// Old splits do not say which type a value has.
     Dynamic {
         typed: bool,
@@ -69,7 +80,10 @@ pub(crate) enum ColumnKind {
 
 impl ColumnKind {
     pub(crate) fn is_list(self) -> bool {
-        matches!(self, ColumnKind::Dynamic { .. } | ColumnKind::Field { list: true, .. })
+        matches!(
+            self,
+            ColumnKind::Dynamic { .. } | ColumnKind::Residual | ColumnKind::Field { list: true, .. }
+        )
     }
 }
 
@@ -100,6 +114,8 @@ pub(crate) struct Page {
     pub(crate) bytes: u32,
     pub(crate) rows: u32,
     pub(crate) checksum: u32,
+    /// How many bytes of other columns are between the page before and this one.
+    pub(crate) skip: u64,
 }
 
 /// Smallest and largest value of some rows of a column.
@@ -120,6 +136,21 @@ pub enum Bounds {
     Double(f64, f64),
 }
 
+impl Bounds {
+    /// The bounds of both, which are of one kind.
+    pub(crate) fn cover(self, other: Bounds) -> Bounds {
+        match (self, other) {
+            (Bounds::Long(min, max), Bounds::Long(least, most)) => {
+                Bounds::Long(min.min(least), max.max(most))
+            }
+            (Bounds::Double(min, max), Bounds::Double(least, most)) => {
+                Bounds::Double(min.min(least), max.max(most))
+            }
+            (bounds, _) => bounds,
+        }
+    }
+}
+
 /// Where one column is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Chunk {
@@ -134,10 +165,16 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// The bytes of the chunk in the file.
+    /// From its first byte in the file to its last.
     pub(crate) fn range(&self) -> ByteRange {
-        let pages: u64 = self.pages.iter().map(|p| u64::from(p.bytes)).sum();
-        self.offset..self.offset + self.dictionary_bytes() + pages
+        let skipped: u64 = self.pages.iter().map(|page| page.skip).sum();
+        self.offset..self.offset + self.bytes() + skipped
+    }
+
+    /// How many bytes it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let pages: u64 = self.pages.iter().map(|page| u64::from(page.bytes)).sum();
+        self.dictionary_bytes() + pages
     }
 
     /// Whether its pages are decompressed before the Parquet reader has them.
@@ -166,18 +203,36 @@ impl OwnColumn {
         OwnColumn { kind: chunk.kind, range: chunk.range(), outside: None, chunk: OnceLock::from(chunk) }
     }
 
+    /// How many bytes it takes, or at most takes where its pages are not known.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.chunk.get().map_or(self.range.end - self.range.start, Chunk::bytes)
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         own_name(self.kind)
     }
 }
 
-fn own_name(kind: ColumnKind) -> &'static str {
+pub(crate) fn own_name(kind: ColumnKind) -> &'static str {
     match kind {
         ColumnKind::Time => TIME_COLUMN,
         ColumnKind::Nanos => NANOS_COLUMN,
         ColumnKind::Dynamic { .. } => DYNAMIC_COLUMN,
-        _ => SOURCE_COLUMN,
+        ColumnKind::Shape => SHAPE_COLUMN,
+        ColumnKind::Residual => RESIDUAL_COLUMN,
+        ColumnKind::Raw => RAW_COLUMN,
+        ColumnKind::Source | ColumnKind::Field { .. } => SOURCE_COLUMN,
     }
+}
+
+/// Rows that are together in the file, with all columns that a document is made from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RowGroup {
+    pub(crate) rows: Range<u32>,
+    pub(crate) range: ByteRange,
+    /// How many bytes at its end say where in it the columns are.
+    pub(crate) directory_bytes: u32,
+    pub(crate) checksum: u32,
 }
 
 /// Where a split has its digest.
@@ -253,6 +308,8 @@ pub(crate) struct Footer {
     pub(crate) rows_without_time: u32,
     pub(crate) times: Option<(i64, i64)>,
     pub(crate) own: Vec<OwnColumn>,
+    /// Where documents are made again from columns; of none where `_source` has them.
+    pub(crate) groups: Vec<RowGroup>,
     pub(crate) fields: FieldTable,
     pub(crate) text: Dictionary,
     pub(crate) exact: Dictionary,
@@ -325,9 +382,11 @@ impl Footer {
 /// Appends where the pages of a column are.
 pub(crate) fn put_chunk(out: &mut Vec<u8>, chunk: &Chunk) {
     put_varint(out, chunk.offset);
+    let skips = chunk.pages.iter().any(|page| page.skip > 0);
     let flags = [
         (chunk.dictionary.is_some(), HAS_DICTIONARY),
         (!chunk.bounds.is_empty(), HAS_BOUNDS),
+        (skips, HAS_SKIPS),
         (chunk.has_lengths, HAS_LENGTHS),
     ];
     out.push(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
@@ -337,6 +396,9 @@ pub(crate) fn put_chunk(out: &mut Vec<u8>, chunk: &Chunk) {
     put_varint(out, chunk.pages.len() as u64);
     for page in &chunk.pages {
         put_varint(out, u64::from(page.rows));
+        if skips {
+            put_varint(out, page.skip);
+        }
         put_page(out, page);
     }
     for bounds in &chunk.bounds {
@@ -356,13 +418,15 @@ pub(crate) fn read_chunk(
     let dictionary = if flags & HAS_DICTIONARY != 0 { Some(read_page(cursor, 0)?) } else { None };
     let count = cursor.varint_usize()?;
     let (mut pages, mut bounds) = (Vec::new(), Vec::new());
-    let mut rows_read = 0u32;
+    let (mut rows_read, mut skipped) = (0u32, 0u64);
     for _ in 0..count {
         let page_rows = cursor.varint_u32()?;
         let whole = rows_read.checked_add(page_rows).filter(|whole| *whole <= rows && page_rows > 0);
         rows_read =
             whole.ok_or_else(|| Error::corrupt("the pages of a column have more rows than the split"))?;
-        pages.push(read_page(cursor, page_rows)?);
+        let skip = if flags & HAS_SKIPS != 0 { cursor.varint()? } else { 0 };
+        skipped = skipped.saturating_add(skip);
+        pages.push(Page { skip, ..read_page(cursor, page_rows)? });
     }
     if rows_read != rows {
         return Err(
@@ -378,8 +442,8 @@ pub(crate) fn read_chunk(
     }
     let has_lengths = flags & HAS_LENGTHS != 0;
     let chunk = Chunk { name, kind, offset, dictionary, has_lengths, pages, bounds };
-    // Sums of 32-bit lengths: only the offset can make them overflow.
-    if offset > u64::MAX / 2 {
+    // Sums of 32-bit lengths: only the offset and what is skipped can make them overflow.
+    if offset.saturating_add(skipped) > i64::MAX as u64 {
         return Err(Error::corrupt("a column starts past the end of any file").with("column", &chunk.name));
     }
     Ok(chunk)
@@ -395,7 +459,7 @@ fn read_page(cursor: &mut Cursor<'_>, rows: u32) -> Result<Page> {
     if bytes == 0 || bytes > i32::MAX as u32 {
         return Err(Error::corrupt("a page of a column has an impossible length"));
     }
-    Ok(Page { bytes, rows, checksum: cursor.u32_le()? })
+    Ok(Page { bytes, rows, checksum: cursor.u32_le()?, skip: 0 })
 }
 
 fn put_bounds(out: &mut Vec<u8>, bounds: Option<&Bounds>) {

@@ -10,8 +10,9 @@ use crate::columns::{ColumnRead, TextAs};
 use crate::dictionary::{Dictionary, Entries};
 use crate::digest::Digest;
 use crate::document::{Document, Limits, Value, parse_document};
+use crate::documents::DocumentRead;
 use crate::fields::{self, Wanted};
-use crate::footer::{self, Chunk, ColumnKind, DigestPlace, Footer, HotDigest, Page};
+use crate::footer::{self, Chunk, ColumnKind, DigestPlace, Footer, HotDigest, Page, RowGroup};
 use crate::mapping::{Mapping, ValueType};
 use crate::origins::{each_entry, read_piece};
 use crate::pack::Pack;
@@ -20,6 +21,7 @@ use crate::postings::Postings;
 use crate::reader::Split;
 use crate::render::{DocumentRow, Parts, Row, Shape, Shaper};
 use crate::table::{KeyRange, KeyRanges, Table, read_index_block};
+use crate::values::Moment;
 
 /// A document, which is made again as it was, or a shape, which takes the values of any row.
 pub fn render(bytes: &[u8]) {
@@ -33,6 +35,18 @@ pub fn render(bytes: &[u8]) {
     if let Ok(shape) = Shape::read(bytes) {
         let _ = shape.render(&mut Endless(shape.readings().map(|(_, ty)| ty).collect()), &mut out);
     }
+}
+
+/// A row group: what its two last bytes say is the length of its directory, and the byte before is its rows.
+pub fn row_group(bytes: &[u8]) -> bool {
+    let Some((front, [rows, low, high])) = bytes.split_last_chunk::<3>() else { return false };
+    let directory_bytes = u32::from(u16::from_le_bytes([*low, *high]));
+    let rows = 0..u32::from(*rows).max(1);
+    let (range, checksum) = (0..front.len() as u64, checksum(front));
+    let group = RowGroup { rows: rows.clone(), range, directory_bytes, checksum };
+    let read = DocumentRead::rendered(&[group], None);
+    let documents = read.decode(vec![Bytes::copy_from_slice(front)]);
+    documents.is_ok_and(|batches| batches.iter().map(|batch| batch.num_rows()).sum::<usize>() == rows.len())
 }
 
 /// A row that never runs out of values.
@@ -51,8 +65,8 @@ impl Row for Endless {
         })
     }
 
-    fn time_us(&mut self) -> Option<i64> {
-        Some(-1)
+    fn time(&mut self) -> Option<Moment> {
+        Some(Moment { time_us: -1, nanos: 7 })
     }
 
     fn next_literal(&mut self) -> Option<&str> {
@@ -217,7 +231,8 @@ fn read_column(bytes: &[u8], in_part: bool) -> Result<()> {
         return Err(none());
     }
     let (kind, rows) = (column_kind(*first), u32::from(*rows));
-    let described = |page: &[u8], rows| Page { bytes: page.len() as u32, rows, checksum: checksum(page) };
+    let described =
+        |page: &[u8], rows| Page { bytes: page.len() as u32, rows, checksum: checksum(page), skip: 0 };
     let chunk = Chunk {
         name: "c".to_owned(),
         kind,

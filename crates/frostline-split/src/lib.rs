@@ -13,6 +13,7 @@ mod dictionary;
 mod digest;
 mod distribution;
 mod document;
+mod documents;
 mod dynamic;
 mod fields;
 mod footer;
@@ -50,13 +51,14 @@ pub use distribution::{
     BucketCounts, DISTRIBUTION_COUNT_MIN, DISTRIBUTION_ERROR, Distribution, bucket, gamma_ln,
 };
 pub use document::{Document, Limits, PathId, Value, parse_document};
+pub use documents::DocumentRead;
 pub use dynamic::DynamicPairs;
 pub use fields::Wanted;
 pub use footer::{Bounds, FORMAT_VERSION, FORMAT_VERSION_OLDEST, PageBounds, SplitField};
 pub use frostline_base::{Error, Result};
 pub use mapping::{
-    Conflict, DYNAMIC_COLUMN, Field, FieldType, Mapping, Mode, NANOS_COLUMN, Placement, Reading, Resolved,
-    SOURCE_COLUMN, TIME_COLUMN, TIME_FIELD, ValueType,
+    Conflict, DYNAMIC_COLUMN, Field, FieldType, Mapping, Mode, NANOS_COLUMN, Placement, RAW_COLUMN,
+    RESIDUAL_COLUMN, Reading, Resolved, SHAPE_COLUMN, SOURCE_COLUMN, TIME_COLUMN, TIME_FIELD, ValueType,
 };
 pub use origins::Origin;
 pub use pack::{Pack, PackAbout, PackedFooter};
@@ -78,4 +80,4 @@ pub use values::{
     Moment, ip_address, ip_text, number_text, parse_big, parse_cidr, parse_date, parse_ip, parse_moment,
     parse_time_field, value_token,
 };
-pub use writer::{ColumnStats, PartBytes, Sealed, SplitWriter, StatValue, WriterOptions};
+pub use writer::{ColumnStats, DocumentForm, PartBytes, Sealed, SplitWriter, StatValue, WriterOptions};

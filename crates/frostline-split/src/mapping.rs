@@ -25,6 +25,12 @@ pub const TIME_COLUMN: &str = "_timestamp";
 pub const NANOS_COLUMN: &str = "_timestamp_ns";
 /// The column of the documents' original bytes.
 pub const SOURCE_COLUMN: &str = "_source";
+/// The column of the shapes of documents that are made again from columns.
+pub const SHAPE_COLUMN: &str = "_shape";
+/// The column of what no column has of these documents.
+pub const RESIDUAL_COLUMN: &str = "_residual";
+/// The column of the documents of such a split that are stored whole.
+pub const RAW_COLUMN: &str = "_raw";
 /// The column of `path:type=value` for readings beyond the column budget.
 pub const DYNAMIC_COLUMN: &str = "_dynamic";
 /// The time field of a mapping that names none.

@@ -12,10 +12,11 @@ use crate::bytes_codec::Cursor;
 use crate::columns::{ColumnRead, TextAs};
 use crate::dictionary::Dictionary;
 use crate::digest::Digest;
+use crate::documents::DocumentRead;
 use crate::dynamic::DynamicPairs;
 use crate::fields::Wanted;
 use crate::footer::{Bounds, Chunk, ColumnKind, DigestPlace, Footer, OwnColumn, PageBounds, SplitField};
-use crate::mapping::{DYNAMIC_COLUMN, TIME_COLUMN, ValueType};
+use crate::mapping::{DYNAMIC_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::postings::Postings;
 use crate::table::{Block, KeyRange, Table};
 
@@ -214,11 +215,18 @@ impl Split {
         of_fields.map(|chunk| chunk.name.as_str()).chain(own)
     }
 
-    /// What each column is, and its bytes in the split, as far as fields are known.
-    pub(crate) fn column_kinds(&self) -> impl Iterator<Item = (ColumnKind, ByteRange)> {
+    /// What each column is, where it begins and how many bytes it takes, as far as fields are known.
+    pub(crate) fn column_kinds(&self) -> impl Iterator<Item = (ColumnKind, u64, u64)> {
         let of_fields = self.footer.fields.known().flat_map(|record| &record.chunks);
-        let own = self.footer.own.iter().map(|own| (own.kind, own.range.clone()));
-        of_fields.map(|chunk| (chunk.kind, chunk.range())).chain(own)
+        let own = self.footer.own.iter().map(|own| (own.kind, own.range.start, own.bytes()));
+        of_fields.map(|chunk| (chunk.kind, chunk.offset, chunk.bytes())).chain(own)
+    }
+
+    /// What the row groups take beside the columns that are nowhere else.
+    pub(crate) fn row_group_bytes(&self) -> u64 {
+        let Some(last) = self.footer.groups.last() else { return 0 };
+        let inside = self.column_kinds().filter(|(_, start, _)| *start < last.range.end);
+        self.document_bytes().saturating_sub(inside.map(|(_, _, bytes)| bytes).sum())
     }
 
     /// The bytes of a column in the split, its dictionary page included.
@@ -252,6 +260,51 @@ impl Split {
         };
         let chunks = names.iter().map(chunk).collect::<Result<Vec<_>>>()?;
         ColumnRead::new(&chunks, self.footer.rows, rows, text_as)
+    }
+
+    /// A read of the documents in `rows`, or of all. `Internal` where [`Split::unread_pages`] of `_source` were not
+    /// kept.
+    pub fn documents(&self, rows: Option<&RoaringBitmap>) -> Result<DocumentRead> {
+        if self.footer.groups.is_empty() {
+            return Ok(DocumentRead::stored(self.columns(&[SOURCE_COLUMN], rows, TextAs::Plain)?));
+        }
+        if rows.and_then(RoaringBitmap::max).is_some_and(|max| max >= self.rows()) {
+            return Err(Error::invalid(format!(
+                "a row is wanted that is not among the split's {}",
+                self.rows()
+            )));
+        }
+        Ok(DocumentRead::rendered(&self.footer.groups, rows))
+    }
+
+    /// The end of the rows whose documents are read with those of the rows before `end`, whether wanted or not.
+    pub fn read_together(&self, end: u32) -> u32 {
+        let at = self.footer.groups.partition_point(|group| group.rows.end < end);
+        self.footer.groups.get(at).map_or(end, |group| group.rows.end)
+    }
+
+    /// How many rows are read together at most to make one document again; 1 where documents are stored.
+    pub fn rows_together(&self) -> u32 {
+        self.footer.groups.iter().map(|group| group.rows.end - group.rows.start).max().unwrap_or(1)
+    }
+
+    /// Whether documents are made again from columns, and no column has them.
+    pub fn renders_documents(&self) -> bool {
+        !self.footer.groups.is_empty()
+    }
+
+    /// How many bytes of the split are read for all documents.
+    pub fn document_bytes(&self) -> u64 {
+        let groups: u64 = self.footer.groups.iter().map(|group| group.range.end - group.range.start).sum();
+        groups + self.column_bytes(SOURCE_COLUMN)
+    }
+
+    /// How many bytes a column takes; none that is not here.
+    pub fn column_bytes(&self, name: &str) -> u64 {
+        match self.own(name) {
+            Some(own) => own.bytes(),
+            None => self.footer.fields.chunk(name).map_or(0, Chunk::bytes),
+        }
     }
 
     /// The smallest and the largest value of each page of a column of times or numbers; nothing for

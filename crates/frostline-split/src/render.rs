@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use crate::document::{Document, Limits, PathId, Value, parse_document};
 use crate::mapping::{Mapping, ValueType};
-use crate::values::parse_zone;
+use crate::values::{Moment, parse_zone};
 use crate::{Error, Result};
 
 mod spelling;
@@ -37,11 +37,15 @@ const DATE: u8 = 2;
 const TIME: u8 = 3;
 const SLOT_BYTES: usize = 2;
 
+/// What a reading takes beside its path, with its number among those of a split.
+const READING_BYTES: usize = size_of::<(Box<str>, ValueType, Option<usize>)>();
+
 /// Takes documents apart.
 #[derive(Debug, Default)]
 pub struct Shaper {
     /// How the last value of each path was written.
     last: Vec<Option<Spelling>>,
+    scratch: Vec<u8>,
 }
 
 /// What is left of a document when its values are taken out.
@@ -73,8 +77,10 @@ impl Shaper {
             };
             let inner = inner(written);
             let text = std::str::from_utf8(inner).unwrap_or_default();
+            let nanos = document.time.filter(|_| scalar.is_time).map_or(0, |time| time.nanos);
+            let last_spelling = last.as_deref().copied().flatten();
             if let Some((spelling, bytes)) =
-                Spelling::of(&scalar.value, text, last.as_deref().copied().flatten())
+                Spelling::of((&scalar.value, nanos), text, last_spelling, &mut self.scratch)
             {
                 let quote: &[u8] = if inner.len() < written.len() { b"\"" } else { b"" };
                 out.shape.extend_from_slice(quote);
@@ -103,7 +109,7 @@ pub trait Row {
     /// The next value of the reading with this number among those of the shape.
     fn next_value(&mut self, reading: usize) -> Option<Value<'_>>;
     /// The time.
-    fn time_us(&mut self) -> Option<i64>;
+    fn time(&mut self) -> Option<Moment>;
     /// The next literal.
     fn next_literal(&mut self) -> Option<&str>;
 }
@@ -112,7 +118,7 @@ pub trait Row {
 #[derive(Debug)]
 pub struct DocumentRow<'a> {
     readings: Vec<std::vec::IntoIter<Value<'a>>>,
-    time_us: Option<i64>,
+    time: Option<Moment>,
     literals: std::slice::Iter<'a, String>,
 }
 
@@ -125,7 +131,7 @@ impl<'a> DocumentRow<'a> {
         }
         let readings =
             shape.readings().map(|reading| values.remove(&reading).unwrap_or_default().into_iter());
-        DocumentRow { readings: readings.collect(), time_us: document.time_us, literals: literals.iter() }
+        DocumentRow { readings: readings.collect(), time: document.time, literals: literals.iter() }
     }
 }
 
@@ -134,8 +140,8 @@ impl Row for DocumentRow<'_> {
         self.readings.get_mut(reading)?.next()
     }
 
-    fn time_us(&mut self) -> Option<i64> {
-        self.time_us
+    fn time(&mut self) -> Option<Moment> {
+        self.time
     }
 
     fn next_literal(&mut self) -> Option<&str> {
@@ -216,6 +222,12 @@ impl Shape {
         })
     }
 
+    /// How much memory it takes, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let readings = self.readings.iter().map(|(path, _)| path.len() + READING_BYTES);
+        self.text.capacity() + self.slots.capacity() * size_of::<Slot>() + readings.sum::<usize>()
+    }
+
     /// The readings that [`Row::next_value`] is asked for, by number: path and type.
     pub fn readings(&self) -> impl ExactSizeIterator<Item = (&str, ValueType)> {
         self.readings.iter().map(|(path, ty)| (&**path, *ty))
@@ -242,12 +254,12 @@ impl Slot {
     fn write(&self, row: &mut impl Row, out: &mut Vec<u8>) -> Result<()> {
         let missing = || corrupt("asks for a value that its row does not have");
         let is_literal = matches!(self.spelling, Spelling::Literal(_) | Spelling::LiteralTime);
-        let value = match self.reading {
-            Some(reading) => row.next_value(reading as usize).ok_or_else(missing)?,
-            None => Value::Date(row.time_us().ok_or_else(missing)?),
+        let (value, nanos) = match self.reading {
+            Some(reading) => (row.next_value(reading as usize).ok_or_else(missing)?, 0),
+            None => row.time().map(|time| (Value::Date(time.time_us), time.nanos)).ok_or_else(missing)?,
         };
         if !is_literal {
-            let written = self.spelling.write(&value, self.offset_s, out);
+            let written = self.spelling.write(&value, nanos, self.offset_s, out);
             return written.ok_or_else(|| corrupt("says that a value is written as it cannot be"));
         }
         out.extend_from_slice(row.next_literal().ok_or_else(missing)?.as_bytes());

@@ -58,6 +58,12 @@ pub struct WriterOptions {
     pub column_zstd_level: i32,
     /// Of `_source`, likewise.
     pub source_zstd_level: i32,
+    /// How documents are kept.
+    pub documents: DocumentForm,
+    /// Documents that are made again are in row groups of at most this many.
+    pub group_rows_max: usize,
+    /// Their columns are stored once more, for scans, where a scan would read fewer bytes of each row group.
+    pub scanned_bytes_min: usize,
     /// A page of `_source` holds at most this many bytes before compression, or one document; fewer where these do
     /// not pack to 192 KiB.
     pub source_page_bytes: usize,
@@ -71,6 +77,18 @@ pub struct WriterOptions {
     pub version: u32,
 }
 
+/// How a split keeps its documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DocumentForm {
+    /// As they came, in the column `_source`, which other readers know.
+    #[default]
+    Stored,
+    /// Made again from the columns, byte for byte.
+    Rendered,
+    /// Made again if that takes clearly less, else as they came.
+    Smaller,
+}
+
 impl Default for WriterOptions {
     fn default() -> Self {
         WriterOptions {
@@ -81,6 +99,11 @@ impl Default for WriterOptions {
             zstd_level: 3,
             column_zstd_level: 3,
             source_zstd_level: 3,
+            documents: DocumentForm::Stored,
+            // Of web logs, so many rows pack to what one read may take.
+            group_rows_max: 4_096,
+            // Storing 32 KiB for a month costs as much as 1.75 requests.
+            scanned_bytes_min: 32 << 10,
             source_page_bytes: 1 << 20,
             hot_footer_bytes_max: 32 << 10,
             pairs_column_bytes_min: 192 << 10,
@@ -120,7 +143,7 @@ pub struct Sealed {
 pub struct PartBytes {
     /// The column `_source`.
     pub source: u64,
-    /// All other columns.
+    /// All other columns, and the row groups of documents that are made again from them.
     pub columns: u64,
     /// The text dictionary.
     pub text_dictionary: u64,

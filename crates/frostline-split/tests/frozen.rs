@@ -11,8 +11,8 @@ use arrow::datatypes::Int64Type;
 use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
-    Dictionary, DigestValue, Entry, FORMAT_VERSION, FORMAT_VERSION_OLDEST, HeldText, KeyRange, KeyRanges,
-    Mapping, Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions, exact_key, text_key,
+    Dictionary, DigestValue, DocumentForm, Entry, FORMAT_VERSION, FORMAT_VERSION_OLDEST, HeldText, KeyRange,
+    KeyRanges, Mapping, Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions, exact_key, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -24,20 +24,22 @@ const DOCUMENTS: [&str; 4] = [
 ];
 
 /// Names and versions, the newest last.
-const FROZEN: [(&str, u32); 6] = [
+const FROZEN: [(&str, u32); 7] = [
     ("version-1", 1),
     ("version-2", 2),
     ("version-3", 3),
     ("version-3-hot-digest", 3),
     ("version-3-keys", 3),
     ("version-3-short-keys", 3),
+    ("version-3-rendered", 3),
 ];
 
 fn file(name: &str) -> Bytes {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.parquet"));
     let is_newest = FROZEN.last().is_some_and(|(newest, _)| *newest == name);
     if is_newest && std::env::var_os("FROSTLINE_BLESS").is_some() {
-        let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+        let options = WriterOptions { documents: DocumentForm::Rendered, ..WriterOptions::default() };
+        let mut writer = SplitWriter::new(Mapping::dynamic(), options);
         DOCUMENTS.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
         let mut out = Vec::new();
         writer.seal(SplitId::from_random(3), &mut out).unwrap();
@@ -112,7 +114,9 @@ fn check(name: &str, version: u32) {
     );
     // Later features: a value that is one token is held with it; keys are cut.
     let (tag, message) = (number("tags", ValueType::Text), number("message", ValueType::Text));
-    let (holds_values, is_short) = (name.ends_with("-keys"), name == "version-3-short-keys");
+    let is_rendered = name == "version-3-rendered";
+    let is_short = name == "version-3-short-keys" || is_rendered;
+    let holds_values = name == "version-3-keys" || is_short;
     let with_token = holds_values.then(|| "x".to_owned());
     assert_eq!(entries(&file, split.text(), text_key("x", tag)), [(vec![0], false, with_token)]);
     assert_eq!(rows(&file, split.exact(), exact_key("x", tag)).is_empty(), holds_values);
@@ -134,11 +138,17 @@ fn check(name: &str, version: u32) {
     let counts = digest.values(status[0]).unwrap().unwrap();
     let counts: Vec<_> = counts.values.iter().map(|count| (count.value.clone(), count.rows)).collect();
     assert_eq!(counts, [(DigestValue::Long(200), 1), (DigestValue::Long(404), 1)]);
-    let read = split.columns(&["status__long", "_source"], None, TextAs::Plain).unwrap();
+    let read = split.columns(&["status__long"], None, TextAs::Plain).unwrap();
     let bytes = read.ranges().iter().map(|range| cut(&file, range)).collect();
     let batch = &read.decode(bytes).unwrap()[0];
     assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(1), 404);
-    assert_eq!(batch.column(1).as_binary::<i32>().value(3), DOCUMENTS[3].as_bytes());
+    assert_eq!(split.renders_documents(), is_rendered);
+    let read = split.documents(None).unwrap();
+    let bytes = read.ranges().iter().map(|range| cut(&file, range)).collect();
+    let batches = read.decode(bytes).unwrap();
+    let documents = batches[0].column(0).as_binary::<i32>();
+    let by_time = [1, 0, 2, 3].map(|at| DOCUMENTS[at].as_bytes());
+    assert!(documents.iter().flatten().eq(by_time));
 }
 
 #[test]

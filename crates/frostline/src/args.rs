@@ -164,6 +164,10 @@ pub(crate) struct Ingest {
     /// Write no needle segments: searches open every new split, until needle rebuild
     #[arg(long)]
     pub(crate) no_needle: bool,
+    /// Documents in splits that are merged from now on: stored in _source, which other tools read, or rendered from
+    /// their columns where that takes less [default: as the index has it, at first rendered]
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "stored|rendered")]
+    pub(crate) source: Option<Source>,
     /// Keep reading until Ctrl-C, as files grow, rotate and appear
     #[arg(long)]
     pub(crate) follow: bool,
@@ -232,6 +236,13 @@ pub(crate) struct Sql {
     /// Output format of rows [default: table]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
+}
+
+/// How merged splits keep documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Source {
+    Stored,
+    Rendered,
 }
 
 /// The output format of documents and rows.

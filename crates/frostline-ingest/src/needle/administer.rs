@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName, Result, SplitId};
-use frostline_catalog::{Catalog, Change, FileEntry, Index, Settings, SplitEntry};
+use frostline_catalog::{Catalog, Change, FileEntry, Index, SplitEntry};
 use frostline_needle::{About, Input, KIND, RunWriter, Segment, compare};
 use frostline_split::{SplitWriter, WriterOptions};
 use frostline_store::Repository;
@@ -17,6 +17,7 @@ use super::{Terms, sealed};
 use crate::documents::{BlockingReads, Documents};
 use crate::pipeline::{Cancel, Random};
 use crate::seal::{new_id, segment_entry};
+use crate::settings;
 
 /// Runs that are made before they are committed, and splits of a segment that are checked at once.
 const SPLITS_AT_ONCE: usize = 32;
@@ -200,7 +201,7 @@ impl Needles {
         all: bool,
         on_progress: impl Fn(usize, usize) + Send + Sync,
     ) -> Result<Rebuilt> {
-        let mut index = self.with_setting(self.catalog.open(name).await?, true).await?;
+        let mut index = settings::change(self.catalog.open(name).await?, |set| set.needle = true).await?;
         let key = self.catalog.term_key_or((self.random)().to_le_bytes()).await?;
         let segments = self.segments(Terms::new(&index, key));
         let (mut covered, mut replaced) = (BTreeSet::new(), Vec::new());
@@ -305,18 +306,12 @@ impl Needles {
 
     /// Removes all segments of an index, and writes none until they are rebuilt. How many there were.
     pub async fn drop(&self, name: &IndexName) -> Result<u64> {
-        let index = self.with_setting(self.catalog.open(name).await?, false).await?;
+        let index = settings::change(self.catalog.open(name).await?, |set| set.needle = false).await?;
         let files: Vec<FileEntry> =
             index.files().filter(|file| file.kind == KIND).map(|file| FileEntry::clone(file)).collect();
         let removed = files.len() as u64;
         self.remove(index, files).await?;
         Ok(removed)
-    }
-
-    async fn with_setting(&self, index: Index, needle: bool) -> Result<Index> {
-        let settings = Settings { needle, ..index.settings().clone() };
-        let operation = "settings".to_owned();
-        index.commit(Change { settings: Some(settings), operation, ..Change::default() }).await
     }
 
     /// Removes those of the files that the index still has.

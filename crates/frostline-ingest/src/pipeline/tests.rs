@@ -10,7 +10,7 @@ use frostline_base::{ErrorKind, FixedClock, IndexName, Meter, ReadRanges, Result
 use frostline_catalog::{Catalog, Index};
 use frostline_corpus::{Generator, GeneratorOptions, Kubernetes};
 use frostline_needle::About;
-use frostline_split::{Mapping, Origin, SOURCE_COLUMN, Split, TIME_COLUMN, TextAs, parse_date};
+use frostline_split::{Mapping, Origin, Split, parse_date};
 use frostline_store::{Failing, Mishap, OpenOptions, Repository};
 use serde_json::Value;
 
@@ -77,6 +77,18 @@ impl Bench {
         Self::catalog(&self.repository()).open(&name()).await.unwrap()
     }
 
+    /// Whether each live split makes documents again from their columns.
+    async fn rendered(&self) -> Vec<bool> {
+        let mut rendered = Vec::new();
+        for entry in self.index().await.splits() {
+            let footer = std::slice::from_ref(&entry.footer);
+            let meter = Meter::default();
+            let read = self.repository().read_ranges(&entry.object, footer, Share::Footer, &meter).await;
+            rendered.push(Split::open(&read.unwrap()[0]).unwrap().renders_documents());
+        }
+        rendered
+    }
+
     /// How often each document is there, over all live splits; rows of a split must be in time order.
     pub(crate) async fn documents(&self) -> BTreeMap<String, usize> {
         let (repository, index) = (self.repository(), self.index().await);
@@ -91,10 +103,10 @@ impl Bench {
             };
             let split = Split::open(&read(vec![entry.footer.clone()]).await[0]).unwrap();
             assert_eq!(u64::from(split.rows()), entry.rows);
-            let columns = split.columns(&[TIME_COLUMN, SOURCE_COLUMN], None, TextAs::Plain).unwrap();
-            let bytes = read(columns.ranges().to_vec()).await;
-            for batch in columns.decode(bytes).unwrap() {
-                for document in batch.column(1).as_binary::<i32>().iter().flatten() {
+            let all = split.documents(None).unwrap();
+            let bytes = read(all.ranges().to_vec()).await;
+            for batch in all.decode(bytes).unwrap() {
+                for document in batch.column(0).as_binary::<i32>().iter().flatten() {
                     *documents.entry(String::from_utf8(document.to_vec()).unwrap()).or_default() += 1;
                 }
             }
@@ -582,6 +594,31 @@ async fn what_was_read_of_a_stream_lands_when_the_run_is_cancelled() {
 impl Bench {
     async fn documents_if_any(&self, report: &IngestReport) -> BTreeMap<String, usize> {
         if report.documents == 0 { BTreeMap::new() } else { self.documents().await }
+    }
+}
+
+/// Web logs take less as the columns that they are made of; merging those again gives the same documents.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn merging_renders_documents_unless_the_index_stores_them() {
+    for (stored, rendered) in [(None, true), (Some(true), false)] {
+        let bench = Bench::new();
+        let repository = bench.repository();
+        let merge = Merge::new(&repository, &Bench::catalog(&repository), bench.random());
+        let policy = MergePolicy::default();
+        // The second time, a split is merged of which the first time made the documents.
+        for seeds in [1..3, 3..5] {
+            for seed in seeds {
+                let options = GeneratorOptions { documents: 2_050, seed, ..GeneratorOptions::default() };
+                let (of_seed, logs) = (format!("web-logs-{seed}"), Generator::new(options));
+                let inputs = Inputs::of(Input::documents("web logs", &of_seed, None, logs));
+                let options = IngestOptions { threads: 1, stored_source: stored, ..IngestOptions::default() };
+                bench.ingest(&repository).run(inputs, &name(), options).await.unwrap();
+            }
+            let before = bench.documents().await;
+            assert!(merge.run(&name(), &policy).await.unwrap().merges >= 1);
+            assert_eq!(bench.documents().await, before);
+            assert_eq!(bench.rendered().await, [rendered]);
+        }
     }
 }
 

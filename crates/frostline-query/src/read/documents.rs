@@ -13,11 +13,11 @@ use frostline_split::{
 };
 use roaring::RoaringBitmap;
 
+use crate::Result;
 use crate::read::fields;
 use crate::read::merge::arrow_error;
 use crate::read::shown::Shown;
 use crate::read::view::View;
-use crate::{Error, Result};
 
 impl View<'_> {
     /// Reads the documents of these rows, but for those that were read, where the search keeps them.
@@ -109,11 +109,9 @@ impl View<'_> {
         let columns = fields::columns_of(field);
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         self.know_pages(&[&columns[..], &[SOURCE_COLUMN]].concat()).await?;
-        let requests = |names: &[&str]| {
-            let read = self.split().columns(names, Some(rows), TextAs::Plain)?;
-            Ok::<usize, Error>(read.ranges().len())
-        };
-        Ok(requests(&[SOURCE_COLUMN])? <= requests(&columns)?)
+        let documents = self.split().documents(Some(rows))?;
+        let values = self.split().columns(&columns, Some(rows), TextAs::Plain)?;
+        Ok(documents.ranges().len() <= values.ranges().len())
     }
 }
 

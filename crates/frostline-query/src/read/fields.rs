@@ -52,14 +52,16 @@ pub(crate) async fn read_columns(
 ) -> Result<Vec<RecordBatch>> {
     view.know_pages(names).await?;
     let read = view.split().columns(names, rows, text_as)?;
-    let share = if names == [SOURCE_COLUMN] { Share::Source } else { Share::Column };
-    let decoded = view.decoded(read.ranges(), share, |bytes| read.clone().decode(bytes)).await;
+    let decoded = view.decoded(read.ranges(), Share::Column, |bytes| read.clone().decode(bytes)).await;
     decoded.map_err(|e| e.with("object", &view.open.entry.object.key))
 }
 
 /// The documents of the given rows, in row order, in batches of one column.
 pub(crate) async fn read_documents(view: View<'_>, rows: &RoaringBitmap) -> Result<Vec<RecordBatch>> {
-    read_columns(view, &[SOURCE_COLUMN], Some(rows), TextAs::Plain).await
+    view.know_pages(&[SOURCE_COLUMN]).await?;
+    let read = view.split().documents(Some(rows))?;
+    let decoded = view.decoded(read.ranges(), Share::Source, |bytes| read.clone().decode(bytes)).await;
+    decoded.map_err(|e| e.with("object", &view.open.entry.object.key))
 }
 
 /// The times of the given rows, in row order.

@@ -12,7 +12,7 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
-use frostline_split::{NANOS_COLUMN, Origin, SOURCE_COLUMN, TIME_COLUMN, TextAs};
+use frostline_split::{NANOS_COLUMN, Origin, TIME_COLUMN, TextAs};
 use futures::future::{FutureExt, try_join_all};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
@@ -244,8 +244,11 @@ pub(crate) async fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringB
         Of::Values { .. } => 0,
         Of::Source => {
             let all = u64::from(view.split().rows().max(1));
-            let packed = view.split().column_range(SOURCE_COLUMN).map_or(0, |range| range.end - range.start);
-            let bytes = u128::from(packed) * u128::from(view.source_packed()) * u128::from(rows.len());
+            // A document that is made again takes the columns of its row group.
+            let read = if rows.is_empty() { 0 } else { rows.len().max(view.split().rows_together().into()) };
+            let bytes = u128::from(view.split().document_bytes())
+                * u128::from(view.source_packed())
+                * u128::from(read);
             usize::try_from(bytes / u128::from(all)).unwrap_or(usize::MAX)
         }
         Of::Id => 48 * rows.len() as usize,
@@ -262,7 +265,7 @@ pub(crate) async fn column_bytes(
 ) -> Result<usize> {
     view.know_fields(fields).await?;
     let all = u64::from(view.split().rows().max(1));
-    let packed = |name: &str| view.split().column_range(name).map_or(0, |range| range.end - range.start);
+    let packed = |name: &str| view.split().column_bytes(name);
     let bytes = |name: String| packed(&name) * COLUMN_PACKED * rows.len() / all + 8 * rows.len();
     let mut sum = 0;
     for field in fields {

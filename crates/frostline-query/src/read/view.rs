@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use frostline_base::{Meter, ReadRanges, Share, read_decoded};
-use frostline_split::{Block, Digest, KeyRange, SOURCE_COLUMN, Split, Table, Wanted};
+use frostline_split::{Block, Digest, KeyRange, Split, Table, Wanted};
 
 use crate::Result;
 use crate::filter::FieldRef;
@@ -117,9 +117,9 @@ impl<'a> View<'a> {
 
     /// About how many times documents are larger than their packed pages, at most.
     pub(crate) fn source_packed(&self) -> u64 {
-        let packed = self.split().column_range(SOURCE_COLUMN).map_or(0, |range| range.end - range.start);
+        let packed = self.split().document_bytes().max(1);
         let known = self.open.entry.unpacked_bytes;
-        known.map_or(SOURCE_PACKED, |unpacked| unpacked.div_ceil(packed.max(1)).max(1))
+        known.map_or(SOURCE_PACKED, |unpacked| unpacked.div_ceil(packed).max(1))
     }
 
     /// Rows that have a time come first.

@@ -200,8 +200,7 @@ impl View<'_> {
         let blocks = text.iter().chain(&exact).flatten();
         let by_keys: u64 = blocks.map(|block| block.range.end - block.range.start).sum();
         let columns = fields::columns_of(field);
-        let column = columns.iter().filter_map(|name| self.split().column_range(name));
-        let by_column: u64 = column.map(|range| range.end - range.start).sum();
+        let by_column: u64 = columns.iter().map(|name| self.split().column_bytes(name)).sum();
         if by_keys <= by_column {
             let entries = self.entries_of(field, &keys, false).await?.into_iter();
             let found = entries.filter_map(|entry| match entry.text {

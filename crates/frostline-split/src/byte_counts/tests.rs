@@ -63,7 +63,10 @@ fn counted(file: &[u8], sealed: &Sealed) -> SplitBytes {
 fn every_byte_is_of_one_part_and_what_belongs_to_fields_of_one_field() {
     let small = WriterOptions { hot_footer_bytes_max: 0, ..WriterOptions::default() };
     let old = WriterOptions { version: 2, ..WriterOptions::default() };
-    for options in [WriterOptions::default(), small, old] {
+    let documents = crate::DocumentForm::Rendered;
+    let rendered = WriterOptions { documents, ..WriterOptions::default() };
+    let small_rendered = WriterOptions { documents, ..small.clone() };
+    for options in [WriterOptions::default(), small, old, rendered, small_rendered] {
         let (file, sealed) = sealed(options.clone());
         let SplitBytes { parts, fields } = counted(&file, &sealed);
         assert_eq!(parts, sealed.parts);

@@ -7,12 +7,17 @@ use crate::bytes_codec::checksum;
 use crate::bytes_codec::put_bytes;
 use crate::dictionary::{Entries, read_place};
 use crate::fields::{self, FieldRecord};
+use crate::render::RENDERER_VERSION;
 use crate::table::pack_block;
 
 /// Entries of the dictionaries have heads; see [`Dictionary`].
 pub(crate) const ENTRY_HEADS: u64 = 1;
 /// The feature of lists in forms that version 2 does not have.
 pub(crate) const LISTS: u64 = 1 << 1;
+/// The split has several row groups.
+pub(crate) const ROW_GROUPS: u64 = 1 << 2;
+/// Documents are made again from columns.
+pub(crate) const RENDERED: u64 = 1 << 3;
 /// The feature of documents that first landed in other splits.
 pub(crate) const ORIGINS: u64 = 1 << 5;
 /// The feature of times with nanoseconds.
@@ -22,7 +27,8 @@ pub(crate) const UNINDEXED_FIELDS: u64 = 1 << 7;
 /// The feature of pages in which the lengths of texts come before the texts.
 pub(crate) const TEXT_LENGTHS: u64 = 1 << 8;
 /// The features that this reader knows.
-const REQUIRED_KNOWN: u64 = ENTRY_HEADS | LISTS | ORIGINS | NANOS | UNINDEXED_FIELDS | TEXT_LENGTHS;
+const REQUIRED_KNOWN: u64 =
+    ENTRY_HEADS | LISTS | ROW_GROUPS | RENDERED | ORIGINS | NANOS | UNINDEXED_FIELDS | TEXT_LENGTHS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;
 const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));
@@ -43,6 +49,9 @@ const DIGEST: u64 = 5;
 const STORED: u64 = 6;
 const OF_ORIGINS: u64 = 7;
 
+/// The first row group begins after the four bytes that every Parquet file begins with.
+const FIRST_GROUP: u64 = 4;
+
 /// What the digest, or the origins, begin with where they are in the hot footer, instead of a table's form.
 const HERE: u8 = 0;
 
@@ -56,6 +65,8 @@ pub(crate) struct Contents {
     pub(crate) times: Option<(i64, i64)>,
     /// The columns that belong to no field.
     pub(crate) own: Vec<Chunk>,
+    /// Where documents are made again from columns; of none where `_source` has them.
+    pub(crate) groups: Vec<RowGroup>,
     pub(crate) fields: Vec<FieldRecord>,
     pub(crate) text: Dictionary,
     pub(crate) exact: Dictionary,
@@ -220,17 +231,16 @@ impl Body<'_> {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let Contents { id, rows, own, lists, .. } = self.contents;
+        let Contents { id, rows, own, groups, lists, .. } = self.contents;
         let mut out = id.bits().to_be_bytes().to_vec();
         put_bytes(&mut out, WRITER.as_bytes());
         put_varint(&mut out, ANALYSER);
-        // Neither a renderer nor a cipher nor a key.
-        out.extend_from_slice(&[0, 0, 0]);
+        put_varint(&mut out, if groups.is_empty() { 0 } else { RENDERER_VERSION });
+        // Neither a cipher nor a key.
+        out.extend_from_slice(&[0, 0]);
         put_varint(&mut out, u64::from(*rows));
         put_times(&mut out, self.contents);
-        // One row group, with all rows.
-        put_varint(&mut out, 1);
-        put_varint(&mut out, u64::from(*rows));
+        put_groups(&mut out, groups, *rows);
         put_varint(&mut out, own.len() as u64);
         for (chunk, outside) in own.iter().zip(&self.own) {
             out.push(match chunk.kind {
@@ -309,6 +319,42 @@ pub(super) fn put_times(out: &mut Vec<u8>, contents: &Contents) {
     }
 }
 
+/// Appends the row groups: that of all rows, or those of documents that are made again.
+fn put_groups(out: &mut Vec<u8>, groups: &[RowGroup], rows: u32) {
+    if groups.is_empty() {
+        put_varint(out, 1);
+        return put_varint(out, u64::from(rows));
+    }
+    put_varint(out, groups.len() as u64);
+    for group in groups {
+        put_varint(out, u64::from(group.rows.end - group.rows.start));
+        put_varint(out, group.range.end - group.range.start);
+        put_varint(out, u64::from(group.directory_bytes));
+        out.extend_from_slice(&group.checksum.to_le_bytes());
+    }
+}
+
+/// Reads what [`put_groups`] appended; of the group of all rows nothing is kept.
+fn read_groups(cursor: &mut Cursor<'_>, rows: u32, rendered: bool) -> Result<Vec<RowGroup>> {
+    let wrong = || Error::corrupt("the row groups of a split do not have its rows");
+    if !rendered {
+        let is_one = (cursor.varint()?, cursor.varint()?) == (1, u64::from(rows));
+        return if is_one { Ok(Vec::new()) } else { Err(wrong()) };
+    }
+    let (mut groups, mut row, mut at): (Vec<RowGroup>, u32, u64) = (Vec::new(), 0, FIRST_GROUP);
+    for _ in 0..cursor.varint_usize()? {
+        let of_group = cursor.varint_u32()?;
+        let (bytes, directory_bytes) = (cursor.varint_u32()?, cursor.varint_u32()?);
+        let end = row.checked_add(of_group).filter(|end| *end <= rows && of_group > 0);
+        let end = end.filter(|_| directory_bytes <= bytes).ok_or_else(wrong)?;
+        let range = at..at + u64::from(bytes);
+        at = range.end;
+        groups.push(RowGroup { rows: row..end, range, directory_bytes, checksum: cursor.u32_le()? });
+        row = end;
+    }
+    if row == rows && rows > 0 { Ok(groups) } else { Err(wrong()) }
+}
+
 /// Reads a hot footer after its version.
 pub(super) fn decode(frame: &mut Cursor<'_>) -> Result<Footer> {
     let required = frame.u64_le()?;
@@ -334,17 +380,15 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Foot
     let id = cursor.take(16)?.try_into().map_err(|_| Error::internal("16 bytes are not 16 bytes"))?;
     let id = SplitId::from_random(u128::from_be_bytes(id));
     let _writer = cursor.bytes()?;
-    let (analyser, _renderer, cipher, _key) =
+    let (analyser, renderer, cipher, _key) =
         (cursor.varint()?, cursor.varint()?, cursor.u8()?, cursor.bytes()?);
-    if (analyser, cipher) != (ANALYSER, 0) {
+    if (analyser, cipher) != (ANALYSER, 0) || renderer > RENDERER_VERSION {
         let error = Error::invalid("a newer version of Frostline wrote the split");
-        return Err(error.with("analyser", analyser).with("cipher", cipher));
+        return Err(error.with("analyser", analyser).with("renderer", renderer).with("cipher", cipher));
     }
     let rows = cursor.varint_u32()?;
     let (rows_without_time, times) = Footer::decode_times(cursor, rows)?;
-    if (cursor.varint()?, cursor.varint()?) != (1, u64::from(rows)) {
-        return Err(Error::corrupt("the row groups of a split do not have its rows"));
-    }
+    let groups = read_groups(cursor, rows, renderer > 0)?;
     let mut own = Vec::new();
     for _ in 0..cursor.varint_usize()? {
         own.push(read_own(cursor, rows)?);
@@ -365,6 +409,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Foot
         rows_without_time,
         times,
         own,
+        groups,
         fields,
         text: Dictionary::new(text, lists.clone(), rows, text_entries),
         exact: Dictionary::new(exact, lists.clone(), rows, exact_entries),

@@ -67,6 +67,7 @@ fn pages(name: String, kind: ColumnKind, count: u32, rows: u32) -> Chunk {
         bytes: 9_000 + n * 7 % 500,
         rows: rows / count,
         checksum: xxh3_64(&n.to_le_bytes()) as u32,
+        skip: 0,
     };
     Chunk {
         name,
@@ -99,6 +100,7 @@ fn contents(readings: u16) -> Contents {
         FieldRecord { field, exists: vec![2, 0], chunks: vec![chunk] }
     };
     Contents {
+        groups: Vec::new(),
         id: SplitId::from_random(9),
         required: ENTRY_HEADS,
         rows,

@@ -57,6 +57,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, digest: DigestPlace) -> Resul
         rows_without_time,
         times,
         own,
+        groups: Vec::new(),
         fields: FieldTable::whole(records, rows),
         text,
         exact,
@@ -129,7 +130,7 @@ fn body_of(contents: &Contents) -> Vec<u8> {
         match chunk.kind {
             // No reader of version 2 would know nanoseconds, and no writer of it has any.
             ColumnKind::Time | ColumnKind::Nanos => out.push(0),
-            ColumnKind::Source => out.push(1),
+            ColumnKind::Source | ColumnKind::Shape | ColumnKind::Residual | ColumnKind::Raw => out.push(1),
             ColumnKind::Dynamic { .. } => out.push(5),
             ColumnKind::Field { field, list, .. } => {
                 out.push(3 + u8::from(list));

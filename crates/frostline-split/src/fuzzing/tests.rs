@@ -21,6 +21,7 @@ proptest! {
         digest(&bytes);
         origins(&bytes);
         column_page(&bytes);
+        row_group(&bytes);
     }
 }
 
@@ -71,6 +72,7 @@ fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
         ("split_footer", "footer".to_owned(), old[..old.len() - 8].to_vec()),
         ("split_body", "body-3".to_owned(), unpack(front, 28, 20)),
         ("split_body_2", "body".to_owned(), unpack(old, 28, 12)),
+        ("row_group", "documents".to_owned(), row_group_of_documents()),
     ];
     seeds.extend(outside());
     seeds.extend(dictionaries(&file, cut(&file, &footer), "-3"));
@@ -239,6 +241,27 @@ fn columns() -> Vec<(&'static str, String, Vec<u8>)> {
     own.chain(footer.fields.known().flat_map(|record| &record.chunks)).map(seed).collect()
 }
 
+/// A row group of a few documents, the pages of which are checked only when they are decoded.
+fn row_group_of_documents() -> Vec<u8> {
+    let options = WriterOptions { documents: crate::DocumentForm::Rendered, ..WriterOptions::default() };
+    let mut writer = SplitWriter::new(Mapping::dynamic(), options);
+    for row in 0..3 {
+        let document = format!(
+            r#"{{"@timestamp":"2024-03-01 10:0{row}:00","n":[{row},1E{row}],"took":1.{row}0,"host":"web-{row}"}}"#
+        );
+        writer.add(document.as_bytes()).unwrap();
+    }
+    let mut file = Vec::new();
+    let sealed = writer.seal(SplitId::from_random(1), &mut file).unwrap();
+    let footer = Footer::decode(cut(&file, &sealed.footer)).unwrap();
+    let group = &footer.groups[0];
+    // Its columns have their places in the file: what is before them stays.
+    let mut bytes = file[..group.range.end as usize].to_vec();
+    bytes.push(3);
+    bytes.extend((group.directory_bytes as u16).to_le_bytes());
+    bytes
+}
+
 fn same(a: ColumnKind, b: ColumnKind) -> bool {
     match (a, b) {
         (ColumnKind::Field { ty: a, list: x, .. }, ColumnKind::Field { ty: b, list: y, .. }) => {
@@ -265,6 +288,7 @@ fn seeds_are_decoded() {
             }
             "origins" => assert!(origins(&bytes), "{name}"),
             "digest" => assert!(Digest::of_block(&bytes).is_ok()),
+            "row_group" => assert!(row_group(&bytes), "{name}"),
             "column_page" => assert!(column_page(&bytes), "{name}"),
             _ => dictionary_block(&bytes),
         }

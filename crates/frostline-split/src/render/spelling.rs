@@ -200,8 +200,12 @@ impl Spelling {
 
     /// The first of the likely spellings that gives `written` for the value, and how many bytes it gives: what
     /// follows these is the zone of a date. `last` is the one that the field had before: fields keep to one.
-    pub(super) fn of(value: &Value<'_>, written: &str, last: Option<Spelling>) -> Option<(Spelling, usize)> {
-        let mut scratch = Vec::new();
+    pub(super) fn of(
+        (value, nanos): (&Value<'_>, u16),
+        written: &str,
+        last: Option<Spelling>,
+        scratch: &mut Vec<u8>,
+    ) -> Option<(Spelling, usize)> {
         let mut gives = |spelling: Spelling| {
             scratch.clear();
             let length = match spelling {
@@ -209,8 +213,8 @@ impl Spelling {
                 _ => written.len(),
             };
             let (text, zone) = written.split_at_checked(length)?;
-            spelling.write(value, parse_zone(zone)?, &mut scratch)?;
-            (scratch == text.as_bytes()).then_some((spelling, length))
+            spelling.write(value, nanos, parse_zone(zone)?, scratch)?;
+            (scratch.as_slice() == text.as_bytes()).then_some((spelling, length))
         };
         if let Some(found) = last.and_then(&mut gives) {
             return Some(found);
@@ -231,9 +235,9 @@ impl Spelling {
         }
     }
 
-    /// Appends the value as it is written here, in a zone so many seconds east of UTC. `None`, with some of it
-    /// appended, where it cannot be written so.
-    pub(super) fn write(self, value: &Value<'_>, offset_s: i32, out: &mut Vec<u8>) -> Option<()> {
+    /// Appends the value as it is written here, a date with so many nanoseconds more and in a zone so many seconds east
+    /// of UTC. `None`, with some of it appended, where it cannot be written so.
+    pub(super) fn write(self, value: &Value<'_>, nanos: u16, offset_s: i32, out: &mut Vec<u8>) -> Option<()> {
         match (self, value) {
             (Spelling::Text(escapes), Value::Text(text)) => escapes.write(text, out),
             (Spelling::Boolean, Value::Boolean(truth)) => {
@@ -247,7 +251,7 @@ impl Spelling {
                 write!(out, "{:.*}", usize::from(count), number + 0.0).ok()?;
             }
             (Spelling::Ip(address), Value::Ip(text)) => address.write(text, out)?,
-            (Spelling::Date(form), Value::Date(time_us)) => form.write(*time_us, offset_s, out)?,
+            (Spelling::Date(form), Value::Date(time_us)) => form.write(*time_us, nanos, offset_s, out)?,
             _ => return None,
         }
         Some(())
@@ -275,7 +279,7 @@ impl Escapes {
     fn write(self, text: &str, out: &mut Vec<u8>) {
         let mut rest = text;
         while !rest.is_empty() {
-            let plain = if self.0 == 0 { plain_length(rest.as_bytes()) } else { 0 };
+            let plain = self.plain_length(rest.as_bytes());
             // Where an ASCII character ends it, that is a boundary.
             let (head, tail) = rest.split_at_checked(plain).unwrap_or((rest, ""));
             out.extend_from_slice(head.as_bytes());
@@ -285,6 +289,16 @@ impl Escapes {
             }
             rest = characters.as_str();
         }
+    }
+
+    /// Bytes before the first that may be escaped.
+    fn plain_length(self, bytes: &[u8]) -> usize {
+        if self.0 & !CAPITALS == 0 {
+            return plain_length(bytes);
+        }
+        let may_be_escaped =
+            |b: &u8| !matches!(b, b' ' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b':' | b'_');
+        bytes.iter().position(may_be_escaped).unwrap_or(bytes.len())
     }
 
     fn write_character(self, c: char, out: &mut Vec<u8>) {
@@ -439,12 +453,13 @@ impl Form {
         (length <= written.len()).then_some(length)
     }
 
-    fn write(self, time_us: i64, offset_s: i32, out: &mut Vec<u8>) -> Option<()> {
+    fn write(self, time_us: i64, nanos: u16, offset_s: i32, out: &mut Vec<u8>) -> Option<()> {
         if let Form::Epoch { per_second_log10, decimals } = self {
-            return write_epoch(time_us, per_second_log10, decimals, out);
+            return write_epoch(time_us, nanos, (per_second_log10, decimals), out);
         }
         let local = time_us.checked_add(i64::from(offset_s) * 1_000_000)?;
-        let (seconds, us) = (local.div_euclid(1_000_000), local.rem_euclid(1_000_000) as u32);
+        let seconds = local.div_euclid(1_000_000);
+        let fraction_ns = local.rem_euclid(1_000_000) as u32 * 1_000 + u32::from(nanos);
         let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400) as u32);
         let (year, month, day) = civil(days)?;
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
@@ -472,7 +487,7 @@ impl Form {
             Form::Iso(fraction) | Form::Spaced(fraction) | Form::Slashed(fraction) => {
                 out.push(b':');
                 out.extend_from_slice(&s);
-                write_fraction(fraction, us, out);
+                write_fraction(fraction, fraction_ns, out);
             }
             _ => (),
         }
@@ -489,10 +504,10 @@ fn fraction_bytes(written: &[u8]) -> usize {
     }
 }
 
-fn write_fraction(fraction: Fraction, us: u32, out: &mut Vec<u8>) {
+fn write_fraction(fraction: Fraction, ns: u32, out: &mut Vec<u8>) {
     let mut digits = *b".000000000";
-    let mut rest = us;
-    for digit in digits[1..7].iter_mut().rev() {
+    let mut rest = ns;
+    for digit in digits[1..].iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
@@ -524,10 +539,10 @@ fn civil(days: i64) -> Option<(u32, u32, u32)> {
     Some((year, month as u32, day as u32))
 }
 
-fn write_epoch(time_us: i64, per_second_log10: u8, decimals: u8, out: &mut Vec<u8>) -> Option<()> {
-    match (per_second_log10, decimals) {
-        (9, _) => write!(out, "{}", i128::from(time_us) * 1_000).ok(),
-        (_, 0) => {
+fn write_epoch(time_us: i64, nanos: u16, form: (u8, u8), out: &mut Vec<u8>) -> Option<()> {
+    match form {
+        (9, _) => write!(out, "{}", i128::from(time_us) * 1_000 + i128::from(nanos)).ok(),
+        (per_second_log10, 0) => {
             let unit = 10_i64.pow(6_u32.checked_sub(u32::from(per_second_log10))?);
             (time_us % unit == 0).then_some(())?;
             write!(out, "{}", time_us / unit).ok()

@@ -67,7 +67,11 @@ impl Physical {
         match kind {
             ColumnKind::Time => Physical::Int64,
             ColumnKind::Nanos => Physical::Int32,
-            ColumnKind::Source | ColumnKind::Dynamic { .. } => Physical::Bytes,
+            ColumnKind::Source
+            | ColumnKind::Shape
+            | ColumnKind::Residual
+            | ColumnKind::Raw
+            | ColumnKind::Dynamic { .. } => Physical::Bytes,
             ColumnKind::Field { ty, .. } => match ty {
                 ValueType::Boolean => Physical::Boolean,
                 ValueType::Long | ValueType::Date => Physical::Int64,
@@ -110,6 +114,7 @@ pub(crate) struct EncodedChunk {
     pub(crate) chunk: Chunk,
     pub(crate) bounds: Option<Bounds>,
     pub(crate) nulls: u64,
+    pub(crate) values: usize,
 }
 
 /// Encodes columns, reusing its buffers.
@@ -529,7 +534,7 @@ fn chunk_of(
             .split_at_checked(bytes as usize)
             .ok_or_else(|| Error::internal("a column chunk is shorter than its pages"))?;
         rest = after;
-        Ok(Page { bytes, rows, checksum: checksum(held) })
+        Ok(Page { bytes, rows, checksum: checksum(held), skip: 0 })
     };
     let dictionary = dictionary.map(|bytes| page(bytes, 0)).transpose()?;
     let pages = cuts.iter().zip(sizes).map(|(cut, (bytes, _))| page(*bytes, cut.rows.1 - cut.rows.0));
@@ -574,7 +579,7 @@ fn finish(
     if let Some(statistics) = statistics(physical, bounds, nulls) {
         metadata = metadata.set_statistics(statistics);
     }
-    let column_index = if input.kind == ColumnKind::Source {
+    let column_index = if matches!(input.kind, ColumnKind::Source | ColumnKind::Raw) {
         None
     } else {
         column_index(input, physical, column, cuts, sizes)?
@@ -587,7 +592,7 @@ fn finish(
         column_index,
         offset_index: Some(offset_index(first_page, cuts, sizes)),
     };
-    Ok(EncodedChunk { bytes, close, chunk, bounds, nulls })
+    Ok(EncodedChunk { bytes, close, chunk, bounds, nulls, values: input.numbers.len() })
 }
 
 fn statistics(physical: Physical, bounds: Option<Bounds>, nulls: u64) -> Option<Statistics> {

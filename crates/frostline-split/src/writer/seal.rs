@@ -5,11 +5,12 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::datatypes::{Field as ArrowField, Schema};
-use frostline_base::{ByteRange, Doubles, Result, SplitId};
+use frostline_base::{ByteRange, Doubles, Error, Result, SplitId};
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
 use crate::columns::{TextAs, arrow_type};
 use crate::dictionary::{Dictionary, Entries, PostingsSink};
@@ -28,12 +29,16 @@ use crate::mapping::{DYNAMIC_COLUMN, Mapping, NANOS_COLUMN, SOURCE_COLUMN, TIME_
 use crate::origins::{Origin, OriginsWriter};
 use crate::term::TakeTerms;
 use crate::values::parse_big;
-use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, internal};
+use crate::writer::chunk::{Cells, ChunkEncoder, ColumnInput, EncodedChunk, internal};
 use crate::writer::index::{IndexParts, IndexWriter, ReadingRows};
 use crate::writer::values::Values;
 use crate::writer::{
     ColumnStats, NO_TIME, PartBytes, Sealed, SplitWriter, WriterOptions, cannot_write, stat_values,
 };
+
+mod groups;
+
+use groups::Written;
 
 /// The key-value metadata of the Parquet footer that names the format's version.
 const VERSION_KEY: &str = "frostline.split.version";
@@ -53,14 +58,20 @@ pub(crate) fn seal(
 ) -> Result<Sealed> {
     let unpacked_bytes = writer.unpacked_bytes();
     let (arranged, writer) = Arranged::new(writer);
-    let columns = plan_columns(&arranged);
+    let stored = plan_columns(&arranged);
+    let plan = groups::plan(&stored, &arranged, &writer)?;
+    let columns = plan.as_ref().map_or(&stored, |plan| &plan.columns);
     let further_times = further_times(&arranged, &writer);
     let mut out = Holding { out, held: None };
-    let mut file = open_file(&mut out, &columns, &arranged, &writer)?;
-    let (chunks, column_stats) = write_columns(&mut file, &columns, &arranged, &writer)?;
+    let mut file = open_file(&mut out, columns, &arranged, &writer)?;
+    let mut written = match &plan {
+        None => write_columns(&mut file, columns, &arranged, &writer)?,
+        Some(plan) => groups::write(&mut file, plan, &arranged, &writer)?,
+    };
+    let column_stats = std::mem::take(&mut written.stats);
     let index_start = file.bytes_written() as u64;
     let (contents, parts_of_index) =
-        write_index(&mut file, index_start, id, chunks, arranged, &writer, terms)?;
+        write_index(&mut file, index_start, id, written, arranged, &writer, terms)?;
     let outside = file.bytes_written() as u64;
     let WriterOptions { zstd_level, hot_footer_bytes_max, version, .. } = writer.options;
     let hot = match version {
@@ -290,6 +301,7 @@ fn big(digits: &str) -> i128 {
 }
 
 /// A column to be: its name, what it is, and which reading's.
+#[derive(Clone)]
 struct Column {
     name: String,
     kind: ColumnKind,
@@ -315,6 +327,12 @@ fn plan_columns(arranged: &Arranged) -> Vec<Column> {
     columns
 }
 
+fn parquet_schema(columns: &[Column]) -> Result<SchemaDescriptor> {
+    let fields: Vec<ArrowField> =
+        columns.iter().map(|c| ArrowField::new(&c.name, arrow_type(c.kind, TextAs::Plain), true)).collect();
+    ArrowSchemaConverter::new().convert(&Schema::new(fields)).map_err(internal)
+}
+
 type File<'a, W> = SerializedFileWriter<&'a mut W>;
 
 fn open_file<'a, W: Write + Send>(
@@ -323,9 +341,7 @@ fn open_file<'a, W: Write + Send>(
     arranged: &Arranged,
     writer: &SplitWriter,
 ) -> Result<File<'a, W>> {
-    let fields: Vec<ArrowField> =
-        columns.iter().map(|c| ArrowField::new(&c.name, arrow_type(c.kind, TextAs::Plain), true)).collect();
-    let schema = ArrowSchemaConverter::new().convert(&Schema::new(fields)).map_err(internal)?;
+    let schema = parquet_schema(columns)?;
     let by_time = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
     let properties = WriterProperties::builder()
         .set_created_by(format!("frostline split format {}", writer.options.version))
@@ -406,32 +422,47 @@ fn write_columns<W: Write + Send>(
     columns: &[Column],
     arranged: &Arranged,
     writer: &SplitWriter,
-) -> Result<(Vec<Chunk>, Vec<ColumnStats>)> {
+) -> Result<Written> {
     let descriptors = file.schema_descr().columns().to_vec();
     let mut group = file.next_row_group().map_err(internal)?;
-    let mut columns_writer = ColumnsWriter {
-        encoder: ChunkEncoder::new(writer.options.column_zstd_level, writer.options.version > 2)?,
-        source_encoder: ChunkEncoder::new(writer.options.source_zstd_level, false)?,
-        arranged,
-        writer,
-        at: MAGIC_BYTES,
-        chunks: Vec::new(),
-        stats: Vec::new(),
-    };
+    let mut columns_writer = ColumnsWriter::new(arranged, writer, MAGIC_BYTES)?;
     for (column, descriptor) in columns.iter().zip(&descriptors) {
         columns_writer.write(column, descriptor, &mut group)?;
     }
     group.close().map_err(internal)?;
-    Ok((columns_writer.chunks, columns_writer.stats))
+    let ColumnsWriter { chunks, stats, .. } = columns_writer;
+    let has_lengths = chunks.iter().any(|chunk| chunk.has_lengths);
+    Ok(Written { chunks, stats, groups: Vec::new(), has_lengths, further_bytes: 0 })
 }
 
-impl ColumnsWriter<'_> {
+impl<'a> ColumnsWriter<'a> {
+    /// A writer of columns from byte `at` of the file on.
+    fn new(arranged: &'a Arranged, writer: &'a SplitWriter, at: u64) -> Result<ColumnsWriter<'a>> {
+        Ok(ColumnsWriter {
+            encoder: ChunkEncoder::new(writer.options.column_zstd_level, writer.options.version > 2)?,
+            source_encoder: ChunkEncoder::new(writer.options.source_zstd_level, false)?,
+            arranged,
+            writer,
+            at,
+            chunks: Vec::new(),
+            stats: Vec::new(),
+        })
+    }
+
     fn write<W: Write + Send>(
         &mut self,
         column: &Column,
-        descriptor: &parquet::schema::types::ColumnDescPtr,
+        descriptor: &ColumnDescPtr,
         group: &mut SerializedRowGroupWriter<'_, &mut W>,
     ) -> Result<()> {
+        let encoded = self.encode(column, descriptor)?;
+        self.at += encoded.bytes.len() as u64;
+        self.keep_stats(column, encoded.bounds, encoded.nulls);
+        self.chunks.push(encoded.chunk);
+        group.append_column(&encoded.bytes, encoded.close).map_err(internal)
+    }
+
+    fn encode(&mut self, column: &Column, descriptor: &ColumnDescPtr) -> Result<EncodedChunk> {
         let arranged = self.arranged;
         let every: Vec<u32>;
         let (timed, all) = (arranged.times.len() as u32, arranged.split_rows());
@@ -445,16 +476,19 @@ impl ColumnsWriter<'_> {
             distinct,
             page_bytes_max,
         };
-        let encoded = match column.kind {
+        match column.kind {
             ColumnKind::Time => {
                 every = (0..timed).collect();
                 let cells = TimeCells(&arranged.times);
-                self.encoder.encode(&input(&every, &every, &cells, None, None), descriptor, self.at)?
+                self.encoder.encode(&input(&every, &every, &cells, None, None), descriptor, self.at)
+            }
+            ColumnKind::Shape | ColumnKind::Residual | ColumnKind::Raw => {
+                Err(Error::internal("only row groups have this column").with("column", &column.name))
             }
             ColumnKind::Nanos => {
                 every = (0..timed).collect();
                 let cells = NanosCells(&arranged.nanos);
-                self.encoder.encode(&input(&every, &every, &cells, None, None), descriptor, self.at)?
+                self.encoder.encode(&input(&every, &every, &cells, None, None), descriptor, self.at)
             }
             ColumnKind::Source => {
                 every = (0..all).collect();
@@ -465,12 +499,12 @@ impl ColumnsWriter<'_> {
                     &input(&every, &every, &cells, None, Some(page_bytes_max)),
                     descriptor,
                     self.at,
-                )?
+                )
             }
             ColumnKind::Dynamic { .. } => {
                 let (rows, cells) = dynamic_cells(arranged, &self.writer.values);
                 every = (0..rows.len() as u32).collect();
-                self.encoder.encode(&input(&rows, &every, &cells, None, None), descriptor, self.at)?
+                self.encoder.encode(&input(&rows, &every, &cells, None, None), descriptor, self.at)
             }
             ColumnKind::Field { field, list, .. } => {
                 let reading = &arranged.readings[usize::from(field)];
@@ -483,13 +517,9 @@ impl ColumnsWriter<'_> {
                     if both { rows_of_kind(rows, numbers, list) } else { Default::default() };
                 let (rows, numbers) =
                     if both { (&some_rows[..], &some_numbers[..]) } else { (rows, numbers) };
-                self.encoder.encode(&input(rows, numbers, &cells, distinct, None), descriptor, self.at)?
+                self.encoder.encode(&input(rows, numbers, &cells, distinct, None), descriptor, self.at)
             }
-        };
-        self.at += encoded.bytes.len() as u64;
-        self.keep_stats(column, encoded.bounds, encoded.nulls);
-        self.chunks.push(encoded.chunk);
-        group.append_column(&encoded.bytes, encoded.close).map_err(internal)
+        }
     }
 
     fn keep_stats(&mut self, column: &Column, bounds: Option<crate::footer::Bounds>, nulls: u64) {
@@ -539,11 +569,12 @@ fn write_index<W: Write + Send>(
     file: &mut File<'_, W>,
     start: u64,
     id: SplitId,
-    chunks: Vec<Chunk>,
+    written: Written,
     arranged: Arranged,
     writer: &SplitWriter,
     mut terms: Option<&mut dyn TakeTerms>,
 ) -> Result<(Contents, PartBytes)> {
+    let Written { chunks, groups, has_lengths, further_bytes, .. } = written;
     let rows = arranged.split_rows();
     let level = writer.options.zstd_level;
     let rows_without_time = rows - arranged.times.len() as u32;
@@ -604,6 +635,7 @@ fn write_index<W: Write + Send>(
     let IndexParts { text, exact, pairs, stored } = index.finish(level, &writer.values)?;
     let lists = stored.range;
     required |= stored.required;
+    required |= if groups.is_empty() { 0 } else { footer::ROW_GROUPS | footer::RENDERED };
     let text = text.finish(&mut out, lists.end)?;
     let exact_start = if text.len() == 0 { lists.end } else { text.range().end };
     let exact = exact.finish(&mut out, exact_start)?;
@@ -621,13 +653,13 @@ fn write_index<W: Write + Send>(
     let origins_start = digest.table().map_or(digest_start, |table| digest_start.max(table.range().end));
     let origins = write_origins(&mut out, origins_start, id, &arranged.order, writer)?;
     let length = |range: ByteRange| range.end - range.start;
-    let has_lengths = chunks.iter().any(|chunk| chunk.has_lengths);
     required |= if has_lengths { footer::TEXT_LENGTHS } else { 0 };
     required |= if origins.is_some() { footer::ORIGINS } else { 0 };
     required |= if arranged.nanos.is_empty() { 0 } else { footer::NANOS };
-    let (mut own, mut parts) = (Vec::new(), PartBytes::default());
+    let mut own = Vec::new();
+    let mut parts = PartBytes { columns: further_bytes, ..PartBytes::default() };
     for chunk in chunks {
-        let bytes = length(chunk.range());
+        let bytes = chunk.bytes();
         *(if chunk.kind == ColumnKind::Source { &mut parts.source } else { &mut parts.columns }) += bytes;
         match chunk.kind {
             ColumnKind::Field { field, .. } => fields[usize::from(field)].chunks.push(chunk),
@@ -650,6 +682,7 @@ fn write_index<W: Write + Send>(
         rows_without_time,
         times: arranged.times.first().copied().zip(arranged.times.last().copied()),
         own,
+        groups,
         fields,
         text: Dictionary::new(text, lists.clone(), rows, text_entries),
         exact: Dictionary::new(exact, lists.clone(), rows, exact_entries),
@@ -703,7 +736,7 @@ fn has_pairs(chunks: &[Chunk], field: u16, options: &WriterOptions) -> bool {
         if chunk.dictionary.is_some() {
             return false;
         }
-        bytes += chunk.range().end - chunk.range().start;
+        bytes += chunk.bytes();
     }
     bytes > options.pairs_column_bytes_min
 }

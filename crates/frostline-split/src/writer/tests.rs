@@ -127,7 +127,7 @@ impl Model {
     /// What the pairs of frequent words are to be, of texts that are in no dictionary page.
     fn pairs(&self, split: &Split) -> Keyed {
         let mut pairs = Keyed::new();
-        let threshold = (split.rows() / 100 + u32::from(!split.rows().is_multiple_of(100))).max(32);
+        let threshold = split.rows().div_ceil(100).max(32);
         let has_dictionary =
             |path: &str| [false, true].iter().any(|list| split.has_dictionary(&column(path, *list)));
         for ((path, ty), rows) in &self.readings {
@@ -200,14 +200,23 @@ fn held(value: &Value<'_>) -> Held {
 }
 
 fn seal(documents: &[String], mapping: Mapping) -> (Vec<u8>, Sealed) {
-    seal_within(documents, mapping, 32 << 10)
+    seal_within(documents, mapping, 32 << 10, DocumentForm::Stored)
 }
 
 /// With a hot footer of at most this many bytes, or as few as can be.
-fn seal_within(documents: &[String], mapping: Mapping, hot_footer_bytes_max: usize) -> (Vec<u8>, Sealed) {
+fn seal_within(
+    documents: &[String],
+    mapping: Mapping,
+    hot_footer_bytes_max: usize,
+    form: DocumentForm,
+) -> (Vec<u8>, Sealed) {
     let options = WriterOptions {
         source_page_bytes: 400,
         hot_footer_bytes_max,
+        documents: form,
+        // Some columns are scanned in the row groups, others have copies.
+        group_rows_max: 7,
+        scanned_bytes_min: 60,
         pairs_column_bytes_min: 0,
         ..WriterOptions::default()
     };
@@ -345,6 +354,14 @@ fn read(
     Ok(arrow::compute::concat_batches(&schema, &batches).unwrap())
 }
 
+fn read_documents(file: &[u8], split: &Split, rows: Option<&RoaringBitmap>) -> Result<Vec<String>> {
+    let read = split.documents(rows)?;
+    let bytes = read.ranges().iter().map(|range| cut(file, range)).collect();
+    let batches = read.decode(bytes)?;
+    let columns = batches.iter().flat_map(|batch| batch.column(0).as_binary::<i32>().iter());
+    Ok(columns.map(|document| String::from_utf8(document.unwrap().to_vec()).unwrap()).collect())
+}
+
 fn values_at(column: &dyn Array, row: usize) -> Vec<Held> {
     if column.is_null(row) {
         return Vec::new();
@@ -372,8 +389,14 @@ fn values_at(column: &dyn Array, row: usize) -> Vec<Held> {
 
 fn check(documents: &[String], wanted: &BTreeSet<u32>) {
     let model = Model::new(documents);
-    for hot_footer_bytes_max in [32 << 10, 0, 700] {
-        let (file, sealed) = seal_within(documents, Mapping::dynamic(), hot_footer_bytes_max);
+    for (hot_footer_bytes_max, form) in [
+        (32 << 10, DocumentForm::Stored),
+        (0, DocumentForm::Stored),
+        (700, DocumentForm::Stored),
+        (32 << 10, DocumentForm::Rendered),
+        (0, DocumentForm::Rendered),
+    ] {
+        let (file, sealed) = seal_within(documents, Mapping::dynamic(), hot_footer_bytes_max, form);
         let split = open(&file, &sealed.footer).unwrap();
         check_split(documents, wanted, &model, &file, &split);
     }
@@ -408,12 +431,13 @@ fn check_split(documents: &[String], wanted: &BTreeSet<u32>, model: &Model, file
 
 fn check_columns(file: &[u8], split: &Split, model: &Model, wanted: Option<&RoaringBitmap>) {
     let rows: Vec<u32> = wanted.map_or_else(|| (0..split.rows()).collect(), |wanted| wanted.iter().collect());
-    let base = read(file, split, &[SOURCE_COLUMN, TIME_COLUMN], wanted, TextAs::Plain).unwrap();
-    assert_eq!(base.num_rows(), rows.len());
+    let base = read(file, split, &[TIME_COLUMN], wanted, TextAs::Plain).unwrap();
+    let documents = read_documents(file, split, wanted).unwrap();
+    assert_eq!((base.num_rows(), documents.len()), (rows.len(), rows.len()));
     for (at, row) in rows.iter().enumerate() {
-        assert_eq!(base.column(0).as_binary::<i32>().value(at), model.sources[*row as usize].as_bytes());
+        assert_eq!(documents[at], model.sources[*row as usize]);
         let time = model.times[*row as usize].map(Held::Date);
-        assert_eq!(values_at(base.column(1), at), time.into_iter().collect::<Vec<_>>());
+        assert_eq!(values_at(base.column(0), at), time.into_iter().collect::<Vec<_>>());
     }
     for ((path, ty), held) in &model.readings {
         for list in [false, true] {
@@ -529,9 +553,10 @@ proptest! {
         with in 1u8..,
         truncate: bool,
         hot_footer_bytes_max in prop::sample::select(vec![32 << 10, 0, 900]),
+        form in prop::sample::select(vec![DocumentForm::Stored, DocumentForm::Rendered]),
     ) {
         let documents = sample(120);
-        let (mut file, sealed) = seal_within(&documents, Mapping::dynamic(), hot_footer_bytes_max);
+        let (mut file, sealed) = seal_within(&documents, Mapping::dynamic(), hot_footer_bytes_max, form);
         let answers = answer_all(&file, &sealed).unwrap();
         let at = at.index(file.len());
         if truncate { file.truncate(at) } else { file[at] ^= with }
@@ -766,11 +791,15 @@ fn texts_of_a_dictionary_page_or_of_small_columns_have_no_pairs() {
     assert_eq!(split.pairs().table().len(), 0);
 }
 
+/// The entries of the dictionaries, the columns, the documents and the digest.
+type Answers = ([Vec<Listed>; 3], RecordBatch, Vec<String>, String);
+
 /// Everything that a split can be asked.
-fn answer_all(file: &[u8], sealed: &Sealed) -> Result<([Vec<Listed>; 3], RecordBatch, String)> {
+fn answer_all(file: &[u8], sealed: &Sealed) -> Result<Answers> {
     let split = open(file, &sealed.footer)?;
     let names: Vec<&str> = split.column_names().collect();
     let batch = read(file, &split, &names, None, TextAs::Plain)?;
+    let documents = read_documents(file, &split, None)?;
     let digest = digest_of(file, &split)?;
     let values = split.fields().map(|field| digest.values(field.number)).collect::<Result<Vec<_>>>()?;
     let blocks = blocks_of(file, &split.origins_table())?;
@@ -781,7 +810,7 @@ fn answer_all(file: &[u8], sealed: &Sealed) -> Result<([Vec<Listed>; 3], RecordB
     let digest = format!("{digest:?} {values:?} {told:?} {near:?}");
     let dictionaries = [split.text(), split.exact(), split.pairs()];
     let [text, exact, pairs] = dictionaries.map(|dictionary| all_entries(file, &split, dictionary));
-    Ok(([text?, exact?, pairs?], batch, digest))
+    Ok(([text?, exact?, pairs?], batch, documents, digest))
 }
 
 #[test]
@@ -1118,7 +1147,7 @@ fn a_hot_footer_of_many_fields_takes_at_most_32_kib() {
 #[test]
 fn paths_that_hold_the_byte_between_path_and_type_keep_apart() {
     let documents = [r#"{"a\u0000\u0001":"x","a":"y","a\u0000":2}"#.to_owned()];
-    let (file, sealed) = seal_within(&documents, Mapping::dynamic(), 0);
+    let (file, sealed) = seal_within(&documents, Mapping::dynamic(), 0, DocumentForm::Stored);
     let split = open(&file, &sealed.footer).unwrap();
     for path in ["a", "a\0", "a\0\u{1}"] {
         let found = split.find(Wanted::Path(path)).unwrap();

@@ -366,6 +366,16 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
         let bytes = whole.read(columns.ranges(), Share::Column).await?;
         columns.decode(bytes).map_err(|e| e.with("column", name))?;
     }
+    if split.renders_documents() {
+        let mut start = 0;
+        while start < split.rows() {
+            let rows = start..split.read_together(start + 1);
+            let documents = split.documents(Some(&rows.clone().collect()))?;
+            let bytes = whole.read(documents.ranges(), Share::Source).await?;
+            documents.decode(bytes).map_err(|e| e.with("rows", format!("{rows:?}")))?;
+            start = rows.end;
+        }
+    }
     let mut stored = Vec::new();
     for field in split.fields() {
         if let Postings::Stored { range, .. } = split.exists(field.number)? {

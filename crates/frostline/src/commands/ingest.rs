@@ -201,6 +201,7 @@ fn options(config: &Config, given: &args::Ingest) -> Result<IngestOptions> {
         seal_after: Duration::from_secs(given.seal_after),
         needle: !given.no_needle,
         merge: given.merge.then(MergePolicy::gradual),
+        stored_source: given.source.map(|source| source == args::Source::Stored),
         ..IngestOptions::default()
     })
 }

@@ -9,7 +9,7 @@ use frostline_base::{FixedClock, IndexName, Meter, ObjectRef, ReadRanges, Result
 use frostline_catalog::{Catalog, Change, Index, Settings as IndexSettings, SplitEntry};
 use frostline_ingest::{Merge, MergePolicy, Needles};
 use frostline_query::{Results, Search, SearchOptions, Searcher, Settings, Sql, SqlAnswer};
-use frostline_split::{Mapping, SplitWriter, WriterOptions};
+use frostline_split::{DocumentForm, Mapping, SplitWriter, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
 use serde_json::{Value, json};
 
@@ -60,6 +60,8 @@ impl Places {
                 .await?
                 .damaged()
                 .await?,
+            Place::written("rendered", scene, rendered).await?,
+            Place::written("rendered and merged", scene, rendered).await?.merged().await?,
         ];
         all.push(Place::new("packs", scene, &scene.groups).await?.packed().await?);
         let (early, late) = scene.groups.split_at(scene.groups.len() / 2);
@@ -265,6 +267,16 @@ fn old_and_new(number: usize) -> WriterOptions {
 /// All that can be is outside the hot footer.
 fn small_footers(_: usize) -> WriterOptions {
     WriterOptions { hot_footer_bytes_max: 0, ..WriterOptions::default() }
+}
+
+/// Documents are made again from the columns of row groups, some of which are stored once more.
+fn rendered(number: usize) -> WriterOptions {
+    WriterOptions {
+        documents: DocumentForm::Rendered,
+        group_rows_max: 1 + number % 9,
+        scanned_bytes_min: number % 3 * 50,
+        ..WriterOptions::default()
+    }
 }
 
 fn catalog(repository: &Repository) -> Catalog {

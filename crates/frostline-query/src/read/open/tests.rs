@@ -1,5 +1,5 @@
 use frostline_base::{ByteRange, ErrorKind, Meter, Share};
-use frostline_split::{KeyRange, WriterOptions};
+use frostline_split::{DocumentForm, KeyRange, WriterOptions};
 use serde_json::{Value, json};
 
 use super::*;
@@ -29,12 +29,13 @@ fn bytes(reads: &[(Share, Vec<ByteRange>)]) -> u64 {
     reads.iter().flat_map(|(_, ranges)| ranges).map(|range| range.end - range.start).sum()
 }
 
+async fn open(place: &Place) -> Arc<OpenSplit> {
+    let split = &place.index.splits()[0];
+    place.searcher.open(split, std::future::ready(None), &Meter::default()).await.unwrap()
+}
+
 async fn digest_blocks(place: &Place) -> Vec<ByteRange> {
-    let open = place
-        .searcher
-        .open(&place.index.splits()[0], std::future::ready(None), &Meter::default())
-        .await
-        .unwrap();
+    let open = open(place).await;
     let blocks = open.split.digest_table().blocks(&KeyRange::all()).unwrap();
     blocks.into_iter().map(|block| block.range).collect()
 }
@@ -102,6 +103,60 @@ async fn fields_that_do_not_fit_into_the_hot_footer_are_read_together_once() {
     let again = place.answer(&body).await;
     assert_eq!(again.hits.total.map(|total| total.value), first.hits.total.map(|total| total.value));
     assert!(reads.take().iter().all(|(share, _)| *share != Share::Footer));
+}
+
+/// Reading documents that are made again takes as many requests as reading stored ones, each of one row group.
+#[tokio::test]
+async fn a_hit_of_rendered_documents_is_one_read_of_its_row_group() {
+    // Random digits, of which row groups have about 200 KiB.
+    let part =
+        |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let id = |n: u64| (1..7).map(|of| format!("{:016x}", part(n * 7 + of))).collect::<String>();
+    let document = |n: u64| {
+        let (time, took) = (1_700_000_000_000 + n * 10, n * 7_919 % 9_973);
+        json!({"@timestamp": time, "n": n, "id": id(n), "host": format!("web-{}", n % 9), "took": took, "tags": ["a", n % 3]})
+    };
+    let documents: Vec<Value> = (0..13_000).map(document).collect();
+    // One, the last, two of two row groups, and ten of all of them.
+    let ten = [5, 600, 3_000, 3_001, 4_500, 5_000, 9_000, 9_500, 12_500, 12_999];
+    let asked: [&[u64]; 4] = [&[0], &[12_999], &[4_095, 4_096], &ten];
+    let mut taken = Vec::new();
+    for form in [DocumentForm::Stored, DocumentForm::Rendered] {
+        let options = WriterOptions { documents: form, ..WriterOptions::default() };
+        let place = Place::written(&documents, options).await;
+        let reads = Recorded::new(&place.repository);
+        let place = place.through(reads.clone());
+        let open = open(&place).await;
+        assert_eq!(open.split.renders_documents(), form == DocumentForm::Rendered);
+        let mut requests = Vec::new();
+        for rows in asked {
+            place.searcher.forget();
+            reads.take();
+            let ids: Vec<String> = rows.iter().map(|n| id(*n)).collect();
+            let body = json!({"query": {"terms": {"id": ids}}, "sort": ["n"]});
+            let before = place.repository.meter().cost();
+            let answer = place.answer(&body).await;
+            let hits: Vec<Value> = answer.hits.hits.iter().map(|hit| json!(hit)["_source"].clone()).collect();
+            assert_eq!(hits, rows.iter().map(|n| document(*n)).collect::<Vec<_>>());
+            let read = reads.take();
+            let documents: Vec<_> =
+                read.iter().filter(|(share, _)| *share == Share::Source).cloned().collect();
+            let [(_, ranges)] = &documents[..] else { panic!("{documents:?}") };
+            let wanted = rows.iter().map(|n| *n as u32).collect();
+            assert_eq!(ranges, open.split.documents(Some(&wanted)).unwrap().ranges());
+            assert!(bytes(&documents) <= 256 << 10 || rows.len() > 1, "{ranges:?}");
+            let gets = place.repository.meter().cost().since(&before).gets;
+            requests.push((read.len(), gets));
+        }
+        // All documents of two row groups, and some of a third.
+        let some =
+            json!({"query": {"range": {"n": {"gte": 4_090, "lt": 12_300}}}, "size": 10_000, "sort": ["n"]});
+        assert!(place.numbers(&some).await.into_iter().eq(4_090..12_300));
+        taken.push(requests);
+    }
+    // Pages of stored documents are further apart.
+    assert_eq!(taken[0], [(5, 5), (5, 5), (5, 5), (5, 6)]);
+    assert_eq!(taken[1], [(5, 5); 4]);
 }
 
 #[tokio::test]

@@ -1,0 +1,411 @@
+//! Reads the documents of a split: from `_source`, or made again from the columns of their row group.
+//!
+//! A row group is one range of the file: its column chunks, then its *directory*, which says where in the range they
+//! are and of which readings. So that a document is made from one read, and from nothing else of the split.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, RecordBatch};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{
+    DataType, Field as ArrowField, Float64Type, Int16Type, Int64Type, Schema, TimestampMicrosecondType,
+};
+use bytes::Bytes;
+use frostline_base::{ByteRange, Error, Result};
+use roaring::RoaringBitmap;
+
+use crate::bytes_codec::{Cursor, checksum, put_bytes, put_varint};
+use crate::columns::{ColumnRead, TextAs};
+use crate::document::Value;
+use crate::dynamic::DynamicPairs;
+use crate::footer::{
+    Chunk, ColumnKind, RowGroup, own_name, put_chunk, read_chunk, read_text, read_type, type_code,
+};
+use crate::mapping::{Mapping, SOURCE_COLUMN, ValueType};
+use crate::render::{Row, Shape};
+use crate::values::Moment;
+
+/// A row group ends before its documents have more bytes, unless it has one.
+pub(crate) const GROUP_SOURCE_BYTES_MAX: usize = 8 << 20;
+
+const TIME: u8 = 0;
+const NANOS: u8 = 2;
+const DYNAMIC: u8 = 5;
+const SCALAR: u8 = 8;
+const LIST: u8 = 9;
+const SHAPE: u8 = 16;
+const RESIDUAL: u8 = 17;
+const RAW: u8 = 18;
+
+/// A read of some documents: fetch [`DocumentRead::ranges`], then [`DocumentRead::decode`].
+#[derive(Clone, Debug)]
+pub struct DocumentRead {
+    form: Form,
+    ranges: Vec<ByteRange>,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    Stored(ColumnRead),
+    /// Row groups, and which of their rows, counted in the group.
+    Rendered(Vec<(RowGroup, RoaringBitmap)>),
+}
+
+impl DocumentRead {
+    pub(crate) fn stored(read: ColumnRead) -> DocumentRead {
+        DocumentRead { ranges: read.ranges().to_vec(), form: Form::Stored(read) }
+    }
+
+    /// The documents of `rows` of a split with these row groups.
+    pub(crate) fn rendered(groups: &[RowGroup], rows: Option<&RoaringBitmap>) -> DocumentRead {
+        let mut wanted = Vec::new();
+        for group in groups {
+            let mut here = RoaringBitmap::new();
+            match rows {
+                None => drop(here.insert_range(0..group.rows.end - group.rows.start)),
+                Some(rows) => here.extend(rows.range(group.rows.clone()).map(|row| row - group.rows.start)),
+            }
+            if !here.is_empty() {
+                wanted.push((group.clone(), here));
+            }
+        }
+        let ranges = wanted.iter().map(|(group, _)| group.range.clone()).collect();
+        DocumentRead { form: Form::Rendered(wanted), ranges }
+    }
+
+    /// The bytes of the split to hand to [`DocumentRead::decode`].
+    pub fn ranges(&self) -> &[ByteRange] {
+        &self.ranges
+    }
+
+    /// The documents in row order, in batches of one column. `bytes` are those of [`DocumentRead::ranges`].
+    pub fn decode(self, bytes: Vec<Bytes>) -> Result<Vec<RecordBatch>> {
+        let groups = match self.form {
+            Form::Stored(read) => return read.decode(bytes),
+            Form::Rendered(groups) => groups,
+        };
+        if groups.len() != bytes.len() {
+            return Err(Error::invalid(format!("{} ranges were read of {}", bytes.len(), groups.len())));
+        }
+        let located = |group: &RowGroup, e: Error| e.with("range", format!("{:?}", group.range));
+        let groups = groups.iter().zip(bytes);
+        groups
+            .map(|((group, rows), bytes)| render(group, rows, &bytes).map_err(|e| located(group, e)))
+            .collect()
+    }
+}
+
+/// A column of a row group; none of a field for those of our own.
+pub(crate) struct GroupColumn {
+    pub(crate) reading: Option<(String, ValueType)>,
+    pub(crate) chunk: Chunk,
+}
+
+/// The end of a row group, which says where its columns are.
+pub(crate) fn write_directory(columns: &[GroupColumn]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, columns.len() as u64);
+    for GroupColumn { reading, chunk } in columns {
+        out.push(match chunk.kind {
+            ColumnKind::Time => TIME,
+            ColumnKind::Nanos => NANOS,
+            ColumnKind::Dynamic { .. } => DYNAMIC,
+            ColumnKind::Field { list: false, .. } => SCALAR,
+            ColumnKind::Field { list: true, .. } => LIST,
+            ColumnKind::Shape => SHAPE,
+            ColumnKind::Residual => RESIDUAL,
+            ColumnKind::Raw | ColumnKind::Source => RAW,
+        });
+        if let Some((path, ty)) = reading {
+            put_bytes(&mut out, path.as_bytes());
+            out.push(type_code(*ty));
+        }
+        put_chunk(&mut out, chunk);
+    }
+    out
+}
+
+fn read_directory(bytes: &[u8], rows: u32) -> Result<Vec<GroupColumn>> {
+    let mut cursor = Cursor::new(bytes);
+    let mut columns = Vec::new();
+    for _ in 0..cursor.varint_usize()? {
+        let code = cursor.u8()?;
+        let mut reading = None;
+        let kind = match code {
+            TIME => ColumnKind::Time,
+            NANOS => ColumnKind::Nanos,
+            DYNAMIC => ColumnKind::Dynamic { typed: true },
+            SHAPE => ColumnKind::Shape,
+            RESIDUAL => ColumnKind::Residual,
+            RAW => ColumnKind::Raw,
+            SCALAR | LIST => {
+                let (path, ty) = (read_text(&mut cursor)?, read_type(cursor.u8()?)?);
+                reading = Some((path, ty));
+                // Fields have their numbers in the hot footer, which is not needed here.
+                ColumnKind::Field { field: 0, ty, list: code == LIST }
+            }
+            code => return Err(Error::corrupt("a column has an unknown kind").with("kind", code)),
+        };
+        let name = match &reading {
+            Some((path, ty)) => Mapping::column_name(path, *ty, code == LIST),
+            None => own_name(kind).to_owned(),
+        };
+        columns.push(GroupColumn { reading, chunk: read_chunk(&mut cursor, name, kind, rows)? });
+    }
+    Ok(columns)
+}
+
+/// Makes the wanted documents of a row group.
+fn render(group: &RowGroup, wanted: &RoaringBitmap, bytes: &Bytes) -> Result<RecordBatch> {
+    if checksum(bytes) != group.checksum {
+        return Err(Error::corrupt("the checksum of a row group does not match"));
+    }
+    let directory = bytes.len().checked_sub(group.directory_bytes as usize).and_then(|at| bytes.get(at..));
+    let directory = directory.ok_or_else(|| Error::corrupt("a row group is shorter than its directory"))?;
+    let columns = read_directory(directory, group.rows.end - group.rows.start)?;
+    let read = |columns: &[&GroupColumn]| read_columns(group, wanted, bytes, columns);
+    let is_part =
+        |kind: ColumnKind| matches!(kind, ColumnKind::Shape | ColumnKind::Residual | ColumnKind::Raw);
+    let (own, others): (Vec<_>, Vec<_>) = columns.iter().partition(|column| is_part(column.chunk.kind));
+    let parts = Parts::new(&own, &read(&own)?);
+    let rows = wanted.len() as usize;
+    let mut shapes = HashMap::new();
+    for text in (0..rows).filter_map(|row| parts.shape(row)) {
+        if let Entry::Vacant(entry) = shapes.entry(text) {
+            entry.insert(Shape::read(text.as_bytes())?);
+        }
+    }
+    let readings: HashSet<_> = shapes.values().flat_map(Shape::readings).collect();
+    let is_needed = |column: &&GroupColumn| match &column.reading {
+        Some((path, ty)) => readings.contains(&(path.as_str(), *ty)),
+        None => true,
+    };
+    let needed: Vec<_> = others.into_iter().filter(is_needed).collect();
+    let group_cells = GroupCells::new(&needed, &read(&needed)?);
+    let of_shapes = shapes.iter().map(|(text, shape)| {
+        let cells: Vec<Cells> = shape.readings().map(|(path, ty)| group_cells.of(path, ty)).collect();
+        (*text, (shape, cells))
+    });
+    let of_shapes: HashMap<_, _> = of_shapes.collect();
+    let (mut documents, mut document, mut document_bytes) = (BinaryBuilder::new(), Vec::new(), 0);
+    for row in 0..rows {
+        let made = match parts.shape(row).and_then(|text| of_shapes.get(text)) {
+            Some((shape, cells)) => {
+                let mut row = GroupRow::new(row, cells, group_cells.time(row), &parts);
+                shape.render(&mut row, &mut document)?;
+                document.as_slice()
+            }
+            None => parts.raw(row).ok_or_else(|| Error::corrupt("a row of a split has no document"))?,
+        };
+        document_bytes += made.len();
+        if document_bytes > GROUP_SOURCE_BYTES_MAX && group.rows.len() > 1 {
+            return Err(Error::corrupt("a row group has more bytes of documents than any"));
+        }
+        documents.append_value(made);
+    }
+    let schema = Schema::new(vec![ArrowField::new(SOURCE_COLUMN, DataType::Binary, true)]);
+    RecordBatch::try_new(Arc::new(schema), vec![Arc::new(documents.finish())])
+        .map_err(|e| Error::internal("documents do not fit their schema").with_source(e))
+}
+
+/// The wanted rows of some columns of a row group.
+fn read_columns(
+    group: &RowGroup,
+    wanted: &RoaringBitmap,
+    bytes: &Bytes,
+    columns: &[&GroupColumn],
+) -> Result<RecordBatch> {
+    let chunks: Vec<&Chunk> = columns.iter().map(|column| &column.chunk).collect();
+    let read = ColumnRead::new(&chunks, group.rows.end - group.rows.start, Some(wanted), TextAs::Plain)?;
+    let place = |at: u64| at.checked_sub(group.range.start).and_then(|at| usize::try_from(at).ok());
+    let held = |range: &ByteRange| {
+        let (start, end) = (place(range.start)?, place(range.end)?);
+        (end <= bytes.len()).then(|| bytes.slice(start..end))
+    };
+    let held: Option<Vec<Bytes>> = read.ranges().iter().map(held).collect();
+    let held = held.ok_or_else(|| Error::corrupt("a column of a row group is not in it"))?;
+    let schema = Arc::clone(read.schema());
+    concat_batches(&schema, &read.decode(held)?)
+        .map_err(|e| Error::internal("columns do not fit their schema").with_source(e))
+}
+
+/// What documents are made from beside their values.
+struct Parts {
+    shape: Option<ArrayRef>,
+    residual: Option<ArrayRef>,
+    raw: Option<ArrayRef>,
+}
+
+impl Parts {
+    fn new(columns: &[&GroupColumn], batch: &RecordBatch) -> Parts {
+        let column = |kind: ColumnKind| {
+            let at = columns.iter().position(|column| column.chunk.kind == kind)?;
+            batch.columns().get(at).cloned()
+        };
+        Parts {
+            shape: column(ColumnKind::Shape),
+            residual: column(ColumnKind::Residual),
+            raw: column(ColumnKind::Raw),
+        }
+    }
+
+    fn shape(&self, row: usize) -> Option<&str> {
+        let shapes = self.shape.as_ref()?.as_string_opt::<i32>()?;
+        shapes.is_valid(row).then(|| shapes.value(row))
+    }
+
+    fn raw(&self, row: usize) -> Option<&[u8]> {
+        let raw = self.raw.as_ref()?.as_binary_opt::<i32>()?;
+        raw.is_valid(row).then(|| raw.value(row))
+    }
+}
+
+/// The columns of a row group that hold values.
+struct GroupCells {
+    columns: HashMap<(String, ValueType), Cells>,
+    time: Option<ArrayRef>,
+    nanos: Option<ArrayRef>,
+    dynamic: Option<ArrayRef>,
+}
+
+/// The values of one reading.
+#[derive(Clone)]
+struct Cells {
+    ty: ValueType,
+    scalar: Option<ArrayRef>,
+    list: Option<ArrayRef>,
+    dynamic: Option<(ArrayRef, DynamicPairs)>,
+}
+
+impl GroupCells {
+    fn new(columns: &[&GroupColumn], batch: &RecordBatch) -> GroupCells {
+        let mut cells = GroupCells { columns: HashMap::new(), time: None, nanos: None, dynamic: None };
+        for (column, array) in columns.iter().zip(batch.columns()) {
+            let array = Some(Arc::clone(array));
+            match (&column.reading, column.chunk.kind) {
+                (Some(reading), kind) => {
+                    let of = cells.columns.entry(reading.clone()).or_insert_with(|| Cells::new(reading.1));
+                    *(if kind.is_list() { &mut of.list } else { &mut of.scalar }) = array;
+                }
+                (None, ColumnKind::Time) => cells.time = array,
+                (None, ColumnKind::Nanos) => cells.nanos = array,
+                (None, _) => cells.dynamic = array,
+            }
+        }
+        cells
+    }
+
+    fn of(&self, path: &str, ty: ValueType) -> Cells {
+        if let Some(cells) = self.columns.get(&(path.to_owned(), ty)) {
+            return cells.clone();
+        }
+        let dynamic = self.dynamic.clone().map(|pairs| (pairs, DynamicPairs::typed(path, ty)));
+        Cells { dynamic, ..Cells::new(ty) }
+    }
+
+    fn time(&self, row: usize) -> Option<Moment> {
+        let times = self.time.as_ref()?.as_primitive_opt::<TimestampMicrosecondType>()?;
+        let nanos = self.nanos.as_ref().and_then(|nanos| nanos.as_primitive_opt::<Int16Type>());
+        let nanos = nanos.filter(|nanos| nanos.is_valid(row)).map_or(0, |nanos| nanos.value(row));
+        // Forged ones would write more than nine digits.
+        let nanos = u16::try_from(nanos).ok().filter(|nanos| *nanos < 1_000)?;
+        times.is_valid(row).then(|| Moment { time_us: times.value(row), nanos })
+    }
+}
+
+impl Cells {
+    fn new(ty: ValueType) -> Cells {
+        Cells { ty, scalar: None, list: None, dynamic: None }
+    }
+
+    /// The value of `row` from place `next` on, and the place after it.
+    fn value(&self, row: usize, next: usize) -> Option<(Value<'_>, usize)> {
+        if let Some(value) = self.scalar.as_ref().and_then(|scalars| value_at(scalars, row, self.ty)) {
+            return (next == 0).then_some((value, 1));
+        }
+        if let Some((pairs, of)) = &self.dynamic {
+            let range = list_range(pairs, row)?;
+            let texts = pairs.as_list_opt::<i32>()?.values().as_string_opt::<i32>()?;
+            let found = (range.start + next..range.end).find_map(|at| Some((of.value(texts.value(at))?, at)));
+            return found.map(|(value, at)| (value, at + 1 - range.start));
+        }
+        let lists = self.list.as_ref()?;
+        let range = list_range(lists, row)?;
+        let at = range.start + next;
+        let values = lists.as_list_opt::<i32>()?.values();
+        Some((value_at(values, at, self.ty).filter(|_| at < range.end)?, next + 1))
+    }
+}
+
+fn list_range(lists: &ArrayRef, row: usize) -> Option<std::ops::Range<usize>> {
+    let lists = lists.as_list_opt::<i32>()?;
+    let offsets = lists.value_offsets();
+    lists.is_valid(row).then_some(*offsets.get(row)? as usize..*offsets.get(row + 1)? as usize)
+}
+
+fn value_at(array: &ArrayRef, at: usize, ty: ValueType) -> Option<Value<'_>> {
+    if at >= array.len() || array.is_null(at) {
+        return None;
+    }
+    let text = || Some(array.as_string_opt::<i32>()?.value(at));
+    Some(match ty {
+        ValueType::Boolean => Value::Boolean(array.as_boolean_opt()?.value(at)),
+        ValueType::Long => Value::Long(array.as_primitive_opt::<Int64Type>()?.value(at)),
+        ValueType::Double => Value::Double(array.as_primitive_opt::<Float64Type>()?.value(at)),
+        ValueType::Date => Value::Date(array.as_primitive_opt::<TimestampMicrosecondType>()?.value(at)),
+        ValueType::Big => Value::Big(text()?),
+        ValueType::Ip => Value::Ip(text()?),
+        ValueType::Text => Value::Text(text()?),
+    })
+}
+
+/// One row of a row group, as far as it was read.
+struct GroupRow<'g> {
+    row: usize,
+    cells: &'g [Cells],
+    /// Where the next value of each reading is looked for.
+    next: Vec<usize>,
+    time: Option<Moment>,
+    residual: Option<&'g ArrayRef>,
+    literals: usize,
+}
+
+impl<'g> GroupRow<'g> {
+    fn new(row: usize, cells: &'g [Cells], time: Option<Moment>, parts: &'g Parts) -> GroupRow<'g> {
+        GroupRow {
+            row,
+            cells,
+            next: vec![0; cells.len()],
+            time,
+            residual: parts.residual.as_ref(),
+            literals: 0,
+        }
+    }
+}
+
+impl Row for GroupRow<'_> {
+    fn next_value(&mut self, reading: usize) -> Option<Value<'_>> {
+        let next = self.next.get_mut(reading)?;
+        let (value, after) = self.cells.get(reading)?.value(self.row, *next)?;
+        *next = after;
+        Some(value)
+    }
+
+    fn time(&mut self) -> Option<Moment> {
+        self.time
+    }
+
+    fn next_literal(&mut self) -> Option<&str> {
+        let residual = self.residual?;
+        let range = list_range(residual, self.row)?;
+        let at = range.start + self.literals;
+        self.literals += 1;
+        let literals = residual.as_list_opt::<i32>()?.values().as_string_opt::<i32>()?;
+        (at < range.end && literals.is_valid(at)).then(|| literals.value(at))
+    }
+}
+
+#[cfg(test)]
+mod tests;
