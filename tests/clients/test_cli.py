@@ -550,3 +550,16 @@ def test_dates_at_the_end_of_the_calendar_have_buckets(frostline):
         bucket, = frostline.search("x", body)["aggregations"]["h"]["buckets"]
         start = datetime(9999, key // 100, key % 100, tzinfo=timezone.utc).timestamp() * 1_000
         assert (bucket["key"], bucket["doc_count"]) == (start, 2)
+
+
+def test_an_id_is_neither_sorted_by_nor_aggregated(frostline):
+    frostline.ingest("x", [{"n": n} for n in range(3)])
+    for body in [
+        {"sort": ["_id"]}, {"sort": [{"_id": "desc"}]}, {"query": {"range": {"_id": {"gte": "a"}}}}, {"query": {"query_string": {"query": "_id:a*"}}},
+        {"query": {"query_string": {"query": "_id:[a TO z]"}}}, {"query": {"query_string": {"query": "_id:/a.*/"}}},
+        {"aggs": {"ids": {"terms": {"field": "_id"}}}}, {"aggs": {"none": {"missing": {"field": "_id"}}}},
+        {"aggs": {"top": {"top_hits": {"sort": ["_id"]}}}},
+    ]:
+        frostline.fails("search", "--index", "x", "--body", "-", stdin=json.dumps(body), status=FAILED, says=["_id"])
+    found = frostline.search("x", {})["hits"]["hits"]
+    assert [hit["_id"] for hit in frostline.search("x", {"query": {"query_string": {"query": f'_id:{found[0]["_id"]}'}}})["hits"]["hits"]] == [found[0]["_id"]]

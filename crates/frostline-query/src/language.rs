@@ -55,5 +55,10 @@ pub fn parse_query(clause: &Value, position: &str, context: &Context<'_>) -> Res
     query::parse(clause, &json::At::root(position), context)
 }
 
+/// Names that mean what is known of a document and is no field of it.
+pub(crate) fn is_metadata(name: &str) -> bool {
+    matches!(name, "_id" | "_index" | "_source" | "_type" | "_routing")
+}
+
 #[cfg(test)]
 mod tests;

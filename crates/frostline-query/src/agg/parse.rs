@@ -16,6 +16,7 @@ use super::{
 };
 use crate::filter::{FieldRef, Filter};
 use crate::language::date::{DateReader, Format, parse_time_zone};
+use crate::language::is_metadata;
 use crate::{Error, Result};
 
 /// How deep aggregations may be nested.
@@ -160,15 +161,20 @@ impl Parser<'_> {
 
     fn field(&mut self, params: &mut Params) -> Result<FieldIndex> {
         let field = params.text("field")?.ok_or_else(|| params.error("[field] is required"))?;
-        Ok(self.field_index(&field))
+        self.field_index(&field)
     }
 
-    fn field_index(&mut self, name: &str) -> FieldIndex {
+    fn field_index(&mut self, name: &str) -> Result<FieldIndex> {
+        if is_metadata(name) {
+            return Err(
+                self.error(format!("[{name}] is no field: what is known of a document is not aggregated"))
+            );
+        }
         let known = self.tree.fields.iter().position(|known| known.name() == name);
-        known.unwrap_or_else(|| {
+        Ok(known.unwrap_or_else(|| {
             self.tree.fields.push(FieldRef::resolve(self.context.mapping, name));
             self.tree.fields.len() - 1
-        })
+        }))
     }
 
     fn filter(&mut self, query: &Value) -> Result<usize> {
@@ -536,7 +542,7 @@ impl Parser<'_> {
         options.done()?;
         let field = match name.as_str() {
             "_doc" | "_score" => SortField::Constant,
-            field => SortField::Column(self.field_index(field)),
+            field => SortField::Column(self.field_index(field)?),
         };
         Ok(SortBy { field, descending, missing_first, format })
     }

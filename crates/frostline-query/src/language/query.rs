@@ -316,7 +316,9 @@ impl<'a> Clause<'a> {
 
     fn range(self) -> Result<Filter> {
         let (field, body) = self.field()?;
-        range::parse(field, body, &self.at.key(field), self.context)
+        let at = self.at.key(field);
+        refuse_id(field, &at)?;
+        range::parse(field, body, &at, self.context)
     }
 
     fn exists(self) -> Result<Filter> {

@@ -552,6 +552,7 @@ impl Parser<'_> {
             return Err(self.error(self.position, what));
         }
         self.suffixes()?;
+        self.refuse_id(targets, start)?;
         let pattern = regexp::translate(&text, "ALL").map_err(|error| self.error(start, error.what()))?;
         Ok(self.each(targets, |field| Filter::Pattern {
             field,
@@ -632,6 +633,7 @@ impl Parser<'_> {
         (lower, lower_included): (Option<String>, bool),
         (upper, upper_included): (Option<String>, bool),
     ) -> Result<Filter> {
+        self.refuse_id(targets, start)?;
         let several = targets.len() > 1;
         let mut parts = Vec::new();
         for target in targets {
@@ -680,10 +682,19 @@ impl Parser<'_> {
         if !self.options.leading_wildcard && pieces.first().is_some_and(is_wildcard) {
             return Err(self.error(start, "a wildcard at the start of a word is not allowed here"));
         }
+        self.refuse_id(targets, start)?;
         Ok(Some(self.each(targets, |field| {
             let exact = field.as_ref().is_some_and(FieldRef::is_exact);
             Filter::Pattern { field, pattern: pattern_of(pieces, exact), case_insensitive: false }
         })))
+    }
+
+    /// An identity is whole.
+    fn refuse_id(&self, targets: &[Target], start: usize) -> Result<()> {
+        match targets.iter().flatten().any(|field| field.name() == "_id") {
+            true => Err(self.error(start, "[_id] is only found by whole ids: no range and no pattern")),
+            false => Ok(()),
+        }
     }
 
     fn words(&self, text: &str, targets: &[Target]) -> Result<Option<Filter>> {

@@ -485,16 +485,26 @@ fn sort(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Vec<Sort>> 
 
 fn sort_key(value: &Value, at: &At<'_>, context: &Context<'_>) -> Result<Sort> {
     if let Value::String(name) = value {
+        check_sort(name, at)?;
         return Ok(Sort::named(name, context));
     }
     let (name, how) = json::only_entry(value, at, "one field to sort by; give several as an array")?;
     let at = at.key(name);
+    check_sort(name, &at)?;
     let mut key = Sort::named(name, context);
     match how {
         Value::String(order) => key.descending = descending(order, &at)?,
         how => sort_options(&mut key, how, &at)?,
     }
     Ok(key)
+}
+
+/// Documents are not sorted by their metadata.
+fn check_sort(name: &str, at: &At<'_>) -> Result<()> {
+    match super::is_metadata(name) {
+        true => Err(at.unsupported(name, "it is no field; for the order of documents of one time use _doc")),
+        false => Ok(()),
+    }
 }
 
 fn sort_options(key: &mut Sort, how: &Value, at: &At<'_>) -> Result<()> {
