@@ -44,7 +44,7 @@ pub struct Mapping {
     column_budget: u32,
     fields: BTreeMap<String, Field>,
     /// Some documents have times that are no whole microseconds.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     has_nanos: bool,
     #[serde(skip)]
     revision: Revision,
