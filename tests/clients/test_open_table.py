@@ -1,7 +1,6 @@
 """Other tools open an index as what it is: a Delta table of Parquet files."""
 
 import json
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable
 
-from frostline import Frostline
 from oracle import canonical
 
 FIELD = "response__long"
@@ -125,21 +123,31 @@ def test_polars_reads_one_file(table):
     assert all(polars.read_parquet(file)["_timestamp"].is_sorted() for file in table.file_uris())
 
 
-def test_documents_that_are_not_stored_are_columns_for_others(weblogs, table, expected, tmp_path):
-    """Merging leaves a split whose documents Frostline makes from its columns, which other readers have as before."""
-    shutil.copytree(weblogs.frostline.repo, tmp_path / "repo")
-    copy = Frostline(weblogs.frostline.binary, tmp_path / "repo", tmp_path / "data")
-    copy.ok("index", "merge", "weblogs")
-    files = DeltaTable(str(copy.repo / "weblogs")).file_uris()
-    query = f'SELECT "{FIELD}", count(*), sum(bytes__long), max(_timestamp) FROM read_parquet(?, union_by_name = true) GROUP BY 1 ORDER BY 1'
-    assert duckdb.execute(query, [files]).fetchall() == duckdb.execute(query, [table.file_uris()]).fetchall()
-    merged = DeltaTable(str(copy.repo / "weblogs")).to_pyarrow_table(columns=["_source", "_timestamp", FIELD])
-    assert merged.num_rows == 10_000 and merged["_source"].null_count > 0
-    shapes = duckdb.execute("SELECT count(_shape) FROM read_parquet(?, union_by_name = true)", [files]).fetchone()
-    assert shapes == (merged["_source"].null_count,)
-    documents = Counter(canonical(hit["_source"]) for hit in copy.search("weblogs", {"size": 10_000})["hits"]["hits"])
-    assert documents == expected.documents
-    assert copy.ok("index", "verify", "weblogs")["faults"] == []
+@pytest.mark.parametrize("source", ["rendered", "stored"])
+def test_documents_of_merged_splits_are_columns_for_others(frostline, weblogs, table, expected, source):
+    """Merging leaves a split whose documents Frostline makes from its columns, unless the index stores them."""
+    lines = weblogs.path.read_text().splitlines()
+    for half in (lines[::2], lines[1::2]):
+        frostline.ingest("merged", half, *(["--source", "stored"] if source == "stored" else []))
+    assert frostline.ok("index", "merge", "merged", "--window", "30d")["merges"] == 1
+    merged = DeltaTable(str(frostline.repo / "merged"))
+    query = f'SELECT "{FIELD}", count(*), sum(bytes__long), max(_timestamp AT TIME ZONE \'UTC\') FROM read_parquet(?, union_by_name = true) GROUP BY 1 ORDER BY 1'
+    assert duckdb.execute(query, [merged.file_uris()]).fetchall() == duckdb.execute(query, [table.file_uris()]).fetchall()
+    rows = merged.to_pyarrow_table(columns=["_source", "_timestamp", FIELD])
+    if source == "stored":
+        expected.check(rows["_source"].to_pylist(), rows["_timestamp"].to_pylist(), rows[FIELD].to_pylist())
+    else:
+        assert rows["_source"].null_count == rows.num_rows == 10_000
+        columns = duckdb.execute("SELECT count(_shape), count(_raw) FROM read_parquet(?)", [merged.file_uris()]).fetchone()
+        assert columns == (10_000, 0)
+        own = ["_shape", "_residual", "_raw", FIELD]
+        [polars_rows] = [polars.read_parquet(file, columns=own) for file in merged.file_uris()]
+        assert Counter(polars_rows[FIELD].to_list()) == expected.responses
+        [arrow_rows] = [pyarrow.parquet.read_table(file, columns=own) for file in merged.file_uris()]
+        assert arrow_rows["_shape"].null_count == 0
+    hits = frostline.search("merged", {"size": 10_000})["hits"]["hits"]
+    assert Counter(canonical(hit["_source"]) for hit in hits) == expected.documents
+    assert frostline.ok("index", "verify", "merged")["faults"] == []
 
 
 def test_hard_types_are_read_by_all(mixed):
