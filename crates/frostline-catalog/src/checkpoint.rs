@@ -129,6 +129,7 @@ pub(crate) fn read(folder: &Path, version: u64, objects: &[(Path, Bytes)]) -> Re
         foreign: found.foreign.into_iter().map(|file| (file.path.clone(), file)).collect(),
         progress: found.progress.into_iter().collect(),
         files: found.files.into_iter().collect(),
+        newest_ms: None,
     })
 }
 

@@ -32,6 +32,10 @@ pub struct Change {
     /// Sources and the position of each with this change in: any number that means something to the writer. Each
     /// must still be where the version that the change is committed to has it, or the commit is a `Conflict`.
     pub progress: Vec<(String, i64)>,
+    /// As `progress`, of sources that may be forgotten `passing_ms` later, or with the others if that is sooner.
+    pub passing: Vec<(String, i64)>,
+    /// How long those of `passing` are kept at least.
+    pub passing_ms: i64,
     /// Further files that become part of the index. Their objects must be whole before this is committed. The first one
     /// raises the table's protocol for writers, not for readers: see `docs/format/catalog.md`.
     pub files_add: Vec<FileEntry>,
@@ -42,6 +46,13 @@ pub struct Change {
     /// The rows stay the same and only move to other splits, as in a merge. Tools that follow the table's
     /// changes then skip it.
     pub rearranges: bool,
+}
+
+impl Change {
+    /// The sources that it moves.
+    fn sources(&self) -> impl Iterator<Item = &String> {
+        self.progress.iter().chain(&self.passing).map(|(source, _)| source)
+    }
 }
 
 impl Index {
@@ -79,7 +90,7 @@ impl Index {
         let metadata = self.described_anew(change)?;
         if change.add.is_empty()
             && change.remove.is_empty()
-            && change.progress.is_empty()
+            && change.sources().next().is_none()
             && change.files_add.is_empty()
             && change.files_remove.is_empty()
             && metadata.is_none()
@@ -92,18 +103,23 @@ impl Index {
         let version = self.version() + 1;
         let gone = change.files_remove.iter().map(|file| Ok(file_entry::removal(&file.path())));
         let domains = gone.chain(change.files_add.iter().map(FileEntry::to_action)).collect::<Result<_>>()?;
-        let txn = |(source, position): &(String, i64)| Txn {
-            app_id: source.clone(),
-            version: *position,
-            last_updated: Some(now_ms),
+        // Any writer of the table then forgets the passing ones in time: it goes by when a source last moved.
+        let earlier_ms = (self.settings().progress_retention_ms - change.passing_ms.max(0)).max(0);
+        let txn = |moved_ms: i64| {
+            move |(source, position): &(String, i64)| Txn {
+                app_id: source.clone(),
+                version: *position,
+                last_updated: Some(moved_ms),
+            }
         };
+        let passing = change.passing.iter().map(txn(now_ms - earlier_ms));
         Ok(Some(Commit {
             version,
             key: self.log.commits.entry_path(version).to_string(),
             info: self.info(change, id, now_ms, &removed),
             protocol: self.state.protocol.naming_files().filter(|_| !change.files_add.is_empty()),
             metadata,
-            txns: change.progress.iter().map(txn).collect(),
+            txns: change.progress.iter().map(txn(now_ms)).chain(passing).collect(),
             domains,
             removes: removed
                 .iter()
@@ -144,7 +160,7 @@ impl Index {
                 Error::conflict("a further file to remove no longer exists").with("file", file.path())
             );
         }
-        if let Some(source) = twice(change.progress.iter().map(|(source, _)| source)) {
+        if let Some(source) = twice(change.sources()) {
             return Err(Error::invalid("a change names a source twice").with("source", source));
         }
         Ok(())
@@ -152,9 +168,10 @@ impl Index {
 
     /// Whether every source that `change` moves is in `newest` where it is in this version.
     fn check_unmoved(&self, change: &Change, newest: &Index) -> Result<()> {
-        for (source, _) in &change.progress {
+        for source in change.sources() {
             let (seen, reached) = (self.progress(source), newest.progress(source));
-            if seen != reached {
+            // One that was forgotten meanwhile was moved by nobody.
+            if reached.is_some() && seen != reached {
                 return Err(Error::conflict("another writer advanced the position of a source")
                     .with("source", source)
                     .with("seen", seen.unwrap_or_default())

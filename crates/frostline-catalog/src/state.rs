@@ -49,7 +49,12 @@ pub(crate) struct Base {
     pub(crate) foreign: Sorted<String, Arc<ForeignFile>>,
     pub(crate) progress: Sorted<String, Reached>,
     pub(crate) files: Sorted<String, Arc<FileEntry>>,
+    /// When the last of the commits was made, by its writer's clock.
+    pub(crate) newest_ms: Option<i64>,
 }
+
+/// Versions after which sources are looked over for those that may be forgotten.
+const LOOKS_EVERY: u64 = 64;
 
 /// What commits change, by key; the last change of each applies.
 #[derive(Default)]
@@ -78,6 +83,7 @@ impl State {
             foreign: self.foreign.clone(),
             progress: self.progress.clone(),
             files: self.files.clone(),
+            newest_ms: None,
         };
         base.apply(folder, commits)?;
         base.finish(Some(self))
@@ -154,6 +160,7 @@ impl Base {
                 .with("object", &commit.key));
         }
         self.version = Some(commit.version);
+        self.newest_ms = commit.info.get("timestamp").and_then(serde_json::Value::as_i64);
         Ok(())
     }
 
@@ -168,7 +175,14 @@ impl Base {
             Some(before) => Arc::clone(&before.described),
             None => Arc::new(Described::read(&metadata, &self.at)?),
         };
-        let Base { splits, foreign, progress, files, .. } = self;
+        let Base { splits, foreign, mut progress, files, newest_ms, .. } = self;
+        let is_due = before.is_none_or(|before| before.version / LOOKS_EVERY != version / LOOKS_EVERY);
+        if let Some(now_ms) = newest_ms.filter(|_| is_due) {
+            let forgotten_ms = now_ms.saturating_sub(described.settings.progress_retention_ms);
+            let is_over = |reached: &Reached| reached.moved_ms.is_some_and(|moved| moved <= forgotten_ms);
+            let over = progress.iter().filter(|(_, reached)| is_over(reached));
+            progress = progress.after(over.map(|(source, _)| (source.clone(), None)).collect());
+        }
         Ok(State { version, protocol, metadata, described, splits, foreign, progress, files })
     }
 }

@@ -290,3 +290,51 @@ async fn settings_change_with_a_commit() {
     let refused = Change { settings: Some(unsafe_ones), ..Change::default() };
     assert_eq!(read.commit(refused).await.unwrap_err().kind(), ErrorKind::Invalid);
 }
+
+#[tokio::test]
+async fn passing_sources_are_forgotten_in_their_time_and_others_in_theirs() {
+    let store = Faulty::sound();
+    let clock = crate::testing::clock();
+    let catalog = crate::Catalog::on(Arc::new(store.clone()), Arc::clone(&clock) as _);
+    let settings = Settings { checkpoint_commits: 1_000, ..Settings::default() };
+    let retention_ms = settings.progress_retention_ms;
+    let first = catalog.create(&name("logs"), Mapping::dynamic(), settings).await.unwrap();
+    let change = Change {
+        progress: vec![("kept".to_owned(), 1)],
+        passing: vec![("brief".to_owned(), 2), ("long".to_owned(), 3)],
+        passing_ms: 5_000,
+        ..Change::default()
+    };
+    let mut index = first.commit(change.clone()).await.unwrap();
+    assert_eq!([index.progress("kept"), index.progress("brief")], [Some(1), Some(2)]);
+    let moved = first.commit(Change { passing: vec![("brief".to_owned(), 4)], ..Change::default() }).await;
+    assert_eq!(moved.unwrap_err().kind(), ErrorKind::Conflict);
+    let twice = Change { progress: vec![("brief".to_owned(), 2)], ..change };
+    assert_eq!(index.commit(twice).await.unwrap_err().kind(), ErrorKind::Invalid);
+    // No longer than other sources.
+    let too_long = Change {
+        passing: vec![("long".to_owned(), 3)],
+        passing_ms: retention_ms + 1_000_000,
+        ..Change::default()
+    };
+    index = index.commit(too_long).await.unwrap();
+    let sources = |index: &Index| index.sources().map(|(source, _)| source.to_owned()).collect::<Vec<_>>();
+    let seen = index.clone();
+    for (passed_ms, expected) in
+        [(4_999, &["brief", "kept", "long"][..]), (1, &["kept", "long"]), (retention_ms - 5_000, &[])]
+    {
+        clock.advance_us(passed_ms * 1_000);
+        // A writer that goes on forgets them every 64 versions, as does a reader that follows, and one that opens the index.
+        let version = index.version();
+        while index.version() < version + 64 {
+            index = index.commit(adding(index.name(), [u128::from(index.version()) + 1])).await.unwrap();
+        }
+        let opened = catalog.open(index.name()).await.unwrap();
+        for index in [&index, &opened, &seen.refresh().await.unwrap()] {
+            assert_eq!(sources(index), expected, "{passed_ms}");
+        }
+    }
+    // What was forgotten meanwhile was moved by nobody.
+    let again = seen.commit(Change { progress: vec![("kept".to_owned(), 9)], ..Change::default() }).await;
+    assert_eq!(again.unwrap().progress("kept"), Some(9));
+}
