@@ -4,6 +4,7 @@
 //! [`Inputs`] are what is read, [`Format`] is how its lines are parsed, and [`Ingest`] writes them to an index, once or
 //! as files grow. Every document is ingested exactly once, however often a run is stopped and restarted, in bounded
 //! memory.
+//! [`Live`] appends what clients send and acknowledges it once it is stored, and [`Upkeep`] keeps the indices in shape meanwhile.
 //! [`Merge`] replaces many small splits with few large ones. [`Needles`] are the needle segments of an index, which are
 //! written with its splits. User guide: `docs/ingest.md`.
 
@@ -17,6 +18,7 @@ mod identity;
 mod inputs;
 mod json;
 mod lines;
+mod live;
 mod merge;
 mod needle;
 mod packs;
@@ -30,6 +32,9 @@ pub use decompress::{Compression, decompress};
 pub use frostline_base::{Error, Result};
 pub use inputs::{Input, Inputs, Own, Skipped};
 pub use lines::{CsvHeader, Format, LineParser, Multiline, Refusal};
+pub use live::{
+    Append, Appended, Kept, Live, LiveOptions, Outcome, Upkeep, UpkeepOptions, retention, set_retention,
+};
 pub use merge::{Group, Merge, MergePolicy, MergeProgress, MergeReport, Merging};
 pub use needle::{Needles, Rebuilt, SegmentState, SegmentStatus, Status, Unread, Verified};
 pub use packs::PACK_SPLITS_MIN;

@@ -279,7 +279,8 @@ impl Merging {
         }
     }
 
-    async fn merge_segments(&mut self, extent: Extent) -> Result<()> {
+    /// Merges needle segments as far as `extent` says.
+    pub(crate) async fn merge_segments(&mut self, extent: Extent) -> Result<()> {
         let Some(terms) = self.terms.clone() else { return Ok(()) };
         let Merge { repository, random, cancel, .. } = self.merge.clone();
         let segments = Segments { repository, random, terms, cancel };

@@ -4,9 +4,10 @@ use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, ObjectRef, Result, SplitId};
 use frostline_catalog::{FileEntry, Index, SplitEntry};
 use frostline_needle::{About, KIND};
-use frostline_split::{Mapping, SplitWriter};
+use frostline_split::{Mapping, Sealed, SplitWriter};
 use frostline_store::Repository;
 
+use crate::lines::Refusal;
 use crate::needle::{self, Terms};
 use crate::pipeline::Random;
 
@@ -39,10 +40,42 @@ impl NewSplit {
     }
 }
 
+/// A split that is written and not uploaded yet.
+pub(crate) struct WrittenSplit {
+    id: SplitId,
+    file: Bytes,
+    /// The run of its terms.
+    run: Option<(Bytes, About)>,
+    sealed: Sealed,
+}
+
+impl WrittenSplit {
+    /// Its identity.
+    pub(crate) fn id(&self) -> SplitId {
+        self.id
+    }
+
+    /// Which document each row is, counted in the order in which they were added.
+    pub(crate) fn order(&self) -> &[u32] {
+        &self.sealed.order
+    }
+
+    /// The fields of the split, and those that its writer knew before.
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.sealed.mapping
+    }
+}
+
 impl Output {
     /// Writes a split, and the run of its terms, to where the index wants them. Nothing names them until they are
     /// committed. Blocks: not for a thread of the runtime.
     pub(crate) fn seal(&self, writer: SplitWriter) -> Result<NewSplit> {
+        let written = self.write(writer)?;
+        self.runtime.block_on(self.upload(written))
+    }
+
+    /// Writes a split, and the run of its terms, to memory.
+    pub(crate) fn write(&self, writer: SplitWriter) -> Result<WrittenSplit> {
         let id = new_id(&self.random);
         let (mut file, mut run) = (Vec::new(), self.terms.as_ref().map(|terms| terms.run(id)));
         let sealed = match &mut run {
@@ -53,15 +86,22 @@ impl Output {
         if sealed.bytes != file.len() as u64 {
             return Err(Error::internal("a sealed split does not have the stated length"));
         }
+        Ok(WrittenSplit { id, file: file.into(), run: run.map(|(run, about)| (run.into(), about)), sealed })
+    }
+
+    /// Uploads a split and the run of its terms at the same time.
+    pub(crate) async fn upload(&self, split: WrittenSplit) -> Result<NewSplit> {
+        let WrittenSplit { id, file, run, sealed } = split;
         let key = self.index.split_key(id);
-        let uploads = async {
-            self.repository.put(&key, file.into()).await?;
+        let run = async {
             match run {
-                Some((run, about)) => self.put_run(id, run.into(), &about).await,
+                Some((run, about)) => self.put_run(id, run, &about).await,
                 None => Ok(None),
             }
         };
-        let run = self.runtime.block_on(uploads)?;
+        let (put, run) = futures::join!(self.repository.put(&key, file), run);
+        put?;
+        let run = run?;
         let entry = SplitEntry {
             id,
             object: ObjectRef { key, bytes: sealed.bytes },
@@ -83,6 +123,38 @@ impl Output {
             Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
             put => Ok(unless_failed(split, put).map(|()| segment_entry(&self.index, id, bytes, about))),
         }
+    }
+}
+
+/// The fields of all splits.
+pub(crate) fn mapping_of<'a>(splits: impl Iterator<Item = &'a NewSplit>) -> Result<Option<Mapping>> {
+    let mut all: Option<Mapping> = None;
+    for split in splits {
+        match &mut all {
+            Some(mapping) => drop(mapping.merge(&split.mapping)?),
+            None => all = Some(split.mapping.clone()),
+        }
+    }
+    Ok(all)
+}
+
+/// What became of a document that was offered to a writer.
+pub(crate) enum Offer {
+    Taken,
+    Refused(Refusal),
+    /// The split must be sealed first.
+    Full,
+}
+
+/// The only place where an error becomes a refusal: the writer's answer to a document, before anything is sealed.
+pub(crate) fn offer(writer: &mut SplitWriter, document: &[u8]) -> Result<Offer> {
+    match writer.add(document) {
+        Ok(()) => Ok(Offer::Taken),
+        Err(error) => match error.kind() {
+            ErrorKind::Invalid => Ok(Offer::Refused(Refusal::new(error.to_string()))),
+            ErrorKind::Exhausted => Ok(Offer::Full),
+            _ => Err(error),
+        },
     }
 }
 

@@ -136,6 +136,8 @@ pub struct Sealed {
     pub unpacked_bytes: u64,
     /// What the parts of the file take.
     pub parts: PartBytes,
+    /// Which document each row is, counted in the order in which they were added.
+    pub order: Vec<u32>,
 }
 
 /// What the parts of a split take, in bytes of the file.

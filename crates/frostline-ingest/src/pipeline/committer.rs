@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use frostline_base::{Error, Result};
 use frostline_catalog::{Change, Index};
 use frostline_needle::KIND;
-use frostline_split::Mapping;
 
 use super::merging::Merges;
 use super::worker::{Outcome, Source};
@@ -19,7 +18,7 @@ use crate::lines::Format;
 use crate::needle::{Extent, Segments};
 use crate::packs::{PACK_SPLITS_MIN, Packs};
 use crate::rejects::Rejects;
-use crate::seal::{NewSplit, Output};
+use crate::seal::{Output, mapping_of};
 
 /// Refused lines of an input are held back while none of its lines is ingested, up to this many bytes.
 const HELD_BYTES_MAX: usize = 64 << 20;
@@ -272,16 +271,4 @@ impl<'a> Committer<'a> {
         self.run.counters.splits.store(report.splits, Ordering::Relaxed);
         self.run.counters.batches_committed.store(self.next, Ordering::Relaxed);
     }
-}
-
-/// The fields of all splits.
-fn mapping_of<'a>(splits: impl Iterator<Item = &'a NewSplit>) -> Result<Option<Mapping>> {
-    let mut all: Option<Mapping> = None;
-    for split in splits {
-        match &mut all {
-            Some(mapping) => drop(mapping.merge(&split.mapping)?),
-            None => all = Some(split.mapping.clone()),
-        }
-    }
-    Ok(all)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use frostline_base::{Error, ErrorKind, Result};
+use frostline_base::{Error, Result};
 use frostline_split::{Mapping, SplitWriter};
 
 use super::{Finished, LINE_BYTES_MAX, Part, Run};
@@ -12,7 +12,7 @@ use crate::blocks::{Line, LineEnds, Piece, line_feeds};
 use crate::identity::SourceKey;
 use crate::lines::{LineParser, Refusal};
 use crate::rejects::{Reject, Rejects};
-use crate::seal::NewSplit;
+use crate::seal::{NewSplit, Offer, offer};
 
 /// An input as its lines are parsed.
 #[derive(Debug)]
@@ -212,26 +212,6 @@ impl BatchWriter<'_> {
         }
         let outcomes = self.outcomes.into_values().collect();
         Ok(Finished { number, parts, splits: self.splits, outcomes })
-    }
-}
-
-/// What became of a document.
-enum Offer {
-    Taken,
-    Refused(Refusal),
-    /// The split must be sealed first.
-    Full,
-}
-
-/// The only place where an error becomes a refusal: the writer's answer to a document, before anything is sealed.
-fn offer(writer: &mut SplitWriter, document: &[u8]) -> Result<Offer> {
-    match writer.add(document) {
-        Ok(()) => Ok(Offer::Taken),
-        Err(error) => match error.kind() {
-            ErrorKind::Invalid => Ok(Offer::Refused(Refusal::new(error.to_string()))),
-            ErrorKind::Exhausted => Ok(Offer::Full),
-            _ => Err(error),
-        },
     }
 }
 

@@ -58,6 +58,7 @@ pub(crate) fn seal(
 ) -> Result<Sealed> {
     let unpacked_bytes = writer.unpacked_bytes();
     let (arranged, writer) = Arranged::new(writer);
+    let order = arranged.order.clone();
     let stored = plan_columns(&arranged);
     let plan = groups::plan(&stored, &arranged, &writer)?;
     let columns = plan.as_ref().map_or(&stored, |plan| &plan.columns);
@@ -111,6 +112,7 @@ pub(crate) fn seal(
         source_bytes: writer.source_bytes,
         unpacked_bytes,
         parts,
+        order,
     })
 }
 

@@ -1,0 +1,346 @@
+//! Keeps the indices of a repository in shape while documents come: retention, merging, vacuum.
+//!
+//! [`Upkeep::run`] is the one loop: a round over all indices, then a pause. In a round an index is asked for its newest
+//! version, unless it rests: one that has not changed rests twice as long each time, at most [`UpkeepOptions::rest_max`].
+//! Then, in this order, splits that are too old are removed, splits are merged until the policy has nothing left, needle
+//! segments and packs are written if there are many to join, and what no version needs is vacuumed when that is due. Each
+//! step is a commit of its own, which other writers may be ahead of: then a later round does it.
+//!
+//! What happens depends on the catalog, the policy and the clock that is passed in. Several processes may do this to the same
+//! indices: nothing is lost, but they merge the same splits, and one of them in vain.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use frostline_base::{Clock, Error, ErrorKind, IndexName, Result, SplitId};
+use frostline_catalog::{Catalog, Change, Index, Settings, SplitEntry, Vacuum};
+use frostline_needle::KIND;
+use frostline_store::Repository;
+use futures::future::{Either, select};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::merge::{Merge, MergePolicy, Merging};
+use crate::needle::{self, Extent, Terms};
+use crate::packs::{self, PACK_SPLITS_MIN, Packs};
+use crate::pipeline::{Cancel, Random};
+use crate::settings;
+
+/// Runs of single splits that gather before they are merged. A search reads a page of each.
+const RUNS_MAX: usize = 64;
+/// Commits that are lost to other writers before a later round tries again.
+const CONFLICTS_MAX: u32 = 8;
+/// The setting of an index.
+const RETENTION: &str = "retention_ms";
+
+/// What [`Upkeep`] does, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpkeepOptions {
+    /// The pause between two rounds.
+    pub every: Duration,
+    /// The longest time for which an index that does not change is not looked at.
+    pub rest_max: Duration,
+    /// Which splits are merged; none merges nothing.
+    pub merge: Option<MergePolicy>,
+    /// What is vacuumed; none vacuums nothing.
+    pub vacuum: Option<Vacuum>,
+    /// The time between two vacuums of an index.
+    pub vacuum_every: Duration,
+}
+
+impl Default for UpkeepOptions {
+    fn default() -> Self {
+        UpkeepOptions {
+            every: Duration::from_secs(30),
+            rest_max: Duration::from_secs(300),
+            merge: Some(MergePolicy { memory_bytes_max: 512 << 20, ..MergePolicy::gradual() }),
+            vacuum: Some(Vacuum::default()),
+            vacuum_every: Duration::from_secs(3_600),
+        }
+    }
+}
+
+/// What a round did to an index.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// Splits that were removed because all their documents are older than the retention.
+    pub splits_expired: u64,
+    /// Documents in them.
+    pub documents_expired: u64,
+    /// Merges made.
+    pub merges: u64,
+    /// Objects that a vacuum deleted.
+    pub objects_deleted: u64,
+}
+
+/// How long documents of an index are kept; none for ever. [`set_retention`] sets it.
+pub fn retention(settings: &Settings) -> Result<Option<Duration>> {
+    let Some(value) = settings.others.get(RETENTION).filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    let retention_ms = value.as_u64().filter(|ms| *ms > 0 && *ms <= i64::MAX as u64 / 1_000);
+    let wrong =
+        || Error::invalid("retention_ms of the index is no number of milliseconds").with("value", value);
+    retention_ms.map(|ms| Some(Duration::from_millis(ms))).ok_or_else(wrong)
+}
+
+/// Keeps the documents of an index so long, by their times; `None` for ever. A round of [`Upkeep`] removes splits of which every
+/// document with a time is older. Documents without a time go with their split; a split of only such stays.
+pub async fn set_retention(index: Index, retention: Option<Duration>) -> Result<Index> {
+    let value = match retention.map(|retention| u64::try_from(retention.as_millis())) {
+        None => None,
+        Some(Ok(ms)) if ms > 0 && ms <= i64::MAX as u64 / 1_000 => Some(Value::from(ms)),
+        Some(_) => {
+            return Err(Error::invalid(
+                "a retention has at least a millisecond, and less than 292,000 years",
+            ));
+        }
+    };
+    let set = |settings: &mut Settings| match value {
+        Some(value) => drop(settings.others.insert(RETENTION.to_owned(), value)),
+        None => drop(settings.others.remove(RETENTION)),
+    };
+    settings::change(index, set).await
+}
+
+/// Keeps the indices of a repository in shape.
+pub struct Upkeep {
+    repository: Repository,
+    catalog: Catalog,
+    clock: Arc<dyn Clock>,
+    random: Random,
+    options: UpkeepOptions,
+    cancel: Cancel,
+    rounds: tokio::sync::Mutex<Rounds>,
+}
+
+/// What earlier rounds left.
+#[derive(Default)]
+struct Rounds {
+    indices: BTreeMap<IndexName, Seen>,
+    /// When the folders of deleted indices were vacuumed.
+    vacuumed_us: Option<i64>,
+}
+
+/// An index as the last round left it.
+struct Seen {
+    /// It knows which splits cannot be merged.
+    merging: Merging,
+    segments: usize,
+    /// It is not looked at before.
+    rests_until_us: i64,
+    rest_us: i64,
+    vacuumed_us: Option<i64>,
+    /// There may be something to vacuum.
+    has_waste: bool,
+}
+
+impl Upkeep {
+    /// Of the indices of `catalog`, which are in `repository`.
+    pub fn new(
+        repository: &Repository,
+        catalog: &Catalog,
+        clock: Arc<dyn Clock>,
+        random: Random,
+        options: UpkeepOptions,
+    ) -> Upkeep {
+        let (repository, catalog) = (repository.clone(), catalog.clone());
+        let (cancel, rounds) = (Cancel::default(), Default::default());
+        Upkeep { repository, catalog, clock, random, options, cancel, rounds }
+    }
+
+    /// Makes rounds until `stop` is there. What is being done then is ended; a merge whose split is not being sealed yet is
+    /// dropped. Failures are told, and the next round tries again.
+    pub async fn run(&self, stop: impl Future<Output = ()>) {
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let round = std::pin::pin!(self.round());
+            let is_last = match select(round, &mut stop).await {
+                Either::Left((kept, _)) => {
+                    tell(kept);
+                    false
+                }
+                Either::Right(((), round)) => {
+                    self.cancel.cancel();
+                    tell(round.await);
+                    true
+                }
+            };
+            let pause = std::pin::pin!(tokio::time::sleep(self.options.every));
+            if is_last || matches!(select(pause, &mut stop).await, Either::Right(_)) {
+                return;
+            }
+        }
+    }
+
+    /// One round over all indices, one after the other: what was done to those that were looked at.
+    pub async fn round(&self) -> Result<Vec<(IndexName, Result<Kept>)>> {
+        let mut rounds = self.rounds.lock().await;
+        let now_us = self.clock.now_us();
+        let names = self.catalog.list().await?;
+        rounds.indices.retain(|name, _| names.binary_search(name).is_ok());
+        let mut all = Vec::new();
+        for name in names {
+            let rests = rounds.indices.get(&name).is_some_and(|seen| seen.rests_until_us > now_us);
+            if rests || self.cancel.is_cancelled() {
+                continue;
+            }
+            let seen = rounds.indices.remove(&name);
+            let kept = self.look_at(&name, seen).await.map(|(seen, kept)| {
+                rounds.indices.insert(name.clone(), seen);
+                kept
+            });
+            all.push((name, kept));
+        }
+        if let Some(vacuum) = self.options.vacuum.as_ref().filter(|_| self.is_due(rounds.vacuumed_us)) {
+            self.catalog.vacuum_deleted(vacuum).await?;
+            rounds.vacuumed_us = Some(now_us);
+        }
+        Ok(all)
+    }
+
+    async fn look_at(&self, name: &IndexName, seen: Option<Seen>) -> Result<(Seen, Kept)> {
+        let (mut seen, has_changed) = match seen {
+            None => (self.see(self.catalog.open(name).await?).await?, true),
+            Some(mut seen) => {
+                let (before, index) =
+                    (seen.merging.index(), self.catalog.refresh(seen.merging.index()).await?);
+                let is_same = index.table_id() == before.table_id() && index.settings() == before.settings();
+                let has_changed = !is_same || index.version() != before.version();
+                match is_same {
+                    true => seen.merging.continue_at(&index),
+                    false => seen = self.see(index).await?,
+                }
+                (seen, has_changed)
+            }
+        };
+        let mut kept = Kept::default();
+        self.expire(&mut seen.merging, &mut kept).await?;
+        self.merge(&mut seen, &mut kept).await?;
+        seen.has_waste |= has_changed;
+        if let Some(vacuum) =
+            self.options.vacuum.as_ref().filter(|_| seen.has_waste && self.is_due(seen.vacuumed_us))
+        {
+            let vacuumed = seen.merging.index().vacuum(vacuum).await?;
+            kept.objects_deleted = vacuumed.deleted.len() as u64;
+            seen.vacuumed_us = Some(self.clock.now_us());
+            seen.has_waste = vacuumed.kept > 0;
+        }
+        let every_us = micros(self.options.every);
+        let longer_us = seen.rest_us.saturating_mul(2).min(micros(self.options.rest_max));
+        seen.rest_us = if has_changed { every_us } else { longer_us };
+        // Rounds come a little late.
+        seen.rests_until_us = self.clock.now_us().saturating_add(seen.rest_us - every_us / 2);
+        Ok((seen, kept))
+    }
+
+    /// An index that is seen for the first time.
+    async fn see(&self, index: Index) -> Result<Seen> {
+        let terms = Terms::of(&self.catalog, &index, &self.random).await?;
+        let merge =
+            Merge::new(&self.repository, &self.catalog, Arc::clone(&self.random)).with_cancel(&self.cancel);
+        let policy = self.options.merge.clone().unwrap_or_default();
+        Ok(Seen {
+            merging: merge.merging(index, terms, &policy),
+            segments: 0,
+            rests_until_us: i64::MIN,
+            rest_us: 0,
+            vacuumed_us: None,
+            has_waste: true,
+        })
+    }
+
+    fn is_due(&self, vacuumed_us: Option<i64>) -> bool {
+        let every_us = micros(self.options.vacuum_every);
+        vacuumed_us.is_none_or(|last| self.clock.now_us().saturating_sub(last) >= every_us)
+    }
+
+    /// Removes the splits of which every document with a time is too old.
+    async fn expire(&self, merging: &mut Merging, kept: &mut Kept) -> Result<()> {
+        let mut index = merging.index().clone();
+        let Some(retention) = retention(index.settings())? else { return Ok(()) };
+        let oldest_us = self.clock.now_us().saturating_sub(micros(retention));
+        for _ in 0..CONFLICTS_MAX {
+            let is_old = |split: &&Arc<SplitEntry>| split.times.is_some_and(|(_, last)| last < oldest_us);
+            let old: BTreeMap<SplitId, u64> =
+                index.splits().iter().filter(is_old).map(|split| (split.id, split.rows)).collect();
+            let is_live = |split| !old.contains_key(&split) && index.split(split).is_some();
+            let dead =
+                needle::dead_files(&index, is_live).into_iter().chain(packs::dead_files(&index, is_live));
+            let change = Change {
+                remove: old.keys().copied().collect(),
+                files_remove: if old.is_empty() { Vec::new() } else { dead.collect() },
+                operation: "retention".to_owned(),
+                ..Change::default()
+            };
+            match index.commit(change).await {
+                Ok(index) => {
+                    kept.splits_expired = old.len() as u64;
+                    kept.documents_expired = old.values().sum();
+                    merging.continue_at(&index);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::Conflict => index = index.refresh().await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::conflict("other writers keep changing the index"))
+    }
+
+    /// Merges splits, and what is beside them.
+    async fn merge(&self, seen: &mut Seen, kept: &mut Kept) -> Result<()> {
+        let merges_before = seen.merging.report().merges;
+        while let Some(group) = seen.merging.next().filter(|_| self.options.merge.is_some()) {
+            match seen.merging.merge(&group).await {
+                Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
+                Err(error) => tracing::warn!(?error, "splits are not merged"),
+                Ok(()) => {}
+            }
+        }
+        kept.merges = seen.merging.report().merges - merges_before;
+        let segments = |index: &Index| index.files().filter(|file| file.kind == KIND).count();
+        if segments(seen.merging.index()) > seen.segments + RUNS_MAX {
+            seen.merging.merge_segments(Extent::Small).await?;
+            seen.segments = segments(seen.merging.index());
+        }
+        let index = seen.merging.index().clone();
+        if index.settings().needle {
+            let (repository, random) = (self.repository.clone(), Arc::clone(&self.random));
+            let packs =
+                Packs { repository, random, cancel: self.cancel.clone(), splits_min: PACK_SPLITS_MIN };
+            seen.merging.continue_at(&packs.write_if_many(index).await?);
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Upkeep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upkeep").field("repository", &self.repository).finish_non_exhaustive()
+    }
+}
+
+/// Tells what failed in a round.
+fn tell(kept: Result<Vec<(IndexName, Result<Kept>)>>) {
+    match kept {
+        Err(error) => tracing::warn!(?error, "indices are not kept in shape: the next round tries again"),
+        Ok(kept) => {
+            for (index, kept) in kept {
+                match kept {
+                    Ok(kept) => tracing::debug!(%index, ?kept, "an index was looked at"),
+                    Err(error) => {
+                        tracing::warn!(%index, ?error, "an index is not kept in shape: a later round tries again")
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
