@@ -11,10 +11,10 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use frostline_base::{Error, Result};
-use frostline_lab::catalogue::Catalogue;
 use frostline_lab::emulate::{self, Daemon, Emulated, Lazy, Machine, Model, Options, Setup, Stripe};
 use frostline_lab::host::ledger::Ledger;
-use frostline_lab::model::{Balance, VolumeSpec};
+use frostline_model::catalogue::Catalogue;
+use frostline_model::{Balance, VolumeSpec};
 
 #[derive(Parser)]
 struct Arguments {

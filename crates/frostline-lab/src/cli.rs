@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use frostline_base::{Clock, Error, ErrorKind, Result, SystemClock};
+use frostline_model::catalogue::Catalogue;
+use frostline_model::{Balance, VolumeSpec};
 use serde_json::json;
 
 use self::progress::Bar;
-use crate::catalogue::Catalogue;
 use crate::emulate::{self, Daemon, Emulated};
 use crate::host::io;
 use crate::host::ledger::{self, Ledger};
 use crate::host::process::Stop;
 use crate::host::{facts, probe::Host, tools};
-use crate::model::{Balance, VolumeSpec};
 use crate::record::{Cell, FORMAT, How, Mode, Run};
 use crate::report::Language;
 use crate::run::journal::Journal;

@@ -7,7 +7,7 @@
 //! cannot be evaluated because the catalogue lacks a price or a latency.
 //!
 //! The rates are those of a raw stripe (ext4 or XFS with direct I/O and chunks no smaller than a request),
-//! from the formulas of [`Limits`](crate::model::Limits); no cache, no compression.
+//! from the formulas of [`Limits`](frostline_model::Limits); no cache, no compression.
 
 pub mod args;
 mod candidate;
@@ -17,10 +17,10 @@ mod text;
 use std::collections::BTreeMap;
 
 use frostline_base::{Error, Result};
+use frostline_model::catalogue::{Catalogue, Evidence};
+use frostline_model::{Instance, VolumeSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{Catalogue, Evidence};
-use crate::model::{Instance, VolumeSpec};
 use candidate::{Judge, Judged};
 
 pub use need::{LatencyNeed, Need};

@@ -27,12 +27,12 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use frostline_base::{Error, Result};
+use frostline_model::catalogue::Catalogue;
+use frostline_model::{Balance, Limits, VolumeSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Catalogue;
 use crate::host::io;
 use crate::host::ledger::{Ledger, Thing};
-use crate::model::{self, Balance, Limits, VolumeSpec};
 
 pub use daemon::serve;
 
@@ -90,8 +90,8 @@ impl Model {
         Ok(Model { limits: spec.limits(catalogue)?, start: Balance::Full, time_scale: 1.0 })
     }
 
-    fn volume(&self) -> Result<model::Volume> {
-        model::Volume::with_limits(self.limits.clone(), self.start, self.time_scale)
+    fn volume(&self) -> Result<frostline_model::Volume> {
+        frostline_model::Volume::with_limits(self.limits.clone(), self.start, self.time_scale)
     }
 }
 
@@ -117,8 +117,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    fn instance(&self) -> Result<model::Instance> {
-        model::Instance::new(&Catalogue::named(&self.catalogue)?, &self.name, self.time_scale)
+    fn instance(&self) -> Result<frostline_model::Instance> {
+        frostline_model::Instance::new(&Catalogue::named(&self.catalogue)?, &self.name, self.time_scale)
     }
 }
 
@@ -222,7 +222,7 @@ pub struct Account {
     pub late_max_us: f64,
     /// What the volume model counted, in seconds since its time began; summed over the volumes of a
     /// stripe, but for the seconds of burst that are left, which are those of the volume with the fewest.
-    pub model: Option<model::Account>,
+    pub model: Option<frostline_model::Account>,
     /// Whether the loop device reaches the daemon by direct I/O. Without it the host's page cache answers
     /// some reads and delays writes, and what is measured is partly the host.
     pub direct_io: bool,

@@ -9,14 +9,12 @@
 //!
 //! The lab links no engine crate: it measures the built binary from outside, like everything else.
 
-pub mod catalogue;
 pub mod cli;
 pub mod crash;
 pub mod decide;
 pub mod emulate;
 pub mod guest;
 pub mod host;
-pub mod model;
 mod names;
 pub mod place;
 pub mod record;

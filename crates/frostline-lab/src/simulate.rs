@@ -13,10 +13,10 @@ mod pool;
 pub mod warm_tier;
 
 use frostline_base::{Error, Result};
+use frostline_model::catalogue::Catalogue;
+use frostline_model::{Balance, VolumeSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Catalogue;
-use crate::model::{Balance, VolumeSpec};
 use closed_loop::ClosedLoop;
 use pool::Pool;
 

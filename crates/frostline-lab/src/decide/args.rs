@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use frostline_base::{Error, Result};
+use frostline_model::catalogue::Catalogue;
 use frostline_show::parse_bytes;
 
 use super::{Choice, Decision, Need, Question, decide, text};
-use crate::catalogue::Catalogue;
 use crate::report::{Language, Point, pareto_page};
 
 /// Which volumes meet a need, with dollars per month, burst hours, machine limits and annual failure rates.

@@ -1,10 +1,11 @@
 //! The available choices, and the model's result for each.
 
+use frostline_model::catalogue::{Catalogue, Class, Constant, Evidence, Kind, Price};
+use frostline_model::{Currency, Instance, Limits, VolumeSpec};
+
 use std::collections::BTreeMap;
 
 use super::{Choice, Question};
-use crate::catalogue::{Catalogue, Class, Constant, Evidence, Kind, Price};
-use crate::model::{Currency, Instance, Limits, VolumeSpec};
 
 /// Sizes to try over the least one that holds the data, where speed follows size.
 const SIZES: [f64; 9] = [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0];

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use frostline_base::{Error, Result};
+use frostline_model::Io;
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
@@ -25,7 +26,6 @@ use super::timer::Timer;
 use super::workers::Workers;
 use super::{Machine, Model, Options};
 use crate::host::io;
-use crate::model::Io;
 
 pub(super) const ACCOUNT: &str = "account.json";
 pub(super) const MARK: &str = "mark";

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use frostline_base::{Error, Result};
+use frostline_model::{Instance, Io};
 use rustix::fs::FallocateFlags;
 use rustix::io::ReadWriteFlags;
 
@@ -16,7 +17,6 @@ use super::stripe::Members;
 use super::{Account, Lazy, Model, Stripe};
 use crate::crash::log::{Event, Writer};
 use crate::host::io;
-use crate::model::{Instance, Io};
 
 pub(super) struct Disk {
     file: File,

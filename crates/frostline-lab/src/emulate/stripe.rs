@@ -1,9 +1,9 @@
 //! The volumes behind one device, each with its own buckets.
 
 use frostline_base::{Error, Result};
+use frostline_model::{Account, Io, Volume};
 
 use super::{Model, Stripe};
-use crate::model::{Account, Io, Volume};
 
 pub(super) struct Members {
     volumes: Vec<Volume>,

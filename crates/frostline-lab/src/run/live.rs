@@ -15,6 +15,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use frostline_base::{Clock, Error, Result};
+use frostline_model::Balance;
+use frostline_model::catalogue::Catalogue;
 use serde_json::json;
 
 use self::guests::Guests;
@@ -22,7 +24,6 @@ use self::rig::Rig;
 use super::gates::{self, Reading};
 use super::virtual_time::{bucket_of, volumes};
 use super::{Executor, Taken};
-use crate::catalogue::Catalogue;
 use crate::crash::{self, FileSystem, Trial};
 use crate::emulate::{self, Daemon, WriteCache};
 use crate::guest::Guest;
@@ -32,7 +33,6 @@ use crate::host::facts::{self, CpuTime, DeviceBytes};
 use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{Printed, Stop, run_short, run_tool};
 use crate::host::{io, write_json};
-use crate::model::Balance;
 use crate::study::plan::{Plan, PlannedCell, rig_key};
 use crate::study::{Gates, Place, Setup, Study, Workload, fill};
 use crate::workload::{self, Measured};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use frostline_base::{Error, Result};
+use frostline_model::catalogue::Catalogue;
+use frostline_model::{Balance, VolumeSpec, best_count};
 
 use super::summary::MetricValues;
-use crate::catalogue::Catalogue;
-use crate::model::{Balance, VolumeSpec, best_count};
 use crate::simulate::{FileSystem, Job, Stack, simulate};
 use crate::study::plan::{Plan, PlannedCell};
 use crate::study::{Model, Study, fill};

@@ -1,10 +1,10 @@
 //! Volumes striped together under the cap of a machine.
 
 use frostline_base::Result;
+use frostline_model::catalogue::Catalogue;
+use frostline_model::{Bucket, Instance, Io, Volume};
 
 use super::Stack;
-use crate::catalogue::Catalogue;
-use crate::model::{Bucket, Instance, Io, Volume};
 
 /// Where bytes of the stripe go.
 pub(super) struct Pool {

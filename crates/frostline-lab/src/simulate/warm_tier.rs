@@ -4,11 +4,11 @@
 //! 8 TiB, with one fio line.
 
 use frostline_base::{Error, Result};
+use frostline_model::catalogue::Catalogue;
+use frostline_model::{Instance, VolumeSpec, best_count};
 use serde::{Deserialize, Serialize};
 
 use super::{Cache, FileSystem, GIB, Job, KIB, Stack, simulate};
-use crate::catalogue::Catalogue;
-use crate::model::{Instance, VolumeSpec, best_count};
 
 /// Ten minutes, as published.
 pub const SECONDS: f64 = 600.0;

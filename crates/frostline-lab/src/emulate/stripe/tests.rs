@@ -1,8 +1,8 @@
+use frostline_model::VolumeSpec;
+use frostline_model::catalogue::Catalogue;
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalogue::Catalogue;
-use crate::model::VolumeSpec;
 
 fn members(count: usize, chunk_bytes: u64) -> Members {
     let catalogue = Catalogue::latest();

@@ -198,22 +198,22 @@ impl Volume {
     }
 
     /// The bucket, for the simulator's fast-forward.
-    pub(crate) fn bucket(&self) -> &Bucket {
+    pub fn bucket(&self) -> &Bucket {
         &self.credits
     }
 
     /// Credits charged so far.
-    pub(crate) fn charged(&self) -> f64 {
+    pub fn charged(&self) -> f64 {
         self.account.charged
     }
 
     /// Bytes and I/O units served so far.
-    pub(crate) fn served(&self) -> (u64, u64) {
+    pub fn served(&self) -> (u64, u64) {
         (self.account.bytes, self.account.units)
     }
 
     /// Lets `seconds` pass in which the volume continued as it did, at `charged_per_s` credits.
-    pub(crate) fn skip(&mut self, seconds: f64, charged_per_s: f64, drained_s: f64) {
+    pub fn skip(&mut self, seconds: f64, charged_per_s: f64, drained_s: f64) {
         self.credits.skip(seconds, charged_per_s, drained_s);
         self.ops.skip(seconds);
         self.bytes.skip(seconds);

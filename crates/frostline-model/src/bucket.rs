@@ -7,10 +7,13 @@ pub const SLACK_S: f64 = 0.05;
 /// Credits that come at `base` a second, always, and are spent as work is served: at `burst` a second while
 /// there are any, at `base` when there are none. So d(credit)/dt = base - served, between 0 and the capacity.
 #[derive(Clone, Debug)]
-pub(crate) struct Bucket {
-    pub(crate) base: f64,
-    pub(crate) burst: f64,
-    pub(crate) capacity: f64,
+pub struct Bucket {
+    /// Credits a second, always.
+    pub base: f64,
+    /// Credits a second while there are any.
+    pub burst: f64,
+    /// Credits that it can hold.
+    pub capacity: f64,
     credit: f64,
     clock: f64,
     drained_s: f64,
@@ -19,18 +22,18 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     /// A bucket that holds `credit` of `capacity` at time `clock`; with `burst <= base` it never limits below `base`.
-    pub(crate) fn new(base: f64, burst: f64, capacity: f64, credit: f64) -> Bucket {
+    pub fn new(base: f64, burst: f64, capacity: f64, credit: f64) -> Bucket {
         let credit = credit.clamp(0.0, capacity);
         Bucket { base, burst, capacity, credit, clock: f64::NEG_INFINITY, drained_s: 0.0, first_empty: None }
     }
 
     /// Whether credits matter at all.
-    pub(crate) fn bursts(&self) -> bool {
+    pub fn bursts(&self) -> bool {
         self.burst > self.base
     }
 
     /// Lets idle time up to `now` pass; does nothing if the bucket is busy until later.
-    pub(crate) fn idle_until(&mut self, now: f64) {
+    pub fn idle_until(&mut self, now: f64) {
         if now > self.clock {
             self.credit = self.credit_at(now);
             self.clock = now;
@@ -38,7 +41,7 @@ impl Bucket {
     }
 
     /// Serves `amount` from where the clock stands and returns when that is done.
-    pub(crate) fn serve(&mut self, amount: f64) -> f64 {
+    pub fn serve(&mut self, amount: f64) -> f64 {
         if !self.bursts() {
             self.clock += amount / self.base;
             return self.clock;
@@ -61,7 +64,7 @@ impl Bucket {
     }
 
     /// Credits at `now`, or when the work it has taken is done if that is later.
-    pub(crate) fn credit_at(&self, now: f64) -> f64 {
+    pub fn credit_at(&self, now: f64) -> f64 {
         if self.clock == f64::NEG_INFINITY {
             return self.credit;
         }
@@ -69,28 +72,28 @@ impl Bucket {
     }
 
     /// When the work that it has taken is done.
-    pub(crate) fn clock(&self) -> f64 {
+    pub fn clock(&self) -> f64 {
         self.clock
     }
 
     /// Seconds of serving at the burst rate that the credits of `now` pay for; none where nothing bursts.
-    pub(crate) fn burst_left_s(&self, now: f64) -> Option<f64> {
+    pub fn burst_left_s(&self, now: f64) -> Option<f64> {
         self.bursts().then(|| self.credit_at(now) / (self.burst - self.base))
     }
 
     /// Seconds for which the bucket was empty and work was served at `base`.
-    pub(crate) fn drained_s(&self) -> f64 {
+    pub fn drained_s(&self) -> f64 {
         self.drained_s
     }
 
     /// When the bucket was empty for the first time.
-    pub(crate) fn first_empty(&self) -> Option<f64> {
+    pub fn first_empty(&self) -> Option<f64> {
         self.first_empty
     }
 
     /// Lets `seconds` pass in which `served_per_s` was served evenly, `drained_s` of them with nothing left: then
     /// the credits stay as they are. Keeps the bounds of the credits.
-    pub(crate) fn skip(&mut self, seconds: f64, served_per_s: f64, drained_s: f64) {
+    pub fn skip(&mut self, seconds: f64, served_per_s: f64, drained_s: f64) {
         self.clock += seconds;
         self.drained_s += drained_s;
         if drained_s == 0.0 {

@@ -102,17 +102,17 @@ impl Instance {
     }
 
     /// The buckets of bytes and of operations, for the simulator's fast-forward.
-    pub(crate) fn buckets(&self) -> [&Bucket; 2] {
+    pub fn buckets(&self) -> [&Bucket; 2] {
         [&self.bytes, &self.ops]
     }
 
     /// Bytes and operations served so far.
-    pub(crate) fn served(&self) -> [f64; 2] {
+    pub fn served(&self) -> [f64; 2] {
         self.served
     }
 
     /// Lets `seconds` pass in which it continued as it did.
-    pub(crate) fn skip(&mut self, seconds: f64, served_per_s: [f64; 2], drained_s: [f64; 2]) {
+    pub fn skip(&mut self, seconds: f64, served_per_s: [f64; 2], drained_s: [f64; 2]) {
         self.bytes.skip(seconds, served_per_s[0], drained_s[0]);
         self.ops.skip(seconds, served_per_s[1], drained_s[1]);
         self.done += seconds;

@@ -123,7 +123,7 @@ fn a_mistyped_name_is_answered_with_the_nearest() {
 fn the_example_of_a_users_own_cloud_works() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/own-cloud.toml");
     let catalogue = Catalogue::named(path.to_str().unwrap()).unwrap();
-    let spec = crate::model::VolumeSpec::parse(&catalogue, "disk:1TiB,iops=2000").unwrap();
+    let spec = crate::VolumeSpec::parse(&catalogue, "disk:1TiB,iops=2000").unwrap();
     let limits = spec.limits(&catalogue).unwrap();
     assert_eq!((limits.base, limits.mib_per_s), (2000.0, 100.0));
     assert_eq!(catalogue.class("bucketed").unwrap().model, Kind::ThroughputCredits);

@@ -13,22 +13,21 @@
 //!    one request; over long times, at most the base rate times the time plus the bucket.
 //! 4. Every admitted request is served: none is lost or counted twice.
 //!
-//! Formulas, sources and assumptions: `docs/lab/model.md`.
+//! Formulas, sources and assumptions: `docs/lab/model.md`. The constants and prices are in a dated [`catalogue`].
 
 mod bucket;
+pub mod catalogue;
 mod instance;
 mod spec;
 mod volume;
 
-pub use bucket::SLACK_S;
+pub use bucket::{Bucket, SLACK_S};
 pub use instance::Instance;
 pub use spec::{Currency, Limits, VolumeSpec, best_count};
 pub use volume::{Account, Balance, Io, Volume};
 
-pub(crate) use bucket::Bucket;
-
 /// Bytes in a MiB.
-pub(crate) const MIB: f64 = 1_048_576.0;
+pub const MIB: f64 = 1_048_576.0;
 
 #[cfg(test)]
 mod tests;
