@@ -1,24 +1,27 @@
 //! Captures: copies of the files that the rules read, in a folder to send to a colleague.
 //!
 //! A capture has `sample0/` (everything), `sample1/` (the counters, some seconds later) and
-//! `capture.json`. Data that identifies the host or its users is removed: configuration files and command lines are
+//! `capture.json`, with the size and a checksum of every file: one that is cut, changed or lost is known as damaged, and
+//! what a rule would have read in it as unknown. Data that identifies the host or its users is removed: configuration files and command lines are
 //! reduced to what a rule reads, and host names, addresses, serial numbers and secrets are replaced in the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use frostline_base::{Error, Result};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::facts::config;
-use crate::host::{FROSTLINE_FILES, Host, JVM_FILES, LIBVIRT_FILES, POSTGRES_FILES, SEARCH_FILES, Said};
+use crate::host::{FROSTLINE_FILES, Host, JVM_FILES, LIBVIRT_FILES, SEARCH_FILES, Said};
 use crate::live::{self, COUNTERS};
-use crate::tree::Tree;
+use crate::tree::{TABLE_BYTES_MAX, Tree};
 
-const FORMAT: u32 = 1;
+/// Version 2 has a checksum of each file.
+const FORMAT: u32 = 2;
 
 /// Files, beside the counters and those of services.
 const FILES: &[&str] = &[
@@ -28,11 +31,15 @@ const FILES: &[&str] = &[
     "proc/mounts",
     "proc/mdstat",
     "proc/swaps",
+    "proc/uptime",
     "proc/version",
     "proc/irq/*/effective_affinity_list",
     "proc/irq/*/smp_affinity_list",
     "proc/sys/kernel/osrelease",
+    "proc/net/bonding/*",
     "proc/sys/net/core/*",
+    "proc/sys/net/ipv4/tcp_rmem",
+    "proc/sys/net/ipv4/tcp_wmem",
     "proc/sys/net/netfilter/nf_conntrack_count",
     "proc/sys/net/netfilter/nf_conntrack_max",
     "proc/sys/vm/*",
@@ -59,19 +66,23 @@ const FILES: &[&str] = &[
     "sys/class/dmi/id/product_name",
     "sys/class/dmi/id/sys_vendor",
     "sys/class/net/*/device/numa_node",
+    "sys/class/net/*/duplex",
     "sys/class/net/*/mtu",
+    "sys/class/net/*/operstate",
     "sys/class/net/*/queues/rx-*/rps_cpus",
+    "sys/class/net/*/queues/rx-*/rps_flow_cnt",
     "sys/class/net/*/queues/tx-*/tx_maxrate",
     "sys/class/net/*/queues/tx-*/xps_cpus",
     "sys/class/net/*/speed",
     "sys/devices/system/clocksource/clocksource0/available_clocksource",
     "sys/devices/system/clocksource/clocksource0/current_clocksource",
     "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
-    "sys/devices/system/cpu/cpu0/cpuidle/state*/disable",
+    "sys/devices/system/cpu/cpu*/cpuidle/state*/disable",
     "sys/devices/system/cpu/cpu0/cpuidle/state*/latency",
     "sys/devices/system/cpu/cpu0/cpuidle/state*/name",
     "sys/devices/system/cpu/online",
     "sys/devices/system/edac/mc/mc*/ce_count",
+    "sys/devices/system/edac/mc/mc*/seconds_since_reset",
     "sys/devices/system/edac/mc/mc*/ue_count",
     "sys/devices/system/node/node*/cpulist",
     "sys/fs/ext4/*/errors_count",
@@ -92,6 +103,7 @@ const LINKS: &[&str] = &[
 
 /// Settings of PostgreSQL that a rule reads.
 const POSTGRES_KEPT: &[&str] = &[
+    "data_directory",
     "fsync",
     "full_page_writes",
     "huge_pages",
@@ -127,10 +139,42 @@ const KERNEL_KEPT: &[&str] = &[
     "numa_balancing=",
 ];
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Header {
     format: u32,
     seconds: f64,
+    /// (bytes, XXH3) of each file, by its path.
+    files: BTreeMap<String, (u64, u64)>,
+    /// XXH3 of this header with 0 in its place.
+    check: u64,
+}
+
+impl Header {
+    fn checked(self) -> Result<Header> {
+        let header = Header { check: 0, ..self };
+        let check = xxh3_64(header.text()?.as_bytes());
+        Ok(Header { check, ..header })
+    }
+
+    fn text(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|e| Error::internal("cannot write a header").with_source(e))
+    }
+
+    /// The header of a capture, or what is the matter with it.
+    fn parse(text: &str) -> Result<Header> {
+        let header: Header = serde_json::from_str(text)
+            .map_err(|e| Error::invalid("capture.json is damaged").with_source(e))?;
+        if header.format != FORMAT {
+            let what = format!("this is a capture of version {}; only {FORMAT} is read", header.format);
+            return Err(Error::invalid(what));
+        }
+        let check = header.check;
+        let header = header.checked()?;
+        if header.check != check || !header.seconds.is_finite() || header.seconds < 0.0 {
+            return Err(Error::invalid("capture.json is damaged: its checksum does not match"));
+        }
+        Ok(header)
+    }
 }
 
 /// The host whose files are below `root`: this one for `/`, sampled `interval` apart; a capture; or any other
@@ -143,27 +187,32 @@ pub fn open(root: &Path, interval: Duration, said: Said) -> Result<Host> {
     if !tree.has("sample0") {
         return Ok(Host::once(tree, said));
     }
-    let header = tree.text("capture.json").ok().and_then(|text| serde_json::from_str::<Header>(&text).ok());
-    let seconds =
-        header.filter(|h| h.format == FORMAT && h.seconds.is_finite() && h.seconds > 0.0).map(|h| h.seconds);
-    let first = || sample(root, "sample0");
-    match (seconds, tree.has("sample1")) {
-        (Some(seconds), true) => Ok(Host::twice(first()?, first()?, sample(root, "sample1")?, seconds, said)),
-        _ => Ok(Host::once(first()?, said)),
-    }
+    let text = tree.text_up_to("capture.json", TABLE_BYTES_MAX).unwrap_or_default();
+    let header = Header::parse(&text).map_err(|e| {
+        let what = format!(
+            "cannot read the capture {}; --root {}/sample0 reads its files unchecked",
+            root.display(),
+            root.display()
+        );
+        Error::invalid(what).with_source(e)
+    })?;
+    let sample = |name: &str| sample(&tree, &header, name);
+    Ok(Host::twice(sample("sample0"), sample("sample0"), sample("sample1"), header.seconds, said))
 }
 
-/// One sample of a capture. A link in its place would lead out of the capture.
-fn sample(root: &Path, name: &str) -> Result<Tree> {
-    let path = root.join(name);
-    let linked = fs::symlink_metadata(&path).is_ok_and(|meta| meta.file_type().is_symlink());
-    if linked {
-        return Err(Error::invalid(format!(
-            "{} is a symbolic link, not a part of a capture",
-            path.display()
-        )));
+/// One sample of a capture: its files as they were written, and which are not any more.
+fn sample(capture: &Tree, header: &Header, name: &str) -> Tree {
+    let (mut files, mut damaged) = (Vec::new(), Vec::new());
+    for (path, (bytes, check)) in &header.files {
+        let Some(inner) = path.strip_prefix(name).and_then(|rest| rest.strip_prefix('/')) else { continue };
+        match capture.bytes(path, TABLE_BYTES_MAX) {
+            Ok(text) if text.len() as u64 == *bytes && xxh3_64(&text) == *check => {
+                files.push((inner.to_owned(), text));
+            }
+            _ => damaged.push(inner.to_owned()),
+        }
     }
-    Tree::open(&path)
+    Tree::from_files(files).with_damaged(damaged)
 }
 
 /// Writes a capture of the host whose `/` is `root` to the new folder `out`, and returns how many files it
@@ -179,32 +228,32 @@ pub fn capture(root: &Path, out: &Path, interval: Duration) -> Result<usize> {
         }
         .with_source(e)
     })?;
-    let started = Instant::now();
-    let counters = live::snapshot(&tree, COUNTERS);
     let mut files = facts(&tree);
-    if root == Path::new("/") {
-        files.extend(live::commands(&tree));
-    }
+    let (counters, later, seconds) = match root == Path::new("/") {
+        true => {
+            files.extend(live::commands(&tree));
+            live::samples(&tree, interval)
+        }
+        // Of a copy of a host nothing grows.
+        false => (live::snapshot(&tree, COUNTERS), BTreeMap::new(), 0.0),
+    };
+    let is_counter: BTreeSet<String> = counters.keys().cloned().collect();
     files.extend(counters);
-    live::wait(interval.saturating_sub(started.elapsed()));
-    let later = live::snapshot(&tree, COUNTERS);
-    let seconds = started.elapsed().as_secs_f64();
     let redactor = Redactor::new(&tree);
     let mut machines = Vec::new();
-    let count = files.len() + later.len();
+    let mut header = Header { format: FORMAT, seconds, ..Header::default() };
     for (sample, files) in [("sample0", &files), ("sample1", &later)] {
         for (path, bytes) in files {
             // Counters hold numbers and devices; a host that is called "cpu" must not spoil them.
-            let counter = later.contains_key(path);
             let text = String::from_utf8_lossy(bytes);
-            let text = if counter { text.into_owned() } else { redactor.redact(&text) };
-            let path = redactor.path(path, &mut machines);
-            write(&out.join(sample).join(path), text.as_bytes())?;
+            let text = if is_counter.contains(path) { text.into_owned() } else { redactor.redact(&text) };
+            let path = format!("{sample}/{}", redactor.path(path, &mut machines));
+            write(&out.join(&path), text.as_bytes())?;
+            header.files.insert(path, (text.len() as u64, xxh3_64(text.as_bytes())));
         }
     }
-    let header = serde_json::to_string(&Header { format: FORMAT, seconds })
-        .map_err(|e| Error::internal("cannot write a header").with_source(e))?;
-    write(&out.join("capture.json"), header.as_bytes())?;
+    let count = header.files.len();
+    write(&out.join("capture.json"), header.checked()?.text()?.as_bytes())?;
     Ok(count)
 }
 
@@ -246,6 +295,11 @@ fn facts(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
     if let Some(info) = files.get_mut("proc/cpuinfo") {
         info.truncate(8192);
     }
+    let running = crate::host::processes(tree);
+    for server in crate::host::postgres(tree, running.as_deref().map_err(Clone::clone)).unwrap_or_default() {
+        let text = kept(&server.settings, POSTGRES_KEPT, " = ");
+        files.insert(server.config.trim_start_matches('/').to_owned(), text.into_bytes());
+    }
     let mut keep = |patterns: &[&str], part: &dyn Fn(&str) -> String| {
         for path in patterns.iter().flat_map(|pattern| tree.glob(pattern).unwrap_or_default()) {
             if let Ok(text) = tree.text(&path) {
@@ -253,7 +307,6 @@ fn facts(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
             }
         }
     };
-    keep(POSTGRES_FILES, &|text| kept(&config::postgres(text), POSTGRES_KEPT, " = "));
     keep(SEARCH_FILES, &|text| kept(&config::yaml(text), SEARCH_KEPT, ": "));
     keep(JVM_FILES, &|text| {
         text.lines().filter(|line| line.contains("-Xm")).map(|line| format!("{line}\n")).collect()
@@ -326,16 +379,23 @@ fn processes(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
         if wanted {
             line.extend(process.arguments.iter().filter(main).cloned());
         }
-        if process.name.starts_with("postgres") {
-            line.extend(process.arguments.windows(2).filter(|pair| pair[0] == "-D").flatten().cloned());
+        if process.name == "postgres" {
+            let place = |pair: &&[String]| pair[0] == "-D" || pair[1].starts_with("config_file=");
+            line.extend(process.arguments.windows(2).filter(place).flatten().cloned());
+            if let Ok(folder) = tree.link(&format!("{folder}/cwd")) {
+                files.insert(format!("proc/{}/cwd.link", process.pid), folder.into_bytes());
+            }
         }
         files.insert(format!("{folder}/cmdline"), line.join("\0").into_bytes());
         let server = ["postgres", "mysqld", "mongod", "redis-server"]
             .iter()
             .any(|name| process.name.starts_with(name));
         if wanted || server {
-            let names: &[&str] =
-                if process.is_qemu() { &["status", "limits", "smaps_rollup"] } else { &["status", "limits"] };
+            let names: &[&str] = if process.is_qemu() {
+                &["stat", "status", "limits", "smaps_rollup"]
+            } else {
+                &["stat", "status", "limits"]
+            };
             for name in names {
                 if let Ok(text) = tree.text(&format!("{folder}/{name}")) {
                     files.insert(format!("{folder}/{name}"), text.into_bytes());

@@ -204,6 +204,15 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// A mount point as the kernel writes it in a mount table.
+pub(crate) fn escape(point: &str) -> String {
+    let octal = |c: char| match c {
+        ' ' | '\t' | '\n' | '\\' | '#' => format!("\\{:03o}", u32::from(c)),
+        c => c.to_string(),
+    };
+    point.chars().map(octal).collect()
+}
+
 /// The word in brackets: the chosen one of `none [mq-deadline] kyber`, or the only one.
 pub(crate) fn chosen(text: &str) -> Option<&str> {
     let text = text.trim();

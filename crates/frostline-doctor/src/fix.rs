@@ -1,8 +1,16 @@
-//! Fixes as a script for review, with its undo; and the application of named fixes.
+//! Fixes as a script for review that can undo itself; and the application of named fixes.
 //!
-//! Only fixes that run on the examined machine, have every name filled in and can be undone become commands
-//! of the script. All others are comments in it.
+//! Only fixes that run on the examined machine and whose settings could be read become commands of the script. All
+//! others are comments in it.
+//!
+//! Guarantees of the script:
+//!
+//! 1. A setting is changed only if it still holds what it held when the host was examined.
+//! 2. What is changed is recorded beside the script before it is changed, so that `undo` sets back exactly that:
+//!    also after a kill, after a second run, and where part of a fix was in place already.
+//! 3. `undo` leaves a setting alone that somebody else has changed since, and says so.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -12,37 +20,108 @@ use std::process::Command;
 use frostline_base::{Error, Result};
 
 use crate::report::{Finding, Remedy, Report};
-use crate::rule::Side;
 use crate::rules;
+use crate::setting::SHELL;
+use crate::text::{line, shell_word};
 
 impl Remedy {
     /// Whether it can be applied here and taken back.
     fn is_applicable(&self) -> bool {
-        self.side == Side::Here && self.complete && !self.run.is_empty() && !self.undo.is_empty()
+        !self.steps.is_empty()
     }
 }
 
 /// The findings of the rules that are named; all when none is.
-fn chosen<'a>(report: &'a Report, names: &[String]) -> impl Iterator<Item = &'a Finding> {
+fn chosen<'a>(report: &'a Report, names: &[String]) -> Vec<&'a Finding> {
     let ids: Vec<&str> = names.iter().filter_map(|name| rules::find(name)).map(|rule| rule.id).collect();
-    report.findings.iter().filter(move |finding| ids.is_empty() || ids.contains(&finding.rule))
+    report.findings.iter().filter(|finding| ids.is_empty() || ids.contains(&finding.rule)).collect()
 }
 
-/// A POSIX shell script: without an argument it fixes, with `undo` it brings back what was there, in reverse.
+const HEAD: &str = "#!/bin/sh
+# Made by frostline doctor. Read it before you run it.
+# sh FILE        fixes what is not commented out, where the host is as it was when it was examined
+# sh FILE undo   sets back what this script has changed, of which it keeps a record in FILE.changed
+set -uf
+record=$0.changed
+status=0
+";
+
+const FUNCTIONS: &str = r#"
+# change NUMBER: sets it, if it still holds what it held
+change() {
+    eval "was=\$was_$1 to=\$to_$1 back=\$back_$1 name=\$name_$1"
+    [ ! -e "$record/$1" ] || return 0
+    now=$(get_"$1") || { echo "$name cannot be read" >&2; return 1; }
+    if [ "$now" != "$was" ]; then
+        echo "$name was $was when the host was examined and is $now now: examine the host again" >&2
+        return 1
+    fi
+    mkdir -p "$record" && : > "$record/$1" || return 1
+    if set_"$1" "$to" && now=$(get_"$1") && [ "$now" != "$was" ]; then
+        echo "$now" > "$record/$1"
+        echo "$name: $was -> $now"
+        return 0
+    fi
+    echo "$name could not be changed" >&2
+    revert "$1"
+    return 1
+}
+
+# revert NUMBER: sets it back, if this script changed it and nobody has since
+revert() {
+    [ -e "$record/$1" ] || return 0
+    eval "was=\$was_$1 back=\$back_$1 name=\$name_$1"
+    now=$(get_"$1")
+    left=$(cat "$record/$1")
+    if [ "$now" != "$was" ]; then
+        if [ -n "$left" ] && [ "$now" != "$left" ]; then
+            echo "$name is $now and not $left, as this script left it: somebody has changed it since" >&2
+            status=1
+            return 1
+        fi
+        set_"$1" "$back"
+        if [ "$(get_"$1")" != "$was" ]; then
+            echo "$name could not be set back to $was" >&2
+            status=1
+            return 1
+        fi
+        echo "$name: $now -> $was"
+    fi
+    rm -f "$record/$1"
+}
+"#;
+
+/// A POSIX shell script: without an argument it fixes, with `undo` it sets back what it changed, in reverse.
 pub(crate) fn script(report: &Report, names: &[String]) -> String {
-    let findings: Vec<&Finding> = chosen(report, names).collect();
-    let mut out = String::from(
-        "#!/bin/sh\n# Made by frostline doctor. Read it before you run it.\n# sh FILE        fixes what is not commented out\n\
-         # sh FILE undo   brings back what was there\nset -u\n\nfix() {\n    :\n",
-    );
-    findings.iter().for_each(|finding| out += &fix_lines(finding));
-    out += "}\n\nundo() {\n    :\n";
-    findings.iter().rev().for_each(|finding| out += &undo_lines(finding));
-    out += "}\n\nif [ \"${1:-}\" = undo ]; then undo; else fix; fi\n";
-    out
+    let mut steps = String::new();
+    // A setting that several findings name is changed once, as the worst of them wants.
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut fixes = String::new();
+    for finding in chosen(report, names) {
+        for step in finding.fixes.iter().flat_map(|fix| &fix.steps) {
+            let number = numbers.len() + 1;
+            if !numbers.contains_key(step.name.as_str()) {
+                numbers.insert(&step.name, number);
+                let [was, to, back, name] =
+                    [&step.was, &step.to, &step.back, &step.name].map(|text| shell_word(text));
+                let _ = write!(
+                    steps,
+                    "\nwas_{number}={was} to_{number}={to} back_{number}={back} name_{number}={name}\n\
+                     get_{number}() {{ {}; }}\nset_{number}() {{ {}; }}\n",
+                    step.get, step.set
+                );
+            }
+        }
+        fixes += &fix_lines(finding, &numbers);
+    }
+    let undo: String = (1..=numbers.len()).rev().map(|number| format!("    revert {number}\n")).collect();
+    format!(
+        "{HEAD}{SHELL}{FUNCTIONS}{steps}\nfix() {{\n    :\n{fixes}}}\n\nundo() {{\n    :\n{undo}    \
+         rmdir \"$record\" 2> /dev/null\n}}\n\nif [ \"${{1:-}}\" = undo ]; then undo; else fix; fi\nexit \"$status\"\n"
+    )
 }
 
-fn fix_lines(finding: &Finding) -> String {
+fn fix_lines(finding: &Finding, numbers: &BTreeMap<&str, usize>) -> String {
     let mut out = format!(
         "\n    # {} {}: {}\n    # {}\n",
         finding.rule, finding.object, finding.title, finding.observed
@@ -50,66 +129,66 @@ fn fix_lines(finding: &Finding) -> String {
     let mut alternatives = Vec::new();
     for fix in &finding.fixes {
         let _ = writeln!(out, "    # {}: {}", fix.side.label(), fix.what);
+        fix.run.iter().for_each(|command| out += &format!("    #     {command}\n"));
         if fix.is_applicable() {
-            alternatives.push(format!("{{ {}; }}", fix.run.join(" && ")));
-        } else {
-            fix.run.iter().for_each(|command| out += &format!("    #     {command}\n"));
+            let mine: Vec<usize> =
+                fix.steps.iter().filter_map(|step| numbers.get(step.name.as_str()).copied()).collect();
+            let change: Vec<String> = mine.iter().map(|number| format!("change {number}")).collect();
+            let revert: String = mine.iter().rev().map(|number| format!("revert {number}; ")).collect();
+            // All of a fix, or nothing of it.
+            alternatives.push(format!("{{ {} || {{ {revert}false; }}; }}", change.join(" && ")));
         }
     }
     if !alternatives.is_empty() {
         // The first that works: what comes later is for hosts where it does not.
-        let _ = writeln!(out, "    {} || echo 'not fixed: {}' >&2", alternatives.join(" || "), finding.rule);
+        let failed = format!("{{ echo 'not fixed: {}' >&2; status=1; }}", finding.rule);
+        let _ = writeln!(out, "    {} ||\n        {failed}", alternatives.join(" ||\n        "));
     }
     out
 }
 
-fn undo_lines(finding: &Finding) -> String {
-    let mut out = format!("\n    # {}\n", finding.rule);
-    for fix in finding.fixes.iter().filter(|fix| fix.is_applicable()) {
-        // Of alternatives only one was applied; the undo of another one may fail.
-        fix.undo.iter().for_each(|command| out += &format!("    {command} || :\n"));
-    }
-    out
-}
-
-/// Applies the fixes of the rules that are named, each finding's first that works, and returns what was run.
-/// The script with its undo is written to `saved`, which must be new, before anything is run.
+/// Applies the fixes of the rules that are named, each finding's first that works, and returns what was changed.
+/// The script is written to `saved`, which must be new, and run from there; it can undo what it did.
 pub(crate) fn apply(report: &Report, names: &[String], saved: &Path) -> Result<Vec<String>> {
-    if let Some(name) = names.iter().find(|name| rules::find(name).is_none()) {
-        return Err(Error::invalid(format!("there is no rule {name}: see doctor rules")));
+    for name in names {
+        let rule = rules::find(name)
+            .ok_or_else(|| Error::invalid(format!("there is no rule {name}: see doctor rules")))?;
+        let mut findings = report.findings.iter().filter(|finding| finding.rule == rule.id);
+        if !findings.any(|finding| finding.fixes.iter().any(Remedy::is_applicable)) {
+            return Err(Error::invalid(format!(
+                "nothing to apply: {} found nothing that can be fixed and undone here",
+                rule.id
+            )));
+        }
     }
-    let findings: Vec<&Finding> =
-        chosen(report, names).filter(|finding| finding.fixes.iter().any(Remedy::is_applicable)).collect();
-    if names.is_empty() || findings.is_empty() {
-        return Err(Error::invalid(
-            "nothing to apply: these rules found nothing that can be fixed and undone here",
-        ));
+    if names.is_empty() {
+        return Err(Error::invalid("nothing to apply: name the rules whose fixes are wanted"));
     }
     let file = OpenOptions::new().write(true).create_new(true).open(saved);
     file.and_then(|mut file| file.write_all(script(report, names).as_bytes()).and_then(|()| file.sync_all()))
         .map_err(|e| {
             Error::conflict(format!("cannot write the undo to {}", saved.display())).with_source(e)
         })?;
-    let mut ran = Vec::new();
-    for finding in findings {
-        let applicable = finding.fixes.iter().filter(|fix| fix.is_applicable());
-        let worked = applicable.into_iter().find(|fix| fix.run.iter().all(|command| shell(command)));
-        let Some(fix) = worked else {
-            return Err(Error::invalid(format!(
-                "no fix of {} {} worked; sh {} undo",
-                finding.rule,
-                finding.object,
-                saved.display()
-            )));
-        };
-        ran.extend(fix.run.iter().cloned());
+    // A path without a slash would be looked for in PATH.
+    let path = std::path::absolute(saved).unwrap_or_else(|_| saved.to_owned());
+    let output = Command::new("/bin/sh")
+        .arg(path)
+        .output()
+        .map_err(|e| Error::unavailable("cannot run /bin/sh").with_source(e))?;
+    let said = |bytes: &[u8]| -> Vec<String> {
+        String::from_utf8_lossy(bytes).lines().map(|text| line(text, 4096)).collect()
+    };
+    if !output.status.success() {
+        return Err(Error::invalid(format!(
+            "{}; to undo what was done: sh {} undo",
+            said(&output.stderr).join("; "),
+            saved.display()
+        )));
     }
-    Ok(ran)
+    Ok(said(&output.stdout))
 }
 
-fn shell(command: &str) -> bool {
-    Command::new("/bin/sh").args(["-c", command]).status().is_ok_and(|status| status.success())
-}
-
+#[cfg(test)]
+mod real;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,10 @@
 //! The host that the rules examine, read from a tree, with counters read once or twice.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use frostline_model::catalogue::{Catalogue, Kind};
+use frostline_model::{Limits, VolumeSpec};
 
 use crate::facts::config::{self, Heap};
 use crate::facts::interrupts::{Interrupts, Row};
@@ -8,8 +12,15 @@ use crate::facts::vm::{self, Machine, Offer};
 use crate::facts::{self, Disk, Mount};
 use crate::tree::{Absent, Fact, TABLE_BYTES_MAX, Tree, Why};
 
+/// What the classes of volumes are promised to do.
+static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::latest);
+
 /// Number of processes examined, those with the lowest ids.
 const PROCESSES_MAX: usize = 8192;
+/// Seconds from which a process is taken for a server.
+const LASTING_S: f64 = 10.0;
+/// Files that one PostgreSQL configuration may include.
+const INCLUDES_MAX: usize = 64;
 
 /// What a directory is for, which decides what its mount options may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -75,6 +86,17 @@ pub(crate) struct Process {
     pub(crate) arguments: Vec<String>,
 }
 
+/// A PostgreSQL server, or a configuration of one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Postgres {
+    /// Its `postgresql.conf`.
+    pub(crate) config: String,
+    /// Its data directory, if that is known.
+    pub(crate) data: Option<String>,
+    /// What is in effect of its files (with `ALTER SYSTEM`) and its command line; the last one of a name wins.
+    pub(crate) settings: BTreeMap<String, String>,
+}
+
 /// Where a virtual machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cloud {
@@ -96,8 +118,10 @@ pub struct Host {
     pub(crate) said: Said,
     /// What services keep where, by their arguments and settings.
     inferred: Vec<(String, Role)>,
+    /// What of them could not be read.
+    not_inferred: Option<Absent>,
     interrupts: Fact<Interrupts>,
-    later_interrupts: Option<Interrupts>,
+    later_interrupts: Option<Fact<Interrupts>>,
     mounts: Fact<Vec<Mount>>,
     processes: Fact<Vec<Process>>,
     cpus: Fact<Vec<u32>>,
@@ -123,13 +147,22 @@ impl Host {
                 .ok_or_else(|| Absent::damaged("proc/interrupts", "has no header of CPUs"))
         };
         let interrupts = table(first.as_ref().unwrap_or(&tree));
-        let later_interrupts = second.as_ref().filter(|_| seconds > 0.0).and_then(|tree| table(tree).ok());
-        let mounts = tree.text("proc/mounts").map(|text| facts::mounts(&text));
+        let later_interrupts = second.as_ref().filter(|_| seconds > 0.0).map(table);
+        let mounts = tree.text("proc/mounts").and_then(|text| {
+            let mounts = facts::mounts(&text);
+            // A host has at least its root.
+            if mounts.is_empty() { Err(Absent::damaged("proc/mounts", "names no mount")) } else { Ok(mounts) }
+        });
         let cpus = cpus(&tree, &interrupts);
-        let processes = processes(&tree);
         let machines = machines(&tree);
         let second = second.filter(|_| seconds > 0.0);
+        tree.take_trouble();
+        let processes = processes(&tree).and_then(|all| match tree.take_trouble() {
+            Some(trouble) => Err(trouble),
+            None => Ok(all),
+        });
         let inferred = inferred(&tree, &processes);
+        let not_inferred = tree.take_trouble().filter(|absent| absent.why != Why::Denied);
         Host {
             tree,
             first,
@@ -137,6 +170,7 @@ impl Host {
             seconds,
             said,
             inferred,
+            not_inferred,
             interrupts,
             later_interrupts,
             mounts,
@@ -151,6 +185,30 @@ impl Host {
         &self.tree
     }
 
+    /// What a check could not read, although it is there, since this was asked last.
+    pub(crate) fn take_trouble(&self) -> Option<Absent> {
+        let samples = [self.first.as_ref(), self.second.as_ref()].into_iter().flatten();
+        // All of them, so that none is left for the next check.
+        let troubles: Vec<Absent> =
+            std::iter::once(&self.tree).chain(samples).filter_map(Tree::take_trouble).collect();
+        troubles.into_iter().next()
+    }
+
+    /// What a file does not hold that should, as trouble: also for a rule that can do without.
+    fn damaged(&self, path: &str, what: &str) -> Absent {
+        let absent = Absent::damaged(path, what);
+        self.tree.note(&absent);
+        absent
+    }
+
+    /// A fact that was read before, as if it were read now.
+    fn known<'a, T: ?Sized>(&'a self, fact: std::result::Result<&'a T, &'a Absent>) -> Fact<&'a T> {
+        fact.map_err(|absent| {
+            self.tree.note(absent);
+            absent.clone()
+        })
+    }
+
     pub(crate) fn text(&self, path: &str) -> Fact<String> {
         self.tree.text(path)
     }
@@ -159,14 +217,14 @@ impl Host {
     pub(crate) fn word(&self, path: &str) -> Fact<String> {
         let text = self.tree.text(path)?;
         let word = text.lines().next().unwrap_or("").trim().to_owned();
-        if word.is_empty() { Err(Absent::damaged(path, "is empty")) } else { Ok(word) }
+        if word.is_empty() { Err(self.damaged(path, "is empty")) } else { Ok(word) }
     }
 
     /// A file of one number.
     pub(crate) fn number(&self, path: &str) -> Fact<f64> {
         let word = self.word(path)?;
         let number = word.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
-        number.filter(|n| n.is_finite()).ok_or_else(|| Absent::damaged(path, "is not a number"))
+        number.filter(|n| n.is_finite()).ok_or_else(|| self.damaged(path, "is not a number"))
     }
 
     /// A number, or `otherwise` where the kernel has no such file.
@@ -183,6 +241,11 @@ impl Host {
         let first = self.first.as_ref().unwrap_or(&self.tree).text(path)?;
         let second = second?.text(path)?;
         Ok((parse(&first), parse(&second)))
+    }
+
+    /// Days since boot.
+    pub(crate) fn days_up(&self) -> Fact<f64> {
+        Ok(self.number("proc/uptime")? / 86_400.0)
     }
 
     /// A counter file that has been read at least once: since boot.
@@ -213,13 +276,13 @@ impl Host {
 
     /// The numbers of CPUs that are online.
     pub(crate) fn cpus(&self) -> Fact<&[u32]> {
-        self.cpus.as_deref().map_err(Clone::clone)
+        self.known(self.cpus.as_deref())
     }
 
     /// The interrupts to judge: those between the samples if there were enough to judge by, else since
     /// boot. With them, their rate per second if it is known.
     pub(crate) fn interrupts(&self) -> Fact<&Interrupts> {
-        self.interrupts.as_ref().map_err(Clone::clone)
+        self.known(self.interrupts.as_ref())
     }
 
     /// Interrupts of the rows that `which` takes, by column, and their rate per second if known. Those
@@ -227,6 +290,7 @@ impl Host {
     pub(crate) fn interrupts_of(&self, which: impl Fn(&Row) -> bool) -> Fact<(Vec<f64>, Option<f64>)> {
         let first = self.interrupts()?;
         let Some(later) = &self.later_interrupts else { return Ok((first.sum(which), None)) };
+        let later = self.known(later.as_ref())?;
         let between = later.since(first).sum(&which);
         let total: f64 = between.iter().sum();
         let judged = if total >= 1000.0 { between } else { later.sum(which) };
@@ -234,7 +298,7 @@ impl Host {
     }
 
     pub(crate) fn mounts(&self) -> Fact<&[Mount]> {
-        self.mounts.as_deref().map_err(Clone::clone)
+        self.known(self.mounts.as_deref())
     }
 
     /// The mounts with each device once, where it was mounted first: not its bind mounts.
@@ -250,16 +314,58 @@ impl Host {
     }
 
     pub(crate) fn processes(&self) -> Fact<&[Process]> {
-        self.processes.as_deref().map_err(Clone::clone)
+        self.known(self.processes.as_deref())
     }
 
-    /// The processes of these names.
+    /// The servers of these names.
     pub(crate) fn running(&self, names: &[&str]) -> Fact<Vec<&Process>> {
-        Ok(self
-            .processes()?
-            .iter()
-            .filter(|process| names.iter().any(|name| process.name.starts_with(name)))
-            .collect())
+        self.servers(|process| names.contains(&process.name.as_str()))
+    }
+
+    /// The search nodes.
+    pub(crate) fn search_servers(&self) -> Fact<Vec<&Process>> {
+        self.servers(Process::is_search)
+    }
+
+    /// Whether a search node runs; where no processes are known, whether one may.
+    pub(crate) fn search_may_run(&self) -> Fact<bool> {
+        match self.search_servers() {
+            Err(e) if e.is_missing() => Ok(true),
+            servers => servers.map(|servers| !servers.is_empty()),
+        }
+    }
+
+    /// Databases, search nodes and virtual machines: what needs most of a host.
+    pub(crate) fn large_servers(&self) -> Fact<Vec<&Process>> {
+        let databases = ["postgres", "mysqld", "mongod", "redis-server"];
+        self.servers(|process| {
+            let doctor = || process.arguments.iter().any(|argument| argument == "doctor");
+            databases.contains(&process.name.as_str())
+                || process.is_search()
+                || process.is_qemu()
+                || process.name == "frostline" && !doctor()
+        })
+    }
+
+    /// The virtual machines.
+    pub(crate) fn guests(&self) -> Fact<Vec<&Process>> {
+        self.servers(Process::is_qemu)
+    }
+
+    /// The processes that `which` takes and that stay: a command of a server's name that prints its version is
+    /// none.
+    fn servers(&self, which: impl Fn(&Process) -> bool) -> Fact<Vec<&Process>> {
+        let stays = |process: &&Process| self.age_s(process.pid).is_none_or(|age| age >= LASTING_S);
+        Ok(self.processes()?.iter().filter(|process| which(process)).filter(stays).collect())
+    }
+
+    /// Seconds since a process started, if that is known.
+    fn age_s(&self, pid: u32) -> Option<f64> {
+        let uptime: f64 = self.word("proc/uptime").ok()?.split_whitespace().next()?.parse().ok()?;
+        let stat = self.text(&format!("proc/{pid}/stat")).ok()?;
+        // Field 22, in hundredths of a second; the name, field 2, may hold anything.
+        let started: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+        Some(uptime - started / 100.0)
     }
 
     /// A field of `/proc/PID/status`, such as `VmRSS` (kB).
@@ -272,7 +378,7 @@ impl Host {
 
     /// The definitions of virtual machines on this host, by file.
     pub(crate) fn machines(&self) -> Fact<&[(String, Machine)]> {
-        self.machines.as_deref().map_err(Clone::clone)
+        self.known(self.machines.as_deref())
     }
 
     /// OpenStack flavors and images that were given as files.
@@ -468,33 +574,38 @@ impl Host {
                 .cloned()
                 .collect::<Vec<_>>()
         };
+        if let Some(absent) = &self.not_inferred {
+            self.tree.note(absent);
+        }
         let strictest = |roles: &mut dyn Iterator<Item = Role>| roles.max_by_key(|role| role.strictness());
         let said = strictest(&mut on_it(&self.said.roles).into_iter().map(|(_, role)| role));
         said.or_else(|| strictest(&mut on_it(&self.inferred).into_iter().map(|(_, role)| role)))
     }
 
-    /// PostgreSQL's settings, by configuration file.
-    pub(crate) fn postgres(&self) -> Fact<Vec<(String, BTreeMap<String, String>)>> {
-        let mut found = Vec::new();
-        for pattern in POSTGRES_FILES {
-            for path in self.tree.glob(pattern)? {
-                found.push((path.clone(), config::postgres(&self.text(&path)?)));
-            }
-        }
-        Ok(found)
+    /// The PostgreSQL servers that run; where no processes are known, every configuration.
+    pub(crate) fn postgres(&self) -> Fact<Vec<Postgres>> {
+        postgres(&self.tree, self.processes())
+    }
+
+    /// The mount that holds a path.
+    pub(crate) fn mount_of(&self, path: &str) -> Fact<Option<&Mount>> {
+        let holds = self.mounts()?.iter().filter(|mount| is_below(path, &mount.point));
+        Ok(holds.max_by_key(|mount| mount.point.len()))
     }
 
     /// The heaps of Elasticsearch and OpenSearch nodes: by command line if they run, else by file.
     pub(crate) fn search_heaps(&self) -> Fact<Vec<(String, Heap)>> {
         let mut found = Vec::new();
-        for process in self.processes.iter().flatten().filter(|process| process.is_search()) {
+        for process in self.search_servers().unwrap_or_default() {
+            let who = format!("process {}", process.pid);
             let heap = config::heap(process.arguments.iter().map(String::as_str));
-            found.push((format!("process {}", process.pid), heap));
+            found.push((who.clone(), heap.map_err(|what| self.damaged(&who, &what))?));
         }
-        if found.is_empty() {
+        if found.is_empty() && self.search_may_run()? {
             for pattern in JVM_FILES {
                 for path in self.tree.glob(pattern)? {
-                    found.push((path.clone(), config::heap(self.text(&path)?.lines())));
+                    let heap = config::heap(self.text(&path)?.lines());
+                    found.push((path.clone(), heap.map_err(|what| self.damaged(&path, &what))?));
                 }
             }
         }
@@ -503,9 +614,19 @@ impl Host {
 
     /// The settings of Elasticsearch and OpenSearch nodes, by file.
     pub(crate) fn search_nodes(&self) -> Fact<Vec<(String, BTreeMap<String, String>)>> {
+        let may_run = self.search_may_run()?;
         let mut found = Vec::new();
-        for path in SEARCH_FILES {
+        for path in SEARCH_FILES.iter().filter(|_| may_run) {
             match self.text(path) {
+                // The last line of a file that was cut.
+                Ok(text)
+                    if text
+                        .lines()
+                        .last()
+                        .is_some_and(|line| !text.ends_with('\n') && !line.contains(':')) =>
+                {
+                    return Err(Absent::damaged(path, "ends in the middle of a line"));
+                }
                 Ok(text) => found.push((path.to_string(), config::yaml(&text))),
                 Err(e) if e.is_missing() => {}
                 Err(e) => return Err(e),
@@ -590,13 +711,17 @@ impl Block {
         ["md", "dm-", "bcache", "drbd"].iter().any(|kind| self.name.starts_with(kind))
     }
 
-    /// Whether the user said that it is st1 or sc1: (MiB/s a TiB at its base, most base, most IOPS).
-    pub(crate) fn throughput_class(&self) -> Option<(f64, f64, f64)> {
-        match self.class.as_deref()? {
-            "st1" => Some((40.0, 500.0, 500.0)),
-            "sc1" => Some((12.0, 192.0, 250.0)),
-            _ => None,
-        }
+    /// Whether the user said that it is of a class with throughput credits (st1, sc1).
+    pub(crate) fn has_throughput_credits(&self) -> bool {
+        let class = self.class.as_ref().and_then(|class| CATALOGUE.classes.get(class));
+        class.is_some_and(|class| class.model == Kind::ThroughputCredits)
+    }
+
+    /// Its limits, by the class that the user said and its size.
+    pub(crate) fn limits(&self) -> Fact<Limits> {
+        let gib = self.bytes / 1_073_741_824.0;
+        let limits = VolumeSpec::new(self.class.as_deref().unwrap_or(""), gib).limits(&CATALOGUE);
+        limits.map_err(|e| Absent::damaged(&format!("sys/block/{}/size", self.name), &e.to_string()))
     }
 }
 
@@ -623,9 +748,9 @@ fn cpus(tree: &Tree, interrupts: &Fact<Interrupts>) -> Fact<Vec<u32>> {
     let listed = tree.text("sys/devices/system/cpu/online").map(|text| facts::cpu_list(&text));
     match (listed, interrupts) {
         (Ok(cpus), _) if !cpus.is_empty() => Ok(cpus),
-        (_, Ok(interrupts)) => Ok(interrupts.cpus.clone()),
+        (Ok(_), _) => Err(Absent::damaged("sys/devices/system/cpu/online", "names no CPU")),
+        (Err(e), Ok(interrupts)) if e.is_missing() => Ok(interrupts.cpus.clone()),
         (Err(e), _) => Err(e),
-        (Ok(_), Err(e)) => Err(e.clone()),
     }
 }
 
@@ -650,6 +775,101 @@ fn process(tree: &Tree, pid: u32) -> Option<Process> {
     Some(Process { pid, name, arguments })
 }
 
+/// See [`Host::postgres`].
+pub(crate) fn postgres(tree: &Tree, processes: Fact<&[Process]>) -> Fact<Vec<Postgres>> {
+    let mut found: Vec<Postgres> = Vec::new();
+    match processes {
+        Ok(all) => {
+            for process in all.iter().filter(|process| process.name == "postgres") {
+                let set = config::postgres_arguments(&process.arguments);
+                let after = |option: &str| {
+                    process.arguments.iter().enumerate().find_map(|(at, argument)| {
+                        match argument.strip_prefix(option) {
+                            Some("") => process.arguments.get(at + 1).cloned(),
+                            value => value.map(str::to_owned),
+                        }
+                    })
+                };
+                let config =
+                    set.iter().rfind(|(name, _)| name == "config_file").map(|(_, file)| file.clone());
+                let folder = after("-D");
+                // Its children have neither; a server that was started without is in its data directory.
+                let is_server = process.arguments.first().is_some_and(|program| !program.contains(':'));
+                if !is_server {
+                    continue;
+                }
+                let folder = folder.or_else(|| tree.link(&format!("proc/{}/cwd", process.pid)).ok());
+                let Some(config) = config.or_else(|| Some(format!("{}/postgresql.conf", folder.as_ref()?)))
+                else {
+                    continue;
+                };
+                if !found.iter().any(|known| known.config == config) {
+                    found.push(configuration(tree, config, folder, set)?);
+                }
+            }
+        }
+        Err(e) if e.is_missing() => {
+            for path in
+                POSTGRES_FILES.iter().map(|pattern| tree.glob(pattern)).collect::<Fact<Vec<_>>>()?.concat()
+            {
+                found.push(configuration(tree, format!("/{path}"), None, Vec::new())?);
+            }
+        }
+        Err(e) => return Err(e),
+    }
+    Ok(found)
+}
+
+/// What a configuration file, `ALTER SYSTEM` and the command line set, in this order.
+fn configuration(
+    tree: &Tree,
+    config: String,
+    folder: Option<String>,
+    arguments: Vec<(String, String)>,
+) -> Fact<Postgres> {
+    let mut settings = BTreeMap::new();
+    let mut left = INCLUDES_MAX;
+    include(tree, config.trim_start_matches('/'), &mut settings, &mut left)?;
+    let said = arguments.iter().rfind(|(name, _)| name == "data_directory").map(|(_, folder)| folder);
+    let data = said.or(settings.get("data_directory")).cloned().or(folder);
+    if let Some(data) = &data {
+        let path = format!("{}/postgresql.auto.conf", data.trim_start_matches('/'));
+        match tree.text(&path) {
+            Ok(text) => settings.extend(facts::config::postgres(&text)),
+            Err(e) if e.is_missing() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    settings.extend(arguments);
+    Ok(Postgres { config, data, settings })
+}
+
+/// Adds the settings of a file, and of those that it includes where it includes them.
+fn include(tree: &Tree, path: &str, settings: &mut BTreeMap<String, String>, left: &mut usize) -> Fact<()> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let beside = |name: &str| match name.strip_prefix('/') {
+        Some(absolute) => absolute.to_owned(),
+        None => format!("{folder}/{name}"),
+    };
+    for (name, value) in config::postgres(&tree.text(path)?) {
+        let files = match name.as_str() {
+            "include" => vec![beside(&value)],
+            "include_if_exists" => Some(beside(&value)).filter(|path| tree.has(path)).into_iter().collect(),
+            "include_dir" => tree.glob(&format!("{}/*.conf", beside(&value)))?,
+            _ => {
+                settings.insert(name, value);
+                continue;
+            }
+        };
+        for file in files {
+            // PostgreSQL refuses files that include themselves, at a depth of ten.
+            *left = left.checked_sub(1).ok_or_else(|| Absent::damaged(path, "includes too many files"))?;
+            include(tree, &file, settings, left)?;
+        }
+    }
+    Ok(())
+}
+
 fn machines(tree: &Tree) -> Fact<Vec<(String, Machine)>> {
     let mut found: Vec<(String, Machine)> = Vec::new();
     for pattern in LIBVIRT_FILES {
@@ -665,10 +885,8 @@ fn machines(tree: &Tree) -> Fact<Vec<(String, Machine)>> {
 
 fn inferred(tree: &Tree, processes: &Fact<Vec<Process>>) -> Vec<(String, Role)> {
     let mut roles = Vec::new();
-    for process in processes.iter().flatten().filter(|process| process.name.starts_with("postgres")) {
-        let folder = process.arguments.windows(2).find(|pair| pair[0] == "-D").map(|pair| pair[1].clone());
-        roles.extend(folder.map(|folder| (folder, Role::Database)));
-    }
+    let servers = processes.as_ref().map(|all| postgres(tree, Ok(all))).ok().and_then(Result::ok);
+    roles.extend(servers.into_iter().flatten().filter_map(|server| Some((server.data?, Role::Database))));
     for path in SEARCH_FILES {
         let settings = tree.text(path).map(|text| config::yaml(&text)).unwrap_or_default();
         roles.extend(settings.get("path.data").map(|folder| (folder.clone(), Role::Database)));

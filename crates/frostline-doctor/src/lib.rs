@@ -16,6 +16,7 @@ mod live;
 pub mod report;
 pub mod rule;
 pub mod rules;
+pub mod setting;
 mod text;
 mod tree;
 

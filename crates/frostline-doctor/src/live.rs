@@ -26,6 +26,8 @@ pub(crate) const COUNTERS: &[&str] = &[
     "sys/class/net/*/statistics/rx_packets",
     "sys/class/net/*/statistics/rx_missed_errors",
     "sys/class/net/*/statistics/rx_fifo_errors",
+    "sys/class/net/*/statistics/tx_dropped",
+    "sys/class/net/*/statistics/tx_packets",
     "sys/devices/system/node/node*/numastat",
     "sys/devices/system/cpu/cpu*/thermal_throttle/core_throttle_count",
     "sys/fs/cgroup/*/cpu.stat",
@@ -51,14 +53,27 @@ pub(crate) fn snapshot(tree: &Tree, patterns: &[&str]) -> BTreeMap<String, Vec<u
 
 /// The host whose `/` is `tree`, with counters taken `interval` apart.
 pub(crate) fn host(tree: Tree, interval: Duration, said: Said) -> Result<Host> {
-    let started = Instant::now();
-    let first = snapshot(&tree, COUNTERS);
     let printed = commands(&tree);
-    wait(interval.saturating_sub(started.elapsed()));
-    let second = snapshot(&tree, COUNTERS);
-    let seconds = started.elapsed().as_secs_f64();
+    let (first, second, seconds) = samples(&tree, interval);
     let tree = tree.with_files(printed);
     Ok(Host::twice(tree, Tree::from_files(first), Tree::from_files(second), seconds, said))
+}
+
+/// What grows, twice, and the seconds between.
+pub(crate) fn samples(tree: &Tree, interval: Duration) -> (Files, Files, f64) {
+    let started = Instant::now();
+    let sample = || {
+        let mut files = snapshot(tree, COUNTERS);
+        files.extend(printed_counters(tree));
+        files
+    };
+    let first = sample();
+    let between = Instant::now();
+    wait(interval.saturating_sub(started.elapsed()));
+    let second = sample();
+    // Each sample takes a while; from the middle of one to the middle of the other.
+    let seconds = (started.elapsed() + between.elapsed()).as_secs_f64() / 2.0;
+    (first, second, seconds)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the interval between the samples is what is measured")]
@@ -66,22 +81,29 @@ pub(crate) fn wait(interval: Duration) {
     std::thread::sleep(interval);
 }
 
-/// What the commands print, as the files that captures hold. A command that is not there leaves none.
-pub(crate) fn commands(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
-    let mut files = BTreeMap::new();
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// Network devices with hardware or a hypervisor behind them.
+fn nics(tree: &Tree) -> Vec<String> {
+    let mut nics = tree.list("sys/class/net").unwrap_or_default();
+    // A name that a command would take for an option.
+    nics.retain(|nic| !nic.starts_with('-') && tree.has(&format!("sys/class/net/{nic}/device")));
+    nics.truncate(DEVICES_MAX);
+    nics
+}
+
+/// What commands print of counters: read twice.
+fn printed_counters(tree: &Tree) -> Files {
+    let mut files = Files::new();
     let mut keep = |name: String, arguments: &[&str]| {
         if let Some(output) = output(tree, arguments) {
             files.insert(format!("commands/{name}"), output);
         }
     };
-    let mut nics = tree.list("sys/class/net").unwrap_or_default();
-    // A name that a command would take for an option.
-    nics.retain(|nic| !nic.starts_with('-'));
-    for nic in nics.iter().filter(|nic| tree.has(&format!("sys/class/net/{nic}/device"))).take(DEVICES_MAX) {
-        for option in ["l", "g", "k", "S"] {
-            keep(format!("ethtool-{option}.{nic}"), &["ethtool", &format!("-{option}"), nic]);
-        }
+    for nic in nics(tree) {
+        keep(format!("ethtool-S.{nic}"), &["ethtool", "-S", &nic]);
     }
+    keep("tc-qdisc".to_owned(), &["tc", "-s", "qdisc", "show"]);
     let disks = tree.list("sys/block").unwrap_or_default();
     let is_ebs = |disk: &&String| {
         tree.text(&format!("sys/block/{disk}/device/model"))
@@ -92,6 +114,24 @@ pub(crate) fn commands(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
         keep(format!("ebs-stats.{disk}"), &["nvme", "amzn", "stats", &device]);
         keep(format!("ebs-stats.{disk}"), &["ebsnvme", "stats", &device]);
     }
+    files
+}
+
+/// What other commands print, as the files that captures hold. A command that is not there leaves none.
+pub(crate) fn commands(tree: &Tree) -> Files {
+    let mut files = Files::new();
+    let mut keep = |name: String, arguments: &[&str]| {
+        if let Some(output) = output(tree, arguments) {
+            files.insert(format!("commands/{name}"), output);
+        }
+    };
+    for nic in nics(tree) {
+        for option in ["l", "g", "k"] {
+            keep(format!("ethtool-{option}.{nic}"), &["ethtool", &format!("-{option}"), &nic]);
+        }
+        keep(format!("ethtool.{nic}"), &["ethtool", &nic]);
+    }
+    keep("ss".to_owned(), &["ss", "-tinH", "state", "established"]);
     let mounts = tree.text("proc/mounts").map(|text| crate::facts::mounts(&text)).unwrap_or_default();
     if mounts.iter().any(|mount| mount.kind == "zfs") {
         let properties = "recordsize,atime,relatime,compression,primarycache";

@@ -1,18 +1,23 @@
 //! The findings on a host, and their formats: text, JSON, HTML, SARIF, Prometheus, Markdown.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
 use crate::host::Host;
-use crate::rule::{Confidence, Found, Outcome, Rule, Severity, Side, fill, is_complete};
+use crate::rule::{Confidence, Fix, Found, Outcome, Rule, Severity, Side, fill};
+use crate::setting::Step;
 use crate::text::{clean, line};
+use crate::tree::Fact;
 
 mod html;
 mod machine;
 mod rules;
 
 pub use rules::{explain, markdown};
+
+type Values = BTreeMap<&'static str, String>;
 
 /// Findings kept of one rule.
 const FINDINGS_MAX: usize = 64;
@@ -70,10 +75,12 @@ pub struct Remedy {
     pub what: &'static str,
     /// Commands or lines.
     pub run: Vec<String>,
-    /// Commands that undo it.
+    /// What undoes it.
     pub undo: Vec<String>,
-    /// Whether nothing is left to be filled in (names in capitals).
-    pub complete: bool,
+    /// Whether the doctor can apply it: what it changes was read here.
+    pub applicable: bool,
+    #[serde(skip)]
+    pub(crate) steps: Vec<Step>,
 }
 
 /// A rule that could not run.
@@ -116,11 +123,18 @@ impl Report {
             quiet: Vec::new(),
         };
         for rule in rules {
-            match (rule.check)(host) {
+            host.take_trouble();
+            let checked = (rule.check)(host);
+            // A rule that could not read all that it looked for has not found that nothing is there.
+            let checked = match (checked, host.take_trouble()) {
+                (Ok(found), Some(absent)) if found.is_empty() => Err(absent),
+                (checked, _) => checked,
+            };
+            match checked {
                 Ok(found) if found.is_empty() => report.quiet.push(rule.id),
                 Ok(found) => report
                     .findings
-                    .extend(found.into_iter().take(FINDINGS_MAX).map(|one| Finding::new(rule, one))),
+                    .extend(found.into_iter().take(FINDINGS_MAX).map(|one| Finding::new(host, rule, one))),
                 Err(absent) => {
                     let reason = line(&absent.to_string(), 300);
                     report.unknown.push(Unknown { rule: rule.id, name: rule.name, reason });
@@ -184,15 +198,8 @@ impl Report {
 }
 
 impl Finding {
-    fn new(rule: &'static Rule, found: Found) -> Finding {
-        let remedy = |fix: &crate::rule::Fix| {
-            let shell = fix.side == Side::Here;
-            let filled = |lines: &[&str]| {
-                lines.iter().map(|text| line(&fill(text, &found.values, shell), 4096)).collect()
-            };
-            let complete = fix.run.iter().chain(fix.undo).all(|text| is_complete(text, &found.values));
-            Remedy { side: fix.side, what: fix.what, run: filled(fix.run), undo: filled(fix.undo), complete }
-        };
+    pub(crate) fn new(host: &Host, rule: &'static Rule, found: Found) -> Finding {
+        let fixes = rule.fixes.iter().filter_map(|fix| Remedy::new(host, fix, &found)).collect();
         Finding {
             rule: rule.id,
             name: rule.name,
@@ -202,7 +209,7 @@ impl Finding {
             object: line(&found.object, 200),
             observed: line(&found.observed, 500),
             explanation: rule.explanation,
-            fixes: rule.fixes.iter().map(remedy).collect(),
+            fixes,
             gain: rule.gain,
             verify: line(&fill(rule.verify, &found.values, true), 4096),
             sources: rule.sources,
@@ -224,6 +231,41 @@ impl Finding {
         }
         let _ = writeln!(out, "         expect: {}\n", self.gain);
         out
+    }
+}
+
+impl Remedy {
+    /// The fix with what is known of the host; none where all of its settings are as advised.
+    fn new(host: &Host, fix: &Fix, found: &Found) -> Option<Remedy> {
+        let with = |row: &Values| -> Values {
+            found.values.iter().chain(row).map(|(name, value)| (*name, value.clone())).collect()
+        };
+        let mut rows: Vec<Values> = found.rows.iter().map(with).collect();
+        if rows.is_empty() {
+            rows.push(found.values.clone());
+        }
+        let steps: Fact<Vec<Vec<Step>>> =
+            rows.iter().flat_map(|row| fix.changes.iter().map(|change| change.steps(host, row))).collect();
+        let steps = steps.map(|steps| steps.concat());
+        if !fix.changes.is_empty() && steps.as_ref().is_ok_and(Vec::is_empty) {
+            return None;
+        }
+        let steps = steps.unwrap_or_default();
+        let shell = fix.side == Side::Here;
+        let filled = |texts: Vec<String>| -> Vec<String> {
+            let of_row = |row| texts.iter().map(move |text| fill(text, row, shell));
+            rows.iter().flat_map(of_row).collect()
+        };
+        let (run, undo) = match steps.is_empty() {
+            true => (filled(fix.commands()), filled(fix.undo_commands())),
+            false => (
+                steps.iter().map(|step| step.run.clone()).collect(),
+                steps.iter().rev().map(|step| step.undo.clone()).collect(),
+            ),
+        };
+        let clean = |texts: Vec<String>| texts.iter().map(|text| line(text, 4096)).collect();
+        let applicable = !steps.is_empty();
+        Some(Remedy { side: fix.side, what: fix.what, run: clean(run), undo: clean(undo), applicable, steps })
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
+use crate::setting::Change;
 use crate::text::shell_word;
 use crate::tree::Fact;
 
@@ -71,10 +72,41 @@ pub struct Fix {
     pub side: Side,
     /// What it does, in a sentence.
     pub what: &'static str,
-    /// Commands, or lines of a file.
+    /// Settings that it changes: the doctor can do that, and undo it.
+    pub changes: &'static [Change],
+    /// Commands, or lines of a file, for a person.
     pub run: &'static [&'static str],
-    /// Commands that undo it.
+    /// What undoes them.
     pub undo: &'static [&'static str],
+}
+
+impl Fix {
+    /// A fix that changes settings of the examined machine.
+    pub(crate) const fn here(what: &'static str, changes: &'static [Change]) -> Fix {
+        Fix { side: Side::Here, what, changes, run: &[], undo: &[] }
+    }
+
+    /// A fix for a person.
+    pub(crate) const fn typed(
+        side: Side,
+        what: &'static str,
+        run: &'static [&'static str],
+        undo: &'static [&'static str],
+    ) -> Fix {
+        Fix { side, what, changes: &[], run, undo }
+    }
+
+    /// What to type, with `{names}`.
+    pub(crate) fn commands(&self) -> Vec<String> {
+        let changes = self.changes.iter().map(|change| change.run());
+        changes.chain(self.run.iter().map(|text| (*text).to_owned())).collect()
+    }
+
+    /// What undoes it, with `{names}`, in the order in which to type it.
+    pub(crate) fn undo_commands(&self) -> Vec<String> {
+        let changes = self.changes.iter().rev().map(|change| change.undo());
+        changes.chain(self.undo.iter().map(|text| (*text).to_owned())).collect()
+    }
 }
 
 /// A rule: what it reads, when it fires, what to do.
@@ -125,6 +157,8 @@ pub(crate) struct Found {
     pub(crate) observed: String,
     pub(crate) severity: Option<Severity>,
     pub(crate) values: BTreeMap<&'static str, String>,
+    /// Values of several settings, one row for each; none means one row without more.
+    pub(crate) rows: Vec<BTreeMap<&'static str, String>>,
 }
 
 impl Found {
@@ -136,6 +170,12 @@ impl Found {
     /// With a value for the commands.
     pub(crate) fn with(mut self, name: &'static str, value: impl ToString) -> Found {
         self.values.insert(name, value.to_string());
+        self
+    }
+
+    /// With the values of one of several settings.
+    pub(crate) fn row(mut self, values: &[(&'static str, String)]) -> Found {
+        self.rows.push(values.iter().cloned().collect());
         self
     }
 
@@ -181,14 +221,6 @@ pub(crate) fn fill(template: &str, values: &BTreeMap<&'static str, String>, shel
     }
     out.push_str(rest);
     out
-}
-
-/// Whether every `{name}` of a template has a value: a command that still asks the reader is not run.
-pub(crate) fn is_complete(template: &str, values: &BTreeMap<&'static str, String>) -> bool {
-    let names = template.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
-    names
-        .filter(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'))
-        .all(|name| values.contains_key(name))
 }
 
 /// Exactly `$(ls /sys/bus/virtio/devices/virtio<digits>/net)`.

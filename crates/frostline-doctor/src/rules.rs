@@ -40,4 +40,4 @@ const TWO: &str = "two samples";
 const ROOT: &str = "root";
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -7,12 +7,13 @@
 //!    its last whole line.
 //! 3. Only regular files are opened: a FIFO or a device node in a capture neither blocks nor has an effect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use frostline_base::{Error, Result};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, ResolveFlags};
@@ -91,6 +92,10 @@ pub struct Tree {
     source: Source,
     /// Files that are not below the root: what commands printed.
     extra: BTreeMap<String, Vec<u8>>,
+    /// Files in memory that are not what was captured.
+    damaged: BTreeSet<String>,
+    /// The first thing that could not be read, although it is there.
+    trouble: Mutex<Option<Absent>>,
 }
 
 #[derive(Debug)]
@@ -108,13 +113,45 @@ impl Tree {
             let error = if errno == Errno::NOENT { Error::not_found(what) } else { Error::invalid(what) };
             error.with_source(std::io::Error::from(errno))
         })?;
-        Ok(Tree { source: Source::Folder { root: root_fd, by_hand: false }, extra: BTreeMap::new() })
+        Ok(Tree::of(Source::Folder { root: root_fd, by_hand: false }))
     }
 
     /// A tree of these files; paths have no leading slash. A symbolic link is a file `PATH.link` that holds
     /// its target, as in captures.
     pub fn from_files(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Tree {
-        Tree { source: Source::Memory(files.into_iter().collect()), extra: BTreeMap::new() }
+        Tree::of(Source::Memory(files.into_iter().collect()))
+    }
+
+    fn of(source: Source) -> Tree {
+        Tree { source, extra: BTreeMap::new(), damaged: BTreeSet::new(), trouble: Mutex::new(None) }
+    }
+
+    /// The same tree, in which these files are there and cannot be read.
+    #[must_use]
+    pub(crate) fn with_damaged(mut self, paths: impl IntoIterator<Item = String>) -> Tree {
+        self.damaged.extend(paths);
+        if let Source::Memory(files) = &mut self.source {
+            files.extend(self.damaged.iter().map(|path| (path.clone(), Vec::new())));
+        }
+        self
+    }
+
+    /// The first file that is there and could not be read since this was asked last: damaged, or kept for root.
+    /// A rule that met one has not seen everything.
+    pub(crate) fn take_trouble(&self) -> Option<Absent> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Remembers what could not be read, unless it is simply not there.
+    pub(crate) fn note(&self, absent: &Absent) {
+        if matches!(absent.why, Why::Damaged(_) | Why::Denied) {
+            let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+            trouble.get_or_insert_with(|| absent.clone());
+        }
+    }
+
+    fn noted<T>(&self, fact: Fact<T>) -> Fact<T> {
+        fact.inspect_err(|absent| self.note(absent))
     }
 
     /// The same tree with files that are read before those below the root; they are not listed.
@@ -151,6 +188,13 @@ impl Tree {
 
     /// At most `bytes_max + 1` bytes of a file; the last one says that it was longer.
     pub(crate) fn bytes(&self, path: &str, bytes_max: usize) -> Fact<Vec<u8>> {
+        self.noted(self.read(path, bytes_max))
+    }
+
+    fn read(&self, path: &str, bytes_max: usize) -> Fact<Vec<u8>> {
+        if self.damaged.contains(path) {
+            return Err(Absent::damaged(path, "is not what was captured"));
+        }
         if let Some(bytes) = self.extra.get(path) {
             return Ok(bytes[..bytes.len().min(bytes_max + 1)].to_vec());
         }
@@ -175,7 +219,8 @@ impl Tree {
         let mut names = match &self.source {
             Source::Memory(files) => memory_names(files, path),
             Source::Folder { root, by_hand } => {
-                folder_names(root.as_fd(), path, *by_hand).map_err(|errno| refused(path, errno))?
+                let names = folder_names(root.as_fd(), path, *by_hand);
+                self.noted(names.map_err(|errno| refused(path, errno)))?
             }
         };
         if names.is_empty() && matches!(self.source, Source::Memory(_)) {
@@ -277,6 +322,11 @@ fn refused(path: &str, errno: Errno) -> Absent {
 }
 
 fn why_io(error: &std::io::Error) -> Why {
+    // What drivers answer when they have no such value, and a process that has ended.
+    const NONE: [Errno; 5] = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NODEV, Errno::NXIO, Errno::SRCH];
+    if Errno::from_io_error(error).is_some_and(|errno| NONE.contains(&errno)) {
+        return Why::Missing;
+    }
     match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Why::Missing,
         std::io::ErrorKind::PermissionDenied => Why::Denied,
@@ -293,7 +343,7 @@ fn open_file(root: BorrowedFd<'_>, path: &str, by_hand: bool) -> rustix::io::Res
             open(root, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, by_hand)
         }
         FileType::Directory => Err(Errno::ISDIR),
-        _ => Err(Errno::INVAL),
+        _ => Err(Errno::BADF),
     }
 }
 

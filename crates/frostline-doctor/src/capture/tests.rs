@@ -1,8 +1,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use proptest::prelude::*;
+
 use super::*;
-use crate::report::Format;
 
 fn put(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
@@ -26,7 +27,7 @@ fn host(root: &Path) {
     put(
         root,
         "proc/8/cmdline",
-        "/usr/lib/postgresql/16/bin/postgres\0-D\0/pg\0-c\0primary_conninfo=password=hunter2\0",
+        "/usr/lib/postgresql/16/bin/postgres\0-D\0/pg\0-c\0config_file=/etc/postgresql/16/main/postgresql.conf\0-c\0primary_conninfo=password=hunter2\0",
     );
     put(root, "proc/8/status", "Name:\tpostgres\n");
     put(
@@ -128,24 +129,83 @@ fn what_is_no_name_stays() {
 #[test]
 fn a_capture_cannot_lead_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("root");
-    fs::create_dir_all(&root).unwrap();
-    std::os::unix::fs::symlink("/", root.join("sample0")).unwrap();
-    assert!(open(&root, Duration::ZERO, Said::default()).is_err());
-    fs::remove_file(root.join("sample0")).unwrap();
-    put(&root, "sample0/proc/mounts", "/dev/vda / ext4 rw,relatime,discard 0 0\n");
-    put(&root, "sample1/proc/stat", "cpu 1\n");
-    for header in [
-        "",
-        "{}",
-        "{\"format\":9,\"seconds\":1}",
-        "{\"format\":1,\"seconds\":-1}",
-        "{\"format\":1,\"seconds\":1e999}",
-    ] {
-        put(&root, "capture.json", header);
-        let host = open(&root, Duration::ZERO, Said::default()).unwrap();
-        assert_eq!(host.seconds, 0.0, "{header}");
-        assert!(crate::examine(&host).render(Format::Json).contains("\"F03\""));
-    }
+    let (root, out) = (folder.path().join("root"), folder.path().join("out"));
+    host(&root);
+    capture(&root, &out, Duration::ZERO).unwrap();
+    let mounts = fs::read(out.join("sample0/proc/mounts")).unwrap();
+    fs::remove_dir_all(out.join("sample0/proc")).unwrap();
+    fs::write(folder.path().join("mounts"), mounts).unwrap();
+    std::os::unix::fs::symlink(folder.path(), out.join("sample0/proc")).unwrap();
+    let there = open(&out, Duration::ZERO, Said::default()).unwrap();
+    assert!(matches!(there.mounts().unwrap_err().why, crate::tree::Why::Damaged(_)));
     assert!(open(&folder.path().join("nothing"), Duration::ZERO, Said::default()).is_err());
+}
+
+#[test]
+fn a_damaged_header_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, out) = (folder.path().join("root"), folder.path().join("out"));
+    host(&root);
+    capture(&root, &out, Duration::ZERO).unwrap();
+    let header = fs::read_to_string(out.join("capture.json")).unwrap();
+    let seconds = header.replace("\"seconds\":0.0", "\"seconds\":9.0");
+    assert_ne!(seconds, header);
+    let newer = header.replace("\"format\":2", "\"format\":9");
+    for damaged in ["", "{}", &header[..header.len() / 2], &seconds, &newer] {
+        fs::write(out.join("capture.json"), damaged).unwrap();
+        let error = open(&out, Duration::ZERO, Said::default()).unwrap_err().to_string();
+        assert!(error.contains("cannot read the capture") && error.contains("/sample0"), "{error}");
+    }
+    // Its files can be read all the same, unchecked.
+    assert!(open(&out.join("sample0"), Duration::ZERO, Said::default()).unwrap().mounts().is_ok());
+}
+
+/// The rule that fires on a host, and a capture of it.
+fn captured(rule: &str, folder: &Path) -> std::path::PathBuf {
+    let (first, second) = crate::rules::tests::firing(rule);
+    let mut header = Header { format: FORMAT, seconds: 1.0, ..Header::default() };
+    let out = folder.join(rule);
+    for (sample, files) in [("sample0", first), ("sample1", second)] {
+        for (path, bytes) in files {
+            let path = format!("{sample}/{path}");
+            write(&out.join(&path), &bytes).unwrap();
+            header.files.insert(path, (bytes.len() as u64, xxh3_64(&bytes)));
+        }
+    }
+    write(&out.join("capture.json"), header.checked().unwrap().text().unwrap().as_bytes()).unwrap();
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    /// Whatever happens to a file of a capture, the rule that would have fired is never quiet.
+    #[test]
+    fn a_damaged_capture_is_unknown_and_never_quiet(
+        rule in 0usize..400, file in 0usize..400, at in 0usize..4096, how in 0u8..4,
+    ) {
+        let rules: Vec<&crate::rule::Rule> = crate::rules::all().collect();
+        let rule = rules[rule % rules.len()];
+        let folder = tempfile::tempdir().unwrap();
+        let out = captured(rule.id, folder.path());
+        let text = fs::read_to_string(out.join("capture.json")).unwrap();
+        let files: Vec<String> = Header::parse(&text).unwrap().files.into_keys().collect();
+        let path = out.join(&files[file % files.len()]);
+        let mut bytes = fs::read(&path).unwrap();
+        let at = at % (bytes.len() + 1);
+        match how {
+            0 => bytes.truncate(at.min(bytes.len().saturating_sub(1))),
+            1 => bytes.insert(at, b'7'),
+            2 if at < bytes.len() => bytes[at] ^= 1,
+            _ => bytes.clear(),
+        }
+        match how {
+            3 => fs::remove_file(&path).unwrap(),
+            _ if fs::read(&path).unwrap() == bytes => return Ok(()),
+            _ => fs::write(&path, bytes).unwrap(),
+        }
+        let said = crate::rules::tests::said(rule.id);
+        let outcome = crate::examine(&open(&out, Duration::ZERO, said).unwrap()).outcome(rule.id);
+        prop_assert!(outcome != crate::rule::Outcome::Quiet, "{} without {}", rule.id, path.display());
+    }
 }

@@ -88,7 +88,7 @@ fn fixes_are_shown_and_never_applied_to_a_capture() {
     let folder = folder();
     let (_, text) = run_in(folder.path(), "fix --dry-run F03 --root DIR/root").unwrap();
     assert!(
-        text.contains("mount -o remount,nodiscard /") && text.contains("mount -o remount,discard /"),
+        text.contains("mount -o remount,nodiscard /") && text.contains("to_1=nodiscard back_1=discard"),
         "{text}"
     );
     let error = run_in(folder.path(), "fix --apply F03 --root DIR/root").unwrap_err();

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// `postgresql.conf`: names in lower case, values without quotes and comments; the last one wins.
-pub(crate) fn postgres(text: &str) -> BTreeMap<String, String> {
-    let mut settings = BTreeMap::new();
+/// `postgresql.conf`, line by line: names in lower case, values without quotes and comments. The last one of a name
+/// wins; `include`, `include_if_exists` and `include_dir` stand for other files.
+pub(crate) fn postgres(text: &str) -> Vec<(String, String)> {
+    let mut settings = Vec::new();
     for line in text.lines() {
         let line = line.trim();
         let end = line.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).unwrap_or(line.len());
@@ -17,9 +18,27 @@ pub(crate) fn postgres(text: &str) -> BTreeMap<String, String> {
             Some(quoted) => quoted.split('\'').next().unwrap_or(""),
             None => rest.split(['#', ' ', '\t']).next().unwrap_or(""),
         };
-        settings.insert(name.to_ascii_lowercase(), value.to_owned());
+        settings.push((name.to_ascii_lowercase(), value.to_owned()));
     }
     settings
+}
+
+/// What the arguments of a PostgreSQL server set: `-c name=value`, `--name=value`, `-F` and `-B`.
+pub(crate) fn postgres_arguments(arguments: &[String]) -> Vec<(String, String)> {
+    let pair = |text: &str| {
+        let (name, value) = text.split_once('=')?;
+        Some((name.trim().replace('-', "_").to_ascii_lowercase(), value.trim().to_owned()))
+    };
+    let one = |(at, argument): (usize, &String)| {
+        let next = arguments.get(at + 1);
+        match argument.as_str() {
+            "-F" => Some(("fsync".to_owned(), "off".to_owned())),
+            "-B" => Some(("shared_buffers".to_owned(), next?.clone())),
+            "-c" => pair(next?),
+            long => pair(long.strip_prefix("--").or(long.strip_prefix("-c"))?),
+        }
+    };
+    arguments.iter().enumerate().filter_map(one).collect()
 }
 
 /// A PostgreSQL amount of memory in bytes; `unit` is that of a bare number (8,192 for buffers).
@@ -75,9 +94,10 @@ pub(crate) struct Heap {
 }
 
 /// The heap of JVM options, one a word, as in `jvm.options` (`#` comments, `8-13:` version prefixes) or on
-/// a command line. The last one wins, as in the JVM.
-pub(crate) fn heap<'a>(options: impl Iterator<Item = &'a str>) -> Heap {
+/// a command line. The last one wins, as in the JVM. The error names a size that is none.
+pub(crate) fn heap<'a>(options: impl Iterator<Item = &'a str>) -> Result<Heap, String> {
     let mut heap = Heap::default();
+    let size = |value: &str| jvm_bytes(value).ok_or_else(|| format!("{value} is not a size of a heap"));
     for option in options {
         let option = option.trim();
         // A prefix such as `11-:` limits an option to versions of Java.
@@ -85,12 +105,12 @@ pub(crate) fn heap<'a>(options: impl Iterator<Item = &'a str>) -> Heap {
             |(versions, _): &(&str, &str)| versions.bytes().all(|b| b.is_ascii_digit() || b == b'-');
         let option = option.split_once(':').filter(of_versions).map_or(option, |(_, option)| option);
         if let Some(value) = option.strip_prefix("-Xms") {
-            heap.initial = jvm_bytes(value).or(heap.initial);
+            heap.initial = Some(size(value)?);
         } else if let Some(value) = option.strip_prefix("-Xmx") {
-            heap.most = jvm_bytes(value).or(heap.most);
+            heap.most = Some(size(value)?);
         }
     }
-    heap
+    Ok(heap)
 }
 
 fn jvm_bytes(value: &str) -> Option<f64> {

@@ -64,6 +64,7 @@ fn raid_arrays() {
 fn services() {
     let settings =
         config::postgres("shared_buffers = 4GB # big\nfsync off\n#x=1\nlog_line_prefix = '%m # '\n");
+    let settings: std::collections::BTreeMap<_, _> = settings.into_iter().collect();
     assert_eq!(settings["shared_buffers"], "4GB");
     assert_eq!(settings["fsync"], "off");
     assert_eq!(settings["log_line_prefix"], "%m # ");
@@ -73,7 +74,7 @@ fn services() {
         config::yaml("bootstrap:\n  memory_lock: true # yes\nnode.roles: [ data ]\npath:\n  data: \"/x\"\n");
     assert_eq!(yaml["bootstrap.memory_lock"], "true");
     assert_eq!(yaml["path.data"], "/x");
-    let heap = config::heap("-Xms1g\n#-Xmx9g\n11-:-Xmx2048m\n".lines());
+    let heap = config::heap("-Xms1g\n#-Xmx9g\n11-:-Xmx2048m\n".lines()).unwrap();
     assert_eq!(heap, config::Heap { initial: Some(1_073_741_824.0), most: Some(2_147_483_648.0) });
 }
 

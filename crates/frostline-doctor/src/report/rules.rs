@@ -15,9 +15,10 @@ pub fn explain(rule: &Rule) -> String {
     let _ = writeln!(out, "severity    {:?}, confidence {:?}", rule.severity, rule.confidence);
     for fix in rule.fixes {
         let _ = writeln!(out, "\n{}: {}", fix.side.label(), fix.what);
-        fix.run.iter().for_each(|command| out += &format!("    {command}\n"));
-        if !fix.undo.is_empty() {
-            let _ = writeln!(out, "  undo: {}", fix.undo.join("; "));
+        fix.commands().iter().for_each(|command| out += &format!("    {command}\n"));
+        let undo = fix.undo_commands();
+        if !undo.is_empty() {
+            let _ = writeln!(out, "  undo: {}", undo.join("; "));
         }
     }
     let _ = writeln!(out, "\nexpect      {}\nverify      {}", rule.gain, rule.verify);
@@ -42,11 +43,12 @@ pub fn markdown() -> String {
         );
         for fix in rule.fixes {
             let _ = writeln!(out, "- Fix ({}): {}.", fix.side.label(), fix.what);
-            if !fix.run.is_empty() {
-                let _ = writeln!(out, "\n      {}\n", fix.run.join("\n      "));
+            let (run, undo) = (fix.commands(), fix.undo_commands());
+            if !run.is_empty() {
+                let _ = writeln!(out, "\n      {}\n", run.join("\n      "));
             }
-            if !fix.undo.is_empty() {
-                let _ = writeln!(out, "  Undo: `{}`.", fix.undo.join("`, `"));
+            if !undo.is_empty() {
+                let _ = writeln!(out, "  Undo: `{}`.", undo.join("`, `"));
             }
         }
         let _ = writeln!(

@@ -4,7 +4,8 @@ use super::{NOTHING, TWO};
 use crate::facts;
 use crate::host::Host;
 use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
-use crate::tree::{Absent, Fact};
+use crate::setting::{Change, Setting, Want};
+use crate::tree::{Absent, Fact, Why};
 
 const PSI: &str = "https://docs.kernel.org/accounting/psi.html";
 
@@ -20,24 +21,24 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "Stolen time is time in which a virtual CPU was ready but did not run, because more virtual CPUs are active than the host has. A lock held by a CPU that is not running makes all others wait, so a few percent cost much more.",
         fixes: &[
-            Fix {
-                side: Side::Host,
-                what: "Run no more virtual CPUs than the host has physical ones; give whole cores to machines that need them",
-                run: &["virsh vcpupin {machine} {vcpu} {cpu}"],
-                undo: &["virsh vcpupin {machine} {vcpu} 0-{last}"],
-            },
-            Fix {
-                side: Side::OpenStack,
-                what: "Dedicated CPUs for this flavor",
-                run: &["openstack flavor set --property hw:cpu_policy=dedicated {flavor}"],
-                undo: &["openstack flavor unset --property hw:cpu_policy {flavor}"],
-            },
-            Fix {
-                side: Side::Cloud,
-                what: "Use an instance without CPU credits (not t2, t3, e2-micro)",
-                run: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"],
-                undo: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"],
-            },
+            Fix::typed(
+                Side::Host,
+                "Run no more virtual CPUs than the host has physical ones; give whole cores to machines that need them",
+                &["virsh vcpupin {machine} {vcpu} {cpu}"],
+                &["virsh vcpupin {machine} {vcpu} 0-{last}"],
+            ),
+            Fix::typed(
+                Side::OpenStack,
+                "Dedicated CPUs for this flavor",
+                &["openstack flavor set --property hw:cpu_policy=dedicated {flavor}"],
+                &["openstack flavor unset --property hw:cpu_policy {flavor}"],
+            ),
+            Fix::typed(
+                Side::Cloud,
+                "Use an instance without CPU credits (not t2, t3, e2-micro)",
+                &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"],
+                &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"],
+            ),
         ],
         gain: "At least the stolen share; latencies improve more",
         verify: "column st of `vmstat 1` is 0",
@@ -54,12 +55,13 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "Powersave and ondemand raise the frequency only after they observe load, which adds latency to short requests. With intel_pstate in active mode, powersave is a dynamic policy and costs less than its name suggests.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Use the performance governor",
-            run: &["cpupower frequency-set -g performance"],
-            undo: &["cpupower frequency-set -g {was}"],
-        }],
+        fixes: &[Fix::here(
+            "Use the performance governor",
+            &[Change(
+                Setting::File("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"),
+                Want::Exactly("performance"),
+            )],
+        )],
         gain: "A few percent of throughput, and more of latency at low load",
         verify: "`grep . /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor`",
         sources: &["https://docs.kernel.org/admin-guide/pm/cpufreq.html"],
@@ -76,18 +78,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: TWO,
         explanation: "A quota is spent in periods of 100 ms: eight busy threads with a quota of two CPUs run for 25 ms and are then all stopped for 75 ms. The mean looks harmless, but p99 does not.",
         fixes: &[
-            Fix {
-                side: Side::Here,
-                what: "A larger quota for the unit",
-                run: &["systemctl set-property {unit} CPUQuota={quota}"],
-                undo: &["systemctl revert {unit}"],
-            },
-            Fix {
-                side: Side::Service,
-                what: "Fewer threads: GOMAXPROCS, -XX:ActiveProcessorCount, --threads to the quota; or a cpuset instead of a quota",
-                run: &[],
-                undo: &[],
-            },
+            Fix::typed(
+                Side::Service,
+                "A larger quota for the unit",
+                &["systemctl set-property {unit} CPUQuota={quota}"],
+                &["systemctl set-property {unit} CPUQuota={was}"],
+            ),
+            Fix::typed(
+                Side::Service,
+                "Fewer threads: GOMAXPROCS, -XX:ActiveProcessorCount, --threads to the quota; or a cpuset instead of a quota",
+                &[],
+                &[],
+            ),
         ],
         gain: "p99 falls by up to the length of the pause",
         verify: "nr_throttled of cpu.stat does not grow",
@@ -104,12 +106,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "For this share of the last ten seconds at least one process was ready but had no CPU.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Find the busiest processes, then their groups",
-            run: &["ps -eo pcpu,pid,comm --sort=-pcpu | head", "systemd-cgtop -n 1"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Here,
+            "Find the busiest processes, then their groups",
+            &["ps -eo pcpu,pid,comm --sort=-pcpu | head", "systemd-cgtop -n 1"],
+            &[],
+        )],
         gain: "Depends on the process",
         verify: "avg10 of /proc/pressure/cpu",
         sources: &[PSI],
@@ -125,12 +127,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "Processes wait for pages to be freed, read back or swapped in: the working set does not fit.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Find the processes that hold it",
-            run: &["ps -eo rss,pid,comm --sort=-rss | head", "systemd-cgtop -m -n 1"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Here,
+            "Find the processes that hold it",
+            &["ps -eo rss,pid,comm --sort=-rss | head", "systemd-cgtop -m -n 1"],
+            &[],
+        )],
         gain: "Large: such a host does little else",
         verify: "avg10 of /proc/pressure/memory",
         sources: &[PSI],
@@ -146,12 +148,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "For this share of the last ten seconds all active processes waited for I/O.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Find the disk and the processes; then see the rules of that disk (B01-B18)",
-            run: &["iostat -xz 1 3", "pidstat -d 1 3"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Here,
+            "Find the disk and the processes; then see the rules of that disk (B01-B18)",
+            &["iostat -xz 1 3", "pidstat -d 1 3"],
+            &[],
+        )],
         gain: "Depends on the disk's rule",
         verify: "avg10 of /proc/pressure/io",
         sources: &[PSI],
@@ -167,12 +169,13 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "With hpet, acpi_pm, xen or jiffies each reading of the clock is a system call, and databases read it for every row they time. The kernel abandons tsc if it detects drift: check dmesg before forcing it.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Choose the fast clock, if it is available",
-            run: &["echo {fast} > /sys/devices/system/clocksource/clocksource0/current_clocksource"],
-            undo: &["echo {was} > /sys/devices/system/clocksource/clocksource0/current_clocksource"],
-        }],
+        fixes: &[Fix::here(
+            "Choose the fast clock, if it is available",
+            &[Change(
+                Setting::File("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+                Want::Exactly("{fast}"),
+            )],
+        )],
         gain: "A reading costs 20-50 ns instead of a microsecond",
         verify: "`pg_test_timing`, or `perf trace -s` without clock_gettime",
         sources: &[
@@ -194,12 +197,13 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Low,
         needs: NOTHING,
         explanation: "A request that finds its CPU asleep waits until it wakes. This matters for single requests at low load, not for throughput. Disabling deep states costs power.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Disable states with over 10 us of latency",
-            run: &["cpupower idle-set -D 10"],
-            undo: &["cpupower idle-set -E"],
-        }],
+        fixes: &[Fix::here(
+            "Disable the states with over 100 us of latency on all CPUs",
+            &[Change(
+                Setting::File("/sys/devices/system/cpu/cpu*/cpuidle/{state}/disable"),
+                Want::Exactly("1"),
+            )],
+        )],
         gain: "Tens of microseconds per wake-up",
         verify: "`cpupower idle-info`; p50 of single requests",
         sources: &["https://docs.kernel.org/admin-guide/pm/cpuidle.html"],
@@ -215,12 +219,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: TWO,
         explanation: "The hardware lowers the frequency when a core is too hot: fans, dust, paste, a power limit.",
-        fixes: &[Fix {
-            side: Side::Host,
-            what: "Check cooling: sensors and fans",
-            run: &["ipmitool sdr type Temperature", "ipmitool sdr type Fan"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Host,
+            "Check cooling: sensors and fans",
+            &["ipmitool sdr type Temperature", "ipmitool sdr type Fan"],
+            &[],
+        )],
         gain: "The nominal frequency",
         verify: "the counter does not grow under load",
         sources: &["https://docs.kernel.org/admin-guide/abi-testing.html"],
@@ -234,15 +238,15 @@ pub(super) const RULES: &[Rule] = &[
         threshold: "2 or more nodes; a database, search node or virtual machine of over 4 GiB that may run on CPUs of more than one of them, with a remote share of memory over 10 % (M01)",
         severity: Severity::Medium,
         confidence: Confidence::Medium,
-        needs: NOTHING,
+        needs: TWO,
         explanation: "Memory of the other socket is slower, and the link between the sockets is shared. A process that fits on one node is faster there. For one that does not fit, interleave its memory.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "In the unit: CPUs and memory of one node",
-            run: &["[Service]", "CPUAffinity=numa", "NUMAPolicy=bind", "NUMAMask={node}"],
-            undo: &["remove the lines"],
-        }],
-        gain: "In the published case 1.5-1.75 times the memory writes at 4-16 threads, against an unpinned host",
+        fixes: &[Fix::typed(
+            Side::Service,
+            "In the unit: CPUs and memory of one node",
+            &["[Service]", "CPUAffinity=numa", "NUMAPolicy=bind", "NUMAMask={node}"],
+            &["remove the lines"],
+        )],
+        gain: "Lower and steadier latency of memory; measure it",
         verify: "`numastat -p PID`",
         sources: &["https://docs.kernel.org/admin-guide/mm/numa_memory_policy.html"],
         check: spread_process,
@@ -251,11 +255,12 @@ pub(super) const RULES: &[Rule] = &[
 
 fn steal(host: &Host) -> Checked {
     let parse = |text: &str| facts::rows(text).remove("cpu").unwrap_or_default();
-    let spent = match host.twice_parsed("proc/stat", parse) {
+    let (spent, when): (Vec<f64>, &str) = match host.twice_parsed("proc/stat", parse) {
         Ok((before, after)) => {
-            after.iter().zip(&before).map(|(after, before)| (after - before).max(0.0)).collect()
+            (after.iter().zip(&before).map(|(after, before)| (after - before).max(0.0)).collect(), "")
         }
-        Err(_) => parse(&host.counted("proc/stat")?),
+        Err(absent) if absent.why == Why::Once => (parse(&host.counted("proc/stat")?), " since boot"),
+        Err(absent) => return Err(absent),
     };
     // user nice system idle iowait irq softirq steal; guest time is in user.
     let [.., steal] =
@@ -265,7 +270,7 @@ fn steal(host: &Host) -> Checked {
     };
     let share = 100.0 * steal / spent[..8].iter().sum::<f64>().max(1.0);
     Ok(if share > 2.0 {
-        vec![Found::new("CPUs", format!("{share:.1} % of CPU time is stolen"))]
+        vec![Found::new("CPUs", format!("{share:.1} % of CPU time is stolen{when}"))]
     } else {
         Vec::new()
     })
@@ -278,8 +283,7 @@ fn governor(host: &Host) -> Checked {
         if was != "performance" && found.is_empty() {
             let severity =
                 if was == "powersave" || was == "conservative" { Severity::Medium } else { Severity::Low };
-            found
-                .push(Found::new("CPUs", format!("the governor is {was}")).severe(severity).with("was", was));
+            found.push(Found::new("CPUs", format!("the governor is {was}")).severe(severity));
         }
     }
     Ok(found)
@@ -299,6 +303,9 @@ fn throttled(host: &Host) -> Checked {
             Err(e) if e.is_missing() => continue,
             Err(e) => return Err(e),
         };
+        if !["usage_usec", "nr_periods"].iter().any(|name| rates.contains_key(*name)) {
+            return Err(Absent::damaged(path, "has no times"));
+        }
         let get = |name: &str| rates.get(name).copied().unwrap_or(0.0);
         let (periods, stopped) = (get("nr_periods"), get("nr_throttled"));
         if stopped > 0.0 && stopped > 0.05 * periods {
@@ -331,7 +338,7 @@ fn clock(host: &Host) -> Checked {
     }
     let available = host.word(&format!("{at}/available_clocksource")).unwrap_or_default();
     let fast = available.split_whitespace().find(|clock| FAST.contains(clock)).map(str::to_owned);
-    let found = Found::new("clock", format!("the clock is {was}")).with("was", was);
+    let found = Found::new("clock", format!("the clock is {was}"));
     Ok(vec![match fast {
         Some(fast) => found.with("fast", fast),
         None => found.severe(Severity::Low),
@@ -340,17 +347,21 @@ fn clock(host: &Host) -> Checked {
 
 fn idle(host: &Host) -> Checked {
     let mut worst: Option<(f64, String)> = None;
+    let mut states = Vec::new();
     for path in host.tree().glob("sys/devices/system/cpu/cpu0/cpuidle/state*/latency")? {
         let state = path.trim_end_matches("/latency");
         let latency = host.number(&path)?;
         let off = host.number_or(&format!("{state}/disable"), 0.0)? != 0.0;
-        if !off && latency > 100.0 && worst.as_ref().is_none_or(|(most, _)| latency > *most) {
-            let name = host.word(&format!("{state}/name")).unwrap_or_default();
-            worst = Some((latency, name));
+        if !off && latency > 100.0 {
+            states.extend(state.rsplit('/').next().map(str::to_owned));
+            if worst.as_ref().is_none_or(|(most, _)| latency > *most) {
+                worst = Some((latency, host.word(&format!("{state}/name")).unwrap_or_default()));
+            }
         }
     }
     let one = |(latency, name): (f64, String)| {
-        Found::new("CPUs", format!("idle state {name} takes {latency:.0} us to leave"))
+        let found = Found::new("CPUs", format!("idle state {name} takes {latency:.0} us to leave"));
+        states.into_iter().fold(found, |found, state| found.row(&[("state", state)]))
     };
     Ok(worst.map(one).into_iter().collect())
 }
@@ -369,16 +380,12 @@ fn thermal(host: &Host) -> Checked {
     })
 }
 
-/// The part of memory that was taken from another node: since the first sample if that is enough to judge.
+/// The part of the pages that a node gave to processes on another one between the samples, and all that it gave.
 pub(super) fn remote_share(host: &Host, node: u32) -> Fact<(f64, f64)> {
     let path = format!("sys/devices/system/node/node{node}/numastat");
-    let rows = facts::rows(&host.counted(&path)?);
-    let get = |name: &str| rows.get(name).and_then(|row| row.first()).copied();
-    let rates = host.rates(&path).unwrap_or_default();
-    let rate = |name: &str| rates.get(name).copied().unwrap_or(0.0) * host.seconds;
-    match (rate("local_node"), rate("other_node"), get("local_node"), get("other_node")) {
-        (local, other, ..) if local + other >= 10_000.0 => Ok((other / (local + other), local + other)),
-        (_, _, Some(local), Some(other)) => Ok((other / (local + other).max(1.0), local + other)),
+    let rates = host.rates(&path)?;
+    match (rates.get("local_node"), rates.get("other_node")) {
+        (Some(local), Some(other)) => Ok((other / (local + other).max(1.0), (local + other) * host.seconds)),
         _ => Err(Absent::damaged(&path, "lacks local_node and other_node")),
     }
 }
@@ -390,22 +397,14 @@ fn spread_process(host: &Host) -> Checked {
     }
     let mut remote = 0.0f64;
     for node in nodes.keys() {
-        remote = remote.max(remote_share(host, *node)?.0);
+        let (share, pages) = remote_share(host, *node)?;
+        remote = remote.max(if pages >= 10_000.0 { share } else { 0.0 });
     }
     if remote <= 0.1 {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    for process in host.running(&[
-        "postgres",
-        "mysqld",
-        "mongod",
-        "redis-server",
-        "java",
-        "qemu-system",
-        "qemu-kvm",
-        "frostline",
-    ])? {
+    for process in host.large_servers()? {
         let rss = host.status(process.pid, "VmRSS").unwrap_or_default();
         let kib: f64 = rss.split_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(0.0);
         let Ok(allowed) = host.status(process.pid, "Cpus_allowed_list") else { continue };

@@ -3,17 +3,21 @@
 use std::collections::BTreeMap;
 
 use super::ROOT;
+use crate::facts::Mount;
 use crate::facts::config::postgres_bytes;
-use crate::host::{Host, Process, Role};
+use crate::host::{Host, Postgres, Role};
 use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
+use crate::setting::{Change, Setting, Want};
 use crate::tree::Fact;
 
 const RESOURCES: &str = "https://www.postgresql.org/docs/current/runtime-config-resource.html";
 const WAL: &str = "https://www.postgresql.org/docs/current/runtime-config-wal.html";
 const FILES: &[&str] = &[
+    "/proc/*/cmdline",
     "/etc/postgresql/*/*/postgresql.conf",
     "/var/lib/pgsql/data/postgresql.conf",
     "/var/lib/pgsql/*/data/postgresql.conf",
+    "postgresql.auto.conf of the data directory",
 ];
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
@@ -28,12 +32,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Low,
         needs: ROOT,
         explanation: "After each checkpoint the first change of a page logs all 8 KiB of it, against torn writes. A copy-on-write file system with records of 8 KiB or more cannot tear a page. The same is true of disks with atomic writes of 16 KiB (EBS torn write prevention), if the file system and its settings preserve it: verify this first.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "In postgresql.conf, then reload; only after verification",
-            run: &["full_page_writes = off"],
-            undo: &["full_page_writes = on"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "In postgresql.conf, then reload; only after verification",
+            &["full_page_writes = off"],
+            &["full_page_writes = on"],
+        )],
         gain: "Up to several times less log after checkpoints",
         verify: "wal_fpi of pg_stat_wal",
         sources: &[
@@ -52,12 +56,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "A quarter of memory is the documented starting point for a dedicated server.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "In postgresql.conf, then restart",
-            run: &["shared_buffers = {quarter}"],
-            undo: &["shared_buffers = {was}"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "In postgresql.conf, then restart",
+            &["shared_buffers = {quarter}"],
+            &["shared_buffers = {was}"],
+        )],
         gain: "Fewer reads of the page cache and writes by backends",
         verify: "the hit ratio of pg_stat_database; writes by backends in pg_stat_io",
         sources: &[RESOURCES],
@@ -73,12 +77,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: ROOT,
         explanation: "Without fsync a power cut leaves a database that does not start. Without full pages it may hold torn ones. With synchronous_commit off it loses the last acknowledged transactions but stays consistent.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "In postgresql.conf, then reload",
-            run: &["{setting} = on"],
-            undo: &["{setting} = off"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "In postgresql.conf, then reload",
+            &["{setting} = on"],
+            &["{setting} = off"],
+        )],
         gain: "Acknowledged data is durable",
         verify: "`SHOW fsync`",
         sources: &[WAL],
@@ -95,18 +99,16 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "Each backend has its own page tables for the buffers: 2 MiB for each GiB, times the connections. huge_pages=try silently falls back.",
         fixes: &[
-            Fix {
-                side: Side::Here,
-                what: "Reserve them, preferably at boot",
-                run: &["sysctl -w vm.nr_hugepages={pages}"],
-                undo: &["sysctl -w vm.nr_hugepages={was}"],
-            },
-            Fix {
-                side: Side::Service,
-                what: "Then require them, and restart",
-                run: &["huge_pages = on"],
-                undo: &["huge_pages = try"],
-            },
+            Fix::here(
+                "Reserve them, preferably at boot",
+                &[Change(Setting::Sysctl("vm.nr_hugepages"), Want::Least("{pages}"))],
+            ),
+            Fix::typed(
+                Side::Service,
+                "Then require them, and restart",
+                &["huge_pages = on"],
+                &["huge_pages = try"],
+            ),
         ],
         gain: "5-10 % of throughput, gigabytes of page tables with many connections",
         verify: "`SHOW huge_pages_status` (17); PageTables of /proc/meminfo",
@@ -123,12 +125,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "Each checkpoint writes all changed pages and makes the next changes log whole pages. Under load 1 GiB of log lasts seconds. Recovery after a crash takes longer with more.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "In postgresql.conf, then reload",
-            run: &["max_wal_size = 16GB", "checkpoint_timeout = 15min"],
-            undo: &["max_wal_size = {was}", "checkpoint_timeout = 5min"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "In postgresql.conf, then reload",
+            &["max_wal_size = 16GB", "checkpoint_timeout = 15min"],
+            &["max_wal_size = {was}", "checkpoint_timeout = 5min"],
+        )],
         gain: "Less log and fewer stalls: often tens of percent of writes",
         verify: "checkpoints by time, not by request, in pg_stat_checkpointer",
         sources: &[WAL],
@@ -144,12 +146,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "The default of 4 suits one spinning disk; on SSD and network volumes it makes the planner prefer sequential scans to indexes.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "In postgresql.conf, then reload; check the plans of important queries",
-            run: &["random_page_cost = 1.1", "effective_io_concurrency = 64"],
-            undo: &["random_page_cost = {was}", "effective_io_concurrency = 16"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "In postgresql.conf, then reload; check the plans of important queries",
+            &["random_page_cost = 1.1", "effective_io_concurrency = 64"],
+            &["random_page_cost = {was}", "effective_io_concurrency = 16"],
+        )],
         gain: "Index scans where they are faster",
         verify: "EXPLAIN (ANALYZE, BUFFERS) of important queries",
         sources: &["https://www.postgresql.org/docs/current/runtime-config-query.html"],
@@ -159,14 +161,12 @@ pub(super) const RULES: &[Rule] = &[
 
 type Settings = BTreeMap<String, String>;
 
-/// Findings of every configuration for which `says` says something.
-fn each(host: &Host, says: impl Fn(&Settings) -> Fact<Option<Found>>) -> Checked {
+/// Findings of every server for which `says` says something.
+fn each(host: &Host, says: impl Fn(&Settings, &Postgres) -> Fact<Option<Found>>) -> Checked {
     let mut found = Vec::new();
-    for (path, settings) in host.postgres()? {
-        // Without one setting the file holds nothing that can be judged.
-        if let Some(mut one) = says(&settings)? {
-            one.object = format!("/{path}");
-            found.push(one);
+    for server in host.postgres()? {
+        if let Some(one) = says(&server.settings, &server)? {
+            found.push(Found { object: server.config, ..one });
         }
     }
     Ok(found)
@@ -184,43 +184,47 @@ fn buffers(settings: &Settings) -> f64 {
         .unwrap_or(128.0 * 1024.0 * 1024.0)
 }
 
-/// The kinds of file systems that hold databases.
-fn database_kinds(host: &Host) -> Fact<Vec<(String, bool)>> {
-    let of = |m: &&crate::facts::Mount| host.role_of(m) == Some(Role::Database);
-    Ok(host.mounts()?.iter().filter(of).map(|m| (m.kind.clone(), m.has("nodatacow"))).collect())
+/// The mounts that hold a server's data; where its directory is not known, all that hold a database.
+fn data_mounts<'a>(host: &'a Host, server: &Postgres) -> Fact<Vec<&'a Mount>> {
+    match &server.data {
+        Some(data) => Ok(host.mount_of(data)?.into_iter().collect()),
+        None => {
+            Ok(host.mounts()?.iter().filter(|mount| host.role_of(mount) == Some(Role::Database)).collect())
+        }
+    }
 }
 
 fn full_pages(host: &Host) -> Checked {
-    each(host, |settings| {
-        let whole = database_kinds(host)?.iter().any(|(kind, _)| kind == "zfs");
+    each(host, |settings, server| {
+        let whole = data_mounts(host, server)?.iter().any(|mount| mount.kind == "zfs");
         Ok((whole && !is_off(settings, "full_page_writes"))
             .then(|| Found::new("", "logs whole pages on ZFS, which cannot tear them")))
     })
 }
 
 fn shared_buffers(host: &Host) -> Checked {
-    each(host, |settings| {
+    each(host, |settings, _| {
         let memory = host.memory()?;
         let now = buffers(settings);
         let quarter = format!("{:.0}GB", (memory / 4.0 / GIB).max(1.0).floor());
         let was = settings.get("shared_buffers").cloned().unwrap_or_else(|| "128MB".to_owned());
         let says = format!("shared_buffers is {was} of {:.0} GiB of memory", memory / GIB);
         Ok((now < GIB && memory >= 8.0 * GIB)
-            .then(|| of_a_server(host, Found::new("", says).with("quarter", quarter).with("was", was))))
+            .then(|| Found::new("", says).with("quarter", quarter).with("was", was)))
     })
 }
 
 fn not_safe(host: &Host) -> Checked {
-    each(host, |settings| {
+    each(host, |settings, server| {
         if is_off(settings, "fsync") {
             return Ok(Some(
                 Found::new("", "fsync is off: a power cut destroys the database").with("setting", "fsync"),
             ));
         }
         if is_off(settings, "full_page_writes") {
-            let torn = database_kinds(host)?
+            let torn = data_mounts(host, server)?
                 .iter()
-                .any(|(kind, nodatacow)| matches!(kind.as_str(), "ext4" | "xfs") || *nodatacow);
+                .any(|mount| matches!(mount.kind.as_str(), "ext4" | "xfs") || mount.has("nodatacow"));
             if torn {
                 let says = "full_page_writes is off on a file system that can tear pages";
                 return Ok(Some(Found::new("", says).with("setting", "full_page_writes")));
@@ -233,7 +237,7 @@ fn not_safe(host: &Host) -> Checked {
 }
 
 fn huge_pages(host: &Host) -> Checked {
-    each(host, |settings| {
+    each(host, |settings, _| {
         let size = buffers(settings);
         if size < 8.0 * GIB {
             return Ok(None);
@@ -247,32 +251,21 @@ fn huge_pages(host: &Host) -> Checked {
             size / GIB,
             if off { ", huge_pages is off" } else { "" }
         );
-        Ok((off || reserved == 0.0).then(|| Found::new("", says).with("pages", pages).with("was", reserved)))
+        Ok((off || reserved == 0.0).then(|| Found::new("", says).with("pages", pages)))
     })
 }
 
 fn wal_size(host: &Host) -> Checked {
-    each(host, |settings| {
+    each(host, |settings, _| {
         let was = settings.get("max_wal_size").cloned().unwrap_or_else(|| "1GB".to_owned());
         let small = postgres_bytes(&was, 1024.0 * 1024.0).is_some_and(|size| size <= GIB);
         Ok((small && host.memory()? >= 16.0 * GIB)
-            .then(|| of_a_server(host, Found::new("", format!("max_wal_size is {was}")).with("was", was))))
+            .then(|| Found::new("", format!("max_wal_size is {was}")).with("was", was)))
     })
 }
 
-/// What was found of a cluster's settings, which matter little where no PostgreSQL runs.
-fn of_a_server(host: &Host, found: Found) -> Found {
-    let runs =
-        |all: &[Process]| all.is_empty() || all.iter().any(|process| process.name.starts_with("postgres"));
-    if host.processes().is_ok_and(|all| !runs(all)) {
-        let observed = format!("{}, of a cluster that does not run", found.observed);
-        return Found { observed, ..found }.severe(Severity::Low);
-    }
-    found
-}
-
 fn random_cost(host: &Host) -> Checked {
-    each(host, |settings| {
+    each(host, |settings, _| {
         let was = settings.get("random_page_cost").cloned().unwrap_or_else(|| "4".to_owned());
         let dear = was.parse::<f64>().is_ok_and(|cost| cost >= 4.0);
         let blocks = host.blocks()?;

@@ -4,7 +4,9 @@ use super::{NOTHING, TWO};
 use crate::facts::{self, Disk};
 use crate::host::{Block, Cloud, Host};
 use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
+use crate::setting::{Change, Setting, Want};
 use crate::tree::{Absent, Fact, Why};
+use frostline_model::Limits;
 
 const SYSFS_BLOCK: &str = "https://docs.kernel.org/admin-guide/abi-stable.html";
 const IOSTATS: &str = "https://docs.kernel.org/admin-guide/iostats.html";
@@ -12,7 +14,8 @@ const HDD_VOLUMES: &str = "https://docs.aws.amazon.com/ebs/latest/userguide/hdd-
 const EBS_STATS: &str =
     "https://docs.aws.amazon.com/ebs/latest/userguide/nvme-detailed-performance-stats.html";
 const MIB: f64 = 1024.0 * 1024.0;
-const TIB: f64 = MIB * MIB;
+/// The part of the time above a limit that counts: bursts of milliseconds are normal.
+const EXCEEDED_PART: f64 = 0.01;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -25,12 +28,10 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "A scheduler costs a lock and time for each request. NVMe devices and hosts order requests themselves. bfq is worth its cost if processes must share one slow disk fairly.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Use none (to make it permanent: a udev rule with ATTR{queue/scheduler}=\"none\")",
-            run: &["echo none > /sys/block/{dev}/queue/scheduler"],
-            undo: &["echo {was} > /sys/block/{dev}/queue/scheduler"],
-        }],
+        fixes: &[Fix::here(
+            "Use none (to make it permanent: a udev rule with ATTR{queue/scheduler}=\"none\")",
+            &[Change(Setting::Choice("/sys/block/{dev}/queue/scheduler"), Want::Exactly("none"))],
+        )],
         gain: "A few percent of IOPS with mq-deadline, up to half with bfq",
         verify: "`cat /sys/block/DEV/queue/scheduler`; fio randread with iodepth 32",
         sources: &["https://docs.kernel.org/block/switching-sched.html"],
@@ -46,12 +47,10 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "File systems, schedulers and databases use this hint: btrfs for its ssd mode, the kernel to decide whether requests are merged for seeks, search nodes for the number of concurrent merges. Virtual disks often report 1 because nobody set it.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Set the right value (to make it permanent: a udev rule with ATTR{queue/rotational})",
-            run: &["echo {right} > /sys/block/{dev}/queue/rotational"],
-            undo: &["echo {was} > /sys/block/{dev}/queue/rotational"],
-        }],
+        fixes: &[Fix::here(
+            "Set the right value (to make it permanent: a udev rule with ATTR{queue/rotational})",
+            &[Change(Setting::File("/sys/block/{dev}/queue/rotational"), Want::Exactly("{right}"))],
+        )],
         gain: "Better choices by programs that use the hint; measure the effect",
         verify: "`lsblk -o NAME,ROTA`",
         sources: &[SYSFS_BLOCK],
@@ -67,12 +66,10 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: "the class of the volume, said by --volume",
         explanation: "st1 and sc1 charge 1 MiB for each request up to 1 MiB. Read-ahead of 128 KiB turns one sequential read into eight charges unless they are merged.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Read 1 MiB ahead; undo this if reads are random",
-            run: &["blockdev --setra 2048 /dev/{dev}"],
-            undo: &["echo {was} > /sys/block/{dev}/queue/read_ahead_kb"],
-        }],
+        fixes: &[Fix::here(
+            "Read 1 MiB ahead; undo this if reads are random",
+            &[Change(Setting::File("/sys/block/{dev}/queue/read_ahead_kb"), Want::Least("1024"))],
+        )],
         gain: "Up to 8 times the sequential throughput",
         verify: "mean read size (rareq-sz) of `iostat -x 1` close to 1,024",
         sources: &[HDD_VOLUMES, "https://docs.aws.amazon.com/ebs/latest/userguide/ebs-performance.html"],
@@ -89,18 +86,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: "two samples, and the class of the volume",
         explanation: "Every read is charged as 1 MiB: at 16 KiB an st1 volume of 8 TiB gives 5-8 MiB/s. Compression does not help; larger requests and caches do.",
         fixes: &[
-            Fix {
-                side: Side::Service,
-                what: "Use larger requests: ZFS recordsize 128K-1M, a larger page size of the database",
-                run: &[],
-                undo: &[],
-            },
-            Fix {
-                side: Side::Cloud,
-                what: "Use gp3, which charges by 256 KiB and allows 3,000 and more per second",
-                run: &["aws ec2 modify-volume --volume-id {volume} --volume-type gp3"],
-                undo: &["aws ec2 modify-volume --volume-id {volume} --volume-type {class}"],
-            },
+            Fix::typed(
+                Side::Service,
+                "Use larger requests: ZFS recordsize 128K-1M, a larger page size of the database",
+                &[],
+                &[],
+            ),
+            Fix::typed(
+                Side::Cloud,
+                "Use gp3, which charges by 256 KiB and allows 3,000 and more per second",
+                &["aws ec2 modify-volume --volume-id {volume} --volume-type gp3"],
+                &["aws ec2 modify-volume --volume-id {volume} --volume-type {class}"],
+            ),
         ],
         gain: "Throughput grows with the size of requests up to 1 MiB",
         verify: "rareq-sz of `iostat -x 1`",
@@ -112,17 +109,17 @@ pub(super) const RULES: &[Rule] = &[
         name: "volume-iops-cap",
         title: "A volume runs at its limit of requests",
         reads: &["/proc/diskstats"],
-        threshold: "st1 at 475-525 or sc1 at 237-263 requests a second, busy over 90 % of the time",
+        threshold: "st1 or sc1 (--volume) within 5 % of the credits a second that its size may spend while it bursts (st1: 250 for each TiB, at most 500), busy over 90 % of the time",
         severity: Severity::Medium,
         confidence: Confidence::Medium,
         needs: "two samples, and the class of the volume",
-        explanation: "A volume serves 500 (st1) or 250 (sc1) requests of up to 1 MiB per second, whatever its size.",
-        fixes: &[Fix {
-            side: Side::Cloud,
-            what: "Use several volumes in a stripe (up to 2 TiB each for st1: four of 2 TiB instead of one of 8), or gp3",
-            run: &["aws ec2 create-volume --volume-type st1 --size 2048 --availability-zone {zone}"],
-            undo: &["aws ec2 delete-volume --volume-id {volume}"],
-        }],
+        explanation: "A request costs a credit for each MiB or part of one, unless it continues the one before. A volume spends at most 500 (st1) or 250 (sc1) credits a second, small ones fewer.",
+        fixes: &[Fix::typed(
+            Side::Cloud,
+            "Use several volumes in a stripe (up to 2 TiB each for st1: four of 2 TiB instead of one of 8), or gp3",
+            &["aws ec2 create-volume --volume-type st1 --size 2048 --availability-zone {zone}"],
+            &["aws ec2 delete-volume --volume-id {volume}"],
+        )],
         gain: "Proportional to the number of volumes, up to the instance's limit (B07)",
         verify: "r/s + w/s of `iostat -x 1`",
         sources: &[HDD_VOLUMES],
@@ -133,26 +130,26 @@ pub(super) const RULES: &[Rule] = &[
         name: "drained-bucket",
         title: "A volume runs at its base rate: its burst credits are used up",
         reads: &["/proc/diskstats", "/sys/block/*/size"],
-        threshold: "st1 or sc1, busy over 90 %, throughput within 10 % of 40 (st1) or 12 (sc1) MiB/s for each TiB",
+        threshold: "st1 or sc1 (--volume), busy over 90 %, within 10 % of its base rate of 40 (st1) or 12 (sc1) credits a second for each TiB",
         severity: Severity::Medium,
         confidence: Confidence::Medium,
         needs: "two samples, and the class of the volume",
         explanation: "A full bucket of a 2 TiB st1 volume lasts 83 minutes at 500 MiB/s; after that it delivers 80. Ten-minute benchmarks never show this.",
         fixes: &[
-            Fix {
-                side: Side::Cloud,
-                what: "Set an alarm before it happens",
-                run: &[
+            Fix::typed(
+                Side::Cloud,
+                "Set an alarm before it happens",
+                &[
                     "aws cloudwatch put-metric-alarm --alarm-name {dev}-burst --namespace AWS/EBS --metric-name BurstBalance --dimensions Name=VolumeId,Value={volume} --statistic Minimum --period 300 --evaluation-periods 1 --threshold 20 --comparison-operator LessThanThreshold",
                 ],
-                undo: &["aws cloudwatch delete-alarms --alarm-names {dev}-burst"],
-            },
-            Fix {
-                side: Side::Cloud,
-                what: "Use gp3, which has no burst bucket for throughput",
-                run: &["aws ec2 modify-volume --volume-id {volume} --volume-type gp3 --throughput {mib}"],
-                undo: &["aws ec2 modify-volume --volume-id {volume} --volume-type {class}"],
-            },
+                &["aws cloudwatch delete-alarms --alarm-names {dev}-burst"],
+            ),
+            Fix::typed(
+                Side::Cloud,
+                "Use gp3, which has no burst bucket for throughput",
+                &["aws ec2 modify-volume --volume-id {volume} --volume-type gp3 --throughput {mib}"],
+                &["aws ec2 modify-volume --volume-id {volume} --volume-type {class}"],
+            ),
         ],
         gain: "From the base rate to the provisioned throughput of gp3",
         verify: "metric BurstBalance; throughput over hours",
@@ -164,26 +161,24 @@ pub(super) const RULES: &[Rule] = &[
         name: "instance-disk-limit",
         title: "The instance, not the volume, limits disk throughput",
         reads: &["nvme amzn stats"],
-        threshold: "EBS statistics: instance exceeded above 0 while volume exceeded is 0 (volume alone: larger volume settings)",
+        threshold: "EBS statistics: over 1 % of the time between the samples above a limit of the instance or the volume; high if over 10 % above the instance's",
         severity: Severity::High,
         confidence: Confidence::High,
-        needs: "root and amazon-ec2-utils' ebsnvme or nvme-cli's amzn plugin, on EC2",
+        needs: "two samples, root and amazon-ec2-utils' ebsnvme or nvme-cli's amzn plugin, on EC2",
         explanation: "An instance has a limit over all its volumes (156 MB/s for an r7g.xlarge); small ones may exceed it for 30 minutes a day. More volumes add nothing.",
         fixes: &[
-            Fix {
-                side: Side::Cloud,
-                what: "Use a larger instance if the instance is the limit",
-                run: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"],
-                undo: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"],
-            },
-            Fix {
-                side: Side::Cloud,
-                what: "Provision more IOPS or throughput if the volume is",
-                run: &["aws ec2 modify-volume --volume-id {volume} --iops {iops} --throughput {mib}"],
-                undo: &[
-                    "aws ec2 modify-volume --volume-id {volume} --iops {was_iops} --throughput {was_mib}",
-                ],
-            },
+            Fix::typed(
+                Side::Cloud,
+                "Use a larger instance if the instance is the limit",
+                &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"],
+                &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"],
+            ),
+            Fix::typed(
+                Side::Cloud,
+                "Provision more IOPS or throughput if the volume is",
+                &["aws ec2 modify-volume --volume-id {volume} --iops {iops} --throughput {mib}"],
+                &["aws ec2 modify-volume --volume-id {volume} --iops {was_iops} --throughput {was_mib}"],
+            ),
         ],
         gain: "The larger limit",
         verify: "the counters do not grow under load",
@@ -204,25 +199,25 @@ pub(super) const RULES: &[Rule] = &[
         needs: TWO,
         explanation: "Blocks of a volume created from a snapshot are fetched from the object store on first access, at tens of milliseconds each; 500 GiB took over five hours. A volume at its limits looks the same: see B05 and B07 first.",
         fixes: &[
-            Fix {
-                side: Side::Here,
-                what: "Read the whole volume now",
-                run: &[
+            Fix::typed(
+                Side::Service,
+                "Read the whole volume now",
+                &[
                     "fio --name=init --filename=/dev/{dev} --rw=read --bs=1M --iodepth=32 --ioengine=libaio --direct=1 --readonly",
                 ],
-                undo: &[],
-            },
-            Fix {
-                side: Side::Cloud,
-                what: "Next time use a volume with an initialization rate, or Fast Snapshot Restore on the snapshot",
-                run: &[
+                &[],
+            ),
+            Fix::typed(
+                Side::Cloud,
+                "Next time use a volume with an initialization rate, or Fast Snapshot Restore on the snapshot",
+                &[
                     "aws ec2 create-volume --snapshot-id {snapshot} --volume-initialization-rate 300 --availability-zone {zone}",
                     "aws ec2 enable-fast-snapshot-restores --availability-zones {zone} --source-snapshot-ids {snapshot}",
                 ],
-                undo: &[
+                &[
                     "aws ec2 disable-fast-snapshot-restores --availability-zones {zone} --source-snapshot-ids {snapshot}",
                 ],
-            },
+            ),
         ],
         gain: "From tens of milliseconds to below one",
         verify: "r_await of `iostat -x 1` on blocks that were read before",
@@ -242,12 +237,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Low,
         needs: NOTHING,
         explanation: "Network volumes of these clouds are documented to be durable when they acknowledge. If the kernel assumes a volatile cache, every fsync waits for a flush. Local SSDs and other hosts' virtual disks do have such caches: never apply this to a disk that you cannot identify.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "Measure fsync first; if it helps and the provider documents the disk as durable (and only then)",
-            run: &["echo 'write through' > /sys/block/{dev}/queue/write_cache"],
-            undo: &["echo 'write back' > /sys/block/{dev}/queue/write_cache"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Measure fsync first; if it helps and the provider documents the disk as durable (and only then)",
+            &["echo 'write through' > /sys/block/{dev}/queue/write_cache"],
+            &["echo 'write back' > /sys/block/{dev}/queue/write_cache"],
+        )],
         gain: "Many times the fsyncs per second if flushes are slow, none if the host ignores them",
         verify: "fio --rw=write --bs=4k --fsync=1 before and after",
         sources: &[SYSFS_BLOCK, "https://docs.kernel.org/block/writeback_cache_control.html"],
@@ -264,18 +259,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "All CPUs share one queue, and one CPU handles all completions. One virtual CPU completes about 100,000 requests per second; below that there is no effect.",
         fixes: &[
-            Fix {
-                side: Side::Libvirt,
-                what: "Use a queue for each CPU, and I/O threads that serve them (QEMU 9.0, libvirt 10)",
-                run: &["<driver name='qemu' queues='{queues}' iothread='1'/>"],
-                undo: &["<driver name='qemu'/>"],
-            },
-            Fix {
-                side: Side::Host,
-                what: "On QEMU's command line",
-                run: &["-device virtio-blk-pci,num-queues={queues},..."],
-                undo: &["num-queues=1"],
-            },
+            Fix::typed(
+                Side::Libvirt,
+                "Use a queue for each CPU, and I/O threads that serve them (QEMU 9.0, libvirt 10)",
+                &["<driver name='qemu' queues='{queues}' iothread='1'/>"],
+                &["<driver name='qemu'/>"],
+            ),
+            Fix::typed(
+                Side::Host,
+                "On QEMU's command line",
+                &["-device virtio-blk-pci,num-queues={queues},..."],
+                &["num-queues=1"],
+            ),
         ],
         gain: "Up to several times the IOPS of small requests at high queue depth",
         verify: "`ls /sys/block/DEV/mq`; fio randread bs=4k numjobs=CPUs",
@@ -295,12 +290,7 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: TWO,
         explanation: "Requests queue up. For disks that serve many requests at once, being busy alone means little; together with the wait it means that this disk is at its limit.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Find the processes",
-            run: &["iostat -xz 1 3", "pidstat -d 1 3"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(Side::Here, "Find the processes", &["iostat -xz 1 3", "pidstat -d 1 3"], &[])],
         gain: "Depends on the process",
         verify: "r_await and w_await of `iostat -x 1`",
         sources: &[IOSTATS],
@@ -321,12 +311,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "Causes are a badly seated card, a riser, a slot with fewer lanes, or a firmware setting. Some devices lower their speed when idle, and a slot may support less than the card: check under load.",
-        fixes: &[Fix {
-            side: Side::Host,
-            what: "Compare with the slot, then reseat it or change the slot",
-            run: &["lspci -s {slot} -vv | grep -i lnk"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Host,
+            "Compare with the slot, then reseat it or change the slot",
+            &["lspci -s {slot} -vv | grep -i lnk"],
+            &[],
+        )],
         gain: "The ratio of the links",
         verify: "`lspci -vv`: LnkSta equals LnkCap under load",
         sources: &["https://docs.kernel.org/admin-guide/abi-testing.html"],
@@ -342,12 +332,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "A network volume may stall for longer than the default of 30 seconds, which suits local disks; then the file system becomes read-only.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "Set it on the kernel's command line (at runtime it applies only to devices attached later)",
-            run: &["nvme_core.io_timeout=4294967295"],
-            undo: &["remove the word"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Set it on the kernel's command line (at runtime it applies only to devices attached later)",
+            &["nvme_core.io_timeout=4294967295"],
+            &["remove the word"],
+        )],
         gain: "A stall remains a stall",
         verify: "`cat /sys/module/nvme_core/parameters/io_timeout`",
         sources: &["https://docs.aws.amazon.com/ebs/latest/userguide/timeout-nvme-ebs-volumes.html"],
@@ -363,12 +353,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "A stripe is as fast as its slowest member, and in clouds speed depends on size.",
-        fixes: &[Fix {
-            side: Side::Cloud,
-            what: "Make the volumes equal: grow the smaller ones, or replace the odd one",
-            run: &["aws ec2 modify-volume --volume-id {volume} --size {gib}"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Cloud,
+            "Make the volumes equal: grow the smaller ones, or replace the odd one",
+            &["aws ec2 modify-volume --volume-id {volume} --size {gib}"],
+            &[],
+        )],
         gain: "Up to the ratio between the members",
         verify: "`lsblk -o NAME,SIZE,ROTA`",
         sources: &["https://docs.aws.amazon.com/ebs/latest/userguide/raid-config.html"],
@@ -384,12 +374,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "Reads are reconstructed from the others, and the next failure loses data.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Replace it",
-            run: &["mdadm --detail /dev/{array}", "mdadm /dev/{array} --add {device}"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Replace it",
+            &["mdadm --detail /dev/{array}", "mdadm /dev/{array} --add {device}"],
+            &[],
+        )],
         gain: "Redundancy, and full speed",
         verify: "`cat /proc/mdstat`: no underscore",
         sources: &["https://man7.org/linux/man-pages/man8/mdadm.8.html"],
@@ -405,12 +395,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "Parity writes use 20-30 % of the provisioned IOPS, to protect against failures that the volumes' own replication already covers.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "Use a stripe without parity, with snapshots and replicas for safety (needs a copy of the data)",
-            run: &["mdadm --create /dev/{array} --level=0 --raid-devices={n} --chunk=128 {devices}"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Use a stripe without parity, with snapshots and replicas for safety (needs a copy of the data)",
+            &["mdadm --create /dev/{array} --level=0 --raid-devices={n} --chunk=128 {devices}"],
+            &[],
+        )],
         gain: "The parity's share of writes and space",
         verify: "write amplification in `iostat -x 1`",
         sources: &["https://docs.aws.amazon.com/ebs/latest/userguide/raid-config.html"],
@@ -426,12 +416,10 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "Every block is cached twice, once for the file system on the device and once for the file below.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Use direct I/O to the file (needs aligned blocks)",
-            run: &["losetup --direct-io=on /dev/{dev}"],
-            undo: &["losetup --direct-io=off /dev/{dev}"],
-        }],
+        fixes: &[Fix::here(
+            "Use direct I/O to the file (needs aligned blocks)",
+            &[Change(Setting::LoopDirect, Want::Exactly("1"))],
+        )],
         gain: "Half the page cache; steadier writes",
         verify: "`losetup -l`: DIO 1",
         sources: &["https://man7.org/linux/man-pages/man8/losetup.8.html"],
@@ -448,18 +436,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "IDE and SATA are emulated register by register, with one request at a time (IDE) or 32 (SATA).",
         fixes: &[
-            Fix {
-                side: Side::OpenStack,
-                what: "Use virtio for machines of this image",
-                run: &["openstack image set --property hw_disk_bus=virtio {image}"],
-                undo: &["openstack image unset --property hw_disk_bus {image}"],
-            },
-            Fix {
-                side: Side::Libvirt,
-                what: "Use virtio (the guest's fstab must name file systems by UUID)",
-                run: &["<target dev='vda' bus='virtio'/>"],
-                undo: &["<target dev='{dev}' bus='sata'/>"],
-            },
+            Fix::typed(
+                Side::OpenStack,
+                "Use virtio for machines of this image",
+                &["openstack image set --property hw_disk_bus=virtio {image}"],
+                &["openstack image unset --property hw_disk_bus {image}"],
+            ),
+            Fix::typed(
+                Side::Libvirt,
+                "Use virtio (the guest's fstab must name file systems by UUID)",
+                &["<target dev='vda' bus='virtio'/>"],
+                &["<target dev='{dev}' bus='sata'/>"],
+            ),
         ],
         gain: "Several times the IOPS",
         verify: "`lsblk -o NAME,TRAN,MODEL`",
@@ -475,11 +463,7 @@ fn scheduler(host: &Host) -> Checked {
         let text = host.text(&path)?;
         let was = facts::chosen(&text).ok_or_else(|| Absent::damaged(&path, "names no choice"))?;
         if was != "none" {
-            found.push(
-                Found::new(&block.name, format!("the scheduler is {was}"))
-                    .with("dev", &block.name)
-                    .with("was", was),
-            );
+            found.push(Found::new(&block.name, format!("the scheduler is {was}")).with("dev", &block.name));
         }
     }
     Ok(found)
@@ -489,7 +473,7 @@ fn rotational(host: &Host) -> Checked {
     let mut found = Vec::new();
     for block in host.blocks()?.iter().filter(|block| !block.is_stacked()) {
         let was = host.number(&format!("sys/block/{}/queue/rotational", block.name))?;
-        let rotates = block.throughput_class().is_some();
+        let rotates = block.has_throughput_credits();
         let wrong = match was as u8 {
             0 => rotates,
             _ => !rotates && (block.is_nvme() || block.is_virtio()),
@@ -499,9 +483,7 @@ fn rotational(host: &Host) -> Checked {
             let confidence =
                 if block.class.is_some() || block.is_nvme() { "" } else { "; a virtual disk seldom does" };
             let says = format!("says rotational {was}{confidence}");
-            found.push(
-                Found::new(&block.name, says).with("dev", &block.name).with("right", right).with("was", was),
-            );
+            found.push(Found::new(&block.name, says).with("dev", &block.name).with("right", right));
         }
     }
     Ok(found)
@@ -515,7 +497,7 @@ fn throughput_volumes(host: &Host) -> Fact<Vec<Block>> {
             Why::Unsaid("the class of an EBS volume cannot be read from inside: say it, as --volume DEV=st1");
         return Err(Absent::new(&unsaid.name, why));
     }
-    Ok(blocks.into_iter().filter(|block| block.throughput_class().is_some()).collect())
+    Ok(blocks.into_iter().filter(Block::has_throughput_credits).collect())
 }
 
 fn read_ahead(host: &Host) -> Checked {
@@ -523,11 +505,7 @@ fn read_ahead(host: &Host) -> Checked {
     for block in throughput_volumes(host)? {
         let was = host.number(&format!("sys/block/{}/queue/read_ahead_kb", block.name))?;
         if was < 1024.0 {
-            found.push(
-                Found::new(&block.name, format!("reads {was} KiB ahead"))
-                    .with("dev", &block.name)
-                    .with("was", was),
-            );
+            found.push(Found::new(&block.name, format!("reads {was} KiB ahead")).with("dev", &block.name));
         }
     }
     Ok(found)
@@ -540,10 +518,34 @@ fn throughput_work(host: &Host) -> Fact<Vec<(Block, Disk)>> {
         return Ok(Vec::new());
     }
     let disks = host.disks()?;
-    Ok(volumes
-        .into_iter()
-        .filter_map(|block| disks.get(&block.name).map(|disk| (block.clone(), *disk)))
-        .collect())
+    let of = |block: Block| {
+        let disk = disks.get(&block.name);
+        let disk =
+            *disk.ok_or_else(|| Absent::damaged("proc/diskstats", &format!("lacks {}", block.name)))?;
+        Ok((block, disk))
+    };
+    volumes.into_iter().map(of).collect()
+}
+
+/// Credits a second (MiB) that a volume of throughput credits may be charged: at most a whole unit for each request,
+/// at least its bytes, as the volume merges what is sequential.
+fn credits(host: &Host, disk: &Disk, limits: &Limits) -> [f64; 2] {
+    let requests = disk.reads + disk.writes;
+    let bytes = (disk.read_sectors + disk.write_sectors) * 512.0;
+    let units = (bytes / requests.max(1.0) / limits.unit_bytes as f64).ceil();
+    [requests * units * limits.unit_credits(), bytes / MIB].map(|credits| credits / host.seconds)
+}
+
+/// What a volume did, in words.
+fn work_in_words(host: &Host, disk: &Disk, credits: f64) -> String {
+    let requests = disk.reads + disk.writes;
+    let kib = (disk.read_sectors + disk.write_sectors) / 2.0;
+    format!(
+        "{:.0} requests a second of {:.0} KiB are {:.0} MiB/s and cost {credits:.0} credits a second",
+        requests / host.seconds,
+        kib / requests.max(1.0),
+        kib / 1024.0 / host.seconds
+    )
 }
 
 fn small_reads(host: &Host) -> Checked {
@@ -559,6 +561,11 @@ fn small_reads(host: &Host) -> Checked {
     Ok(found)
 }
 
+/// Whether a rate is a limit, to a part of it.
+fn near(rate: f64, limit: f64, part: f64) -> bool {
+    (rate - limit).abs() <= part * limit
+}
+
 fn busy(host: &Host, disk: &Disk) -> f64 {
     disk.busy_ms / (host.seconds * 1000.0)
 }
@@ -566,10 +573,12 @@ fn busy(host: &Host, disk: &Disk) -> f64 {
 fn iops_cap(host: &Host) -> Checked {
     let mut found = Vec::new();
     for (block, disk) in throughput_work(host)? {
-        let cap = block.throughput_class().map_or(f64::MAX, |(.., cap)| cap);
-        let rate = (disk.reads + disk.writes) / host.seconds;
-        if busy(host, &disk) > 0.9 && (rate - cap).abs() <= 0.05 * cap {
-            found.push(Found::new(&block.name, format!("{rate:.0} requests a second; its limit is {cap}")));
+        let limits = block.limits()?;
+        let most = limits.burst.max(limits.base).min(limits.iops * limits.unit_credits());
+        let charged = credits(host, &disk, &limits).into_iter().find(|charged| near(*charged, most, 0.05));
+        if let Some(charged) = charged.filter(|_| busy(host, &disk) > 0.9) {
+            let says = format!("{}; its limit is {most:.0}", work_in_words(host, &disk, charged));
+            found.push(Found::new(&block.name, says));
         }
     }
     Ok(found)
@@ -578,11 +587,16 @@ fn iops_cap(host: &Host) -> Checked {
 fn drained(host: &Host) -> Checked {
     let mut found = Vec::new();
     for (block, disk) in throughput_work(host)? {
-        let Some((per_tib, most, _)) = block.throughput_class() else { continue };
-        let base = (per_tib * block.bytes / TIB).min(most);
-        let rate = (disk.read_sectors + disk.write_sectors) * 512.0 / MIB / host.seconds;
-        if base > 0.0 && busy(host, &disk) > 0.9 && (rate - base).abs() <= 0.1 * base {
-            let says = format!("{rate:.0} MiB/s; its base rate is {base:.0}");
+        let limits = block.limits()?;
+        let base = limits.base;
+        let charged = credits(host, &disk, &limits).into_iter().find(|charged| near(*charged, base, 0.1));
+        let bursts = limits.bursts() && !near(base, limits.burst, 0.15);
+        if let Some(charged) = charged.filter(|_| bursts && busy(host, &disk) > 0.9) {
+            let says = format!(
+                "{}, its base rate of {base:.0}; with credits left it would be {:.0}",
+                work_in_words(host, &disk, charged),
+                limits.burst
+            );
             let found_one = Found::new(&block.name, says)
                 .with("dev", &block.name)
                 .with("class", block.class.unwrap_or_default());
@@ -597,29 +611,29 @@ fn instance_limit(host: &Host) -> Checked {
     let mut found = Vec::new();
     for block in volumes {
         let path = format!("commands/ebs-stats.{}", block.name);
-        let text = host.text(&path).map_err(|_| {
-            Absent::new(
-                &format!("EBS statistics of {}", block.name),
-                Why::Unsaid("need root and ebsnvme or nvme amzn stats"),
-            )
-        })?;
-        let (volume, instance) =
-            facts::ebs_exceeded(&text).ok_or_else(|| Absent::damaged(&path, "lacks the counters"))?;
-        let says = match (volume > 0.0, instance > 0.0) {
-            (false, false) => continue,
-            (false, true) => {
-                format!("the instance's limit was exceeded for {:.1} s, the volume's never", instance / 1e6)
-            }
-            (true, false) => {
-                format!("the volume's limit was exceeded for {:.1} s, the instance's never", volume / 1e6)
-            }
-            (true, true) => format!(
-                "the volume's limit was exceeded for {:.1} s, the instance's for {:.1} s",
-                volume / 1e6,
-                instance / 1e6
-            ),
+        let (before, after) =
+            host.twice_parsed(&path, facts::ebs_exceeded).map_err(|absent| match absent.why {
+                Why::Missing => Absent::new(
+                    &format!("EBS statistics of {}", block.name),
+                    Why::Unsaid("need root and ebsnvme or nvme amzn stats"),
+                ),
+                _ => absent,
+            })?;
+        let (Some(before), Some(after)) = (before, after) else {
+            return Err(Absent::damaged(&path, "lacks the counters"));
         };
-        let severity = if instance > 0.0 { Severity::High } else { Severity::Medium };
+        // Microseconds of the time between the samples.
+        let share = |now: f64, was: f64| ((now - was).max(0.0) / 1e6 / host.seconds).min(1.0);
+        let (volume, instance) = (share(after.0, before.0), share(after.1, before.1));
+        if volume <= EXCEEDED_PART && instance <= EXCEEDED_PART {
+            continue;
+        }
+        let says = format!(
+            "the instance's limit was exceeded {:.0} % of the time, the volume's {:.0} %",
+            100.0 * instance,
+            100.0 * volume
+        );
+        let severity = if instance > 0.1 { Severity::High } else { Severity::Medium };
         found.push(Found::new(block.name, says).severe(severity));
     }
     Ok(found)
@@ -627,7 +641,7 @@ fn instance_limit(host: &Host) -> Checked {
 
 fn lazy(host: &Host) -> Checked {
     let volumes: Vec<Block> =
-        host.blocks()?.into_iter().filter(|b| b.is_ebs() && b.throughput_class().is_none()).collect();
+        host.blocks()?.into_iter().filter(|b| b.is_ebs() && !b.has_throughput_credits()).collect();
     if volumes.is_empty() {
         return Ok(Vec::new());
     }
@@ -794,7 +808,15 @@ fn members(host: &Host) -> Checked {
 /// The arrays of `/proc/mdstat`; none where md is not there.
 fn arrays(host: &Host) -> Fact<Vec<facts::Array>> {
     match host.text("proc/mdstat") {
-        Ok(text) => Ok(facts::mdstat(&text)),
+        Ok(text) => {
+            let arrays = facts::mdstat(&text);
+            match arrays.iter().find(|array| array.members.is_empty()) {
+                Some(array) => {
+                    Err(Absent::damaged("proc/mdstat", &format!("names no member of {}", array.name)))
+                }
+                None => Ok(arrays),
+            }
+        }
         // A kernel without md has no such file; a tree without any of /proc says nothing.
         Err(e) if e.is_missing() && host.tree().has("proc/mounts") => Ok(Vec::new()),
         Err(e) => Err(e),

@@ -4,6 +4,7 @@ use super::{NOTHING, TWO};
 use crate::facts::{self, Mount};
 use crate::host::{Host, Role};
 use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
+use crate::setting::{Change, Setting, Want};
 use crate::tree::{Absent, Why};
 
 const EXT4: &str = "https://docs.kernel.org/admin-guide/ext4.html";
@@ -21,12 +22,10 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "fsync returns before the data is durable: a power cut loses acknowledged writes and the ordering of the journal. This is where the whole speed-up of such options comes from. For data with another copy (a cache) that is acceptable; a log loses acknowledged data.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Enable barriers (and in fstab)",
-            run: &["mount -o remount,barrier {point}"],
-            undo: &["mount -o remount,nobarrier {point}"],
-        }],
+        fixes: &[Fix::here(
+            "Enable barriers (and in fstab)",
+            &[Change(Setting::Mount("barrier", "nobarrier"), Want::Exactly("barrier"))],
+        )],
         gain: "Data survives a power cut; fsyncs become as slow as the disk's flush",
         verify: "`grep POINT /proc/mounts` without nobarrier; the crash test of the lab",
         sources: &[EXT4, "https://docs.kernel.org/block/writeback_cache_control.html"],
@@ -42,12 +41,7 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "The mount fails at the next boot, and so does the boot, unless nofail is set. XFS lost its barrier options in 4.19.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "Remove the option from /etc/fstab",
-            run: &["findmnt --verify"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(Side::Service, "Remove the option from /etc/fstab", &["findmnt --verify"], &[])],
         gain: "A host that boots",
         verify: "`findmnt --verify`; `mount -fv -a`",
         sources: &["https://docs.kernel.org/admin-guide/xfs.html#removed-mount-options", EXT4],
@@ -63,12 +57,18 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "With this mount option, blocks are discarded when they are freed, so large deletions keep the disk busy at a bad time. A weekly fstrim does the same at a quiet time. The option is useful on thin volumes of a host that reclaims freed space at once.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Discard weekly instead (and remove it from fstab)",
-            run: &["mount -o remount,nodiscard {point}", "systemctl enable --now fstrim.timer"],
-            undo: &["systemctl disable --now fstrim.timer", "mount -o remount,discard {point}"],
-        }],
+        fixes: &[
+            Fix::here(
+                "Do not discard at each deletion (and remove it from fstab)",
+                &[Change(Setting::Mount("nodiscard", "discard"), Want::Exactly("nodiscard"))],
+            ),
+            Fix::typed(
+                Side::Service,
+                "Discard weekly instead",
+                &["systemctl enable --now fstrim.timer"],
+                &["systemctl disable --now fstrim.timer"],
+            ),
+        ],
         gain: "No stalls during deletions",
         verify: "d_await of `iostat -x 1` while deleting",
         sources: &["https://man7.org/linux/man-pages/man8/fstrim.8.html"],
@@ -84,15 +84,15 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "Allocation slows down and fragments files before it fails; ZFS switches to a slower method when nearly full. Search nodes stop accepting data at 95 %.",
-        fixes: &[Fix {
-            side: Side::Cloud,
-            what: "Grow the volume, then the file system",
-            run: &[
+        fixes: &[Fix::typed(
+            Side::Cloud,
+            "Grow the volume, then the file system",
+            &[
                 "aws ec2 modify-volume --volume-id {volume} --size {gib}",
                 "resize2fs {device} || xfs_growfs {point}",
             ],
-            undo: &[],
-        }],
+            &[],
+        )],
         gain: "Writes at their usual speed",
         verify: "`df {point}`",
         sources: &[ZFS_TUNING],
@@ -108,12 +108,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: "the role of the mount, said by --role or read from the services",
         explanation: "After a crash a file may have its new length but contain old blocks. The option has no benefit of its own: in our measurement the whole speed-up of the published options came from nobarrier.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "data=ordered in fstab and for the next mount (it cannot be remounted)",
-            run: &["tune2fs -o ^journal_data_writeback {device}"],
-            undo: &["tune2fs -o journal_data_writeback {device}"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "data=ordered in fstab and for the next mount (it cannot be remounted)",
+            &["tune2fs -o ^journal_data_writeback {device}"],
+            &["tune2fs -o journal_data_writeback {device}"],
+        )],
         gain: "Files contain what was written to them",
         verify: "`grep POINT /proc/mounts` without data=writeback",
         sources: &[EXT4],
@@ -130,18 +130,16 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "Reads become writes. relatime, the default since 2.6.30, writes once a day; noatime gains almost nothing over it.",
         fixes: &[
-            Fix {
-                side: Side::Here,
-                what: "relatime",
-                run: &["mount -o remount,relatime {point}"],
-                undo: &["mount -o remount,strictatime {point}"],
-            },
-            Fix {
-                side: Side::Here,
-                what: "On ZFS",
-                run: &["zfs set relatime=on {dataset}"],
-                undo: &["zfs set relatime=off {dataset}"],
-            },
+            Fix::here(
+                "relatime",
+                &[Change(Setting::Mount("relatime", "strictatime"), Want::Exactly("relatime"))],
+            ),
+            Fix::typed(
+                Side::Service,
+                "On ZFS",
+                &["zfs set relatime=on {dataset}"],
+                &["zfs set relatime=off {dataset}"],
+            ),
         ],
         gain: "No writes for reads",
         verify: "writes of `iostat -x 1` while only reading",
@@ -158,12 +156,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "ext4 found its own structures damaged: a disk, memory, or a crash without flushes.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "Copy what matters, unmount, check",
-            run: &["umount {point}", "e2fsck -f /dev/{dev}"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Copy what matters, unmount, check",
+            &["umount {point}", "e2fsck -f /dev/{dev}"],
+            &[],
+        )],
         gain: "Data that stays readable",
         verify: "errors_count is 0",
         sources: &["https://docs.kernel.org/admin-guide/abi-testing.html"],
@@ -179,12 +177,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "fstab was changed without remounting, or the kernel ignores the option: measurements do not reflect the configuration.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Remount with the options of fstab",
-            run: &["mount -o remount {point}"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Remount with the options of fstab",
+            &["mount -o remount {point}"],
+            &[],
+        )],
         gain: "The configured options are in effect",
         verify: "`findmnt {point}`",
         sources: &["https://man7.org/linux/man-pages/man5/fstab.5.html"],
@@ -200,15 +198,15 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "For each write of 512 bytes the disk reads, modifies and writes 4 KiB. ashift cannot be changed later; EBS reports 512.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "Create the pool again and send the data to it",
-            run: &[
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Create the pool again and send the data to it",
+            &[
                 "zpool create -o ashift=12 {pool}new {devices}",
                 "zfs send -R {pool}@all | zfs receive -F {pool}new",
             ],
-            undo: &[],
-        }],
+            &[],
+        )],
         gain: "Up to several times the small writes",
         verify: "`zpool get ashift POOL`",
         sources: &["https://openzfs.github.io/openzfs-docs/Performance%20and%20Tuning/Hardware.html"],
@@ -224,12 +222,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: "the output of zfs get",
         explanation: "A change of 8 KiB in a record of 128 KiB reads, compresses and writes 128 KiB. For a warm tier with large reads, 128K and more is right.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Use smaller records for files written from now on",
-            run: &["zfs set recordsize=32K {dataset}"],
-            undo: &["zfs set recordsize={was} {dataset}"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Use smaller records for files written from now on",
+            &["zfs set recordsize=32K {dataset}"],
+            &["zfs set recordsize={was} {dataset}"],
+        )],
         gain: "Up to the ratio of the sizes for random writes; compression is weaker",
         verify: "mean write size of `zpool iostat -r`",
         sources: &[ZFS_TUNING],
@@ -245,12 +243,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: TWO,
         explanation: "This is good for a service, but invalidates a benchmark: before OpenZFS 2.3, direct=1 is silently answered from the ARC, so a disk test measures memory.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "To test the disks, use a small ARC (or primarycache=metadata), and export and import the pool between runs",
-            run: &["echo 1073741824 > /sys/module/zfs/parameters/zfs_arc_max"],
-            undo: &["echo {was} > /sys/module/zfs/parameters/zfs_arc_max"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "To test the disks, use a small ARC (or primarycache=metadata), and export and import the pool between runs",
+            &["echo 1073741824 > /sys/module/zfs/parameters/zfs_arc_max"],
+            &["echo {was} > /sys/module/zfs/parameters/zfs_arc_max"],
+        )],
         gain: "Figures that measure disks",
         verify: "demand_data_hits against demand_data_misses of arcstats",
         sources: &["https://openzfs.github.io/openzfs-docs/man/master/7/zfsprops.7.html"],
@@ -266,12 +264,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: "the role of the mount, said by --role or read from the services",
         explanation: "Direct writes to files with checksums fall back to buffered ones, because the buffer could change while it is checksummed. Services and benchmarks that rely on O_DIRECT use the page cache instead.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "For a database's folder, disable copy-on-write and checksums for new files",
-            run: &["chattr +C {point}"],
-            undo: &["chattr -C {point}"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "For a database's folder, disable copy-on-write and checksums for new files",
+            &["chattr +C {point}"],
+            &["chattr -C {point}"],
+        )],
         gain: "Direct writes, without checksums and compression of those files",
         verify: "Cached of /proc/meminfo does not grow while writing",
         sources: &["https://btrfs.readthedocs.io/en/latest/ch-checksumming.html"],
@@ -287,12 +285,7 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Low,
         needs: NOTHING,
         explanation: "Measured: plain FUSE gives 12 % of cached sequential reads and 3 % of cached random ones; with passthrough (Linux 6.9, root) the kernel reads the backing file itself, within 5 % of native.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "Run the daemon as root with passthrough, if it can",
-            run: &[],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(Side::Service, "Run the daemon as root with passthrough, if it can", &[], &[])],
         gain: "Up to 8 times for sequential and 30 times for random reads of cached data",
         verify: "CPU time of the daemon while files are read",
         sources: &["https://docs.kernel.org/filesystems/fuse/fuse-passthrough.html"],
@@ -308,12 +301,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "Acknowledged data is lost with the next reboot or container restart.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "Use a folder on a disk: --data for Frostline, data_directory for PostgreSQL, path.data for a search node",
-            run: &[],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Use a folder on a disk: --data for Frostline, data_directory for PostgreSQL, path.data for a search node",
+            &[],
+            &[],
+        )],
         gain: "Acknowledged writes survive",
         verify: "`df FOLDER`",
         sources: &["https://docs.kernel.org/filesystems/tmpfs.html"],

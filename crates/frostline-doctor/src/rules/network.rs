@@ -4,6 +4,7 @@ use super::{NOTHING, TWO};
 use crate::facts::{self, effective};
 use crate::host::{Cloud, Host, Nic};
 use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
+use crate::setting::{Change, Setting, Want};
 use crate::tree::{Absent, Why};
 
 const SCALING: &str = "https://docs.kernel.org/networking/scaling.html";
@@ -18,6 +19,10 @@ const MANY_CPUS: usize = 4;
 /// Interrupts a second from which their place matters.
 const BUSY_PER_SECOND: f64 = 5000.0;
 
+/// Steers packets of a device's only queue to all CPUs.
+const STEER: &[Change] =
+    &[Change(Setting::File("/sys/class/net/{dev}/queues/rx-0/rps_cpus"), Want::Exactly("{mask}"))];
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "N01",
@@ -30,18 +35,13 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "Each receive queue interrupts one CPU. When few CPUs take nearly all interrupts of a device with many queues, they saturate while the others idle. Few flows (one client, one tunnel) look the same: queues are chosen by a hash of addresses and ports.",
         fixes: &[
-            Fix {
-                side: Side::Here,
-                what: "Let irqbalance spread the interrupts",
-                run: &["systemctl start irqbalance"],
-                undo: &["systemctl stop irqbalance"],
-            },
-            Fix {
-                side: Side::Here,
-                what: "First count the flows",
-                run: &["ss -tn state established | wc -l"],
-                undo: &[],
-            },
+            Fix::typed(Side::Here, "First count the flows", &["ss -tn state established | wc -l"], &[]),
+            Fix::typed(
+                Side::Service,
+                "Let irqbalance spread the interrupts, if it does not run",
+                &["systemctl enable --now irqbalance"],
+                &["systemctl disable --now irqbalance"],
+            ),
         ],
         gain: "Up to the number of queues times the throughput, if softirq time is the bottleneck",
         verify: "the doctor's effective CPUs of the device; `mpstat -I SCPU -P ALL 1`",
@@ -59,32 +59,25 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "libvirt and OpenStack give a machine one pair of queues by default, so that one virtual CPU handles every received packet. Throughput is limited by that CPU (2 Gb/s on a host with 25) while the others idle. Severity is high if that CPU is already busy with it.",
         fixes: &[
-            Fix {
-                side: Side::OpenStack,
-                what: "Give machines of this flavor as many queues as CPUs (or hw_vif_multiqueue_enabled on the image), then stop and start the server",
-                run: &["openstack flavor set --property hw:vif_multiqueue_enabled=true {flavor}"],
-                undo: &["openstack flavor unset --property hw:vif_multiqueue_enabled {flavor}"],
-            },
-            Fix {
-                side: Side::Libvirt,
-                what: "Several queues on the host (virsh edit, then stop and start)",
-                run: &[
+            Fix::typed(
+                Side::OpenStack,
+                "Give machines of this flavor as many queues as CPUs (or hw_vif_multiqueue_enabled on the image), then stop and start the server",
+                &["openstack flavor set --property hw:vif_multiqueue_enabled=true {flavor}"],
+                &["openstack flavor unset --property hw:vif_multiqueue_enabled {flavor}"],
+            ),
+            Fix::typed(
+                Side::Libvirt,
+                "Several queues on the host (virsh edit, then stop and start)",
+                &[
                     "<interface type='bridge'> ... <model type='virtio'/> <driver name='vhost' queues='{queues}'/> </interface>",
                 ],
-                undo: &["<driver name='vhost'/>"],
-            },
-            Fix {
-                side: Side::Here,
-                what: "Then enable them in the guest; recent drivers do so automatically",
-                run: &["ethtool -L {dev} combined {queues}"],
-                undo: &["ethtool -L {dev} combined 1"],
-            },
-            Fix {
-                side: Side::Here,
-                what: "If the host cannot be changed: spread packets in software (RPS)",
-                run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
-                undo: &["echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
-            },
+                &["<driver name='vhost'/>"],
+            ),
+            Fix::here(
+                "Then enable them in the guest; recent drivers do so automatically",
+                &[Change(Setting::Channels, Want::Least("{queues}"))],
+            ),
+            Fix::here("If the host cannot be changed: spread packets in software (RPS)", STEER),
         ],
         gain: "In the published case 2.0-2.2 Gb/s became 10-12 Gb/s per machine on 25 GbE",
         verify: "`ls -d /sys/class/net/DEV/queues/rx-*` lists several; `iperf3 -c HOST -P 12` before and after",
@@ -101,12 +94,10 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "The device offers more queues than the driver uses. Drivers of old guests start with one, whatever the host offers.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Enable them (packets in flight may be lost briefly)",
-            run: &["ethtool -L {dev} combined {queues}"],
-            undo: &["ethtool -L {dev} combined {was}"],
-        }],
+        fixes: &[Fix::here(
+            "Enable them (packets in flight may be lost briefly)",
+            &[Change(Setting::Channels, Want::Least("{queues}"))],
+        )],
         gain: "Up to the ratio of queues, if softirq time is the bottleneck",
         verify: "`ethtool -l DEV`; the effective CPUs of N01",
         sources: &[ETHTOOL, NOVA_MULTIQUEUE],
@@ -123,18 +114,16 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "Queues only help if they interrupt different CPUs. After manual pinning, restoring a machine or adding CPUs, all may be on one.",
         fixes: &[
-            Fix {
-                side: Side::Here,
-                what: "Spread them",
-                run: &["systemctl start irqbalance"],
-                undo: &["systemctl stop irqbalance"],
-            },
-            Fix {
-                side: Side::Here,
-                what: "Or by hand, one CPU each",
-                run: &["echo {cpu} > /proc/irq/{irq}/smp_affinity_list"],
-                undo: &["echo {was} > /proc/irq/{irq}/smp_affinity_list"],
-            },
+            Fix::here(
+                "Give each its own CPU",
+                &[Change(Setting::File("/proc/irq/{irq}/smp_affinity_list"), Want::Exactly("{cpu}"))],
+            ),
+            Fix::typed(
+                Side::Service,
+                "Or let irqbalance spread them, if it does not run",
+                &["systemctl enable --now irqbalance"],
+                &["systemctl disable --now irqbalance"],
+            ),
         ],
         gain: "Up to the number of queues, if softirq time is the bottleneck",
         verify: "`grep . /proc/irq/*/effective_affinity_list`",
@@ -157,26 +146,7 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: TWO,
         explanation: "Receive packet steering (RPS) hands packets of a queue to other CPUs by their flow. It is off by default, and meant for devices that cannot have more than one queue, such as veth pairs of containers.",
-        fixes: &[
-            Fix {
-                side: Side::Here,
-                what: "Spread packets over the CPUs",
-                run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
-                undo: &["echo {was} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
-            },
-            Fix {
-                side: Side::Here,
-                what: "And steer flows to the CPU where the reader runs (RFS)",
-                run: &[
-                    "sysctl -w net.core.rps_sock_flow_entries=32768",
-                    "echo 32768 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
-                ],
-                undo: &[
-                    "echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
-                    "sysctl -w net.core.rps_sock_flow_entries=0",
-                ],
-            },
-        ],
+        fixes: &[Fix::here("Spread packets over the CPUs (then see N12)", STEER)],
         gain: "Several times the packets, until the interrupted CPU or memory is the bottleneck",
         verify: "the NET_RX rows of /proc/softirqs grow on all CPUs",
         sources: &[SCALING],
@@ -192,20 +162,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: TWO,
         explanation: "Packets are handled in softirq. When one CPU handles all of them and is saturated, throughput cannot grow and processes on that CPU wait. `top` shows an idle machine with one busy CPU.",
-        fixes: &[
-            Fix {
-                side: Side::Here,
-                what: "Use several queues: rules N02, N03, N04",
-                run: &["ethtool -L {dev} combined {cpus}"],
-                undo: &[],
-            },
-            Fix {
-                side: Side::Here,
-                what: "Otherwise use packet steering: rule N05",
-                run: &["echo {mask} > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
-                undo: &["echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_cpus"],
-            },
-        ],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Use several queues (N02, N03, N24), on different CPUs (N04); otherwise packet steering (N05)",
+            &[],
+            &[],
+        )],
         gain: "Up to the number of CPUs",
         verify: "`mpstat -P ALL 1`: %soft is even",
         sources: &[SCALING],
@@ -221,20 +183,14 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: TWO,
         explanation: "Each CPU has a queue of packets to handle and a budget for one round. Drops mean that the queue was full. An exhausted budget means that packets waited for another round.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Use a longer queue and a larger budget",
-            run: &[
-                "sysctl -w net.core.netdev_max_backlog={backlog}",
-                "sysctl -w net.core.netdev_budget=600",
-                "sysctl -w net.core.netdev_budget_usecs=8000",
+        fixes: &[Fix::here(
+            "Use a longer queue and a larger budget",
+            &[
+                Change(Setting::Sysctl("net.core.netdev_max_backlog"), Want::Least("{backlog}")),
+                Change(Setting::Sysctl("net.core.netdev_budget"), Want::Least("{budget}")),
+                Change(Setting::Sysctl("net.core.netdev_budget_usecs"), Want::Least("{usecs}")),
             ],
-            undo: &[
-                "sysctl -w net.core.netdev_max_backlog={was_backlog}",
-                "sysctl -w net.core.netdev_budget={was_budget}",
-                "sysctl -w net.core.netdev_budget_usecs={was_usecs}",
-            ],
-        }],
+        )],
         gain: "No retransmissions of packets dropped here; if one CPU is saturated, see N06 first",
         verify: "columns 2 and 3 of /proc/net/softnet_stat do not grow",
         sources: &[NET_SYSCTL],
@@ -254,12 +210,10 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: TWO,
         explanation: "The device had no free buffer when packets arrived: the CPU that empties the ring is late, or the ring is smaller than the maximum.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Use the largest ring of the device (see ethtool -g)",
-            run: &["ethtool -G {dev} rx {ring}"],
-            undo: &["ethtool -G {dev} rx {was}"],
-        }],
+        fixes: &[Fix::here(
+            "Use the largest ring of the device (see ethtool -g)",
+            &[Change(Setting::Ring, Want::Least("{ring}"))],
+        )],
         gain: "Absorbs bursts; latency grows a little",
         verify: "the counters of `ethtool -S DEV | grep -i -e miss -e drop` do not grow",
         sources: &[ETHTOOL],
@@ -281,12 +235,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT_FOR_XML,
         explanation: "irqbalance moves interrupts to CPUs that are reserved for machines or threads, and overrides affinities that were set manually.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "Ban those CPUs in /etc/default/irqbalance or /etc/sysconfig/irqbalance",
-            run: &["IRQBALANCE_BANNED_CPULIST={pinned}"],
-            undo: &["remove the line"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Ban those CPUs in /etc/default/irqbalance or /etc/sysconfig/irqbalance",
+            &["IRQBALANCE_BANNED_CPULIST={pinned}"],
+            &["remove the line"],
+        )],
         gain: "Steady latency on the pinned CPUs",
         verify: "their columns in /proc/interrupts do not grow",
         sources: &[
@@ -305,12 +259,7 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "Without offloads the stack handles 1,500-byte packets one by one instead of 64 KiB at once. They are sometimes turned off because of a bug that has long been fixed.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Turn them on",
-            run: &["ethtool -K {dev} {feature} on"],
-            undo: &["ethtool -K {dev} {feature} off"],
-        }],
+        fixes: &[Fix::here("Turn them on", &[Change(Setting::Offload, Want::Exactly("on"))])],
         gain: "Less CPU for each byte: often several times",
         verify: "`ethtool -k DEV`; CPU time at the same throughput",
         sources: &["https://docs.kernel.org/networking/segmentation-offloads.html"],
@@ -326,12 +275,10 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "A bridge silently drops frames larger than the smallest MTU on the path: connections open and then hang.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Set the same size on all of them",
-            run: &["ip link set {dev} mtu {mtu}"],
-            undo: &["ip link set {dev} mtu {was}"],
-        }],
+        fixes: &[Fix::here(
+            "Set the same size on all of them",
+            &[Change(Setting::File("/sys/class/net/{dev}/mtu"), Want::Exactly("{mtu}"))],
+        )],
         gain: "No hanging connections",
         verify: "`ping -M do -s SIZE HOST` with the size less 28 bytes",
         sources: &["https://man7.org/linux/man-pages/man8/ip-link.8.html"],
@@ -347,18 +294,13 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "RPS alone spreads flows by a hash. Receive flow steering (RFS) sends them to the CPU where the process reads, which keeps data in its cache.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Turn RFS on",
-            run: &[
-                "sysctl -w net.core.rps_sock_flow_entries=32768",
-                "echo 32768 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
+        fixes: &[Fix::here(
+            "Turn RFS on",
+            &[
+                Change(Setting::Sysctl("net.core.rps_sock_flow_entries"), Want::Least("32768")),
+                Change(Setting::File("/sys/class/net/{dev}/queues/rx-0/rps_flow_cnt"), Want::Least("32768")),
             ],
-            undo: &[
-                "echo 0 > /sys/class/net/{dev}/queues/rx-0/rps_flow_cnt",
-                "sysctl -w net.core.rps_sock_flow_entries=0",
-            ],
-        }],
+        )],
         gain: "Lower latency for request and response traffic; measure it",
         verify: "p99 latency of the service",
         sources: &[SCALING],
@@ -374,12 +316,10 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Low,
         needs: NOTHING,
         explanation: "Transmit packet steering (XPS) gives each CPU its own send queue, so that CPUs do not contend for a lock and completions return to the CPU that sent.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Assign a set of CPUs to each queue",
-            run: &["echo {mask} > /sys/class/net/{dev}/queues/tx-0/xps_cpus"],
-            undo: &["echo 0 > /sys/class/net/{dev}/queues/tx-0/xps_cpus"],
-        }],
+        fixes: &[Fix::here(
+            "Assign a set of CPUs to each queue",
+            &[Change(Setting::File("/sys/class/net/{dev}/queues/{queue}/xps_cpus"), Want::Exactly("{mask}"))],
+        )],
         gain: "A few percent of CPU at high packet rates",
         verify: "`perf top`: less time in the queue's lock",
         sources: &[SCALING],
@@ -395,12 +335,18 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: TWO,
         explanation: "A service accepts connections more slowly than they arrive. The kernel drops the handshakes, and clients wait a second or more before they retry.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Allow longer queues; the service must request them, too, and be restarted",
-            run: &["sysctl -w net.core.somaxconn=8192"],
-            undo: &["sysctl -w net.core.somaxconn={was}"],
-        }],
+        fixes: &[
+            Fix::here(
+                "Allow longer queues",
+                &[Change(Setting::Sysctl("net.core.somaxconn"), Want::Least("8192"))],
+            ),
+            Fix::typed(
+                Side::Service,
+                "Request a longer queue in the service (backlog= of nginx, listen_backlog, tcp-backlog), and restart it",
+                &[],
+                &[],
+            ),
+        ],
         gain: "No one-second waits during bursts of connections",
         verify: "`nstat -z TcpExtListenOverflows` does not grow; `ss -ltn`: Recv-Q below Send-Q",
         sources: &["https://docs.kernel.org/networking/snmp_counter.html"],
@@ -416,12 +362,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: TWO,
         explanation: "Segments are lost on the path: a full buffer, a bad cable, a rate limit (as in clouds), or an MTU mismatch.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Find where they are lost",
-            run: &["ss -ti | grep -B1 retrans", "nstat -z TcpRetransSegs TcpExtTCPTimeouts"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Here,
+            "Find where they are lost",
+            &["ss -ti | grep -B1 retrans", "nstat -z TcpRetransSegs TcpExtTCPTimeouts"],
+            &[],
+        )],
         gain: "Throughput of one stream falls with the square root of the loss rate",
         verify: "the ratio falls below 0.1 %",
         sources: &["https://docs.kernel.org/networking/snmp_counter.html"],
@@ -437,12 +383,10 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "When the table is full, packets of new connections are dropped: 'nf_conntrack: table full, dropping packet'.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "Use a larger table (about 320 bytes per entry)",
-            run: &["sysctl -w net.netfilter.nf_conntrack_max={twice}"],
-            undo: &["sysctl -w net.netfilter.nf_conntrack_max={was}"],
-        }],
+        fixes: &[Fix::here(
+            "Use a larger table (about 320 bytes per entry)",
+            &[Change(Setting::Sysctl("net.netfilter.nf_conntrack_max"), Want::Least("{twice}"))],
+        )],
         gain: "No refused connections",
         verify: "`cat /proc/sys/net/netfilter/nf_conntrack_count`",
         sources: &["https://docs.kernel.org/networking/nf_conntrack-sysctl.html"],
@@ -453,17 +397,17 @@ pub(super) const RULES: &[Rule] = &[
         name: "instance-network-limit",
         title: "The cloud instance's network allowance is exceeded",
         reads: &["ethtool -S"],
-        threshold: "bw_in_, bw_out_, pps_, conntrack_ or linklocal_allowance_exceeded above 0",
+        threshold: "bw_in_, bw_out_, pps_, conntrack_ or linklocal_allowance_exceeded grows",
         severity: Severity::Medium,
         confidence: Confidence::High,
-        needs: NOTHING,
+        needs: TWO,
         explanation: "The cloud shapes or drops traffic above the instance's allowance. No setting inside the machine helps.",
-        fixes: &[Fix {
-            side: Side::Cloud,
-            what: "Use a larger instance, or one optimised for network (name ends in n)",
-            run: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"],
-            undo: &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Cloud,
+            "Use a larger instance, or one optimised for network (name ends in n)",
+            &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {larger}"],
+            &["aws ec2 modify-instance-attribute --instance-id {instance} --instance-type {was}"],
+        )],
         gain: "The larger instance's allowance",
         verify: "the counters of `ethtool -S DEV` do not grow",
         sources: &[
@@ -482,18 +426,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "For every packet of an emulated device, each register access exits to the host. virtio avoids this.",
         fixes: &[
-            Fix {
-                side: Side::OpenStack,
-                what: "Use virtio for machines of this image",
-                run: &["openstack image set --property hw_vif_model=virtio {image}"],
-                undo: &["openstack image unset --property hw_vif_model {image}"],
-            },
-            Fix {
-                side: Side::Libvirt,
-                what: "Use virtio",
-                run: &["<model type='virtio'/>"],
-                undo: &["<model type='{driver}'/>"],
-            },
+            Fix::typed(
+                Side::OpenStack,
+                "Use virtio for machines of this image",
+                &["openstack image set --property hw_vif_model=virtio {image}"],
+                &["openstack image unset --property hw_vif_model {image}"],
+            ),
+            Fix::typed(
+                Side::Libvirt,
+                "Use virtio",
+                &["<model type='virtio'/>"],
+                &["<model type='{driver}'/>"],
+            ),
         ],
         gain: "About ten times the throughput",
         verify: "`ethtool -i DEV`: virtio_net",
@@ -580,20 +524,20 @@ fn queues_not_enabled(host: &Host) -> Checked {
     let cpus = host.cpus()?.len();
     let mut found = Vec::new();
     for nic in host.nics()? {
-        let said = host.text(&format!("commands/ethtool-l.{}", nic.label())).ok();
-        let said = said.and_then(|text| facts::ethtool_pair(&text, "Combined"));
+        let path = format!("commands/ethtool-l.{}", nic.label());
+        let said = match host.text(&path) {
+            Ok(text) if !text.contains("Current hardware settings") => {
+                return Err(Absent::damaged(&path, "lacks the current settings"));
+            }
+            text => text.ok().and_then(|text| facts::ethtool_pair(&text, "Combined")),
+        };
         let virtio = (nic.driver == "virtio_net" && nic.name.is_some())
             .then_some((nic.vectors as u32, nic.rx_queues as u32));
         let Some((most, now)) = said.or(virtio) else { continue };
         let could = most.min(cpus as u32);
         if now < could {
             let says = format!("{now} of {most} queues are used, on {cpus} CPUs");
-            found.push(
-                Found::new(nic.label(), says)
-                    .with("dev", nic.shell_name())
-                    .with("queues", could)
-                    .with("was", now),
-            );
+            found.push(Found::new(nic.label(), says).with("dev", nic.shell_name()).with("queues", could));
         }
     }
     Ok(found)
@@ -612,17 +556,18 @@ fn stacked(host: &Host) -> Checked {
                 .or_else(|_| host.word(&format!("{irq}/smp_affinity_list")));
             places.push((row.id.clone(), facts::cpu_list(&place?)));
         }
-        let Some((irq, first)) = places.last() else { continue };
+        let Some((_, first)) = places.last() else { continue };
         if places.len() > 1
             && cpus.len() > 1
             && first.len() == 1
             && places.iter().all(|(_, place)| place == first)
         {
-            let other = cpus.iter().find(|cpu| **cpu != first[0]).copied().unwrap_or(0);
             let says = format!("all {} receive queues interrupt CPU{}", places.len(), first[0]);
-            found.push(
-                Found::new(nic.label(), says).with("irq", irq).with("cpu", other).with("was", first[0]),
-            );
+            let spread = places.iter().zip(cpus.iter().cycle());
+            let one = |found: Found, ((irq, _), cpu): (&(String, Vec<u32>), &u32)| {
+                found.row(&[("irq", irq.clone()), ("cpu", cpu.to_string())])
+            };
+            found.push(spread.fold(Found::new(nic.label(), says), one));
         }
     }
     Ok(found)
@@ -665,7 +610,9 @@ fn receive_work(host: &Host) -> Result<Option<(f64, u32, f64)>, Absent> {
     let spent: Vec<f64> =
         after.iter().zip(before).take(8).map(|(after, before)| (after - before).max(0.0)).collect();
     let all: f64 = spent.iter().sum();
-    let softirq = spent.get(6).copied().unwrap_or(0.0);
+    let Some(softirq) = spent.get(6) else {
+        return Err(Absent::damaged("proc/stat", &format!("has no softirq time of {row}")));
+    };
     Ok(Some((most / total, cpu, if all > 0.0 { softirq / all } else { 0.0 })))
 }
 
@@ -706,7 +653,7 @@ fn no_steering(host: &Host) -> Checked {
             let hot = interrupts || work.is_some_and(|(_, _, softirq)| softirq > 0.25);
             let severity = if hot { Severity::Medium } else { Severity::Low };
             let found_one = Found::new(name.clone(), says).severe(severity).with("dev", name);
-            found.push(found_one.with("mask", mask).with("was", was));
+            found.push(found_one.with("mask", mask));
         }
     }
     Ok(found)
@@ -720,13 +667,7 @@ fn saturation(host: &Host) -> Checked {
     }
     let (share, softirq) = (100.0 * share, 100.0 * softirq);
     let says = format!("receives {share:.0} % of all packets and is {softirq:.0} % in softirq");
-    let found =
-        Found::new(format!("CPU{cpu}"), says).with("cpus", cpus.len()).with("mask", facts::mask_of(cpus));
-    let device = host.nics().ok().and_then(|nics| nics.into_iter().next());
-    Ok(vec![match device {
-        Some(nic) => found.with("dev", nic.shell_name()),
-        None => found,
-    }])
+    Ok(vec![Found::new(format!("CPU{cpu}"), says)])
 }
 
 fn backlog(host: &Host) -> Checked {
@@ -743,15 +684,17 @@ fn backlog(host: &Host) -> Checked {
     if dropped <= 0.0 && squeezed <= 100.0 {
         return Ok(Vec::new());
     }
-    let setting =
-        |name: &str, otherwise: f64| host.number_or(&format!("proc/sys/net/core/{name}"), otherwise);
-    let was = setting("netdev_max_backlog", 1000.0)?;
+    // Only what runs out is made larger.
+    let backlog = match dropped > 0.0 {
+        true => (4.0 * host.number("proc/sys/net/core/netdev_max_backlog").unwrap_or(1000.0)).max(4000.0),
+        false => 0.0,
+    };
+    let (budget, usecs) = if squeezed > 100.0 { (600, 8000) } else { (0, 0) };
     let says = format!(
         "{dropped:.0} packets a second are dropped, the budget runs out {squeezed:.0} times a second"
     );
-    let found = Found::new("softnet", says).with("backlog", (was * 4.0).max(4000.0)).with("was_backlog", was);
-    let found = found.with("was_budget", setting("netdev_budget", 300.0)?);
-    Ok(vec![found.with("was_usecs", setting("netdev_budget_usecs", 8000.0)?)])
+    let found = Found::new("softnet", says).with("backlog", backlog);
+    Ok(vec![found.with("budget", budget).with("usecs", usecs)])
 }
 
 fn ring(host: &Host) -> Checked {
@@ -766,7 +709,7 @@ fn ring(host: &Host) -> Checked {
             let sizes = host.text(&format!("commands/ethtool-g.{}", nic.label())).ok();
             let sizes = sizes.and_then(|text| facts::ethtool_pair(&text, "RX"));
             found.push(match sizes {
-                Some((most, now)) => one.with("ring", most).with("was", now),
+                Some((most, _)) => one.with("ring", most),
                 None => one,
             });
         }
@@ -801,19 +744,19 @@ fn irqbalance(host: &Host) -> Checked {
     }])
 }
 
+fn unsaid(option: &str, nic: &Nic) -> Absent {
+    let path = format!("ethtool -{option} {}", nic.label());
+    Absent::new(&path, Why::Unsaid("ethtool is not installed, or the capture lacks its output"))
+}
+
 /// The files that live commands left for network devices, by device.
 fn said_by_ethtool(host: &Host, option: &str) -> Result<Vec<(Nic, String)>, Absent> {
     let mut said = Vec::new();
     for nic in host.nics()?.into_iter().filter(|nic| nic.name.is_some()) {
         match host.text(&format!("commands/ethtool-{option}.{}", nic.label())) {
             Ok(text) => said.push((nic, text)),
-            Err(_) => {
-                let path = format!("ethtool -{option} {}", nic.label());
-                return Err(Absent::new(
-                    &path,
-                    Why::Unsaid("ethtool is not installed, or the capture lacks its output"),
-                ));
-            }
+            Err(e) if e.is_missing() => return Err(unsaid(option, &nic)),
+            Err(e) => return Err(e),
         }
     }
     Ok(said)
@@ -845,8 +788,7 @@ fn mtu(host: &Host) -> Checked {
         let bridge = host.number(&format!("sys/class/net/{master}/mtu"))?;
         if mine != bridge {
             let says = format!("takes frames of {mine} bytes, its {master} of {bridge}");
-            found
-                .push(Found::new(name.clone(), says).with("dev", name).with("mtu", bridge).with("was", mine));
+            found.push(Found::new(name.clone(), says).with("dev", name).with("mtu", bridge));
         }
     }
     Ok(found)
@@ -880,10 +822,11 @@ fn transmit_steering(host: &Host) -> Checked {
             .count();
         if !masks.is_empty() && set == 0 {
             let says = format!("{} send queues, none assigned to CPUs", nic.tx_queues);
-            let mine: Vec<u32> = cpus.iter().step_by(nic.tx_queues).copied().collect();
-            found.push(
-                Found::new(nic.label(), says).with("dev", nic.label()).with("mask", facts::mask_of(&mine)),
-            );
+            let one = |found: Found, queue: usize| {
+                let mine: Vec<u32> = cpus.iter().skip(queue).step_by(nic.tx_queues).copied().collect();
+                found.row(&[("queue", format!("tx-{queue}")), ("mask", facts::mask_of(&mine))])
+            };
+            found.push((0..nic.tx_queues).fold(Found::new(nic.label(), says).with("dev", nic.label()), one));
         }
     }
     Ok(found)
@@ -903,9 +846,7 @@ fn listen_overflow(host: &Host) -> Checked {
     if rate <= 0.0 {
         return Ok(Vec::new());
     }
-    let was = host.number_or("proc/sys/net/core/somaxconn", 4096.0)?;
-    let says = format!("{rate:.0} handshakes a second are dropped at full listen queues");
-    Ok(vec![Found::new("TCP", says).with("was", was)])
+    Ok(vec![Found::new("TCP", format!("{rate:.0} handshakes a second are dropped at full listen queues"))])
 }
 
 fn retransmissions(host: &Host) -> Checked {
@@ -928,7 +869,7 @@ fn conntrack(host: &Host) -> Checked {
         return Ok(Vec::new());
     }
     let says = format!("{now} of {most} entries are in use");
-    Ok(vec![Found::new("nf_conntrack", says).with("twice", most * 2.0).with("was", most)])
+    Ok(vec![Found::new("nf_conntrack", says).with("twice", most * 2.0)])
 }
 
 fn allowance(host: &Host) -> Checked {
@@ -936,11 +877,22 @@ fn allowance(host: &Host) -> Checked {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    for (nic, text) in said_by_ethtool(host, "S")? {
-        let exceeded: Vec<String> = facts::counters(&text)
-            .into_iter()
-            .filter(|(name, count)| name.ends_with("_allowance_exceeded") && *count > 0.0)
-            .map(|(name, count)| format!("{name} {count:.0}"))
+    for nic in host.nics()?.into_iter().filter(|nic| nic.name.is_some()) {
+        let path = format!("commands/ethtool-S.{}", nic.label());
+        let (before, after) =
+            host.twice_parsed(&path, facts::counters).map_err(|absent| match absent.why {
+                Why::Missing => unsaid("S", &nic),
+                _ => absent,
+            })?;
+        if after.is_empty() {
+            return Err(Absent::damaged(&path, "has no counters"));
+        }
+        let exceeded: Vec<String> = after
+            .iter()
+            .filter(|(name, _)| name.ends_with("_allowance_exceeded"))
+            .filter_map(|(name, now)| Some((name, now - before.get(name)?)))
+            .filter(|(_, grown)| *grown > 0.0)
+            .map(|(name, grown)| format!("{name} {:.0} a second", (grown / host.seconds).ceil()))
             .collect();
         if !exceeded.is_empty() {
             found.push(Found::new(nic.label(), exceeded.join(", ")));

@@ -3,6 +3,7 @@
 use super::{NOTHING, ROOT};
 use crate::host::{Host, JVM_FILES};
 use crate::rule::{Checked, Confidence, Fix, Found, Rule, Severity, Side};
+use crate::setting::{Change, Setting, Want};
 use crate::tree::Absent;
 
 const HEAP: &str =
@@ -29,12 +30,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: ROOT,
         explanation: "Segments are read through the page cache, so memory taken by the heap is missing for searches. Above about 31 GiB object pointers double in size, so that 40 GiB hold less than 31.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "In jvm.options.d/heap.options, then restart the node",
-            run: &["-Xms{right}g", "-Xmx{right}g"],
-            undo: &["-Xmx{was}g"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "In jvm.options.d/heap.options, then restart the node",
+            &["-Xms{right}g", "-Xmx{right}g"],
+            &["-Xmx{was}g"],
+        )],
         gain: "More searches from memory, shorter garbage-collection pauses",
         verify: "`GET _nodes/stats/jvm,os`; compressed ordinary object pointers true in the log",
         sources: &[HEAP],
@@ -50,12 +51,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: ROOT,
         explanation: "Growing the heap pauses the node, and the bootstrap check refuses it in production. Memory that is needed later may no longer be available.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "Use the same value for both, then restart the node",
-            run: &["-Xms{most}g", "-Xmx{most}g"],
-            undo: &["-Xms{was}g"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Use the same value for both, then restart the node",
+            &["-Xms{most}g", "-Xmx{most}g"],
+            &["-Xms{was}g"],
+        )],
         gain: "No pauses to grow the heap",
         verify: "`GET _nodes/stats/jvm`: heap_committed equals heap_max",
         sources: &[BOOTSTRAP],
@@ -72,13 +73,13 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "The garbage collector touches the whole heap. If parts are swapped out, a pause of milliseconds becomes minutes, and the node leaves the cluster.",
         fixes: &[
-            Fix {
-                side: Side::Service,
-                what: "Lock it: in the yml, with LimitMEMLOCK=infinity in the unit",
-                run: &["bootstrap.memory_lock: true"],
-                undo: &["remove the line"],
-            },
-            Fix { side: Side::Here, what: "Or no swap", run: &["swapoff -a"], undo: &["swapon -a"] },
+            Fix::typed(
+                Side::Service,
+                "Lock it: in the yml, with LimitMEMLOCK=infinity in the unit",
+                &["bootstrap.memory_lock: true"],
+                &["remove the line"],
+            ),
+            Fix::typed(Side::Service, "Or no swap", &["swapoff -a"], &["swapon -a"]),
         ],
         gain: "No pauses of minutes",
         verify: "`GET _nodes?filter_path=**.mlockall`: true",
@@ -90,17 +91,15 @@ pub(super) const RULES: &[Rule] = &[
         name: "too-few-maps",
         title: "A search node can map too few files",
         reads: &["/proc/sys/vm/max_map_count", "/proc/*/cmdline", "/etc/elasticsearch/elasticsearch.yml"],
-        threshold: "vm.max_map_count below 262,144 where a search node runs or is configured",
+        threshold: "vm.max_map_count below 262,144 where a search node runs (or is configured, if no processes are known)",
         severity: Severity::High,
         confidence: Confidence::High,
         needs: NOTHING,
         explanation: "Each segment file is mapped. At the limit, mapping fails with 'Map failed'. In production the node does not start with a lower limit.",
-        fixes: &[Fix {
-            side: Side::Here,
-            what: "As documented (and in /etc/sysctl.d)",
-            run: &["sysctl -w vm.max_map_count=1048576"],
-            undo: &["sysctl -w vm.max_map_count={was}"],
-        }],
+        fixes: &[Fix::here(
+            "As documented (and in /etc/sysctl.d)",
+            &[Change(Setting::Sysctl("vm.max_map_count"), Want::Least("1048576"))],
+        )],
         gain: "The node starts and stays up",
         verify: "`sysctl vm.max_map_count`",
         sources: &[BOOTSTRAP],
@@ -116,12 +115,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: ROOT,
         explanation: "Up to five seconds of acknowledged documents are lost in a crash. It is often chosen because fsync is slow: use a faster disk, or choose it deliberately for logs that can be sent again.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "In the yml or the index template",
-            run: &["index.translog.durability: request"],
-            undo: &["index.translog.durability: async"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "In the yml or the index template",
+            &["index.translog.durability: request"],
+            &["index.translog.durability: async"],
+        )],
         gain: "Acknowledged data is durable",
         verify: "`GET INDEX/_settings`",
         sources: &[
@@ -139,12 +138,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "A cache of 1-10 % of the data makes the difference between seconds and minutes: in a published study a dashboard over 4 TB took 11 s with a cache of 5 % and 224 s with one of 0.5 %.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "In elasticsearch.yml or opensearch.yml, then restart: 5 % of the data",
-            run: &["xpack.searchable.snapshot.shared_cache.size: 200GB", "node.search.cache.size: 200gb"],
-            undo: &["remove the line"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "In elasticsearch.yml or opensearch.yml, then restart: 5 % of the data",
+            &["xpack.searchable.snapshot.shared_cache.size: 200GB", "node.search.cache.size: 200gb"],
+            &["remove the line"],
+        )],
         gain: "Up to 20 times for repeated dashboards",
         verify: "`GET _searchable_snapshots/cache/stats`",
         sources: &[
@@ -163,12 +162,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: NOTHING,
         explanation: "At the limit, opening a segment or accepting a connection fails, usually at the busiest time.",
-        fixes: &[Fix {
-            side: Side::Service,
-            what: "In the unit, then restart",
-            run: &["[Service]", "LimitNOFILE=65535"],
-            undo: &["remove the line"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Service,
+            "In the unit, then restart",
+            &["[Service]", "LimitNOFILE=65535"],
+            &["remove the line"],
+        )],
         gain: "No 'Too many open files'",
         verify: "`grep 'open files' /proc/PID/limits`",
         sources: &[BOOTSTRAP],
@@ -217,19 +216,20 @@ fn swapped(host: &Host) -> Checked {
 }
 
 fn maps(host: &Host) -> Checked {
-    let runs = host.processes().map(|all| all.iter().any(|process| process.is_search()));
-    let configured = !host.search_nodes()?.is_empty() || JVM_FILES.iter().any(|path| host.tree().has(path));
-    match runs {
-        Ok(false) if !configured => return Ok(Vec::new()),
-        Err(e) if !configured => return Err(e),
-        _ => {}
+    let runs = match host.search_servers() {
+        // Without processes the files say whether there is a node.
+        Err(e) if e.is_missing() => {
+            let configured =
+                !host.search_nodes()?.is_empty() || JVM_FILES.iter().any(|path| host.tree().has(path));
+            if configured { Ok(true) } else { Err(e) }
+        }
+        servers => servers.map(|servers| !servers.is_empty()),
+    };
+    if !runs? {
+        return Ok(Vec::new());
     }
     let was = host.number("proc/sys/vm/max_map_count")?;
-    Ok(if was < 262_144.0 {
-        vec![Found::new("vm.max_map_count", format!("is {was}")).with("was", was)]
-    } else {
-        Vec::new()
-    })
+    Ok(if was < 262_144.0 { vec![Found::new("vm.max_map_count", format!("is {was}"))] } else { Vec::new() })
 }
 
 fn translog(host: &Host) -> Checked {
@@ -265,10 +265,9 @@ fn open_files(host: &Host) -> Checked {
     let mut found: Vec<Found> = Vec::new();
     // Where there are limits at all, a process without has ended meanwhile.
     let has_limits = host.tree().has("proc/1/limits") || !host.tree().glob("proc/*/limits")?.is_empty();
-    for process in host.processes()? {
+    for process in host.large_servers()? {
         let least = match process.name.as_str() {
-            "java" if process.is_search() => 65_535.0,
-            "mongod" => 65_535.0,
+            "java" | "mongod" => 65_535.0,
             "postgres" | "redis-server" => 4096.0,
             _ => continue,
         };

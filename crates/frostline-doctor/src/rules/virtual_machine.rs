@@ -24,18 +24,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "This is the host's side of rule N02: one virtual CPU handles all packets.",
         fixes: &[
-            Fix {
-                side: Side::OpenStack,
-                what: "For all machines of the flavor (an image has hw_vif_multiqueue_enabled)",
-                run: &["openstack flavor set --property hw:vif_multiqueue_enabled=true {flavor}"],
-                undo: &["openstack flavor unset --property hw:vif_multiqueue_enabled {flavor}"],
-            },
-            Fix {
-                side: Side::Libvirt,
-                what: "As many queues as virtual CPUs",
-                run: &["<driver name='vhost' queues='{queues}'/>"],
-                undo: &["<driver name='vhost'/>"],
-            },
+            Fix::typed(
+                Side::OpenStack,
+                "For all machines of the flavor (an image has hw_vif_multiqueue_enabled)",
+                &["openstack flavor set --property hw:vif_multiqueue_enabled=true {flavor}"],
+                &["openstack flavor unset --property hw:vif_multiqueue_enabled {flavor}"],
+            ),
+            Fix::typed(
+                Side::Libvirt,
+                "As many queues as virtual CPUs",
+                &["<driver name='vhost' queues='{queues}'/>"],
+                &["<driver name='vhost'/>"],
+            ),
         ],
         gain: "In the published case 2.0-2.2 Gb/s became 10-12 Gb/s",
         verify: "in the guest `ethtool -l DEV`",
@@ -53,25 +53,25 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "The scheduler moves the machine's CPUs between sockets while its memory stays, and other machines share its cores. In the published study, pinning to nodes let two machines each reach 70-90 % of their host.",
         fixes: &[
-            Fix {
-                side: Side::OpenStack,
-                what: "Dedicated CPUs within one node",
-                run: &[
+            Fix::typed(
+                Side::OpenStack,
+                "Dedicated CPUs within one node",
+                &[
                     "openstack flavor set --property hw:cpu_policy=dedicated --property hw:numa_nodes=1 {flavor}",
                 ],
-                undo: &["openstack flavor unset --property hw:cpu_policy --property hw:numa_nodes {flavor}"],
-            },
-            Fix {
-                side: Side::Libvirt,
-                what: "Pin each virtual CPU to a host CPU, with memory of the same node",
-                run: &[
+                &["openstack flavor unset --property hw:cpu_policy --property hw:numa_nodes {flavor}"],
+            ),
+            Fix::typed(
+                Side::Libvirt,
+                "Pin each virtual CPU to a host CPU, with memory of the same node",
+                &[
                     "<cputune><vcpupin vcpu='0' cpuset='{cpu}'/> ... </cputune>",
                     "<numatune><memory mode='strict' nodeset='{node}'/></numatune>",
                 ],
-                undo: &["remove both elements"],
-            },
+                &["remove both elements"],
+            ),
         ],
-        gain: "Memory writes 1.5-1.75 times at 4-16 threads against an unpinned host; steadier latency",
+        gain: "Steadier latency and throughput; measure it",
         verify: "`virsh vcpuinfo {machine}`; `numastat -p PID`",
         sources: &[LIBVIRT, FLAVORS],
         check: unpinned,
@@ -87,18 +87,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "The machine's I/O and display threads then take time from its virtual CPUs at random.",
         fixes: &[
-            Fix {
-                side: Side::OpenStack,
-                what: "Reserve CPUs for the emulator",
-                run: &["openstack flavor set --property hw:emulator_threads_policy=share {flavor}"],
-                undo: &["openstack flavor unset --property hw:emulator_threads_policy {flavor}"],
-            },
-            Fix {
-                side: Side::Libvirt,
-                what: "Use a CPU beside the machine's",
-                run: &["<emulatorpin cpuset='{cpu}'/>"],
-                undo: &["remove the element"],
-            },
+            Fix::typed(
+                Side::OpenStack,
+                "Reserve CPUs for the emulator",
+                &["openstack flavor set --property hw:emulator_threads_policy=share {flavor}"],
+                &["openstack flavor unset --property hw:emulator_threads_policy {flavor}"],
+            ),
+            Fix::typed(
+                Side::Libvirt,
+                "Use a CPU beside the machine's",
+                &["<emulatorpin cpuset='{cpu}'/>"],
+                &["remove the element"],
+            ),
         ],
         gain: "Fewer latency spikes under I/O",
         verify: "`virsh emulatorpin {machine}`",
@@ -115,12 +115,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::High,
         needs: ROOT,
         explanation: "unsafe ignores the guest's flushes: a crash of the host loses acknowledged data and file systems. writethrough makes each write wait. none with native or io_uring bypasses the host's page cache and honours flushes.",
-        fixes: &[Fix {
-            side: Side::Libvirt,
-            what: "Use no host cache, and asynchronous requests",
-            run: &["<driver name='qemu' cache='none' io='native'/>"],
-            undo: &["<driver name='qemu' cache='{was_cache}' io='{was_io}'/>"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Libvirt,
+            "Use no host cache, and asynchronous requests",
+            &["<driver name='qemu' cache='none' io='native'/>"],
+            &["<driver name='qemu' cache='{was_cache}' io='{was_io}'/>"],
+        )],
         gain: "unsafe: data survives; writethrough: writes as fast as the disk",
         verify: "`virsh dumpxml {machine} | grep cache=`",
         sources: &[LIBVIRT, "https://www.qemu.org/docs/master/system/qemu-block-drivers.html"],
@@ -136,12 +136,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "One thread serves all disks, the console and the monitor. With a thread for each disk, or several with iothread-vq-mapping since QEMU 9.0, disks work in parallel.",
-        fixes: &[Fix {
-            side: Side::Libvirt,
-            what: "Use a thread for each disk",
-            run: &["<iothreads>1</iothreads>", "<driver name='qemu' iothread='1' queues='{queues}'/>"],
-            undo: &["remove iothreads and iothread="],
-        }],
+        fixes: &[Fix::typed(
+            Side::Libvirt,
+            "Use a thread for each disk",
+            &["<iothreads>1</iothreads>", "<driver name='qemu' iothread='1' queues='{queues}'/>"],
+            &["remove iothreads and iothread="],
+        )],
         gain: "Tens of percent of IOPS with several busy disks",
         verify: "`virsh iothreadinfo {machine}`",
         sources: &[LIBVIRT],
@@ -158,20 +158,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "Every access to an emulated device stops the virtual CPU; virtio uses a shared ring in memory instead.",
         fixes: &[
-            Fix {
-                side: Side::OpenStack,
-                what: "Use virtio for machines of the image",
-                run: &[
-                    "openstack image set --property hw_disk_bus=virtio --property hw_vif_model=virtio {image}",
-                ],
-                undo: &["openstack image unset --property hw_disk_bus --property hw_vif_model {image}"],
-            },
-            Fix {
-                side: Side::Libvirt,
-                what: "Use virtio",
-                run: &["<target dev='vda' bus='virtio'/>", "<model type='virtio'/>"],
-                undo: &["the former bus and model"],
-            },
+            Fix::typed(
+                Side::OpenStack,
+                "Use virtio for machines of the image",
+                &["openstack image set --property hw_disk_bus=virtio --property hw_vif_model=virtio {image}"],
+                &["openstack image unset --property hw_disk_bus --property hw_vif_model {image}"],
+            ),
+            Fix::typed(
+                Side::Libvirt,
+                "Use virtio",
+                &["<target dev='vda' bus='virtio'/>", "<model type='virtio'/>"],
+                &["the former bus and model"],
+            ),
         ],
         gain: "Several times the throughput",
         verify: "`lsblk -o NAME,TRAN`, `ethtool -i DEV` in the guest",
@@ -188,12 +186,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "A generic model lacks AVX, AES and CRC instructions that checksums, compression and TLS use. With the host's CPU, live migration needs identical hosts.",
-        fixes: &[Fix {
-            side: Side::Libvirt,
-            what: "Expose the host's CPU",
-            run: &["<cpu mode='host-passthrough'/>"],
-            undo: &["<cpu mode='{was}'/>"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Libvirt,
+            "Expose the host's CPU",
+            &["<cpu mode='host-passthrough'/>"],
+            &["<cpu mode='{was}'/>"],
+        )],
         gain: "Several times for AES and CRC32, little for other work",
         verify: "flags of /proc/cpuinfo in the guest: aes, avx2, pclmulqdq",
         sources: &[LIBVIRT],
@@ -210,18 +208,18 @@ pub(super) const RULES: &[Rule] = &[
         needs: ROOT,
         explanation: "See M05, which examines the running machine: transparent huge pages may already provide most of the gain.",
         fixes: &[
-            Fix {
-                side: Side::OpenStack,
-                what: "Huge pages, which the hosts must have reserved",
-                run: &["openstack flavor set --property hw:mem_page_size=large {flavor}"],
-                undo: &["openstack flavor unset --property hw:mem_page_size {flavor}"],
-            },
-            Fix {
-                side: Side::Libvirt,
-                what: "Huge pages",
-                run: &["<memoryBacking><hugepages/></memoryBacking>"],
-                undo: &["remove the element"],
-            },
+            Fix::typed(
+                Side::OpenStack,
+                "Huge pages, which the hosts must have reserved",
+                &["openstack flavor set --property hw:mem_page_size=large {flavor}"],
+                &["openstack flavor unset --property hw:mem_page_size {flavor}"],
+            ),
+            Fix::typed(
+                Side::Libvirt,
+                "Huge pages",
+                &["<memoryBacking><hugepages/></memoryBacking>"],
+                &["remove the element"],
+            ),
         ],
         gain: "5-15 % for work with random memory accesses",
         verify: "HugePages_Free of the host falls when the machine starts",
@@ -238,12 +236,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "This is fine while machines are idle. As soon as they are busy at the same time, they steal CPU time from each other (C01 in the guests). The published policy: two machines of 20 CPUs on a host of 40, so that no machines share a core.",
-        fixes: &[Fix {
-            side: Side::Host,
-            what: "Move machines to other hosts, or give the important ones dedicated cores (V02)",
-            run: &["virsh migrate --live {machine} qemu+ssh://{other}/system"],
-            undo: &[],
-        }],
+        fixes: &[Fix::typed(
+            Side::Host,
+            "Move machines to other hosts, or give the important ones dedicated cores (V02)",
+            &["virsh migrate --live {machine} qemu+ssh://{other}/system"],
+            &[],
+        )],
         gain: "No stolen time",
         verify: "column st of `vmstat 1` in the guests",
         sources: &["https://docs.openstack.org/nova/latest/admin/cpu-topologies.html"],
@@ -260,18 +258,13 @@ pub(super) const RULES: &[Rule] = &[
         needs: NOTHING,
         explanation: "vhost moves packets between the tap device and the machine in a kernel thread, without waking QEMU for each batch.",
         fixes: &[
-            Fix {
-                side: Side::Here,
-                what: "Load the module; libvirt then uses it for machines that start",
-                run: &["modprobe vhost_net"],
-                undo: &["modprobe -r vhost_net"],
-            },
-            Fix {
-                side: Side::Host,
-                what: "On QEMU's command line",
-                run: &["-netdev tap,vhost=on,..."],
-                undo: &["vhost=off"],
-            },
+            Fix::typed(
+                Side::Service,
+                "Load the module; libvirt then uses it for machines that start",
+                &["modprobe vhost_net"],
+                &["modprobe -r vhost_net"],
+            ),
+            Fix::typed(Side::Host, "On QEMU's command line", &["-netdev tap,vhost=on,..."], &["vhost=off"]),
         ],
         gain: "About twice the packets, half the latency",
         verify: "threads vhost-PID in `ps -eL`",
@@ -288,12 +281,12 @@ pub(super) const RULES: &[Rule] = &[
         confidence: Confidence::Medium,
         needs: ROOT,
         explanation: "Each access to an emulated HPET exits from the virtual CPU; guests use it only if nothing better is available, but some poll it.",
-        fixes: &[Fix {
-            side: Side::Libvirt,
-            what: "Remove the timer",
-            run: &["<clock offset='utc'><timer name='hpet' present='no'/></clock>"],
-            undo: &["<timer name='hpet' present='yes'/>"],
-        }],
+        fixes: &[Fix::typed(
+            Side::Libvirt,
+            "Remove the timer",
+            &["<clock offset='utc'><timer name='hpet' present='no'/></clock>"],
+            &["<timer name='hpet' present='yes'/>"],
+        )],
         gain: "About one percent of a host CPU for each idle machine",
         verify: "C07 in the guest",
         sources: &[LIBVIRT],
@@ -466,7 +459,7 @@ fn oversubscribed(host: &Host) -> Checked {
 
 fn no_vhost(host: &Host) -> Checked {
     let mut found = Vec::new();
-    for process in host.processes()?.iter().filter(|process| process.is_qemu()) {
+    for process in host.guests()? {
         let tap = |argument: &&String| argument.starts_with("tap,") || argument.contains("\"type\":\"tap\"");
         let slow = |argument: &&String| {
             !argument.contains("vhost=on")

@@ -1,0 +1,307 @@
+//! Every fix applied to a real kernel and undone, with all settings equal before and after: on devices and mounts of a
+//! namespace, and the whole of a virtual machine that may be changed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::host::{Host, Said};
+use crate::report::{Finding, Report};
+use crate::rule::Found;
+use crate::rules;
+use crate::tree::Tree;
+
+/// Set in a virtual machine of which every setting may be changed.
+const GUEST: &str = "FROSTLINE_DOCTOR_GUEST";
+
+fn sh(command: &str) -> String {
+    let output = Command::new("/bin/sh").args(["-ec", command]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command}: {said}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// What the kernel says of everything that a fix could touch.
+fn settings(is_guest: bool, block: &str) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    let mut folders: Vec<String> =
+        vec!["/sys/class/net".to_owned(), "/proc/sys/net".to_owned(), format!("/sys/block/{block}")];
+    if is_guest {
+        let more = ["/proc/sys", "/proc/irq", "/sys/block", "/sys/kernel/mm", "/sys/devices/system"];
+        folders.extend(more.map(str::to_owned));
+    }
+    // Counters, and what is drawn at each reading.
+    let counts = |path: &str| {
+        let parts = [
+            "/statistics",
+            "/random/",
+            "_count",
+            "/fs/dentry-state",
+            "/fs/inode",
+            "/fs/file-nr",
+            "/pty/nr",
+            "/ns_last_pid",
+            "/stat",
+            "/inflight",
+            "/cpuidle/state",
+            "/meminfo",
+            "/vmstat",
+            "/numastat",
+            "/spurious",
+            "/pages_",
+            "/full_scans",
+            "/ksm/",
+            "/khugepaged/",
+            "/free_hugepages",
+            "/stable_node",
+            "/uevent",
+            "/carrier",
+            "/cpufreq/",
+            "/byte_queue_limits/",
+            "/wakeup",
+            "/diskseq",
+            "/io_timeout",
+            "/dirty_bytes_",
+            "/thermal_throttle/",
+            "/topology",
+            "/cache/",
+            "/general_profit",
+            "/zswap",
+            "/crash_notes",
+        ];
+        parts.iter().any(|part| path.contains(part))
+            && !path.ends_with("/disable")
+            && !path.ends_with("/ksm/run")
+    };
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            let path = entry.path().display().to_string();
+            let Ok(kind) = entry.file_type() else { continue };
+            let is_device = kind.is_symlink() && ["/sys/class/net", "/sys/block"].contains(&folder.as_str());
+            if kind.is_dir() || is_device {
+                folders.push(path);
+            } else if kind.is_file() && !counts(&path) {
+                all.extend(fs::read_to_string(&path).ok().map(|text| (path, text)));
+            }
+        }
+    }
+    all.insert("mounts".to_owned(), fs::read_to_string("/proc/self/mounts").unwrap());
+    for (option, dev) in
+        ["-l", "-g", "-k"].iter().flat_map(|option| nics().into_iter().map(move |dev| (*option, dev)))
+    {
+        let said = Command::new("ethtool").args([option, &dev]).output();
+        all.extend(said.ok().map(|said| {
+            (format!("ethtool {option} {dev}"), String::from_utf8_lossy(&said.stdout).into_owned())
+        }));
+    }
+    all
+}
+
+fn nics() -> Vec<String> {
+    let entries = fs::read_dir("/sys/class/net").unwrap().flatten();
+    entries.map(|entry| entry.file_name().into_string().unwrap()).filter(|name| name != "lo").collect()
+}
+
+/// The host as the doctor sees it.
+fn host() -> Host {
+    let tree = Tree::open(Path::new("/")).unwrap();
+    let printed = crate::live::commands(&tree);
+    Host::once(tree.with_files(printed), Said::default())
+}
+
+/// The report of one finding of a rule.
+fn report(host: &Host, id: &str, found: Found) -> Report {
+    let finding = Finding::new(host, rules::find(id).unwrap(), found);
+    Report {
+        subject: String::new(),
+        seconds: 0.0,
+        findings: vec![finding],
+        unknown: Vec::new(),
+        quiet: Vec::new(),
+    }
+}
+
+/// A rule, a command that makes the host worse, and a finding on it.
+struct Case {
+    rule: &'static str,
+    worse: String,
+    found: Found,
+}
+
+fn case(rule: &'static str, worse: impl Into<String>, values: &[(&'static str, &str)]) -> Case {
+    let found = values.iter().fold(Found::default(), |found, (name, value)| found.with(name, *value));
+    Case { rule, worse: worse.into(), found }
+}
+
+/// Applies and undoes the fix three times, twice in a row each; and once with part of it in place.
+fn check(case: &Case, folder: &Path, block: &str, is_guest: bool) {
+    let id = case.rule;
+    sh(&case.worse);
+    let before = settings(is_guest, block);
+    let report = report(&host(), id, case.found.clone());
+    let steps: Vec<_> = report.findings[0].fixes.iter().flat_map(|fix| fix.steps.clone()).collect();
+    assert!(!steps.is_empty(), "{id}: nothing was read: {:?}", report.findings[0].fixes);
+    let script = folder.join(format!("{id}.sh"));
+    fs::write(&script, super::script(&report, &[])).unwrap();
+    let run = |argument: &str| {
+        let output = Command::new("/bin/sh").arg(&script).arg(argument).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(output.status.success(), "{id} {argument}: {said}");
+        said
+    };
+    let compare = |when: &str| {
+        let now = settings(is_guest, block);
+        let differ: Vec<_> = before.iter().filter(|(path, text)| now.get(*path) != Some(text)).collect();
+        let differ: Vec<_> = differ.iter().map(|(path, text)| (path, text, now.get(*path))).collect();
+        assert!(differ.is_empty(), "{id} {when}: {differ:?}");
+    };
+    for round in 0..3 {
+        let said = run("fix");
+        assert!(said.contains(" -> "), "{id}: {said}");
+        assert!(settings(is_guest, block) != before, "{id}: nothing changed");
+        assert!(!run("fix").contains(" -> "), "{id} is fixed twice");
+        run("undo");
+        run("undo");
+        compare(&format!("round {round}"));
+    }
+    // With the first setting as advised already the fix neither touches nor undoes it.
+    if let [first, _, ..] = &steps[..] {
+        let values =
+            format!("{}get() {{ {}; }}; set_it() {{ {}; }}", crate::setting::SHELL, first.get, first.set);
+        sh(&format!("set -f; {values}; set_it '{}'", first.to));
+        let partly = settings(is_guest, block);
+        let again = self::report(&host(), id, case.found.clone());
+        let left: Vec<_> = again.findings[0].fixes.iter().flat_map(|fix| fix.steps.clone()).collect();
+        assert!(left.iter().all(|step| step.name != first.name), "{id}: {left:?}");
+        fs::write(&script, super::script(&again, &[])).unwrap();
+        run("fix");
+        run("undo");
+        assert!(settings(is_guest, block) == partly, "{id}: not undone where part of it was in place");
+        sh(&format!("set -f; {values}; set_it '{}'", first.back));
+    }
+    eprintln!("{id}: {} settings changed and set back", steps.len());
+}
+
+/// A loop device with a small ext4 on it, mounted at `folder`/mnt.
+fn disk(folder: &Path) -> String {
+    let at = folder.display();
+    let device = sh(&format!(
+        "truncate -s 64M {at}/disk && mkfs.ext4 -qF {at}/disk && mkdir -p '{at}/a mount' && losetup --show -f {at}/disk"
+    ));
+    sh(&format!("mount -o nosuid,strictatime,discard,nobarrier {device} '{at}/a mount'"));
+    device.trim_start_matches("/dev/").to_owned()
+}
+
+/// What can be tried where only devices and mounts of our own may be changed.
+fn own(dev: &str, block: &str, point: &str) -> Vec<Case> {
+    vec![
+        case("N05", ":", &[("dev", dev), ("mask", "3")]),
+        case("N02", ":", &[("dev", dev), ("mask", "3"), ("queues", "2")]),
+        case("N11", ":", &[("dev", dev), ("mtu", "1400")]),
+        case("N14", "echo 128 > /proc/sys/net/core/somaxconn", &[]),
+        case("B01", format!("echo mq-deadline > /sys/block/{block}/queue/scheduler"), &[("dev", block)]),
+        case(
+            "B02",
+            format!("echo 1 > /sys/block/{block}/queue/rotational"),
+            &[("dev", block), ("right", "0")],
+        ),
+        case("B03", format!("echo 128 > /sys/block/{block}/queue/read_ahead_kb"), &[("dev", block)]),
+        case("B17", ":", &[("dev", block)]),
+        case("F01", ":", &[("point", point)]),
+        case("F03", ":", &[("point", point)]),
+        case("F06", ":", &[("point", point)]),
+    ]
+}
+
+/// What changes the whole machine.
+fn machine(dev: &str) -> Vec<Case> {
+    let flows = "echo 0 > /proc/sys/net/core/rps_sock_flow_entries";
+    let other = sh(
+        "c=/sys/devices/system/clocksource/clocksource0; n=$(cat $c/current_clocksource); for o in $(cat $c/available_clocksource); do [ $o = $n ] || f=$o; done; echo $f",
+    );
+    let mut irqs = case("N04", ":", &[]);
+    for irq in sh("sed -n 's/^ *\\([0-9]*\\):.*input.*/\\1/p' /proc/interrupts").lines() {
+        sh(&format!("echo 0 > /proc/irq/{irq}/smp_affinity_list"));
+        irqs.found = irqs.found.row(&[("irq", irq.to_owned()), ("cpu", "1".to_owned())]);
+    }
+    let mut sends = case(
+        "N13",
+        "for f in /sys/class/net/*/queues/tx-*/xps_cpus; do echo 0 > $f || :; done",
+        &[("dev", dev)],
+    );
+    for queue in 0..2 {
+        sends.found =
+            sends.found.row(&[("queue", format!("tx-{queue}")), ("mask", format!("{}", queue + 1))]);
+    }
+    vec![
+        irqs,
+        sends,
+        case("N03", format!("ethtool -L {dev} combined 1"), &[("dev", dev), ("queues", "2")]),
+        case("N07", ":", &[("backlog", "4000"), ("budget", "600"), ("usecs", "12000")]),
+        case(
+            "N10",
+            format!("ethtool -K {dev} gro off"),
+            &[("dev", dev), ("feature", "generic-receive-offload")],
+        ),
+        case("N12", flows, &[("dev", dev)]),
+        case("N16", ":", &[("twice", "600000")]),
+        case("M03", "echo always > /sys/kernel/mm/transparent_hugepage/enabled", &[]),
+        case("M04", "echo 60 > /proc/sys/vm/swappiness", &[]),
+        case("M05", ":", &[("pages", "8")]),
+        case("M07", "echo 1 > /proc/sys/vm/zone_reclaim_mode", &[]),
+        case("M09", "echo 8 > /proc/sys/vm/nr_hugepages", &[("used", "2")]),
+        case("M10", "echo 1 > /sys/kernel/mm/ksm/run", &[]),
+        case("M12", "echo 10 > /proc/sys/vm/dirty_background_ratio; echo 20 > /proc/sys/vm/dirty_ratio", &[]),
+        case("P04", "echo 0 > /proc/sys/vm/nr_hugepages", &[("pages", "8")]),
+        case("E04", "echo 65530 > /proc/sys/vm/max_map_count", &[]),
+        case("C07", ":", &[("fast", &other)]),
+    ]
+}
+
+#[test]
+#[ignore = "changes the machine: every_fix_is_undone runs it in a namespace"]
+fn inside() {
+    let is_guest = std::env::var_os(GUEST).is_some();
+    let folder = tempfile::tempdir().unwrap();
+    let dev = if is_guest { "eth0".to_owned() } else { "mine".to_owned() };
+    if !is_guest {
+        sh("mount -t sysfs sysfs /sys && ip link add mine type veth peer name other && ip link set mine up");
+    }
+    let block = disk(folder.path());
+    let point = folder.path().join("a mount").display().to_string();
+    let mut cases = own(&dev, &block, &point);
+    if is_guest {
+        // Devices with queues of their own have no packet steering to try N02 by.
+        cases.extend(machine(&dev));
+    }
+    let tried = std::panic::catch_unwind(|| {
+        cases.iter().for_each(|case| check(case, folder.path(), &block, is_guest))
+    });
+    sh(&format!("umount '{point}' && losetup -d /dev/{block}"));
+    if let Err(why) = tried {
+        std::panic::resume_unwind(why);
+    }
+}
+
+#[test]
+fn every_fix_is_undone() {
+    if !is_root() || Command::new("ip").arg("-V").output().is_err() {
+        eprintln!("skipped: needs root, ip and losetup");
+        return;
+    }
+    let program = std::env::current_exe().unwrap();
+    let mut inside = Command::new("unshare");
+    inside.args(["--net", "--mount", "--propagation", "private", "--"]).arg(program);
+    inside.args(["--exact", "fix::real::inside", "--ignored", "--nocapture"]).env_remove(GUEST);
+    let output = inside.output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success() && said.contains("F06: 1 settings changed and set back"), "{said}");
+}
