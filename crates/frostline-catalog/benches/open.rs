@@ -128,6 +128,7 @@ fn entry(index: &Index, number: u64) -> SplitEntry {
         times: Some((start_us, start_us + 3_600_000_000 + number as i64 * 13)),
         rows_without_time: number % 2,
         unpacked_bytes: Some(500_000_000 + number * 7_919),
+        is_merged: false,
     }
 }
 

@@ -17,6 +17,7 @@ const ROWS_WITHOUT_TIME: &str = "frostline.rowsWithoutTime";
 const TIME_MIN: &str = "frostline.timeMin";
 const TIME_MAX: &str = "frostline.timeMax";
 const UNPACKED_BYTES: &str = "frostline.unpackedBytes";
+const MERGED: &str = "frostline.merged";
 const CHECKSUM: &str = "frostline.checksum";
 
 /// One live split.
@@ -37,6 +38,9 @@ pub struct SplitEntry {
     /// About how much memory its documents took before they were compressed, which is what writing them
     /// again takes; `None` where its writer did not say.
     pub unpacked_bytes: Option<u64>,
+    /// Whether merging wrote it, which packs better than ingest does. Damage to this changes only what is merged, so the
+    /// checksum leaves it out.
+    pub is_merged: bool,
 }
 
 /// A live file that another tool committed. Frostline cannot search it.
@@ -136,6 +140,9 @@ impl SplitEntry {
         }
         if let Some(bytes) = self.unpacked_bytes {
             set(UNPACKED_BYTES, bytes.to_string());
+        }
+        if self.is_merged {
+            set(MERGED, "true".to_owned());
         }
         set(CHECKSUM, format!("{:016x}", self.checksum()));
         tags
@@ -243,8 +250,8 @@ pub(crate) fn live_file<'a>(
     let footer = parsed.footer.ok_or_else(lost)?;
     let times = parsed.time_min.zip(parsed.time_max);
     let object = ObjectRef { key: split_key(folder, id), bytes };
-    let Tags { rows, rows_without_time, unpacked_bytes, checksum, .. } = parsed;
-    let entry = SplitEntry { id, object, footer, rows, times, rows_without_time, unpacked_bytes };
+    let Tags { rows, rows_without_time, unpacked_bytes, is_merged, checksum, .. } = parsed;
+    let entry = SplitEntry { id, object, footer, rows, times, rows_without_time, unpacked_bytes, is_merged };
     entry.check(folder).map_err(|why| corrupt(format!("a split's entry contradicts itself: {why}")))?;
     if checksum.is_some_and(|checksum| checksum != entry.checksum()) {
         return Err(corrupt("the checksum of a split's entry does not match".to_owned()));
@@ -260,6 +267,7 @@ struct Tags {
     time_min: Option<i64>,
     time_max: Option<i64>,
     unpacked_bytes: Option<u64>,
+    is_merged: bool,
     /// Absent in entries of earlier versions.
     checksum: Option<u64>,
 }
@@ -276,6 +284,7 @@ impl Tags {
             TIME_MIN => self.time_min = Some(number(key, value)?),
             TIME_MAX => self.time_max = Some(number(key, value)?),
             UNPACKED_BYTES => self.unpacked_bytes = Some(number(key, value)?),
+            MERGED => self.is_merged = value == "true",
             CHECKSUM => {
                 let checksum = u64::from_str_radix(value, 16);
                 self.checksum =

@@ -30,7 +30,16 @@ pub(crate) fn entry(index: &IndexName, id: u128) -> SplitEntry {
     let object = ObjectRef { key: split_key(&Path::from(index.as_str()), id), bytes: 1_000 };
     let times = Some((1_700_000_000_123_456, 1_700_000_060_654_321));
     let unpacked_bytes = Some(40_000);
-    SplitEntry { id, object, footer: 800..990, rows: 100, times, rows_without_time: 3, unpacked_bytes }
+    SplitEntry {
+        id,
+        object,
+        footer: 800..990,
+        rows: 100,
+        times,
+        rows_without_time: 3,
+        unpacked_bytes,
+        is_merged: false,
+    }
 }
 
 /// An entry as [`entry`] makes it, in the folder of `index`.

@@ -5,7 +5,8 @@
 //! old or the new. If another writer removed one of the old splits in the meantime, the commit fails, nothing changes,
 //! and vacuum deletes the new split.
 //!
-//! [`MergePolicy`] says which splits are merged; what that costs is proven there. Every merge makes one split of several, so
+//! [`MergePolicy`] says which splits are merged; what that costs is proven there. A merge makes one split of several, or
+//! rewrites one that ingest wrote, because merging packs better; so
 //! repeated merging ends: the plan adds up the documents, bytes and memory that the catalog records of each split, and takes no
 //! more than one split can hold. Splits of any version of the format are merged, and none only because it is old.
 //!
@@ -126,7 +127,7 @@ impl Merge {
     pub async fn run(&self, name: &IndexName, policy: &MergePolicy) -> Result<MergeReport> {
         let before = self.repository.meter().cost();
         let mut merging = self.open(name, policy).await?;
-        // Each merge leaves fewer splits or is not tried again, so there is a last one.
+        // Each merge leaves fewer splits, or fewer that ingest wrote, or is not tried again, so there is a last one.
         while let Some(group) = merging.next() {
             merging.merge(&group).await?;
         }
@@ -456,7 +457,8 @@ impl Work {
     }
 
     fn next_split(&self, writer: SplitWriter, splits: &mut Vec<NewSplit>) -> Result<SplitWriter> {
-        let split = self.output.seal(writer)?;
+        let mut split = self.output.seal(writer)?;
+        split.entry.is_merged = true;
         let next = self.writer(&split.mapping);
         splits.push(split);
         Ok(next)

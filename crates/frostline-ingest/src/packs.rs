@@ -17,7 +17,7 @@ use frostline_store::Repository;
 use futures::stream::{self, StreamExt as _};
 
 use crate::pipeline::{Cancel, Random};
-use crate::seal::new_id;
+use crate::seal::{file_entry, new_id};
 
 /// Fewer splits than this are not worth a pack: opening them one by one takes little longer.
 pub const PACK_SPLITS_MIN: usize = 32;
@@ -173,7 +173,7 @@ impl Packs {
 
     async fn open(&self, known: &Known) -> Result<Pack> {
         let object = &known.file.object;
-        Pack::open(&self.read(object, known.about.directory()).await?, object.bytes)
+        Pack::open(&self.read(object, Pack::directory(known.about.splits)).await?, object.bytes)
             .map_err(|error| error.with("object", &object.key))
     }
 
@@ -188,7 +188,7 @@ impl Packs {
     async fn join(&self, index: &Index, group: &Group) -> Result<Option<FileEntry>> {
         let mut footers = BTreeMap::new();
         for Open { known, pack, live } in &group.packs {
-            let (object, start) = (&known.file.object, known.about.directory().end);
+            let (object, start) = (&known.file.object, Pack::directory(known.about.splits).end);
             let contents = match self.read(object, start..object.bytes).await {
                 Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
                 // Then they are read from the splits, as those that are damaged in it.
@@ -219,9 +219,9 @@ impl Packs {
         }
         let (file, about) = Pack::write(footers.into_values().collect())?;
         let (id, bytes) = (new_id(&self.random), file.len() as u64);
-        let object = ObjectRef { key: index.file_key(id, Pack::KIND), bytes };
-        self.repository.put(&object.key, file.into()).await?;
-        Ok(Some(FileEntry { id, kind: Pack::KIND.to_owned(), object, about: about.to_json() }))
+        let added = file_entry(index, id, Pack::KIND, bytes, about.to_json());
+        self.repository.put(&added.object.key, file.into()).await?;
+        Ok(Some(added))
     }
 }
 

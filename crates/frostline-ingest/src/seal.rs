@@ -6,6 +6,7 @@ use frostline_catalog::{FileEntry, Index, SplitEntry};
 use frostline_needle::{About, KIND};
 use frostline_split::{Mapping, Sealed, SplitWriter};
 use frostline_store::Repository;
+use serde_json::Value;
 
 use crate::lines::Refusal;
 use crate::needle::{self, Terms};
@@ -110,6 +111,7 @@ impl Output {
             times: sealed.times,
             rows_without_time: u64::from(sealed.rows_without_time),
             unpacked_bytes: Some(sealed.unpacked_bytes),
+            is_merged: false,
         };
         let index_bytes = sealed.parts.index();
         Ok(NewSplit { entry, run, mapping: sealed.mapping, source_bytes: sealed.source_bytes, index_bytes })
@@ -121,7 +123,10 @@ impl Output {
         let key = self.index.file_key(id, KIND);
         match self.repository.put(&key, run).await {
             Err(error) if error.kind() == ErrorKind::Unavailable => Err(error),
-            put => Ok(unless_failed(split, put).map(|()| segment_entry(&self.index, id, bytes, about))),
+            put => {
+                Ok(unless_failed(split, put)
+                    .map(|()| file_entry(&self.index, id, KIND, bytes, about.to_json())))
+            }
         }
     }
 }
@@ -158,10 +163,10 @@ pub(crate) fn offer(writer: &mut SplitWriter, document: &[u8]) -> Result<Offer> 
     }
 }
 
-/// What the catalog says of a segment that was uploaded under this identity.
-pub(crate) fn segment_entry(index: &Index, id: SplitId, bytes: u64, about: &About) -> FileEntry {
-    let object = ObjectRef { key: index.file_key(id, KIND), bytes };
-    FileEntry { id, kind: KIND.to_owned(), object, about: about.to_json() }
+/// What the catalog says of a further file that is uploaded under this identity.
+pub(crate) fn file_entry(index: &Index, id: SplitId, kind: &str, bytes: u64, about: Value) -> FileEntry {
+    let object = ObjectRef { key: index.file_key(id, kind), bytes };
+    FileEntry { id, kind: kind.to_owned(), object, about }
 }
 
 /// A segment only spares searches the splits without their terms, so its failure is told, and nothing else fails.

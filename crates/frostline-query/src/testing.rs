@@ -243,6 +243,7 @@ async fn adding(repository: &Repository, index: &Index, writer: SplitWriter, id:
         times: sealed.times,
         rows_without_time: sealed.rows_without_time.into(),
         unpacked_bytes: Some(sealed.unpacked_bytes),
+        is_merged: false,
     };
     let mapping = Some(sealed.mapping);
     let change = Change { add: vec![entry], mapping, operation: "test".to_owned(), ..Change::default() };

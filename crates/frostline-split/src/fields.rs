@@ -19,6 +19,8 @@ use crate::table::{
 /// Small blocks, so that most of many fields fit into the hot footer.
 const BLOCK_RAW_BYTES: usize = 4 << 10;
 
+/// About how many times more memory the fields of a block take than the block.
+const BLOCK_UNPACKED: usize = 8;
 /// The flag of a reading of which the dictionaries have nothing.
 const UNINDEXED: u8 = 8;
 
@@ -30,6 +32,17 @@ pub(crate) struct FieldRecord {
     pub(crate) exists: Vec<u8>,
     /// The column of single values and that of lists, as far as there are any.
     pub(crate) chunks: Vec<Chunk>,
+}
+
+impl FieldRecord {
+    /// With the entries of its columns in the map of names.
+    fn memory_bytes(&self) -> usize {
+        let named = |chunk: &Chunk| {
+            chunk.memory_bytes() + chunk.name.len() + 2 * size_of::<(String, (usize, usize))>()
+        };
+        let chunks: usize = self.chunks.iter().map(named).sum();
+        size_of::<FieldRecord>() + self.field.path.len() + self.exists.len() + chunks
+    }
 }
 
 /// The readings of a block, and the place of each of their columns among them.
@@ -184,10 +197,17 @@ impl FieldTable {
         })
     }
 
-    /// How many bytes of the split the blocks take that are not in the hot footer.
-    pub(crate) fn bytes_outside(&self) -> u64 {
-        let places = self.blocks.iter().filter_map(|block| block.place.as_ref());
-        places.map(|place| place.range.end - place.range.start).sum()
+    /// About how much memory the table takes once all of it is known.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let of_block = |block: &FieldBlock| {
+            let records = match (block.records.get(), &block.place) {
+                (Some(known), _) => known.records.iter().map(FieldRecord::memory_bytes).sum(),
+                (None, Some(place)) => (place.range.end - place.range.start) as usize * BLOCK_UNPACKED,
+                (None, None) => 0,
+            };
+            size_of::<FieldBlock>() + block.separator.len() + records
+        };
+        self.blocks.iter().map(of_block).sum()
     }
 
     /// Reads the index that [`FieldsWriter`] wrote.

@@ -165,6 +165,12 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
+    /// About how much memory it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let pages = self.pages.len() * size_of::<Page>() + self.bounds.len() * size_of::<PageBounds>();
+        size_of::<Chunk>() + self.name.len() + pages
+    }
+
     /// From its first byte in the file to its last.
     pub(crate) fn range(&self) -> ByteRange {
         let skipped: u64 = self.pages.iter().map(|page| page.skip).sum();
@@ -342,6 +348,31 @@ impl Unsummed {
 }
 
 impl Footer {
+    /// About how much memory it takes once all of it is known.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let of_own = |own: &OwnColumn| {
+            let outside = own.outside.as_ref().map_or(0, |(_, unpacked)| *unpacked);
+            size_of::<OwnColumn>() + own.chunk.get().map_or(outside, Chunk::memory_bytes)
+        };
+        let packed = match &self.digest {
+            DigestPlace::Footer(digest) => digest.packed.len() + digest.raw_bytes,
+            DigestPlace::Table(table) => table.memory_bytes(),
+        };
+        let origins = match &self.origins {
+            Some(OriginsPlace::Footer { packed, .. }) => packed.len(),
+            Some(OriginsPlace::Table(table)) => table.memory_bytes(),
+            None => 0,
+        };
+        let dictionaries = [&self.text, &self.exact, &self.pairs].map(|one| one.table().memory_bytes());
+        size_of::<Footer>()
+            + self.own.iter().map(of_own).sum::<usize>()
+            + self.groups.len() * size_of::<RowGroup>()
+            + self.fields.memory_bytes()
+            + dictionaries.iter().sum::<usize>()
+            + packed
+            + origins
+    }
+
     pub(crate) fn decode(bytes: &[u8]) -> Result<Footer> {
         let (front, sum) = bytes
             .split_last_chunk::<CHECKSUM_BYTES>()

@@ -76,6 +76,10 @@ pub struct Field {
     /// Splits have no index of it: searches read its values. Where writers differ, it has none.
     #[serde(default)]
     pub unindexed: bool,
+    /// Splits have no digest of it, and no copy of its column for scans where that costs much. Where writers differ, they
+    /// have none.
+    #[serde(default)]
+    pub without_doc_values: bool,
 }
 
 /// Where the values of one type of one field are.
@@ -450,6 +454,7 @@ impl Field {
         }
         self.mixed_list |= other.mixed_list;
         self.unindexed |= other.unindexed;
+        self.without_doc_values |= other.without_doc_values;
         for (ty, theirs) in &other.readings {
             let ours = self.readings.entry(*ty).or_default();
             ours.scalar |= theirs.scalar;

@@ -41,7 +41,12 @@ impl Pack {
     /// A hot footer of more bytes is not packed.
     pub const FOOTER_BYTES_MAX: u64 = 64 << 10;
 
-    /// Opens a pack of `bytes` bytes by its directory, see [`PackAbout::directory`].
+    /// Where the directory of a pack of so many splits is.
+    pub fn directory(splits: usize) -> ByteRange {
+        0..(HEAD_BYTES + splits * ENTRY_BYTES + CHECKSUM_BYTES) as u64
+    }
+
+    /// Opens a pack of `bytes` bytes by its [directory](Pack::directory).
     pub fn open(directory: &[u8], bytes: u64) -> Result<Pack> {
         let wrong = |what: &str| Error::corrupt(format!("a pack of hot footers {what}"));
         let (checked, sum) = directory
@@ -170,11 +175,6 @@ impl PackAbout {
     /// The same as a catalog keeps it.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
-    }
-
-    /// Where the directory is.
-    pub fn directory(&self) -> ByteRange {
-        0..(HEAD_BYTES + self.splits * ENTRY_BYTES + CHECKSUM_BYTES) as u64
     }
 
     /// Whether every split that it has is gone, as far as it names them.

@@ -99,9 +99,10 @@ impl Split {
         }
     }
 
-    /// How many bytes of the split can be kept of fields that the hot footer does not have.
-    pub fn field_bytes_outside(&self) -> u64 {
-        self.footer.fields.bytes_outside()
+    /// About how much memory the open split takes, with what of its directory is still outside.
+    pub fn memory_bytes(&self) -> usize {
+        // Half as much again is what allocations take that are larger than was asked for.
+        self.footer.memory_bytes() * 3 / 2
     }
 
     /// The wanted readings, by number. `Internal` where some of [`Split::unread_fields`] were not kept.

@@ -155,6 +155,13 @@ pub struct Block {
     pub(crate) checksum: u32,
 }
 
+impl Table {
+    /// About how much memory its index takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.entries.iter().map(|entry| size_of::<IndexEntry>() + entry.separator.len()).sum()
+    }
+}
+
 impl Block {
     /// Verifies that `bytes` are the block.
     pub(crate) fn check(&self, bytes: &[u8]) -> Result<()> {

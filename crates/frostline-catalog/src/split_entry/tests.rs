@@ -15,6 +15,7 @@ fn an_entry_reads_back_as_it_was_written() {
         SplitEntry { times: Some((i64::MIN, i64::MAX)), ..base.clone() },
         SplitEntry { rows: u64::MAX, ..base.clone() },
         SplitEntry { unpacked_bytes: None, ..base.clone() },
+        SplitEntry { is_merged: true, ..base.clone() },
         SplitEntry { rows: 0, rows_without_time: 0, times: None, ..base.clone() },
     ] {
         entry.check(&Path::from("logs")).unwrap();

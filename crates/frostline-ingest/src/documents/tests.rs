@@ -24,6 +24,7 @@ async fn rendered(repository: &Repository, documents: &[String]) -> (Arc<SplitEn
         times: sealed.times,
         rows_without_time: sealed.rows_without_time.into(),
         unpacked_bytes: Some(sealed.unpacked_bytes),
+        is_merged: false,
     };
     (Arc::new(entry), groups)
 }

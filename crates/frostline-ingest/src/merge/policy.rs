@@ -12,9 +12,12 @@
 //! other late documents. A result that is half as large as a split may be needs only twice the documents of its largest split,
 //! as it is never merged again.
 //!
+//! **Alone.** A split that ingest wrote and that is merged with no other is rewritten by itself, once, because merging packs
+//! better: a large one always, a smaller one where [`MergePolicy::packs_all`] says so and no merge is left.
+//!
 //! **Bound.** Every merge at least doubles the documents of the split that any document is in, and no merged split has more than
 //! [`MergePolicy::rows_max`]. So a document that was written in a split of `n` is rewritten at most log₂(`rows_max` / n) times,
-//! in whatever order splits come. While sizes add up it is rewritten at most ⌊log(`rows_max` / n)⌋ + 1 times, the logarithm to
+//! in whatever order splits come, and once more if that was done alone. While sizes add up it is rewritten at most ⌊log(`rows_max` / n)⌋ + 1 times, the logarithm to
 //! the base `growth`: each merge multiplies by `growth`, but for the last one. (They do not quite: what is merged packs better
 //! than the parts, and may therefore be merged once more.)
 
@@ -29,6 +32,8 @@ const DAY_US: i64 = 86_400_000_000;
 const LONGER: i128 = 4;
 /// Windows that hold little become part of longer ones so many times: days of 1,024 days.
 const TIMES_JOINED: u32 = 5;
+/// Smaller splits are not rewritten alone: they take little, and their documents are not rendered.
+const ROWS_ALONE_MIN: u64 = 4_096;
 /// Memory that a merge takes besides, whatever it merges: compressors, what is being decoded, the terms of the split.
 const BESIDES_BYTES: u64 = 32 << 20;
 /// Memory for reading one split of a group: a window of documents, the pages that contain it, the hot footer.
@@ -54,6 +59,8 @@ pub struct MergePolicy {
     pub growth: u32,
     /// The length of the shortest windows of time, in microseconds.
     pub window_us: i64,
+    /// Whether what is left alone is packed as well as what is merged, though it may be merged later.
+    pub packs_all: bool,
 }
 
 impl Default for MergePolicy {
@@ -66,6 +73,7 @@ impl Default for MergePolicy {
             splits_max: 256,
             growth: 2,
             window_us: DAY_US,
+            packs_all: true,
         }
     }
 }
@@ -73,17 +81,29 @@ impl Default for MergePolicy {
 impl MergePolicy {
     /// For merging as documents come: rewrites little, and leaves up to 7 splits of each size.
     pub fn gradual() -> Self {
-        MergePolicy { growth: 8, ..MergePolicy::default() }
+        MergePolicy { growth: 8, packs_all: false, ..MergePolicy::default() }
     }
 
     /// The merges to make of these splits. No split is in two. First those that spare most splits for what they rewrite.
     pub fn plan(&self, splits: &[Arc<SplitEntry>]) -> Vec<Group> {
         let mut groups: Vec<Group> =
             self.windows(splits).into_iter().flat_map(|window| self.groups(window)).collect();
+        if groups.is_empty() {
+            groups.extend(splits.iter().filter(|split| self.is_packed_alone(split)).map(Group::alone));
+        }
         groups.sort_by_key(|group| {
             (group.bytes() / (group.splits.len() as u64 - 1).max(1), group.splits[0].id)
         });
         groups
+    }
+
+    /// Whether a split that is merged with no other is rewritten.
+    fn is_packed_alone(&self, split: &SplitEntry) -> bool {
+        let load = Load::of(split);
+        !split.is_merged
+            && split.rows >= ROWS_ALONE_MIN
+            && (self.packs_all || self.is_large(&load))
+            && self.fits(&load)
     }
 
     /// The merges until none is left, in their order: merged splits are merged again where that is planned. What comes
@@ -249,14 +269,18 @@ impl Load {
     }
 }
 
-/// Splits that become one.
+/// Splits that become one, or one that is rewritten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     splits: Vec<Arc<SplitEntry>>,
 }
 
 impl Group {
-    /// At least two, in the order of time.
+    fn alone(split: &Arc<SplitEntry>) -> Group {
+        Group { splits: vec![Arc::clone(split)] }
+    }
+
+    /// In the order of time.
     pub fn splits(&self) -> &[Arc<SplitEntry>] {
         &self.splits
     }
@@ -292,6 +316,7 @@ impl Group {
             times: self.times(),
             rows_without_time: self.splits.iter().map(|split| split.rows_without_time).sum(),
             unpacked_bytes: Some(load.unpacked),
+            is_merged: true,
         }
     }
 }

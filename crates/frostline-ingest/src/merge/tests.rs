@@ -6,8 +6,8 @@ use frostline_corpus::{Generator, GeneratorOptions};
 
 use super::{Merge, MergePolicy, MergeProgress};
 use crate::inputs::{Input, Inputs};
-use crate::pipeline::Cancel;
 use crate::pipeline::tests::{Bench, name, small};
+use crate::pipeline::{Cancel, IngestOptions};
 
 /// An index of web logs, in splits of 100 documents.
 async fn web_logs(documents: u64) -> (Bench, BTreeMap<String, usize>) {
@@ -18,9 +18,13 @@ async fn web_logs(documents: u64) -> (Bench, BTreeMap<String, usize>) {
 }
 
 async fn ingest(bench: &Bench, seed: u64, documents: u64) {
+    ingest_in(bench, seed, documents, small()).await;
+}
+
+async fn ingest_in(bench: &Bench, seed: u64, documents: u64, options: IngestOptions) {
     let logs = Generator::new(GeneratorOptions { documents, seed, ..GeneratorOptions::default() });
     let inputs = Inputs::of(Input::documents("web logs", &format!("web-logs-{seed}"), None, logs));
-    bench.ingest(&bench.repository()).run(inputs, &name(), small()).await.unwrap();
+    bench.ingest(&bench.repository()).run(inputs, &name(), options).await.unwrap();
 }
 
 fn merge(bench: &Bench) -> Merge {
@@ -62,6 +66,29 @@ async fn no_more_is_rewritten_than_the_budget() {
     assert_eq!((report.merges, report.splits_before, report.splits_after), (1, 5, 1));
     assert_eq!(merge.with_budget(0).run(&name(), &tens()).await.unwrap().merges, 0);
     assert_eq!(bench.documents().await, before);
+}
+
+/// One split is left, which ingest wrote: merging packs it better, once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_split_that_is_alone_is_packed_once() {
+    let bench = Bench::new();
+    ingest_in(&bench, 1, 5_000, IngestOptions::default()).await;
+    let before = bench.documents().await;
+    let gradual = merge(&bench).run(&name(), &MergePolicy::gradual()).await.unwrap();
+    assert_eq!(gradual.merges, 0, "more may come");
+    let split = bench.index().await.splits()[0].clone();
+    let report = merge(&bench).run(&name(), &MergePolicy::default()).await.unwrap();
+    assert_eq!((report.merges, report.splits_before, report.splits_after), (1, 1, 1));
+    let packed = bench.index().await.splits()[0].clone();
+    assert!(packed.is_merged && packed.id != split.id);
+    assert!(
+        packed.object.bytes * 10 < split.object.bytes * 9,
+        "{} of {}",
+        packed.object.bytes,
+        split.object.bytes
+    );
+    assert_eq!(bench.documents().await, before);
+    assert_eq!(merge(&bench).run(&name(), &MergePolicy::default()).await.unwrap().merges, 0);
 }
 
 /// Told to stop as the documents are read, a merge uploads nothing.

@@ -16,7 +16,7 @@ use super::segments::{Extent, Known, Opened, Read, Segments, input, known};
 use super::{Terms, sealed};
 use crate::documents::{BlockingReads, Documents};
 use crate::pipeline::{Cancel, Random};
-use crate::seal::{new_id, segment_entry};
+use crate::seal::{file_entry, new_id};
 use crate::settings;
 
 /// Runs that are made before they are committed, and splits of a segment that are checked at once.
@@ -370,7 +370,7 @@ impl Segments {
         let (run, about) = self.read_again(index, split).await?;
         let (id, bytes) = (new_id(&self.random), run.len() as u64);
         self.repository.put(&index.file_key(id, KIND), run).await?;
-        Ok(segment_entry(index, id, bytes, &about))
+        Ok(file_entry(index, id, KIND, bytes, about.to_json()))
     }
 
     async fn read_again(&self, index: &Index, split: Arc<SplitEntry>) -> Result<(Bytes, About)> {

@@ -18,7 +18,7 @@ use futures::StreamExt as _;
 use super::Terms;
 use crate::documents::BlockingReads;
 use crate::pipeline::{Cancel, Random};
-use crate::seal::{new_id, segment_entry};
+use crate::seal::{file_entry, new_id};
 
 /// While a run goes on, smaller segments are merged as soon as they have so many splits together.
 const SPLITS_MIN: usize = 32;
@@ -203,7 +203,7 @@ impl Segments {
         if bytes != written {
             return Err(Error::internal("a merged needle segment does not have the stated length"));
         }
-        Ok(Some(segment_entry(index, id, bytes, &about)))
+        Ok(Some(file_entry(index, id, KIND, bytes, about.to_json())))
     }
 
     /// After a merge has failed: finds out which of the group cannot be read. Where all can, the group is left alone.

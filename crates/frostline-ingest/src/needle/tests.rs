@@ -302,7 +302,7 @@ async fn verify_finds_terms_that_a_segment_does_not_have() {
     let id = SplitId::from_random(77);
     let length = run.len() as u64;
     repository.put(&index.file_key(id, KIND), run.into()).await.unwrap();
-    let files_add = vec![crate::seal::segment_entry(&index, id, length, &about)];
+    let files_add = vec![crate::seal::file_entry(&index, id, KIND, length, about.to_json())];
     index.commit(Change { files_add, ..Change::default() }).await.unwrap();
     let verified = needles(&bench).verify(&name(), |_, _| {}).await.unwrap();
     let [fault] = &verified.faults[..] else { panic!("{:?}", verified.faults) };

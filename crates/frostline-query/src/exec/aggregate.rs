@@ -74,11 +74,13 @@ impl Aggregation {
         let in_flight = self.scan.in_flight();
         let each =
             |numbers: Vec<usize>| stream::iter(numbers.into_iter().map(|number| (number, self.clone())));
-        let known = each((0..self.scan.targets.len()).collect());
+        let all: Vec<usize> = (0..self.scan.targets.len()).collect();
+        let (known, mut unknown) = if self.may_know() { (all, Vec::new()) } else { (Vec::new(), all) };
+        let known = each(known);
         let known = known.map(|(number, of)| {
             spawned(async move { Ok((number, of.known(&of.scan.targets[number]).await?)) })
         });
-        let (mut known, mut unknown) = (known.buffer_unordered(in_flight), Vec::new());
+        let mut known = known.buffer_unordered(in_flight);
         while let Some((number, part)) = known.try_next().await? {
             match part {
                 Some(part) => merging.add(part, &self)?,
@@ -99,6 +101,11 @@ impl Aggregation {
             part.map_or(Ok(()), |part| merging.add(part, &self))?;
         }
         Ok((merging.merged, merging.memory))
+    }
+
+    /// Whether the states of some splits may be known without opening them.
+    fn may_know(&self) -> bool {
+        self.name.is_some() || self.tree.is_empty()
     }
 
     /// The state of one split that is known without opening it.

@@ -258,6 +258,15 @@ mod wire {
     ) -> std::result::Result<Arc<SplitEntry>, D::Error> {
         let Entry { id, key, bytes, footer, rows, times, rows_without_time } = Entry::deserialize(from)?;
         let object = ObjectRef { key, bytes };
-        Ok(Arc::new(SplitEntry { id, object, footer, rows, times, rows_without_time, unpacked_bytes: None }))
+        Ok(Arc::new(SplitEntry {
+            id,
+            object,
+            footer,
+            rows,
+            times,
+            rows_without_time,
+            unpacked_bytes: None,
+            is_merged: false,
+        }))
     }
 }

@@ -15,6 +15,7 @@ fn split(times: Option<(i64, i64)>, rows_without_time: u64) -> Arc<SplitEntry> {
         times,
         rows_without_time,
         unpacked_bytes: None,
+        is_merged: false,
     })
 }
 

@@ -25,7 +25,7 @@ pub struct Searcher {
     pub(crate) simulated: bool,
     /// What all queries together may hold.
     memory: Arc<dyn MemoryPool>,
-    open: Cache<SplitId, Arc<OpenSplit>, ByFooter>,
+    open: Cache<SplitId, Arc<OpenSplit>, ByMemory>,
     pub(crate) segments: Segments,
     pub(crate) packs: Packs,
     /// What is being read and decoded at one time, by all queries.
@@ -87,7 +87,7 @@ impl Searcher {
     pub fn new(repository: &Repository, reader: Arc<dyn ReadRanges>, settings: Settings) -> Arc<Searcher> {
         let (prices, simulated) = (repository.prices().clone(), repository.is_simulated());
         let splits = usize::try_from(settings.open_bytes_max / OPEN_BYTES_TYPICAL).unwrap_or(usize::MAX);
-        let open = Cache::with_weighter(splits.max(16), settings.open_bytes_max, ByFooter);
+        let open = Cache::with_weighter(splits.max(16), settings.open_bytes_max, ByMemory);
         let reads = Permits::new(settings.memory_bytes_max / 4);
         let memory = Arc::new(GreedyMemoryPool::new(settings.memory_bytes_max / 4 * 3));
         let segments = Segments::new(settings.segment_bytes_max);
@@ -171,18 +171,14 @@ impl Searcher {
 /// About how much memory an open split takes.
 const OPEN_BYTES_TYPICAL: u64 = 64 << 10;
 
-/// An open split takes the memory of its footer and of the fields beside it, unpacked.
 #[derive(Clone, Debug)]
-struct ByFooter;
+struct ByMemory;
 
-impl Weighter<SplitId, Arc<OpenSplit>> for ByFooter {
+impl Weighter<SplitId, Arc<OpenSplit>> for ByMemory {
     fn weight(&self, _: &SplitId, open: &Arc<OpenSplit>) -> u64 {
-        (open.entry.footer.end - open.entry.footer.start + open.split.field_bytes_outside()) * FOOTER_PACKED
+        open.split.memory_bytes() as u64
     }
 }
-
-/// About how many times an open split is larger than its hot footer.
-const FOOTER_PACKED: u64 = 3;
 
 #[cfg(test)]
 mod tests;

@@ -108,8 +108,7 @@ impl Packs {
     /// The directory of a pack; none where it cannot be read, which costs requests and no answer.
     async fn open(&self, reader: &dyn ReadRanges, file: &PackFile, meter: &Meter) -> Option<Arc<Pack>> {
         let object = file.object();
-        let about = PackAbout { format: 0, splits: file.splits, times: None, named: Vec::new() };
-        let directory = about.directory();
+        let directory = Pack::directory(file.splits);
         let read = async {
             let decode = |bytes: Vec<Bytes>| Pack::open(&bytes.concat(), object.bytes).map(Arc::new);
             let range = std::slice::from_ref(&directory);

@@ -38,7 +38,7 @@ fn read(file: &[u8], split: &Split, rows: Option<&RoaringBitmap>) -> Result<Vec<
 fn logs(count: usize) -> Vec<String> {
     let log = |n: u64| {
         let id = xxhash_rust::xxh3::xxh3_128(&n.to_le_bytes());
-        let (host, status, took) = (n % 7, 200 + n % 3 * 102, id % 100_000);
+        let (host, status, took) = ((id >> 64) % 7, 200 + n % 3 * 102, id % 100_000);
         format!(
             r#"{{"@timestamp":"2024-05-01T10:{:02}:{:02}.{:03}Z","id":"{id:032x}","host":"web-{host}","status":{status},"took":{}.{:03},"path":"/a/b/{host}","tags":["web","v{host}"]}}"#,
             n / 60_000 % 60,
@@ -144,6 +144,32 @@ fn columns_are_stored_once_more_where_a_scan_would_read_many_small_pages() {
         assert_eq!(bytes, split.column_bytes(name));
         assert!(bytes * 4 <= before.column_bytes(name) * 5, "{name}");
     }
+}
+
+#[test]
+fn a_field_without_doc_values_has_no_digest_and_no_copy_that_costs_much() {
+    let named =
+        |document: String| document.replace("web-", "the machine on the left, in the rack of number ");
+    let documents: Vec<String> = logs(9_000).into_iter().map(named).collect();
+    let declared = |doc_values: bool| {
+        let field = |ty: &str| serde_json::json!({"type": ty, "doc_values": doc_values});
+        let fields = serde_json::json!({"took": field("double"), "host": field("keyword")});
+        Mapping::from_elasticsearch_json(&serde_json::json!({"properties": fields})).unwrap()
+    };
+    let written = |doc_values| {
+        let (file, footer) = write(&documents, declared(doc_values), DocumentForm::Rendered);
+        let (split, end) = (open(&file, &footer), groups(&file, &footer).last().unwrap().range.end);
+        assert_eq!(read(&file, &split, None).unwrap(), documents);
+        let is_copied =
+            ["took__double", "host__text"].map(|name| split.column_range(name).unwrap().start >= end);
+        let numbers = ["took", "host"].map(|path| split.readings(path).next().unwrap().number);
+        let digest = split.digest(&numbers, []).unwrap().unwrap();
+        (is_copied, numbers.map(|number| digest.fields().any(|other| other == number)), file.len())
+    };
+    let (with, without) = (written(true), written(false));
+    assert_eq!((with.0, with.1), ([true, true], [true, true]));
+    assert_eq!((without.0, without.1), ([false, true], [false, false]), "the host repeats its values");
+    assert!(with.2 - without.2 > 12_000, "{} and {} bytes", with.2, without.2);
 }
 
 #[test]

@@ -10,8 +10,7 @@ use crate::{Error, Result};
 
 /// Parameters that say how Elasticsearch stores or ranks a field, not what a search finds: taken and
 /// forgotten.
-const HARMLESS: [&str; 10] = [
-    "doc_values",
+const HARMLESS: [&str; 9] = [
     "store",
     "norms",
     "ignore_above",
@@ -122,7 +121,11 @@ impl Mapping {
                 (_, "fields") => self.read_multi_fields(path, value)?,
                 (_, "index") => {
                     let field = self.fields.entry(path.to_owned()).or_default();
-                    field.unindexed |= !read_index(path, value)?;
+                    field.unindexed |= !read_flag(path, key, value)?;
+                }
+                (_, "doc_values") => {
+                    let field = self.fields.entry(path.to_owned()).or_default();
+                    field.without_doc_values |= !read_flag(path, key, value)?;
                 }
                 _ => check_parameter(path, ty, key, value)?,
             }
@@ -149,7 +152,7 @@ impl Mapping {
             for (key, value) in body.iter().filter(|(key, _)| *key != "type") {
                 match key.as_str() {
                     // The values are those of the field, and so is their index.
-                    "index" => drop(read_index(&path, value)?),
+                    "index" | "doc_values" => drop(read_flag(&path, key, value)?),
                     _ => check_parameter(&path, ty, key, value)?,
                 }
             }
@@ -183,6 +186,9 @@ impl Field {
         let mut body = Map::from_iter([("type".to_owned(), json!(ty.name()))]);
         if self.unindexed {
             body.insert("index".to_owned(), json!(false));
+        }
+        if self.without_doc_values {
+            body.insert("doc_values".to_owned(), json!(false));
         }
         let mut names = self.multi_fields.clone();
         if ty == FieldType::Text {
@@ -289,11 +295,11 @@ fn check_parameter(path: &str, ty: FieldType, key: &str, value: &Value) -> Resul
     Err(unsupported(path, key, value))
 }
 
-fn read_index(path: &str, value: &Value) -> Result<bool> {
+fn read_flag(path: &str, key: &str, value: &Value) -> Result<bool> {
     match value {
-        Value::Bool(is_indexed) => Ok(*is_indexed),
+        Value::Bool(is_set) => Ok(*is_set),
         Value::String(text) if text == "true" || text == "false" => Ok(text == "true"),
-        _ => Err(Error::invalid(format!("field {path:?}: \"index\" is {value}, not true or false"))),
+        _ => Err(Error::invalid(format!("field {path:?}: {key:?} is {value}, not true or false"))),
     }
 }
 

@@ -167,28 +167,32 @@ fn a_key_given_twice_is_refused_where_it_stands() {
 }
 
 #[test]
-fn a_field_without_an_index_stays_so_whoever_declares_it() {
-    let read = |index: serde_json::Value| {
-        let body =
-            json!({"type": "text", "index": index, "fields": {"raw": {"type": "keyword", "index": false}}});
+fn what_a_field_does_without_stays_so_whoever_declares_it() {
+    does_without("index", |field| field.unindexed);
+    does_without("doc_values", |field| field.without_doc_values);
+}
+
+fn does_without(key: &str, is_without: fn(&Field) -> bool) {
+    let read = |value: serde_json::Value| {
+        let body = json!({"type": "text", key: value, "fields": {"raw": {"type": "keyword", key: false}}});
         Mapping::from_elasticsearch_json(&json!({"properties": {"a": body}}))
     };
-    let is_unindexed = |mapping: &Mapping| mapping.field("a").is_some_and(|field| field.unindexed);
-    for (index, expected) in
+    let is_without = |mapping: &Mapping| mapping.field("a").is_some_and(is_without);
+    for (value, expected) in
         [(json!(false), true), (json!("false"), true), (json!(true), false), (json!("true"), false)]
     {
-        let mapping = read(index).unwrap();
-        assert_eq!(is_unindexed(&mapping), expected);
+        let mapping = read(value).unwrap();
+        assert_eq!(is_without(&mapping), expected);
         let shown = mapping.to_elasticsearch_json();
-        assert_eq!(shown["properties"]["a"].get("index"), expected.then_some(&json!(false)));
-        assert_eq!(is_unindexed(&Mapping::from_elasticsearch_json(&shown).unwrap()), expected);
+        assert_eq!(shown["properties"]["a"].get(key), expected.then_some(&json!(false)));
+        assert_eq!(is_without(&Mapping::from_elasticsearch_json(&shown).unwrap()), expected);
         let kept: Mapping = serde_json::from_value(json!(mapping)).unwrap();
         assert_eq!(kept, mapping);
     }
     let (mut ours, theirs) = (read(json!(true)).unwrap(), read(json!(false)).unwrap());
     let mut other_way = theirs.clone();
     assert!(ours.merge(&theirs).unwrap() && !other_way.merge(&read(json!(true)).unwrap()).unwrap());
-    assert!(is_unindexed(&ours) && ours == other_way);
+    assert!(is_without(&ours) && ours == other_way);
     for wrong in [json!(null), json!(0), json!("no")] {
         let error = read(wrong).unwrap_err();
         assert!(error.to_string().contains("not true or false"), "{error}");

@@ -594,8 +594,8 @@ fn write_index<W: Write + Send>(
         let can_be_verified = bytes_of_a_value(&chunks, field, reading.dynamic) <= VERIFIED_BYTES_MAX;
         // Two lists cost less than reading the values of a column.
         let can_be_unindexed = has_heads && reading.ty != ValueType::Boolean;
-        let is_indexed =
-            !can_be_unindexed || !writer.mapping.field(&reading.path).is_some_and(|field| field.unindexed);
+        let mapped = writer.mapping.field(&reading.path);
+        let is_indexed = !can_be_unindexed || !mapped.is_some_and(|field| field.unindexed);
         required |= if is_indexed { 0 } else { footer::UNINDEXED_FIELDS };
         let is_text = reading.ty == ValueType::Text && is_indexed;
         let has_pairs = has_heads && is_text && has_pairs(&chunks, field, &writer.options);
@@ -618,8 +618,10 @@ fn write_index<W: Write + Send>(
             None => None,
         };
         let (exists, rows_with_value) = index.add(&rows, terms)?;
-        let counts = value_counts(&rows, reading, &index, &arranged.times, buckets);
-        digest.add(field, numbers_of(&rows), counts);
+        if !mapped.is_some_and(|field| field.without_doc_values) {
+            let counts = value_counts(&rows, reading, &index, &arranged.times, buckets);
+            digest.add(field, numbers_of(&rows), counts);
+        }
         let (path, ty, dynamic) = (reading.path.to_string(), reading.ty, reading.dynamic);
         let (has_scalar, has_list) = (reading.has_scalar, reading.has_list);
         let field = SplitField {

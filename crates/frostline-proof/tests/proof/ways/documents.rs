@@ -174,6 +174,9 @@ impl Scene {
             if dice.chance(0.2) {
                 body["index"] = json!(false);
             }
+            if dice.chance(0.2) {
+                body["doc_values"] = json!(false);
+            }
             let mut at = &mut self.mapping;
             let parts: Vec<&str> = path.split('.').collect();
             for (depth, part) in parts.iter().enumerate() {

@@ -151,6 +151,7 @@ impl Place {
                 times: sealed.times,
                 rows_without_time: sealed.rows_without_time.into(),
                 unpacked_bytes: Some(sealed.unpacked_bytes),
+                is_merged: false,
             };
             let change = Change {
                 add: vec![entry],

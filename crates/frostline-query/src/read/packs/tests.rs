@@ -104,7 +104,7 @@ async fn a_damaged_footer_of_a_pack_is_read_from_its_split() {
     let object = place.index.files().next().unwrap().object.clone();
     let mut file = place.repository.get(&object.key, &Meter::default()).await.unwrap().to_vec();
     let about = PackAbout::read(&place.index.files().next().unwrap().about).unwrap();
-    let directory = about.directory().end as usize;
+    let directory = Pack::directory(about.splits).end as usize;
     let checked = directory - 8;
     let (first, second) = (file[16..32].to_vec(), file[36..52].to_vec());
     file[16..32].copy_from_slice(&second);

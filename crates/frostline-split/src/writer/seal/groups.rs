@@ -93,9 +93,16 @@ pub(super) fn plan(stored: &[Column], arranged: &Arranged, writer: &SplitWriter)
     for ((column, copied), (size, plain)) in
         columns.iter().zip(&mut copied).zip(sizes.iter().zip(&plain)).take(fields)
     {
+        let is_scanned = match column.kind {
+            ColumnKind::Field { field, .. } => {
+                let mapped = writer.mapping.field(&arranged.readings[usize::from(field)].path);
+                !mapped.is_some_and(|field| field.without_doc_values)
+            }
+            _ => true,
+        };
         // Times are asked for by most questions.
         *copied = column.kind == ColumnKind::Time
-            || *plain < writer.options.scanned_bytes_min * samples.len()
+            || is_scanned && *plain < writer.options.scanned_bytes_min * samples.len()
             || plain * 100 > size * PLAIN_PERCENT_MAX;
         rendered += if *copied { 2 * size } else { *plain };
     }
