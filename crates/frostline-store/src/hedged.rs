@@ -48,7 +48,8 @@ impl Default for HedgeOptions {
     fn default() -> Self {
         HedgeOptions {
             enabled: true,
-            quantile: 0.95,
+            // Fewer than the share that may be hedged, so that of hundreds of reads at once the slowest find some left.
+            quantile: 0.98,
             wait_ms_min: 20,
             wait_ms_unknown: 400,
             ratio_max: 0.05,
