@@ -303,7 +303,7 @@ async fn verify_pack(node: &Node, index: &Index, file: &FileEntry, meter: &Meter
         let bytes = node.repository().get(&file.object.key, meter).await?;
         let about = PackAbout::read(&file.about);
         let about = about.ok_or_else(|| Error::invalid("a newer version of Frostline wrote the pack"))?;
-        let directory = bytes.get(..about.directory().end as usize);
+        let directory = bytes.get(..Pack::directory(about.splits).end as usize);
         let directory = directory.ok_or_else(|| Error::corrupt("the pack is shorter than its directory"))?;
         Pack::open(directory, bytes.len() as u64).map(|pack| (bytes.clone(), pack))
     };
