@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// The command line; `lab` and `doctor` list only the options that apply to them.
+/// The command line; `lab`, `doctor` and `volume` list only the options that apply to them.
 pub(crate) fn command() -> clap::Command {
     let hide = |command: clap::Command, names: &[&'static str]| {
         names.iter().fold(command, |command, name| {
@@ -27,6 +27,7 @@ pub(crate) fn command() -> clap::Command {
     };
     Arguments::command()
         .mut_subcommand("lab", |lab| hide(lab, &["repo", "volumes", "memory", "query-memory"]))
+        .mut_subcommand("volume", |volume| hide(volume, &["volumes", "memory", "query-memory"]))
         .mut_subcommand("doctor", |doctor| {
             hide(doctor, &["repo", "data", "volumes", "memory", "query-memory"])
         })
@@ -90,6 +91,9 @@ pub(crate) enum Command {
     Needle(Needle),
     /// Delete objects that no version of an index needs
     Vacuum(Vacuum),
+    /// Keep directories as snapshots in the repository, and restore them
+    #[command(subcommand)]
+    Volume(Volume),
     /// Generate web server logs, search them cold and warm, and compare with the published study
     Demo(demo::Options),
     /// Run measurements
@@ -416,6 +420,91 @@ pub(crate) struct Vacuum {
     #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
     pub(crate) orphan_hours: f64,
     /// Only list what would be deleted
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Volume {
+    /// Store a directory as the newest snapshot of a volume: only what changed travels
+    Snapshot(VolumeSnapshot),
+    /// List snapshots
+    List {
+        /// Name of a volume [default: all]
+        name: Option<String>,
+    },
+    /// Show a snapshot: where it is from, and what it took
+    Show {
+        /// VOLUME, for its newest snapshot, or VOLUME@NUMBER
+        snapshot: String,
+        /// List its entries too
+        #[arg(long)]
+        files: bool,
+    },
+    /// List what differs between two snapshots
+    Diff {
+        /// VOLUME@NUMBER
+        older: String,
+        /// VOLUME, for its newest snapshot, or VOLUME@NUMBER
+        newer: String,
+    },
+    /// Read everything that snapshots need, and list what is damaged by file and offset
+    Verify {
+        /// VOLUME or VOLUME@NUMBER [default: all]
+        snapshots: Vec<String>,
+    },
+    /// Remove snapshots, and delete what no snapshot needs; safe beside snapshots that are being written
+    Prune(VolumePrune),
+    /// Restore a snapshot into a new directory; one that was stopped goes on when it is run again
+    Restore {
+        /// VOLUME, for its newest snapshot, or VOLUME@NUMBER
+        snapshot: String,
+        /// The directory
+        directory: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VolumeSnapshot {
+    /// The directory
+    pub(crate) directory: PathBuf,
+    /// Name of the volume; created if it does not exist
+    #[arg(long, value_name = "VOLUME")]
+    pub(crate) name: String,
+    /// Read every file, also those that look as in the snapshot before
+    #[arg(long)]
+    pub(crate) rehash: bool,
+    /// Take a directory that changes while it is read: its files may be of different moments
+    #[arg(long, conflicts_with = "freeze")]
+    pub(crate) crash_consistent: bool,
+    /// Freeze the directory's file system while it is read (as root): whoever writes to it waits
+    #[arg(long)]
+    pub(crate) freeze: bool,
+    /// Leave out names or paths such as '*.pid' or 'pg_replslot/*'; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+    /// Do not enter other file systems that are mounted below
+    #[arg(long)]
+    pub(crate) one_file_system: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VolumePrune {
+    /// Snapshots to remove, as VOLUME@NUMBER
+    pub(crate) snapshots: Vec<String>,
+    /// Remove all but so many newest snapshots of each volume
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) keep_last: Option<usize>,
+    /// The one volume that --keep-last is about
+    #[arg(long, value_name = "VOLUME", requires = "keep_last")]
+    pub(crate) name: Option<String>,
+    /// Keep the objects of removed snapshots for so many hours, for restores that have begun
+    #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
+    pub(crate) retain_hours: f64,
+    /// Give up unfinished snapshots that wrote nothing for so many hours
+    #[arg(long, default_value_t = 24.0, value_name = "HOURS")]
+    pub(crate) abandoned_hours: f64,
+    /// Only say what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

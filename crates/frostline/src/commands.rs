@@ -13,6 +13,7 @@ mod pit;
 mod search;
 mod sql;
 mod vacuum;
+mod volume;
 
 use std::io::Write;
 use std::path::Path;
@@ -45,6 +46,7 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         Command::Pit(given) => pit::run(&config, given).await,
         Command::Needle(given) => needle::run(&config, given).await,
         Command::Vacuum(given) => vacuum::run(&config, given).await,
+        Command::Volume(given) => volume::run(&config, given).await,
         Command::Demo(given) => {
             demo::run(given, &limits(&config)).await?;
             Ok(Outcome::Done)

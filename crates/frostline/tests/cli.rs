@@ -60,6 +60,51 @@ fn documents() -> Vec<Value> {
 }
 
 #[test]
+fn a_directory_is_kept_and_restored() {
+    let place = Place::new();
+    let (source, target) = (place.path("source"), place.path("target"));
+    std::fs::create_dir_all(format!("{source}/a")).unwrap();
+    std::fs::write(format!("{source}/a/file"), b"some words".repeat(100_000)).unwrap();
+    let first = place.json(&["volume", "snapshot", &source, "--name", "data"]);
+    assert_eq!((&first["name"], &first["totals"]["files"]), (&json!("data@1"), &json!(1)));
+    assert!(first["cost"]["puts"].as_u64() > Some(3), "{first}");
+    std::fs::write(format!("{source}/b"), b"new").unwrap();
+    place.json(&["volume", "snapshot", &source, "--name", "data"]);
+    assert_eq!(place.json(&["volume", "list"])["snapshots"].as_array().map(Vec::len), Some(2));
+    let differences = &place.json(&["volume", "diff", "data@1", "data"])["differences"];
+    assert_eq!(differences[1], json!({ "path": "b", "change": "added", "bytes": 3 }));
+    assert_eq!(
+        place.json(&["volume", "prune", "data@1", "--retain-hours", "0"])["removed"],
+        json!(["data@1"])
+    );
+    assert_eq!(place.json(&["volume", "verify"])["faults"], json!([]));
+    assert_eq!(place.json(&["volume", "restore", "data", &target])["written_bytes"], 1_000_003);
+    assert_eq!(std::fs::read(format!("{target}/a/file")).unwrap(), b"some words".repeat(100_000));
+    let wrong: [(&[&str], &str); 4] = [
+        (&["restore", "data", &target], "is not empty"),
+        (&["restore", "nix", "/nowhere"], "there is no snapshot of a volume nix; volumes: data"),
+        (&["prune", "data"], "data is a volume: name a snapshot such as data@3"),
+        (&["snapshot", &place.path("none"), "--name", "x"], "cannot look at"),
+    ];
+    for (arguments, message) in wrong {
+        let output = place.run(&[&["volume"], arguments].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(message), "{arguments:?}: {error}");
+    }
+    // Damage is partial: the rest can be restored.
+    let packs = std::path::Path::new(&place.path("repo")).join("_volumes/data");
+    let pack = walk(&packs).into_iter().find(|path| path.extension().is_some_and(|e| e == "pack")).unwrap();
+    std::fs::remove_file(pack).unwrap();
+    assert_eq!(place.run(&["volume", "verify"]).status.code(), Some(3));
+}
+
+/// Every file below a folder.
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[test]
 fn a_first_session() {
     let place = Place::new();
     let report = place.ingest("web", &documents());

@@ -1,0 +1,89 @@
+//! Entry points for fuzzers: decoders behind their digests. Any bytes must give a value or an error.
+
+use frostline_base::Result;
+use frostline_commits::Entry as _;
+use object_store::path::Path;
+
+use crate::log::{LogEntry, State};
+use crate::pack::Directory;
+use crate::piece::{self, CHUNK_BYTES, Pages};
+use crate::tree::{Block, Head, Order, Pack, SnapshotId, decode_chunks, decode_entries};
+
+/// The head of a tree.
+pub fn head(bytes: &[u8]) -> bool {
+    let Ok(head) = Head::decode(bytes) else { return false };
+    assert!(head.packs.iter().all(|pack| pack.directory().end <= pack.bytes));
+    true
+}
+
+/// A block of entries: two bytes say how many it has, and two how many chunks.
+pub fn entries(bytes: &[u8]) -> bool {
+    let Some(([a, b, c, d], bytes)) = bytes.split_first_chunk::<4>() else { return false };
+    let number = |a: &u8, b: &u8| usize::from(u16::from_le_bytes([*a, *b]));
+    let Ok(entries) = decode_entries(&Block::forged(number(a, b), number(c, d)), bytes) else { return false };
+    let mut order = Order::default();
+    for entry in entries {
+        if order.push(&entry).is_ok() {
+            assert!(
+                !entry.path.starts_with(b"/") && !entry.path.split(|b| *b == b'/').any(|name| name == b"..")
+            );
+        }
+    }
+    true
+}
+
+/// A block of chunks: two bytes say how many it has.
+pub fn chunks(bytes: &[u8]) -> bool {
+    let Some(([a, b], bytes)) = bytes.split_first_chunk::<2>() else { return false };
+    let pack =
+        Pack { writer: SnapshotId::from_random(1), number: 0, bytes: 1 << 25, directory_bytes: 1 << 15 };
+    let block = Block::forged(usize::from(u16::from_le_bytes([*a, *b])), 0);
+    let Ok(chunks) = decode_chunks(&block, &[pack; 3], bytes) else { return false };
+    let pieces = || chunks.iter().flat_map(|chunk| &chunk.pieces);
+    assert!(pieces().all(|piece| piece.pack < 3 && piece.range().end <= pack.directory().start));
+    true
+}
+
+/// The directory of a pack.
+pub fn directory(bytes: &[u8]) -> bool {
+    let Ok(directory) = Directory::decode_checked(bytes) else { return false };
+    let mut pages = Pages::default();
+    for offset in 0..64 {
+        directory.apply(offset, &mut pages);
+    }
+    true
+}
+
+/// A full piece and a delta, parted by the length of the first in two bytes.
+pub fn pieces(bytes: &[u8]) -> bool {
+    let Some(([a, b], bytes)) = bytes.split_first_chunk::<2>() else { return false };
+    let Some((full, delta)) = bytes.split_at_checked(u16::from_le_bytes([*a, *b]).into()) else {
+        return false;
+    };
+    let mut chunk = Vec::new();
+    let applied: Result<()> = [(full, true), (delta, false)]
+        .iter()
+        .try_for_each(|(piece, is_first)| piece::apply(&mut chunk, piece, *is_first));
+    assert!(chunk.len() <= CHUNK_BYTES);
+    applied.is_ok()
+}
+
+/// An object of the log: an entry, or a checkpoint. What was read and is written again is read as the same.
+pub fn log(bytes: &[u8]) -> bool {
+    let objects = [(Path::from("checkpoint"), bytes::Bytes::copy_from_slice(bytes))];
+    let checkpoint = State::read_checkpoint(3, &objects);
+    if let Ok(state) = &checkpoint {
+        let again = state
+            .write_checkpoint()
+            .and_then(|(_, bytes)| State::read_checkpoint(3, &[(Path::from("checkpoint"), bytes.into())]));
+        assert!(again.is_ok_and(|again| again == *state));
+    }
+    let Ok(entry) = LogEntry::decode(0, "entry", bytes) else { return checkpoint.is_ok() };
+    let again = entry.encode().and_then(|written| LogEntry::decode(0, "entry", &written));
+    assert!(again.is_ok_and(|again| again == entry));
+    State::default().apply(entry);
+    true
+}
+
+#[cfg(test)]
+mod tests;

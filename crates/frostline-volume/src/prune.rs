@@ -1,0 +1,238 @@
+//! Removing snapshots, and deleting what none needs.
+//!
+//! Guarantees:
+//! - Whatever a snapshot refers to that is there, or is being written, or was removed less than `retain_ms` ago, stays.
+//! - The objects are listed *before* the log is read, so each listed object was written by a snapshot that the log
+//!   knows, or knew.
+//! - Nothing is deleted that no snapshot of ours can have written.
+//! - Stopped at any moment it leaves every snapshot whole; the next prune finishes.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use serde::Serialize;
+
+use frostline_base::{Error, Result};
+use frostline_store::Listed;
+
+use crate::log::{LogEntry, Snapshot, SnapshotName, State, VolumeName};
+use crate::reader;
+use crate::tree::{DATA, SnapshotId, pack_key, tree_key};
+use crate::volumes::Volumes;
+
+const HOUR_MS: i64 = 3_600_000;
+/// Heads of trees that are read at the same time.
+const READS_AT_ONCE: usize = 16;
+
+/// What to remove, and when to delete what is not needed.
+#[derive(Clone, Debug)]
+pub struct Prune {
+    /// Snapshots to remove.
+    pub remove: Vec<SnapshotName>,
+    /// Of each volume (or of `volume` alone) only so many newest snapshots stay.
+    pub keep_last: Option<usize>,
+    /// The volume that `keep_last` is about.
+    pub volume: Option<VolumeName>,
+    /// The objects of removed snapshots stay this long, for the restores that have begun.
+    pub retain_ms: i64,
+    /// A begun snapshot that wrote nothing for so long is given up.
+    pub abandoned_ms: i64,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+impl Default for Prune {
+    fn default() -> Self {
+        Prune {
+            remove: Vec::new(),
+            keep_last: None,
+            volume: None,
+            retain_ms: 24 * HOUR_MS,
+            abandoned_ms: 24 * HOUR_MS,
+            dry_run: false,
+        }
+    }
+}
+
+/// What a prune did, or would have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Pruned {
+    /// Snapshots that were removed.
+    pub removed: Vec<String>,
+    /// Snapshots that stay although they were to go: one that is being written builds on them.
+    pub needed: Vec<String>,
+    /// Begun snapshots that were given up.
+    pub abandoned: u64,
+    /// Objects that were deleted.
+    pub deleted: Vec<String>,
+    /// Their bytes.
+    pub deleted_bytes: u64,
+    /// Objects that stay for a while because their snapshot was removed lately.
+    pub retained: u64,
+    /// Nothing was changed.
+    pub dry_run: bool,
+}
+
+impl Volumes {
+    /// Removes snapshots and deletes what none needs. See [`Prune`].
+    pub async fn prune(&self, wanted: &Prune) -> Result<Pruned> {
+        if wanted.keep_last == Some(0) {
+            return Err(Error::invalid("a prune keeps at least one snapshot of a volume"));
+        }
+        if wanted.retain_ms < 0 || wanted.abandoned_ms < 0 {
+            return Err(Error::invalid("times are not negative"));
+        }
+        let listed: Vec<Listed> = self.repository.list(DATA).try_collect().await?;
+        let (entry_id, now_ms) = ((self.random)(), self.now_ms());
+        let before = self.log.read().await?;
+        let plan = |state: &State| {
+            let change = Change::of(state, wanted, &listed, now_ms)?;
+            Ok(change.entry(LogEntry::new(entry_id, now_ms, "prune")))
+        };
+        // Told even if another writer was first and the entry was made anew: what it removed is what went.
+        let after = match wanted.dry_run {
+            true => {
+                let mut state = State::clone(&before);
+                plan(&before)?.into_iter().for_each(|entry| state.apply(entry.numbered(before.next())));
+                state.into()
+            }
+            false => self.log.append(before.clone(), plan).await?,
+        };
+        let gone = before.snapshots.values().filter(|snapshot| !after.snapshots.contains_key(&snapshot.id));
+        let mut done = Pruned {
+            removed: gone.map(|snapshot| snapshot.name().to_string()).collect(),
+            needed: Change::of(&before, wanted, &listed, now_ms)?.needed,
+            abandoned: before.running.keys().filter(|id| is_given_up(&before, &after, **id)).count() as u64,
+            dry_run: wanted.dry_run,
+            ..Pruned::default()
+        };
+        let (needed, retained) = self.needed(&after).await?;
+        for object in listed {
+            let Some(writer) = writer_of(&object.key) else { continue };
+            if needed.contains(&object.key) || after.running.contains_key(&writer) {
+                continue;
+            }
+            if retained.contains(&object.key) {
+                done.retained += 1;
+                continue;
+            }
+            done.deleted_bytes += object.bytes;
+            done.deleted.push(object.key);
+        }
+        if !wanted.dry_run {
+            self.repository.delete(&done.deleted).await?;
+        }
+        Ok(done)
+    }
+
+    /// The objects of the snapshots that are there, and of those that were removed lately.
+    async fn needed(&self, state: &State) -> Result<(HashSet<String>, HashSet<String>)> {
+        let there: Vec<&Snapshot> = state.snapshots.values().collect();
+        let needed = self.objects_of(&there, "nothing is deleted, because it is not known what").await?;
+        let removed: Vec<&Snapshot> = state.removed.values().map(|removed| &removed.snapshot).collect();
+        let mut retained = HashSet::new();
+        for snapshot in removed {
+            // One that cannot be read is of no use to anybody.
+            if let Ok(objects) = self.objects_of(&[snapshot], "").await {
+                retained.extend(objects);
+            }
+        }
+        Ok((needed, retained))
+    }
+
+    async fn objects_of(&self, snapshots: &[&Snapshot], refusal: &str) -> Result<HashSet<String>> {
+        let heads = snapshots.iter().map(|snapshot| async move {
+            let head = reader::head(&self.repository, snapshot).await;
+            let head = head.map_err(|e| {
+                e.context(format!("cannot read the snapshot {}; {refusal} needs", snapshot.name()))
+            })?;
+            let packs = head.packs.iter().map(|pack| pack_key(pack.writer, pack.number));
+            Ok::<_, Error>(packs.chain([tree_key(snapshot.id)]).collect::<Vec<_>>())
+        });
+        let heads: Vec<_> = heads.collect();
+        let keys: Vec<Vec<String>> =
+            futures::stream::iter(heads).buffer_unordered(READS_AT_ONCE).try_collect().await?;
+        Ok(keys.into_iter().flatten().collect())
+    }
+}
+
+fn is_given_up(before: &State, after: &State, id: SnapshotId) -> bool {
+    before.running.contains_key(&id) && !after.running.contains_key(&id) && !after.snapshots.contains_key(&id)
+}
+
+/// The snapshot that an object was written for; `None` for what is not ours.
+fn writer_of(key: &str) -> Option<SnapshotId> {
+    let (writer, name) = key.strip_prefix(DATA)?.strip_prefix('/')?.split_once('/')?;
+    let number = name.strip_suffix(".pack").unwrap_or_default();
+    let is_pack = number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit());
+    let is_ours = name == "tree" || is_pack;
+    writer.parse().ok().filter(|_| is_ours)
+}
+
+/// What a prune changes of a state.
+#[derive(Default)]
+struct Change {
+    remove: BTreeSet<SnapshotId>,
+    forget: Vec<SnapshotId>,
+    abandon: Vec<SnapshotId>,
+    needed: Vec<String>,
+}
+
+impl Change {
+    fn of(state: &State, wanted: &Prune, listed: &[Listed], now_ms: i64) -> Result<Change> {
+        let mut change = Change { abandon: abandoned(state, wanted, listed, now_ms), ..Change::default() };
+        let mut remove: BTreeSet<SnapshotId> = BTreeSet::new();
+        for name in &wanted.remove {
+            // A prune that lost to another one finds its work done.
+            let is_gone = state.removed.values().any(|removed| removed.snapshot.name() == *name);
+            if !is_gone {
+                remove.insert(state.find(name)?.id);
+            }
+        }
+        if let Some(keep) = wanted.keep_last {
+            let volumes: BTreeSet<&VolumeName> = state.snapshots.values().map(|s| &s.volume).collect();
+            for volume in volumes.into_iter().filter(|name| wanted.volume.as_ref().is_none_or(|v| v == *name))
+            {
+                let of = state.of(volume);
+                remove.extend(of.iter().rev().skip(keep).map(|snapshot| snapshot.id));
+            }
+        }
+        let running = state.running.values().filter(|running| !change.abandon.contains(&running.id));
+        let bases: BTreeSet<SnapshotId> = running.filter_map(|running| running.base).collect();
+        let name = |id: &SnapshotId| state.snapshots.get(id).map(|snapshot| snapshot.name().to_string());
+        change.needed = remove.intersection(&bases).filter_map(name).collect();
+        change.remove = remove.difference(&bases).copied().collect();
+        let is_old = |removed_ms: i64| now_ms.saturating_sub(removed_ms) >= wanted.retain_ms;
+        let old = state.removed.iter().filter(|(_, removed)| is_old(removed.removed_ms)).map(|(id, _)| *id);
+        let now = change.remove.iter().copied().filter(|_| is_old(now_ms));
+        change.forget = old.chain(now).collect();
+        Ok(change)
+    }
+
+    fn entry(self, entry: LogEntry) -> Option<LogEntry> {
+        let remove: Vec<SnapshotId> = self.remove.into_iter().collect();
+        let is_empty = remove.is_empty() && self.forget.is_empty() && self.abandon.is_empty();
+        (!is_empty).then_some(LogEntry { remove, forget: self.forget, abandon: self.abandon, ..entry })
+    }
+}
+
+/// Begun snapshots that wrote nothing for long.
+fn abandoned(state: &State, wanted: &Prune, listed: &[Listed], now_ms: i64) -> Vec<SnapshotId> {
+    let mut newest: BTreeMap<SnapshotId, i64> = BTreeMap::new();
+    for object in listed {
+        if let Some(writer) = writer_of(&object.key) {
+            let modified_ms = object.modified_us / 1_000;
+            newest.entry(writer).and_modify(|ms| *ms = modified_ms.max(*ms)).or_insert(modified_ms);
+        }
+    }
+    let last_ms =
+        |id: &SnapshotId, started_ms: i64| newest.get(id).copied().unwrap_or(i64::MIN).max(started_ms);
+    let running = state.running.iter();
+    let is_old = |(id, of): &(&SnapshotId, &crate::log::Running)| {
+        now_ms.saturating_sub(last_ms(id, of.started_ms)) > wanted.abandoned_ms
+    };
+    running.filter(is_old).map(|(id, _)| *id).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+use std::fs;
+
+use frostline_base::ErrorKind;
+
+use super::*;
+use crate::testing::{Bench, HOUR_US, noise, restore, snapshot, tree};
+
+async fn data(bench: &Bench) -> Vec<String> {
+    bench.store.keys().await.into_iter().filter(|key| key.starts_with(DATA)).collect()
+}
+
+/// Three snapshots of a directory, of which each has a file of its own and one that all have.
+async fn three(bench: &Bench) -> (tempfile::TempDir, Vec<Snapshot>) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("kept"), noise(1, 700_000)).unwrap();
+    let mut all = Vec::new();
+    for n in 0..3 {
+        fs::write(folder.path().join("own"), noise(10 + n, 300_000)).unwrap();
+        all.push(snapshot(&bench.volumes(), folder.path()).await.snapshot);
+    }
+    (folder, all)
+}
+
+#[tokio::test]
+async fn what_no_snapshot_needs_goes_and_the_rest_stays() {
+    let bench = Bench::new();
+    let (folder, all) = three(&bench).await;
+    let then = tree(folder.path());
+    let before = data(&bench).await;
+    let wanted = Prune { keep_last: Some(1), retain_ms: 0, ..Prune::default() };
+    let dry = bench.volumes().prune(&Prune { dry_run: true, ..wanted.clone() }).await.unwrap();
+    assert_eq!(data(&bench).await, before);
+    assert_eq!(bench.volumes().list().await.unwrap().len(), 3);
+    let pruned = bench.volumes().prune(&wanted).await.unwrap();
+    assert_eq!(pruned, Pruned { dry_run: false, ..dry });
+    assert_eq!(
+        pruned.removed.iter().collect::<BTreeSet<_>>(),
+        BTreeSet::from([&"data@1".to_owned(), &"data@3".to_owned()])
+    );
+    let after = data(&bench).await;
+    assert_eq!(after.len() + pruned.deleted.len(), before.len());
+    // The first snapshot's packs of the file that all have are still there.
+    let of_first = after.iter().filter(|key| key.contains(&all[0].id.to_string())).count();
+    assert!(of_first > 0 && pruned.deleted.len() >= 3, "{pruned:?}");
+    let target = tempfile::tempdir().unwrap();
+    restore(&bench.volumes(), &all[2], target.path()).await;
+    assert_eq!(tree(target.path()), then);
+    let idle = bench.volumes().prune(&wanted).await.unwrap();
+    assert_eq!(idle, Pruned::default());
+}
+
+#[tokio::test]
+async fn objects_of_removed_snapshots_stay_for_a_while() {
+    let bench = Bench::new();
+    let (_folder, all) = three(&bench).await;
+    let before = data(&bench).await;
+    let wanted = Prune { remove: vec![all[0].name(), all[1].name()], ..Prune::default() };
+    let pruned = bench.volumes().prune(&wanted).await.unwrap();
+    assert_eq!((pruned.removed.len(), pruned.deleted.len()), (2, 0));
+    assert!(pruned.retained > 0);
+    assert_eq!(data(&bench).await, before);
+    // Whoever opened it reads on, though it is no longer listed.
+    let target = tempfile::tempdir().unwrap();
+    restore(&bench.volumes(), &all[1], target.path()).await;
+    bench.clock.advance_us(23 * HOUR_US);
+    assert_eq!(bench.volumes().prune(&Prune::default()).await.unwrap().deleted.len(), 0);
+    bench.clock.advance_us(2 * HOUR_US);
+    let pruned = bench.volumes().prune(&Prune::default()).await.unwrap();
+    assert!(!pruned.deleted.is_empty() && pruned.retained == 0, "{pruned:?}");
+    assert_eq!(
+        bench.volumes().verify(&bench.volumes().list().await.unwrap(), |_, _| {}).await.unwrap().faults,
+        []
+    );
+}
+
+#[tokio::test]
+async fn a_prune_stopped_at_any_request_leaves_the_rest_whole() {
+    for is_applied in [false, true] {
+        for writes in 0.. {
+            let bench = Bench::new();
+            let (folder, all) = three(&bench).await;
+            bench.store.die_after(writes, is_applied);
+            let wanted = Prune { keep_last: Some(1), retain_ms: 0, ..Prune::default() };
+            drop(bench.volumes().prune(&wanted).await);
+            let died = bench.store.is_dead();
+            bench.store.revive();
+            let there = bench.volumes().list().await.unwrap();
+            assert_eq!(bench.volumes().verify(&there, |_, _| {}).await.unwrap().faults, [], "{writes}");
+            bench.volumes().prune(&wanted).await.unwrap();
+            let target = tempfile::tempdir().unwrap();
+            restore(&bench.volumes(), &all[2], target.path()).await;
+            assert_eq!(tree(target.path()), tree(folder.path()));
+            let clean = bench.volumes().prune(&wanted).await.unwrap();
+            assert_eq!(clean.deleted, Vec::<String>::new(), "the second prune finished");
+            if !died {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_deleted_that_is_not_known_to_be_ours_or_needless() {
+    let bench = Bench::new();
+    let (_folder, all) = three(&bench).await;
+    let strangers =
+        ["_volumes/data/notes.txt", "_volumes/data/00000000000000000000000000000007/notes", "other/tree"];
+    for key in strangers {
+        bench.store.write(key, b"x".to_vec()).await;
+    }
+    bench.store.write("_volumes/data/00000000000000000000000000000007/000000.pack", b"x".to_vec()).await;
+    let pruned = bench.volumes().prune(&Prune::default()).await.unwrap();
+    assert_eq!(pruned.deleted, ["_volumes/data/00000000000000000000000000000007/000000.pack"]);
+    let keys = bench.store.keys().await;
+    assert!(strangers.iter().all(|key| keys.contains(&(*key).to_owned())));
+    // Where a tree cannot be read, nobody knows what it needs.
+    bench.store.remove(&tree_key(all[1].id)).await;
+    bench.store.write("_volumes/data/00000000000000000000000000000007/000000.pack", b"x".to_vec()).await;
+    let before = bench.store.keys().await;
+    let error = bench.volumes().prune(&Prune::default()).await.unwrap_err();
+    assert!(error.what().contains("data@3"), "{error:?}");
+    assert_eq!(bench.store.keys().await, before);
+}
+
+#[tokio::test]
+async fn a_prune_that_could_never_work_is_refused() {
+    let bench = Bench::new();
+    let (_folder, _all) = three(&bench).await;
+    for (wanted, kind) in [
+        (Prune { keep_last: Some(0), ..Prune::default() }, ErrorKind::Invalid),
+        (Prune { retain_ms: -1, ..Prune::default() }, ErrorKind::Invalid),
+        (Prune { remove: vec!["data@9".parse().unwrap()], ..Prune::default() }, ErrorKind::NotFound),
+    ] {
+        assert_eq!(bench.volumes().prune(&wanted).await.unwrap_err().kind(), kind, "{wanted:?}");
+    }
+}

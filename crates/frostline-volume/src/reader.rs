@@ -1,0 +1,187 @@
+//! Reading snapshots: trees, and the chunks of files.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+
+use frostline_base::{ByteRange, Error, Meter, ObjectRef, ReadRanges as _, Result, Share};
+use frostline_store::Repository;
+
+use crate::log::Snapshot;
+use crate::piece;
+use crate::tree::{
+    Chunk, Entry, HEAD_BYTES_MAX, Head, Node, Order, Pack, PieceRef, TAIL_BYTES, Tree, chunk_numbers,
+    chunk_range, read_chunks, read_entries, tree_key,
+};
+
+/// The head of a snapshot's tree. One GET.
+pub(crate) async fn head(repository: &Repository, snapshot: &Snapshot) -> Result<Head> {
+    let object = tree_object(snapshot);
+    let end = object.bytes.saturating_sub(TAIL_BYTES);
+    if snapshot.head_bytes > end.min(HEAD_BYTES_MAX) {
+        return Err(
+            Error::corrupt("the record of a snapshot is impossible").with("snapshot", snapshot.name())
+        );
+    }
+    let range = end - snapshot.head_bytes..end;
+    let bytes = read(repository, &object, &[range], Share::Footer).await?.concat();
+    let named = |e: Error| e.with("object", &object.key);
+    snapshot.head.check(&bytes, "the head of a tree").map_err(named)?;
+    Head::decode(&bytes).map_err(named)
+}
+
+/// The whole tree of a snapshot.
+pub(crate) async fn tree(repository: &Repository, snapshot: &Snapshot) -> Result<Tree> {
+    let head = head(repository, snapshot).await?;
+    let object = tree_object(snapshot);
+    let ranges: Vec<_> = head.entries.iter().chain(&head.chunks).map(|block| block.range.clone()).collect();
+    let blocks = read(repository, &object, &ranges, Share::Footer).await?;
+    let (entries, chunks) = blocks.split_at(head.entries.len());
+    let tree = || {
+        let mut tree = Tree { packs: head.packs, ..Tree::default() };
+        for (block, bytes) in head.entries.iter().zip(entries) {
+            tree.entries.extend(read_entries(block, bytes)?);
+        }
+        for (block, bytes) in head.chunks.iter().zip(chunks) {
+            tree.chunks.extend(read_chunks(block, &tree.packs, bytes)?);
+        }
+        check(&tree)?;
+        Ok(tree)
+    };
+    tree().map_err(|e: Error| e.with("object", &object.key))
+}
+
+/// Ranges of an object, which an error names.
+pub(crate) async fn read(
+    repository: &Repository,
+    object: &ObjectRef,
+    ranges: &[ByteRange],
+    share: Share,
+) -> Result<Vec<Bytes>> {
+    // The repository's own meter counts.
+    let read = repository.read_ranges(object, ranges, share, &Meter::default()).await;
+    read.map_err(|e| if e.fact("object").is_some() { e } else { e.with("object", &object.key) })
+}
+
+fn tree_object(snapshot: &Snapshot) -> ObjectRef {
+    ObjectRef { key: tree_key(snapshot.id), bytes: snapshot.tree_bytes }
+}
+
+/// `Corrupt` where the parts of a tree do not fit together.
+pub(crate) fn check(tree: &Tree) -> Result<()> {
+    let mut order = Order::default();
+    for entry in &tree.entries {
+        order.push(entry)?;
+        let Node::File { bytes, extents, chunks } = &entry.node else { continue };
+        let of_file = tree.chunks.get(chunks.clone()).unwrap_or_default();
+        let lengths = chunk_numbers(extents).map(|number| {
+            let range = chunk_range(number, *bytes);
+            range.end - range.start
+        });
+        if of_file.len() != chunks.len() || !of_file.iter().map(|chunk| u64::from(chunk.bytes)).eq(lengths) {
+            return Err(
+                Error::corrupt("the chunks of a file do not have its length").with("file", entry.show())
+            );
+        }
+    }
+    if tree.entries.is_empty() { Err(Error::corrupt("a tree is empty")) } else { Ok(()) }
+}
+
+/// A chunk of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// Among the entries.
+    pub(crate) file: usize,
+    /// Where in the file.
+    pub(crate) offset: u64,
+    /// Among the chunks.
+    pub(crate) chunk: usize,
+}
+
+/// Every chunk of every file.
+pub(crate) fn targets<'a>(tree: &'a Tree) -> Vec<Target> {
+    let of_file = |(file, entry): (usize, &'a Entry)| {
+        let (extents, chunks, bytes) = match &entry.node {
+            Node::File { bytes, extents, chunks } => (extents.as_slice(), chunks.clone(), *bytes),
+            _ => (&[][..], 0..0, 0),
+        };
+        let numbers = chunk_numbers(extents);
+        numbers.zip(chunks).map(move |(number, chunk)| Target {
+            file,
+            offset: chunk_range(number, bytes).start,
+            chunk,
+        })
+    };
+    tree.entries.iter().enumerate().flat_map(of_file).collect()
+}
+
+/// The same in batches of about so many stored bytes, in the order of the packs. Equal chunks are in one batch.
+pub(crate) fn batches(tree: &Tree, mut targets: Vec<Target>, stored_bytes: u64) -> Vec<Vec<Target>> {
+    let pieces = |target: &Target| tree.chunks[target.chunk].pieces.as_slice();
+    targets.sort_by(|a, b| pieces(a).cmp(pieces(b)));
+    let mut batches: Vec<Vec<Target>> = Vec::new();
+    let mut bytes = stored_bytes;
+    for run in targets.chunk_by(|a, b| pieces(a) == pieces(b)) {
+        let of_run: u64 = run.first().into_iter().flat_map(pieces).map(|piece| u64::from(piece.bytes)).sum();
+        if bytes + of_run > stored_bytes {
+            batches.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += of_run;
+        if let Some(batch) = batches.last_mut() {
+            batch.extend(run);
+        }
+    }
+    batches
+}
+
+/// The pieces of these chunks, from all packs at once.
+pub(crate) async fn fetch<'a>(
+    repository: &Repository,
+    packs: &[Pack],
+    chunks: impl Iterator<Item = &'a Chunk>,
+) -> Result<HashMap<PieceRef, Bytes>> {
+    let mut by_pack: BTreeMap<u32, Vec<PieceRef>> = BTreeMap::new();
+    for piece in chunks.flat_map(|chunk| &chunk.pieces) {
+        by_pack.entry(piece.pack).or_default().push(*piece);
+    }
+    let reads = by_pack.into_iter().map(|(pack, mut pieces)| async move {
+        pieces.sort_unstable();
+        pieces.dedup();
+        let lost = || Error::internal("a piece is in no pack");
+        let object = packs.get(pack as usize).ok_or_else(lost)?.object();
+        let ranges: Vec<_> = pieces.iter().map(PieceRef::range).collect();
+        let bytes = read(repository, &object, &ranges, Share::Column).await?;
+        Ok::<_, Error>(pieces.into_iter().zip(bytes))
+    });
+    Ok(try_join_all(reads).await?.into_iter().flatten().collect())
+}
+
+/// The bytes of a chunk, which have its digest.
+pub(crate) fn assemble(packs: &[Pack], chunk: &Chunk, pieces: &HashMap<PieceRef, Bytes>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (at, piece) in chunk.pieces.iter().enumerate() {
+        let stored = pieces.get(piece).ok_or_else(|| Error::internal("a piece was not read"))?;
+        let named = |e: Error| match packs.get(piece.pack as usize) {
+            Some(pack) => e.with("object", pack.object().key).with("at", piece.offset),
+            None => e,
+        };
+        piece::apply(&mut bytes, stored, at == 0).map_err(named)?;
+    }
+    chunk.digest.check(&bytes, "a chunk").map_err(|e| {
+        // Which of its pieces is damaged cannot be told from the chunk.
+        let mut objects: Vec<String> = Vec::new();
+        for pack in chunk.pieces.iter().filter_map(|piece| packs.get(piece.pack as usize)) {
+            let key = pack.object().key;
+            if !objects.contains(&key) {
+                objects.push(key);
+            }
+        }
+        e.with("object", objects.join(", "))
+    })?;
+    match bytes.len() == chunk.bytes as usize {
+        true => Ok(bytes),
+        false => Err(Error::corrupt("a chunk does not have its length").with("digest", chunk.digest)),
+    }
+}

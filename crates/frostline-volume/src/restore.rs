@@ -1,0 +1,231 @@
+//! Making a directory again from a snapshot, many chunks at once.
+//!
+//! - Nothing is written outside of the directory: every name is made in its parent's open directory, and no link is
+//!   followed on the way, whatever somebody else puts there meanwhile.
+//! - Until it is whole, the directory has a file `.frostline-restore`. A restore that was stopped goes on when it is
+//!   run again: it reads what is there and fetches what differs.
+
+mod beneath;
+mod place;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::{StreamExt as _, TryStreamExt as _};
+
+use frostline_base::{ByteRange, Error, Result};
+
+use crate::digest::Digest;
+use crate::log::Snapshot;
+use crate::reader::{Target, assemble, batches, fetch, targets};
+use crate::scan;
+use crate::snapshot::blocking;
+use crate::tree::{Node, Tree};
+use crate::volumes::Volumes;
+use beneath::Beneath;
+use place::Place;
+
+/// A batch of chunks has about so many stored bytes.
+const BATCH_BYTES: u64 = 8 << 20;
+
+/// How to restore.
+#[derive(Clone, Debug)]
+pub struct RestoreOptions {
+    /// Batches of chunks on their way at the same time, each of about 8 MiB.
+    pub batches: usize,
+    /// Set it to stop.
+    pub cancel: Arc<AtomicBool>,
+}
+
+impl Default for RestoreOptions {
+    fn default() -> Self {
+        RestoreOptions { batches: 8, cancel: Arc::default() }
+    }
+}
+
+/// How far a restore is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RestoreProgress {
+    /// Bytes of data in the files.
+    pub bytes: u64,
+    /// Bytes that are in place.
+    pub done_bytes: u64,
+}
+
+/// What a restore did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Bytes that were fetched and written.
+    pub written_bytes: u64,
+    /// Bytes that an earlier run had written.
+    pub found_bytes: u64,
+    /// Entries whose owner could not be set.
+    pub owners_not_set: u64,
+    /// Extended attributes that could not be set.
+    pub attributes_not_set: u64,
+}
+
+impl Volumes {
+    /// Restores a snapshot into a directory that is new or empty, or that an earlier restore of it left unfinished.
+    pub async fn restore(
+        &self,
+        snapshot: &Snapshot,
+        directory: &Path,
+        options: &RestoreOptions,
+        progress: impl Fn(RestoreProgress) + Send + Sync,
+    ) -> Result<Restored> {
+        let tree = Arc::new(self.tree(snapshot).await?);
+        let (id, path, of) = (snapshot.id, directory.to_owned(), Arc::clone(&tree));
+        let (place, found) = blocking(move || {
+            let place = Place::claim(&path, id)?;
+            let found = place.make(&of)?;
+            Ok((place, found))
+        })
+        .await?;
+        let mut done = Restored::default();
+        let total: u64 = tree.chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
+        let missing = self.missing(&tree, &place, found).await?;
+        done.found_bytes =
+            total - missing.iter().map(|target| u64::from(tree.chunks[target.chunk].bytes)).sum::<u64>();
+        let mut at = RestoreProgress { bytes: total, done_bytes: done.found_bytes };
+        progress(at);
+        let writes = batches(&tree, missing, BATCH_BYTES).into_iter().map(|batch| {
+            let (tree, root) = (Arc::clone(&tree), place.root());
+            async move {
+                let pieces = fetch(
+                    &self.repository,
+                    &tree.packs,
+                    batch.iter().map(|target| &tree.chunks[target.chunk]),
+                )
+                .await?;
+                blocking(move || {
+                    write(&tree, root, &batch, |chunk| assemble(&tree.packs, &tree.chunks[chunk], &pieces))
+                })
+                .await
+            }
+        });
+        let mut writes = futures::stream::iter(writes).buffer_unordered(options.batches.max(1));
+        while let Some(bytes) = writes.try_next().await? {
+            done.written_bytes += bytes;
+            at.done_bytes += bytes;
+            progress(at);
+            if options.cancel.load(Ordering::Relaxed) {
+                return Err(Error::unavailable("the restore was stopped: run it again to go on"));
+            }
+        }
+        drop(writes);
+        let unset = blocking(move || place.finish(&tree)).await?;
+        Ok(Restored { owners_not_set: unset.owners, attributes_not_set: unset.attributes, ..done })
+    }
+
+    /// The chunks that are not in place.
+    async fn missing(&self, tree: &Arc<Tree>, place: &Place, found: Vec<bool>) -> Result<Vec<Target>> {
+        let (there, mut missing): (Vec<Target>, Vec<Target>) =
+            targets(tree).into_iter().partition(|target| found[target.file]);
+        let checks = there.chunks(64).map(|targets| {
+            let (tree, root, targets) = (Arc::clone(tree), place.root(), targets.to_vec());
+            blocking(move || differing(&tree, root, targets))
+        });
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let checks: Vec<_> = checks.collect();
+        let differing: Vec<Vec<Target>> =
+            futures::stream::iter(checks).buffered(threads).try_collect().await?;
+        missing.extend(differing.into_iter().flatten());
+        Ok(missing)
+    }
+}
+
+/// Of these chunks those that the files do not have.
+fn differing(tree: &Tree, root: Arc<OwnedFd>, targets: Vec<Target>) -> Result<Vec<Target>> {
+    let mut files = Files::new(tree, root);
+    let mut differing = Vec::new();
+    for target in targets {
+        let chunk = &tree.chunks[target.chunk];
+        let mut bytes = vec![0; chunk.bytes as usize];
+        let read = files.get(target.file)?.read_exact_at(&mut bytes, target.offset);
+        if read.is_err() || Digest::of(&bytes) != chunk.digest {
+            differing.push(target);
+        }
+    }
+    Ok(differing)
+}
+
+/// Writes chunks where files have data; the bytes of those chunks.
+fn write(
+    tree: &Tree,
+    root: Arc<OwnedFd>,
+    batch: &[Target],
+    read: impl Fn(usize) -> Result<Vec<u8>>,
+) -> Result<u64> {
+    let mut files = Files::new(tree, root);
+    let mut written = 0;
+    for run in batch.chunk_by(|a, b| tree.chunks[a.chunk].pieces == tree.chunks[b.chunk].pieces) {
+        let Some(first) = run.first() else { continue };
+        let named = |e: Error| e.with("file", tree.entries[first.file].show()).with("offset", first.offset);
+        let bytes = read(first.chunk).map_err(named)?;
+        for target in run {
+            let Node::File { extents, .. } = &tree.entries[target.file].node else { continue };
+            for part in data_in(extents, target.offset..target.offset + bytes.len() as u64) {
+                let of_chunk = (part.start - target.offset) as usize..(part.end - target.offset) as usize;
+                let path = Path::new(&tree.entries[target.file].show()).to_owned();
+                files
+                    .get(target.file)?
+                    .write_all_at(&bytes[of_chunk], part.start)
+                    .map_err(|e| scan::failed("write", &path, &e))?;
+            }
+            written += bytes.len() as u64;
+        }
+    }
+    Ok(written)
+}
+
+/// The parts of a range that are data.
+fn data_in(extents: &[ByteRange], range: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
+    let first = extents.partition_point(|extent| extent.end <= range.start);
+    let end = range.end;
+    extents[first..]
+        .iter()
+        .take_while(move |extent| extent.start < end)
+        .map(move |extent| extent.start.max(range.start)..extent.end.min(range.end))
+}
+
+/// Open files of a tree; the last ones are kept open.
+struct Files<'a> {
+    tree: &'a Tree,
+    beneath: Beneath,
+    open: HashMap<usize, File>,
+}
+
+impl<'a> Files<'a> {
+    fn new(tree: &'a Tree, root: Arc<OwnedFd>) -> Files<'a> {
+        Files { tree, beneath: Beneath::new(root), open: HashMap::new() }
+    }
+
+    fn get(&mut self, file: usize) -> Result<&File> {
+        const OPEN_MAX: usize = 64;
+        if self.open.len() >= OPEN_MAX && !self.open.contains_key(&file) {
+            self.open.clear();
+        }
+        match self.open.entry(file) {
+            std::collections::hash_map::Entry::Occupied(open) => Ok(open.into_mut()),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                let path = &self.tree.entries[file].path;
+                let opened = self.beneath.open_file(path);
+                let opened = opened.map_err(|e| scan::failed("open", &shown(path), &e.into()))?;
+                Ok(place.insert(opened))
+            }
+        }
+    }
+}
+
+fn shown(path: &[u8]) -> PathBuf {
+    crate::tree::show_path(path).into()
+}
+
+#[cfg(test)]
+mod tests;

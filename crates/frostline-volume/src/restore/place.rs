@@ -1,0 +1,255 @@
+//! The directory that is restored: claiming it, making every name, and setting what names have besides contents.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::io::Errno;
+
+use frostline_base::{ByteRange, Error, Result};
+
+use super::beneath::Beneath;
+use super::{data_in, shown};
+use crate::scan::{self, UNFINISHED};
+use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree};
+
+/// A directory that is ours until it is whole.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    root: Arc<OwnedFd>,
+}
+
+/// What could not be set.
+#[derive(Debug, Default)]
+pub(super) struct Unset {
+    pub(super) owners: u64,
+    pub(super) attributes: u64,
+}
+
+impl Place {
+    /// Claims a directory that is new, empty, or claimed by a restore of the same snapshot.
+    pub(super) fn claim(path: &Path, id: SnapshotId) -> Result<Place> {
+        match std::fs::create_dir(path) {
+            Ok(()) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(scan::failed("make", path, &e)),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty());
+        let root = root.map_err(|e| scan::failed("open", path, &e.into()))?;
+        let place = Place { path: path.to_owned(), root: Arc::new(root) };
+        let marker = path.join(UNFINISHED);
+        match std::fs::read_to_string(&marker) {
+            Ok(text) if text.trim() == id.to_string() => return Ok(place),
+            Ok(_) => {
+                return Err(Error::invalid(format!(
+                    "{} is the directory of a restore of another snapshot: restore into another one",
+                    path.display()
+                )));
+            }
+            Err(_) => {}
+        }
+        let mut names = std::fs::read_dir(path).map_err(|e| scan::failed("list", path, &e))?;
+        if names.next().is_some() {
+            return Err(Error::invalid(format!(
+                "{} is not empty: restore into a new directory",
+                path.display()
+            )));
+        }
+        let failed = |e: std::io::Error| scan::failed("write", &marker, &e);
+        let mut file = File::create_new(&marker).map_err(failed)?;
+        writeln!(file, "{id}").and_then(|()| file.sync_all()).map_err(failed)?;
+        Ok(place)
+    }
+
+    pub(super) fn root(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.root)
+    }
+
+    /// Makes every name. For each entry, whether it is a file that was there before.
+    pub(super) fn make(&self, tree: &Tree) -> Result<Vec<bool>> {
+        let mut beneath = Beneath::new(self.root());
+        let mut found = Vec::with_capacity(tree.entries.len());
+        for entry in &tree.entries {
+            let made = make(&mut beneath, entry).map_err(|e| self.failed("make", entry, e))?;
+            found.push(made);
+        }
+        Ok(found)
+    }
+
+    /// Sets owners, modes, attributes and times, and gives the directory up.
+    pub(super) fn finish(self, tree: &Tree) -> Result<Unset> {
+        let mut beneath = Beneath::new(self.root());
+        let mut unset = Unset::default();
+        // What is in a directory comes before it: making names moves its time.
+        for entry in tree.entries.iter().skip(1).rev() {
+            dress(&mut beneath, entry, &mut unset)
+                .map_err(|e| self.failed("set the owner or times of", entry, e))?;
+        }
+        let of_root = |e: Errno| scan::failed("finish", &self.path, &e.into());
+        rustix::fs::syncfs(&self.root).map_err(of_root)?;
+        rustix::fs::unlinkat(&self.root, UNFINISHED, AtFlags::empty()).map_err(of_root)?;
+        if let Some(root) = tree.entries.first() {
+            dress(&mut beneath, root, &mut unset).map_err(of_root)?;
+        }
+        rustix::fs::fsync(&self.root).map_err(of_root)?;
+        Ok(unset)
+    }
+
+    fn failed(&self, verb: &str, entry: &Entry, e: Errno) -> Error {
+        let path = self.path.join(shown(&entry.path));
+        match e {
+            Errno::LOOP | Errno::NOTDIR => Error::conflict(format!(
+                "cannot {verb} {}: somebody else put something in its place",
+                path.display()
+            )),
+            e => scan::failed(verb, &path, &e.into()),
+        }
+    }
+}
+
+/// Makes a name; whether it is a file that was there.
+fn make(beneath: &mut Beneath, entry: &Entry) -> rustix::io::Result<bool> {
+    if entry.path.is_empty() {
+        return Ok(false);
+    }
+    match &entry.node {
+        Node::Directory => make_directory(beneath, &entry.path).map(|()| false),
+        Node::File { bytes, extents, .. } => make_file(beneath, &entry.path, *bytes, extents),
+        Node::Symlink(target) => {
+            replace(beneath, &entry.path, |beneath| {
+                let (parent, name) = beneath.parent(&entry.path)?;
+                rustix::fs::symlinkat(target.as_slice(), parent, name)
+            })?;
+            Ok(false)
+        }
+        Node::HardLink(target) => {
+            // The parent of the one is needed while that of the other is open.
+            let mut other = Beneath::new(beneath.root());
+            replace(beneath, &entry.path, |beneath| {
+                let (from, old) = other.parent(target)?;
+                let (to, new) = beneath.parent(&entry.path)?;
+                rustix::fs::linkat(from, old, to, new, AtFlags::empty())
+            })?;
+            Ok(false)
+        }
+    }
+}
+
+/// Makes a name that may be there from an earlier run.
+fn replace(
+    beneath: &mut Beneath,
+    path: &[u8],
+    mut make: impl FnMut(&mut Beneath) -> rustix::io::Result<()>,
+) -> rustix::io::Result<()> {
+    match make(beneath) {
+        Err(Errno::EXIST) => {
+            let (parent, name) = beneath.parent(path)?;
+            rustix::fs::unlinkat(parent, name, AtFlags::empty())?;
+            make(beneath)
+        }
+        made => made,
+    }
+}
+
+fn make_directory(beneath: &mut Beneath, path: &[u8]) -> rustix::io::Result<()> {
+    let (parent, name) = beneath.parent(path)?;
+    match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
+        Err(Errno::EXIST) => {
+            let there = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if FileType::from_raw_mode(there.st_mode) != FileType::Directory {
+                return Err(Errno::NOTDIR);
+            }
+            rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::empty())
+        }
+        made => made,
+    }
+}
+
+fn make_file(
+    beneath: &mut Beneath,
+    path: &[u8],
+    bytes: u64,
+    extents: &[ByteRange],
+) -> rustix::io::Result<bool> {
+    if let Ok(file) = beneath.open_file(path) {
+        let there = rustix::fs::fstat(&file)?;
+        let is_ours = FileType::from_raw_mode(there.st_mode) == FileType::RegularFile && there.st_nlink == 1;
+        if is_ours && there.st_size as u64 == bytes && fits(&scan::extents(&file, bytes)?, extents) {
+            return Ok(true);
+        }
+    }
+    replace(beneath, path, |beneath| {
+        let (parent, name) = beneath.parent(path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(parent, name, flags, Mode::RUSR | Mode::WUSR)?;
+        rustix::fs::ftruncate(file, bytes)
+    })?;
+    Ok(false)
+}
+
+/// Whether there is data only where it belongs.
+fn fits(there: &[ByteRange], wanted: &[ByteRange]) -> bool {
+    let length = |ranges: &mut dyn Iterator<Item = ByteRange>| ranges.map(|r| r.end - r.start).sum::<u64>();
+    there.iter().all(|extent| length(&mut data_in(wanted, extent.clone())) == extent.end - extent.start)
+}
+
+/// Sets owner, mode, attributes and times.
+fn dress(beneath: &mut Beneath, entry: &Entry, unset: &mut Unset) -> rustix::io::Result<()> {
+    let meta = &entry.meta;
+    let (owner, group) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
+    match &entry.node {
+        // It is dressed under its first name.
+        Node::HardLink(_) => Ok(()),
+        Node::Symlink(_) => {
+            let (parent, name) = beneath.parent(&entry.path)?;
+            let owned =
+                rustix::fs::chownat(parent, name, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW);
+            note_owner(owned, unset)?;
+            let at = [format!("/proc/self/fd/{}/", parent.as_raw_fd()).as_bytes(), name].concat();
+            for (attribute, value) in &meta.attributes {
+                let set = rustix::fs::lsetxattr(&*at, attribute.as_slice(), value, XattrFlags::empty());
+                note_attribute(set, unset)?;
+            }
+            rustix::fs::utimensat(parent, name, &times(meta), AtFlags::SYMLINK_NOFOLLOW)
+        }
+        Node::Directory | Node::File { .. } => {
+            let open = beneath.open(&entry.path, OFlags::RDONLY)?;
+            note_owner(rustix::fs::fchown(&open, Some(owner), Some(group)), unset)?;
+            rustix::fs::fchmod(&open, Mode::from_raw_mode(meta.mode))?;
+            for (attribute, value) in &meta.attributes {
+                let set = rustix::fs::fsetxattr(&open, attribute.as_slice(), value, XattrFlags::empty());
+                note_attribute(set, unset)?;
+            }
+            rustix::fs::futimens(open.as_fd(), &times(meta))
+        }
+    }
+}
+
+/// Only root may give files away.
+fn note_owner(set: rustix::io::Result<()>, unset: &mut Unset) -> rustix::io::Result<()> {
+    match set {
+        Err(Errno::PERM | Errno::INVAL) => unset.owners += 1,
+        set => set?,
+    }
+    Ok(())
+}
+
+/// Some attributes are for root, and some file systems have none.
+fn note_attribute(set: rustix::io::Result<()>, unset: &mut Unset) -> rustix::io::Result<()> {
+    match set {
+        Err(Errno::PERM | Errno::NOTSUP | Errno::INVAL) => unset.attributes += 1,
+        set => set?,
+    }
+    Ok(())
+}
+
+fn times(meta: &Meta) -> Timestamps {
+    let Time { seconds, nanos } = meta.modified;
+    let modified = Timespec { tv_sec: seconds, tv_nsec: nanos.into() };
+    Timestamps { last_access: modified, last_modification: modified }
+}

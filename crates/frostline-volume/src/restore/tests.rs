@@ -1,0 +1,149 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use frostline_base::ErrorKind;
+
+use super::*;
+use crate::testing::{Bench, noise, options, snapshot, tree};
+
+/// A directory of several packs, and its snapshot.
+async fn taken(bench: &Bench) -> (tempfile::TempDir, Snapshot) {
+    let source = tempfile::tempdir().unwrap();
+    fs::create_dir_all(source.path().join("a/b")).unwrap();
+    for n in 0..6 {
+        fs::write(source.path().join(format!("a/b/f{n}")), noise(n, 400_000)).unwrap();
+    }
+    fs::hard_link(source.path().join("a/b/f0"), source.path().join("z-link")).unwrap();
+    symlink("a/b/f1", source.path().join("symlink")).unwrap();
+    fs::set_permissions(source.path().join("a/b"), fs::Permissions::from_mode(0o555)).unwrap();
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    (source, taken)
+}
+
+#[tokio::test]
+async fn a_stopped_restore_goes_on_where_it_was() {
+    let bench = Bench::new();
+    let (source, snapshot) = taken(&bench).await;
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("target");
+    let options = RestoreOptions { batches: 1, ..RestoreOptions::default() };
+    let stop = Arc::clone(&options.cancel);
+    let volumes = bench.volumes();
+    stop.store(true, Ordering::Relaxed);
+    let error = volumes.restore(&snapshot, &target, &options, |_| {}).await.unwrap_err();
+    assert_eq!(error.kind(), frostline_base::ErrorKind::Unavailable);
+    assert!(target.join(scan::UNFINISHED).exists());
+    // An unfinished directory is nobody's source.
+    let refused =
+        volumes.snapshot(&target, &"other".parse().unwrap(), &crate::testing::options(), |_| {}).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+    // What is there is damaged: it is found, and fetched again.
+    let path = target.join("a/b/f3");
+    let mut damaged = noise(3, 400_000);
+    damaged[300_000] ^= 1;
+    fs::write(&path, &damaged).unwrap();
+    fs::write(target.join("a/b/f4"), noise(4, 400_000)).unwrap();
+    stop.store(false, Ordering::Relaxed);
+    let restored = volumes.restore(&snapshot, &target, &options, |_| {}).await.unwrap();
+    assert_eq!(restored.found_bytes + restored.written_bytes, 2_400_000);
+    assert!(restored.found_bytes >= 400_000 && restored.written_bytes >= 400_000, "{restored:?}");
+    assert_eq!(tree(&target), tree(source.path()));
+}
+
+#[tokio::test]
+async fn a_directory_in_use_is_not_restored_into() {
+    let bench = Bench::new();
+    let (_source, snapshot) = taken(&bench).await;
+    let folder = tempfile::tempdir().unwrap();
+    let restore = async |target: &Path| {
+        let done = bench.volumes().restore(&snapshot, target, &RestoreOptions::default(), |_| {}).await;
+        done.unwrap_err()
+    };
+    fs::write(folder.path().join("mine"), b"x").unwrap();
+    assert_eq!(restore(folder.path()).await.kind(), ErrorKind::Invalid);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    fs::remove_file(folder.path().join("mine")).unwrap();
+    fs::write(folder.path().join(scan::UNFINISHED), b"another").unwrap();
+    assert_eq!(restore(folder.path()).await.kind(), ErrorKind::Invalid);
+    assert_eq!(restore(&folder.path().join("no/such/parent")).await.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_link_that_somebody_puts_in_the_way_is_not_followed() {
+    let bench = Bench::new();
+    let (_source, snapshot) = taken(&bench).await;
+    let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // An unfinished restore in which a directory became a link to elsewhere.
+    fs::write(folder.path().join(scan::UNFINISHED), snapshot.id.to_string()).unwrap();
+    symlink(outside.path(), folder.path().join("a")).unwrap();
+    let error = bench
+        .volumes()
+        .restore(&snapshot, folder.path(), &RestoreOptions::default(), |_| {})
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error:?}");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    // A file that became a link is made again.
+    fs::remove_file(folder.path().join("a")).unwrap();
+    fs::create_dir_all(folder.path().join("a/b")).unwrap();
+    let victim = outside.path().join("victim");
+    fs::write(&victim, b"untouched").unwrap();
+    symlink(&victim, folder.path().join("a/b/f0")).unwrap();
+    crate::testing::restore(&bench.volumes(), &snapshot, folder.path()).await;
+    assert_eq!(fs::read(&victim).unwrap(), b"untouched");
+    assert_eq!(fs::read(folder.path().join("a/b/f0")).unwrap(), noise(0, 400_000));
+}
+
+#[tokio::test]
+async fn damage_is_told_by_file_and_offset_and_never_written() {
+    let bench = Bench::new();
+    let source = tempfile::tempdir().unwrap();
+    fs::write(source.path().join("file"), noise(5, 1_200_000)).unwrap();
+    let snapshot = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let key = format!("_volumes/data/{}/000001.pack", snapshot.id);
+    let mut bytes = bench.store.read(&key).await.to_vec();
+    bytes[1_000] ^= 1;
+    bench.store.write(&key, bytes).await;
+    let folder = tempfile::tempdir().unwrap();
+    let error = bench
+        .volumes()
+        .restore(&snapshot, folder.path(), &RestoreOptions::default(), |_| {})
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert_eq!(
+        (error.fact("file"), error.fact("offset"), error.fact("object")),
+        (Some("file"), Some("524288"), Some(key.as_str()))
+    );
+    assert!(folder.path().join(scan::UNFINISHED).exists());
+}
+
+#[tokio::test]
+async fn a_restore_costs_few_requests() {
+    let bench = Bench::new();
+    let source = tempfile::tempdir().unwrap();
+    for n in 0..300 {
+        fs::write(source.path().join(format!("f{n}")), noise(n, 10_000)).unwrap();
+    }
+    let all = crate::SnapshotOptions { pack_bytes: 32 << 20, ..options() };
+    let volumes = bench.volumes();
+    let snapshot =
+        volumes.snapshot(source.path(), &"data".parse().unwrap(), &all, |_| {}).await.unwrap().snapshot;
+    let puts = bench.store.requests().puts;
+    assert_eq!(puts, 8, "begin, pack, tree, snapshot; after each entry a checkpoint and the hint");
+    let before = bench.store.requests().gets;
+    let folder = tempfile::tempdir().unwrap();
+    crate::testing::restore(&bench.volumes(), &snapshot, folder.path()).await;
+    assert_eq!(bench.store.requests().gets - before, 3, "the head, the blocks, the pack");
+    assert_eq!(tree(folder.path()), tree(source.path()));
+}
+
+#[test]
+fn the_parts_of_a_chunk_that_are_data() {
+    let extents = [10..20, 30..40, 50..60];
+    let parts = |range| data_in(&extents, range).collect::<Vec<_>>();
+    assert_eq!(parts(0..100), extents);
+    assert_eq!(parts(15..35), [15..20, 30..35]);
+    assert_eq!(parts(20..30), []);
+    assert_eq!(parts(59..99), vec![59..60; 1]);
+}

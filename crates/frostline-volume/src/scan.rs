@@ -1,0 +1,250 @@
+//! Looking at a directory: every name below it, and where files have data.
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use frostline_base::{ByteRange, Error, ErrorKind, Result};
+use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use crate::piece::CHUNK_BYTES;
+use crate::tree::{EXTENTS_MAX, Entry, Meta, Node, PATH_BYTES_MAX, Time, show_path};
+
+/// The file that says that a directory is being restored.
+pub(crate) const UNFINISHED: &str = ".frostline-restore";
+
+/// A directory as it was found.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// In the byte order of their paths; files have no extents and no chunks yet.
+    pub(crate) entries: Vec<Found>,
+}
+
+/// A name, and what tells whether it changed.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) entry: Entry,
+    /// 512-byte blocks that it occupies.
+    blocks: u64,
+    device: u64,
+}
+
+/// Which names are left out, and how far a scan goes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    pub(crate) exclude: Vec<glob::Pattern>,
+    pub(crate) one_file_system: bool,
+}
+
+impl Scope {
+    fn excludes(&self, path: &[u8]) -> bool {
+        let path = Path::new(std::ffi::OsStr::from_bytes(path));
+        let name = path.file_name().map(Path::new).unwrap_or(path);
+        let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+        self.exclude.iter().any(|pattern| {
+            pattern.matches_path_with(path, options) || pattern.matches_path_with(name, options)
+        })
+    }
+}
+
+/// Every name below `root`. Sockets, pipes and devices are refused by name.
+pub(crate) fn scan(root: &Path, scope: &Scope) -> Result<Scan> {
+    let meta = std::fs::metadata(root).map_err(|e| failed("look at", root, &e))?;
+    if !meta.is_dir() {
+        return Err(Error::invalid(format!("{} is not a directory", root.display())));
+    }
+    if root.join(UNFINISHED).exists() {
+        return Err(Error::invalid(format!(
+            "{} is the directory of a restore that has not ended: finish it first",
+            root.display()
+        )));
+    }
+    let device = meta.dev();
+    let mut entries = vec![found(root, Vec::new(), &meta)?];
+    let mut directories: Vec<Vec<u8>> = vec![Vec::new()];
+    while let Some(directory) = directories.pop() {
+        let folder = below(root, &directory);
+        for name in std::fs::read_dir(&folder).map_err(|e| failed("list", &folder, &e))? {
+            let name = name.map_err(|e| failed("list", &folder, &e))?.file_name();
+            let mut path = directory.clone();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend(name.as_bytes());
+            if scope.excludes(&path) {
+                continue;
+            }
+            if path.len() > PATH_BYTES_MAX {
+                return Err(
+                    Error::invalid("a path below the directory is too long").with("path", show_path(&path))
+                );
+            }
+            let full = below(root, &path);
+            let meta = match std::fs::symlink_metadata(&full) {
+                Ok(meta) => meta,
+                // It went between two looks; the last look will tell.
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(failed("look at", &full, &e)),
+            };
+            let is_other = scope.one_file_system && meta.dev() != device;
+            if meta.is_dir() && !is_other {
+                directories.push(path.clone());
+            }
+            entries.push(found(&full, path, &meta)?);
+        }
+    }
+    entries.sort_unstable_by(|a, b| a.entry.path.cmp(&b.entry.path));
+    link(&mut entries);
+    Ok(Scan { entries })
+}
+
+/// The same path below a directory.
+pub(crate) fn below(root: &Path, path: &[u8]) -> PathBuf {
+    match path.is_empty() {
+        true => root.to_owned(),
+        false => root.join(std::ffi::OsStr::from_bytes(path)),
+    }
+}
+
+fn found(full: &Path, path: Vec<u8>, meta: &Metadata) -> Result<Found> {
+    let kind = meta.file_type();
+    let node = if kind.is_dir() {
+        Node::Directory
+    } else if kind.is_file() {
+        Node::File { bytes: meta.len(), extents: Vec::new(), chunks: 0..0 }
+    } else if kind.is_symlink() {
+        let target = std::fs::read_link(full).map_err(|e| failed("read", full, &e))?;
+        Node::Symlink(target.into_os_string().into_vec())
+    } else {
+        let what = match () {
+            () if kind.is_socket() => "a socket",
+            () if kind.is_fifo() => "a pipe",
+            () if kind.is_block_device() => "a block device",
+            () => "a character device",
+        };
+        return Err(Error::invalid(format!(
+            "{} is {what}, which no snapshot can hold: remove it, or leave it out with --exclude",
+            full.display()
+        )));
+    };
+    let time = |seconds, nanos: i64| Time { seconds, nanos: nanos as u32 };
+    let meta_of = Meta {
+        mode: meta.mode() & 0o7777,
+        uid: meta.uid(),
+        gid: meta.gid(),
+        modified: time(meta.mtime(), meta.mtime_nsec()),
+        changed: time(meta.ctime(), meta.ctime_nsec()),
+        inode: meta.ino(),
+        attributes: attributes(full)?,
+    };
+    Ok(Found { entry: Entry { path, meta: meta_of, node }, blocks: meta.blocks(), device: meta.dev() })
+}
+
+/// Names of one inode become hard links to the first of them.
+fn link(entries: &mut [Found]) {
+    let mut first: HashMap<(u64, u64), Vec<u8>> = HashMap::new();
+    for found in entries {
+        if found.entry.node == Node::Directory {
+            continue;
+        }
+        let inode = (found.device, found.entry.meta.inode);
+        match first.get(&inode) {
+            Some(target) => found.entry.node = Node::HardLink(target.clone()),
+            None => drop(first.insert(inode, found.entry.path.clone())),
+        }
+    }
+}
+
+fn attributes(path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut names = vec![0; 1 << 10];
+    let length = loop {
+        match rustix::fs::llistxattr(path, &mut names[..]) {
+            Ok(length) => break length,
+            Err(Errno::RANGE) if names.len() < 1 << 20 => names.resize(names.len() * 4, 0),
+            // No such attributes here, or the file is gone: the last look will tell.
+            Err(Errno::NOTSUP | Errno::NOENT) => return Ok(Vec::new()),
+            Err(e) => return Err(failed("read the attributes of", path, &e.into())),
+        }
+    };
+    let mut attributes = Vec::new();
+    for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        let mut value = vec![0; 64 << 10];
+        match rustix::fs::lgetxattr(path, name, &mut value[..]) {
+            Ok(length) => {
+                value.truncate(length);
+                attributes.push((name.to_vec(), value));
+            }
+            Err(Errno::NODATA | Errno::NOENT) => {}
+            Err(e) => return Err(failed("read the attributes of", path, &e.into())),
+        }
+    }
+    attributes.sort();
+    Ok(attributes)
+}
+
+impl Found {
+    /// Whether both looks saw the same.
+    pub(crate) fn is_same(&self, other: &Found) -> bool {
+        self.entry == other.entry && self.device == other.device
+    }
+
+    /// Where the file at `full` has data. Only a file that may have holes is opened.
+    pub(crate) fn extents(&self, full: &Path) -> Result<Vec<ByteRange>> {
+        let Node::File { bytes, .. } = self.entry.node else { return Ok(Vec::new()) };
+        let is_small = bytes <= CHUNK_BYTES as u64 && self.blocks.saturating_mul(512) >= bytes;
+        match is_small || bytes == 0 {
+            true => Ok((bytes > 0).then_some(0..bytes).into_iter().collect()),
+            false => extents(&open(full)?, bytes).map_err(|e| failed("find the holes of", full, &e.into())),
+        }
+    }
+}
+
+/// Opens a file for reading, and never what a link points to.
+pub(crate) fn open(path: &Path) -> Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    rustix::fs::open(path, flags, Mode::empty()).map(File::from).map_err(|e| failed("read", path, &e.into()))
+}
+
+/// Where a file has data up to `bytes`, by `SEEK_DATA` and `SEEK_HOLE`. A file in more pieces than a tree can hold is
+/// taken for one.
+pub(crate) fn extents(file: &File, bytes: u64) -> rustix::io::Result<Vec<ByteRange>> {
+    let mut extents: Vec<ByteRange> = Vec::new();
+    let mut at = 0;
+    while at < bytes {
+        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(start) if start < bytes => start,
+            Ok(_) | Err(Errno::NXIO) => break,
+            // A file system that knows no holes.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(std::iter::once(0..bytes).collect()),
+            Err(e) => return Err(e),
+        };
+        let end = match rustix::fs::seek(file, SeekFrom::Hole(start)) {
+            Ok(end) => end.min(bytes),
+            Err(Errno::NXIO) => bytes,
+            Err(e) => return Err(e),
+        };
+        if end <= start || extents.len() == EXTENTS_MAX {
+            return Ok(std::iter::once(0..bytes).collect());
+        }
+        extents.push(start..end);
+        at = end;
+    }
+    Ok(extents)
+}
+
+/// What a call of the file system failed to do.
+pub(crate) fn failed(verb: &str, path: &Path, error: &std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::Exhausted,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::new(kind, format!("cannot {verb} {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,493 @@
+//! Taking a snapshot of a directory.
+//!
+//! 1. The log gets an entry: a snapshot begins, on top of the newest one of its volume.
+//! 2. The directory is looked at. Files that look as they did in the base are not read; see [`is_unchanged`].
+//! 3. The others are read chunk by chunk, in the order in which a reader will probably want them. A chunk that the base
+//!    has is not stored again; one of which few pages changed is stored as these pages.
+//! 4. The directory is looked at again. Where it is not what it was, the snapshot is refused.
+//! 5. The tree is written, then the log gets the entry that makes the snapshot exist.
+
+mod chunks;
+mod packer;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
+
+use frostline_base::{Error, ErrorKind, Result};
+
+use crate::digest::Digest;
+use crate::freeze::{self, Frozen};
+use crate::log::{Consistency, LogEntry, Running, Snapshot, State, Totals, VolumeName};
+use crate::order;
+use crate::scan::{self, Found, Scan, Scope, below};
+use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree, chunk_numbers, chunk_range, encode, tree_key};
+use crate::volumes::Volumes;
+use chunks::{Base, Job, Read};
+use packer::{Packed, Packer};
+
+/// A job reads about so many bytes.
+const JOB_BYTES: u64 = 1 << 20;
+/// And no more files than this.
+const JOB_READS_MAX: usize = 256;
+/// A file that changed so shortly before its base was begun is read again: its times may not have moved.
+const RACY_MS: i64 = 2_000;
+/// Changed paths that a refusal names.
+const NAMED_MAX: usize = 5;
+
+/// How to take a snapshot.
+#[derive(Clone, Debug)]
+pub struct SnapshotOptions {
+    /// The name of the machine, for people.
+    pub host: String,
+    /// Read every file, however it looks.
+    pub rehash: bool,
+    /// Take a directory that changes while it is read.
+    pub crash_consistent: bool,
+    /// Freeze the file system while it is read.
+    pub freeze: bool,
+    /// Names and paths to leave out.
+    pub exclude: Vec<glob::Pattern>,
+    /// Do not enter other file systems.
+    pub one_file_system: bool,
+    /// A pack ends when it has so many bytes.
+    pub pack_bytes: usize,
+    /// Threads that read and pack.
+    pub threads: usize,
+    /// Set it to stop.
+    pub cancel: Arc<AtomicBool>,
+}
+
+impl Default for SnapshotOptions {
+    fn default() -> Self {
+        SnapshotOptions {
+            host: String::new(),
+            rehash: false,
+            crash_consistent: false,
+            freeze: false,
+            exclude: Vec::new(),
+            one_file_system: false,
+            pack_bytes: 32 << 20,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            cancel: Arc::default(),
+        }
+    }
+}
+
+/// How far a snapshot is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotProgress {
+    /// Bytes that will be read.
+    pub bytes: u64,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Bytes that are stored for them.
+    pub stored_bytes: u64,
+}
+
+/// A snapshot that was taken.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// Its record.
+    pub snapshot: Snapshot,
+    /// What changed while it was read; empty unless the directory may change.
+    pub changed: Vec<String>,
+}
+
+impl Volumes {
+    /// Takes a snapshot of `directory` as the newest one of `volume`. Nothing of it is there unless all of it is.
+    ///
+    /// `Conflict` where the directory changed meanwhile, or a prune took the snapshot for abandoned.
+    pub async fn snapshot(
+        &self,
+        directory: &Path,
+        volume: &VolumeName,
+        options: &SnapshotOptions,
+        progress: impl Fn(SnapshotProgress) + Send + Sync,
+    ) -> Result<Taken> {
+        let directory =
+            std::fs::canonicalize(directory).map_err(|e| scan::failed("look at", directory, &e))?;
+        self.check_place(&directory, options)?;
+        let id = SnapshotId::from_random((self.random)());
+        let state = self.begin(id, volume, options).await?;
+        let begun = state.running.get(&id).cloned();
+        let begun = begun.ok_or_else(|| Error::internal("a snapshot was begun and is not there"))?;
+        let base = begun.base.and_then(|base| state.snapshots.get(&base).cloned());
+        let writing = Writing { volumes: self, directory, options, begun, base };
+        match writing.run(state, progress).await {
+            Ok(taken) => Ok(taken),
+            Err(error) => {
+                if let Err(error) = self.abandon(id).await {
+                    tracing::warn!(?error, "what a snapshot left behind stays until a prune");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// What is written while it is read would never end, and what is frozen cannot be written.
+    fn check_place(&self, directory: &Path, options: &SnapshotOptions) -> Result<()> {
+        let repository = frostline_store::local_directory(self.repository.url());
+        let repository = repository.map(|path| std::fs::canonicalize(&path).unwrap_or(path));
+        if let Some(repository) = repository.as_deref().filter(|repository| repository.starts_with(directory))
+        {
+            return Err(Error::invalid(format!(
+                "the repository {} is in the directory {}",
+                repository.display(),
+                directory.display()
+            )));
+        }
+        if options.freeze { freeze::check(directory, repository.as_deref()) } else { Ok(()) }
+    }
+
+    async fn begin(
+        &self,
+        id: SnapshotId,
+        volume: &VolumeName,
+        options: &SnapshotOptions,
+    ) -> Result<Arc<State>> {
+        let (entry_id, now_ms) = ((self.random)(), self.now_ms());
+        let plan = |state: &State| {
+            let base = state.of(volume).last().map(|snapshot| snapshot.id);
+            let (volume, host) = (volume.clone(), options.host.clone());
+            let begin = Running { id, volume, base, host, started_ms: now_ms };
+            Ok(Some(LogEntry { begin: Some(begin), ..LogEntry::new(entry_id, now_ms, "begin") }))
+        };
+        self.log.append(self.log.read().await?, plan).await
+    }
+
+    /// Gives up a begun snapshot, then deletes what it wrote.
+    async fn abandon(&self, id: SnapshotId) -> Result<()> {
+        let (entry_id, now_ms) = ((self.random)(), self.now_ms());
+        let plan = |state: &State| {
+            let entry = LogEntry { abandon: vec![id], ..LogEntry::new(entry_id, now_ms, "abandon") };
+            Ok(state.running.contains_key(&id).then_some(entry))
+        };
+        let state = self.log.append(self.log.read().await?, plan).await?;
+        // The put that committed it may have gone without an answer.
+        if state.snapshots.contains_key(&id) {
+            return Ok(());
+        }
+        let objects = self.repository.list(&format!("{}/{id}", crate::tree::DATA));
+        let keys: Vec<String> = objects.map_ok(|object| object.key).try_collect().await?;
+        self.repository.delete(keys).await
+    }
+}
+
+/// A snapshot that is being written.
+struct Writing<'a> {
+    volumes: &'a Volumes,
+    directory: PathBuf,
+    options: &'a SnapshotOptions,
+    begun: Running,
+    base: Option<Snapshot>,
+}
+
+impl Writing<'_> {
+    async fn run(
+        &self,
+        state: Arc<State>,
+        progress: impl Fn(SnapshotProgress) + Send + Sync,
+    ) -> Result<Taken> {
+        let base = self.read_base().await?;
+        let frozen = self.options.freeze.then(|| Frozen::begin(&self.directory)).transpose()?;
+        let started_ms = self.volumes.now_ms();
+        if frozen.is_none() {
+            // A page that is written back is watched again: what is written through a mapping from now on moves the times.
+            self.sync();
+        }
+        let first = self.scan().await?;
+        let plan = self.plan(&first, &base).await?;
+        let mut packer = Packer::new(self.volumes, self.begun.id, &base.tree.packs, self.options.pack_bytes);
+        let packed = self.store(&plan, &base, &mut packer, &progress).await?;
+        let changed = self.changes(&first).await?;
+        if let Some(frozen) = frozen {
+            frozen.thaw()?;
+        }
+        let mut totals = Totals { read_bytes: plan.bytes, ..packer.totals() };
+        let tree = assemble(first, plan, packed, base, packer.into_packs());
+        count(&tree, &mut totals);
+        let (bytes, head_bytes) = encode(&tree)?;
+        drop(tree);
+        let end = bytes.len() - crate::tree::TAIL_BYTES as usize;
+        totals.stored_bytes += bytes.len() as u64;
+        let snapshot = Snapshot {
+            id: self.begun.id,
+            volume: self.begun.volume.clone(),
+            number: 0,
+            base: self.begun.base,
+            started_ms,
+            finished_ms: 0,
+            host: self.options.host.clone(),
+            directory: self.directory.display().to_string(),
+            consistency: match () {
+                () if !changed.is_empty() => Consistency::Changing,
+                () if self.options.freeze => Consistency::Frozen,
+                () => Consistency::Unchanged,
+            },
+            tree_bytes: bytes.len() as u64,
+            head_bytes,
+            head: Digest::of(&bytes[end - head_bytes as usize..end]),
+            totals,
+        };
+        self.volumes.repository.put(&tree_key(self.begun.id), Bytes::from(bytes)).await?;
+        self.commit(state, snapshot).await.map(|snapshot| Taken { snapshot, changed })
+    }
+
+    async fn read_base(&self) -> Result<Arc<Base>> {
+        let tree = match &self.base {
+            Some(base) => self.volumes.tree(base).await?,
+            None => Tree::default(),
+        };
+        Ok(Arc::new(Base::new(tree)))
+    }
+
+    fn sync(&self) {
+        let synced = std::fs::File::open(&self.directory).map(rustix::fs::syncfs);
+        if let Ok(Err(error)) = synced {
+            tracing::debug!(%error, "cannot sync the file system");
+        }
+    }
+
+    async fn scan(&self) -> Result<Scan> {
+        let (exclude, one_file_system) = (self.options.exclude.clone(), self.options.one_file_system);
+        let (directory, scope) = (self.directory.clone(), Scope { exclude, one_file_system });
+        blocking(move || scan::scan(&directory, &scope)).await
+    }
+
+    /// Which files have to be read, and where they have data.
+    async fn plan(&self, scan: &Scan, base: &Base) -> Result<Plan> {
+        let trusted_ms =
+            self.base.as_ref().filter(|_| !self.options.rehash).map(|base| base.started_ms - RACY_MS);
+        let (mut plan, mut unsure) = (Plan::default(), Vec::new());
+        for (number, found) in scan.entries.iter().enumerate() {
+            let Node::File { .. } = found.entry.node else { continue };
+            let before = base.file(&found.entry);
+            match before {
+                Some(before) if trusted_ms.is_some_and(|ms| is_unchanged(&found.entry, before, ms)) => {
+                    plan.kept.push((number, before.node.clone()));
+                }
+                _ => unsure.push(number),
+            }
+        }
+        let paths = scan.entries.iter().map(|found| found.entry.path.as_slice());
+        let cluster = order::cluster(paths);
+        let rank = |number: &usize| {
+            let entry = &scan.entries[*number].entry;
+            let Node::File { bytes, .. } = entry.node else { return u8::MAX };
+            order::rank(&entry.path, bytes, cluster.as_deref())
+        };
+        unsure.sort_by_cached_key(|number| (rank(number), *number));
+        for number in unsure {
+            let found = &scan.entries[number];
+            let extents = match found.extents(&below(&self.directory, &found.entry.path)) {
+                Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+                extents => extents?,
+            };
+            plan.push(number, found, extents, base);
+        }
+        Ok(plan)
+    }
+
+    /// Reads what the plan says and stores what is new.
+    async fn store(
+        &self,
+        plan: &Plan,
+        base: &Arc<Base>,
+        packer: &mut Packer<'_>,
+        progress: &(impl Fn(SnapshotProgress) + Sync),
+    ) -> Result<Packed> {
+        let mut packed = Packed::default();
+        let mut at = SnapshotProgress { bytes: plan.bytes, ..SnapshotProgress::default() };
+        progress(at);
+        let jobs = plan.jobs(&self.directory);
+        let directories = chunks::Directories::new(&self.volumes.repository, &base.tree.packs);
+        let done = jobs.map(|job| chunks::run(job, Arc::clone(base), &directories));
+        let mut done = futures::stream::iter(done).buffered(self.options.threads.max(1) * 2);
+        while let Some(job) = done.try_next().await? {
+            if self.options.cancel.load(Ordering::Relaxed) {
+                return Err(Error::unavailable("the snapshot was stopped"));
+            }
+            for ready in job {
+                at.read_bytes += ready.read_bytes;
+                packer.push(ready, base, &mut packed).await?;
+            }
+            at.stored_bytes = packer.totals().stored_bytes;
+            progress(at);
+        }
+        packer.finish().await?;
+        Ok(packed)
+    }
+
+    /// What is not as it was at the first look. `Conflict` unless that is allowed.
+    async fn changes(&self, first: &Scan) -> Result<Vec<String>> {
+        let second = self.scan().await?;
+        let before: HashMap<&[u8], &Found> =
+            first.entries.iter().map(|f| (f.entry.path.as_slice(), f)).collect();
+        let after: HashSet<&[u8]> = second.entries.iter().map(|f| f.entry.path.as_slice()).collect();
+        let is_other =
+            |found: &&Found| !before.get(found.entry.path.as_slice()).is_some_and(|f| f.is_same(found));
+        let changed = second.entries.iter().filter(is_other);
+        let gone = first.entries.iter().filter(|found| !after.contains(found.entry.path.as_slice()));
+        let changed: Vec<String> = changed.chain(gone).map(|found| found.entry.show()).collect();
+        if changed.is_empty() || self.options.crash_consistent {
+            return Ok(changed);
+        }
+        let named = changed.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+        let more = match changed.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Err(Error::conflict(format!(
+            "{} changed while it was read ({named}{more}): stop what writes to it, read a snapshot of the file system, use --freeze, or accept files of different moments with --crash-consistent",
+            self.directory.display()
+        )))
+    }
+
+    async fn commit(&self, state: Arc<State>, snapshot: Snapshot) -> Result<Snapshot> {
+        let (id, entry_id, now_ms) = (snapshot.id, (self.volumes.random)(), self.volumes.now_ms());
+        let plan = |state: &State| {
+            if !state.running.contains_key(&id) {
+                return Err(Error::conflict(
+                    "a prune took this snapshot for abandoned because it had written nothing for long: take it again",
+                ));
+            }
+            let entry = LogEntry::new(entry_id, now_ms, "snapshot");
+            Ok(Some(LogEntry { snapshot: Some(snapshot.clone()), ..entry }))
+        };
+        let state = self.volumes.log.append(state, plan).await?;
+        let lost = || Error::internal("a snapshot was committed and is not there");
+        state.snapshots.get(&id).cloned().ok_or_else(lost)
+    }
+}
+
+/// Whether a file need not be read: its length, inode and times are those of the base, and it was last changed clearly
+/// before the base was begun. The time of the last change cannot be set by a program.
+fn is_unchanged(now: &Entry, before: &Entry, trusted_ms: i64) -> bool {
+    let (Node::File { bytes, .. }, Node::File { bytes: bytes_before, .. }) = (&now.node, &before.node) else {
+        return false;
+    };
+    let times = |meta: &Meta| (meta.modified, meta.changed, meta.inode);
+    let is_old =
+        |time: Time| time.seconds.saturating_mul(1_000) + i64::from(time.nanos / 1_000_000) < trusted_ms;
+    now.path == before.path
+        && bytes == bytes_before
+        && times(&now.meta) == times(&before.meta)
+        && is_old(now.meta.changed)
+}
+
+/// What is to be read.
+#[derive(Default)]
+struct Plan {
+    /// Files that are as in the base, and what they are there.
+    kept: Vec<(usize, Node)>,
+    /// Files to read: their paths and extents.
+    files: HashMap<usize, FilePlan>,
+    /// Their chunks, in the order of storing.
+    reads: Vec<Read>,
+    bytes: u64,
+}
+
+struct FilePlan {
+    path: Vec<u8>,
+    extents: Vec<std::ops::Range<u64>>,
+}
+
+impl Plan {
+    fn push(&mut self, number: usize, found: &Found, extents: Vec<std::ops::Range<u64>>, base: &Base) {
+        let Node::File { bytes, .. } = found.entry.node else { return };
+        let before = base.file(&found.entry).map(|entry| &entry.node);
+        let before: HashMap<u64, usize> = match before {
+            Some(Node::File { extents, chunks, .. }) => chunk_numbers(extents).zip(chunks.clone()).collect(),
+            _ => HashMap::new(),
+        };
+        for chunk in chunk_numbers(&extents) {
+            let range = chunk_range(chunk, bytes);
+            self.bytes += range.end - range.start;
+            self.reads.push(Read { file: number, range, base: before.get(&chunk).copied() });
+        }
+        self.files.insert(number, FilePlan { path: found.entry.path.clone(), extents });
+    }
+
+    fn jobs<'a>(&'a self, directory: &'a Path) -> impl Iterator<Item = Job> + 'a {
+        let mut rest = self.reads.as_slice();
+        std::iter::from_fn(move || {
+            let mut bytes = 0;
+            let fits = |read: &&Read| {
+                let is_first = bytes == 0;
+                bytes += read.range.end - read.range.start;
+                is_first || bytes <= JOB_BYTES
+            };
+            let count = rest.iter().take(JOB_READS_MAX).take_while(fits).count();
+            let (job, others) = rest.split_at(count);
+            rest = others;
+            let path = |read: &Read| self.files.get(&read.file).map(|file| below(directory, &file.path));
+            (!job.is_empty())
+                .then(|| Job(job.iter().filter_map(|read| Some((path(read)?, read.clone()))).collect()))
+        })
+    }
+}
+
+/// The tree of what was found and stored.
+fn assemble(scan: Scan, plan: Plan, packed: Packed, base: Arc<Base>, packs: Vec<crate::tree::Pack>) -> Tree {
+    let mut kept: HashMap<usize, Node> = plan.kept.into_iter().collect();
+    let Packed { mut chunks, vanished } = packed;
+    let mut files = plan.files;
+    let gone: HashSet<Vec<u8>> =
+        vanished.iter().filter_map(|number| Some(files.get(number)?.path.clone())).collect();
+    let mut tree = Tree { packs, ..Tree::default() };
+    for (number, found) in scan.entries.into_iter().enumerate() {
+        let Found { mut entry, .. } = found;
+        let is_gone = match &entry.node {
+            Node::HardLink(target) => gone.contains(target),
+            _ => gone.contains(&entry.path),
+        };
+        if is_gone {
+            continue;
+        }
+        if let Node::File { extents, chunks: range, .. } = &mut entry.node {
+            let first = tree.chunks.len();
+            match kept.remove(&number) {
+                Some(Node::File { extents: before, chunks, .. }) => {
+                    *extents = before;
+                    tree.chunks.extend(base.tree.chunks[chunks].iter().cloned());
+                }
+                _ => {
+                    *extents = files.remove(&number).map(|file| file.extents).unwrap_or_default();
+                    tree.chunks.extend(chunks.remove(&number).unwrap_or_default());
+                }
+            }
+            *range = first..tree.chunks.len();
+        }
+        tree.entries.push(entry);
+    }
+    tree
+}
+
+fn count(tree: &Tree, totals: &mut Totals) {
+    totals.entries = tree.entries.len() as u64;
+    for entry in &tree.entries {
+        if let Node::File { bytes, .. } = entry.node {
+            totals.files += 1;
+            totals.bytes += bytes;
+        }
+    }
+    totals.data_bytes = tree.chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
+}
+
+/// Runs what waits for a disk or a processor on a thread for that.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(Error::internal("a thread ended before its work").with_source(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! Reading chunks, and deciding how each is stored.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OnceCell;
+
+use frostline_base::{ByteRange, ErrorKind, Result, Share};
+use frostline_store::Repository;
+
+use super::blocking;
+use crate::digest::{Digest, PageSum};
+use crate::pack::Directory;
+use crate::piece::{self, DELTA_PAGES_MAX, PIECES_MAX, Pages};
+use crate::reader::read;
+use crate::scan;
+use crate::tree::{Chunk, Entry, Node, Pack, PieceRef, Tree};
+
+/// Directories of packs that are kept for the next chunks.
+const DIRECTORIES_MAX: usize = 512;
+
+/// The snapshot that a new one is written on top of.
+#[derive(Debug)]
+pub(super) struct Base {
+    pub(super) tree: Tree,
+    by_path: HashMap<Vec<u8>, usize>,
+    by_inode: HashMap<u64, usize>,
+    by_digest: HashMap<Digest, usize>,
+}
+
+impl Base {
+    pub(super) fn new(tree: Tree) -> Base {
+        let files = || {
+            let is_file = |(_, entry): &(usize, &Entry)| matches!(entry.node, Node::File { .. });
+            tree.entries.iter().enumerate().filter(is_file)
+        };
+        Base {
+            by_path: files().map(|(at, entry)| (entry.path.clone(), at)).collect(),
+            by_inode: files().map(|(at, entry)| (entry.meta.inode, at)).collect(),
+            by_digest: tree.chunks.iter().enumerate().map(|(at, chunk)| (chunk.digest, at)).collect(),
+            tree,
+        }
+    }
+
+    /// What a file was: that of its path, or else of its inode.
+    pub(super) fn file(&self, entry: &Entry) -> Option<&Entry> {
+        let at = self.by_path.get(&entry.path).or_else(|| self.by_inode.get(&entry.meta.inode));
+        at.map(|at| &self.tree.entries[*at])
+    }
+
+    pub(super) fn chunk(&self, digest: &Digest) -> Option<&Chunk> {
+        self.by_digest.get(digest).map(|at| &self.tree.chunks[*at])
+    }
+}
+
+/// A chunk to read.
+#[derive(Clone, Debug)]
+pub(super) struct Read {
+    /// Among the entries of the scan.
+    pub(super) file: usize,
+    pub(super) range: ByteRange,
+    /// The chunk of the base at this place.
+    pub(super) base: Option<usize>,
+}
+
+/// Chunks that are read together, and the paths of their files.
+#[derive(Debug)]
+pub(super) struct Job(pub(super) Vec<(PathBuf, Read)>);
+
+/// A chunk that was read.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) file: usize,
+    pub(super) read_bytes: u64,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// The file is not there any more.
+    Vanished,
+    /// The base has it.
+    Known(Digest),
+    /// It is to be stored.
+    New(NewPiece),
+}
+
+/// A piece to store, and the chunk that it completes.
+#[derive(Debug)]
+pub(super) struct NewPiece {
+    pub(super) digest: Digest,
+    pub(super) chunk_bytes: u32,
+    /// The pieces that it is applied to.
+    pub(super) onto: Vec<PieceRef>,
+    pub(super) piece: Vec<u8>,
+    pub(super) pages: u64,
+    pub(super) sums: Vec<PageSum>,
+}
+
+enum Looked {
+    Ready(What),
+    Unknown(Digest, Vec<u8>),
+}
+
+/// Reads the chunks of a job, and packs those that the base does not have.
+pub(super) async fn run(job: Job, base: Arc<Base>, directories: &Directories<'_>) -> Result<Vec<Ready>> {
+    let known = Arc::clone(&base);
+    let looked = blocking(move || look(job, &known)).await?;
+    let mut before = Vec::with_capacity(looked.len());
+    for (read, looked) in &looked {
+        let chunk =
+            read.base.filter(|_| matches!(looked, Looked::Unknown(..))).map(|at| &base.tree.chunks[at]);
+        before.push(match chunk {
+            Some(chunk) => directories.pages(chunk).await?,
+            None => Vec::new(),
+        });
+    }
+    blocking(move || {
+        let all = looked.into_iter().zip(before);
+        all.map(|((read, looked), before)| {
+            let what = match looked {
+                Looked::Ready(what) => what,
+                Looked::Unknown(digest, bytes) => {
+                    let chunk = read.base.map(|at| &base.tree.chunks[at]);
+                    What::New(new_piece(digest, &bytes, chunk, &before)?)
+                }
+            };
+            Ok(Ready { file: read.file, read_bytes: read.range.end - read.range.start, what })
+        })
+        .collect()
+    })
+    .await
+}
+
+fn look(job: Job, base: &Base) -> Result<Vec<(Read, Looked)>> {
+    let mut open: Option<(usize, File)> = None;
+    let mut all = Vec::with_capacity(job.0.len());
+    for (path, read) in job.0 {
+        if open.as_ref().is_none_or(|(file, _)| *file != read.file) {
+            open = match scan::open(&path) {
+                Ok(file) => Some((read.file, file)),
+                Err(e) if e.kind() == ErrorKind::NotFound => None,
+                Err(e) => return Err(e),
+            };
+        }
+        let Some((_, file)) = &open else {
+            all.push((read, Looked::Ready(What::Vanished)));
+            continue;
+        };
+        let bytes = read_chunk(file, &read.range).map_err(|e| scan::failed("read", &path, &e))?;
+        let digest = Digest::of(&bytes);
+        let looked = match base.chunk(&digest) {
+            Some(_) => Looked::Ready(What::Known(digest)),
+            None => Looked::Unknown(digest, bytes),
+        };
+        all.push((read, looked));
+    }
+    Ok(all)
+}
+
+/// The bytes of a range. What is behind the end of a file that became shorter is zero; the last look at the directory
+/// will tell.
+fn read_chunk(file: &File, range: &ByteRange) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; (range.end - range.start) as usize];
+    let mut at = 0;
+    while at < bytes.len() {
+        match file.read_at(&mut bytes[at..], range.start + at as u64) {
+            Ok(0) => break,
+            Ok(read) => at += read,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(bytes)
+}
+
+/// How a chunk is stored: the pages that changed where they are few, else all of it. `before` has the pages after each
+/// of the pieces of `base`.
+fn new_piece(digest: Digest, bytes: &[u8], base: Option<&Chunk>, before: &[Pages]) -> Result<NewPiece> {
+    let pages = Pages::of(bytes);
+    let chunk_bytes = bytes.len() as u32;
+    let pieces = base.map_or(&[][..], |chunk| &chunk.pieces);
+    // On top of all pieces while they are few, then on the first, which is whole.
+    let onto = if pieces.len() < PIECES_MAX { pieces } else { &pieces[..1] };
+    if let Some(under) = onto.len().checked_sub(1).and_then(|last| before.get(last)) {
+        let changed = pages.changed_since(under);
+        if changed.count_ones() <= DELTA_PAGES_MAX && changed.count_ones() * 2 < pages.all().count_ones() {
+            let piece = piece::delta(bytes, changed)?;
+            let sums = pages.select(changed);
+            return Ok(NewPiece { digest, chunk_bytes, onto: onto.to_vec(), piece, pages: changed, sums });
+        }
+    }
+    let (piece, all) = (piece::full(bytes)?, pages.all());
+    Ok(NewPiece { digest, chunk_bytes, onto: Vec::new(), piece, pages: all, sums: pages.select(all) })
+}
+
+/// The directories of the base's packs, each read once while it is near.
+pub(super) struct Directories<'a> {
+    repository: &'a Repository,
+    packs: &'a [Pack],
+    read: Mutex<HashMap<u32, Arc<OnceCell<Option<Directory>>>>>,
+}
+
+impl<'a> Directories<'a> {
+    pub(super) fn new(repository: &'a Repository, packs: &'a [Pack]) -> Self {
+        Directories { repository, packs, read: Mutex::default() }
+    }
+
+    /// The pages of a chunk after each of its pieces; fewer where a directory cannot be used.
+    async fn pages(&self, chunk: &Chunk) -> Result<Vec<Pages>> {
+        let mut after = Vec::with_capacity(chunk.pieces.len());
+        let mut pages = Pages::default();
+        for piece in &chunk.pieces {
+            let cell = self.cell(piece.pack);
+            let directory = cell.get_or_try_init(|| self.fetch(piece.pack)).await?;
+            let is_known = directory.as_ref().is_some_and(|d| d.apply(piece.offset.into(), &mut pages));
+            if !is_known {
+                break;
+            }
+            after.push(pages.clone());
+        }
+        Ok(after)
+    }
+
+    fn cell(&self, pack: u32) -> Arc<OnceCell<Option<Directory>>> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.len() >= DIRECTORIES_MAX && !read.contains_key(&pack) {
+            read.clear();
+        }
+        Arc::clone(read.entry(pack).or_default())
+    }
+
+    /// A directory that is gone or damaged costs bytes, not the snapshot: chunks are then stored whole.
+    async fn fetch(&self, pack: u32) -> Result<Option<Directory>> {
+        let Some(pack) = self.packs.get(pack as usize) else { return Ok(None) };
+        let read = read(self.repository, &pack.object(), &[pack.directory()], Share::Index).await;
+        match read.and_then(|bytes| Directory::decode(&bytes.concat())) {
+            Ok(directory) => Ok(Some(directory)),
+            Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => {
+                tracing::warn!(%error, "the directory of a pack cannot be read; run volume verify");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Writing a tree.
+
+use std::collections::HashMap;
+
+use frostline_base::bytes_codec::{put_bytes, put_varint};
+use frostline_base::{Error, Result};
+
+use super::{Chunk, Entry, MAGIC, Node, Pack, PieceRef, Time, Tree, VERSION};
+use crate::digest::Digest;
+use crate::tree::SnapshotId;
+
+/// A block of entries is closed when it has so many bytes.
+const ENTRIES_BYTES: usize = 256 << 10;
+/// A block of chunks has so many.
+const CHUNKS_PER_BLOCK: usize = 4_096;
+const LEVEL: i32 = 3;
+
+/// The object, and the length of its head.
+pub(crate) fn encode(tree: &Tree) -> Result<(Vec<u8>, u64)> {
+    let packs = used_packs(tree);
+    let mut out = MAGIC.to_vec();
+    let mut head = Vec::new();
+    put_varint(&mut head, VERSION);
+    put_packs(&mut head, &packs.iter().map(|pack| tree.packs[*pack as usize]).collect::<Vec<_>>());
+    let blocks = entry_blocks(&tree.entries);
+    put_varint(&mut head, blocks.len() as u64);
+    for block in blocks {
+        put_block(&mut out, &mut head, &block.bytes)?;
+        put_varint(&mut head, block.entries);
+        put_varint(&mut head, block.chunks);
+        put_bytes(&mut head, block.first);
+    }
+    let renumbered: HashMap<u32, u32> = packs.iter().zip(0..).map(|(pack, number)| (*pack, number)).collect();
+    let blocks = tree.chunks.chunks(CHUNKS_PER_BLOCK);
+    put_varint(&mut head, blocks.len() as u64);
+    for chunks in blocks {
+        put_block(&mut out, &mut head, &chunk_block(chunks, &renumbered))?;
+        put_varint(&mut head, chunks.len() as u64);
+    }
+    let head_bytes = head.len() as u64;
+    out.extend(head);
+    out.extend(head_bytes.to_le_bytes());
+    out.extend(MAGIC);
+    Ok((out, head_bytes))
+}
+
+/// The packs that chunks are in, in their order.
+fn used_packs(tree: &Tree) -> Vec<u32> {
+    let pieces = tree.chunks.iter().flat_map(|chunk| &chunk.pieces);
+    let mut used: Vec<u32> = pieces.map(|piece| piece.pack).collect();
+    used.sort_unstable();
+    used.dedup();
+    used
+}
+
+fn put_packs(head: &mut Vec<u8>, packs: &[Pack]) {
+    let mut writers: Vec<SnapshotId> = packs.iter().map(|pack| pack.writer).collect();
+    writers.sort_unstable();
+    writers.dedup();
+    put_varint(head, writers.len() as u64);
+    writers.iter().for_each(|writer| head.extend(writer.bits().to_be_bytes()));
+    put_varint(head, packs.len() as u64);
+    for pack in packs {
+        let writer = writers.binary_search(&pack.writer).unwrap_or_default();
+        for value in [writer as u64, pack.number.into(), pack.bytes, pack.directory_bytes.into()] {
+            put_varint(head, value);
+        }
+    }
+}
+
+fn put_block(out: &mut Vec<u8>, head: &mut Vec<u8>, block: &[u8]) -> Result<()> {
+    let packed = zstd::bulk::compress(block, LEVEL)
+        .map_err(|e| Error::internal("Zstandard cannot pack a tree").with_source(e))?;
+    put_varint(head, packed.len() as u64);
+    put_varint(head, block.len() as u64);
+    head.extend(Digest::of(&packed).as_bytes());
+    out.extend(packed);
+    Ok(())
+}
+
+#[derive(Default)]
+struct EntryBlock<'a> {
+    bytes: Vec<u8>,
+    entries: u64,
+    chunks: u64,
+    first: &'a [u8],
+    last: &'a [u8],
+}
+
+fn entry_blocks(entries: &[Entry]) -> Vec<EntryBlock<'_>> {
+    let mut blocks: Vec<EntryBlock<'_>> = Vec::new();
+    for entry in entries {
+        if blocks.last().is_none_or(|block| block.bytes.len() >= ENTRIES_BYTES) {
+            blocks.push(EntryBlock { first: &entry.path, ..EntryBlock::default() });
+        }
+        let Some(block) = blocks.last_mut() else { continue };
+        let shared = entry.path.iter().zip(block.last).take_while(|(a, b)| a == b).count();
+        put_varint(&mut block.bytes, shared as u64);
+        put_bytes(&mut block.bytes, &entry.path[shared..]);
+        put_entry(&mut block.bytes, entry);
+        block.entries += 1;
+        block.last = &entry.path;
+        if let Node::File { chunks, .. } = &entry.node {
+            block.chunks += chunks.len() as u64;
+        }
+    }
+    blocks
+}
+
+fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
+    let Entry { meta, node, .. } = entry;
+    out.push(match node {
+        Node::Directory => 0,
+        Node::File { .. } => 1,
+        Node::Symlink(_) => 2,
+        Node::HardLink(_) => 3,
+    });
+    [meta.mode, meta.uid, meta.gid].iter().for_each(|value| put_varint(out, (*value).into()));
+    put_time(out, meta.modified);
+    put_time(out, meta.changed);
+    put_varint(out, meta.inode);
+    put_varint(out, meta.attributes.len() as u64);
+    for (name, value) in &meta.attributes {
+        put_bytes(out, name);
+        put_bytes(out, value);
+    }
+    match node {
+        Node::Directory => {}
+        Node::File { bytes, extents, .. } => {
+            put_varint(out, *bytes);
+            put_varint(out, extents.len() as u64);
+            let mut end = 0;
+            for extent in extents {
+                put_varint(out, extent.start - end);
+                put_varint(out, extent.end - extent.start);
+                end = extent.end;
+            }
+        }
+        Node::Symlink(target) | Node::HardLink(target) => put_bytes(out, target),
+    }
+}
+
+fn put_time(out: &mut Vec<u8>, time: Time) {
+    put_zigzag(out, time.seconds);
+    put_varint(out, time.nanos.into());
+}
+
+fn put_zigzag(out: &mut Vec<u8>, value: i64) {
+    put_varint(out, (value.wrapping_shl(1) ^ (value >> 63)) as u64);
+}
+
+fn chunk_block(chunks: &[Chunk], packs: &HashMap<u32, u32>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut last = PieceRef { pack: 0, offset: 0, bytes: 0 };
+    for chunk in chunks {
+        out.extend(chunk.digest.as_bytes());
+        put_varint(&mut out, chunk.bytes.into());
+        out.push(chunk.pieces.len() as u8);
+        for piece in &chunk.pieces {
+            let pack = packs.get(&piece.pack).copied().unwrap_or_default();
+            put_zigzag(&mut out, i64::from(pack) - i64::from(last.pack));
+            put_zigzag(&mut out, i64::from(piece.offset) - (last.range().end as i64));
+            put_varint(&mut out, piece.bytes.into());
+            last = PieceRef { pack, ..*piece };
+        }
+    }
+    out
+}

@@ -1,0 +1,166 @@
+//! Reading everything that snapshots refer to, and saying what is damaged.
+
+use std::collections::HashSet;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use serde::Serialize;
+
+use frostline_base::{Error, ErrorKind, Result, Share};
+
+use crate::digest::Digest;
+use crate::log::Snapshot;
+use crate::pack::Directory;
+use crate::reader::{Target, assemble, batches, fetch, read, targets};
+use crate::snapshot::blocking;
+use crate::tree::{Pack, Tree};
+use crate::volumes::Volumes;
+
+const BATCH_BYTES: u64 = 8 << 20;
+const BATCHES: usize = 6;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// Snapshots that were read.
+    pub snapshots: u64,
+    /// Chunks that are as they were written; one that several snapshots have counts once.
+    pub chunks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What is damaged.
+    pub faults: Vec<VolumeFault>,
+}
+
+/// Something that is damaged or missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VolumeFault {
+    /// The snapshot.
+    pub snapshot: String,
+    /// The file, if it is one of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Where in the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// The object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// A chunk where it is stored: its last piece was written for one chunk alone.
+type Place = (Digest, Option<Pack>, u32);
+
+impl Volumes {
+    /// Reads every chunk of these snapshots. `progress` gets the bytes that were read, of how many.
+    pub async fn verify(
+        &self,
+        snapshots: &[Snapshot],
+        progress: impl Fn(u64, u64) + Send + Sync,
+    ) -> Result<Verified> {
+        let mut done = Verified::default();
+        let (mut sound, mut packs) = (HashSet::new(), HashSet::new());
+        let (mut done_bytes, mut total) = (0, 0);
+        for snapshot in snapshots {
+            done.snapshots += 1;
+            let name = snapshot.name().to_string();
+            let tree = match self.tree(snapshot).await {
+                Ok(tree) => tree,
+                Err(error) => {
+                    done.faults.push(fault(&name, None, error)?);
+                    continue;
+                }
+            };
+            for pack in tree.packs.iter().filter(|pack| packs.insert(**pack)) {
+                if let Err(error) = self.directory(pack).await {
+                    done.faults.push(fault(&name, None, error.with("object", pack.object().key))?);
+                }
+            }
+            let mut wanted = targets(&tree);
+            wanted.retain(|target| !sound.contains(&place(&tree, target)));
+            total += wanted.iter().map(|target| u64::from(tree.chunks[target.chunk].bytes)).sum::<u64>();
+            let all = batches(&tree, wanted, BATCH_BYTES);
+            let checks = all.iter().map(|batch| self.check(&tree, batch));
+            let mut checks = futures::stream::iter(checks).buffer_unordered(BATCHES);
+            while let Some(checked) = checks.try_next().await? {
+                for (target, outcome) in checked {
+                    let bytes = u64::from(tree.chunks[target.chunk].bytes);
+                    done_bytes += bytes;
+                    match outcome {
+                        Ok(()) if sound.insert(place(&tree, &target)) => {
+                            done.chunks += 1;
+                            done.bytes += bytes;
+                        }
+                        Ok(()) => {}
+                        Err(error) => done.faults.push(fault(&name, Some((&tree, target)), error)?),
+                    }
+                }
+                progress(done_bytes, total);
+            }
+        }
+        Ok(done)
+    }
+
+    async fn directory(&self, pack: &Pack) -> Result<()> {
+        let bytes = read(&self.repository, &pack.object(), &[pack.directory()], Share::Index).await?;
+        Directory::decode(&bytes.concat()).map(drop)
+    }
+
+    /// What became of each chunk of a batch. Where one object fails, each chunk is asked for by itself.
+    async fn check(&self, tree: &Tree, batch: &[Target]) -> Result<Vec<(Target, Result<()>)>> {
+        let chunks = batch.iter().map(|target| &tree.chunks[target.chunk]);
+        let Ok(pieces) = fetch(&self.repository, &tree.packs, chunks).await else {
+            let mut each = Vec::with_capacity(batch.len());
+            for target in batch {
+                let chunk = &tree.chunks[target.chunk];
+                let pieces = fetch(&self.repository, &tree.packs, std::iter::once(chunk)).await;
+                each.push((
+                    *target,
+                    pieces.and_then(|pieces| assemble(&tree.packs, chunk, &pieces).map(drop)),
+                ));
+            }
+            return Ok(each);
+        };
+        let packs = tree.packs.clone();
+        let chunks: Vec<_> =
+            batch.iter().map(|target| (*target, tree.chunks[target.chunk].clone())).collect();
+        blocking(move || {
+            let checked = chunks.into_iter();
+            Ok(checked.map(|(target, chunk)| (target, assemble(&packs, &chunk, &pieces).map(drop))).collect())
+        })
+        .await
+    }
+}
+
+fn place(tree: &Tree, target: &Target) -> Place {
+    let chunk = &tree.chunks[target.chunk];
+    let last = chunk.pieces.last();
+    let pack = last.and_then(|piece| tree.packs.get(piece.pack as usize));
+    (chunk.digest, pack.copied(), last.map_or(0, |piece| piece.offset))
+}
+
+/// A fault of what is stored; any other error ends the check.
+fn fault(snapshot: &str, at: Option<(&Tree, Target)>, error: Error) -> Result<VolumeFault> {
+    if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Invalid) {
+        return Err(error);
+    }
+    let mut what = error.what().to_owned();
+    let mut object = error.fact("object").map(str::to_owned);
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        what = format!("{what}: {cause}");
+        object = object.or_else(|| cause.downcast_ref::<Error>()?.fact("object").map(str::to_owned));
+        source = cause.source();
+    }
+    Ok(VolumeFault {
+        snapshot: snapshot.to_owned(),
+        file: at.map(|(tree, target)| tree.entries[target.file].show()),
+        offset: at.map(|(_, target)| target.offset),
+        object,
+        what,
+    })
+}
+
+#[cfg(test)]
+mod tests;

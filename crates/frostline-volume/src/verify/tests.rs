@@ -1,0 +1,67 @@
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+
+use super::*;
+use crate::testing::{Bench, noise, snapshot};
+
+#[tokio::test]
+async fn damage_is_found_by_file_and_offset() {
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("file");
+    fs::write(&path, noise(1, 1_500_000)).unwrap();
+    fs::write(folder.path().join("other"), noise(2, 100_000)).unwrap();
+    let first = snapshot(&bench.volumes(), folder.path()).await.snapshot;
+    fs::File::options().write(true).open(&path).unwrap().write_all_at(b"changed", 600_000).unwrap();
+    let second = snapshot(&bench.volumes(), folder.path()).await.snapshot;
+    let both = [first.clone(), second.clone()];
+    let sound = bench.volumes().verify(&both, |_, _| {}).await.unwrap();
+    assert_eq!((sound.snapshots, sound.chunks, sound.faults.len()), (2, 5, 0), "what both have counts once");
+    let keys: Vec<String> =
+        bench.store.keys().await.into_iter().filter(|key| key.starts_with("_volumes/data")).collect();
+    assert_eq!(keys.iter().filter(|key| key.ends_with(".pack")).count(), 5, "{keys:?}");
+    for key in &keys {
+        let sound = bench.store.read(key).await;
+        for damage in ["flipped", "missing", "short"] {
+            match damage {
+                "flipped" => {
+                    let mut bytes = sound.to_vec();
+                    bytes[40] ^= 4;
+                    bench.store.write(key, bytes).await;
+                }
+                "missing" => bench.store.remove(key).await,
+                _ => bench.store.write(key, sound.slice(..sound.len() / 2)).await,
+            }
+            let found = bench.volumes().verify(&both, |_, _| {}).await.unwrap();
+            assert!(!found.faults.is_empty(), "{key} {damage}");
+            assert!(
+                found
+                    .faults
+                    .iter()
+                    .all(|fault| fault.object.as_ref().is_some_and(|object| object.contains(key))),
+                "{key} {:?}",
+                found.faults
+            );
+            let of_files = found.faults.iter().filter(|fault| fault.file.is_some()).count();
+            assert_eq!(of_files > 0, key.ends_with(".pack"), "{key} {damage} {:?}", found.faults);
+            bench.store.write(key, sound.clone()).await;
+        }
+    }
+    // The page that changed.
+    let delta =
+        keys.iter().find(|key| key.contains(&second.id.to_string()) && key.ends_with("pack")).unwrap();
+    bench.store.remove(delta).await;
+    let found = bench.volumes().verify(&both, |_, _| {}).await.unwrap();
+    let of_file: Vec<_> =
+        found.faults.iter().filter_map(|f| Some((f.snapshot.clone(), f.file.clone()?, f.offset?))).collect();
+    assert_eq!(of_file, [(second.name().to_string(), "file".to_owned(), 524_288)]);
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_is_no_damage() {
+    let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
+    fs::write(folder.path().join("file"), noise(1, 1_000)).unwrap();
+    let taken = snapshot(&bench.volumes(), folder.path()).await.snapshot;
+    let error = fault("data@1", None, Error::unavailable("no answer")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(bench.volumes().verify(&[taken], |_, _| {}).await.unwrap().chunks, 1);
+}

@@ -1,0 +1,436 @@
+//! `frostline volume`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use frostline_base::Cost;
+use frostline_node::Node;
+use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
+use frostline_volume::{
+    Change, Consistency, Node as Kind, Prune, RestoreOptions, Snapshot, SnapshotName, SnapshotOptions,
+    Volumes,
+};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::args::{Volume, VolumePrune, VolumeSnapshot};
+use crate::commands::ingest;
+use crate::config::Config;
+
+/// Changed paths that are named after a snapshot, and faults after a check.
+const NAMED_MAX: usize = 20;
+const HOUR_MS: f64 = 3_600_000.0;
+
+pub(crate) async fn run(config: &Config, given: Volume) -> Result<Outcome> {
+    match given {
+        Volume::Snapshot(given) => snapshot(config, given).await,
+        Volume::List { name } => list(config, name.as_deref()).await,
+        Volume::Show { snapshot, files } => show(config, &snapshot, files).await,
+        Volume::Diff { older, newer } => diff(config, &older, &newer).await,
+        Volume::Verify { snapshots } => verify(config, &snapshots).await,
+        Volume::Prune(given) => prune(config, given).await,
+        Volume::Restore { snapshot, directory } => restore(config, &snapshot, &directory).await,
+    }
+}
+
+/// The volumes of the repository, and what is spent on them.
+struct Session {
+    node: Node,
+    volumes: Volumes,
+}
+
+impl Session {
+    fn of(node: Node) -> Session {
+        let volumes = Volumes::new(node.repository(), Arc::clone(node.clock()), ingest::random());
+        Session { node, volumes }
+    }
+
+    fn cost(&self) -> (Cost, f64) {
+        let cost = self.node.repository().meter().cost();
+        (cost, self.node.repository().prices().usd(&cost))
+    }
+
+    fn cost_json(&self) -> Value {
+        let (cost, usd) = self.cost();
+        let mut document = json!(cost);
+        document["usd"] = json!(usd);
+        document
+    }
+
+    fn note_cost(&self, config: &Config) {
+        let (cost, usd) = self.cost();
+        let requests = cost.gets + cost.puts + cost.lists + cost.deletes + cost.heads;
+        let dollars = if usd > 0.0 { format!(", ${usd:.6}") } else { String::new() };
+        note!(
+            "{:.1} s, {} ({} read, {} written){dollars}",
+            config.started.elapsed().as_secs_f64(),
+            show_count(requests, "request"),
+            show_bytes(cost.bytes_read),
+            show_bytes(cost.bytes_written),
+        );
+    }
+
+    async fn find(&self, name: &str) -> Result<Snapshot> {
+        let name: SnapshotName = name.parse()?;
+        let found = self.volumes.find(&name).await;
+        found.with_context(|| format!("in {}", self.node.repository().url()))
+    }
+}
+
+async fn snapshot(config: &Config, given: VolumeSnapshot) -> Result<Outcome> {
+    let session = Session::of(config.node_made()?);
+    let cancel = Arc::new(AtomicBool::new(false));
+    let exclude = given
+        .exclude
+        .iter()
+        .map(|text| glob::Pattern::new(text).with_context(|| format!("--exclude {text:?} is not a pattern")));
+    let options = SnapshotOptions {
+        host: host(),
+        rehash: given.rehash,
+        crash_consistent: given.crash_consistent,
+        freeze: given.freeze,
+        exclude: exclude.collect::<Result<_>>()?,
+        one_file_system: given.one_file_system,
+        cancel: Arc::clone(&cancel),
+        ..SnapshotOptions::default()
+    };
+    let bar = progress_bar("read");
+    let stopping = tokio::spawn(stop_on_signals(cancel));
+    let show = |at: frostline_volume::SnapshotProgress| {
+        bar.set_length(at.bytes);
+        bar.set_position(at.read_bytes);
+        bar.set_message(format!("{} stored", show_bytes(at.stored_bytes)));
+    };
+    let taken = session.volumes.snapshot(&given.directory, &given.name.parse()?, &options, show).await;
+    stopping.abort();
+    bar.finish_and_clear();
+    let taken = taken?;
+    if config.json {
+        let mut document = describe(&taken.snapshot);
+        document["changed"] = json!(taken.changed);
+        document["cost"] = session.cost_json();
+        say_json(&document)?;
+        return Ok(Outcome::Done);
+    }
+    let (snapshot, totals) = (&taken.snapshot, &taken.snapshot.totals);
+    say!(
+        "{}: {} ({}), {} read, {} stored",
+        snapshot.name(),
+        show_count(totals.files, "file"),
+        show_bytes(totals.bytes),
+        show_bytes(totals.read_bytes),
+        show_bytes(totals.stored_bytes)
+    )?;
+    if !taken.changed.is_empty() {
+        note!("changed while it was read, so files may be of different moments:");
+        taken.changed.iter().take(NAMED_MAX).for_each(|path| note!("  {}", printable(path)));
+        if let Some(more) = taken.changed.len().checked_sub(NAMED_MAX + 1) {
+            note!("  and {} more", more + 1);
+        }
+    }
+    session.note_cost(config);
+    Ok(Outcome::Done)
+}
+
+/// The name of this machine.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// The first Ctrl-C or SIGTERM stops the work in an orderly way, the second one at once.
+async fn stop_on_signals(cancel: Arc<AtomicBool>) {
+    let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+    let Ok(mut terminated) = terminate else { return };
+    loop {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminated.recv() => {}
+        }
+        if cancel.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        note!("stopping; press Ctrl-C again to stop at once");
+    }
+}
+
+fn progress_bar(done: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let template = format!(
+        "{{bar:30}} {{decimal_bytes}} of {{decimal_total_bytes}} {done}, {{decimal_bytes_per_sec}}, {{eta}} left  {{msg}}"
+    );
+    if let Ok(style) = ProgressStyle::with_template(&template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn describe(snapshot: &Snapshot) -> Value {
+    let mut document = json!(snapshot);
+    document["name"] = json!(snapshot.name().to_string());
+    document
+}
+
+async fn list(config: &Config, name: Option<&str>) -> Result<Outcome> {
+    let session = Session::of(config.node()?);
+    let mut all = session.volumes.list().await?;
+    if let Some(name) = name {
+        all.retain(|snapshot| snapshot.volume.as_str() == name);
+    }
+    if config.json {
+        let snapshots: Vec<Value> = all.iter().map(describe).collect();
+        say_json(&json!({ "snapshots": snapshots, "cost": session.cost_json() }))?;
+        return Ok(Outcome::Done);
+    }
+    if all.is_empty() {
+        note!("no snapshots in {}", session.node.repository().url());
+        return Ok(Outcome::Done);
+    }
+    let mut table = Table::new(&["snapshot", "taken", "files>", "bytes>", "stored>", "from", "consistency"]);
+    for snapshot in &all {
+        table.row(vec![
+            snapshot.name().to_string(),
+            show_time(snapshot.started_ms),
+            snapshot.totals.files.to_string(),
+            show_bytes(snapshot.totals.bytes),
+            show_bytes(snapshot.totals.stored_bytes),
+            printable(&format!("{}:{}", snapshot.host, snapshot.directory)),
+            consistency(snapshot.consistency).to_owned(),
+        ]);
+    }
+    say!("{table}")?;
+    Ok(Outcome::Done)
+}
+
+fn consistency(consistency: Consistency) -> &'static str {
+    match consistency {
+        Consistency::Unchanged => "unchanged",
+        Consistency::Frozen => "frozen",
+        Consistency::Changing => "changing",
+    }
+}
+
+fn show_time(time_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(time_ms / 1_000 * 1_000)
+        .map_or_else(|_| time_ms.to_string(), |time| time.to_string())
+}
+
+async fn show(config: &Config, name: &str, files: bool) -> Result<Outcome> {
+    let session = Session::of(config.node()?);
+    let snapshot = session.find(name).await?;
+    let entries = if files { session.volumes.entries(&snapshot).await? } else { Vec::new() };
+    let kind = |node: &Kind| match node {
+        Kind::Directory => ("directory", 0),
+        Kind::File { bytes, .. } => ("file", *bytes),
+        Kind::Symlink(_) => ("symlink", 0),
+        Kind::HardLink(_) => ("hardlink", 0),
+    };
+    if config.json {
+        let mut document = describe(&snapshot);
+        if files {
+            let listed = entries.iter().map(|entry| {
+                let (kind, bytes) = kind(&entry.node);
+                json!({ "path": entry.show(), "kind": kind, "bytes": bytes, "mode": format!("{:o}", entry.meta.mode) })
+            });
+            document["entries"] = listed.collect();
+        }
+        document["cost"] = session.cost_json();
+        say_json(&document)?;
+        return Ok(Outcome::Done);
+    }
+    let totals = &snapshot.totals;
+    let mut table = Table::new(&["snapshot", &snapshot.name().to_string()]);
+    for (what, value) in [
+        ("id", snapshot.id.to_string()),
+        ("from", printable(&format!("{}:{}", snapshot.host, snapshot.directory))),
+        ("taken", show_time(snapshot.started_ms)),
+        ("finished", show_time(snapshot.finished_ms)),
+        ("consistency", consistency(snapshot.consistency).to_owned()),
+        ("entries", totals.entries.to_string()),
+        ("files", totals.files.to_string()),
+        ("bytes of files", show_bytes(totals.bytes)),
+        ("bytes of data", show_bytes(totals.data_bytes)),
+        ("read for it", show_bytes(totals.read_bytes)),
+        ("stored for it", show_bytes(totals.stored_bytes)),
+        ("chunks stored whole", totals.chunks_full.to_string()),
+        ("chunks stored as pages", totals.chunks_delta.to_string()),
+    ] {
+        table.row(vec![what.to_owned(), value]);
+    }
+    say!("{table}")?;
+    for entry in &entries {
+        let (kind, bytes) = kind(&entry.node);
+        say!("{:>5o} {bytes:>15} {kind:9} {}", entry.meta.mode, printable(&entry.show()))?;
+    }
+    Ok(Outcome::Done)
+}
+
+async fn diff(config: &Config, older: &str, newer: &str) -> Result<Outcome> {
+    let session = Session::of(config.node()?);
+    let (older, newer) = (session.find(older).await?, session.find(newer).await?);
+    let differences = session.volumes.diff(&older, &newer).await?;
+    if config.json {
+        say_json(&json!({
+            "older": older.name().to_string(), "newer": newer.name().to_string(),
+            "differences": differences, "cost": session.cost_json(),
+        }))?;
+        return Ok(Outcome::Done);
+    }
+    let mut table = Table::new(&["", "new bytes>", "path"]);
+    for difference in &differences {
+        let change = match difference.change {
+            Change::Added => "added",
+            Change::Removed => "removed",
+            Change::Modified => "modified",
+            Change::Metadata => "metadata",
+        };
+        let bytes = if difference.bytes > 0 { show_bytes(difference.bytes) } else { String::new() };
+        table.row(vec![change.to_owned(), bytes, printable(&difference.path)]);
+    }
+    if differences.is_empty() {
+        note!("no difference");
+    } else {
+        say!("{table}")?;
+    }
+    Ok(Outcome::Done)
+}
+
+async fn verify(config: &Config, names: &[String]) -> Result<Outcome> {
+    let session = Session::of(config.node()?);
+    let mut snapshots = Vec::new();
+    for name in names {
+        snapshots.push(session.find(name).await?);
+    }
+    if names.is_empty() {
+        snapshots = session.volumes.list().await?;
+    }
+    let bar = progress_bar("read");
+    let show = |read, total| {
+        bar.set_length(total);
+        bar.set_position(read);
+    };
+    let verified = session.volumes.verify(&snapshots, show).await;
+    bar.finish_and_clear();
+    let verified = verified?;
+    if config.json {
+        let mut document = json!(verified);
+        document["cost"] = session.cost_json();
+        say_json(&document)?;
+    } else {
+        for fault in &verified.faults {
+            let offset = fault.offset.map(|offset| format!(" at {offset}")).unwrap_or_default();
+            let file =
+                fault.file.as_deref().map(|file| format!(" {}{offset}", printable(file))).unwrap_or_default();
+            let object = fault.object.as_deref().map(|object| format!(" [{object}]")).unwrap_or_default();
+            say!("{}{file}: {}{object}", fault.snapshot, fault.what)?;
+        }
+        say!(
+            "{}: {} ({}) are as they were written; {} found",
+            show_count(verified.snapshots, "snapshot"),
+            show_count(verified.chunks, "chunk"),
+            show_bytes(verified.bytes),
+            show_count(verified.faults.len() as u64, "fault")
+        )?;
+        session.note_cost(config);
+    }
+    Ok(if verified.faults.is_empty() { Outcome::Done } else { Outcome::Partial })
+}
+
+async fn prune(config: &Config, given: VolumePrune) -> Result<Outcome> {
+    let session = Session::of(config.node()?);
+    let wanted = Prune {
+        remove: given.snapshots.iter().map(|name| whole_name(name)).collect::<Result<_>>()?,
+        keep_last: given.keep_last,
+        volume: given.name.as_deref().map(str::parse).transpose()?,
+        retain_ms: milliseconds(given.retain_hours)?,
+        abandoned_ms: milliseconds(given.abandoned_hours)?,
+        dry_run: given.dry_run,
+    };
+    let pruned = session.volumes.prune(&wanted).await?;
+    if config.json {
+        let mut document = json!(pruned);
+        document["cost"] = session.cost_json();
+        say_json(&document)?;
+        return Ok(Outcome::Done);
+    }
+    let would = if pruned.dry_run { "would be " } else { "" };
+    pruned.removed.iter().try_for_each(|name| say!("{would}removed {name}"))?;
+    for name in &pruned.needed {
+        say!("{name} stays: a snapshot that is being written builds on it")?;
+    }
+    if pruned.abandoned > 0 {
+        say!("{} {would}given up", show_count(pruned.abandoned, "unfinished snapshot"))?;
+    }
+    say!(
+        "{} ({}) {would}deleted; {} of snapshots removed lately stay",
+        show_count(pruned.deleted.len() as u64, "object"),
+        show_bytes(pruned.deleted_bytes),
+        show_count(pruned.retained, "object")
+    )?;
+    session.note_cost(config);
+    Ok(Outcome::Done)
+}
+
+/// The name of one snapshot: a volume's newest is never removed by mistake.
+fn whole_name(name: &str) -> Result<SnapshotName> {
+    let parsed: SnapshotName = name.parse()?;
+    if parsed.number.is_none() {
+        bail!("{name} is a volume: name a snapshot such as {name}@3, or use --name {name} --keep-last N");
+    }
+    Ok(parsed)
+}
+
+fn milliseconds(hours: f64) -> Result<i64> {
+    if !(0.0..=1e6).contains(&hours) {
+        bail!("{hours} is not a number of hours");
+    }
+    Ok((hours * HOUR_MS) as i64)
+}
+
+async fn restore(config: &Config, name: &str, directory: &Path) -> Result<Outcome> {
+    let session = Session::of(config.node()?);
+    let snapshot = session.find(name).await?;
+    let cancel = Arc::new(AtomicBool::new(false));
+    let options = RestoreOptions { cancel: Arc::clone(&cancel), ..RestoreOptions::default() };
+    let bar = progress_bar("in place");
+    let stopping = tokio::spawn(stop_on_signals(cancel));
+    let show = |at: frostline_volume::RestoreProgress| {
+        bar.set_length(at.bytes);
+        bar.set_position(at.done_bytes);
+    };
+    let restored = session.volumes.restore(&snapshot, directory, &options, show).await;
+    stopping.abort();
+    bar.finish_and_clear();
+    let restored = restored?;
+    if config.json {
+        say_json(&json!({
+            "snapshot": snapshot.name().to_string(), "directory": directory.display().to_string(),
+            "written_bytes": restored.written_bytes, "found_bytes": restored.found_bytes,
+            "owners_not_set": restored.owners_not_set, "attributes_not_set": restored.attributes_not_set,
+            "cost": session.cost_json(),
+        }))?;
+        return Ok(Outcome::Done);
+    }
+    say!(
+        "{} is in {}: {} written, {} found in place",
+        snapshot.name(),
+        directory.display(),
+        show_bytes(restored.written_bytes),
+        show_bytes(restored.found_bytes)
+    )?;
+    for (count, what) in
+        [(restored.owners_not_set, "owner"), (restored.attributes_not_set, "extended attribute")]
+    {
+        if count > 0 {
+            note!("{} could not be set: run as root on a file system that has them", show_count(count, what));
+        }
+    }
+    if snapshot.consistency == Consistency::Changing {
+        note!("the directory changed while this snapshot was taken: files may be of different moments");
+    }
+    session.note_cost(config);
+    Ok(Outcome::Done)
+}
