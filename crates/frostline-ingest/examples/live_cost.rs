@@ -22,6 +22,8 @@ use frostline_split::Mapping;
 use frostline_store::{OpenOptions, Repository};
 
 const REQUESTS: usize = 200;
+/// Requests to an index that was idle.
+const IDLE: usize = 9;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -30,9 +32,9 @@ async fn main() {
     let (seconds, documents) = (Duration::from_secs(seconds.parse().unwrap()), documents.parse().unwrap());
     let requests = requests(documents);
     println!(
-        "| clients | documents a request | documents/s | MB/s | ms to acknowledgement: p50 | p99 | PUTs/s | commits/s | splits written | live |"
+        "| clients | ms when idle | documents a request | documents/s | MB/s | ms to acknowledgement: p50 | p99 | PUTs/s | commits/s | splits written | live |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for clients in [1, 10, 100] {
         measure(url, clients, documents, seconds, &requests).await;
     }
@@ -73,6 +75,14 @@ async fn measure(url: &str, clients: usize, documents: usize, seconds: Duration,
         key: None,
     };
     live.append(&name, append(0)).await.unwrap();
+    let mut idle = Vec::new();
+    for _ in 0..IDLE {
+        tokio::time::sleep(LiveOptions::default().group_after).await;
+        let sent = Instant::now();
+        live.append(&name, append(0)).await.unwrap();
+        idle.push(sent.elapsed().as_millis());
+    }
+    idle.sort_unstable();
     let upkeep = UpkeepOptions { every: Duration::from_secs(5), ..UpkeepOptions::default() };
     let upkeep = Upkeep::new(&repository, &catalog, Arc::new(SystemClock), random, upkeep);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -111,7 +121,8 @@ async fn measure(url: &str, clients: usize, documents: usize, seconds: Duration,
     let at = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize] as f64 / 1e3;
     let request_bytes = requests.iter().flatten().map(Bytes::len).sum::<usize>() / requests.len();
     println!(
-        "| {clients} | {documents} | {:.0} | {:.2} | {:.0} | {:.0} | {:.2} | {:.2} | {lives} | {} |",
+        "| {clients} | {} | {documents} | {:.0} | {:.2} | {:.0} | {:.0} | {:.2} | {:.2} | {lives} | {} |",
+        idle[IDLE / 2],
         (waits.len() * documents) as f64 / took_s,
         (waits.len() * request_bytes) as f64 / took_s / 1e6,
         at(0.5),

@@ -133,6 +133,8 @@ struct Shared {
     /// The last number that the position was moved to.
     moved: AtomicI64,
     load: watch::Sender<Load>,
+    /// The same as in the load, for those who wait for this alone.
+    closing: watch::Sender<bool>,
     /// Groups that are sealed at the same time.
     sealing: Semaphore,
 }
@@ -169,6 +171,7 @@ impl Live {
             options,
             moved: AtomicI64::new(0),
             load: watch::Sender::new(Load::default()),
+            closing: watch::Sender::new(false),
             sealing: Semaphore::new(cores),
         });
         Live { shared, writers: Arc::default() }
@@ -216,6 +219,7 @@ impl Live {
     /// Takes no more documents, closes all groups at once, and returns when every request is answered.
     pub async fn close(&self) {
         self.shared.load.send_modify(|load| load.is_closing = true);
+        self.shared.closing.send_replace(true);
         // It is the sender that is asked, and it is there.
         let _ = self.shared.load.subscribe().wait_for(|load| load.held_bytes == 0).await;
     }

@@ -88,7 +88,7 @@ impl Writer {
     /// Waits until the group that gathers is to close.
     async fn wait_until_closed(&self) {
         let options = &self.live.options;
-        let mut load = self.live.load.subscribe();
+        let mut closing = self.live.closing.subscribe();
         loop {
             let closes_at = {
                 let queue = self.queue();
@@ -100,7 +100,7 @@ impl Writer {
             let Some(closes_at) = closes_at else { return };
             tokio::select! {
                 () = sleep_until(closes_at) => return,
-                _ = load.wait_for(|load| load.is_closing) => return,
+                _ = closing.wait_for(|is_closing| *is_closing) => return,
                 () = self.grown.notified() => {}
             }
         }
