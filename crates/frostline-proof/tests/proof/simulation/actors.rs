@@ -13,7 +13,7 @@ use frostline_query::{Search, SearchOptions, Searcher, Settings};
 use frostline_store::Repository;
 use serde_json::{Value, json};
 
-use super::{Follow, Ledger, World};
+use super::{Follow, Ledger, Serve, World};
 
 const HOUR_MS: i64 = 3_600_000;
 const PAGE: usize = 20;
@@ -27,6 +27,8 @@ pub(crate) enum Job {
     Ingest(Arc<Log>, Option<MergePolicy>),
     /// Follows files while this happens to them.
     Follow(Follow, Option<MergePolicy>),
+    /// Takes what clients send.
+    Serve(Serve),
     /// Merges splits of at most so many bytes.
     Merge(MergePolicy, u64),
     Vacuum,
@@ -90,15 +92,15 @@ impl Actor {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn repository(&self) -> Repository {
+    pub(super) fn repository(&self) -> Repository {
         self.world.repository(self.number)
     }
 
-    fn catalog(&self, repository: &Repository) -> Catalog {
+    pub(super) fn catalog(&self, repository: &Repository) -> Catalog {
         Catalog::new(repository, Arc::clone(&self.world.clock) as Arc<dyn Clock>)
     }
 
-    fn random(&self) -> Arc<dyn Fn() -> u128 + Send + Sync> {
+    pub(super) fn random(&self) -> Arc<dyn Fn() -> u128 + Send + Sync> {
         let names = Arc::clone(&self.names);
         Arc::new(move || {
             let next = names.fetch_add(1, Ordering::Relaxed) + 1;
@@ -111,6 +113,7 @@ impl Actor {
         let outcome = match job {
             Job::Ingest(log, merge) => self.ingest(log, merge).await.map(|()| Vec::new()),
             Job::Follow(follow, merge) => self.follow(follow, merge).await.map(|()| Vec::new()),
+            Job::Serve(serve) => self.serve(serve).await.map(|()| Vec::new()),
             Job::Merge(policy, budget) => self.merge(policy, *budget).await.map(|()| Vec::new()),
             Job::Vacuum => self.vacuum().await.map(|()| Vec::new()),
             Job::Delete => self.delete().await.map(|()| Vec::new()),

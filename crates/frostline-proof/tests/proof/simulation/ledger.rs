@@ -114,6 +114,13 @@ impl Ledger {
         faults
     }
 
+    /// The `_id`s that clients were told since the ledger said `began`.
+    pub(crate) fn tell_ids(&mut self, ids: Vec<(i64, String)>, began: u64) {
+        if began == self.deletions && self.deleting == 0 {
+            self.ids.extend(ids);
+        }
+    }
+
     /// The lines whose `_id` is known.
     pub(crate) fn ids(&self) -> Vec<(i64, String)> {
         self.ids.iter().map(|(line, id)| (*line, id.clone())).collect()

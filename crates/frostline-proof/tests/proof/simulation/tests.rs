@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::actors::{Log, Reader};
 use super::follow::{LOGS, Step};
-use super::{Actor, Follow, Job, Ledger, Logs, World};
+use super::{Actor, Follow, Job, Ledger, Logs, Requests, Serve, World};
 use crate::dice::{Dice, setting};
 
 /// `FROSTLINE_SIMULATION_SEEDS=2000 cargo test -p frostline-proof simulation -- --nocapture` runs more.
@@ -86,11 +86,12 @@ async fn simulate(seed: u64, races: Races) -> Run {
     let mut logs: Vec<Arc<Log>> = Vec::new();
     let followed = Arc::new(Logs::new(folder.path().join("followed")));
     let (mut faults, mut story, mut line) = (Vec::new(), String::new(), 0);
-    let (mut number, mut requests) = (0, 0);
+    let (mut number, mut requests, mut sent) = (0, 0, Requests::default());
     for round in 0..6 + dice.below(8) {
         let mut jobs = Vec::new();
         for _ in 0..1 + dice.below(4) {
-            jobs.push(match dice.below(17) {
+            jobs.push(match dice.below(20) {
+                17.. => Job::Serve(serve(&mut dice, &mut sent, races)),
                 14.. if jobs.iter().all(|job| !matches!(job, Job::Follow(..))) => {
                     Job::Follow(follow(&mut dice, &followed), merging(&mut dice))
                 }
@@ -190,6 +191,17 @@ fn policy(dice: &mut Dice) -> MergePolicy {
         window_us: *dice.one(&[1_200_000_000, 86_400_000_000]),
         ..MergePolicy::default()
     }
+}
+
+/// A process and what its clients send: without races one at a time.
+fn serve(dice: &mut Dice, sent: &mut Requests, races: Races) -> Serve {
+    let mut request = || match sent.open_request().filter(|_| dice.chance(0.4)) {
+        Some(again) => again,
+        None => sent.new_request(1 + dice.below(5) as i64, dice.chance(0.6)),
+    };
+    let clients = if races == Races::All { 3 } else { 1 };
+    let clients = (0..clients).map(|_| [(); 2].map(|()| request()).into()).collect();
+    Serve { clients, group_bytes: *dice.one(&[1, 500, 1 << 20]) }
 }
 
 /// A run that follows `logs`, and what happens meanwhile.
