@@ -1,12 +1,14 @@
 //! Decodes the stored postings of splits that `split_stats` wrote, and says by form what they take and how long that
-//! lasts beside a roaring bitmap of the same rows: `list_reads FILE…`.
+//! lasts beside a roaring bitmap of the same rows, and how long lists take that are left to columns: `list_reads FILE…`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::Bytes;
-use frostline_split::{Dictionary, KeyRange, KeyRanges, Postings, Split, decode_postings};
+use frostline_split::{
+    ColumnList, Dictionary, KeyRange, KeyRanges, Postings, Split, Wanted, decode_postings,
+};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use roaring::RoaringBitmap;
 
@@ -32,6 +34,9 @@ fn main() -> Result<(), Failure> {
     for path in std::env::args().skip(1) {
         let file = Bytes::from(std::fs::read(path)?);
         let split = open(&file)?;
+        for block in split.unread_fields(Wanted::All) {
+            split.keep(&block, &file[block.range.start as usize..block.range.end as usize])?;
+        }
         let mut lists = BTreeSet::new();
         for field in split.fields() {
             keep(&split.exists(field.number)?, &mut lists);
@@ -39,6 +44,7 @@ fn main() -> Result<(), Failure> {
         for dictionary in [split.text(), split.exact(), split.pairs()] {
             stored(dictionary, &file, &mut lists)?;
         }
+        columns(&file, &split)?;
         for (start, end) in lists {
             measure(&file[start as usize..end as usize], split.rows(), &mut forms)?;
         }
@@ -71,6 +77,39 @@ fn open(file: &Bytes) -> Result<Split, Failure> {
         pairs.iter().find(|pair| pair.key == "frostline.split.footer").and_then(|p| p.value.as_deref());
     let (start, end) = place.and_then(|place| place.split_once("..")).ok_or("not a split")?;
     Ok(Split::open(&file[start.parse()?..end.parse()?])?)
+}
+
+/// Says of each column that has lists how long it takes to read that of most rows, and all of them.
+fn columns(file: &Bytes, split: &Split) -> Result<(), Failure> {
+    let mut left: BTreeMap<u16, Vec<ColumnList>> = BTreeMap::new();
+    for block in split.text().table().blocks(&KeyRange::all())? {
+        let bytes = &file[block.range.start as usize..block.range.end as usize];
+        split.text().scan(&block, bytes, &KeyRanges::all(), |entry| {
+            if let Postings::Column(list) = entry.postings {
+                left.entry(list.field()).or_default().push(list);
+            }
+        })?;
+    }
+    println!("column               |   bytes | lists | most rows | ms, one list | all lists");
+    for (number, mut lists) in left {
+        lists.sort_by_key(|list| std::cmp::Reverse(list.rows()));
+        let read = split.column_lists(number, lists.clone())?;
+        let bytes: u64 = read.ranges().iter().map(|range| range.end - range.start).sum();
+        let ms = |lists: &[ColumnList]| -> Result<f64, Failure> {
+            let read = split.column_lists(number, lists.to_vec())?;
+            let held = |range: &std::ops::Range<u64>| file.slice(range.start as usize..range.end as usize);
+            let held: Vec<Bytes> = read.ranges().iter().map(held).collect();
+            Ok(shortest(|| read.clone().decode(held.clone()).map(drop))? as f64 / 1e6)
+        };
+        let path = split.fields().find(|field| field.number == number).map_or("?", |field| &field.path);
+        let (one, all) = (ms(&lists[..1])?, ms(&lists)?);
+        println!(
+            "{path:20} | {bytes:7} | {:5} | {:9} | {one:12.1} | {all:9.1}",
+            lists.len(),
+            lists[0].rows()
+        );
+    }
+    Ok(())
 }
 
 fn stored(dictionary: &Dictionary, file: &Bytes, lists: &mut BTreeSet<(u64, u64)>) -> Result<(), Failure> {

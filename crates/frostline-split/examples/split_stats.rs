@@ -1,6 +1,6 @@
 //! Reads NDJSON from standard input, writes splits to a directory and says how fast, and what each
-//! part of them takes: `split_stats DIR [ZSTD_LEVEL [SOURCE_PAGE_KIB [stored|rendered|smaller]]]`. The level is that of
-//! columns and `_source`; the word says how documents are kept.
+//! part of them takes: `split_stats DIR [ZSTD_LEVEL [SOURCE_PAGE_KIB [stored|rendered|smaller [SOURCE_MIB]]]]`. The level
+//! is that of columns and `_source`; the word says how documents are kept; a split has so many MiB of them.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -43,6 +43,10 @@ fn main() -> Result<(), Failure> {
         Some("smaller") => DocumentForm::Smaller,
         Some(other) => return Err(format!("{other} is no way to keep documents").into()),
     };
+    if let Some(mib) = arguments.next() {
+        options.source_bytes_max = mib.parse::<u64>()? << 20;
+        options.memory_bytes_max = 4 * options.source_bytes_max;
+    }
     let mut totals = Totals::default();
     let mut writer = SplitWriter::new(Mapping::dynamic(), options.clone());
     let mut input = BufReader::with_capacity(1 << 20, std::io::stdin().lock());

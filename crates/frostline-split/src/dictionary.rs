@@ -25,6 +25,7 @@ use frostline_base::{ByteRange, Error, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::bytes_codec::{Cursor, put_bytes, put_varint};
+use crate::column_lists::ColumnList;
 use crate::footer;
 use crate::postings::{
     FormWriter, Postings, decode_deltas, deltas_bytes, put_deltas, put_stored, skip_deltas,
@@ -245,7 +246,8 @@ impl Dictionary {
                 false => keys.contains(&key),
             };
             if is_wanted {
-                let postings = self.read_list(list, &mut cursor)?;
+                let of = if is_short { &[][..] } else { &key };
+                let postings = self.read_list(list, of, &mut cursor)?;
                 let bytes = left - cursor.rest().len();
                 visit(Entry { key: &key, is_short, value, postings, bytes });
             } else {
@@ -280,11 +282,11 @@ impl Dictionary {
     /// Reads a list where it stands alone.
     pub(crate) fn read_postings(&self, cursor: &mut Cursor<'_>) -> Result<Postings> {
         let list = cursor.varint_u32()?;
-        self.read_list(list, cursor)
+        self.read_list(list, &[], cursor)
     }
 
-    /// Reads what follows the number that a list begins with.
-    fn read_list(&self, list: u32, cursor: &mut Cursor<'_>) -> Result<Postings> {
+    /// Reads what follows the number that a list begins with. Only lists of a whole `key` can be left to the column.
+    fn read_list(&self, list: u32, key: &[u8], cursor: &mut Cursor<'_>) -> Result<Postings> {
         match list {
             0 => Ok(Postings::All),
             1 => {
@@ -294,7 +296,16 @@ impl Dictionary {
                 let range = range.filter(|range| range.end <= self.postings.end && rows <= self.split_rows);
                 let range =
                     range.ok_or_else(|| Error::corrupt("a dictionary entry points outside its postings"))?;
-                Ok(Postings::Stored { range, rows })
+                if bytes > 0 {
+                    return Ok(Postings::Stored { range, rows });
+                }
+                let left = match self.entries {
+                    Entries::WithoutHeads => None,
+                    Entries::Text => TextKey::split(key).map(|key| ColumnList::of_token(&key, rows)),
+                    Entries::Exact => ColumnList::of_value(key, rows),
+                };
+                left.map(Postings::Column)
+                    .ok_or_else(|| Error::corrupt("a list is left to the column that has no key"))
             }
             more => Ok(Postings::Rows(decode_deltas(cursor, more - 1, self.split_rows)?)),
         }
@@ -374,11 +385,23 @@ pub(crate) struct PostingsSink<'a, W> {
     start: u64,
     bytes: u64,
     split_rows: u32,
+    leaving: Leaving,
     forms: FormWriter,
     required: u64,
     scratch: Vec<u8>,
     /// Where each list is, by a hash of its rows, and how long.
     known: HashMap<u128, (u64, u64)>,
+}
+
+/// When a list is left to the column of its field, of which all chunks have dictionaries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaving {
+    /// If it would take more bytes in an entry, and
+    pub(crate) inline_bytes_max: usize,
+    /// the column takes at most so many,
+    pub(crate) column_bytes_max: u64,
+    /// or the list this part of them.
+    pub(crate) part: u64,
 }
 
 /// The stored postings of a split.
@@ -390,10 +413,16 @@ pub(crate) struct Stored {
 
 impl<'a, W: Write> PostingsSink<'a, W> {
     /// Appends to `out`, which is at byte `start` of a file of this format version.
-    pub(crate) fn new(out: &'a mut W, start: u64, split_rows: u32, version: u32) -> Result<Self> {
+    pub(crate) fn new(
+        out: &'a mut W,
+        start: u64,
+        split_rows: u32,
+        version: u32,
+        leaving: Leaving,
+    ) -> Result<Self> {
         let (scratch, known) = Default::default();
         let forms = FormWriter::new(split_rows, version)?;
-        Ok(PostingsSink { out, start, bytes: 0, split_rows, forms, required: 0, scratch, known })
+        Ok(PostingsSink { out, start, bytes: 0, split_rows, leaving, forms, required: 0, scratch, known })
     }
 
     pub(crate) fn split_rows(&self) -> u32 {
@@ -404,14 +433,26 @@ impl<'a, W: Write> PostingsSink<'a, W> {
         Stored { range: self.start..self.start + self.bytes, required: self.required }
     }
 
-    /// Where the list is, relative to the start, and how long.
-    fn store(&mut self, rows: &[u32]) -> Result<(u64, u64)> {
+    /// Where the list is, relative to the start, and how long. Of no bytes where it is left to the column, which takes
+    /// `column_bytes`.
+    fn store(&mut self, rows: &[u32], column_bytes: Option<u64>) -> Result<(u64, u64)> {
+        const LEFT: (u64, u64) = (0, 0);
+        let Leaving { column_bytes_max, part, .. } = self.leaving;
+        if column_bytes.is_some_and(|bytes| bytes <= column_bytes_max) {
+            self.required |= footer::COLUMN_LISTS;
+            return Ok(LEFT);
+        }
         let rows_hash = xxh3_128(rows.to_byte_slice());
         if let Some(place) = self.known.get(&rows_hash) {
             return Ok(*place);
         }
         self.scratch.clear();
-        if put_stored(&mut self.forms, &mut self.scratch, rows)? {
+        let is_new = put_stored(&mut self.forms, &mut self.scratch, rows)?;
+        if column_bytes.is_some_and(|bytes| bytes <= self.scratch.len() as u64 * part) {
+            self.required |= footer::COLUMN_LISTS;
+            return Ok(LEFT);
+        }
+        if is_new {
             self.required |= footer::LISTS;
         }
         let place = (self.bytes, self.scratch.len() as u64);
@@ -421,15 +462,23 @@ impl<'a, W: Write> PostingsSink<'a, W> {
         Ok(place)
     }
 
-    /// Appends a list to `out`: its number, then where it is, or the rows where they are few.
-    pub(crate) fn put(&mut self, out: &mut Vec<u8>, rows: &[u32], inline_bytes_max: usize) -> Result<()> {
+    /// Appends a list to `out`: its number, then where it is, or the rows where they are few. With `column_bytes` it may
+    /// be left to the column.
+    pub(crate) fn put(
+        &mut self,
+        out: &mut Vec<u8>,
+        rows: &[u32],
+        inline_bytes_max: usize,
+        column_bytes: Option<u64>,
+    ) -> Result<()> {
+        let inline_bytes_max = inline_bytes_max.min(self.leaving.inline_bytes_max);
         if rows.len() == self.split_rows as usize {
             put_varint(out, 0);
         } else if rows.len() <= inline_bytes_max && deltas_bytes(rows, inline_bytes_max) <= inline_bytes_max {
             put_varint(out, rows.len() as u64 + 1);
             put_deltas(out, rows);
         } else {
-            let (at, bytes) = self.store(rows)?;
+            let (at, bytes) = self.store(rows, column_bytes)?;
             for number in [1, at, bytes, rows.len() as u64] {
                 put_varint(out, number);
             }

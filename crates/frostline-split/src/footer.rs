@@ -34,8 +34,8 @@ use crate::table::{Block, Table};
 use crate::unpack::unpack;
 
 pub(crate) use body::{
-    Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, RENDERED, ROW_GROUPS, TEXT_LENGTHS, UNINDEXED_FIELDS,
-    decode_body, write,
+    COLUMN_LISTS, Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, RENDERED, ROW_GROUPS, TEXT_LENGTHS,
+    UNINDEXED_FIELDS, decode_body, write,
 };
 
 /// What this crate writes.
@@ -322,6 +322,8 @@ pub(crate) struct Footer {
     /// Pairs of frequent words; of no block where the split has none.
     pub(crate) pairs: Dictionary,
     pub(crate) digest: DigestPlace,
+    /// Whether lists of the dictionaries may be left to columns.
+    pub(crate) leaves_lists: bool,
     /// None where documents are numbered by this split.
     pub(crate) origins: Option<OriginsPlace>,
     /// The checksum of the page index and the Parquet footer, which follow the hot footer; splits that were

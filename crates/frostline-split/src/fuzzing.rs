@@ -180,6 +180,7 @@ pub fn dictionary_block(bytes: &[u8]) {
             match entry.postings {
                 Postings::Rows(rows) => assert!(rows.max().is_none_or(|max| max < ROWS)),
                 Postings::Stored { range, .. } => assert!(range.start <= range.end && range.end <= 1 << 20),
+                Postings::Column(list) => assert!(!entry.is_short && list.rows() <= ROWS),
                 Postings::All => {}
             }
         });

@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod byte_counts;
+mod column_lists;
 mod columns;
 #[doc(hidden)]
 pub mod delta_lengths;
@@ -42,6 +43,7 @@ mod writer;
 pub(crate) use frostline_base::bytes_codec;
 
 pub use byte_counts::{ByteCounts, FieldBytes, SplitBytes};
+pub use column_lists::{ColumnList, ColumnListRead};
 pub use columns::{ColumnRead, TextAs};
 pub use dictionary::{
     Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, Entry, HeldText, TextKey, exact_key, ip_key, is_hashed,

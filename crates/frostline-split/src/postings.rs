@@ -5,6 +5,7 @@
 //! | every row | in the dictionary entry | nothing |
 //! | up to 128 bytes of deltas | in the dictionary entry | count, then varint deltas |
 //! | longer | at [`Postings::Stored`] | `checksum u32`, then one of the [forms](forms) |
+//! | longer, of a field whose column is read as fast | nowhere: [`Postings::Column`] | nothing |
 //!
 //! Reading guarantees: rows come back ascending, unique and below the split's row count, or the
 //! answer is `Corrupt`.
@@ -13,6 +14,7 @@ use frostline_base::{ByteRange, Error, Result};
 use roaring::RoaringBitmap;
 
 use crate::bytes_codec::{Cursor, checksum, put_varint, varint_bytes};
+use crate::column_lists::ColumnList;
 
 mod forms;
 
@@ -35,6 +37,8 @@ pub enum Postings {
         /// How many rows it names.
         rows: u32,
     },
+    /// The rows that [`Split::column_lists`](crate::Split::column_lists) reads from the columns of the field.
+    Column(ColumnList),
 }
 
 impl Postings {
@@ -44,6 +48,7 @@ impl Postings {
             Postings::All => u64::from(split_rows),
             Postings::Rows(rows) => rows.len(),
             Postings::Stored { rows, .. } => u64::from(*rows),
+            Postings::Column(list) => u64::from(list.rows()),
         }
     }
 }

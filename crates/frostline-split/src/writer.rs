@@ -22,7 +22,9 @@ use crate::document::{Document, Limits, parse_document};
 use crate::footer::{Bounds, FORMAT_VERSION};
 use crate::mapping::{Mapping, Placement, ValueType};
 use crate::origins::{KnownOrigins, Origin};
+use crate::postings::INLINE_BYTES_MAX;
 use crate::term::TakeTerms;
+pub(crate) use crate::writer::index::Groups;
 use crate::writer::values::{TEXT_BYTES_MAX, Values, type_of};
 
 mod chunk;
@@ -72,6 +74,15 @@ pub struct WriterOptions {
     /// Pairs of frequent words are kept of the fields whose columns take more bytes.
     #[doc(hidden)]
     pub pairs_column_bytes_min: u64,
+    /// Longer lists are not in the entries of dictionaries.
+    #[doc(hidden)]
+    pub list_inline_bytes_max: usize,
+    /// Lists of a field are left to its columns where these have dictionaries and take at most so many bytes,
+    #[doc(hidden)]
+    pub list_column_bytes_max: u64,
+    /// or the list takes at least this part of them.
+    #[doc(hidden)]
+    pub list_column_part: u64,
     /// The version of the format; 2 is for tests of what reads older splits.
     #[doc(hidden)]
     pub version: u32,
@@ -107,6 +118,9 @@ impl Default for WriterOptions {
             source_page_bytes: 1 << 20,
             hot_footer_bytes_max: 32 << 10,
             pairs_column_bytes_min: 192 << 10,
+            list_inline_bytes_max: INLINE_BYTES_MAX,
+            list_column_bytes_max: 128 << 10,
+            list_column_part: 64,
             version: FORMAT_VERSION,
         }
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
     Block, KeyRange, KeyRanges, Mapping, Origin, PairKey, Postings, Split, SplitWriter, TextAs, ValueType,
-    WriterOptions, decode_postings, text_key,
+    WriterOptions, decode_postings, exact_key, ip_key, parse_ip, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Encoding;
@@ -175,6 +175,7 @@ fn pairs_of_frequent_words_are_still_read() {
                 let list = &file[range.start as usize..range.end as usize];
                 decode_postings(list, split.rows()).unwrap().iter().collect()
             }
+            Postings::Column(list) => panic!("{list:?}"),
         })
     };
     let tenth: Vec<u32> = (0..rows).step_by(10).collect();
@@ -183,6 +184,61 @@ fn pairs_of_frequent_words_are_still_read() {
     assert_eq!(rows_of("set", "the").as_ref(), Some(&tenth));
     assert_eq!(rows_of("value", "").as_ref(), Some(&tenth));
     assert_eq!(rows_of("the", "set"), None);
+}
+
+#[test]
+fn lists_that_are_left_to_the_column_are_still_read() {
+    let rows = 1_200;
+    let method = |row: u32| ["GET", "get", "POST"][random(row) as usize % 3];
+    let status = |row: u32| 200 + random(!row) % 4;
+    let address = |row: u32| format!("10.0.0.{}", random(row ^ 7) % 5);
+    let document = |row: u32| {
+        let tags = match row % 4 {
+            0 => r#""new""#,
+            1 => r#"["new","a new one"]"#,
+            _ => r#"["old","one"]"#,
+        };
+        let (method, status, address) = (method(row), status(row), address(row));
+        format!(
+            r#"{{"@timestamp":{row},"method":"{method}","status":{status},"ip":"{address}","tags":{tags},"big":{}}}"#,
+            10u128.pow(20) + u128::from(row % 3)
+        )
+    };
+    let documents = (0..rows).map(|row| (document(row), None));
+    let (file, required, split) = open("version-3-column-lists", documents);
+    assert_eq!(required & 1 << 10, 1 << 10);
+    let rows_of = |ty: ValueType, path: &str, token: Option<&str>, key: Option<Vec<u8>>| {
+        let field = split.field(path, ty).unwrap().number;
+        let dictionary = if token.is_some() { split.text() } else { split.exact() };
+        let key = token.map(|token| text_key(token, field)).or(key).unwrap();
+        let keys = KeyRange::exact(key);
+        let mut found = Vec::new();
+        for block in dictionary.table().blocks(&keys).unwrap() {
+            let bytes = file.slice(block.range.start as usize..block.range.end as usize);
+            dictionary
+                .scan(&block, &bytes, &KeyRanges::from(&keys), |entry| found.push(entry.postings))
+                .unwrap();
+        }
+        let Some(Postings::Column(list)) = found.pop() else { panic!("{path} {token:?}") };
+        let read = split.column_lists(list.field(), vec![list]).unwrap();
+        let bytes = |range: &std::ops::Range<u64>| file.slice(range.start as usize..range.end as usize);
+        let bytes = read.ranges().iter().map(bytes).collect();
+        read.decode(bytes).unwrap().pop().unwrap()
+    };
+    let all = |has: &dyn Fn(u32) -> bool| (0..rows).filter(|row| has(*row)).collect::<RoaringBitmap>();
+    let number = |ty: ValueType, path: &str| split.field(path, ty).unwrap().number;
+    let (text, ip) = (number(ValueType::Text, "method"), number(ValueType::Ip, "ip"));
+    let token = |ty, path, token| rows_of(ty, path, Some(token), None);
+    assert_eq!(token(ValueType::Text, "method", "get"), all(&|row| method(row) != "POST"));
+    let exact = rows_of(ValueType::Text, "method", None, Some(exact_key("get", text)));
+    assert_eq!(exact, all(&|row| method(row) == "get"));
+    assert_eq!(token(ValueType::Text, "tags", "new"), all(&|row| row % 4 < 2));
+    assert_eq!(token(ValueType::Text, "tags", "one"), all(&|row| row % 4 > 0));
+    assert_eq!(token(ValueType::Long, "status", "203"), all(&|row| status(row) == 203));
+    assert_eq!(token(ValueType::Big, "big", "100000000000000000002"), all(&|row| row % 3 == 2));
+    assert_eq!(token(ValueType::Ip, "ip", "10.0.0.3"), all(&|row| address(row) == "10.0.0.3"));
+    let key = ip_key(&parse_ip("10.0.0.4").unwrap(), ip);
+    assert_eq!(rows_of(ValueType::Ip, "ip", None, Some(key)), all(&|row| address(row) == "10.0.0.4"));
 }
 
 #[test]

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use bytes::Bytes;
 use frostline_base::Share;
 use frostline_split::{
-    Block, Dictionary, Entry, Form, KeyRange, KeyRanges, Keys, Postings, Says, TextKey, decode_postings,
+    Block, ColumnList, Dictionary, Entry, Form, KeyRange, KeyRanges, Keys, Postings, Says, TextKey, Wanted,
+    decode_postings,
 };
+use futures::future::{try_join, try_join_all};
 use roaring::RoaringBitmap;
 
 use crate::read::view::View;
@@ -81,7 +83,7 @@ impl View<'_> {
     /// The rows that have any of the keys.
     pub(super) async fn rows_of(self, lookup: Lookup) -> Result<RoaringBitmap> {
         let tokens: Vec<KeyRange> = lookup.tokens.keys().map(|token| KeyRange::token(token)).collect();
-        let (text, exact) = futures::future::try_join(
+        let (text, exact) = try_join(
             self.scan(self.split().text(), &tokens, &|entry| lookup.take(entry)),
             self.scan(self.split().exact(), &lookup.exact, &|entry| {
                 (!entry.is_short).then_some(entry.postings)
@@ -158,26 +160,51 @@ impl View<'_> {
         self.blocks(&blocks, Share::Index, decode).await
     }
 
-    /// The rows of each of the postings; what is stored is read at once.
+    /// The rows of each of the postings; what is stored and what is left to columns is read at once.
     pub(super) async fn each(self, postings: Vec<Postings>) -> Result<Vec<RoaringBitmap>> {
-        let stored = postings.iter().filter_map(|postings| match postings {
-            Postings::Stored { range, .. } => Some(range.clone()),
-            _ => None,
-        });
-        let stored: Vec<_> = stored.collect();
+        let (mut stored, mut left) = (Vec::new(), Vec::new());
+        for postings in &postings {
+            match postings {
+                Postings::Stored { range, .. } => stored.push(range.clone()),
+                Postings::Column(list) => left.push(list.clone()),
+                Postings::All | Postings::Rows(_) => {}
+            }
+        }
         let count = self.split().rows();
         let decode = |read: Vec<Bytes>| {
             read.iter().map(|bytes| decode_postings(bytes, count)).collect::<Result<Vec<_>>>()
         };
-        let mut decoded = self.decoded(&stored, Share::Index, decode).await?.into_iter();
+        let read = try_join(self.decoded(&stored, Share::Index, decode), self.of_columns(left)).await?;
+        let (mut stored, mut left) = (read.0.into_iter(), read.1.into_iter());
+        let fewer = || Error::internal("fewer postings were read than asked for");
         let rows = postings.into_iter().map(|postings| match postings {
             Postings::All => Ok(Rows::All.bitmap(count)),
             Postings::Rows(bitmap) => Ok(bitmap),
-            Postings::Stored { .. } => {
-                decoded.next().ok_or_else(|| Error::internal("fewer postings were read than asked for"))
-            }
+            Postings::Stored { .. } => stored.next().ok_or_else(fewer),
+            Postings::Column(_) => left.next().ok_or_else(fewer),
         });
         rows.collect()
+    }
+
+    /// The rows of lists that are left to columns. The columns of each field are read once for all of its lists.
+    async fn of_columns(self, lists: Vec<ColumnList>) -> Result<Vec<RoaringBitmap>> {
+        let mut by_field: BTreeMap<u16, (Vec<usize>, Vec<ColumnList>)> = BTreeMap::new();
+        for (place, list) in lists.into_iter().enumerate() {
+            let (places, lists) = by_field.entry(list.field()).or_default();
+            places.push(place);
+            lists.push(list);
+        }
+        let read = by_field.into_iter().map(|(field, (places, lists))| async move {
+            self.know(&[Wanted::Number(field)]).await?;
+            let read = self.split().column_lists(field, lists)?;
+            let decoded =
+                self.decoded(read.ranges(), Share::Column, |bytes| read.clone().decode(bytes)).await;
+            let rows = decoded.map_err(|e| e.with("object", &self.open.entry.object.key))?;
+            Ok::<_, Error>(places.into_iter().zip(rows))
+        });
+        let mut rows: Vec<_> = try_join_all(read).await?.into_iter().flatten().collect();
+        rows.sort_unstable_by_key(|(place, _)| *place);
+        Ok(rows.into_iter().map(|(_, rows)| rows).collect())
     }
 
     pub(super) async fn union(self, postings: Vec<Postings>) -> Result<Rows> {

@@ -469,21 +469,23 @@ fn queries_of_every_kind() -> Vec<Value> {
     queries
 }
 
+/// A document with values of every type, most of which many documents have.
+fn document_of_every_type(n: usize) -> String {
+    let user = ["root", "alice", "Root user"][n % 3];
+    let mixed = if n.is_multiple_of(2) { json!(n % 9) } else { json!(format!("text {}", n % 9)) };
+    let document = json!({
+        "n": n, "m": format!("took {n} for user {user} at /api/v1/users?id={}", n % 8), "k": format!("host-{}", n % 5),
+        "long": n as i64 % 20 - 2, "big": n % 10, "ip": format!("10.0.0.{}", n % 12),
+        "double": n as f64 % 11.0 + 0.5, "at": format!("2024-01-{:02}", 1 + n % 9), "ok": n.is_multiple_of(4), "mixed": mixed,
+        "list": [format!("a{}", n % 7), "root"],
+    });
+    // More than 64 bits hold.
+    document.to_string().replace("\"big\":", "\"big\":10000000000000000000000")
+}
+
 #[tokio::test]
 async fn fields_without_an_index_are_searched_by_their_values() {
-    let user = |n: usize| ["root", "alice", "Root user"][n % 3];
-    let document = |n: usize| {
-        let mixed = if n.is_multiple_of(2) { json!(n % 9) } else { json!(format!("text {}", n % 9)) };
-        let document = json!({
-            "n": n, "m": format!("took {n} for user {} at /api/v1/users?id={}", user(n), n % 8), "k": format!("host-{}", n % 5),
-            "long": n as i64 % 20 - 2, "big": n % 10, "ip": format!("10.0.0.{}", n % 12),
-            "double": n as f64 % 11.0 + 0.5, "at": format!("2024-01-{:02}", 1 + n % 9), "ok": n.is_multiple_of(4), "mixed": mixed,
-            "list": [format!("a{}", n % 7), "root"],
-        });
-        // More than 64 bits hold.
-        document.to_string().replace("\"big\":", "\"big\":10000000000000000000000")
-    };
-    let documents: Vec<String> = (0..200).map(document).collect();
+    let documents: Vec<String> = (0..200).map(document_of_every_type).collect();
     let names = ["m", "k", "long", "big", "ip", "double", "at", "ok", "mixed", "list"];
     // A field of no declared type, so that its values have all types.
     let field = json!({"declared": null, "multi_fields": {}, "readings": {}, "unindexed": true});
@@ -514,5 +516,114 @@ async fn fields_without_an_index_are_searched_by_their_values() {
             assert_eq!(numbers(&answer), numbers(&expected), "{query}");
             assert_eq!(answer.aggregations, expected.aggregations, "{query}");
         }
+    }
+}
+
+/// A split of these documents whose lists are all stored.
+async fn with_stored_lists(documents: &[String]) -> Place {
+    let options = WriterOptions { list_column_bytes_max: 0, list_column_part: 0, ..WriterOptions::default() };
+    Place::with_lines_written(&[documents.to_vec()], options).await
+}
+
+/// Whether lists of the split are left to its columns.
+async fn leaves_lists(place: &Place) -> bool {
+    let (split, meter) = (&place.index.splits()[0], Meter::default());
+    place.searcher.open(split, std::future::ready(None), &meter).await.unwrap().split.leaves_lists()
+}
+
+#[tokio::test]
+async fn lists_in_columns_answer_as_stored_lists() {
+    let documents: Vec<String> = (0..1_300)
+        .map(|n| {
+            let agent = ["Mozilla/5.0 (X11; Linux x86_64)", "curl/8.5.0", "Mozilla/5.0 (Windows NT 10.0)"];
+            let tag = ["new", "old one"][n % 2];
+            let rest = json!({"agent": agent[n * n % 3], "tags": [tag, "one old"]});
+            let document = document_of_every_type(n);
+            format!("{},{}", document.trim_end_matches('}'), rest.to_string().trim_start_matches('{'))
+        })
+        .collect();
+    let stored = with_stored_lists(&documents).await;
+    assert!(!leaves_lists(&stored).await);
+    let form = frostline_split::DocumentForm::Rendered;
+    let rendered = WriterOptions { documents: form, group_rows_max: 200, ..WriterOptions::default() };
+    let mut places = Vec::new();
+    for options in [WriterOptions::default(), rendered] {
+        let place = Place::with_lines_written(std::slice::from_ref(&documents), options).await;
+        assert!(leaves_lists(&place).await);
+        places.push(place);
+    }
+    let mut queries = queries_of_every_kind();
+    for (field, text) in [
+        ("agent", "mozilla/5.0 (x11"),
+        ("agent", "linux x86_64"),
+        ("agent", "curl never"),
+        ("tags", "old one"),
+    ] {
+        queries.push(json!({"match_phrase": {field: text}}));
+        queries.push(json!({"match_phrase_prefix": {field: text}}));
+        queries.push(json!({"match": {field: text}}));
+        queries.push(json!({"query_string": {"query": format!("\"{text}\"")}}));
+    }
+    queries.extend([
+        json!({"terms": {"agent.keyword": ["curl/8.5.0", "never"]}}),
+        json!({"prefix": {"agent.keyword": "Moz"}}),
+        json!({"prefix": {"agent": "cur"}}),
+        json!({"wildcard": {"agent.keyword": "*x86*"}}),
+        json!({"wildcard": {"agent": "*(x1*"}}),
+        json!({"regexp": {"tags": "o.*"}}),
+        json!({"range": {"agent.keyword": {"lt": "N"}}}),
+        json!({"bool": {"filter": [{"match": {"agent": "x11"}}, {"term": {"tags.keyword": "old one"}}],
+            "must_not": [{"range": {"long": {"gte": 3, "lte": 9}}}]}}),
+    ]);
+    for query in queries {
+        let aggs = json!({"k": {"terms": {"field": "k.keyword"}}, "long": {"stats": {"field": "long"}}});
+        let body = json!({"query": query, "size": 9, "sort": ["n"], "track_total_hits": true, "aggs": aggs});
+        let expected = stored.answer(&body).await;
+        for place in &places {
+            let answer = place.answer(&body).await;
+            assert_eq!(numbers(&answer), numbers(&expected), "{query}");
+            assert_eq!(
+                answer.hits.total.unwrap().value,
+                expected.hits.total.as_ref().unwrap().value,
+                "{query}"
+            );
+            assert_eq!(answer.aggregations, expected.aggregations, "{query}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_in_a_column_takes_no_more_reads_than_a_stored_one() {
+    let documents: Vec<String> = (0..1_300).map(document_of_every_type).collect();
+    let stored = with_stored_lists(&documents).await;
+    let left = Place::with_lines_written(&[documents], WriterOptions::default()).await;
+    let of_stored = Recorded::new(&stored.repository);
+    let of_left = Recorded::new(&left.repository);
+    let (stored, left) = (stored.through(of_stored.clone()), left.through(of_left.clone()));
+    let all = |reads: &[(Share, Vec<frostline_base::ByteRange>)], share: Share| {
+        reads.iter().filter(|(of, _)| *of == share).map(|(_, ranges)| ranges.len()).sum::<usize>()
+    };
+    // What is asked, and from how many fields.
+    for (query, fields) in [
+        (json!({"term": {"k.keyword": "host-3"}}), 1),
+        (json!({"terms": {"k.keyword": ["host-3", "host-4", "never"]}}), 1),
+        (json!({"match": {"k": "host 3"}}), 1),
+        (json!({"match_phrase": {"k": "host 3"}}), 1),
+        (json!({"term": {"big": "100000000000000000000007"}}), 1),
+        (json!({"prefix": {"list": "a"}}), 1),
+        (json!({"query_string": {"query": "k:3 AND list:a3 AND big:100000000000000000000003"}}), 3),
+    ] {
+        // The digest does not answer both at once.
+        let both = json!({"bool": {"filter": [query, {"match": {"m": "took"}}]}});
+        let body = json!({"query": both, "size": 0, "track_total_hits": true});
+        of_stored.take();
+        of_left.take();
+        let expected = stored.answer(&body).await.hits.total.unwrap().value;
+        assert_eq!(left.answer(&body).await.hits.total.unwrap().value, expected, "{query}");
+        let (of_stored, of_left) = (of_stored.take(), of_left.take());
+        assert!(of_left.len() <= of_stored.len(), "{query}: {of_left:?}, {of_stored:?}");
+        assert_eq!(all(&of_left, Share::Column), fields, "{query}: {of_left:?}");
+        // Only blocks of dictionaries.
+        assert!(all(&of_left, Share::Index) < all(&of_stored, Share::Index), "{query}");
     }
 }

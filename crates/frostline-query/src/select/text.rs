@@ -20,7 +20,7 @@ use crate::read::view::View;
 use crate::select::equal::Equalities;
 use crate::select::lookup::{Found, Lookup, Said};
 use crate::select::pairs::{PhraseLists, PhrasePairs};
-use crate::select::{Rows, at_least, narrow};
+use crate::select::{Rows, all, at_least, narrow};
 
 impl<'a> View<'a> {
     /// Whether keys alone cannot tell which rows have the pieces of a text.
@@ -266,9 +266,16 @@ impl<'a> View<'a> {
             let is_decided =
                 |said: &Said| phrases.iter().any(|phrase: &PhraseLists| phrase.field() == said.field);
             said.retain(|said| !is_decided(said));
-            try_join(self.rows_by_field(sets.len(), said), self.rows_of_phrases(phrases)).await
+            let texts = readings.iter().filter(|reading| reading.ty == ValueType::Text);
+            let texts: BTreeSet<u16> = texts.map(|reading| reading.number).collect();
+            let open = match keys.needed.is_empty() {
+                true => BTreeSet::new(),
+                false => leave_to_texts(&mut said, &texts, first_token),
+            };
+            let rows = try_join(self.rows_by_field(sets.len(), said), self.rows_of_phrases(phrases));
+            rows.await.map(|(found, of_phrases)| (found, of_phrases, open))
         };
-        let ((mut found, of_phrases), others) = try_join(
+        let ((mut found, of_phrases, open), others) = try_join(
             by_words,
             try_join(
                 self.rows_of(Lookup { exact, ..Lookup::default() }),
@@ -290,8 +297,14 @@ impl<'a> View<'a> {
                 continue;
             }
             let of_field = |of_set: &HashMap<u16, Found>| of_set.get(&reading.number).map(Found::possible);
-            let necessary = found.iter().map(|of_set| of_field(of_set).unwrap_or_default());
-            let mut candidates = necessary.reduce(|a, b| a & b).unwrap_or_default();
+            let first_needed = first_token - found.len();
+            let known =
+                (first_needed..).zip(&found).filter(|(set, _)| !open.contains(&(reading.number, *set)));
+            let necessary = known.map(|(_, of_set)| of_field(of_set).unwrap_or_default());
+            let mut candidates = necessary.reduce(|a, b| a & b).unwrap_or_else(|| match found.is_empty() {
+                true => RoaringBitmap::new(),
+                false => all(self.split().rows()),
+            });
             let others = [sufficient.as_ref(), Some(&of_phrases)].into_iter().flatten();
             for found in others.filter_map(|of_set| of_set.get(&reading.number)) {
                 candidates |= found.candidates();
@@ -384,4 +397,18 @@ impl<'a> View<'a> {
         }
         Ok(rows)
     }
+}
+
+/// Takes out what the lists would say that are left to the columns of `texts`, because these are verified, which tells as
+/// much. Returns the fields and those of their sets of keys before `end` of which not all rows are known then.
+fn leave_to_texts(said: &mut Vec<Said>, texts: &BTreeSet<u16>, end: usize) -> BTreeSet<(u16, usize)> {
+    let is_left = |said: &&Said| matches!(said.postings, Postings::Column(_)) && texts.contains(&said.field);
+    let sets =
+        said.iter().filter(is_left).flat_map(|said| said.says.iter().map(|(set, _)| (said.field, *set)));
+    let open: BTreeSet<(u16, usize)> = sets.filter(|(_, set)| *set < end).collect();
+    said.retain_mut(|Said { field, says, .. }| {
+        says.retain(|(set, _)| !open.contains(&(*field, *set)));
+        !says.is_empty()
+    });
+    open
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::datatypes::Int32Type;
 use frostline_split::{
     EXACT_PREFIX_BYTES, Entry, Form, HeldText, KeyRange, Postings, Says, SplitField, TextAs, Tokenizer,
@@ -34,11 +34,11 @@ impl View<'_> {
         }
         let has_dictionary = fields::columns_of(field).iter().any(|name| self.split().has_dictionary(name));
         let text_as = if has_dictionary { TextAs::Dictionary } else { TextAs::Plain };
-        let mut numbers = candidates.iter();
+        let (mut numbers, mut known) = (candidates.iter(), KnownTexts::default());
         for (batch_rows, arrays) in fields::read_reading(self, field, candidates, text_as).await? {
             let numbers: Vec<u32> = numbers.by_ref().take(batch_rows).collect();
             for array in &arrays {
-                if !keep_keys(array, &numbers, &mut found, &mut holds) {
+                if !known.keep_keys(array, &numbers, &mut found, &mut holds) {
                     fields::each_value(array, &numbers, &mut |row, value| {
                         if matches!(value, FieldValue::Text(text) if !found.contains(row) && holds(text)) {
                             found.insert(row);
@@ -142,7 +142,7 @@ impl View<'_> {
         let of_tokens: BTreeMap<&[u8], &TextEntry> =
             of_tokens.iter().map(|entry| (entry.start.as_slice(), entry)).collect();
 
-        let (mut found, mut left, mut unsettled) = (Vec::new(), BTreeSet::new(), KeysOfTexts::new());
+        let (mut found, mut unsettled) = (Vec::new(), KeysOfTexts::new());
         for (token, text) in tokens {
             // The entry of the token, or short ones that may be.
             let starts = (1..=token.len()).filter_map(|end| of_tokens.get(&token.as_bytes()[..end]));
@@ -152,7 +152,6 @@ impl View<'_> {
             match entries.iter().find(|entry| entry.text.as_deref() == Some(text)) {
                 Some(entry) => found.push((Says::Yes, entry.postings.clone())),
                 None if rows <= FEW_ROWS => {
-                    left.insert(text);
                     found.extend(entries.iter().map(|entry| (Says::Maybe, entry.postings.clone())));
                 }
                 None => drop(unsettled.insert((key(text), text))),
@@ -173,8 +172,7 @@ impl View<'_> {
             Some(text) => texts.contains(text).then(|| (Says::Yes, entry.postings.clone())),
             None => may_be_left(entry).then(|| (Says::Maybe, entry.postings.clone())),
         }));
-        left.extend(exact.iter().map(|(_, text)| *text));
-        self.texts_of(field, found, among, |text| left.contains(text)).await
+        self.texts_of(field, found, among, |text| texts.contains(text)).await
     }
 
     /// Rows with a value as written that starts with `start` and `holds`: from dictionaries or from the column,
@@ -201,7 +199,11 @@ impl View<'_> {
         let by_keys: u64 = blocks.map(|block| block.range.end - block.range.start).sum();
         let columns = fields::columns_of(field);
         let by_column: u64 = columns.iter().map(|name| self.split().column_bytes(name)).sum();
-        if by_keys <= by_column {
+        // Among all values are those whose lists are left to the column.
+        let reads_column = start.is_empty()
+            && self.split().leaves_lists()
+            && columns.iter().all(|name| self.split().has_dictionary(name));
+        if by_keys <= by_column && !reads_column {
             let entries = self.entries_of(field, &keys, false).await?.into_iter();
             let found = entries.filter_map(|entry| match entry.text {
                 Some(text) => holds(&text).then_some((Says::Yes, entry.postings)),
@@ -251,7 +253,8 @@ impl View<'_> {
         Ok(text)
     }
 
-    /// The rows of these lists: those whose keys say yes, and of the others those with a value for which `holds`.
+    /// The rows of these lists: those whose keys say yes, and of the others those with a value for which `holds`. Where a
+    /// list is left to the column, that tells all of it.
     async fn texts_of(
         self,
         field: &SplitField,
@@ -259,6 +262,10 @@ impl View<'_> {
         among: Option<&RoaringBitmap>,
         holds: impl Fn(&str) -> bool + Send + Sync,
     ) -> Result<RoaringBitmap> {
+        if found.iter().any(|(_, postings)| matches!(postings, Postings::Column(_))) {
+            let rows = among.cloned().unwrap_or_else(|| all(self.split().rows()));
+            return self.verify(field, &rows, holds).await;
+        }
         let (sure, unsure): (Vec<_>, Vec<_>) = found.into_iter().partition(|(says, _)| *says == Says::Yes);
         let [sure, unsure] = [sure, unsure].map(|found| found.into_iter().map(|(_, rows)| rows).collect());
         let (sure, unsure) = try_join(self.union(sure), self.union(unsure)).await?;
@@ -268,24 +275,36 @@ impl View<'_> {
     }
 }
 
-/// Adds the rows whose text `holds`. False where the array is none of keys of a dictionary.
-fn keep_keys(
-    array: &ArrayRef,
-    rows: &[u32],
-    found: &mut RoaringBitmap,
-    holds: &mut impl FnMut(&str) -> bool,
-) -> bool {
-    let Some(keys) = array.as_dictionary_opt::<Int32Type>() else { return false };
-    let Some(texts) = keys.values().as_string_opt::<i32>() else { return false };
-    let mut known: Vec<Option<bool>> = vec![None; texts.len()];
-    for (row, key) in rows.iter().zip(keys.keys().iter()) {
-        let Some(key) = key.and_then(|key| usize::try_from(key).ok()) else { continue };
-        let Some(known) = known.get_mut(key) else { continue };
-        if *known.get_or_insert_with(|| texts.is_valid(key) && holds(texts.value(key))) {
-            found.insert(*row);
+/// Which texts of a dictionary hold, as far as they were tested. Batches of a column have it in common.
+#[derive(Default)]
+struct KnownTexts {
+    texts: Option<StringArray>,
+    known: Vec<Option<bool>>,
+}
+
+impl KnownTexts {
+    /// Adds the rows whose text `holds`. False where the array is none of keys of a dictionary.
+    fn keep_keys(
+        &mut self,
+        array: &ArrayRef,
+        rows: &[u32],
+        found: &mut RoaringBitmap,
+        holds: &mut impl FnMut(&str) -> bool,
+    ) -> bool {
+        let Some(keys) = array.as_dictionary_opt::<Int32Type>() else { return false };
+        let Some(texts) = keys.values().as_string_opt::<i32>() else { return false };
+        if !self.texts.as_ref().is_some_and(|known| known.to_data().ptr_eq(&texts.to_data())) {
+            *self = KnownTexts { texts: Some(texts.clone()), known: vec![None; texts.len()] };
         }
+        for (row, key) in rows.iter().zip(keys.keys().iter()) {
+            let Some(key) = key.and_then(|key| usize::try_from(key).ok()) else { continue };
+            let Some(known) = self.known.get_mut(key) else { continue };
+            if *known.get_or_insert_with(|| texts.is_valid(key) && holds(texts.value(key))) {
+                found.insert(*row);
+            }
+        }
+        true
     }
-    true
 }
 
 /// Where the keys of some texts are.

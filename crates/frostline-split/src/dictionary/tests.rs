@@ -7,14 +7,17 @@ use roaring::RoaringBitmap;
 use super::*;
 use crate::table::{KeyRanges, TableWriter};
 
+/// No list is left to a column.
+const NEVER: Leaving = Leaving { inline_bytes_max: 128, column_bytes_max: 0, part: 0 };
+
 /// A dictionary of these keys, and its file: postings first, then the blocks.
 fn build(keys: &BTreeMap<Vec<u8>, Vec<u32>>, split_rows: u32, form: Entries) -> (Dictionary, Vec<u8>) {
     let mut postings_file = Vec::new();
-    let mut sink = PostingsSink::new(&mut postings_file, 0, split_rows, 3).unwrap();
+    let mut sink = PostingsSink::new(&mut postings_file, 0, split_rows, 3, NEVER).unwrap();
     let mut writer = TableWriter::new(3).unwrap();
     for (key, rows) in keys {
         let (mut list, mut entry) = (Vec::new(), Vec::new());
-        sink.put(&mut list, rows, crate::postings::INLINE_BYTES_MAX).unwrap();
+        sink.put(&mut list, rows, crate::postings::INLINE_BYTES_MAX, None).unwrap();
         put_entry(&mut entry, Some(key).filter(|key| has_value(key)).map(|_| &b"v"[..]), b"", &list).unwrap();
         writer.add(key, if form == Entries::WithoutHeads { &list } else { &entry }).unwrap();
     }
@@ -42,6 +45,7 @@ fn found(dictionary: &Dictionary, file: &[u8], keys: &KeyRange) -> BTreeMap<Vec<
                     let bytes = &file[range.start as usize..range.end as usize];
                     crate::decode_postings(bytes, dictionary.split_rows).unwrap()
                 }
+                Postings::Column(list) => panic!("{list:?}"),
             };
             found.insert(key.to_vec(), rows.iter().collect());
         };
@@ -90,6 +94,43 @@ proptest! {
         let _ = dictionary.scan_raw(&bytes, &KeyRanges::all(), &mut |_| {});
         let _ = Dictionary::decode(&mut Cursor::new(&bytes), 100);
         let _ = unpack_block(&bytes, BLOCK_RAW_BYTES_MAX);
+    }
+}
+
+/// What a dictionary of this form reads of an entry with this head and list.
+fn listed(form: Entries, key: &[u8], head: u64, list: &[u64]) -> Result<Postings> {
+    let mut raw = Vec::new();
+    crate::table::put_key(&mut raw, &[], key);
+    put_varint(&mut raw, head);
+    list.iter().for_each(|number| put_varint(&mut raw, *number));
+    let mut found = Err(Error::internal("no entry was read"));
+    let dictionary = Dictionary::new(Table::default(), 100..200, 50, form);
+    dictionary.scan_raw(&raw, &KeyRanges::all(), &mut |entry| found = Ok(entry.postings))?;
+    found
+}
+
+#[test]
+fn only_whole_keys_of_a_field_have_lists_in_columns() {
+    let left = [0, 0, 30];
+    let key = crate::text_key("get", 7);
+    let Postings::Column(list) = listed(Entries::Text, &key, 1 << HEAD_BITS, &left).unwrap() else {
+        panic!()
+    };
+    assert_eq!((list.field(), list.rows()), (7, 30));
+    let key = exact_key("GET", 7);
+    let Postings::Column(list) = listed(Entries::Exact, &key, 1 << HEAD_BITS, &left).unwrap() else {
+        panic!()
+    };
+    assert_eq!((list.field(), list.rows()), (7, 30));
+    // Nothing says which rows these have: no heads, a short key, none of a field, more rows than there are.
+    for wrong in [
+        listed(Entries::WithoutHeads, &key, 1, &left),
+        listed(Entries::Exact, &key, 1 << HEAD_BITS | SHORT, &left),
+        listed(Entries::Exact, b"x", 1 << HEAD_BITS, &left),
+        listed(Entries::Text, b"x", 1 << HEAD_BITS, &left),
+        listed(Entries::Exact, &key, 1 << HEAD_BITS, &[0, 0, 51]),
+    ] {
+        assert_eq!(wrong.unwrap_err().kind(), frostline_base::ErrorKind::Corrupt);
     }
 }
 

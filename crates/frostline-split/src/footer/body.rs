@@ -26,9 +26,18 @@ pub(crate) const NANOS: u64 = 1 << 6;
 pub(crate) const UNINDEXED_FIELDS: u64 = 1 << 7;
 /// The feature of pages in which the lengths of texts come before the texts.
 pub(crate) const TEXT_LENGTHS: u64 = 1 << 8;
+/// The feature of lists that are left to the column.
+pub(crate) const COLUMN_LISTS: u64 = 1 << 10;
 /// The features that this reader knows.
-const REQUIRED_KNOWN: u64 =
-    ENTRY_HEADS | LISTS | ROW_GROUPS | RENDERED | ORIGINS | NANOS | UNINDEXED_FIELDS | TEXT_LENGTHS;
+const REQUIRED_KNOWN: u64 = ENTRY_HEADS
+    | LISTS
+    | ROW_GROUPS
+    | RENDERED
+    | ORIGINS
+    | NANOS
+    | UNINDEXED_FIELDS
+    | TEXT_LENGTHS
+    | COLUMN_LISTS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;
 const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));
@@ -415,6 +424,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, required: u64) -> Result<Foot
         exact: Dictionary::new(exact, lists.clone(), rows, exact_entries),
         pairs: Dictionary::new(pairs, lists, rows, Entries::WithoutHeads),
         digest,
+        leaves_lists: required & COLUMN_LISTS != 0,
         origins,
         tail_checksum: None,
     })

@@ -63,6 +63,7 @@ pub(crate) fn decode_body(cursor: &mut Cursor<'_>, digest: DigestPlace) -> Resul
         exact,
         pairs: Dictionary::new(Table::default(), 0..0, rows, Entries::WithoutHeads),
         digest,
+        leaves_lists: false,
         origins: None,
         tail_checksum: None,
     })

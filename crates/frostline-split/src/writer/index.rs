@@ -49,6 +49,8 @@ pub(crate) struct ReadingRows<'a> {
     pub(crate) is_indexed: bool,
     /// Whether pairs of its frequent words are collected.
     pub(crate) has_pairs: bool,
+    /// What its columns take, where lists can be left to them.
+    pub(crate) column_bytes: Option<u64>,
 }
 
 /// Groups of numbers: group `g` is `members[starts[g]..starts[g + 1]]`.
@@ -325,7 +327,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         self.exists.extend_from_slice(reading.rows);
         self.exists.dedup();
         let mut encoded = Vec::new();
-        self.sink.put(&mut encoded, &self.exists, EXISTS_INLINE_BYTES_MAX)?;
+        self.sink.put(&mut encoded, &self.exists, EXISTS_INLINE_BYTES_MAX, None)?;
         Ok((encoded, self.exists.len() as u32))
     }
 
@@ -359,7 +361,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
             at += members.len();
             postings.clear();
             let rows = self.union.of(&members, &self.rows_of_value);
-            self.sink.put(&mut postings, rows, INLINE_BYTES_MAX)?;
+            self.sink.put(&mut postings, rows, INLINE_BYTES_MAX, reading.column_bytes)?;
             match self.has_heads {
                 true => {
                     let can_be_short = reading.can_be_verified && reading.ty == ValueType::Text;
@@ -395,7 +397,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
                 self.is_held[*value as usize] = true;
             }
             let (key, postings) = (self.keys.len() as u32, self.postings.len() as u64);
-            self.sink.put(&mut self.postings, rows, INLINE_BYTES_MAX)?;
+            self.sink.put(&mut self.postings, rows, INLINE_BYTES_MAX, reading.column_bytes)?;
             let text = self.tokens.get(token);
             self.keys.extend_from_slice(text);
             self.entries.push(TokenEntry {

@@ -99,7 +99,7 @@ impl PairsWriter {
         rows: &[u32],
     ) -> Result<()> {
         put_pair_key(&mut self.keys, first, second, field);
-        sink.put(&mut self.lists, rows, INLINE_BYTES_MAX)?;
+        sink.put(&mut self.lists, rows, INLINE_BYTES_MAX, None)?;
         self.ends.push((self.keys.len() as u32, self.lists.len() as u64));
         Ok(())
     }

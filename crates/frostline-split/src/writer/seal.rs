@@ -13,7 +13,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
 use crate::columns::{TextAs, arrow_type};
-use crate::dictionary::{Dictionary, Entries, PostingsSink};
+use crate::dictionary::{Dictionary, Entries, Leaving, PostingsSink};
 use crate::digest::{
     BUCKET_US, CELLS_MAX, DigestValue, DigestWriter, NumberFacts, Numbers, Squares, VALUES_MAX, ValueCount,
     ValueCounts, count_by,
@@ -584,7 +584,12 @@ fn write_index<W: Write + Send>(
     let buckets = count_by(arranged.times.iter().map(|time| time.div_euclid(BUCKET_US))).len();
     let mut fields = Vec::new();
     let mut out = FileEnd(file);
-    let sink = PostingsSink::new(&mut out, start, rows, writer.options.version)?;
+    let leaving = Leaving {
+        inline_bytes_max: writer.options.list_inline_bytes_max,
+        column_bytes_max: writer.options.list_column_bytes_max,
+        part: writer.options.list_column_part,
+    };
+    let sink = PostingsSink::new(&mut out, start, rows, writer.options.version, leaving)?;
     let mut required = if writer.options.version == 2 { 0 } else { footer::ENTRY_HEADS };
     let has_heads = required != 0;
     let [text_entries, exact_entries] = Entries::of_split(has_heads);
@@ -599,11 +604,13 @@ fn write_index<W: Write + Send>(
         required |= if is_indexed { 0 } else { footer::UNINDEXED_FIELDS };
         let is_text = reading.ty == ValueType::Text && is_indexed;
         let has_pairs = has_heads && is_text && has_pairs(&chunks, field, &writer.options);
+        let column_bytes = dictionary_column_bytes(&chunks, field).filter(|_| has_heads);
         let rows = ReadingRows {
             field,
             can_be_verified,
             is_indexed,
             has_pairs,
+            column_bytes,
             ty: reading.ty,
             rows: &arranged.rows[reading.span.clone()],
             numbers: &arranged.numbers[reading.span.clone()],
@@ -743,6 +750,14 @@ fn has_pairs(chunks: &[Chunk], field: u16, options: &WriterOptions) -> bool {
         bytes += chunk.bytes();
     }
     bytes > options.pairs_column_bytes_min
+}
+
+/// What the columns of a field take, if there are any and all of them have dictionaries.
+fn dictionary_column_bytes(chunks: &[Chunk], field: u16) -> Option<u64> {
+    let of_field = |chunk: &&Chunk| matches!(chunk.kind, ColumnKind::Field { field: of, .. } if of == field);
+    let bytes = |chunk: &Chunk| chunk.dictionary.as_ref().map(|_| chunk.bytes());
+    let bytes: Option<Vec<u64>> = chunks.iter().filter(of_field).map(bytes).collect();
+    bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| bytes.iter().sum())
 }
 
 /// The end of a file, after its row group.

@@ -279,6 +279,11 @@ fn rows_of(file: &[u8], split: &Split, postings: &Postings) -> Result<BTreeSet<u
             assert_eq!(read.len(), *rows as usize);
             read
         }
+        Postings::Column(list) => {
+            let read = split.column_lists(list.field(), vec![list.clone()])?;
+            let bytes = read.ranges().iter().map(|range| cut(file, range)).collect();
+            read.decode(bytes)?.iter().flatten().collect()
+        }
     })
 }
 
@@ -919,7 +924,9 @@ fn a_split_says_what_a_reader_must_know() {
     let heads = crate::footer::ENTRY_HEADS;
     assert_eq!(required(&documents(|_| r#"{"m":"the same"}"#.to_owned())), heads);
     let every_third = documents(|n| format!(r#"{{"m":"word {}"}}"#, n % 3));
-    assert_eq!(required(&every_third), heads | crate::footer::LISTS);
+    assert_eq!(required(&every_third), heads | crate::footer::COLUMN_LISTS);
+    let beside_ids = documents(|n| format!(r#"{{"m":"{n} word {}"}}"#, n % 3));
+    assert_eq!(required(&beside_ids), heads | crate::footer::LISTS);
     let ids = documents(|n| format!(r#"{{"id":"{}"}}"#, digits(n, 32)));
     assert_eq!(required(&ids), heads | crate::footer::TEXT_LENGTHS);
     let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());

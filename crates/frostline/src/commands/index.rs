@@ -1,5 +1,6 @@
 //! `frostline index`.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
@@ -7,7 +8,7 @@ use frostline_base::{Error, ErrorKind, IndexName, Meter, Share, SplitId};
 use frostline_catalog::{FileEntry, Index, Resolve, SplitEntry};
 use frostline_node::Node;
 use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
-use frostline_split::{KeyRanges, Pack, PackAbout, Postings, Split, TextAs, decode_postings};
+use frostline_split::{ColumnList, KeyRanges, Pack, PackAbout, Postings, Split, TextAs, decode_postings};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -376,7 +377,7 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
             start = rows.end;
         }
     }
-    let mut stored = Vec::new();
+    let (mut stored, mut left) = (Vec::new(), BTreeMap::<u16, Vec<ColumnList>>::new());
     for field in split.fields() {
         if let Postings::Stored { range, .. } = split.exists(field.number)? {
             stored.push(range);
@@ -384,10 +385,10 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
     }
     for dictionary in [split.text(), split.exact(), split.pairs()] {
         for (block, bytes) in whole.blocks(dictionary.table()).await? {
-            dictionary.scan(&block, &bytes, &KeyRanges::all(), |entry| {
-                if let Postings::Stored { range, .. } = entry.postings {
-                    stored.push(range);
-                }
+            dictionary.scan(&block, &bytes, &KeyRanges::all(), |entry| match entry.postings {
+                Postings::Stored { range, .. } => stored.push(range),
+                Postings::Column(list) => left.entry(list.field()).or_default().push(list),
+                Postings::All | Postings::Rows(_) => {}
             })?;
         }
     }
@@ -397,6 +398,11 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
         for bytes in whole.read(chunk, Share::Index).await? {
             decode_postings(&bytes, split.rows())?;
         }
+    }
+    for (field, lists) in left {
+        let lists = split.column_lists(field, lists)?;
+        let bytes = whole.read(lists.ranges(), Share::Column).await?;
+        lists.decode(bytes).map_err(|e| e.with("field", field))?;
     }
     Ok(parquet)
 }

@@ -60,6 +60,7 @@ impl Places {
                 .await?
                 .damaged()
                 .await?,
+            Place::written("lists in columns", scene, lists_in_columns).await?,
             Place::written("rendered", scene, rendered).await?,
             Place::written("rendered and merged", scene, rendered).await?.merged().await?,
         ];
@@ -268,6 +269,11 @@ fn old_and_new(number: usize) -> WriterOptions {
 /// All that can be is outside the hot footer.
 fn small_footers(_: usize) -> WriterOptions {
     WriterOptions { hot_footer_bytes_max: 0, ..WriterOptions::default() }
+}
+
+/// No list is in an entry, and all that can be are left to columns.
+fn lists_in_columns(_: usize) -> WriterOptions {
+    WriterOptions { list_inline_bytes_max: 0, ..WriterOptions::default() }
 }
 
 /// Documents are made again from the columns of row groups, some of which are stored once more.
