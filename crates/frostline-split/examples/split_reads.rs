@@ -1,11 +1,11 @@
-//! Reads documents and columns of a split from memory and says how long that takes and how many bytes:
-//! `split_reads FILE [COLUMN ...]`.
+//! Reads documents and columns of a split from memory, and looks up terms, and says how long that takes and how many
+//! bytes: `split_reads FILE [COLUMN ...]`.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use frostline_split::{SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
+use frostline_split::{Dictionary, KeyRange, KeyRanges, SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use roaring::RoaringBitmap;
 
@@ -32,7 +32,9 @@ fn main() -> Result<(), Failure> {
         measure(&column, &file, &split, &[&column], None)?;
         measure(&format!("{column}, one row"), &file, &split, &[&column], one.as_ref())?;
     }
-    measure("all columns", &file, &split, &all, None)
+    measure("all columns", &file, &split, &all, None)?;
+    look_up("text dictionary", &file, split.text())?;
+    look_up("exact dictionary", &file, split.exact())
 }
 
 fn hot_footer(file: &Bytes) -> Result<Range<usize>, Failure> {
@@ -42,6 +44,30 @@ fn hot_footer(file: &Bytes) -> Result<Range<usize>, Failure> {
     let range = range.and_then(|pair| pair.value.as_ref()).ok_or("the file is no split")?;
     let (start, end) = range.split_once("..").ok_or("the file is no split")?;
     Ok(start.parse()?..end.parse()?)
+}
+
+/// Prints what looking up the last key of a block reads on average, and how long it takes when nothing disturbs it.
+fn look_up(what: &str, file: &Bytes, dictionary: &Dictionary) -> Result<(), Failure> {
+    let blocks = dictionary.table().blocks(&KeyRange::all())?;
+    let (mut bytes, mut seconds) = (0, 0.0);
+    for block in &blocks {
+        let held = file.slice(block.range.start as usize..block.range.end as usize);
+        let mut last = Vec::new();
+        dictionary.scan(block, &held, &KeyRanges::all(), |entry| last = entry.key.to_vec())?;
+        let key = KeyRanges::from(&KeyRange::exact(last));
+        let mut times = Vec::with_capacity(RUNS);
+        for _ in 0..RUNS {
+            let started = Instant::now();
+            dictionary.scan(block, &held, &key, |_| {})?;
+            times.push(started.elapsed());
+        }
+        bytes += held.len();
+        seconds += times.into_iter().min().unwrap_or_default().as_secs_f64();
+    }
+    let count = blocks.len().max(1);
+    let (ms, bytes) = (seconds * 1e3 / count as f64, bytes / count);
+    println!("{what:>24} {ms:9.3} ms {bytes:>10} bytes {:>6} blocks", blocks.len());
+    Ok(())
 }
 
 /// Prints the bytes that a read fetches and the time of decoding them when nothing disturbed it.

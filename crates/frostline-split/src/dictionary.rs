@@ -30,7 +30,7 @@ use crate::footer;
 use crate::postings::{
     FormWriter, Postings, decode_deltas, deltas_bytes, put_deltas, put_stored, skip_deltas,
 };
-use crate::table::{BLOCK_RAW_BYTES_MAX, Block, KeyRange, KeyRanges, Table, read_key, unpack_block};
+use crate::table::{Block, KeyRange, KeyRanges, Table, read_key, unpack_entries};
 use crate::text_index::Form;
 
 /// Exact values up to this many bytes are keys as they are; see [`exact_key`].
@@ -175,13 +175,15 @@ pub enum HeldText<'a> {
 }
 
 /// The bits of a head that are not the list's: the lowest two say whether a value is held.
-const HEAD_BITS: u32 = 4;
+pub(crate) const HEAD_BITS: u32 = 4;
 const SHORT: u64 = 8;
+/// The bits of a head that say what value is held.
+pub(crate) const VALUE_BITS: u64 = (1 << HEAD_BITS) - 1 - SHORT;
 const NO_VALUE: u64 = 0;
 /// The token itself is the value.
 const TOKEN_IS_VALUE: u64 = 1;
 /// The value follows.
-const VALUE_FOLLOWS: u64 = 2;
+pub(crate) const VALUE_FOLLOWS: u64 = 2;
 /// The column has the value. Only of short keys.
 const VALUE_IN_COLUMN: u64 = 3;
 
@@ -216,7 +218,7 @@ impl Dictionary {
         mut visit: impl FnMut(Entry<'_>),
     ) -> Result<()> {
         block.check(bytes)?;
-        unpack_block(bytes, BLOCK_RAW_BYTES_MAX)
+        unpack_entries(bytes)
             .and_then(|raw| self.scan_raw(&raw, keys, &mut visit))
             .map_err(|e| e.with("range", format!("{:?}", block.range)))
     }
@@ -265,7 +267,7 @@ impl Dictionary {
         let head = cursor.varint()?;
         let list = u32::try_from(head >> HEAD_BITS).map_err(|_| unknown())?;
         let is_short = head & SHORT != 0;
-        let value = match head & ((1 << HEAD_BITS) - 1 - SHORT) {
+        let value = match head & VALUE_BITS {
             NO_VALUE => None,
             TOKEN_IS_VALUE if !is_short => {
                 Some(HeldText::Written(TextKey::split(key).ok_or_else(unknown)?.token))

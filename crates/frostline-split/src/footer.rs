@@ -34,7 +34,7 @@ use crate::table::{Block, Table};
 use crate::unpack::unpack;
 
 pub(crate) use body::{
-    COLUMN_LISTS, Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, RENDERED, ROW_GROUPS, TEXT_LENGTHS,
+    COLUMN_LISTS, Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, RENDERED, ROW_GROUPS, STREAMS, TEXT_LENGTHS,
     UNINDEXED_FIELDS, decode_body, write,
 };
 

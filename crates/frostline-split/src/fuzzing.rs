@@ -20,7 +20,8 @@ use crate::pairs::PairKey;
 use crate::postings::Postings;
 use crate::reader::Split;
 use crate::render::{DocumentRow, Parts, Row, Shape, Shaper};
-use crate::table::{KeyRange, KeyRanges, Table, read_index_block};
+use crate::streams::{EntryLayout, StreamPacker, join};
+use crate::table::{BLOCK_RAW_BYTES_MAX, KeyRange, KeyRanges, Table, read_index_block};
 use crate::values::Moment;
 
 /// A document, which is made again as it was, or a shape, which takes the values of any row.
@@ -185,6 +186,21 @@ pub fn dictionary_block(bytes: &[u8]) {
             }
         });
     }
+}
+
+/// A block of a dictionary in streams, behind its form. Whether it is one.
+pub fn dictionary_streams(bytes: &[u8]) -> bool {
+    let (Some(layout), Ok(raw)) =
+        (bytes.first().and_then(|byte| EntryLayout::of(*byte)), join(bytes, BLOCK_RAW_BYTES_MAX))
+    else {
+        return false;
+    };
+    assert!(raw.len() <= BLOCK_RAW_BYTES_MAX);
+    let mut packer = StreamPacker::new(layout, 1).unwrap_or_else(|e| panic!("{e}"));
+    let again = packer.pack(&raw).and_then(|packed| join(packed, raw.len()));
+    assert!(again.is_ok_and(|again| again == raw));
+    dictionary_block(&raw);
+    true
 }
 
 /// A stored postings list whose checksum matched, of a split that has segments or not.

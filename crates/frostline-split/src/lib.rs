@@ -29,6 +29,7 @@ mod pairs;
 mod postings;
 mod reader;
 mod render;
+mod streams;
 mod table;
 mod term;
 mod text_index;

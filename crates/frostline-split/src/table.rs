@@ -13,10 +13,14 @@ use std::io::Write;
 use frostline_base::{ByteRange, Error, Result};
 
 use crate::bytes_codec::{Cursor, checksum, put_varint};
+use crate::footer;
+use crate::streams::{EntryLayout, StreamPacker, join};
 use crate::unpack::unpack_at_most;
 
 /// About how much a block holds before compression.
 const BLOCK_RAW_BYTES: usize = 16 << 10;
+/// The same of entries that can be taken apart, which pack better.
+const ENTRIES_RAW_BYTES: usize = 32 << 10;
 /// No block that a writer makes is larger, save where a table says otherwise; a reader refuses to decompress more.
 pub(crate) const BLOCK_RAW_BYTES_MAX: usize = 256 << 10;
 
@@ -25,6 +29,10 @@ const INDEX_BLOCK_ENTRIES: usize = 512;
 
 const BLOCK_PLAIN: u8 = 0;
 const BLOCK_ZSTD: u8 = 1;
+const BLOCK_STREAMS: u8 = 2;
+
+/// A block is in streams if it is smaller by at least one part in so many.
+const STREAMS_MARGIN: usize = 32;
 
 /// Keys from `start` up to and without `end`; no `end` means all that follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -367,6 +375,14 @@ pub(crate) fn unpack_block(bytes: &[u8], raw_bytes_max: usize) -> Result<Vec<u8>
     }
 }
 
+/// The entries of a block of a dictionary, which may be in streams.
+pub(crate) fn unpack_entries(bytes: &[u8]) -> Result<Vec<u8>> {
+    match bytes.split_first() {
+        Some((&BLOCK_STREAMS, packed)) => join(packed, BLOCK_RAW_BYTES_MAX),
+        _ => unpack_block(bytes, BLOCK_RAW_BYTES_MAX),
+    }
+}
+
 /// Cuts ascending entries into blocks.
 pub(crate) struct BlockBuilder {
     raw: Vec<u8>,
@@ -416,19 +432,30 @@ struct BlockPacker {
     packed: Vec<u8>,
     entries: Vec<IndexEntry>,
     compressor: zstd::bulk::Compressor<'static>,
+    /// Of entries that can be taken apart.
+    streams: Option<StreamPacker>,
+    has_streams: bool,
 }
 
 impl BlockPacker {
     fn new(zstd_level: i32) -> Result<Self> {
         let compressor = zstd::bulk::Compressor::new(zstd_level).map_err(crate::writer::cannot_write)?;
-        Ok(BlockPacker { packed: Vec::new(), entries: Vec::new(), compressor })
+        let (packed, entries) = Default::default();
+        Ok(BlockPacker { packed, entries, compressor, streams: None, has_streams: false })
     }
 
     fn pack(&mut self, separator: Box<[u8]>, raw: &[u8]) -> Result<()> {
         let start = self.packed.len();
         let packed = self.compressor.compress(raw).map_err(crate::writer::cannot_write)?;
-        let (form, body) =
+        let (mut form, mut body) =
             if packed.len() < raw.len() { (BLOCK_ZSTD, packed.as_slice()) } else { (BLOCK_PLAIN, raw) };
+        if let Some(streams) = &mut self.streams {
+            let packed = streams.pack(raw)?;
+            if packed.len() + body.len() / STREAMS_MARGIN < body.len() {
+                (form, body) = (BLOCK_STREAMS, packed);
+                self.has_streams = true;
+            }
+        }
         self.packed.push(form);
         self.packed.extend_from_slice(body);
         let checksum = checksum(&self.packed[start..]);
@@ -451,16 +478,32 @@ impl BlockPacker {
 pub(crate) struct TableWriter {
     builder: BlockBuilder,
     packer: BlockPacker,
+    block_raw_bytes: usize,
 }
 
 impl TableWriter {
     pub(crate) fn new(zstd_level: i32) -> Result<Self> {
-        Ok(TableWriter { builder: BlockBuilder::new(), packer: BlockPacker::new(zstd_level)? })
+        let (builder, packer) = (BlockBuilder::new(), BlockPacker::new(zstd_level)?);
+        Ok(TableWriter { builder, packer, block_raw_bytes: BLOCK_RAW_BYTES })
+    }
+
+    /// Of entries that can be taken apart.
+    pub(crate) fn of_entries(layout: EntryLayout, zstd_level: i32) -> Result<Self> {
+        let mut writer = TableWriter::new(zstd_level)?;
+        writer.packer.streams = Some(StreamPacker::new(layout, zstd_level)?);
+        writer.block_raw_bytes = ENTRIES_RAW_BYTES;
+        Ok(writer)
+    }
+
+    /// The features that a reader needs for the blocks, of which there are no more.
+    pub(crate) fn required(&mut self) -> Result<u64> {
+        self.finish_block()?;
+        Ok(if self.packer.has_streams { footer::STREAMS } else { 0 })
     }
 
     /// Adds `key`, which must be above every key before it, with what follows it.
     pub(crate) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        if self.builder.len() >= BLOCK_RAW_BYTES {
+        if self.builder.len() >= self.block_raw_bytes {
             self.finish_block()?;
         }
         self.builder.add(key, value);

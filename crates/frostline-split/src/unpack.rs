@@ -7,6 +7,9 @@ use frostline_base::{Error, Result};
 use zstd::bulk::Decompressor;
 use zstd::zstd_safe::get_frame_content_size;
 
+/// What every zstd frame begins with, and small ones are stored without.
+pub(crate) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
 /// A part that unpacks to more is not one of ours.
 const RAW_BYTES_MAX: usize = 1 << 30;
 
@@ -22,6 +25,11 @@ pub(crate) fn unpack(packed: &[u8], raw_bytes: usize) -> Result<Vec<u8>> {
     let raw = if believable { Some(unpack_at_most(packed, raw_bytes)?) } else { None };
     raw.filter(|raw| raw.len() == raw_bytes)
         .ok_or_else(|| Error::corrupt("a part of a split is not as long as the split says"))
+}
+
+/// [`unpack`] of a frame without its magic number.
+pub(crate) fn unpack_bare(packed: &[u8], raw_bytes: usize) -> Result<Vec<u8>> {
+    unpack(&[&ZSTD_MAGIC, packed].concat(), raw_bytes)
 }
 
 /// Unpacks a zstd frame that holds at most `raw_bytes_max`.

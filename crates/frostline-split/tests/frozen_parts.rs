@@ -10,8 +10,8 @@ use arrow::datatypes::{Int16Type, Int64Type, TimestampMicrosecondType};
 use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
-    Block, KeyRange, KeyRanges, Mapping, Origin, PairKey, Postings, Split, SplitWriter, TextAs, ValueType,
-    WriterOptions, decode_postings, exact_key, ip_key, parse_ip, text_key,
+    Block, Dictionary, HeldText, KeyRange, KeyRanges, Mapping, Origin, PairKey, Postings, Split, SplitWriter,
+    TextAs, ValueType, WriterOptions, decode_postings, exact_key, ip_key, parse_ip, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Encoding;
@@ -239,6 +239,69 @@ fn lists_that_are_left_to_the_column_are_still_read() {
     assert_eq!(token(ValueType::Ip, "ip", "10.0.0.3"), all(&|row| address(row) == "10.0.0.3"));
     let key = ip_key(&parse_ip("10.0.0.4").unwrap(), ip);
     assert_eq!(rows_of(ValueType::Ip, "ip", None, Some(key)), all(&|row| address(row) == "10.0.0.4"));
+}
+
+#[test]
+fn blocks_in_streams_are_still_read() {
+    let rows = 1_000;
+    let id = |row: u32| format!("{:08x}{:08x}", random(row), random(!row));
+    // A value that follows its token, numbers of a few rows, words and pairs of words of many.
+    let user = |row: u32| format!("User{}", random(row) % 75);
+    let number_of = |row: u32| 100_000 + random(row + rows) % 150;
+    let word = |row: u32, at: u32| format!("w{}", random(row * 4 + at + 2 * rows) % 20);
+    let document = |row: u32| {
+        let (id, user, number) = (id(row), user(row), number_of(row));
+        let words = [word(row, 0), word(row, 1), word(row, 2)].join(" ");
+        format!(r#"{{"@timestamp":{row},"id":"{id}","user":"{user}","n":{number},"m":"{words}, {row:x}"}}"#)
+    };
+    let (file, required, split) = open("version-3-streams", (0..rows).map(|row| (document(row), None)));
+    assert_eq!(required & 1 << 9, 1 << 9);
+    let scan = |dictionary: &Dictionary, keys: KeyRange| {
+        let mut found: Vec<(Option<String>, Vec<u32>)> = Vec::new();
+        for block in dictionary.table().blocks(&keys).unwrap() {
+            let bytes = file.slice(block.range.start as usize..block.range.end as usize);
+            assert_eq!(bytes[0], 2);
+            let visit = |entry: frostline_split::Entry<'_>| {
+                let value = entry.value.map(|value| match value {
+                    HeldText::Written(text) => text.to_owned(),
+                    HeldText::InColumn => "in the column".to_owned(),
+                });
+                let rows = match entry.postings {
+                    Postings::All => (0..rows).collect(),
+                    Postings::Rows(rows) => rows.iter().collect(),
+                    Postings::Stored { range, .. } => {
+                        let list = &file[range.start as usize..range.end as usize];
+                        decode_postings(list, split.rows()).unwrap().iter().collect()
+                    }
+                    Postings::Column(list) => panic!("{list:?}"),
+                };
+                found.push((value, rows));
+            };
+            dictionary.scan(&block, &bytes, &KeyRanges::from(&keys), visit).unwrap();
+        }
+        found
+    };
+    let field = |path, ty| split.field(path, ty).unwrap().number;
+    let (ids, users) = (field("id", ValueType::Text), field("user", ValueType::Text));
+    let (numbers, m) = (field("n", ValueType::Long), field("m", ValueType::Text));
+    let with = |has: &dyn Fn(u32) -> bool| (0..rows).filter(|row| has(*row)).collect::<Vec<u32>>();
+    for row in (0..rows).step_by(37) {
+        let of = |key: String, field| scan(split.text(), KeyRange::exact(text_key(&key, field)));
+        let in_column = Some("in the column".to_owned());
+        assert_eq!(of(id(row), ids), [(in_column, vec![row])]);
+        let (user, number) = (user(row), number_of(row));
+        let same_user = with(&|other| random(other) % 75 == random(row) % 75);
+        assert_eq!(of(user.to_lowercase(), users), [(Some(user), same_user)]);
+        assert_eq!(of(number.to_string(), numbers), [(None, with(&|other| number_of(other) == number))]);
+        let (first, second) = (word(row, 0), word(row, 1));
+        let has = with(&|other| (0..3).any(|at| word(other, at) == first));
+        assert_eq!(of(first.clone(), m), [(None, has)]);
+        let stand_together =
+            with(&|other| (0..2).any(|at| word(other, at) == first && word(other, at + 1) == second));
+        assert_eq!(scan(split.pairs(), PairKey::range(&first, &second)), [(None, stand_together)]);
+        let text = format!("{first} {second} {}, {row:x}", word(row, 2));
+        assert_eq!(scan(split.exact(), KeyRange::exact(exact_key(&text, m))), [(None, vec![row])]);
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ proptest! {
         let (dictionary, _) = build(&BTreeMap::new(), 100, form);
         let _ = dictionary.scan_raw(&bytes, &KeyRanges::all(), &mut |_| {});
         let _ = Dictionary::decode(&mut Cursor::new(&bytes), 100);
-        let _ = unpack_block(&bytes, BLOCK_RAW_BYTES_MAX);
+        let _ = unpack_entries(&bytes);
     }
 }
 

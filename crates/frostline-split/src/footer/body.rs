@@ -26,6 +26,8 @@ pub(crate) const NANOS: u64 = 1 << 6;
 pub(crate) const UNINDEXED_FIELDS: u64 = 1 << 7;
 /// The feature of pages in which the lengths of texts come before the texts.
 pub(crate) const TEXT_LENGTHS: u64 = 1 << 8;
+/// The feature of blocks of dictionaries in streams.
+pub(crate) const STREAMS: u64 = 1 << 9;
 /// The feature of lists that are left to the column.
 pub(crate) const COLUMN_LISTS: u64 = 1 << 10;
 /// The features that this reader knows.
@@ -37,6 +39,7 @@ const REQUIRED_KNOWN: u64 = ENTRY_HEADS
     | NANOS
     | UNINDEXED_FIELDS
     | TEXT_LENGTHS
+    | STREAMS
     | COLUMN_LISTS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;

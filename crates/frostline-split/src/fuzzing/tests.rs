@@ -112,7 +112,10 @@ fn dictionaries(file: &[u8], footer: &[u8], version: &str) -> Vec<(&'static str,
                 _ => {}
             };
             dictionary.scan(&block, bytes, &KeyRanges::all(), keep).unwrap();
-            let mut raw = unpack_block(bytes);
+            if let [2, streams @ ..] = bytes {
+                seeds.push(("dictionary_streams", format!("{name}-{number}"), streams.to_vec()));
+            }
+            let mut raw = crate::table::unpack_entries(bytes).unwrap();
             raw.truncate(2_000);
             seeds.push(("dictionary_block", format!("{name}{version}-{number}"), raw));
         }
@@ -139,7 +142,7 @@ fn pairs() -> Vec<u8> {
     let sealed = writer.seal(SplitId::from_random(1), &mut file).unwrap();
     let split = Split::open(cut(&file, &sealed.footer)).unwrap();
     let blocks = split.pairs().table().blocks(&KeyRange::all()).unwrap();
-    unpack_block(cut(&file, &blocks[0].range))
+    crate::table::unpack_entries(cut(&file, &blocks[0].range)).unwrap()
 }
 
 /// A stored list of each other form.
@@ -287,6 +290,7 @@ fn seeds_are_decoded() {
                 assert!(crate::postings::decode_checked(Cursor::new(&bytes), split_rows).is_ok(), "{name}");
             }
             "origins" => assert!(origins(&bytes), "{name}"),
+            "dictionary_streams" => assert!(dictionary_streams(&bytes), "{name}"),
             "digest" => assert!(Digest::of_block(&bytes).is_ok()),
             "row_group" => assert!(row_group(&bytes), "{name}"),
             "column_page" => assert!(column_page(&bytes), "{name}"),

@@ -19,7 +19,7 @@ use roaring::RoaringBitmap;
 
 use super::{beyond, decode_deltas, put_deltas};
 use crate::bytes_codec::{Cursor, put_varint, varint_bytes};
-use crate::unpack::unpack;
+use crate::unpack::{ZSTD_MAGIC, unpack_bare};
 
 const GAPS: u8 = 1;
 const BITMAP: u8 = 2;
@@ -36,7 +36,6 @@ const BITMAP_MARGIN: usize = 3;
 /// Gaps or runs of fewer bytes do not pack.
 const PACKED_RAW_BYTES_MIN: usize = 64;
 const ZSTD_LEVEL: i32 = 3;
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// A gap of 32 bits takes no more as a varint; a run takes two, and skips a row.
 const RAW_BYTES_PER_ROW_MAX: u64 = 5;
 
@@ -361,7 +360,7 @@ fn read_packed(cursor: &mut Cursor<'_>, rows: u32) -> Result<Vec<u8>> {
     if raw_bytes > u64::from(rows) * RAW_BYTES_PER_ROW_MAX {
         return Err(Error::corrupt("a postings list states an impossible length").with("length", raw_bytes));
     }
-    unpack(&[&ZSTD_MAGIC, cursor.rest()].concat(), raw_bytes as usize)
+    unpack_bare(cursor.rest(), raw_bytes as usize)
 }
 
 /// Reads so many runs, or all that are there.

@@ -16,6 +16,7 @@ use crate::dictionary::{
 };
 use crate::mapping::ValueType;
 use crate::postings::INLINE_BYTES_MAX;
+use crate::streams::EntryLayout;
 use crate::table::{TableWriter, shared_prefix};
 use crate::term::{TakeTerms, Term, each_term};
 use crate::text_index::{Form, each_key, token_of_text};
@@ -277,7 +278,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
     ) -> Result<Self> {
         Ok(IndexWriter {
             sink,
-            exact: ExactWriter { table: TableWriter::new(zstd_level)?, held: None },
+            exact: ExactWriter { table: table(EntryLayout::EXACT, has_heads, zstd_level)?, held: None },
             has_heads,
             entries: Vec::new(),
             keys: Vec::new(),
@@ -478,7 +479,7 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         let list = |e: &TokenEntry| {
             &postings[e.postings as usize..e.postings as usize + usize::from(e.postings_bytes)]
         };
-        let mut text = TableWriter::new(zstd_level)?;
+        let mut text = table(EntryLayout::TEXT, has_heads, zstd_level)?;
         let (mut key, mut rest) = (Vec::new(), Vec::new());
         let mut shared_before = 0;
         let mut groups = entries.chunk_by(|a, b| without_form(token(a)) == without_form(token(b))).peekable();
@@ -511,6 +512,11 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         let (exact, pairs) = (exact.finish()?, pairs.finish(zstd_level)?);
         Ok(IndexParts { text, exact, pairs, stored: sink.finish() })
     }
+}
+
+/// A table of entries, which can be taken apart if they have heads.
+fn table(layout: EntryLayout, has_heads: bool, zstd_level: i32) -> Result<TableWriter> {
+    if has_heads { TableWriter::of_entries(layout, zstd_level) } else { TableWriter::new(zstd_level) }
 }
 
 /// Whether the rows of an encoded list are few enough for a short key.

@@ -8,6 +8,7 @@ use super::index::Groups;
 use crate::dictionary::PostingsSink;
 use crate::pairs::put_pair_key;
 use crate::postings::INLINE_BYTES_MAX;
+use crate::streams::EntryLayout;
 use crate::table::TableWriter;
 
 /// A word is frequent if one in so many rows of the split has it.
@@ -115,7 +116,7 @@ impl PairsWriter {
             })
             .collect();
         entries.sort_unstable();
-        let mut table = TableWriter::new(zstd_level)?;
+        let mut table = TableWriter::of_entries(EntryLayout::PAIRS, zstd_level)?;
         entries.into_iter().try_for_each(|(key, list)| table.add(key, list))?;
         Ok(table)
     }

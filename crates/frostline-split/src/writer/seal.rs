@@ -643,9 +643,12 @@ fn write_index<W: Write + Send>(
         };
         fields.push(FieldRecord { field, exists, chunks: Vec::new() });
     }
-    let IndexParts { text, exact, pairs, stored } = index.finish(level, &writer.values)?;
+    let IndexParts { mut text, mut exact, mut pairs, stored } = index.finish(level, &writer.values)?;
     let lists = stored.range;
     required |= stored.required;
+    for table in [&mut text, &mut exact, &mut pairs] {
+        required |= table.required()?;
+    }
     required |= if groups.is_empty() { 0 } else { footer::ROW_GROUPS | footer::RENDERED };
     let text = text.finish(&mut out, lists.end)?;
     let exact_start = if text.len() == 0 { lists.end } else { text.range().end };
