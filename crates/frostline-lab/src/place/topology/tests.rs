@@ -12,6 +12,19 @@ pub(in crate::place) const TWO_CPUS: &str = include_str!("../../../fixtures/topo
 /// `lstopo --input 'node:2 core:10 pu:2' --of xml`: siblings are neighbours, no page but the ordinary one.
 pub(in crate::place) const NODES_2: &str = include_str!("../../../fixtures/topology/node2-core10-pu2.xml");
 
+const SYNTHETIC: &str = include_str!("../../../fixtures/topology/synthetic.txt");
+
+/// Hosts of hwloc's synthetic descriptions: the description, (nodes, cores, threads of a core), and what hwloc says.
+pub(in crate::place) fn synthetic() -> Vec<(&'static str, [u32; 3], &'static str)> {
+    let one = |section: &'static str| {
+        let (title, xml) = section.split_once('\n').expect("a host has a title");
+        let (description, counts) = title.rsplit_once(" = ").expect("a title has counts");
+        let counts: Vec<u32> = counts.split(' ').map(|count| count.parse().expect("a count")).collect();
+        (description, counts.try_into().expect("three counts"), xml)
+    };
+    SYNTHETIC.split("\n== ").skip(1).map(one).collect()
+}
+
 pub(in crate::place) fn topology(xml: &str) -> Topology {
     Topology::parse(xml.as_bytes()).expect("a fixture is a topology")
 }
@@ -28,6 +41,17 @@ fn nodes_cores_siblings_devices_and_distances_are_read() {
     let devices: Vec<_> = host.devices.iter().map(|d| (d.name.as_str(), d.kind, d.node)).collect();
     assert_eq!(devices, [("ens2f0", DeviceKind::Network, Some(1)), ("nvme0n1", DeviceKind::Block, Some(1))]);
     assert!(host.notes.is_empty());
+}
+
+#[test]
+fn synthetic_hosts_are_read() {
+    let hosts = synthetic();
+    assert!(hosts.len() >= 20);
+    for (description, [nodes, cores, threads], xml) in hosts {
+        let host = topology(xml);
+        let read = [host.nodes.len() as u32, host.cores(), host.threads()];
+        assert_eq!(read, [nodes, cores, threads], "{description}");
+    }
 }
 
 #[test]
