@@ -79,6 +79,12 @@ struct Examine {
     from: From,
     #[command(flatten)]
     show: Show,
+    /// Capture of the host that runs this machine: both in one report, with what on the host explains what is found here.
+    #[arg(long, value_name = "DIR")]
+    hypervisor: Option<PathBuf>,
+    /// Name of this machine on that host, if it has several.
+    #[arg(long, value_name = "NAME", requires = "hypervisor")]
+    machine: Option<String>,
     /// Examine repeatedly, and print findings that appear or disappear.
     #[arg(long)]
     watch: bool,
@@ -219,9 +225,21 @@ impl Examine {
         if self.watch {
             return self.watch(json, out);
         }
-        let report = examine(&self.from.host()?);
+        let report = self.report()?;
         self.export(&report)?;
         self.show.print(&report, json, out)
+    }
+
+    fn report(&self) -> Result<Report> {
+        let report = examine(&self.from.host()?);
+        let Some(folder) = &self.hypervisor else { return Ok(report) };
+        if folder == Path::new("/") {
+            return Err(Error::invalid(
+                "--hypervisor wants the folder of a capture that was made on the host",
+            ));
+        }
+        let host = capture::open(folder, Duration::ZERO, Said::default())?;
+        report.with_host(&host, self.machine.as_deref())
     }
 
     /// Prints new and resolved findings, one per line, until it is stopped.
@@ -229,7 +247,7 @@ impl Examine {
         let mut known: Vec<String> = Vec::new();
         let mut pass = 0;
         loop {
-            let report = examine(&self.from.host()?);
+            let report = self.report()?;
             self.export(&report)?;
             let key = |finding: &report::Finding| {
                 format!("{:?} {} {}: {}", finding.severity, finding.rule, finding.object, finding.title)
@@ -309,8 +327,7 @@ fn machine(file: &Path) -> Result<Report> {
     if let Some(absent) = host.machines().err().or_else(|| host.offers().err()) {
         return Err(refused(file, &absent));
     }
-    let of_machines =
-        rules::all().filter(|rule| rule.id.starts_with('V') && !matches!(rule.id, "V09" | "V10"));
+    let of_machines = rules::all().filter(|rule| rules::is_of_a_machine(rule.id));
     let mut report = Report::new(&host, of_machines);
     report.subject = crate::clean(&file.display().to_string());
     Ok(report)

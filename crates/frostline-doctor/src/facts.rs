@@ -248,6 +248,113 @@ pub(crate) fn counters(text: &str) -> BTreeMap<String, f64> {
     text.lines().filter_map(pair).collect()
 }
 
+/// A TCP connection of `ss -tin`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Connection {
+    /// The shortest round trip.
+    pub(crate) minrtt_ms: f64,
+    /// Bytes sent and acknowledged, or received, whichever is more.
+    pub(crate) moved: f64,
+    /// Time with data to send, and the parts of it that waited for a window or a buffer.
+    pub(crate) busy_ms: f64,
+    pub(crate) rwnd_limited_ms: f64,
+    pub(crate) sndbuf_limited_ms: f64,
+}
+
+/// `ss -tinH`: a line of addresses and an indented line of values for each connection. None where lines are there
+/// and none of them has values.
+pub(crate) fn connections(text: &str) -> Option<Vec<Connection>> {
+    let value = |line: &str, name: &str| {
+        let word = line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix(':'))?;
+        let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
+        word[..end].parse::<f64>().ok()
+    };
+    let one = |line: &str| {
+        let get = |name: &str| value(line, name).unwrap_or(0.0);
+        value(line, "rtt")?;
+        Some(Connection {
+            minrtt_ms: get("minrtt"),
+            moved: get("bytes_acked").max(get("bytes_received")),
+            busy_ms: get("busy"),
+            rwnd_limited_ms: get("rwnd_limited"),
+            sndbuf_limited_ms: get("sndbuf_limited"),
+        })
+    };
+    let connections: Vec<Connection> = text.lines().filter_map(one).collect();
+    (!connections.is_empty() || text.trim().is_empty()).then_some(connections)
+}
+
+/// `tc -s qdisc show`: kind, device and dropped packets of each discipline, by what names it. None without any.
+pub(crate) fn qdiscs(text: &str) -> Option<BTreeMap<String, (String, String, f64)>> {
+    let mut disciplines = BTreeMap::new();
+    let mut last: Option<(String, String, String)> = None;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["qdisc", kind, handle, "dev", dev, ..] => {
+                let parent = words.windows(2).find(|pair| pair[0] == "parent").map_or("root", |pair| pair[1]);
+                last = Some((format!("{dev} {handle} {parent}"), kind.to_owned(), dev.to_owned()));
+            }
+            ["Sent", ..] => {
+                let dropped = words.windows(2).find(|pair| pair[0] == "(dropped");
+                let dropped = dropped.and_then(|pair| pair[1].trim_end_matches(',').parse().ok());
+                if let (Some((key, kind, dev)), Some(dropped)) = (last.take(), dropped) {
+                    disciplines.insert(key, (kind, dev, dropped));
+                }
+            }
+            _ => {}
+        }
+    }
+    (!disciplines.is_empty()).then_some(disciplines)
+}
+
+/// A bond of `/proc/net/bonding`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bond {
+    pub(crate) mode: String,
+    pub(crate) policy: Option<String>,
+    pub(crate) members: Vec<BondMember>,
+}
+
+/// A device of a bond.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BondMember {
+    pub(crate) name: String,
+    pub(crate) up: bool,
+    /// `10000 Mbps`
+    pub(crate) speed: String,
+}
+
+/// `/proc/net/bonding/BOND`. None without a mode, or with a member whose state is not told.
+pub(crate) fn bond(text: &str) -> Option<Bond> {
+    let mut bond = Bond::default();
+    let mut told = 0;
+    for line in text.lines() {
+        let Some((name, value)) = line.split_once(": ") else { continue };
+        let value = value.trim().to_owned();
+        match (name.trim(), bond.members.last_mut()) {
+            ("Bonding Mode", _) => bond.mode = value,
+            ("Transmit Hash Policy", _) => bond.policy = Some(value),
+            ("Slave Interface", _) => bond.members.push(BondMember { name: value, ..BondMember::default() }),
+            ("MII Status", Some(member)) => {
+                member.up = value == "up";
+                told += 1;
+            }
+            ("Speed", Some(member)) => member.speed = value,
+            _ => {}
+        }
+    }
+    (!bond.mode.is_empty() && told == bond.members.len()).then_some(bond)
+}
+
+/// The largest supported link mode of `ethtool DEV`, Mb/s.
+pub(crate) fn supported_speed(text: &str) -> Option<f64> {
+    let (_, modes) = text.split_once("Supported link modes:")?;
+    let modes = modes.split_once("Supported pause").map_or(modes, |(modes, _)| modes);
+    let speed = |mode: &str| mode.split_once("base")?.0.parse::<f64>().ok();
+    modes.split_whitespace().filter_map(speed).max_by(f64::total_cmp)
+}
+
 /// A raid array of `/proc/mdstat`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Array {

@@ -14,6 +14,7 @@ use crate::tree::Fact;
 mod html;
 mod machine;
 mod rules;
+mod together;
 
 pub use rules::{explain, markdown};
 

@@ -32,6 +32,11 @@ pub fn find(name: &str) -> Option<&'static Rule> {
     all().find(|rule| rule.id.eq_ignore_ascii_case(name) || rule.name.eq_ignore_ascii_case(name))
 }
 
+/// Whether a rule judges the definition of one virtual machine.
+pub(crate) fn is_of_a_machine(rule: &str) -> bool {
+    rule.starts_with('V') && !matches!(rule, "V09" | "V10")
+}
+
 /// What most rules need.
 const NOTHING: &str = "nothing";
 /// What rules of rates need.

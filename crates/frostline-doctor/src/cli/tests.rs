@@ -114,6 +114,45 @@ fn definitions_of_machines() {
 }
 
 #[test]
+fn a_guest_and_its_host_are_one_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    put("guest/sys/devices/system/cpu/online", "0-7\n");
+    put("guest/proc/interrupts", " CPU0 CPU1\n 30: 7 9 PCI-MSI virtio0-input.0\n");
+    put("host/sys/devices/system/cpu/online", "0-63\n");
+    let machine = |name: &str, queues: u32| {
+        format!(
+            "<domain><name>{name}</name><vcpu>8</vcpu><devices><interface type='bridge'><model type='virtio'/>\
+             <driver name='vhost' queues='{queues}'/></interface></devices></domain>"
+        )
+    };
+    put("host/etc/libvirt/qemu/a.xml", &machine("a", 1));
+    let both = "--root DIR/guest --hypervisor DIR/host";
+    let (_, text) = run_in(folder.path(), both).unwrap();
+    assert!(
+        text.contains("N02 guest virtio0") && text.contains("; on the host V01 a: 1 interfaces"),
+        "{text}"
+    );
+    assert!(text.contains("V01 host a: "), "{text}");
+    // Another machine's definition explains nothing.
+    put("host/etc/libvirt/qemu/b.xml", &machine("b", 8));
+    let error = run_in(folder.path(), both).unwrap_err().to_string();
+    assert!(error.contains("--machine") && error.contains("a, b"), "{error}");
+    let (_, text) = run_in(folder.path(), &format!("{both} --machine b")).unwrap();
+    assert!(text.contains("; the host is not the cause (V01 found nothing for it)"), "{text}");
+    assert!(run_in(folder.path(), &format!("{both} --machine c")).is_err());
+    // What of the host could not be read is not taken for its innocence.
+    put("host/etc/libvirt/qemu/b.xml", "<domain><name>b</name>");
+    fs::remove_file(folder.path().join("host/etc/libvirt/qemu/a.xml")).unwrap();
+    let (_, text) = run_in(folder.path(), both).unwrap();
+    assert!(text.contains("; whether the host is the cause (V01) is unknown"), "{text}");
+}
+
+#[test]
 fn what_the_user_says_is_checked() {
     let parse = |arguments: &str| {
         Program::try_parse_from(std::iter::once("doctor").chain(arguments.split_whitespace()))
@@ -129,6 +168,7 @@ fn what_the_user_says_is_checked() {
         "--format xml",
         "fix --dry-run --apply N05",
         "--passes 1",
+        "--machine a",
     ] {
         assert!(parse(wrong).is_err(), "{wrong}");
     }

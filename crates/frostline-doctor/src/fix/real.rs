@@ -32,7 +32,14 @@ fn settings(is_guest: bool, block: &str) -> BTreeMap<String, String> {
     let mut folders: Vec<String> =
         vec!["/sys/class/net".to_owned(), "/proc/sys/net".to_owned(), format!("/sys/block/{block}")];
     if is_guest {
-        let more = ["/proc/sys", "/proc/irq", "/sys/block", "/sys/kernel/mm", "/sys/devices/system"];
+        let more = [
+            "/proc/sys",
+            "/proc/irq",
+            "/sys/block",
+            "/sys/kernel/mm",
+            "/sys/devices/system/clocksource",
+            "/sys/devices/system/cpu",
+        ];
         folders.extend(more.map(str::to_owned));
     }
     // Counters, and what is drawn at each reading.
@@ -205,6 +212,7 @@ fn own(dev: &str, block: &str, point: &str) -> Vec<Case> {
         case("N05", ":", &[("dev", dev), ("mask", "3")]),
         case("N02", ":", &[("dev", dev), ("mask", "3"), ("queues", "2")]),
         case("N11", ":", &[("dev", dev), ("mtu", "1400")]),
+        case("N19", ":", &[("rmem", "4096 131072 67108864"), ("wmem", "4096 16384 67108864")]),
         case("N14", "echo 128 > /proc/sys/net/core/somaxconn", &[]),
         case("B01", format!("echo mq-deadline > /sys/block/{block}/queue/scheduler"), &[("dev", block)]),
         case(

@@ -444,6 +444,150 @@ pub(super) const RULES: &[Rule] = &[
         sources: &["https://libvirt.org/formatdomain.html#network-interfaces"],
         check: emulated,
     },
+    Rule {
+        id: "N19",
+        name: "small-socket-buffers",
+        title: "TCP's buffers are smaller than what a path holds",
+        reads: &[
+            "/proc/sys/net/ipv4/tcp_rmem",
+            "/proc/sys/net/ipv4/tcp_wmem",
+            "/sys/class/net/*/speed",
+            "ss -tin",
+        ],
+        threshold: "a connection that moved 10 MB or more over a path of 1 ms or more (minrtt), with the largest tcp_rmem or tcp_wmem below twice the fastest link's speed times that time",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "A connection has at most its window on the way: a path of 10 Gb/s and 20 ms holds 25 MB, and the default of 6 MiB limits it to a quarter. Half of a buffer is overhead. The sizes grow by themselves up to the limits.",
+        fixes: &[Fix::here(
+            "Let buffers grow to what the path holds",
+            &[
+                Change(Setting::Sysctl("net.ipv4.tcp_rmem"), Want::Exactly("{rmem}")),
+                Change(Setting::Sysctl("net.ipv4.tcp_wmem"), Want::Exactly("{wmem}")),
+            ],
+        )],
+        gain: "One stream reaches the speed of the link, where both ends allow it and nothing is lost",
+        verify: "`iperf3 -c HOST -t 30` of one stream; rwnd_limited and sndbuf_limited of `ss -tin`",
+        sources: &["https://docs.kernel.org/networking/ip-sysctl.html"],
+        check: socket_buffers,
+    },
+    Rule {
+        id: "N20",
+        name: "window-limited-connections",
+        title: "Connections wait for a window, not for the network",
+        reads: &["ss -tin"],
+        threshold: "a connection that had data to send for over a second, over half of that time limited by the receiver's window or its own send buffer",
+        severity: Severity::Low,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "rwnd_limited: the other end reads too slowly or has a small buffer. sndbuf_limited: this end's buffer is too small for the path. Congestion is neither.",
+        fixes: &[
+            Fix::typed(
+                Side::Here,
+                "See which connections",
+                &["ss -tin state established | grep -B1 limited"],
+                &[],
+            ),
+            Fix::typed(
+                Side::Service,
+                "rwnd_limited: examine the other end (N19 there, or a reader that cannot keep up); sndbuf_limited: N19 here, or a service that sets SO_SNDBUF",
+                &[],
+                &[],
+            ),
+        ],
+        gain: "Up to the speed of the path",
+        verify: "the shares in `ss -tin` fall",
+        sources: &["https://man7.org/linux/man-pages/man8/ss.8.html"],
+        check: limited_connections,
+    },
+    Rule {
+        id: "N21",
+        name: "transmit-drops",
+        title: "Packets are dropped before they are sent",
+        reads: &["/sys/class/net/*/statistics/tx_dropped", "tc -s qdisc"],
+        threshold: "tx_dropped or the drops of a queueing discipline grow by over one a second",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: TWO,
+        explanation: "The queue in front of the device was full, or a shaper let no more through. TCP takes it for congestion on the path. A discipline that shapes (tbf, htb, police) drops what it was told to.",
+        fixes: &[
+            Fix::typed(Side::Here, "See which discipline drops", &["tc -s qdisc show dev {dev}"], &[]),
+            Fix::typed(
+                Side::Service,
+                "Pace the flows instead of dropping (fq), or use a longer queue",
+                &["tc qdisc replace dev {dev} root fq", "ip link set {dev} txqueuelen 10000"],
+                &["tc qdisc replace dev {dev} root {was}", "the former txqueuelen"],
+            ),
+        ],
+        gain: "No retransmissions of packets dropped here",
+        verify: "`tc -s qdisc show dev DEV`: dropped does not grow",
+        sources: &["https://man7.org/linux/man-pages/man8/tc.8.html"],
+        check: transmit_drops,
+    },
+    Rule {
+        id: "N22",
+        name: "weak-bond",
+        title: "A bond does not use all of its links",
+        reads: &["/proc/net/bonding/*"],
+        threshold: "a member that is down (high), members of different speeds, or a mode that balances by the hash policy layer2 (low)",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "A bond without a member has its capacity and its redundancy reduced. By the hash policy layer2 all packets to one router take one link: with layer3+4 connections are spread.",
+        fixes: &[Fix::typed(
+            Side::Service,
+            "Repair the member; choose the hash policy in the bond's configuration (it can be set while the bond runs)",
+            &["echo layer3+4 > /sys/class/net/{dev}/bonding/xmit_hash_policy"],
+            &["echo {was} > /sys/class/net/{dev}/bonding/xmit_hash_policy"],
+        )],
+        gain: "Up to the number of links, over several connections; one connection uses one link",
+        verify: "`cat /proc/net/bonding/BOND`; tx_bytes of each member",
+        sources: &["https://docs.kernel.org/networking/bonding.html"],
+        check: bonds,
+    },
+    Rule {
+        id: "N23",
+        name: "slow-network-link",
+        title: "A network link runs below its device's speed",
+        reads: &["/sys/class/net/*/speed", "/sys/class/net/*/duplex", "ethtool"],
+        threshold: "half duplex (high), or a speed below the largest of the supported link modes",
+        severity: Severity::Medium,
+        confidence: Confidence::Medium,
+        needs: NOTHING,
+        explanation: "A cable with a broken pair, a module or a port of the switch limits the link. A device of 25 Gb/s on a switch of 10 is no fault.",
+        fixes: &[Fix::typed(
+            Side::Host,
+            "Compare with the switch's port, then the cable and the module",
+            &["ethtool {dev}", "ethtool -m {dev}"],
+            &[],
+        )],
+        gain: "The ratio of the speeds",
+        verify: "`ethtool DEV`: Speed and Duplex",
+        sources: &[ETHTOOL],
+        check: slow_link,
+    },
+    Rule {
+        id: "N24",
+        name: "single-queue-driver",
+        title: "A network device that can have several queues has one for many CPUs",
+        reads: &["/sys/class/net/*/queues", "/sys/class/net/*/device/driver", "ethtool -l"],
+        threshold: "one receive queue, 4 or more CPUs, a driver with several queues that is not virtio (vmxnet3, hv_netvsc, vif, ena, gve, ixgbevf, iavf, mlx5_core, ice, i40e, ixgbe, igb, bnxt_en)",
+        severity: Severity::Medium,
+        confidence: Confidence::High,
+        needs: NOTHING,
+        explanation: "One CPU handles every received packet, as in N02. Such devices start with several queues: a setting, a boot parameter or too few interrupt vectors have left one.",
+        fixes: &[
+            Fix::here(
+                "Enable them (packets in flight may be lost briefly)",
+                &[Change(Setting::Channels, Want::Least("{queues}"))],
+            ),
+            Fix::here("If the device cannot: spread packets in software (RPS)", STEER),
+        ],
+        gain: "Up to the number of queues, if softirq time is the bottleneck",
+        verify: "`ls -d /sys/class/net/DEV/queues/rx-*` lists several",
+        sources: &[SCALING, ETHTOOL],
+        check: single_queue_driver,
+    },
 ];
 
 const ROOT_FOR_XML: &str = "root, where there are libvirt machines";
@@ -912,4 +1056,203 @@ fn emulated(host: &Host) -> Checked {
         Found::new(nic.label(), format!("is an emulated {}", nic.driver)).with("driver", &nic.driver)
     };
     Ok(emulated.map(one).collect())
+}
+
+/// The speed of the fastest network device, Mb/s.
+fn link_speed(host: &Host) -> Result<f64, Absent> {
+    let mut fastest = 0.0f64;
+    for nic in host.nics()?.iter().filter(|nic| nic.name.is_some()) {
+        // A link that is down has none; a virtual one says -1.
+        fastest = fastest.max(host.number_or(&format!("sys/class/net/{}/speed", nic.label()), 0.0)?);
+    }
+    if fastest <= 0.0 {
+        let why = Why::Unsaid(
+            "no device says its speed, as virtio devices do not: compare tcp_rmem with the path yourself",
+        );
+        return Err(Absent::new("the speed of the link", why));
+    }
+    Ok(fastest)
+}
+
+fn connections(host: &Host) -> Result<Vec<facts::Connection>, Absent> {
+    match host.text("commands/ss") {
+        Ok(text) => facts::connections(&text)
+            .ok_or_else(|| Absent::damaged("commands/ss", "has no connections that can be read")),
+        Err(e) if e.is_missing() => {
+            Err(Absent::new("ss -tin", Why::Unsaid("ss is not installed, or the capture lacks its output")))
+        }
+        Err(e) => Err(e),
+    }
+}
+
+fn socket_buffers(host: &Host) -> Checked {
+    const MOVED: f64 = 10e6;
+    let connections = connections(host)?;
+    let far =
+        connections.iter().filter(|connection| connection.moved >= MOVED && connection.minrtt_ms >= 1.0);
+    let Some(far) = far.max_by(|a, b| a.minrtt_ms.total_cmp(&b.minrtt_ms)) else { return Ok(Vec::new()) };
+    let mbit = link_speed(host)?;
+    let holds = mbit * 1e6 / 8.0 * far.minrtt_ms / 1000.0;
+    // Half of a buffer is overhead; more than 1 GiB no socket has.
+    let wanted = (2.0 * holds / 1_048_576.0).ceil().min(1024.0) * 1_048_576.0;
+    let mut found = Found::new("TCP", "");
+    let mut small = Vec::new();
+    for (name, value) in [("tcp_rmem", "rmem"), ("tcp_wmem", "wmem")] {
+        let path = format!("proc/sys/net/ipv4/{name}");
+        let text = host.text(&path)?;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [least, start, most] = words[..] else {
+            return Err(Absent::damaged(&path, "has no three sizes"));
+        };
+        let size: f64 = most.parse().map_err(|_| Absent::damaged(&path, "is not a size"))?;
+        let right = if size < wanted { format!("{wanted:.0}") } else { most.to_owned() };
+        if size < wanted {
+            small.push(format!("{name} grows to {:.1} MiB", size / 1_048_576.0));
+        }
+        found = found.with(value, format!("{least} {start} {right}"));
+    }
+    found.observed = format!(
+        "{}; {:.1} ms at {:.0} Mb/s hold {:.1} MiB",
+        small.join(", "),
+        far.minrtt_ms,
+        mbit,
+        holds / 1_048_576.0
+    );
+    Ok(if small.is_empty() { Vec::new() } else { vec![found] })
+}
+
+fn limited_connections(host: &Host) -> Checked {
+    let connections = connections(host)?;
+    let share = |limited: f64, connection: &facts::Connection| limited / connection.busy_ms.max(1.0);
+    let busy = || connections.iter().filter(|connection| connection.busy_ms > 1000.0);
+    let count = |of: fn(&facts::Connection) -> f64| busy().filter(|one| share(of(one), one) > 0.5).count();
+    let (receiver, sender) = (count(|one| one.rwnd_limited_ms), count(|one| one.sndbuf_limited_ms));
+    if receiver + sender == 0 {
+        return Ok(Vec::new());
+    }
+    let says = format!(
+        "of {} busy connections {receiver} wait for the receiver's window and {sender} for their own buffer",
+        busy().count()
+    );
+    Ok(vec![Found::new("TCP", says)])
+}
+
+fn transmit_drops(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for name in receivers(host)? {
+        let path = format!("sys/class/net/{name}/statistics/tx_dropped");
+        let rate = match host.rate_of(&path) {
+            Err(e) if e.is_missing() => continue,
+            rate => rate?,
+        };
+        if rate > 1.0 {
+            let says = format!("the device drops {rate:.0} packets a second");
+            found.push(Found::new(name.clone(), says).with("dev", name));
+        }
+    }
+    let path = "commands/tc-qdisc";
+    let disciplines = match host.twice_parsed(path, facts::qdiscs) {
+        // Without tc the counters of the devices are all there is.
+        Err(e) if e.is_missing() => return Ok(found),
+        disciplines => disciplines?,
+    };
+    let (Some(before), Some(after)) = disciplines else {
+        return Err(Absent::damaged(path, "names no discipline"));
+    };
+    for (key, (kind, dev, dropped)) in &after {
+        let Some((.., was)) = before.get(key) else { continue };
+        let rate = (dropped - was).max(0.0) / host.seconds;
+        if rate > 1.0 && !found.iter().any(|one| one.object == *dev) {
+            let says = format!("{kind} drops {rate:.0} packets a second");
+            found.push(Found::new(dev, says).with("dev", dev).with("was", kind));
+        }
+    }
+    Ok(found)
+}
+
+fn bonds(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for path in host.tree().glob("proc/net/bonding/*")? {
+        let name = path.rsplit('/').next().unwrap_or("").to_owned();
+        let bond = facts::bond(&host.text(&path)?).ok_or_else(|| Absent::damaged(&path, "names no mode"))?;
+        let down: Vec<&str> =
+            bond.members.iter().filter(|member| !member.up).map(|member| member.name.as_str()).collect();
+        let mut speeds: Vec<&str> = bond.members.iter().map(|member| member.speed.as_str()).collect();
+        speeds.sort_unstable();
+        speeds.dedup();
+        let balances = bond.mode.contains("802.3ad") || bond.mode.contains("xor");
+        let policy = bond.policy.as_deref().and_then(|policy| policy.split(' ').next()).unwrap_or("layer2");
+        let one =
+            |says: String, severity: Severity| Found::new(&name, says).severe(severity).with("dev", &name);
+        if !down.is_empty() {
+            found.push(one(
+                format!("{} of {} members down: {}", down.len(), bond.members.len(), down.join(", ")),
+                Severity::High,
+            ));
+        } else if bond.members.is_empty() {
+            found.push(one("has no members".to_owned(), Severity::High));
+        } else if speeds.len() > 1 {
+            found.push(one(format!("members of {}", speeds.join(" and ")), Severity::Medium));
+        } else if balances && policy == "layer2" && bond.members.len() > 1 {
+            found.push(
+                one("connections are spread by MAC addresses (layer2)".to_owned(), Severity::Low)
+                    .with("was", policy),
+            );
+        }
+    }
+    Ok(found)
+}
+
+fn slow_link(host: &Host) -> Checked {
+    let mut found = Vec::new();
+    for nic in host.nics()?.iter().filter(|nic| nic.name.is_some()) {
+        let at = format!("sys/class/net/{}", nic.label());
+        let speed = host.number_or(&format!("{at}/speed"), 0.0)?;
+        if speed <= 0.0 {
+            continue;
+        }
+        let half = match host.word(&format!("{at}/duplex")) {
+            Err(e) if e.is_missing() => false,
+            duplex => duplex? == "half",
+        };
+        let most = match host.text(&format!("commands/ethtool.{}", nic.label())) {
+            Err(e) if e.is_missing() => 0.0,
+            text => facts::supported_speed(&text?).unwrap_or(0.0),
+        };
+        if half || speed < most {
+            let (says, severity) = match half {
+                true => (format!("{speed:.0} Mb/s, half duplex"), Severity::High),
+                false => (format!("{speed:.0} of {most:.0} Mb/s"), Severity::Medium),
+            };
+            found.push(Found::new(nic.label(), says).severe(severity).with("dev", nic.label()));
+        }
+    }
+    Ok(found)
+}
+
+fn single_queue_driver(host: &Host) -> Checked {
+    const DRIVERS: [&str; 13] = [
+        "vmxnet3",
+        "hv_netvsc",
+        "vif",
+        "ena",
+        "gve",
+        "ixgbevf",
+        "iavf",
+        "mlx5_core",
+        "ice",
+        "i40e",
+        "ixgbe",
+        "igb",
+        "bnxt_en",
+    ];
+    let cpus = host.cpus()?;
+    let nics = host.nics()?;
+    let single = nics.iter().filter(|nic| nic.rx_queues == 1 && DRIVERS.contains(&nic.driver.as_str()));
+    let one = |nic: &Nic| {
+        let says = format!("one queue of {} for {} CPUs", nic.driver, cpus.len());
+        let found = Found::new(nic.label(), says).with("dev", nic.shell_name());
+        found.with("queues", cpus.len()).with("mask", facts::mask_of(cpus))
+    };
+    Ok(if cpus.len() >= MANY_CPUS { single.map(one).collect() } else { Vec::new() })
 }

@@ -137,7 +137,7 @@ fn the_table_is_whole() {
         }
         // What is typed on the machine itself only looks; what changes something there the doctor can undo.
         let looks = |command: &&str| {
-            ["ss ", "ps ", "systemd-cgtop", "journalctl", "iostat", "pidstat", "nstat", "tc -s"]
+            ["ss ", "ps ", "systemd-cgtop", "journalctl", "iostat", "pidstat", "nstat", "tc -s "]
                 .iter()
                 .any(|p| command.starts_with(p))
         };
@@ -321,6 +321,28 @@ fn what_is_in_place_is_neither_changed_nor_undone() {
     let moved = changes(&report, "N04");
     assert_eq!(moved.len(), 3, "{moved:?}");
     assert!(moved.iter().all(|(_, was, to)| was == "3" && to != "3"), "{moved:?}");
+}
+
+#[test]
+fn only_the_buffer_that_is_too_small_grows() {
+    let right = ("net.ipv4.tcp_rmem", "4096 131072 6291456", "4096 131072 50331648");
+    check_changes(&with("N19", &[]), "N19", &[right]);
+}
+
+#[test]
+fn bonds_are_judged_by_their_members() {
+    use crate::rule::Severity::{High, Low, Medium};
+    let severity = |policy: &str, state: &str, speed: &str| {
+        let bond = format!(
+            "Bonding Mode: IEEE 802.3ad\nTransmit Hash Policy: {policy}\nMII Status: up\n\nSlave Interface: a\nMII Status: up\nSpeed: 10000 Mbps\n\nSlave Interface: b\nMII Status: {state}\nSpeed: {speed} Mbps\n"
+        );
+        let report = with("N22", &[("proc/net/bonding/bond0", &bond)]);
+        report.findings.iter().find(|finding| finding.rule == "N22").map(|finding| finding.severity)
+    };
+    assert_eq!(severity("layer3+4 (1)", "down", "10000"), Some(High));
+    assert_eq!(severity("layer3+4 (1)", "up", "1000"), Some(Medium));
+    assert_eq!(severity("layer2 (0)", "up", "10000"), Some(Low));
+    assert_eq!(severity("layer3+4 (1)", "up", "10000"), None);
 }
 
 #[test]
