@@ -193,6 +193,24 @@ fn documents_are_rendered_where_that_takes_less() {
     assert!(rendered * 100 > stored * 85, "{rendered} instead of {stored} bytes");
 }
 
+/// Each has 150 of 1,500 fields, so a row group has few of them, and each column of it a page, a header and a description.
+#[test]
+fn wide_documents_of_few_rows_a_group_are_stored() {
+    let wide = |n: u64| {
+        let field = |m: u64| {
+            let random = xxhash_rust::xxh3::xxh3_64(&(n * 1_000 + m).to_le_bytes());
+            format!("\"g{}\":{}", m * 10 + random % 10, random >> 8 & 0xfffff)
+        };
+        format!("{{{}}}", (0..150).map(field).collect::<Vec<_>>().join(","))
+    };
+    let documents: Vec<String> = (0..4_100).map(wide).collect();
+    let bytes = |form| write(&documents, Mapping::dynamic().with_column_budget(2_000), form).0.len();
+    let [rendered, stored, smaller] =
+        [DocumentForm::Rendered, DocumentForm::Stored, DocumentForm::Smaller].map(bytes);
+    assert!(rendered * 100 > stored * 85, "{rendered} instead of {stored} bytes");
+    assert_eq!(smaller, stored);
+}
+
 #[test]
 fn what_cannot_be_rendered_is_stored_whole() {
     let deep = format!("{}1{}", r#"{"a":"#.repeat(100), "}".repeat(100));

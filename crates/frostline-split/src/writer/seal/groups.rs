@@ -74,22 +74,31 @@ pub(super) fn plan(stored: &[Column], arranged: &Arranged, writer: &SplitWriter)
     let rows_max = writer.options.group_rows_max.max(1);
     let starts = [0, rows.saturating_sub(rows_max) / 2];
     let samples = if rows > 2 * rows_max { &starts[..] } else { &starts[..1] };
-    let mut source_bytes = 0;
+    let (fields, mut copied) = (columns.len() - 3, vec![false; columns.len()]);
+    let (mut source_bytes, mut of_columns, mut groups_count) = (0, 0, 0);
     for start in samples {
         let sample = groups.limit(*start..rows.min(start + rows_max));
-        let documents = groups.take_apart(&sample)?;
-        for sizes in [&mut sizes, &mut plain] {
-            for (size, chunk) in sizes.iter_mut().zip(groups.encode(&sample, &documents, 0)?) {
-                *size += chunk.bytes.len();
-            }
-            groups.copied.iter_mut().for_each(|copied| *copied = !*copied);
-        }
         source_bytes += stored_bytes(&sample, arranged, writer)?;
+        let (mut group, mut documents) = (sample.clone(), groups.take_apart(&sample)?);
+        let mut with_dictionaries = groups.encode(&group, &documents, 0)?;
+        of_columns += with_dictionaries[..fields].iter().map(|chunk| chunk.bytes.len()).sum::<usize>();
+        // Of wide documents a group has few, and each column of it costs the same however few they are.
+        while let Some(fewer) = shortened(&group, packed_bytes(&with_dictionaries)) {
+            group = fewer;
+            documents = groups.take_apart(&group)?;
+            with_dictionaries = groups.encode(&group, &documents, 0)?;
+        }
+        groups.copied.iter_mut().for_each(|copied| *copied = !*copied);
+        let without = groups.encode(&group, &documents, 0)?;
+        groups.copied.iter_mut().for_each(|copied| *copied = !*copied);
+        for (sizes, chunks) in [(&mut sizes, with_dictionaries), (&mut plain, without)] {
+            for (size, chunk) in sizes.iter_mut().zip(chunks) {
+                *size += chunk.bytes.len() * sample.len() / group.len();
+            }
+        }
+        groups_count += sample.len().div_ceil(group.len());
     }
-    let (fields, mut copied) = (columns.len() - 3, vec![false; columns.len()]);
-    let mut rendered =
-        DESCRIBED_BYTES * columns.len() * samples.len() + sizes[fields..].iter().sum::<usize>();
-    let of_columns: usize = sizes[..fields].iter().sum();
+    let mut rendered = DESCRIBED_BYTES * columns.len() * groups_count + sizes[fields..].iter().sum::<usize>();
     for ((column, copied), (size, plain)) in
         columns.iter().zip(&mut copied).zip(sizes.iter().zip(&plain)).take(fields)
     {
@@ -102,12 +111,22 @@ pub(super) fn plan(stored: &[Column], arranged: &Arranged, writer: &SplitWriter)
         };
         // Times are asked for by most questions.
         *copied = column.kind == ColumnKind::Time
-            || is_scanned && *plain < writer.options.scanned_bytes_min * samples.len()
+            || is_scanned && *plain < writer.options.scanned_bytes_min * groups_count
             || plain * 100 > size * PLAIN_PERCENT_MAX;
         rendered += if *copied { 2 * size } else { *plain };
     }
     let pays = rendered * 100 <= (source_bytes + of_columns) * RENDERED_PERCENT_MAX;
     Ok((pays || form == DocumentForm::Rendered).then_some(Plan { columns, copied }))
+}
+
+fn packed_bytes(chunks: &[EncodedChunk]) -> usize {
+    chunks.iter().map(|chunk| chunk.bytes.len()).sum()
+}
+
+/// The first rows of a group that packs to so many bytes, if that is more than one read should take.
+fn shortened(group: &Range<usize>, bytes: usize) -> Option<Range<usize>> {
+    let fewer = || (group.len() * GROUP_BYTES / bytes).clamp(1, group.len() - 1);
+    (bytes > GROUP_BYTES_MAX && group.len() > 1).then(|| group.start..group.start + fewer())
 }
 
 /// What the documents of some rows take where they are stored.
@@ -156,11 +175,11 @@ pub(super) fn write<W: Write + Send>(
         let (chunks, bytes) = loop {
             let documents = groups.take_apart(&group)?;
             let chunks = groups.encode(&group, &documents, at)?;
-            let bytes: usize = chunks.iter().map(|chunk| chunk.bytes.len()).sum();
-            if bytes <= GROUP_BYTES_MAX || group.len() == 1 {
-                break (chunks, bytes);
+            let bytes = packed_bytes(&chunks);
+            match shortened(&group, bytes) {
+                Some(fewer) => group = fewer,
+                None => break (chunks, bytes),
             }
-            group.end = start + (group.len() * GROUP_BYTES / bytes).clamp(1, group.len() - 1);
         };
         rows_next = (group.len() * GROUP_BYTES / bytes.max(1)).clamp(1, rows_max);
         let directory = groups.directory(&chunks);
