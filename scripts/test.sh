@@ -39,3 +39,6 @@ cargo test --workspace --quiet
 
 step "black-box tests"
 FROSTLINE_BIN="${CARGO_TARGET_DIR:-target}/debug/frostline" python -m pytest -q tests/clients
+
+step "the server with Elasticsearch's client of version 8"
+PYTHONPATH="$cache/elasticsearch-8" FROSTLINE_BIN="${CARGO_TARGET_DIR:-target}/debug/frostline" python -m pytest -q tests/clients/test_server.py

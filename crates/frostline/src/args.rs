@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -104,6 +105,8 @@ pub(crate) enum Command {
     Lab(Lab),
     /// Find what slows this host down or endangers its data, and how to fix it
     Doctor(Doctor),
+    /// Serve Elasticsearch's HTTP API on this machine
+    Serve(Serve),
     /// Print shell completions
     Completions {
         /// The shell
@@ -240,6 +243,16 @@ pub(crate) struct Sql {
     /// Output format of rows [default: table]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Address to listen on; there are no users and keys yet, so it is on loopback
+    #[arg(long, default_value = "127.0.0.1:9200", value_name = "ADDR:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// Leave merging, retention and vacuum of the indices to others
+    #[arg(long)]
+    pub(crate) no_upkeep: bool,
 }
 
 /// How merged splits keep documents.

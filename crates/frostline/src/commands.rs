@@ -11,6 +11,7 @@ mod mount;
 mod needle;
 mod pit;
 mod search;
+mod serve;
 mod sql;
 mod vacuum;
 mod volume;
@@ -61,6 +62,7 @@ pub(crate) async fn run(command: Command, config: Config) -> Result<Outcome> {
         }
         Command::Doctor(given) => doctor::run(&config, &given),
         Command::Lab(given) => lab::run(&config, given),
+        Command::Serve(given) => serve::run(&config, given).await,
         Command::Completions { shell } => {
             let mut completions = Vec::new();
             clap_complete::generate(shell, &mut args::command(), "frostline", &mut completions);

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments, started: Instant) -> anyhow::Result<Outcome> {
-    start_logging();
+    start_logging(matches!(arguments.command, args::Command::Serve(_)));
     if arguments.global.json && arguments.command.format().is_some_and(|format| format != args::Format::Json)
     {
         anyhow::bail!("--json prints one JSON document: omit it or --format");
@@ -61,8 +61,8 @@ fn run(arguments: Arguments, started: Instant) -> anyhow::Result<Outcome> {
     outcome
 }
 
-/// Warnings go to standard error; `FROSTLINE_LOG=debug` shows more.
-fn start_logging() {
+/// Warnings go to standard error, and what a server does; `FROSTLINE_LOG=debug` shows more.
+fn start_logging(serves: bool) {
     let asked = std::env::var("FROSTLINE_LOG").unwrap_or_default();
     // A bare level applies to Frostline only, not to its libraries.
     let wanted = match asked.parse::<tracing::Level>() {
@@ -72,7 +72,10 @@ fn start_logging() {
     let filter = tracing_subscriber::EnvFilter::try_new(wanted)
         .ok()
         .filter(|filter| !filter.to_string().is_empty())
-        .unwrap_or_else(|| tracing_subscriber::EnvFilter::new("error,frostline=warn"));
+        .unwrap_or_else(|| {
+            let level = if serves { "info" } else { "warn" };
+            tracing_subscriber::EnvFilter::new(format!("error,frostline={level}"))
+        });
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

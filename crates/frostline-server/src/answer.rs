@@ -1,0 +1,124 @@
+//! Answers of handlers, and the form that a request wants them in.
+
+use frostline_query::Json;
+use http::StatusCode;
+use serde::Serialize;
+
+use crate::error::{ApiError, Result};
+use crate::filter_path::FilterPath;
+use crate::params::Params;
+
+/// What a handler answers.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) content: Content,
+    /// What the client may want to know, for `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+    /// The methods that the path allows, where that was asked or the method was another one.
+    pub(crate) allow: Option<String>,
+    /// Whether the same request may do a little later.
+    pub(crate) try_again: bool,
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Json(Vec<u8>),
+    Text { media: &'static str, text: String },
+    Nothing,
+}
+
+impl Answer {
+    /// An answer of 200.
+    pub(crate) fn json(value: &impl Serialize) -> Result<Answer> {
+        let bytes = serde_json::to_vec(value).map_err(|e| {
+            frostline_base::Error::internal("an answer cannot be written as JSON").with_source(e)
+        })?;
+        Ok(Answer::of(StatusCode::OK, Content::Json(bytes)))
+    }
+
+    /// Lines for people.
+    pub(crate) fn text(text: String) -> Answer {
+        Answer::of(StatusCode::OK, Content::Text { media: "text/plain; charset=UTF-8", text })
+    }
+
+    pub(crate) fn empty(status: StatusCode) -> Answer {
+        Answer::of(status, Content::Nothing)
+    }
+
+    fn of(status: StatusCode, content: Content) -> Answer {
+        Answer { status, content, warnings: Vec::new(), allow: None, try_again: false }
+    }
+
+    pub(crate) fn allowing(self, methods: String) -> Answer {
+        Answer { allow: Some(methods), ..self }
+    }
+
+    pub(crate) fn with_status(self, status: StatusCode) -> Answer {
+        Answer { status, ..self }
+    }
+
+    pub(crate) fn with_warnings(mut self, warnings: impl IntoIterator<Item = String>) -> Answer {
+        self.warnings.extend(warnings);
+        self
+    }
+}
+
+impl From<ApiError> for Answer {
+    fn from(error: ApiError) -> Answer {
+        let content = Content::Json(error.body().to_string().into_bytes());
+        let ApiError { status, allow, try_again, .. } = error;
+        Answer { allow, try_again, ..Answer::of(status, content) }
+    }
+}
+
+/// How JSON is to look.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    pretty: bool,
+    filter: Option<FilterPath>,
+}
+
+impl Look {
+    pub(crate) fn of(params: &Params) -> Result<Look> {
+        let filter = params.list("filter_path").filter(|paths| !paths.is_empty());
+        Ok(Look {
+            pretty: params.flag("pretty")?.unwrap_or(false),
+            filter: filter.map(|paths| FilterPath::new(&paths)),
+        })
+    }
+
+    /// The same JSON as it is to look.
+    pub(crate) fn apply(&self, json: Vec<u8>) -> Vec<u8> {
+        if !self.pretty && self.filter.is_none() {
+            return json;
+        }
+        // What is deeper than any request stays as it is.
+        let Ok(mut tree) = serde_json::from_slice::<Json>(&json) else { return json };
+        if let Some(filter) = &self.filter {
+            tree = filter.apply(tree);
+        }
+        let written = if self.pretty { serde_json::to_vec_pretty(&tree) } else { serde_json::to_vec(&tree) };
+        let mut written = written.unwrap_or(json);
+        if self.pretty {
+            written.push(b'\n');
+        }
+        written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pretty_json_keeps_every_number_as_it_was_written() {
+        let look = Look::of(&Params::parse("pretty=true")).unwrap();
+        let written = look.apply(br#"{"a":[1.10,{"b":null}]}"#.to_vec());
+        let text = String::from_utf8(written).unwrap();
+        assert_eq!(text, "{\n  \"a\": [\n    1.10,\n    {\n      \"b\": null\n    }\n  ]\n}\n");
+        let plain = Look::of(&Params::parse("pretty=false")).unwrap();
+        assert_eq!(plain.apply(b"{\"a\":1.10}".to_vec()), b"{\"a\":1.10}");
+    }
+}

@@ -1,0 +1,318 @@
+//! `_cat`: tables for people and scripts.
+
+use std::cmp::Ordering;
+
+use frostline_catalog::Index;
+use frostline_query::language::wildcard_matches;
+use serde_json::{Map, Value, json};
+
+use crate::answer::Answer;
+use crate::api::indices;
+use crate::api::info::NAME;
+use crate::error::{ApiError, Result};
+use crate::params::Params;
+use crate::state::Call;
+
+/// A column of a table.
+struct Column {
+    name: &'static str,
+    aliases: &'static [&'static str],
+    /// What it says, for `help`.
+    about: &'static str,
+    /// Whether it is shown where no column is asked for.
+    shown: bool,
+}
+
+const fn column(name: &'static str, aliases: &'static [&'static str], about: &'static str) -> Column {
+    Column { name, aliases, about, shown: true }
+}
+
+/// The value of a cell.
+#[derive(Clone, Debug, PartialEq)]
+enum Cell {
+    Text(String),
+    Number(u64),
+    Bytes(u64),
+}
+
+/// `GET /_cat/indices`.
+pub(crate) async fn indices(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("health", &["h"], "current health status"),
+        column("status", &["s"], "open/close status"),
+        column("index", &["i", "idx"], "index name"),
+        column("uuid", &["id"], "index uuid"),
+        column("pri", &["p", "shards.primary", "shardsPrimary"], "number of primary shards"),
+        column("rep", &["r", "shards.replica", "shardsReplica"], "number of replica shards"),
+        column("docs.count", &["dc", "docsCount"], "available docs"),
+        column("docs.deleted", &["dd", "docsDeleted"], "deleted docs"),
+        column("store.size", &["ss", "storeSize"], "store size of primaries & replicas"),
+        column("pri.store.size", &[], "store size of primaries"),
+        column("dataset.size", &[], "total size of dataset"),
+        Column { name: "splits", aliases: &[], about: "number of splits", shown: false },
+    ];
+    let help = call.params.flag("help")?.unwrap_or(false);
+    let wanted = call.params.get("health").is_none_or(|health| health == "green");
+    let found = if help { Vec::new() } else { self::indices::named(&call).await? };
+    let rows = found.iter().filter(|_| wanted).map(|index| {
+        let (documents, bytes) = size(index);
+        vec![
+            Cell::Text("green".to_owned()),
+            Cell::Text("open".to_owned()),
+            Cell::Text(index.name().to_string()),
+            Cell::Text(index.table_id().to_owned()),
+            Cell::Number(1),
+            Cell::Number(0),
+            Cell::Number(documents),
+            Cell::Number(0),
+            Cell::Bytes(bytes),
+            Cell::Bytes(bytes),
+            Cell::Bytes(bytes),
+            Cell::Number(index.splits().len() as u64),
+        ]
+    });
+    table(COLUMNS, rows.collect(), &call.params)
+}
+
+/// Documents and bytes of an index.
+pub(crate) fn size(index: &Index) -> (u64, u64) {
+    let splits = index.splits();
+    (splits.iter().map(|split| split.rows).sum(), splits.iter().map(|split| split.object.bytes).sum())
+}
+
+/// `GET /_cat/count`.
+pub(crate) async fn count(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("epoch", &["t", "time"], "seconds since 1970-01-01 00:00:00"),
+        column("timestamp", &["ts", "hms", "hhmmss"], "time in HH:MM:SS"),
+        column("count", &["dc", "docs.count", "docsCount"], "the document count"),
+    ];
+    let found = self::indices::named(&call).await?;
+    let documents = found.iter().map(|index| size(index).0).sum();
+    let [epoch, time] = now(&call);
+    table(COLUMNS, vec![vec![epoch, time, Cell::Number(documents)]], &call.params)
+}
+
+/// `GET /_cat/health`.
+pub(crate) async fn health(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("epoch", &["t", "time"], "seconds since 1970-01-01 00:00:00"),
+        column("timestamp", &["ts", "hms", "hhmmss"], "time in HH:MM:SS"),
+        column("cluster", &["cl"], "cluster name"),
+        column("status", &["st"], "health status"),
+        column("node.total", &["nt", "nodeTotal"], "total number of nodes"),
+        column("node.data", &["nd", "nodeData"], "number of nodes that can store data"),
+        column("shards", &["t", "sh", "shards.total", "shardsTotal"], "total number of shards"),
+        column("pri", &["p", "shards.primary", "shardsPrimary"], "number of primary shards"),
+        column("relo", &["r", "shards.relocating"], "number of relocating nodes"),
+        column("init", &["i", "shards.initializing"], "number of initializing nodes"),
+        column("unassign", &["u", "shards.unassigned"], "number of unassigned shards"),
+        column("pending_tasks", &["pt", "pendingTasks"], "number of pending tasks"),
+        column("max_task_wait_time", &["mtwt"], "wait time of longest task pending"),
+        column("active_shards_percent", &["asp"], "active number of shards in percent"),
+    ];
+    let shards = call.state.node.catalog().list().await?.len() as u64;
+    let [epoch, time] = now(&call);
+    let text = |text: &str| Cell::Text(text.to_owned());
+    let mut row = vec![epoch, time, text(NAME), text("green"), Cell::Number(1), Cell::Number(1)];
+    row.extend([shards, shards, 0, 0, 0, 0].map(Cell::Number));
+    row.extend([text("-"), text("100.0%")]);
+    table(COLUMNS, vec![row], &call.params)
+}
+
+fn now(call: &Call) -> [Cell; 2] {
+    let seconds = call.state.node.clock().now_us().max(0) as u64 / 1_000_000;
+    let of_day = seconds % 86_400;
+    let time = format!("{:02}:{:02}:{:02}", of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    [Cell::Number(seconds), Cell::Text(time)]
+}
+
+/// A table as it is asked for.
+fn table(columns: &[Column], mut rows: Vec<Vec<Cell>>, params: &Params) -> Result<Answer> {
+    if params.flag("help")?.unwrap_or(false) {
+        let lines = columns
+            .iter()
+            .map(|column| vec![column.name.to_owned(), column.aliases.join(","), column.about.to_owned()]);
+        let lines: Vec<Vec<String>> = lines.collect();
+        return Ok(Answer::text(aligned(&lines, &[false; 3], " | ")));
+    }
+    let unit = Unit::of(params)?;
+    sort(columns, &mut rows, params)?;
+    let chosen = chosen(columns, params);
+    match params.get("format").unwrap_or("text") {
+        "json" => {
+            let objects = rows.iter().map(|row| {
+                let cells =
+                    chosen.iter().map(|at| (columns[*at].name.to_owned(), json!(unit.show(&row[*at]))));
+                cells.collect::<Map<String, Value>>()
+            });
+            Answer::json(&objects.collect::<Vec<_>>())
+        }
+        "text" | "txt" => {
+            let right: Vec<bool> = chosen
+                .iter()
+                .map(|at| !rows.is_empty() && rows.iter().all(|row| !matches!(row[*at], Cell::Text(_))))
+                .collect();
+            let header = chosen.iter().map(|at| columns[*at].name.to_owned()).collect();
+            let header = params.flag("v")?.unwrap_or(false).then_some(header);
+            let lines = rows.iter().map(|row| chosen.iter().map(|at| unit.show(&row[*at])).collect());
+            let lines: Vec<Vec<String>> = header.into_iter().chain(lines).collect();
+            Ok(Answer::text(aligned(&lines, &right, " ")))
+        }
+        other => Err(ApiError::invalid(format!("the format is text or json, not [{other}]"))),
+    }
+}
+
+/// The position of the column of that name.
+fn find(columns: &[Column], name: &str) -> Option<usize> {
+    let exact = columns.iter().position(|column| column.name == name);
+    exact.or_else(|| columns.iter().position(|column| column.aliases.contains(&name)))
+}
+
+/// The positions of the columns that are shown. What is no column is left out, as scripts are written for many versions.
+fn chosen(columns: &[Column], params: &Params) -> Vec<usize> {
+    let Some(names) = params.list("h") else {
+        return (0..columns.len()).filter(|at| columns[*at].shown).collect();
+    };
+    let mut all = Vec::new();
+    for name in names {
+        if name.contains('*') {
+            all.extend((0..columns.len()).filter(|at| wildcard_matches(name, columns[*at].name)));
+        } else {
+            all.extend(find(columns, name));
+        }
+    }
+    all
+}
+
+fn sort(columns: &[Column], rows: &mut [Vec<Cell>], params: &Params) -> Result<()> {
+    let mut keys = Vec::new();
+    for key in params.list("s").unwrap_or_default() {
+        let (name, descending) = match key.rsplit_once(':') {
+            Some((name, "desc")) => (name, true),
+            Some((name, "asc")) => (name, false),
+            _ => (key, false),
+        };
+        let at = find(columns, name);
+        keys.push((
+            at.ok_or_else(|| ApiError::invalid(format!("Unable to sort by unknown sort key `{name}`")))?,
+            descending,
+        ));
+    }
+    rows.sort_by(|a, b| {
+        let compared = keys.iter().map(|(at, descending)| {
+            let order = a[*at].compare(&b[*at]);
+            if *descending { order.reverse() } else { order }
+        });
+        compared.fold(Ordering::Equal, Ordering::then)
+    });
+    Ok(())
+}
+
+impl Cell {
+    fn compare(&self, other: &Cell) -> Ordering {
+        match (self, other) {
+            (Cell::Number(a) | Cell::Bytes(a), Cell::Number(b) | Cell::Bytes(b)) => a.cmp(b),
+            (Cell::Text(a), Cell::Text(b)) => a.cmp(b),
+            (Cell::Text(_), _) => Ordering::Greater,
+            (_, Cell::Text(_)) => Ordering::Less,
+        }
+    }
+}
+
+/// How bytes are shown.
+enum Unit {
+    Readable,
+    Of(u64),
+}
+
+/// Each is 1,024 of the one before.
+const UNITS: [&str; 6] = ["b", "kb", "mb", "gb", "tb", "pb"];
+
+impl Unit {
+    fn of(params: &Params) -> Result<Unit> {
+        let Some(name) = params.get("bytes") else { return Ok(Unit::Readable) };
+        let power = UNITS.iter().position(|unit| *unit == name || unit.strip_suffix('b') == Some(name));
+        let power = power.ok_or_else(|| {
+            ApiError::invalid(format!("[bytes] is one of b, kb, mb, gb, tb and pb, not [{name}]"))
+        })?;
+        Ok(Unit::Of(1 << (10 * power)))
+    }
+
+    fn show(&self, cell: &Cell) -> String {
+        match (cell, self) {
+            (Cell::Text(text), _) => text.clone(),
+            (Cell::Number(number), _) => number.to_string(),
+            (Cell::Bytes(bytes), Unit::Of(unit)) => (bytes / unit).to_string(),
+            (Cell::Bytes(bytes), Unit::Readable) => {
+                let power = (bytes.max(&1).ilog2() / 10).min(UNITS.len() as u32 - 1);
+                let tenths = (*bytes as u128 * 10) >> (10 * power);
+                let unit = UNITS[power as usize];
+                match tenths % 10 {
+                    0 => format!("{}{unit}", tenths / 10),
+                    tenth => format!("{}.{tenth}{unit}", tenths / 10),
+                }
+            }
+        }
+    }
+}
+
+/// Lines whose cells stand below one another, some of them to the right.
+fn aligned(lines: &[Vec<String>], right: &[bool], between: &str) -> String {
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..right.len()).map(width).collect();
+    let mut text = String::new();
+    for line in lines {
+        let cells = line.iter().zip(&widths).zip(right).map(|((cell, width), right)| match right {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        text.push_str(cells.collect::<Vec<String>>().join(between).trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: &[Column] = &[
+        column("index", &["i"], "index name"),
+        column("docs.count", &["dc"], "available docs"),
+        Column { name: "store.size", aliases: &["ss"], about: "store size", shown: false },
+    ];
+
+    fn shown(params: &str) -> std::result::Result<String, String> {
+        let row = |name: &str, count, bytes| {
+            vec![Cell::Text(name.to_owned()), Cell::Number(count), Cell::Bytes(bytes)]
+        };
+        let rows = vec![row("web", 7, 1_536), row("application", 100, 10)];
+        match table(COLUMNS, rows, &Params::parse(params)) {
+            Ok(Answer { content: crate::answer::Content::Text { text, .. }, .. }) => Ok(text),
+            Ok(Answer { content: crate::answer::Content::Json(json), .. }) => {
+                Ok(String::from_utf8(json).unwrap())
+            }
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.reason),
+        }
+    }
+
+    #[test]
+    fn a_table_has_the_columns_and_the_order_that_are_asked_for() {
+        assert_eq!(shown("").unwrap(), "web           7\napplication 100\n");
+        assert_eq!(
+            shown("v&s=dc:desc&h=dc,i").unwrap(),
+            "docs.count index\n       100 application\n         7 web\n"
+        );
+        assert_eq!(shown("h=store.*,nothing").unwrap(), "1.5kb\n  10b\n");
+        assert_eq!(shown("h=ss&bytes=b").unwrap(), "1536\n  10\n");
+        assert_eq!(
+            shown("format=json&h=index,docs.count&s=index").unwrap(),
+            r#"[{"index":"application","docs.count":"100"},{"index":"web","docs.count":"7"}]"#
+        );
+        assert!(shown("help").unwrap().starts_with("index      | i  | index name\n"));
+        assert!(shown("s=size").unwrap_err().contains("`size`"));
+        assert!(shown("bytes=many").is_err() && shown("format=yaml").is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! `_msearch`: several searches in one request.
+
+use std::time::Instant;
+
+use frostline_catalog::Resolve;
+use futures::stream::{self, StreamExt as _};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::answer::Answer;
+use crate::api::indices;
+use crate::api::search::{Asked, total_as_int};
+use crate::api::search_body::SearchBody;
+use crate::error::{ApiError, Result};
+use crate::state::Call;
+
+pub(crate) const PARAMETERS: &[&str] = &["rest_total_hits_as_int"];
+pub(crate) const IGNORED: &[&str] = &["max_concurrent_searches"];
+
+/// Searches that run at once.
+const AT_ONCE: usize = 4;
+/// Searches of one request.
+const SEARCHES_MAX: usize = 10_000;
+
+/// Members of a line before a body that say how the search is spread.
+const SPREAD: &[&str] = &["ccs_minimize_roundtrips", "preference", "request_cache", "routing", "search_type"];
+
+/// `GET /{index}/_msearch`.
+pub(crate) async fn msearch(call: Call) -> Result<Answer> {
+    let started = Instant::now();
+    let as_int = call.params.flag("rest_total_hits_as_int")?.unwrap_or(false);
+    let (how, path) = (indices::how(&call.params)?, call.part("index"));
+    let wanted = Wanted::parse(&call.body, how)?;
+    let state = &call.state;
+    let searches = wanted.into_iter().map(|wanted| async move {
+        let Wanted { expression, how, strict, body } = wanted;
+        let asked = Asked { expression: expression.as_deref().or(path), how, strict };
+        asked.find(state, body?).await
+    });
+    let searches: Vec<_> = searches.collect();
+    let responses: Vec<_> = stream::iter(searches).buffered(AT_ONCE).collect().await;
+    let mut answers = Vec::with_capacity(responses.len());
+    for response in responses {
+        answers.push(match response {
+            Ok(response) if as_int => {
+                Entry::written(&Found { response: &total_as_int(&response)?, status: 200 })?
+            }
+            Ok(response) => Entry::written(&Found { response: &response, status: 200 })?,
+            Err(error) => Entry::written(&error.body())?,
+        });
+    }
+    Answer::json(&Answers { took: started.elapsed().as_millis() as u64, responses: answers })
+}
+
+/// One of the searches.
+struct Wanted {
+    expression: Option<String>,
+    how: Resolve,
+    strict: bool,
+    /// What cannot be read fails alone.
+    body: Result<SearchBody>,
+}
+
+impl Wanted {
+    /// The searches of a body: for each a line about its indices, and a line with what is asked.
+    fn parse(body: &[u8], how: Resolve) -> Result<Vec<Wanted>> {
+        let Some(body) = body.strip_suffix(b"\n").or_else(|| body.is_empty().then_some(body)) else {
+            return Err(ApiError::invalid("The msearch request must be terminated by a newline [\\n]"));
+        };
+        let mut lines = body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        let mut all = Vec::new();
+        while let Some(header) = lines.next() {
+            let line = all.len() * 2 + 1;
+            let body = match lines.next() {
+                Some(body) => body,
+                None if header.is_empty() => break,
+                None => return Err(ApiError::invalid(format!("line {line} has no body after it"))),
+            };
+            if all.len() == SEARCHES_MAX {
+                return Err(ApiError::invalid(format!("a request has at most {SEARCHES_MAX} searches")));
+            }
+            let (expression, how, strict) = read_header(header, how)
+                .map_err(|e| ApiError { reason: format!("line {line}: {}", e.reason), ..e })?;
+            all.push(Wanted { expression, how, strict, body: SearchBody::parse(body) });
+        }
+        match all.is_empty() {
+            true => Err(ApiError::invalid("no requests added")),
+            false => Ok(all),
+        }
+    }
+}
+
+fn read_header(line: &[u8], how: Resolve) -> Result<(Option<String>, Resolve, bool)> {
+    let (mut expression, mut how, mut strict) = (None, how, false);
+    if line.is_empty() {
+        return Ok((expression, how, strict));
+    }
+    let header: Map<String, Value> = serde_json::from_slice(line)
+        .map_err(|e| ApiError::unparsed(format!("the header is not a JSON object: {e}")))?;
+    let flag = |name: &str, value: &Value| match value {
+        Value::Bool(flag) => Ok(*flag),
+        Value::String(text) if text == "true" || text == "false" => Ok(text == "true"),
+        other => Err(ApiError::invalid(format!("[{name}] is {other}, not true or false"))),
+    };
+    for (name, value) in &header {
+        match name.as_str() {
+            "index" | "indices" => expression = names(value)?,
+            "ignore_unavailable" => how.ignore_unavailable = flag(name, value)?,
+            "allow_no_indices" => how.allow_no_indices = flag(name, value)?,
+            "allow_partial_search_results" => strict = !flag(name, value)?,
+            "expand_wildcards" => {}
+            spread if SPREAD.contains(&spread) => {}
+            other => {
+                return Err(ApiError::invalid(format!(
+                    "key [{other}] is not supported in the metadata section"
+                )));
+            }
+        }
+    }
+    Ok((expression, how, strict))
+}
+
+/// An expression, or a list of them.
+fn names(value: &Value) -> Result<Option<String>> {
+    let wrong = || ApiError::invalid("[index] is a name, or a list of names");
+    match value {
+        Value::Null => Ok(None),
+        Value::String(expression) => Ok(Some(expression.clone())),
+        Value::Array(names) => {
+            let names: Option<Vec<&str>> = names.iter().map(Value::as_str).collect();
+            Ok(Some(names.ok_or_else(wrong)?.join(",")))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+#[derive(Serialize)]
+struct Answers {
+    took: u64,
+    responses: Vec<Entry>,
+}
+
+/// What one search answers, written as soon as it is known.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Entry(Box<serde_json::value::RawValue>);
+
+impl Entry {
+    fn written(value: &impl Serialize) -> Result<Entry> {
+        let written = serde_json::value::to_raw_value(value);
+        let unwritten = |e| frostline_base::Error::internal("an answer cannot be written").with_source(e);
+        Ok(Entry(written.map_err(unwritten)?))
+    }
+}
+
+#[derive(Serialize)]
+struct Found<'a, R: Serialize> {
+    #[serde(flatten)]
+    response: &'a R,
+    status: u16,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str) -> Result<Vec<(Option<String>, bool)>> {
+        let wanted = Wanted::parse(body.as_bytes(), Resolve::default())?;
+        Ok(wanted.into_iter().map(|wanted| (wanted.expression, wanted.body.is_ok())).collect())
+    }
+
+    #[test]
+    fn searches_come_in_pairs_of_lines() {
+        let web = || Some("web".to_owned());
+        assert_eq!(read("{\"index\":\"web\"}\n{}\n").unwrap(), [(web(), true)]);
+        assert_eq!(
+            read("\n{}\n{\"index\":[\"a\",\"b\"]}\r\n{\n").unwrap(),
+            [(None, true), (Some("a,b".into()), false)]
+        );
+        let reason = |body: &str| read(body).unwrap_err().reason;
+        assert!(reason("{}\n{}").contains("newline"));
+        assert!(reason("{\"indx\":\"web\"}\n{}\n").contains("line 1: key [indx]"));
+        assert!(reason("{}\n{}\n{}\n").contains("line 3"), "{}", reason("{}\n{}\n{}\n"));
+        assert_eq!(reason(""), "no requests added");
+    }
+}

@@ -1,0 +1,370 @@
+use serde_json::{Value, json};
+
+use crate::testing::{NOW_US, Tested};
+
+/// A service with 60 documents in `web` and 30 in `app`.
+async fn tested() -> Tested {
+    let tested = Tested::new();
+    tested.ingest("web", 60).await;
+    tested.ingest("app", 30).await;
+    tested
+}
+
+fn numbers(response: &Value) -> Vec<u64> {
+    let hits = response["hits"]["hits"].as_array().unwrap();
+    hits.iter().map(|hit| hit["_source"]["n"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_search_is_asked_in_the_url_or_in_the_body() {
+    let tested = tested().await;
+    let url =
+        tested.ok("GET", "/web/_search?q=word:w1%20AND%20n:%3E50&sort=n:desc&size=2&_source=n", "").await;
+    let body = json!({
+        "query": { "bool": { "filter": [{ "term": { "word": "w1" } }, { "range": { "n": { "gt": 50 } } }] } },
+        "sort": [{ "n": "desc" }], "size": 2, "_source": ["n"],
+    });
+    let body = tested.ok("POST", "/web/_search", &body.to_string()).await;
+    assert_eq!(url["hits"], body["hits"]);
+    assert_eq!(numbers(&url), [58, 55]);
+    assert_eq!(url["hits"]["total"], json!({ "value": 3, "relation": "eq" }));
+    assert_eq!(url["hits"]["hits"][0]["_source"], json!({ "n": 58 }));
+    let source = "/_search?source=%7B%22size%22%3A0%7D&source_content_type=application/json";
+    assert_eq!(tested.ok("GET", source, "").await["hits"]["total"]["value"], 90);
+    let as_int = tested.ok("GET", "/web/_search?size=0&rest_total_hits_as_int=true", "").await;
+    assert_eq!(as_int["hits"]["total"], 60);
+}
+
+#[tokio::test]
+async fn indices_are_named_by_expressions() {
+    let tested = tested().await;
+    let count = async |uri: &str| tested.ok("GET", uri, "").await["count"].as_u64().unwrap();
+    assert_eq!(count("/web/_count").await, 60);
+    assert_eq!(count("/_count").await, 90);
+    assert_eq!(count("/_all/_count?q=word:w0").await, 30);
+    assert_eq!(count("/w*,app/_count").await, 90);
+    assert_eq!(count("/nothing-*/_count").await, 0);
+    assert_eq!(count("/web,gone/_count?ignore_unavailable=true").await, 60);
+    let error = tested.send("GET", "/web,gone/_count", "").await.json();
+    assert_eq!(error["status"], 404);
+    assert_eq!(error["error"]["reason"], "no such index [gone]");
+    assert_eq!(error["error"]["index"], "gone");
+    let (status, ..) = tested.error("GET", "/nothing-*/_count?allow_no_indices=false", "").await;
+    assert_eq!(status, 404);
+    let (status, ..) = tested.error("GET", "/web/_count?expand_wildcards=closed", "").await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
+async fn a_count_takes_a_query_and_nothing_else() {
+    let tested = tested().await;
+    let count = tested.ok("POST", "/web/_count", r#"{"query":{"term":{"word":"w2"}}}"#).await;
+    assert_eq!(count["count"], 20);
+    assert_eq!(count["_shards"]["failed"], 0);
+    let (status, _, reason) = tested.error("POST", "/web/_count", r#"{"size":1}"#).await;
+    assert_eq!((status, reason.as_str()), (400, "request does not support [size]"));
+    // No digit of a number is lost on the way.
+    let (status, ..) =
+        tested.error("POST", "/web/_count", r#"{"query":{"term":{"n":18446744073709551616}}}"#).await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
+async fn several_searches_fail_alone() {
+    let tested = tested().await;
+    let body = "{}\n{\"size\":0}\n{\"index\":\"web\"}\n{\"query\":{\"term\":{\"word\":\"w1\"}},\"size\":1}\n{\"index\":[\"gone\"]}\n{}\n{}\n{\"siez\":1}\n";
+    let answer = tested.ok("POST", "/app/_msearch", body).await;
+    let responses = answer["responses"].as_array().unwrap();
+    let totals: Vec<&Value> = responses.iter().map(|response| &response["hits"]["total"]["value"]).collect();
+    assert_eq!(totals, [&json!(30), &json!(20), &Value::Null, &Value::Null]);
+    let statuses: Vec<&Value> = responses.iter().map(|response| &response["status"]).collect();
+    assert_eq!(statuses, [200, 200, 404, 400]);
+    assert_eq!(responses[2]["error"]["type"], "index_not_found_exception");
+}
+
+#[tokio::test]
+async fn a_scroll_reads_every_document_once_in_one_version() {
+    let tested = tested().await;
+    for body in [json!({ "size": 25 }), json!({ "size": 25, "sort": [{ "word": "asc" }] })] {
+        let first = tested.ok("POST", "/web/_search?scroll=1m", &body.to_string()).await;
+        let id = first["_scroll_id"].as_str().unwrap().to_owned();
+        let sorted = body["sort"].is_array();
+        let keys = first["hits"]["hits"][0]["sort"].as_array().map(Vec::len);
+        assert_eq!(keys, sorted.then_some(1));
+        assert!(first["pit_id"].is_null());
+        let mut all = numbers(&first);
+        // What lands meanwhile is in no page.
+        tested.ingest("web", 7).await;
+        for expected in [25, 10, 0, 0] {
+            // The first id goes on, as with Elasticsearch.
+            let next = json!({ "scroll": "1m", "scroll_id": id }).to_string();
+            let page = tested.ok("POST", "/_search/scroll", &next).await;
+            assert_eq!(page["hits"]["total"]["value"], first["hits"]["total"]["value"]);
+            assert_eq!(numbers(&page).len(), expected);
+            all.extend(numbers(&page));
+        }
+        all.sort_unstable();
+        assert_eq!(all, (0..60).collect::<Vec<u64>>());
+        let cleared = tested.ok("DELETE", "/_search/scroll", &json!({ "scroll_id": [id] }).to_string()).await;
+        assert_eq!(cleared, json!({ "succeeded": true, "num_freed": 1 }));
+        let (status, kind, _) = tested.error("GET", &format!("/_search/scroll/{id}"), "").await;
+        assert_eq!((status, kind.as_str()), (404, "search_context_missing_exception"));
+        tested.ok("DELETE", "/web", "").await;
+        tested.ingest("web", 60).await;
+    }
+}
+
+#[tokio::test]
+async fn a_scroll_ends_with_its_time() {
+    let tested = tested().await;
+    let first = tested.ok("POST", "/web/_search?scroll=1m&size=10", "").await;
+    let uri = format!("/_search/scroll?scroll=2m&scroll_id={}", first["_scroll_id"].as_str().unwrap());
+    tested.clock.advance_us(59_000_000);
+    assert_eq!(numbers(&tested.ok("GET", &uri, "").await).len(), 10);
+    // Longer than it was pinned for at first.
+    tested.clock.advance_us(119_000_000);
+    let longer = uri.replace("2m", "1h");
+    assert_eq!(numbers(&tested.ok("GET", &longer, "").await).len(), 10);
+    tested.clock.advance_us(3_599_000_000);
+    assert_eq!(numbers(&tested.ok("GET", &uri, "").await).len(), 10);
+    tested.clock.advance_us(121_000_000);
+    assert_eq!(tested.get(&uri).await.status, 404);
+    for refused in ["size=0", "from=1"] {
+        let (status, ..) = tested.error("GET", &format!("/web/_search?scroll=1m&{refused}"), "").await;
+        assert_eq!(status, 400, "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_point_in_time_is_paged_with_the_tiebreaker_that_it_adds() {
+    let tested = tested().await;
+    let opened = tested.ok("POST", "/web,app/_pit?keep_alive=1m", "").await;
+    tested.ingest("web", 5).await;
+    let id = &opened["id"];
+    let mut body = json!({ "pit": { "id": id, "keep_alive": "1m" }, "sort": ["word"], "size": 40 });
+    let (mut all, mut pages) = (Vec::new(), 0);
+    loop {
+        let page = tested.ok("POST", "/_search", &body.to_string()).await;
+        let hits = page["hits"]["hits"].as_array().unwrap();
+        let Some(last) = hits.last() else { break };
+        assert_eq!(last["sort"].as_array().unwrap().len(), 2);
+        all.extend(hits.iter().map(|hit| hit["_id"].as_str().unwrap().to_owned()));
+        body["search_after"] = last["sort"].clone();
+        pages += 1;
+    }
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!((all.len(), pages), (90, 3));
+    let (status, ..) = tested.error("POST", "/web/_search", &body.to_string()).await;
+    assert_eq!(status, 400);
+    let closed = tested.ok("DELETE", "/_pit", &json!({ "id": id }).to_string()).await;
+    assert_eq!(closed["num_freed"], 2);
+    let (status, kind, _) = tested.error("POST", "/_search", &body.to_string()).await;
+    assert_eq!((status, kind.as_str()), (404, "search_context_missing_exception"));
+}
+
+#[tokio::test]
+async fn indices_are_made_shown_and_deleted() {
+    let tested = Tested::new();
+    let body = json!({
+        "mappings": { "properties": { "status": { "type": "keyword" } } },
+        "settings": { "number_of_shards": 3 },
+    });
+    let made = tested.send("PUT", "/logs-1", &body.to_string()).await;
+    assert_eq!(made.json(), json!({ "acknowledged": true, "shards_acknowledged": true, "index": "logs-1" }));
+    assert!(made.header("warning").contains("settings"));
+    let (status, kind, _) = tested.error("PUT", "/logs-1", "").await;
+    assert_eq!((status, kind.as_str()), (400, "resource_already_exists_exception"));
+    let (status, kind, _) = tested.error("PUT", "/Logs", "").await;
+    assert_eq!((status, kind.as_str()), (400, "invalid_index_name_exception"));
+    let (status, kind, _) =
+        tested.error("PUT", "/other", r#"{"mappings":{"properties":{"a":{"type":"geo_point"}}}}"#).await;
+    assert_eq!((status, kind.as_str()), (400, "mapper_parsing_exception"));
+    let (status, _, reason) = tested.error("PUT", "/other", r#"{"mapping":{}}"#).await;
+    assert!(status == 400 && reason.contains("[mapping]") && reason.contains("[mappings]"), "{reason}");
+
+    let shown = tested.ok("GET", "/logs-*", "").await;
+    assert_eq!(shown["logs-1"]["mappings"]["properties"]["status"]["type"], "keyword");
+    assert_eq!(shown["logs-1"]["settings"]["index"]["provided_name"], "logs-1");
+    let mapping = tested.ok("GET", "/logs-1/_mapping", "").await;
+    assert_eq!(mapping["logs-1"]["mappings"], shown["logs-1"]["mappings"]);
+    let settings = tested.ok("GET", "/logs-1/_settings/index.number*?flat_settings=true", "").await;
+    let expected = json!({ "index.number_of_replicas": "0", "index.number_of_shards": "1" });
+    assert_eq!(settings["logs-1"]["settings"], expected);
+    let resolved = tested.ok("GET", "/_resolve/index/*", "").await;
+    assert_eq!(resolved["indices"][0]["name"], "logs-1");
+    assert_eq!(tested.ok("POST", "/logs-1/_refresh", "").await["_shards"]["failed"], 0);
+
+    let exists = async |path: &str| tested.send("HEAD", path, "").await.status.as_u16();
+    assert_eq!([exists("/logs-1").await, exists("/gone").await, exists("/NoName").await], [200, 404, 404]);
+    for all in ["/*", "/_all", "/logs-*", "/logs-1,*"] {
+        assert_eq!(tested.error("DELETE", all, "").await.0, 400, "{all}");
+    }
+    assert_eq!(tested.ok("DELETE", "/logs-1", "").await, json!({ "acknowledged": true }));
+    assert_eq!(tested.error("DELETE", "/logs-1", "").await.0, 404);
+}
+
+#[tokio::test]
+async fn fields_are_shown_with_what_can_be_done_with_them() {
+    let tested = tested().await;
+    let caps = tested.ok("GET", "/web,app/_field_caps?fields=n,word*,_id,@timestamp", "").await;
+    assert_eq!(caps["indices"], json!(["app", "web"]));
+    let of = |name: &str, ty: &str| caps["fields"][name][ty].clone();
+    assert_eq!(of("n", "long")["aggregatable"], true);
+    assert_eq!(of("word", "text")["searchable"], true);
+    assert_eq!(of("word.keyword", "keyword")["type"], "keyword");
+    assert_eq!(of("@timestamp", "date")["type"], "date");
+    assert_eq!(of("_id", "_id")["metadata_field"], true);
+    let body = tested.ok("POST", "/_field_caps", r#"{"fields":["n"]}"#).await;
+    assert_eq!(body["fields"].as_object().unwrap().len(), 1);
+    assert_eq!(tested.error("GET", "/_field_caps", "").await.0, 400);
+    let fields = tested.ok("GET", "/web/_mapping/field/wo*", "").await;
+    assert_eq!(fields["web"]["mappings"]["word"]["mapping"]["word"]["type"], "text");
+}
+
+#[tokio::test]
+async fn queries_are_checked_without_being_run() {
+    let tested = tested().await;
+    let valid = tested.ok("GET", "/web/_validate/query?q=word:w1", "").await;
+    assert_eq!(valid["valid"], true);
+    let bad = r#"{"query":{"trem":{"word":"w1"}}}"#;
+    let invalid = tested.ok("POST", "/web/_validate/query?explain=true", bad).await;
+    assert_eq!(invalid["valid"], false);
+    assert!(invalid["error"].as_str().unwrap().contains("trem"), "{invalid}");
+}
+
+#[tokio::test]
+async fn sql_answers_in_each_format() {
+    let tested = tested().await;
+    let query =
+        json!({ "query": "select word, count(*) as n from web group by word order by word" }).to_string();
+    let answer = tested.ok("POST", "/_sql", &query).await;
+    assert_eq!(
+        answer["columns"],
+        json!([{ "name": "word", "type": "text" }, { "name": "n", "type": "long" }])
+    );
+    assert_eq!(answer["rows"], json!([["w0", 20], ["w1", 20], ["w2", 20]]));
+    let csv = tested.send("POST", "/_sql?format=csv", &query).await;
+    assert_eq!(csv.body, "word,n\nw0,20\nw1,20\nw2,20\n");
+    assert!(csv.header("content-type").starts_with("text/csv"));
+    let (status, _, reason) = tested.error("POST", "/_sql", r#"{"query":"select wrd from web"}"#).await;
+    assert!(status == 400 && reason.contains("did you mean word"), "{reason}");
+    assert_eq!(tested.error("POST", "/_sql", r#"{"query":"select 1 from gone"}"#).await.0, 404);
+    assert_eq!(tested.error("POST", "/_sql", r#"{"query":"delete from web"}"#).await.0, 400);
+    assert_eq!(tested.error("POST", "/_sql", r#"{"query":"select 1","params":[1]}"#).await.0, 501);
+}
+
+#[tokio::test]
+async fn tables_and_the_cluster_say_what_is_there() {
+    let tested = tested().await;
+    let table = tested.get("/_cat/indices?h=index,docs.count&s=index&v").await;
+    assert_eq!(table.body, "index docs.count\napp           30\nweb           60\n");
+    let json = tested.ok("GET", "/_cat/indices/web?format=json&bytes=b", "").await;
+    assert_eq!((&json[0]["docs.count"], &json[0]["health"]), (&json!("60"), &json!("green")));
+    let count = tested.get("/_cat/count/web").await;
+    assert_eq!(count.body, format!("{} 00:00:00 60\n", NOW_US / 1_000_000));
+    let health = tested.ok("GET", "/_cluster/health?wait_for_status=yellow&level=indices", "").await;
+    assert_eq!((&health["status"], &health["active_shards"]), (&json!("green"), &json!(2)));
+    assert_eq!(health["indices"]["web"]["status"], "green");
+    assert!(
+        tested.get("/_cat/health").await.body.starts_with(b"1717200000 00:00:00 frostline green 1 1 2 2 ")
+    );
+    let stats = tested.ok("GET", "/_cluster/stats", "").await;
+    assert_eq!(stats["indices"]["docs"]["count"], 90);
+    let nodes = tested.ok("GET", "/_nodes/_all/http", "").await;
+    let node = nodes["nodes"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(node["http"]["publish_address"], "127.0.0.1:9200");
+}
+
+#[tokio::test]
+async fn documents_that_are_added_are_found_at_once() {
+    let tested = Tested::new();
+    let bulk = "{\"index\":{\"_index\":\"web\"}}\n{\"n\":1.10,  \"b\":[]}\n{\"create\":{}}\r\n{\"n\":2}\r\n";
+    let answer = tested.ok("POST", "/app/_bulk?refresh=true", bulk).await;
+    assert_eq!(answer["errors"], false);
+    let items = answer["items"].as_array().unwrap();
+    assert_eq!((&items[0]["index"]["status"], &items[1]["create"]["_index"]), (&json!(201), &json!("app")));
+    let found = tested.get("/web/_search").await;
+    assert!(found.body.windows(19).any(|bytes| bytes == b"{\"n\":1.10,  \"b\":[]}"), "{found:?}");
+    let id = items[0]["index"]["_id"].as_str().unwrap();
+    assert_eq!(found.json()["hits"]["hits"][0]["_id"], id);
+    let one = tested.send("POST", "/app/_doc", r#"{"n":3}"#).await;
+    assert_eq!((one.status.as_u16(), &one.json()["result"]), (201, &json!("created")));
+    assert_eq!(tested.ok("GET", "/_count", "").await["count"], 3);
+}
+
+#[tokio::test]
+async fn what_cannot_be_added_fails_alone() {
+    let tested = Tested::new();
+    let bulk = [
+        r#"{"index":{"_id":"mine"}}"#,
+        r#"{"n":1}"#,
+        r#"{"delete":{"_id":"mine"}}"#,
+        r#"{"update":{"_id":"mine"}}"#,
+        r#"{"doc":{}}"#,
+        r#"{"index":{"_index":"No"}}"#,
+        r#"{"n":2}"#,
+        r#"{"index":{"pipeline":"p"}}"#,
+        r#"{"n":3}"#,
+        r#"{"index":{}}"#,
+        r#"["n"]"#,
+        r#"{"index":{}}"#,
+        r#"{"n":4}"#,
+    ];
+    let answer = tested.ok("POST", "/web/_bulk", &(bulk.join("\n") + "\n")).await;
+    assert_eq!(answer["errors"], true);
+    let items = answer["items"].as_array().unwrap().iter();
+    let status =
+        items.map(|item| item.as_object().unwrap().values().next().unwrap()["status"].as_u64().unwrap());
+    assert_eq!(status.collect::<Vec<u64>>(), [501, 501, 501, 400, 400, 400, 201]);
+    assert_eq!(tested.ok("GET", "/web/_count", "").await["count"], 1);
+}
+
+#[tokio::test]
+async fn a_bulk_that_cannot_be_read_adds_nothing() {
+    let tested = Tested::new();
+    let reason = async |body: &str| {
+        let (status, _, reason) = tested.error("POST", "/web/_bulk", body).await;
+        assert_eq!(status, 400, "{body}");
+        reason
+    };
+    assert!(reason("").await.contains("body is required"));
+    assert!(reason("{\"index\":{}}\n{}").await.contains("newline"));
+    assert!(reason("{\"index\":{}}\n{}\n{\"index\":{}}\n").await.contains("line [3], no document"));
+    assert!(reason("{\"index\":{}}\n{}\n{\"add\":{}}\n{}\n").await.contains("line [3]"));
+    assert!(reason("nonsense\n{}\n").await.contains("line [1]"));
+    assert_eq!(tested.error("POST", "/web/_bulk?pipeline=p", "{}\n").await.0, 400);
+    assert_eq!(tested.error("POST", "/web/_bulk?refresh=later", "{}\n").await.0, 400);
+    assert_eq!(tested.send("HEAD", "/web", "").await.status, 404);
+    assert_eq!(tested.error("POST", "/web/_doc", "[]").await.0, 400);
+}
+
+#[tokio::test]
+async fn a_request_with_a_key_is_taken_once() {
+    let tested = Tested::new();
+    let send = async |body: &'static str| {
+        let request = http::Request::post("/web/_bulk").header("content-type", "application/x-ndjson");
+        let request = request.header("idempotency-key", "k1");
+        tested.request(request.body(http_body_util::Full::from(body)).unwrap()).await.json()
+    };
+    let first = send("{\"index\":{}}\n{\"n\":1}\n").await;
+    let second = send("{\"index\":{}}\n{\"n\":1}\n").await;
+    assert_eq!(first["items"][0]["index"]["result"], "created");
+    assert_eq!((&second["errors"], &second["items"][0]["index"]["result"]), (&json!(false), &json!("noop")));
+    assert_eq!(tested.ok("GET", "/web/_count", "").await["count"], 1);
+    let other = send("{\"index\":{}}\n{\"n\":2}\n").await;
+    assert_eq!(other["items"][0]["index"]["status"], 409);
+}
+
+#[tokio::test]
+async fn a_server_that_stores_no_more_says_when_to_try_again() {
+    let tested = Tested::new();
+    tested.state.live.close().await;
+    let bulk = "{\"index\":{}}\n{\"n\":1}\n";
+    let closed = tested.send("POST", "/web/_bulk", bulk).await;
+    assert_eq!((closed.status.as_u16(), closed.header("retry-after")), (503, "1"));
+    // What can never be added is not tried again with the rest.
+    let mixed = tested.ok("POST", "/web/_bulk", &format!("{bulk}{{\"delete\":{{}}}}\n")).await;
+    assert_eq!(mixed["items"][0]["index"]["status"], 503);
+    assert_eq!(mixed["items"][1]["delete"]["status"], 501);
+}

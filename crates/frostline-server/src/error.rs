@@ -1,0 +1,165 @@
+//! Errors in Elasticsearch's shape: `{"error": {"type", "reason", …}, "status"}`.
+
+use frostline_base::{Error, ErrorKind};
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+/// What a handler returns.
+pub(crate) type Result<T> = std::result::Result<T, ApiError>;
+
+/// An answer that is an error.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    /// Elasticsearch's name of it.
+    pub(crate) kind: &'static str,
+    pub(crate) reason: String,
+    /// What it is about, such as `index`.
+    pub(crate) about: Vec<(&'static str, Value)>,
+    /// What we say of it in our own words.
+    pub(crate) caused_by: Option<String>,
+    /// Methods that are allowed instead.
+    pub(crate) allow: Option<String>,
+    /// Whether the same request may do a little later.
+    pub(crate) try_again: bool,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, kind: &'static str, reason: impl Into<String>) -> ApiError {
+        let reason = reason.into();
+        ApiError { status, kind, reason, about: Vec::new(), caused_by: None, allow: None, try_again: false }
+    }
+
+    /// What the client can correct.
+    pub(crate) fn invalid(reason: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "illegal_argument_exception", reason)
+    }
+
+    /// A body that cannot be read.
+    pub(crate) fn unparsed(reason: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "parsing_exception", reason)
+    }
+
+    /// What Elasticsearch does and Frostline does not.
+    pub(crate) fn unsupported(reason: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::NOT_IMPLEMENTED, "unsupported_operation_exception", reason)
+    }
+
+    /// More than the server takes on now: trying again later may do.
+    pub(crate) fn busy(reason: impl Into<String>) -> ApiError {
+        let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "es_rejected_execution_exception", reason);
+        ApiError { try_again: true, ..error }
+    }
+
+    pub(crate) fn no_such_index(name: &str) -> ApiError {
+        let reason = format!("no such index [{name}]");
+        ApiError::new(StatusCode::NOT_FOUND, "index_not_found_exception", reason)
+            .about("resource.type", "index_or_alias")
+            .about("resource.id", name)
+            .about("index", name)
+    }
+
+    pub(crate) fn about(mut self, key: &'static str, value: impl Into<Value>) -> ApiError {
+        self.about.push((key, value.into()));
+        self
+    }
+
+    pub(crate) fn caused_by(self, error: &Error) -> ApiError {
+        ApiError { caused_by: Some(chain(error)), ..self }
+    }
+
+    /// The same under another name of Elasticsearch's, where what was wrong is the request.
+    pub(crate) fn named(self, kind: &'static str) -> ApiError {
+        match self.status {
+            StatusCode::BAD_REQUEST => ApiError { kind, ..self },
+            _ => self,
+        }
+    }
+
+    /// What is below `error` in the body; in answers to several requests, one of them.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut own = Map::from_iter([
+            ("type".to_owned(), json!(self.kind)),
+            ("reason".to_owned(), json!(self.reason)),
+        ]);
+        own.extend(self.about.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
+        let mut error = Map::from_iter([("root_cause".to_owned(), json!([own]))]);
+        error.extend(own);
+        if let Some(reason) = &self.caused_by {
+            error.insert("caused_by".to_owned(), json!({ "type": "exception", "reason": reason }));
+        }
+        Value::Object(error)
+    }
+
+    /// The body.
+    pub(crate) fn body(&self) -> Value {
+        json!({ "error": self.to_json(), "status": self.status.as_u16() })
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> ApiError {
+        let (status, kind) = status_of(error.kind());
+        if status.is_server_error() {
+            tracing::warn!(?error, "a request failed");
+        }
+        let try_again = error.kind() == ErrorKind::Unavailable;
+        ApiError { try_again, ..ApiError::new(status, kind, chain(&error)) }
+    }
+}
+
+/// The status of each kind of error, and Elasticsearch's name of it.
+fn status_of(kind: ErrorKind) -> (StatusCode, &'static str) {
+    match kind {
+        ErrorKind::NotFound => (StatusCode::NOT_FOUND, "resource_not_found_exception"),
+        ErrorKind::Conflict => (StatusCode::CONFLICT, "version_conflict_engine_exception"),
+        ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable_exception"),
+        ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "illegal_argument_exception"),
+        ErrorKind::Corrupt => (StatusCode::INTERNAL_SERVER_ERROR, "corrupt_data_exception"),
+        // The server's own credentials, not those of the client.
+        ErrorKind::Denied | ErrorKind::Refused => (StatusCode::INTERNAL_SERVER_ERROR, "repository_exception"),
+        ErrorKind::Exhausted => (StatusCode::TOO_MANY_REQUESTS, "circuit_breaking_exception"),
+        ErrorKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "exception"),
+    }
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_elasticsearchs_shape_and_keeps_its_causes() {
+        let error = Error::invalid("unknown key [siez]").context("the body cannot be read");
+        let body = ApiError::from(error).body();
+        assert_eq!(body["status"], 400);
+        assert_eq!(body["error"]["type"], "illegal_argument_exception");
+        assert_eq!(body["error"]["reason"], "the body cannot be read: unknown key [siez]");
+        assert_eq!(body["error"]["root_cause"][0]["type"], "illegal_argument_exception");
+        let body = ApiError::no_such_index("web").body();
+        assert_eq!((&body["status"], &body["error"]["index"]), (&json!(404), &json!("web")));
+        assert_eq!(body["error"]["reason"], "no such index [web]");
+    }
+
+    #[test]
+    fn what_can_be_tried_again_is_told_from_what_cannot() {
+        let of = |error: Error| ApiError::from(error).status.as_u16();
+        assert_eq!(of(Error::unavailable("down")), 503);
+        assert_eq!(of(Error::exhausted("memory")), 429);
+        assert_eq!(of(Error::denied("keys")), 500);
+        assert!(ApiError::from(Error::unavailable("down")).try_again);
+        assert_eq!(ApiError::from(Error::invalid("x")).named("parsing_exception").kind, "parsing_exception");
+        assert_eq!(ApiError::from(Error::internal("x")).named("parsing_exception").kind, "exception");
+    }
+}

@@ -1,0 +1,28 @@
+//! Elasticsearch's HTTP API over a [`frostline_node::Node`].
+//!
+//! The modules in the order in which a request passes through them: `server` accepts connections, `service` turns a
+//! request into a response, `routes` finds the API that it is for, `body` and `params` read it, `api` answers it, and
+//! `answer` and `media` give the answer the form that was asked for. Whatever fails is an `error::ApiError`.
+//!
+//! There is no authentication yet, so that a [`Server`] listens on loopback alone.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod answer;
+mod api;
+mod body;
+mod error;
+mod filter_path;
+mod media;
+mod params;
+mod patience;
+mod pinned;
+mod routes;
+mod server;
+mod service;
+mod settings;
+mod state;
+#[cfg(test)]
+mod testing;
+
+pub use server::Server;
+pub use settings::Settings;

@@ -1,0 +1,157 @@
+//! Media types: what a client sends and what it wants to be sent.
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName};
+use http::{HeaderValue, StatusCode};
+
+use crate::error::{ApiError, Result};
+
+/// How Elasticsearch's clients call their versions of JSON.
+const VENDOR: &str = "application/vnd.elasticsearch+";
+/// Versions of the API whose clients are served.
+const VERSIONS: [&str; 2] = ["8", "9"];
+
+/// The form of an answer that is JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// Its media type.
+    pub(crate) json: HeaderValue,
+}
+
+impl Default for Form {
+    fn default() -> Form {
+        Form { json: HeaderValue::from_static("application/json") }
+    }
+}
+
+impl Form {
+    /// What `Accept` asks for, or else the type of the body: a client gets the version of the API that it speaks.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Form> {
+        let mut asked = named(headers, ACCEPT)?;
+        if asked.is_empty() {
+            asked = named(headers, CONTENT_TYPE)?;
+        }
+        let mut form = None;
+        for media in &asked {
+            match media.version()? {
+                Some(version) if media.name.ends_with("json") => {
+                    let value = format!("{VENDOR}json;compatible-with={version}");
+                    form = form.or(HeaderValue::from_str(&value).ok().map(|json| Form { json }));
+                }
+                _ => {}
+            }
+        }
+        Ok(form.unwrap_or_default())
+    }
+}
+
+/// Refuses a body whose type is not JSON, in one document or in lines.
+pub(crate) fn check_body(headers: &HeaderMap) -> Result<()> {
+    let sent = named(headers, CONTENT_TYPE)?;
+    let Some(media) = sent.first() else {
+        return Err(not_acceptable("Content-Type header is missing: send application/json".to_owned()));
+    };
+    let format = match media.version()? {
+        Some(_) => media.name.strip_prefix(VENDOR),
+        None => media.name.strip_prefix("application/"),
+    };
+    match format {
+        Some("json" | "x-ndjson" | "x-json") => Ok(()),
+        _ => Err(not_acceptable(format!("Content-Type header [{}] is not supported", media.name))),
+    }
+}
+
+struct Media {
+    name: String,
+    /// What follows `compatible-with=`.
+    compatible: Option<String>,
+}
+
+impl Media {
+    /// The version of the API that a vendor's type names.
+    fn version(&self) -> Result<Option<&str>> {
+        if !self.name.starts_with(VENDOR) {
+            return Ok(None);
+        }
+        match self.compatible.as_deref() {
+            Some(version) if VERSIONS.contains(&version) => Ok(Some(version)),
+            version => Err(ApiError::new(
+                StatusCode::BAD_REQUEST,
+                "media_type_header_exception",
+                format!(
+                    "A compatible version is required on Content-Type and Accept headers; [{}] has [{}], and 8 and 9 \
+                     are served",
+                    self.name,
+                    version.unwrap_or_default()
+                ),
+            )),
+        }
+    }
+}
+
+/// The media types that a header lists.
+fn named(headers: &HeaderMap, header: HeaderName) -> Result<Vec<Media>> {
+    let mut all = Vec::new();
+    for value in headers.get_all(&header) {
+        let text =
+            value.to_str().map_err(|_| ApiError::invalid(format!("the header {header} is not text")))?;
+        for part in text.split(',').filter(|part| !part.trim().is_empty()) {
+            let mut pieces = part.split(';').map(str::trim);
+            let name = pieces.next().unwrap_or_default().to_ascii_lowercase();
+            let compatible = pieces.find_map(|piece| {
+                let (key, value) = piece.split_once('=')?;
+                key.trim()
+                    .eq_ignore_ascii_case("compatible-with")
+                    .then(|| value.trim().trim_matches('"').to_owned())
+            });
+            all.push(Media { name, compatible });
+        }
+    }
+    Ok(all)
+}
+
+fn not_acceptable(reason: String) -> ApiError {
+    ApiError::new(StatusCode::NOT_ACCEPTABLE, "media_type_header_exception", reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn a_client_is_answered_in_the_version_that_it_speaks() {
+        let form = |accept: &'static str| Form::of(&headers(&[(ACCEPT, accept)])).map(|form| form.json);
+        let vendor = "application/vnd.elasticsearch+json;compatible-with=9";
+        assert_eq!(form("application/vnd.elasticsearch+json; compatible-with=9").unwrap(), vendor);
+        assert_eq!(form("text/plain, application/vnd.elasticsearch+json;compatible-with=9").unwrap(), vendor);
+        assert_eq!(form("*/*").unwrap(), "application/json");
+        assert!(form("application/vnd.elasticsearch+json;compatible-with=7").is_err());
+        assert!(form("application/vnd.elasticsearch+json").is_err());
+        // Of the body, where nothing is asked for.
+        let sent = "application/vnd.elasticsearch+x-ndjson;compatible-with=8";
+        let form = Form::of(&headers(&[(CONTENT_TYPE, sent)])).unwrap();
+        assert_eq!(form.json, "application/vnd.elasticsearch+json;compatible-with=8");
+    }
+
+    #[test]
+    fn a_body_is_json_or_lines_of_it() {
+        let status = |sent: &'static str| {
+            check_body(&headers(&[(CONTENT_TYPE, sent)])).map_err(|error| error.status.as_u16())
+        };
+        for taken in [
+            "application/json",
+            "application/json; charset=utf-8",
+            "application/x-ndjson",
+            "application/vnd.elasticsearch+x-ndjson; compatible-with=8",
+        ] {
+            assert_eq!(status(taken), Ok(()), "{taken}");
+        }
+        assert_eq!(status("application/x-www-form-urlencoded"), Err(406));
+        assert_eq!(status("application/cbor"), Err(406));
+        assert_eq!(status("application/vnd.elasticsearch+cbor;compatible-with=8"), Err(406));
+        assert!(check_body(&HeaderMap::new()).is_err());
+    }
+}

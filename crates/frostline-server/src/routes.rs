@@ -1,0 +1,521 @@
+//! The table of APIs: which method and path is which, what it is called in Elasticsearch, and what it takes.
+//!
+//! Everything that depends on which APIs there are comes from [`APIS`]: routing, the methods that a path allows, the
+//! check of parameters, and the table in the documentation.
+
+use futures::future::BoxFuture;
+use http::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
+
+use crate::answer::Answer;
+use crate::api::{
+    bulk, cat, cluster, field_caps, index, info, mapping, msearch, pit, resolve, scroll, search, sql,
+};
+use crate::error::{ApiError, Result};
+use crate::state::Call;
+
+/// One API.
+#[derive(Debug)]
+pub(crate) struct Api {
+    /// Its name in Elasticsearch's specification.
+    pub(crate) name: &'static str,
+    pub(crate) methods: &'static [Method],
+    /// Parts in braces stand for one part of a path each.
+    pub(crate) paths: &'static [&'static str],
+    /// What it needs permission for.
+    pub(crate) action: Action,
+    /// Parameters that it understands.
+    pub(crate) takes: &'static [&'static [&'static str]],
+    /// Parameters that Elasticsearch understands and that would change nothing here.
+    pub(crate) ignores: &'static [&'static [&'static str]],
+    pub(crate) answer: fn(Call) -> BoxFuture<'static, Result<Answer>>,
+}
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Asks whether the server runs. It is answered also where no other request is.
+    Probe,
+    /// Reads what the server is and does.
+    Monitor,
+    /// Reads documents.
+    Read,
+    /// Reads what is known of an index.
+    ViewIndex,
+    /// Adds documents.
+    Write,
+    /// Makes an index.
+    CreateIndex,
+    /// Deletes an index.
+    DeleteIndex,
+}
+
+/// Parts of a path, by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Captures(Vec<(&'static str, String)>);
+
+impl Captures {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, part)| part.as_str())
+    }
+}
+
+/// What a method and a path ask for.
+#[derive(Debug)]
+pub(crate) enum Routed {
+    Api(&'static Api, Captures),
+    /// `OPTIONS`: which methods the path allows.
+    Options(String),
+}
+
+/// The API of a method and a path.
+pub(crate) fn route(method: &Method, path: &str) -> Result<Routed> {
+    let parts = parts(path)?;
+    let fits = APIS.iter().flat_map(|api| {
+        let matching = api.paths.iter().filter_map(|pattern| captures(pattern, &parts));
+        matching.map(move |captures| (api, captures))
+    });
+    let fits: Vec<(&'static Api, Captures)> = fits.collect();
+    // A path that is written out is meant rather than one with parts that stand for anything.
+    let fewest = fits.iter().map(|(_, captures)| captures.0.len()).min();
+    let Some(fewest) = fewest else {
+        let reason = format!("no handler found for uri [{path}] and method [{method}]");
+        return Err(ApiError::invalid(reason));
+    };
+    let fits: Vec<_> = fits.into_iter().filter(|(_, captures)| captures.0.len() == fewest).collect();
+    let allowed = allowed(fits.iter().map(|(api, _)| *api));
+    if method == Method::OPTIONS {
+        return Ok(Routed::Options(allowed));
+    }
+    let find = |wanted: &Method| fits.iter().find(|(api, _)| api.methods.contains(wanted));
+    // The answer to HEAD is that to GET, without its body.
+    let found = find(method).or_else(|| (method == Method::HEAD).then(|| find(&Method::GET)).flatten());
+    match found {
+        Some((api, captures)) => Ok(Routed::Api(api, captures.clone())),
+        None => {
+            let reason =
+                format!("Incorrect HTTP method for uri [{path}] and method [{method}], allowed: [{allowed}]");
+            let error = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed_exception", reason);
+            Err(ApiError { allow: Some(allowed), ..error })
+        }
+    }
+}
+
+/// The decoded parts of a path.
+fn parts(path: &str) -> Result<Vec<String>> {
+    let parts = path.split('/').filter(|part| !part.is_empty()).map(|part| {
+        let decoded = percent_decode_str(part).decode_utf8();
+        let decoded = decoded.map_err(|_| ApiError::invalid(format!("the path [{path}] is not UTF-8")))?;
+        Ok(decoded.into_owned())
+    });
+    parts.collect()
+}
+
+/// The parts that a pattern names, if it stands for this path.
+fn captures(pattern: &'static str, parts: &[String]) -> Option<Captures> {
+    let mut captures = Captures::default();
+    let mut parts = parts.iter();
+    for wanted in pattern.split('/').filter(|part| !part.is_empty()) {
+        let part = parts.next()?;
+        match wanted.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
+            // No index begins with an underscore, and every API does.
+            Some("index") if part.starts_with('_') && part != "_all" => return None,
+            Some(name) => captures.0.push((name, part.clone())),
+            None if wanted == part => {}
+            None => return None,
+        }
+    }
+    parts.next().is_none().then_some(captures)
+}
+
+fn allowed(apis: impl Iterator<Item = &'static Api>) -> String {
+    let mut methods: Vec<&str> = apis.flat_map(|api| api.methods).map(Method::as_str).collect();
+    if methods.contains(&"GET") {
+        methods.push("HEAD");
+    }
+    methods.sort_unstable();
+    methods.dedup();
+    methods.join(",")
+}
+
+const GET: &[Method] = &[Method::GET];
+const POST: &[Method] = &[Method::POST];
+const PUT: &[Method] = &[Method::PUT];
+const DELETE: &[Method] = &[Method::DELETE];
+const HEAD: &[Method] = &[Method::HEAD];
+const GET_OR_POST: &[Method] = &[Method::GET, Method::POST];
+const POST_OR_PUT: &[Method] = &[Method::POST, Method::PUT];
+
+/// Which indices an expression names.
+const INDICES: &[&str] = &["allow_no_indices", "expand_wildcards", "ignore_unavailable"];
+/// A query in the URL.
+const QUERY: &[&str] = &["default_operator", "df", "lenient", "q"];
+/// How a query in the URL is analysed, which one analyser does, and what it may be spread over.
+const QUERY_IGNORED: &[&str] = &["analyze_wildcard", "ignore_throttled", "preference", "routing"];
+/// Who waits for whom: there is one node and no shard to wait for.
+const CLUSTER: &[&str] =
+    &["cluster_manager_timeout", "local", "master_timeout", "timeout", "wait_for_active_shards"];
+/// How tables are shown.
+const TABLE: &[&str] = &["bytes", "h", "help", "s", "time", "v"];
+
+/// Every API.
+pub(crate) static APIS: &[Api] = &[
+    Api {
+        name: "info",
+        methods: GET,
+        paths: &["/"],
+        action: Action::Monitor,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(info::info(call)),
+    },
+    Api {
+        name: "health",
+        methods: GET,
+        paths: &["/health"],
+        action: Action::Probe,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(info::health(call)),
+    },
+    Api {
+        name: "ready",
+        methods: GET,
+        paths: &["/ready"],
+        action: Action::Probe,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(info::ready(call)),
+    },
+    Api {
+        name: "search",
+        methods: GET_OR_POST,
+        paths: &["/_search", "/{index}/_search"],
+        action: Action::Read,
+        takes: &[INDICES, QUERY, search::PARAMETERS],
+        ignores: &[QUERY_IGNORED, search::IGNORED],
+        answer: |call| Box::pin(search::search(call)),
+    },
+    Api {
+        name: "msearch",
+        methods: GET_OR_POST,
+        paths: &["/_msearch", "/{index}/_msearch"],
+        action: Action::Read,
+        takes: &[INDICES, msearch::PARAMETERS],
+        ignores: &[QUERY_IGNORED, search::IGNORED, msearch::IGNORED],
+        answer: |call| Box::pin(msearch::msearch(call)),
+    },
+    Api {
+        name: "count",
+        methods: GET_OR_POST,
+        paths: &["/_count", "/{index}/_count"],
+        action: Action::Read,
+        takes: &[INDICES, QUERY],
+        ignores: &[QUERY_IGNORED, &["analyzer"]],
+        answer: |call| Box::pin(search::count(call)),
+    },
+    Api {
+        name: "indices.validate_query",
+        methods: GET_OR_POST,
+        paths: &["/_validate/query", "/{index}/_validate/query"],
+        action: Action::Read,
+        takes: &[INDICES, QUERY, &["explain"]],
+        ignores: &[QUERY_IGNORED, &["all_shards", "analyzer", "rewrite"]],
+        answer: |call| Box::pin(search::validate(call)),
+    },
+    Api {
+        name: "scroll",
+        methods: GET_OR_POST,
+        paths: &["/_search/scroll", "/_search/scroll/{scroll_id}"],
+        action: Action::Read,
+        takes: &[&["rest_total_hits_as_int", "scroll", "scroll_id"]],
+        ignores: &[],
+        answer: |call| Box::pin(scroll::scroll(call)),
+    },
+    Api {
+        name: "clear_scroll",
+        methods: DELETE,
+        paths: &["/_search/scroll", "/_search/scroll/{scroll_id}"],
+        action: Action::Read,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(scroll::clear(call)),
+    },
+    Api {
+        name: "open_point_in_time",
+        methods: POST,
+        paths: &["/{index}/_pit", "/{index}/_search/point_in_time"],
+        action: Action::Read,
+        takes: &[INDICES, &["keep_alive"]],
+        ignores: &[&["allow_partial_pit_creation", "allow_partial_search_results", "preference", "routing"]],
+        answer: |call| Box::pin(pit::open(call)),
+    },
+    Api {
+        name: "close_point_in_time",
+        methods: DELETE,
+        paths: &["/_pit", "/_search/point_in_time"],
+        action: Action::Read,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(pit::close(call)),
+    },
+    Api {
+        name: "field_caps",
+        methods: GET_OR_POST,
+        paths: &["/_field_caps", "/{index}/_field_caps"],
+        action: Action::Read,
+        takes: &[INDICES, &["fields", "include_unmapped"]],
+        ignores: &[&["include_empty_fields"]],
+        answer: |call| Box::pin(field_caps::field_caps(call)),
+    },
+    Api {
+        name: "sql.query",
+        methods: GET_OR_POST,
+        paths: &["/_sql"],
+        action: Action::Read,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(sql::sql(call)),
+    },
+    Api {
+        name: "bulk",
+        methods: POST_OR_PUT,
+        paths: &["/_bulk", "/{index}/_bulk"],
+        action: Action::Write,
+        takes: &[bulk::PARAMETERS],
+        ignores: &[bulk::IGNORED],
+        answer: |call| Box::pin(bulk::bulk(call)),
+    },
+    Api {
+        name: "index",
+        methods: POST,
+        paths: &["/{index}/_doc"],
+        action: Action::Write,
+        takes: &[bulk::PARAMETERS],
+        ignores: &[bulk::IGNORED],
+        answer: |call| Box::pin(bulk::index(call)),
+    },
+    Api {
+        name: "indices.create",
+        methods: PUT,
+        paths: &["/{index}"],
+        action: Action::CreateIndex,
+        takes: &[],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(index::create(call)),
+    },
+    Api {
+        name: "indices.delete",
+        methods: DELETE,
+        paths: &["/{index}"],
+        action: Action::DeleteIndex,
+        takes: &[INDICES],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(index::delete(call)),
+    },
+    Api {
+        name: "indices.exists",
+        methods: HEAD,
+        paths: &["/{index}"],
+        action: Action::ViewIndex,
+        takes: &[INDICES],
+        ignores: &[CLUSTER, &["flat_settings", "include_defaults"]],
+        answer: |call| Box::pin(index::exists(call)),
+    },
+    Api {
+        name: "indices.get",
+        methods: GET,
+        paths: &["/{index}"],
+        action: Action::ViewIndex,
+        takes: &[INDICES, &["features", "flat_settings"]],
+        ignores: &[CLUSTER, &["include_defaults"]],
+        answer: |call| Box::pin(index::get(call)),
+    },
+    Api {
+        name: "indices.get_mapping",
+        methods: GET,
+        paths: &["/_mapping", "/{index}/_mapping"],
+        action: Action::ViewIndex,
+        takes: &[INDICES],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(mapping::get(call)),
+    },
+    Api {
+        name: "indices.get_field_mapping",
+        methods: GET,
+        paths: &["/_mapping/field/{fields}", "/{index}/_mapping/field/{fields}"],
+        action: Action::ViewIndex,
+        takes: &[INDICES],
+        ignores: &[CLUSTER, &["include_defaults"]],
+        answer: |call| Box::pin(mapping::get_fields(call)),
+    },
+    Api {
+        name: "indices.get_settings",
+        methods: GET,
+        paths: &["/_settings", "/_settings/{name}", "/{index}/_settings", "/{index}/_settings/{name}"],
+        action: Action::ViewIndex,
+        takes: &[INDICES, &["flat_settings"]],
+        ignores: &[CLUSTER, &["include_defaults"]],
+        answer: |call| Box::pin(index::settings(call)),
+    },
+    Api {
+        name: "indices.refresh",
+        methods: GET_OR_POST,
+        paths: &["/_refresh", "/{index}/_refresh"],
+        action: Action::ViewIndex,
+        takes: &[INDICES],
+        ignores: &[],
+        answer: |call| Box::pin(index::refresh(call)),
+    },
+    Api {
+        name: "indices.resolve_index",
+        methods: GET,
+        paths: &["/_resolve/index/{name}"],
+        action: Action::ViewIndex,
+        takes: &[INDICES],
+        ignores: &[&["mode"]],
+        answer: |call| Box::pin(resolve::index(call)),
+    },
+    Api {
+        name: "cat.indices",
+        methods: GET,
+        paths: &["/_cat/indices", "/_cat/indices/{index}"],
+        action: Action::ViewIndex,
+        takes: &[TABLE, INDICES, &["health"]],
+        ignores: &[CLUSTER, &["include_unloaded_segments", "pri"]],
+        answer: |call| Box::pin(cat::indices(call)),
+    },
+    Api {
+        name: "cat.count",
+        methods: GET,
+        paths: &["/_cat/count", "/_cat/count/{index}"],
+        action: Action::ViewIndex,
+        takes: &[TABLE, INDICES],
+        ignores: &[],
+        answer: |call| Box::pin(cat::count(call)),
+    },
+    Api {
+        name: "cat.health",
+        methods: GET,
+        paths: &["/_cat/health"],
+        action: Action::Monitor,
+        takes: &[TABLE, &["ts"]],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(cat::health(call)),
+    },
+    Api {
+        name: "cluster.health",
+        methods: GET,
+        paths: &["/_cluster/health", "/_cluster/health/{index}"],
+        action: Action::Monitor,
+        takes: &[INDICES, &["level"]],
+        ignores: &[CLUSTER, cluster::WAITS],
+        answer: |call| Box::pin(cluster::health(call)),
+    },
+    Api {
+        name: "cluster.stats",
+        methods: GET,
+        paths: &["/_cluster/stats"],
+        action: Action::Monitor,
+        takes: &[],
+        ignores: &[CLUSTER, &["include_remotes"]],
+        answer: |call| Box::pin(cluster::stats(call)),
+    },
+    Api {
+        name: "nodes.info",
+        methods: GET,
+        paths: &["/_nodes", "/_nodes/{node_id}", "/_nodes/{node_id}/{metric}"],
+        action: Action::Monitor,
+        takes: &[&["flat_settings"]],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(cluster::nodes(call)),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routed(method: &Method, path: &str) -> std::result::Result<(&'static str, Captures), ApiError> {
+        match route(method, path)? {
+            Routed::Api(api, captures) => Ok((api.name, captures)),
+            Routed::Options(allowed) => panic!("{allowed}"),
+        }
+    }
+
+    #[test]
+    fn a_path_is_the_api_that_it_spells_out() {
+        let name = |method: Method, path: &str| routed(&method, path).unwrap().0;
+        assert_eq!(name(Method::GET, "/"), "info");
+        assert_eq!(name(Method::HEAD, "/"), "info");
+        assert_eq!(name(Method::GET, "/_search"), "search");
+        assert_eq!(name(Method::POST, "/web-*,app/_search/"), "search");
+        assert_eq!(name(Method::POST, "/_all/_search"), "search");
+        assert_eq!(name(Method::DELETE, "/_search/scroll"), "clear_scroll");
+        assert_eq!(name(Method::HEAD, "/web"), "indices.exists");
+        assert_eq!(name(Method::GET, "/health"), "health");
+        assert_eq!(name(Method::GET, "/web"), "indices.get");
+        assert_eq!(name(Method::GET, "/_nodes/_all/http"), "nodes.info");
+        let (_, captures) = routed(&Method::GET, "/%3Clogs-%7Bnow%2Fd%7D%3E/_search").unwrap();
+        assert_eq!(captures.get("index"), Some("<logs-{now/d}>"));
+    }
+
+    #[test]
+    fn what_is_no_api_is_refused_with_what_is_allowed() {
+        let error = |method: Method, path: &str| routed(&method, path).unwrap_err();
+        let unknown = error(Method::GET, "/_serach");
+        assert_eq!(unknown.status, StatusCode::BAD_REQUEST);
+        assert_eq!(unknown.reason, "no handler found for uri [/_serach] and method [GET]");
+        let wrong = error(Method::DELETE, "/web/_search");
+        assert_eq!(wrong.status, StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(wrong.allow.as_deref(), Some("GET,HEAD,POST"));
+        assert_eq!(error(Method::POST, "/web").allow.as_deref(), Some("DELETE,GET,HEAD,PUT"));
+        assert_eq!(error(Method::GET, "/%ff").status, StatusCode::BAD_REQUEST);
+        assert!(matches!(
+            route(&Method::OPTIONS, "/_search"),
+            Ok(Routed::Options(allowed)) if allowed == "GET,HEAD,POST"
+        ));
+    }
+
+    #[test]
+    fn no_two_apis_answer_the_same_request() {
+        let mut all: Vec<(&Method, String)> = APIS
+            .iter()
+            .flat_map(|api| {
+                api.methods.iter().flat_map(|method| api.paths.iter().map(move |path| (method, *path)))
+            })
+            .map(|(method, path)| {
+                let shape = path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part });
+                (method, shape.collect::<Vec<_>>().join("/"))
+            })
+            .collect();
+        let count = all.len();
+        all.sort_by(|a, b| (a.0.as_str(), &a.1).cmp(&(b.0.as_str(), &b.1)));
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn the_documentation_lists_every_api() {
+        let documented = include_str!("../../../docs/server.md");
+        let lines: Vec<String> = APIS
+            .iter()
+            .map(|api| {
+                let methods: Vec<&str> = api.methods.iter().map(Method::as_str).collect();
+                let paths: Vec<String> = api.paths.iter().map(|path| format!("`{path}`")).collect();
+                format!("| {} | {} | {} |", api.name, methods.join(", "), paths.join(" "))
+            })
+            .collect();
+        let table = lines.join("\n");
+        assert!(documented.contains(&format!("|---|---|---|\n{table}\n\n")), "the table is\n{table}");
+    }
+
+    #[test]
+    fn no_api_both_takes_and_ignores_a_parameter() {
+        for api in APIS {
+            let takes: Vec<&str> = api.takes.iter().flat_map(|some| some.iter().copied()).collect();
+            let both = api.ignores.iter().flat_map(|some| some.iter()).find(|name| takes.contains(name));
+            assert_eq!(both, None, "{}", api.name);
+        }
+    }
+}

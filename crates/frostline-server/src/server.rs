@@ -1,0 +1,134 @@
+//! Connections: accepted, served, and drained.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use frostline_base::{Error, Result};
+use frostline_ingest::{Random, Upkeep};
+use frostline_node::Node;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::patience::Patience;
+use crate::service::Service;
+use crate::settings::Settings;
+use crate::state::State;
+
+/// How long the server waits where it cannot accept a connection: others have to end first.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The longest head of a request.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// A server that listens.
+pub struct Server {
+    listener: TcpListener,
+    upkeep: Option<Upkeep>,
+    state: Arc<State>,
+}
+
+impl Server {
+    /// Listens for requests over a node's repository. `Invalid` where the address is not on loopback: whoever reaches
+    /// the server may read and delete everything.
+    ///
+    /// Names of what is written come from `random`.
+    pub async fn bind(node: Node, random: Random, settings: Settings) -> Result<Server> {
+        let listen = settings.listen;
+        if !listen.ip().is_loopback() {
+            return Err(Error::invalid(format!(
+                "cannot listen on {listen}: the server does not know its users yet, so that it is reached from this \
+                 machine alone; listen on 127.0.0.1 or [::1], and put a proxy that authenticates before it"
+            )));
+        }
+        let failed =
+            |e: std::io::Error| Error::unavailable(format!("cannot listen on {listen}")).with_source(e);
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?.to_string();
+        let upkeep = settings.upkeep.clone().map(|options| {
+            let (repository, catalog, clock) = (node.repository(), node.catalog(), Arc::clone(node.clock()));
+            Upkeep::new(repository, catalog, clock, Arc::clone(&random), options)
+        });
+        Ok(Server { listener, upkeep, state: Arc::new(State::new(node, random, settings, address)) })
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> &str {
+        &self.state.address
+    }
+
+    /// Serves until `stop` resolves; then answers what it has begun, for as long as the settings allow.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Server { listener, upkeep, state } = self;
+        let (stop_upkeep, stopped) = oneshot::channel::<()>();
+        let upkeep = upkeep.map(|upkeep| {
+            // The sender says nothing: it is dropped.
+            tokio::spawn(async move { upkeep.run(async { drop(stopped.await) }).await })
+        });
+        let service = Service::new(Arc::clone(&state));
+        let (graceful, places) =
+            (GracefulShutdown::new(), Arc::new(Semaphore::new(state.settings.connections_max)));
+        let mut stop = pin!(stop);
+        loop {
+            let accepted = async {
+                let place = Arc::clone(&places).acquire_owned().await;
+                (listener.accept().await, place)
+            };
+            let (accepted, place) = tokio::select! {
+                () = &mut stop => break,
+                accepted = accepted => accepted,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            // Answers are written whole.
+            let _ = stream.set_nodelay(true);
+            let stream = TokioIo::new(Patience::new(stream, state.settings.answer_pause_max));
+            let service = service.clone();
+            let respond = service_fn(move |request| {
+                let service = service.clone();
+                async move { Ok::<_, Infallible>(service.respond(request).await) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(state.settings.head_time_max)
+                .max_buf_size(HEAD_BYTES_MAX)
+                .serve_connection(stream, respond);
+            let connection = graceful.watch(connection);
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, %peer, "a connection ended early");
+                }
+                drop(place);
+            });
+        }
+        drop((listener, stop_upkeep));
+        state.draining.store(true, Ordering::Relaxed);
+        let drained = async {
+            graceful.shutdown().await;
+            state.live.close().await;
+            if let Some(upkeep) = upkeep {
+                // Where it failed, there is nothing to wait for.
+                let _ = upkeep.await;
+            }
+        };
+        if tokio::time::timeout(state.settings.drain_time_max, drained).await.is_err() {
+            tracing::warn!("requests were not done in time, and are given up");
+        }
+        state.node.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::testing;
+
+/// A server on a port of its own.
+struct Running {
+    address: String,
+    stop: oneshot::Sender<()>,
+    ended: tokio::task::JoinHandle<()>,
+    _folder: tempfile::TempDir,
+}
+
+async fn start(settings: Settings) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, _) = testing::node(folder.path());
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let server =
+        Server::bind(node, testing::random("server"), Settings { listen, ..settings }).await.unwrap();
+    let address = server.address().to_owned();
+    let (stop, stopped) = oneshot::channel();
+    let ended = tokio::spawn(server.run(async { drop(stopped.await) }));
+    Running { address, stop, ended, _folder: folder }
+}
+
+impl Running {
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(&self.address).await.unwrap()
+    }
+}
+
+/// All that a server sends until it closes the connection.
+async fn rest(mut connection: TcpStream) -> String {
+    let mut text = Vec::new();
+    let _ = connection.read_to_end(&mut text).await;
+    String::from_utf8(text).unwrap()
+}
+
+const LAST: &[u8] = b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn only_loopback_is_listened_on() {
+    let folder = tempfile::tempdir().unwrap();
+    for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9200"] {
+        let (node, _) = testing::node(folder.path());
+        let settings = Settings { listen: listen.parse().unwrap(), ..Settings::default() };
+        let error = Server::bind(node, testing::random("server"), settings).await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
+        assert!(error.what().contains("from this machine alone"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn requests_one_after_the_other_are_answered_in_order() {
+    let server = start(Settings::default()).await;
+    let mut connection = server.connect().await;
+    // Pipelined, the first one unknown.
+    connection.write_all(b"GET /_nonsense HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    connection.write_all(LAST).await.unwrap();
+    let answers = rest(connection).await;
+    let (first, second) = (answers.find("HTTP/1.1 400").unwrap(), answers.find("HTTP/1.1 200").unwrap());
+    assert!(first < second, "{answers}");
+}
+
+#[tokio::test]
+async fn what_is_no_http_ends_its_connection_alone() {
+    let server = start(Settings::default()).await;
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(HEAD_BYTES_MAX));
+    for bytes in [b"nonsense\r\n\r\n".to_vec(), vec![0; 100], long.into_bytes()] {
+        let mut connection = server.connect().await;
+        connection.write_all(&bytes).await.unwrap();
+        connection.shutdown().await.unwrap();
+        let answer = rest(connection).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+    let mut connection = server.connect().await;
+    connection.write_all(LAST).await.unwrap();
+    assert!(rest(connection).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn half_a_request_is_not_waited_for() {
+    let short = Duration::from_millis(50);
+    let server = start(Settings { head_time_max: short, body_pause_max: short, ..Settings::default() }).await;
+    let mut head = server.connect().await;
+    head.write_all(b"GET /health HT").await.unwrap();
+    assert_eq!(rest(head).await, "");
+    let mut body = server.connect().await;
+    let request = b"POST /_search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{";
+    body.write_all(request).await.unwrap();
+    let answer = rest(body).await;
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+}
+
+#[tokio::test]
+async fn idle_connections_keep_nobody_from_being_served() {
+    let server = start(Settings::default()).await;
+    let mut idle = Vec::new();
+    for _ in 0..300 {
+        idle.push(server.connect().await);
+    }
+    let mut connection = server.connect().await;
+    connection.write_all(LAST).await.unwrap();
+    assert!(rest(connection).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_server_that_stops_answers_what_it_has_begun() {
+    let server = start(Settings::default()).await;
+    let mut begun = server.connect().await;
+    let head = b"POST /_search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n";
+    begun.write_all(head).await.unwrap();
+    // The server waits for the body by now.
+    let mut asked = [0; 25];
+    begun.read_exact(&mut asked).await.unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let idle = server.connect().await;
+    server.stop.send(()).unwrap();
+    assert_eq!(rest(idle).await, "");
+    begun.write_all(b"{}").await.unwrap();
+    let answer = rest(begun).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    server.ended.await.unwrap();
+    assert!(TcpStream::connect(&server.address).await.is_err());
+}

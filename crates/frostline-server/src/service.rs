@@ -1,0 +1,226 @@
+//! From a request to its response.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{
+    ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, RETRY_AFTER, VARY,
+    WARNING,
+};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Body;
+
+use crate::answer::{Answer, Content, Look};
+use crate::error::{ApiError, Result};
+use crate::media::{self, Form};
+use crate::params::Params;
+use crate::routes::{Action, Routed, route};
+use crate::state::{Call, State};
+
+/// Clients accept only a server that says so.
+const PRODUCT: HeaderName = HeaderName::from_static("x-elastic-product");
+/// A name that a client gives to a request, and finds again with its answer.
+const OPAQUE_ID: HeaderName = HeaderName::from_static("x-opaque-id");
+/// Shorter answers are sent as they are.
+const GZIP_BYTES_MIN: usize = 1_024;
+/// Longer answers are packed where they keep no other request waiting.
+const GZIP_BYTES_INLINE: usize = 256 << 10;
+/// The longest path that is logged.
+const LOGGED_MAX: usize = 1_000;
+
+/// Answers requests; connections share it.
+#[derive(Clone)]
+pub(crate) struct Service {
+    state: Arc<State>,
+}
+
+/// How an answer is to be sent, as far as the request was understood.
+#[derive(Default)]
+struct Wanted {
+    form: Form,
+    look: Look,
+    api: &'static str,
+}
+
+impl Service {
+    pub(crate) fn new(state: Arc<State>) -> Service {
+        Service { state }
+    }
+
+    /// The response of a request, whatever it is.
+    pub(crate) async fn respond<B>(&self, request: Request<B>) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let started = Instant::now();
+        let (head, body) = request.into_parts();
+        let mut wanted = Wanted::default();
+        let time_max = self.state.settings.request_time_max;
+        let answered = tokio::time::timeout(time_max, self.answer(&head, body, &mut wanted)).await;
+        let answered = answered.unwrap_or_else(|_| {
+            let reason = format!("the request took longer than {} s", time_max.as_secs_f64());
+            Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, "timeout_exception", reason))
+        });
+        let response = response(answered, &wanted, &head.headers).await;
+        let bytes = response.body().size_hint().exact().unwrap_or_default();
+        let path: String = head.uri.path().chars().take(LOGGED_MAX).collect();
+        tracing::info!(
+            target: "frostline_server::access",
+            method = %head.method,
+            path,
+            api = wanted.api,
+            status = response.status().as_u16(),
+            took_ms = started.elapsed().as_millis() as u64,
+            bytes,
+            opaque_id = head.headers.get(OPAQUE_ID).and_then(|id| id.to_str().ok()),
+        );
+        response
+    }
+
+    async fn answer<B>(&self, head: &http::request::Parts, body: B, wanted: &mut Wanted) -> Result<Answer>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let (path, headers) = (head.uri.path(), &head.headers);
+        check_host(headers)?;
+        let params = Params::parse(head.uri.query().unwrap_or_default());
+        wanted.look = Look::of(&params)?;
+        wanted.form = Form::of(headers)?;
+        let (api, captures) = match route(&head.method, path)? {
+            Routed::Options(allowed) => return Ok(Answer::empty(StatusCode::OK).allowing(allowed)),
+            Routed::Api(api, captures) => (api, captures),
+        };
+        wanted.api = api.name;
+        let ignored = params.check(api, path)?;
+        let ignored = ignored.into_iter().map(|name| format!("the parameter [{name}] has no effect"));
+        let warnings: Vec<String> = ignored.collect();
+        let state = Arc::clone(&self.state);
+        let mut received = state.bodies.read(headers, body).await?;
+        if received.bytes.is_empty() {
+            // What browsers send, which cannot put a body into a GET.
+            received.bytes =
+                params.get("source").map_or_else(Bytes::new, |text| Bytes::from(text.to_owned()));
+        } else {
+            media::check_body(headers)?;
+        }
+        // A request that is still being sent keeps no other from being answered.
+        let probe = api.action == Action::Probe;
+        let permit = (!probe).then(|| state.requests.try_acquire()).transpose();
+        let _permit = permit.map_err(|_| {
+            ApiError::busy(format!(
+                "{} requests are being answered: try again",
+                self.state.settings.requests_max
+            ))
+        })?;
+        let (state, body) = (Arc::clone(&state), received.bytes.clone());
+        let call = Call { state, captures, params, headers: headers.clone(), body };
+        let answer = (api.answer)(call).await?;
+        Ok(answer.with_warnings(warnings))
+    }
+}
+
+/// Refuses a request that a page of another site may have sent: the name of that site leads to loopback then.
+fn check_host(headers: &HeaderMap) -> Result<()> {
+    let Some(host) = headers.get(HOST) else { return Ok(()) };
+    let host = host.to_str().unwrap_or_default();
+    let name = match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    if name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok() {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        StatusCode::FORBIDDEN,
+        "security_exception",
+        format!("the host [{name}] is not this server: it is asked by address, or as localhost"),
+    ))
+}
+
+async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap) -> Response<Full<Bytes>> {
+    let mut headers = HeaderMap::new();
+    headers.insert(PRODUCT, HeaderValue::from_static("Elasticsearch"));
+    if let Some(id) = request.get(OPAQUE_ID) {
+        headers.insert(OPAQUE_ID, id.clone());
+    }
+    let answer = answered.unwrap_or_else(Answer::from);
+    if let Some(allow) = answer.allow.and_then(|allow| HeaderValue::from_str(&allow).ok()) {
+        headers.insert(ALLOW, allow);
+    }
+    if answer.try_again {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    for warning in answer.warnings.iter().filter_map(|text| warning(text)) {
+        headers.append(WARNING, warning);
+    }
+    let mut body = Bytes::from(match answer.content {
+        Content::Json(json) => {
+            headers.insert(CONTENT_TYPE, wanted.form.json.clone());
+            wanted.look.apply(json)
+        }
+        Content::Text { media, text } => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+            text.into_bytes()
+        }
+        Content::Nothing => Vec::new(),
+    });
+    if body.len() >= GZIP_BYTES_MIN {
+        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        if wants_gzip(request)
+            && let Some(packed) = gzip(&body).await
+        {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            body = Bytes::from(packed);
+        }
+    }
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = headers;
+    response
+}
+
+fn wants_gzip(request: &HeaderMap) -> bool {
+    let codings = request.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    codings.flat_map(|value| value.split(',')).any(|coding| {
+        let mut pieces = coding.split(';').map(str::trim);
+        let name = pieces.next().unwrap_or_default();
+        let refused = pieces.any(|piece| matches!(piece, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+        name.eq_ignore_ascii_case("gzip") && !refused
+    })
+}
+
+/// The body packed; none where that fails.
+async fn gzip(body: &Bytes) -> Option<Vec<u8>> {
+    let pack = |body: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
+        encoder.write_all(body).and_then(|()| encoder.finish()).ok()
+    };
+    if body.len() <= GZIP_BYTES_INLINE {
+        return pack(body);
+    }
+    let body = body.clone();
+    tokio::task::spawn_blocking(move || pack(&body)).await.ok().flatten()
+}
+
+/// A `Warning` header, as Elasticsearch writes them.
+fn warning(text: &str) -> Option<HeaderValue> {
+    let mut quoted = String::new();
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            ' '..='~' => quoted.push(c),
+            _ => quoted.push('?'),
+        }
+    }
+    let version = crate::api::info::VERSION;
+    HeaderValue::from_str(&format!("299 Elasticsearch-{version}-frostline \"{quoted}\"")).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+use std::io::Read as _;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use flate2::read::GzDecoder;
+use http::Request;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::settings::Settings;
+use crate::testing::Tested;
+
+#[tokio::test]
+async fn every_answer_says_what_official_clients_look_for() {
+    let tested = Tested::new();
+    for uri in ["/", "/missing", "/_nonsense"] {
+        let answered = tested.get(uri).await;
+        assert_eq!(answered.header("x-elastic-product"), "Elasticsearch", "{uri}");
+        assert_eq!(answered.header("content-type"), "application/json");
+    }
+    let info = tested.ok("GET", "/", "").await;
+    assert_eq!(info["version"]["build_flavor"], "default");
+    assert_eq!(info["tagline"], "You Know, for Search");
+    let request = Request::get("/")
+        .header("accept", "application/vnd.elasticsearch+json; compatible-with=9")
+        .header("x-opaque-id", "mine");
+    let answered = tested.request(request.body(Full::default()).unwrap()).await;
+    assert_eq!(answered.header("content-type"), "application/vnd.elasticsearch+json;compatible-with=9");
+    assert_eq!(answered.header("x-opaque-id"), "mine");
+}
+
+#[tokio::test]
+async fn the_form_of_an_answer_is_the_one_that_is_asked_for() {
+    let tested = Tested::new();
+    let pretty = tested.get("/?pretty&filter_path=version.number").await;
+    let expected =
+        format!("{{\n  \"version\": {{\n    \"number\": \"{}\"\n  }}\n}}\n", crate::api::info::VERSION);
+    assert_eq!(pretty.body, expected);
+    let error = tested.get("/missing/_search?filter_path=error.type").await;
+    assert_eq!(error.json(), json!({ "error": { "type": "index_not_found_exception" } }));
+    // A long answer is packed for who can read it.
+    tested.ingest("web", 60).await;
+    let get = |uri: &str| Request::get(uri).header("accept-encoding", "deflate, gzip;q=0.5");
+    let answered = tested.request(get("/web/_search?size=60").body(Full::default()).unwrap()).await;
+    assert_eq!(answered.header("content-encoding"), "gzip");
+    let mut text = String::new();
+    GzDecoder::new(answered.body.as_ref()).read_to_string(&mut text).unwrap();
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(answer["hits"]["hits"].as_array().unwrap().len(), 60);
+    let short = tested.request(get("/").body(Full::default()).unwrap()).await;
+    assert_eq!(short.header("content-encoding"), "");
+}
+
+#[tokio::test]
+async fn a_parameter_is_understood_or_ignored_aloud_or_refused() {
+    let tested = Tested::new();
+    tested.ingest("web", 3).await;
+    let ignored = tested.get("/web/_search?preference=_local&request_cache=true").await;
+    let warnings: Vec<_> = ignored.headers.get_all("warning").iter().map(|w| w.to_str().unwrap()).collect();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].starts_with("299 Elasticsearch-") && warnings[0].contains("[preference]"));
+    let (status, kind, reason) = tested.error("GET", "/web/_search?siez=1", "").await;
+    assert_eq!((status, kind.as_str()), (400, "illegal_argument_exception"));
+    assert_eq!(
+        reason,
+        "request [/web/_search] contains unrecognized parameter: [siez] -> did you mean [size]?"
+    );
+}
+
+#[tokio::test]
+async fn methods_that_a_path_does_not_have_are_named() {
+    let tested = Tested::new();
+    let wrong = tested.send("DELETE", "/_search", "").await;
+    assert_eq!((wrong.status.as_u16(), wrong.header("allow")), (405, "GET,HEAD,POST"));
+    let options = tested.send("OPTIONS", "/_search", "").await;
+    assert_eq!((options.status.as_u16(), options.header("allow")), (200, "GET,HEAD,POST"));
+    let (status, _, reason) = tested.error("GET", "/_serach", "").await;
+    assert_eq!((status, reason.as_str()), (400, "no handler found for uri [/_serach] and method [GET]"));
+}
+
+#[tokio::test]
+async fn what_is_no_json_is_refused_at_once() {
+    let tested = Tested::new();
+    tested.ingest("web", 3).await;
+    let deep = format!("{{\"query\":{}{}}}", "{\"bool\":{\"must\":".repeat(10_000), "}}".repeat(10_000));
+    let (status, kind, _) = tested.error("POST", "/web/_search", &deep).await;
+    assert_eq!((status, kind.as_str()), (400, "parsing_exception"));
+    for body in ["{", "[]", "{\"query\":{}", "nonsense", &"[".repeat(100_000)] {
+        for uri in ["/web/_search", "/web/_count", "/_sql", "/_search/scroll"] {
+            let (status, ..) = tested.error("POST", uri, body).await;
+            assert_eq!(status, 400, "{uri} {}", &body[..body.len().min(20)]);
+        }
+    }
+    let request = Request::post("/web/_search").header("content-type", "text/plain");
+    let answered = tested.request(request.body(Full::from("{}")).unwrap()).await;
+    assert_eq!(answered.status, 406);
+    let (status, ..) = tested.error("POST", "/web/_search", "{\"siez\":1}").await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
+async fn limits_answer_before_the_server_suffers() {
+    let small = Settings { body_bytes_max: 100, requests_max: 1, ..Settings::default() };
+    let tested = Tested::with(small);
+    let (status, ..) = tested.error("POST", "/_search", &" ".repeat(101)).await;
+    assert_eq!(status, 413);
+    let permit = tested.state.requests.try_acquire().unwrap();
+    let busy = tested.get("/_search").await;
+    assert_eq!((busy.status.as_u16(), busy.header("retry-after")), (429, "1"));
+    assert_eq!(tested.get("/health").await.status, 200);
+    drop(permit);
+    assert_eq!(tested.get("/_search").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_request_that_takes_too_long_is_given_up() {
+    let tested = Tested::with(Settings { request_time_max: Duration::ZERO, ..Settings::default() });
+    let (status, kind, _) = tested.error("GET", "/_cat/count", "").await;
+    assert_eq!((status, kind.as_str()), (504, "timeout_exception"));
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_is_not_answered() {
+    let tested = Tested::new();
+    let status = async |host: &str| {
+        let request = Request::get("/").header("host", host);
+        tested.request(request.body(Full::default()).unwrap()).await.status.as_u16()
+    };
+    for own in ["localhost:9200", "127.0.0.1", "[::1]:9200", "10.0.0.1:9200"] {
+        assert_eq!(status(own).await, 200, "{own}");
+    }
+    for other in ["evil.example", "localhost.evil.example:9200", ""] {
+        assert_eq!(status(other).await, 403, "{other}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stops_is_not_ready() {
+    let tested = Tested::new();
+    assert_eq!(tested.get("/ready").await.status, 200);
+    tested.state.draining.store(true, Ordering::Relaxed);
+    assert_eq!(tested.get("/ready").await.status, 503);
+    assert_eq!(tested.get("/health").await.status, 200);
+}
+
+#[test]
+fn a_warning_is_one_line_of_ascii() {
+    let header = warning("a \"b\" \u{e9}\n\\").unwrap();
+    let text = header.to_str().unwrap();
+    assert!(text.ends_with(r#" "a \"b\" ??\\""#), "{text}");
+}

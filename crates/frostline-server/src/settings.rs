@@ -1,0 +1,54 @@
+//! The settings of a server.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use frostline_ingest::UpkeepOptions;
+
+/// Where a server listens, and how much of the machine its clients may use.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The address, which is on loopback.
+    pub listen: SocketAddr,
+    /// Connections at once; further ones wait to be accepted.
+    pub connections_max: usize,
+    /// Requests at once; further ones are answered with 429.
+    pub requests_max: usize,
+    /// The longest body of a request, also once it is unpacked; longer ones are answered with 413.
+    pub body_bytes_max: usize,
+    /// Bodies that are held at once; beyond that the answer is 429.
+    pub bodies_bytes_max: usize,
+    /// Documents that are being stored at once; beyond that the answer is 429.
+    pub live_bytes_max: u64,
+    /// What is done to the indices meanwhile; none does nothing.
+    pub upkeep: Option<UpkeepOptions>,
+    /// How long a connection may be idle, or take to send the head of a request.
+    pub head_time_max: Duration,
+    /// How long a body may send nothing before the answer is 408.
+    pub body_pause_max: Duration,
+    /// How long a client may read nothing of its answer.
+    pub answer_pause_max: Duration,
+    /// How long a request may take.
+    pub request_time_max: Duration,
+    /// How long requests may go on once the server is told to stop.
+    pub drain_time_max: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9200)),
+            connections_max: 4_096,
+            requests_max: 256,
+            body_bytes_max: 100 << 20,
+            bodies_bytes_max: 256 << 20,
+            live_bytes_max: 256 << 20,
+            upkeep: Some(UpkeepOptions::default()),
+            head_time_max: Duration::from_secs(120),
+            body_pause_max: Duration::from_secs(30),
+            answer_pause_max: Duration::from_secs(60),
+            request_time_max: Duration::from_secs(300),
+            drain_time_max: Duration::from_secs(30),
+        }
+    }
+}

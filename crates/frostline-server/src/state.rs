@@ -1,0 +1,101 @@
+//! What all requests share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bytes::Bytes;
+use frostline_ingest::{Live, LiveOptions, Random};
+use frostline_node::Node;
+use http::HeaderMap;
+use tokio::sync::Semaphore;
+
+use crate::api::scroll::Scrolls;
+use crate::body::Bodies;
+use crate::error::{ApiError, Result};
+use crate::params::Params;
+use crate::routes::Captures;
+use crate::settings::Settings;
+
+/// What all requests share.
+pub(crate) struct State {
+    pub(crate) node: Node,
+    /// What clients send is written by it.
+    pub(crate) live: Live,
+    pub(crate) settings: Settings,
+    /// Where the server can be reached, as clients are told.
+    pub(crate) address: String,
+    pub(crate) bodies: Bodies,
+    pub(crate) requests: Semaphore,
+    pub(crate) scrolls: Scrolls,
+    /// Set once the server is told to stop.
+    pub(crate) draining: AtomicBool,
+}
+
+impl State {
+    pub(crate) fn new(node: Node, random: Random, settings: Settings, address: String) -> State {
+        let live = LiveOptions { held_bytes_max: settings.live_bytes_max, ..LiveOptions::default() };
+        State {
+            live: Live::new(node.repository(), node.catalog(), random, live),
+            bodies: Bodies::new(&settings),
+            requests: Semaphore::new(settings.requests_max),
+            scrolls: Scrolls::default(),
+            draining: AtomicBool::new(false),
+            node,
+            settings,
+            address,
+        }
+    }
+}
+
+/// One request, as its handler sees it.
+pub(crate) struct Call {
+    pub(crate) state: Arc<State>,
+    /// Parts of the path, by name.
+    pub(crate) captures: Captures,
+    pub(crate) params: Params,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Call {
+    /// A part of the path.
+    pub(crate) fn part(&self, name: &str) -> Option<&str> {
+        self.captures.get(name)
+    }
+
+    /// The part of the path that names indices; none means all.
+    pub(crate) fn index(&self) -> &str {
+        self.part("index").unwrap_or("_all")
+    }
+
+    /// The body as JSON; none where it is empty.
+    pub(crate) fn json(&self) -> Result<Option<serde_json::Value>> {
+        if self.body.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        let parsed = frostline_split::check_unique_keys(&self.body);
+        let parsed = parsed.and_then(|()| serde_json::from_slice(&self.body));
+        parsed.map(Some).map_err(|e| ApiError::unparsed(format!("the body is not valid JSON: {e}")))
+    }
+
+    /// The same; empty where the body is.
+    pub(crate) fn object(&self) -> Result<serde_json::Map<String, serde_json::Value>> {
+        match self.json()? {
+            None => Ok(serde_json::Map::new()),
+            Some(serde_json::Value::Object(object)) => Ok(object),
+            Some(_) => Err(ApiError::unparsed("the body is not a JSON object")),
+        }
+    }
+}
+
+/// Refuses the members of a body that an API does not know.
+pub(crate) fn only(object: &serde_json::Map<String, serde_json::Value>, known: &[&str]) -> Result<()> {
+    match object.keys().find(|key| !known.contains(&key.as_str())) {
+        Some(key) => {
+            let meant = frostline_show::nearest(key, known.iter().copied());
+            let meant = meant.map_or(String::new(), |known| format!(" -> did you mean [{known}]?"));
+            Err(ApiError::unparsed(format!("unknown key [{key}] at the top of the body{meant}")))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,46 @@
+//! `frostline serve`.
+
+use anyhow::{Context, Result};
+use frostline_server::{Server, Settings};
+use frostline_show::{say, say_json};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::Outcome;
+use crate::args;
+use crate::config::Config;
+
+pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> {
+    raise_file_limit();
+    let mut settings = Settings { listen: given.listen, ..Settings::default() };
+    if given.no_upkeep {
+        settings.upkeep = None;
+    }
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let server = Server::bind(config.node_made()?, super::ingest::random(), settings).await?;
+    let address = server.address();
+    if config.json {
+        say_json(&json!({ "listening": address }))?;
+    } else {
+        say!("listening on http://{address}")?;
+    }
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    };
+    server.run(stop).await;
+    Ok(Outcome::Done)
+}
+
+/// Allows as many open files as the system lets this process have: each connection is one.
+fn raise_file_limit() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}

@@ -1,0 +1,40 @@
+"""A server of the built binary, and the official clients of it."""
+
+import json
+import signal
+import subprocess
+import urllib.request
+
+
+class Server:
+    """`frostline serve` on a port of its own."""
+
+    def __init__(self, frostline, *options):
+        self.process = subprocess.Popen(
+            frostline.command("serve", "--listen", "127.0.0.1:0", *options),
+            env=frostline.clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=open(frostline.repo.parent / "serve.log", "ab"),
+        )
+        self.log = frostline.repo.parent / "serve.log"
+        line = self.process.stdout.readline()
+        assert line, self.log.read_text()
+        listening = line.decode()
+        while not listening.rstrip().endswith("}"):
+            listening += self.process.stdout.readline().decode()
+        self.url = f"http://{json.loads(listening)['listening']}"
+
+    def stop(self):
+        """Ends it as a service manager does; its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+    def ask(self, method, path, body=None, headers=None):
+        """A request without a client's help: status, headers, body."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", **(headers or {})}
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, answer.headers, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers, error.read()

@@ -1,0 +1,302 @@
+"""The server over HTTP, with the official clients: `elasticsearch` as it is installed (scripts/test.sh runs this with versions 9
+and 8), and `opensearch-py`."""
+
+import json
+import socket
+import threading
+
+import elasticsearch
+import elasticsearch.helpers
+import opensearchpy
+import opensearchpy.helpers
+import pytest
+
+from frostline import DONE, FAILED
+from server import Server
+
+DOCUMENTS = 5_000
+
+
+def documents():
+    for n in range(DOCUMENTS):
+        yield {
+            "@timestamp": f"2024-05-01T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}Z", "n": n, "status": [200, 404, 500][n % 3],
+            "message": f"request {n} of user{n % 7}", "host": {"name": f"web-{n % 4}"},
+        }
+
+
+@pytest.fixture(scope="module")
+def frostline(binary, tmp_path_factory):
+    from frostline import Frostline
+
+    folder = tmp_path_factory.mktemp("server")
+    return Frostline(binary, folder / "repo", folder / "data")
+
+
+@pytest.fixture(scope="module")
+def server(frostline):
+    frostline.ingest("web", documents(), "--split-bytes", "100KB")
+    frostline.ingest("app", ({**document, "app": True} for document, _ in zip(documents(), range(100))))
+    server = Server(frostline)
+    yield server
+    assert server.stop() == DONE
+    assert "panicked" not in server.log.read_text()
+
+
+class Elasticsearch:
+    """The client of Elasticsearch, and what it calls things."""
+
+    errors = elasticsearch
+    helpers = elasticsearch.helpers
+
+    def __init__(self, url):
+        self.client = elasticsearch.Elasticsearch(url)
+
+    def search(self, index, body):
+        return self.client.search(index=index, **{"source" if k == "_source" else k: v for k, v in body.items()})
+
+    def status(self, error):
+        return error.meta.status
+
+
+class OpenSearch:
+    errors = opensearchpy.exceptions
+    helpers = opensearchpy.helpers
+
+    def __init__(self, url):
+        self.client = opensearchpy.OpenSearch(url)
+
+    def search(self, index, body):
+        return self.client.search(index=index, body=body)
+
+    def status(self, error):
+        return error.status_code
+
+
+@pytest.fixture(scope="module", params=[Elasticsearch, OpenSearch])
+def known(request, server):
+    return request.param(server.url)
+
+
+def test_a_client_accepts_the_server(known):
+    assert known.client.ping()
+    info = known.client.info()
+    assert info["version"]["number"].startswith("8.")
+    assert known.client.cluster.health()["status"] == "green"
+    assert known.client.cluster.stats()["indices"]["count"] == 2
+    nodes = known.client.nodes.info()
+    assert nodes["_nodes"]["total"] == len(nodes["nodes"]) == 1
+
+
+def test_a_search_answers_with_hits_and_aggregations(known):
+    body = {
+        "query": {"bool": {"filter": [{"term": {"status": 404}}, {"match": {"message": "user3"}}]}},
+        "aggs": {"hosts": {"terms": {"field": "host.name.keyword"}}},
+        "sort": [{"n": "desc"}], "size": 3, "_source": ["n"],
+    }
+    answer = known.search("web", body)
+    expected = [d for d in documents() if d["status"] == 404 and d["n"] % 7 == 3]
+    assert answer["hits"]["total"] == {"value": len(expected), "relation": "eq"}
+    assert [hit["_source"] for hit in answer["hits"]["hits"]] == [{"n": d["n"]} for d in expected[:-4:-1]]
+    buckets = {b["key"]: b["doc_count"] for b in answer["aggregations"]["hosts"]["buckets"]}
+    assert sum(buckets.values()) == len(expected) and set(buckets) == {f"web-{n}" for n in range(4)}
+
+
+def test_pages_follow_one_another_by_search_after(known):
+    body = {"sort": [{"n": "asc"}], "size": 1_000, "_source": False}
+    seen = 0
+    while hits := known.search("web", body)["hits"]["hits"]:
+        assert hits[0]["sort"] == [seen]
+        seen += len(hits)
+        body["search_after"] = hits[-1]["sort"]
+    assert seen == DOCUMENTS
+
+
+def test_scan_reads_every_document_once(known):
+    found = known.helpers.scan(known.client, index="web", query={"query": {"term": {"status": 500}}}, size=300)
+    numbers = [hit["_source"]["n"] for hit in found]
+    assert sorted(numbers) == [d["n"] for d in documents() if d["status"] == 500]
+    ordered = known.helpers.scan(known.client, index="app", query={"sort": [{"n": "desc"}]}, size=33, preserve_order=True)
+    assert [hit["_source"]["n"] for hit in ordered] == list(range(99, -1, -1))
+
+
+def test_a_point_in_time_does_not_change(server, frostline):
+    client = elasticsearch.Elasticsearch(server.url)
+    frostline.ingest("moving", [{"n": n} for n in range(50)])
+    pit = client.open_point_in_time(index="moving", keep_alive="1m")["id"]
+    frostline.ingest("moving", [{"n": n} for n in range(50, 60)])
+    assert client.count(index="moving")["count"] == 60
+    after, seen = None, []
+    while True:
+        page = client.search(pit={"id": pit, "keep_alive": "1m"}, sort=[{"n": "asc"}], size=20, search_after=after)
+        if not page["hits"]["hits"]:
+            break
+        seen += [hit["_source"]["n"] for hit in page["hits"]["hits"]]
+        after = page["hits"]["hits"][-1]["sort"]
+    assert seen == list(range(50))
+    assert client.close_point_in_time(id=pit)["succeeded"]
+    with pytest.raises(elasticsearch.NotFoundError):
+        client.search(pit={"id": pit})
+    client.indices.delete(index="moving")
+
+
+def test_msearch_answers_each_search(known):
+    searches = [{"index": "web"}, {"query": {"term": {"status": 200}}, "size": 0}, {"index": "gone"}, {}]
+    request = {"searches": searches} if isinstance(known, Elasticsearch) else {"body": searches}
+    first, second = known.client.msearch(**request)["responses"]
+    assert first["hits"]["total"]["value"] == sum(d["status"] == 200 for d in documents())
+    assert second["status"] == 404 and second["error"]["type"] == "index_not_found_exception"
+
+
+def test_counts_fields_and_mappings_are_shown(known):
+    query = {"term": {"status": 404}}
+    request = {"query": query} if isinstance(known, Elasticsearch) else {"body": {"query": query}}
+    assert known.client.count(index="web", **request)["count"] == sum(d["status"] == 404 for d in documents())
+    assert known.client.count(index="w*,app")["count"] == DOCUMENTS + 100
+    caps = known.client.field_caps(index="web,app", fields="*")
+    assert caps["fields"]["status"]["long"]["aggregatable"]
+    assert caps["fields"]["host"]["object"]["searchable"] is False
+    mapping = known.client.indices.get_mapping(index="web")["web"]["mappings"]["properties"]
+    assert mapping["@timestamp"] == {"type": "date"} and mapping["n"] == {"type": "long"}
+    settings = known.client.indices.get_settings(index="web")
+    assert settings["web"]["settings"]["index"]["provided_name"] == "web"
+    rows = known.client.cat.indices(format="json", h="index,docs.count", s="index")
+    assert [(row["index"], row["docs.count"]) for row in rows] == [("app", "100"), ("web", str(DOCUMENTS))]
+
+
+def test_an_index_is_made_and_deleted(known):
+    indices = known.client.indices
+    mappings = {"properties": {"code": {"type": "keyword"}}}
+    request = {"mappings": mappings} if isinstance(known, Elasticsearch) else {"body": {"mappings": mappings}}
+    assert indices.create(index="made", **request)["acknowledged"]
+    assert indices.exists(index="made") and not indices.exists(index="gone")
+    assert indices.get(index="made")["made"]["mappings"]["properties"]["code"] == {"type": "keyword"}
+    indices.refresh(index="made")
+    with pytest.raises(known.errors.RequestError if isinstance(known, OpenSearch) else known.errors.BadRequestError) as error:
+        indices.create(index="made")
+    assert known.status(error.value) == 400
+    assert indices.delete(index="made")["acknowledged"]
+    assert not indices.exists(index="made")
+
+
+def test_an_error_is_the_clients_own(known):
+    with pytest.raises(known.errors.NotFoundError) as error:
+        known.client.search(index="gone")
+    assert "no such index [gone]" in str(error.value)
+    with pytest.raises(known.errors.RequestError if isinstance(known, OpenSearch) else known.errors.BadRequestError) as error:
+        known.search("web", {"query": {"trem": {"n": 1}}})
+    assert "trem" in str(error.value)
+
+
+def test_bulk_adds_documents_that_are_found_at_once(known):
+    actions = ({"_index": f"bulk-{n % 2}", "_op_type": ["index", "create"][n % 2], "n": n} for n in range(2_500))
+    added, failed = known.helpers.bulk(known.client, actions, chunk_size=500)
+    assert (added, failed) == (2_500, [])
+    assert known.client.count(index="bulk-*")["count"] == 2_500
+    own = [{"_index": "bulk-0", "_id": "mine", "n": 1}, {"_index": "bulk-0", "n": "text"}]
+    added, failed = known.helpers.bulk(known.client, own, raise_on_error=False)
+    assert added == 1 and failed[0]["index"]["status"] == 501
+    body = {"n": 7}
+    one = known.client.index(index="bulk-0", **{"document" if isinstance(known, Elasticsearch) else "body": body})
+    assert one["result"] == "created"
+    assert known.client.count(index="bulk-0")["count"] == 1_252
+    known.client.indices.delete(index="bulk-0,bulk-1")
+
+
+def test_nothing_that_was_acknowledged_is_lost_when_the_server_is_killed(frostline):
+    server = Server(frostline)
+    client = elasticsearch.Elasticsearch(server.url, max_retries=0)
+    acknowledged, sent = [], []
+
+    def ship(worker):
+        for n in range(10_000):
+            number = worker * 10_000 + n
+            sent.append(number)
+            try:
+                client.index(index="killed", document={"n": number})
+            except elasticsearch.TransportError:
+                return
+            acknowledged.append(number)
+
+    workers = [threading.Thread(target=ship, args=(worker,)) for worker in range(4)]
+    for worker in workers:
+        worker.start()
+    while len(acknowledged) < 20:
+        assert server.process.poll() is None
+    server.process.kill()
+    for worker in workers:
+        worker.join()
+    server.process.wait()
+    again = Server(frostline)
+    client = elasticsearch.Elasticsearch(again.url)
+    found = [hit["_source"]["n"] for hit in elasticsearch.helpers.scan(client, index="killed")]
+    assert len(found) == len(set(found))
+    assert set(acknowledged) <= set(found) <= set(sent)
+    client.indices.delete(index="killed")
+    assert again.stop() == DONE
+
+
+def test_sql_is_answered(server):
+    client = elasticsearch.Elasticsearch(server.url)
+    answer = client.sql.query(query="select status, count(*) as n from web group by status order by status")
+    assert answer["columns"] == [{"name": "status", "type": "long"}, {"name": "n", "type": "long"}]
+    assert [row[0] for row in answer["rows"]] == [200, 404, 500]
+
+
+def test_what_the_server_answers_is_what_the_command_answers(server, frostline):
+    body = {"query": {"query_string": {"query": "status:500 AND message:user1"}}, "sort": [{"n": "asc"}], "size": 5}
+    status, _, answer = server.ask("POST", "/web/_search", body)
+    assert status == 200
+    assert json.loads(answer)["hits"] == frostline.search("web", body)["hits"]
+
+
+def connect(server):
+    host, port = server.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def test_others_are_served_beside_idle_and_half_sent_requests(server):
+    held = [connect(server) for _ in range(1_000)]
+    for connection in held[:500]:
+        connection.sendall(b"POST /_search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{")
+    for _ in range(20):
+        assert server.ask("GET", "/health")[0] == 200
+        assert server.ask("GET", "/web/_count")[0] == 200
+    for connection in held:
+        connection.close()
+
+
+def test_a_hostile_body_is_refused_in_bounded_memory(server):
+    import gzip
+
+    bomb = gzip.compress(b" " * (300 << 20), 9)
+    assert len(bomb) < 1 << 20
+    assert server.ask("POST", "/web/_search", bomb, {"Content-Encoding": "gzip"})[0] == 413
+    deep = b'{"query":' + b'{"bool":{"must":' * 10_000 + b"}}" * 10_000 + b"}"
+    for body in (deep, b"[" * 1_000_000, b"{", b"\xff\xfe", b'{"size":1}{}'):
+        status, _, answer = server.ask("POST", "/web/_search", body)
+        assert status == 400 and json.loads(answer)["error"]["reason"], answer
+    peak = next(line for line in open(f"/proc/{server.process.pid}/status") if line.startswith("VmHWM"))
+    assert int(peak.split()[1]) < 1_000_000, peak
+
+
+def test_only_this_machine_is_listened_to(frostline):
+    frostline.fails("serve", "--listen", "0.0.0.0:0", status=FAILED, says=["from this machine alone"])
+
+
+def test_a_server_that_is_told_to_stop_answers_what_it_has_begun(frostline):
+    server = Server(frostline)
+    connection = connect(server)
+    connection.sendall(
+        b"POST /_search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n"
+        b"expect: 100-continue\r\n\r\n"
+    )
+    assert connection.recv(100).startswith(b"HTTP/1.1 100")
+    stopped = threading.Thread(target=server.stop)
+    stopped.start()
+    connection.sendall(b"{}")
+    assert connection.recv(100).startswith(b"HTTP/1.1 200")
+    while connection.recv(1 << 16):
+        pass
+    stopped.join(60)
+    assert server.process.returncode == DONE
