@@ -22,6 +22,7 @@ mod log;
 mod order;
 mod pack;
 mod piece;
+pub mod plan;
 mod prune;
 mod reader;
 mod restore;

@@ -475,6 +475,30 @@ pub(crate) enum Volume {
         /// The directory
         directory: PathBuf,
     },
+    /// Compare the ways to restore a cloud volume by time and price
+    Plan(VolumePlan),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VolumePlan {
+    /// Size of the volume that the snapshot is of, such as 500GiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: String,
+    /// Availability zones that volumes are needed in
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub(crate) az: u32,
+    /// Volumes, spread evenly over the zones
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub(crate) copies: u32,
+    /// Region of the prices
+    #[arg(long, default_value = "us-east-1")]
+    pub(crate) region: String,
+    /// Bytes a second that your volume takes, such as 1GiB, for frostline's restore [default: 125MiB]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) write_rate: Option<String>,
+    /// Write a page with a timeline to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

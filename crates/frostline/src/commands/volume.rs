@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail};
 use frostline_base::Cost;
 use frostline_node::Node;
-use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
+use frostline_show::{Table, note, parse_bytes, printable, say, say_json, show_bytes, show_count};
+use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
     Change, Consistency, Node as Kind, Prune, RestoreOptions, Snapshot, SnapshotName, SnapshotOptions,
     Volumes,
@@ -16,7 +17,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::args::{Volume, VolumePrune, VolumeSnapshot};
+use crate::args::{Volume, VolumePlan, VolumePrune, VolumeSnapshot};
 use crate::commands::ingest;
 use crate::config::Config;
 
@@ -32,6 +33,7 @@ pub(crate) async fn run(config: &Config, given: Volume) -> Result<Outcome> {
         Volume::Diff { older, newer } => diff(config, &older, &newer).await,
         Volume::Verify { snapshots } => verify(config, &snapshots).await,
         Volume::Prune(given) => prune(config, given).await,
+        Volume::Plan(given) => plan_restore(config, given),
         Volume::Restore { snapshot, directory } => restore(config, &snapshot, &directory).await,
     }
 }
@@ -432,5 +434,45 @@ async fn restore(config: &Config, name: &str, directory: &Path) -> Result<Outcom
         note!("the directory changed while this snapshot was taken: files may be of different moments");
     }
     session.note_cost(config);
+    Ok(Outcome::Done)
+}
+
+fn plan_restore(config: &Config, given: VolumePlan) -> Result<Outcome> {
+    let size = parse_bytes(&given.size).context("--size")?;
+    let rate = given.write_rate.as_deref().map(parse_bytes).transpose().context("--write-rate")?;
+    let plan = plan::plan(RestoreQuestion {
+        size_gib: size as f64 / (1_u64 << 30) as f64,
+        zones: given.az,
+        copies: given.copies,
+        region: given.region,
+        write_mib_per_s: rate.map(|rate| rate as f64 / (1_u64 << 20) as f64),
+    })?;
+    if let Some(path) = &given.html {
+        std::fs::write(path, plan::page(&plan))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if config.json {
+        say_json(&plan)?;
+        return Ok(Outcome::Done);
+    }
+    let mut table = Table::new(&["way", "ready>", "full speed>", "US dollars>", ""]);
+    for way in &plan.options {
+        table.row(vec![
+            way.name.clone(),
+            plan::duration(way.ready_s),
+            way.full_speed_s.map_or_else(|| "not published".to_owned(), plan::duration),
+            way.usd.map_or_else(|| "not known".to_owned(), plan::dollars),
+            way.note.clone(),
+        ]);
+    }
+    say!("{table}")?;
+    for way in plan.options.iter().filter(|way| !way.copies_s.is_empty()) {
+        let times: Vec<String> = way.copies_s.iter().take(NAMED_MAX).map(|s| plan::duration(*s)).collect();
+        say!("{}, volumes of a zone at full speed one after the other: {}", way.name, times.join(", "))?;
+        if let Some(usd) = way.usd_per_day {
+            say!("{}, left on: ${} a day", way.name, plan::dollars(usd))?;
+        }
+    }
+    note!("constants and prices: {} ({})", plan.catalogue, plan.checked);
     Ok(Outcome::Done)
 }
