@@ -286,7 +286,10 @@ impl Target {
                     format!("sysctl -w {}_{kind}={}", self.name, typed(number)),
                 )
             }
-            Kind::Channels(dev) => ethtool("channels_of", "-L", "combined", dev, &to, &was),
+            Kind::Channels(dev) => {
+                let (get, _, run, undo) = ethtool("channels_of", "-L", "combined", dev, &to, &was);
+                (get, format!("set_channels {} \"$1\"", shell_word(dev)), run, undo)
+            }
             Kind::Ring(dev) => ethtool("ring_of", "-G", "rx", dev, &to, &was),
             Kind::Offload(dev, feature) => {
                 let (_, set, run, undo) = ethtool("", "-K", feature, dev, &to, &was);
@@ -362,6 +365,25 @@ dirty_of() {
 }
 set_dirty() { echo "${2#* }" > "$1_${2% *}"; }
 channels_of() { ethtool -l "$1" | sed -n '/^Current/,$s/^Combined:[[:space:]]*//p'; }
+# set_channels DEV NUMBER: the kernel places the interrupts anew when channels change. The first time records where they
+# were, the second puts them back there.
+set_channels() {
+    places=$record/irqs.$1
+    if [ ! -e "$places" ]; then
+        folder=/sys/class/net/$1/device
+        for irq in $(ls "$folder/msi_irqs" 2> /dev/null || ls "$folder/../msi_irqs" 2> /dev/null); do
+            echo "$irq $(cat "/proc/irq/$irq/smp_affinity_list")"
+        done > "$places"
+        ethtool -L "$1" combined "$2" || { rm -f "$places"; return 1; }
+        return
+    fi
+    ethtool -L "$1" combined "$2" || return 1
+    # A driver may have other interrupts now.
+    while read -r irq cpus; do
+        [ ! -e "/proc/irq/$irq" ] || echo "$cpus" > "/proc/irq/$irq/smp_affinity_list"
+    done < "$places"
+    rm -f "$places"
+}
 ring_of() { ethtool -g "$1" | sed -n '/^Current/,$s/^RX:[[:space:]]*//p'; }
 offload_of() { ethtool -k "$1" | sed -n "s/^[[:space:]]*$2: \([a-z]*\).*/\1/p"; }
 set_direct() { if [ "$2" = 1 ]; then losetup --direct-io=on "$1"; else losetup --direct-io=off "$1"; fi; }

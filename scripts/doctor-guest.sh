@@ -1,0 +1,84 @@
+#!/bin/sh
+# Applies every fix of the doctor to a whole machine and undoes it, three times, and compares all settings: the test
+# fix::real::inside of frostline-doctor, in a guest with two CPUs, two network queues and a kernel of Debian.
+#
+#     apt-get download linux-image-6.1.0-56-cloud-amd64
+#     scripts/doctor-guest.sh linux-image-*.deb [RULES]      # such as N03,M12; all without
+#
+# Needs root, qemu-system-x86, busybox-static, kmod, ethtool, e2fsprogs and a Rust toolchain. Emulated, it takes some ten
+# minutes of a CPU. What it makes is in a temporary folder, and a tap device, both removed at the end.
+set -eu
+
+package=$(readlink -f "$1")
+rules=${2:-all}
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+root=$work/root
+tap=doctor$$
+
+clean() {
+    ip tuntap del "$tap" mode tap multi_queue 2> /dev/null || :
+    rm -rf "$work"
+}
+trap clean EXIT
+trap 'exit 1' INT TERM
+
+dpkg -x "$package" "$work/package"
+kernel=$(ls "$work/package/lib/modules")
+tests=$(cargo test -q -p frostline-doctor --lib --no-run --message-format json |
+    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)
+
+mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/data" "$root/bin" "$root/etc"
+modules=$root/lib/modules/$kernel
+mkdir -p "$modules"
+cp "$work/package/lib/modules/$kernel/modules.builtin" "$work/package/lib/modules/$kernel/modules.order" "$modules"
+# The modules that are loaded, with what they need.
+(cd "$work/package/lib/modules/$kernel" && find kernel -name '*.ko' |
+    grep -E 'drivers/(virtio|net/virtio_net|net/net_failover|block/(loop|virtio_blk))|fs/(ext4|jbd2|mbcache)|lib/crc|crypto/crc|net/(core|netfilter/nf_conntrack|ipv4/netfilter/nf_defrag|ipv6/netfilter/nf_defrag)|libcrc32c' |
+    while read -r module; do install -D "$module" "$modules/$module"; done)
+depmod -b "$root" "$kernel"
+
+# put PROGRAM PLACE: with the libraries that it loads
+put() {
+    install -D "$(readlink -f "$1")" "$root$2"
+    ldd "$1" 2> /dev/null | grep -o '/[^ ]*' | while read -r library; do
+        [ -e "$root$library" ] || install -D "$(readlink -f "$library")" "$root$library"
+    done
+}
+put "$tests" /bin/doctor-tests
+strip "$root/bin/doctor-tests"
+for program in sh cat ls sed mount umount mkdir rm rmdir truncate losetup mkfs.ext4 ethtool ip; do
+    put "$(command -v "$program")" "/usr/bin/$program"
+done
+cp "$root/usr/bin/sh" "$root/bin/sh"
+put "$(command -v ethtool)" /usr/sbin/ethtool
+put "$(command -v kmod)" /usr/bin/modprobe
+cp "$(command -v busybox)" "$root/bin/busybox"
+
+cat > "$root/init" << INIT
+#!/bin/busybox sh
+export PATH=/usr/bin:/usr/sbin:/bin TMPDIR=/data
+busybox mount -t proc proc /proc
+busybox mount -t sysfs sysfs /sys
+busybox mount -t devtmpfs dev /dev
+modprobe loop max_loop=1
+for module in virtio_pci virtio_blk virtio_net ext4 nf_conntrack; do modprobe \$module; done
+until [ -e /dev/vda ] && [ -e /sys/class/net/eth0 ]; do :; done
+mkfs.ext4 -qF /dev/vda && mount /dev/vda /data
+ip link set eth0 up
+FROSTLINE_DOCTOR_GUEST=$rules /bin/doctor-tests --exact fix::real::inside --ignored --nocapture && echo "all settings are equal"
+busybox poweroff -f
+INIT
+chmod +x "$root/init"
+(cd "$root" && find . | busybox cpio -o -H newc 2> /dev/null | gzip -1 > "$work/initramfs")
+truncate -s 512M "$work/disk"
+ip tuntap add "$tap" mode tap multi_queue
+ip link set "$tap" up
+
+timeout 3600 qemu-system-x86_64 -accel tcg,thread=multi -cpu max,-cx16 -m 1024 -smp 2 -nodefaults -no-reboot \
+    -nographic -serial stdio -kernel "$work/package/boot/vmlinuz-$kernel" -initrd "$work/initramfs" \
+    -append "console=ttyS0 quiet panic=-1 no_timer_check" \
+    -drive "file=$work/disk,format=raw,if=none,id=disk,cache=unsafe" -device virtio-blk-pci,drive=disk \
+    -netdev "tap,id=net,ifname=$tap,script=no,downscript=no,queues=2" \
+    -device virtio-net-pci,netdev=net,mq=on,vectors=6 < /dev/null | tee "$work/log"
+grep -q "all settings are equal" "$work/log"
