@@ -431,6 +431,20 @@ async fn a_snapshot_that_was_given_up_cannot_be_committed() {
 }
 
 #[tokio::test]
+async fn what_a_begun_snapshot_wrote_stays_until_it_is_given_up() {
+    let bench = Bench::new();
+    let id = SnapshotId::from_random(7);
+    bench.volumes().begin(id, &"data".parse().unwrap(), &options()).await.unwrap();
+    let key = crate::tree::pack_key(id, 0);
+    bench.store.write(&key, b"a pack".to_vec()).await;
+    let now = Prune { retain_ms: 0, ..Prune::default() };
+    assert_eq!(bench.volumes().prune(&now).await.unwrap(), crate::Pruned::default());
+    bench.clock.advance_us(48 * HOUR_US);
+    let pruned = bench.volumes().prune(&now).await.unwrap();
+    assert_eq!((pruned.abandoned, pruned.deleted), (1, vec![key]));
+}
+
+#[tokio::test]
 async fn a_name_that_is_not_there_is_told_with_those_that_are() {
     let (bench, folder) = (Bench::new(), tempfile::tempdir().unwrap());
     let taken = snapshot(&bench.volumes(), folder.path()).await.snapshot;
