@@ -44,7 +44,11 @@ def files_below(folder):
 
 
 def stored(folder):
-    return sum(os.path.getsize(path) for path in files_below(folder))
+    while True:
+        try:
+            return sum(os.path.getsize(path) for path in files_below(folder))
+        except FileNotFoundError:
+            continue  # The engine has just replaced it.
 
 
 def request(url, method, path, body=None):
