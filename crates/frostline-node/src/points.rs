@@ -7,7 +7,7 @@ use frostline_base::{Error, ErrorKind, IndexName, Result};
 use frostline_catalog::{Catalog, Index, Pin};
 use frostline_query::language::{Held, IndexVersion, PointInTime};
 use futures::future::join_all;
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt};
 use tokio::task::JoinHandle;
 
 use crate::node::{INDICES_IN_FLIGHT, Node};
@@ -23,10 +23,8 @@ impl Node {
         names: &[IndexName],
         keep_alive: Duration,
     ) -> Result<(PointInTime, Vec<Arc<Index>>)> {
-        let pinned = stream::iter(names).map(|name| self.pin(name, keep_alive)).buffered(INDICES_IN_FLIGHT);
-        let pinned: Vec<Result<(Arc<Index>, Pin)>> = pinned.collect().await;
         let (mut indices, mut pins, mut failed) = (Vec::new(), Vec::new(), None);
-        for pinned in pinned {
+        for pinned in several(names.iter().map(|name| self.pin(name, keep_alive))).await {
             match pinned {
                 Ok((index, pin)) => {
                     indices.push(index);
@@ -43,8 +41,8 @@ impl Node {
 
     /// Ends the pins, and returns how many were still there.
     pub async fn close_point_in_time(&self, pit: &PointInTime) -> Result<usize> {
-        let ended = stream::iter(&pit.pins).map(|pin| self.catalog().unpin(pin)).buffered(INDICES_IN_FLIGHT);
-        let ended: Vec<bool> = ended.try_collect().await?;
+        let ended = several(pit.pins.iter().map(|pin| self.catalog().unpin(pin))).await;
+        let ended: Vec<bool> = ended.into_iter().collect::<Result<_>>()?;
         Ok(ended.into_iter().filter(|was_there| *was_there).count())
     }
 
@@ -53,7 +51,7 @@ impl Node {
     pub async fn held(&self, held: &Held) -> Result<Vec<Arc<Index>>> {
         match held {
             Held::PointInTime(pit, keep_alive) => {
-                let opened = stream::iter(&pit.pins).map(|pin| async {
+                let opened = pit.pins.iter().map(|pin| async {
                     let index = self.catalog().open_pin(pin).await?;
                     if let Some(keep_alive) = keep_alive {
                         let extended = index.extend_pin(pin, *keep_alive).await;
@@ -61,11 +59,11 @@ impl Node {
                     }
                     Ok(Arc::new(index))
                 });
-                opened.buffered(INDICES_IN_FLIGHT).try_collect().await
+                several(opened).await.into_iter().collect()
             }
             Held::Versions(versions) => {
-                let opened = stream::iter(versions).map(|version| self.at(version));
-                opened.buffered(INDICES_IN_FLIGHT).try_collect().await
+                let opened = several(versions.iter().map(|version| self.at(version)));
+                opened.await.into_iter().collect()
             }
         }
     }
@@ -110,6 +108,13 @@ impl Node {
         }
         Ok(Arc::new(index))
     }
+}
+
+/// Does several things at a time; what each came to, in their order. They are made at once, so that a task on any thread
+/// can wait for them.
+fn several<F: Future>(each: impl Iterator<Item = F>) -> impl Future<Output = Vec<F::Output>> {
+    let each: Vec<F> = each.collect();
+    stream::iter(each).buffered(INDICES_IN_FLIGHT).collect()
 }
 
 /// How long a version stays pinned that is not renewed because its process was killed.

@@ -15,7 +15,6 @@ mod filter_path;
 mod media;
 mod params;
 mod patience;
-mod pinned;
 mod routes;
 mod server;
 mod service;

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::answer::Answer;
 use crate::api::indices;
 use crate::error::{ApiError, Result};
-use crate::pinned;
 use crate::state::{Call, only};
 
 /// `POST /{index}/_pit`.
@@ -14,7 +13,7 @@ pub(crate) async fn open(call: Call) -> Result<Answer> {
     let keep_alive = call.params.duration("keep_alive")?;
     let keep_alive = keep_alive.ok_or_else(|| ApiError::invalid("[keep_alive] is missing"))?;
     let names = indices::names(&call.state, call.index(), indices::how(&call.params)?).await?;
-    let (pit, opened) = pinned::open(&call.state, names, keep_alive).await?;
+    let (pit, opened) = call.state.node.open_point_in_time(&names, keep_alive).await?;
     let splits: usize = opened.iter().map(|index| index.splits().len()).sum();
     let shards = json!({ "total": splits, "successful": splits, "skipped": 0, "failed": 0 });
     let id = pit.to_string();
@@ -35,7 +34,7 @@ pub(crate) async fn close(call: Call) -> Result<Answer> {
     let (mut closed, mut each) = (0, Vec::new());
     for id in ids {
         let pit: PointInTime = id.parse()?;
-        let ended = pinned::close(&call.state, pit).await?;
+        let ended = call.state.node.close_point_in_time(&pit).await?;
         closed += ended;
         each.push(json!({ "pit_id": id, "successful": ended > 0 }));
     }

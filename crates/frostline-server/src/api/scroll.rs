@@ -21,7 +21,6 @@ use crate::api::search::{self, gone, total_as_int};
 use crate::api::search_body::SearchBody;
 use crate::error::{ApiError, Result};
 use crate::params::duration;
-use crate::pinned;
 use crate::state::{Call, State, only};
 
 /// Scrolls at once, as many as Elasticsearch allows.
@@ -103,7 +102,7 @@ impl Scroll {
         }
         let pinned_for = keep_alive + PIN_SLACK;
         let pinned_until_us = until(node.clock().now_us(), pinned_for);
-        let (pit, indices) = pinned::open(&call.state, names, pinned_for).await?;
+        let (pit, indices) = node.open_point_in_time(&names, pinned_for).await?;
         body.set("pit", &json!({ "id": pit.to_string() }))?;
         Ok(Scroll { pit, pinned_until_us, indices, body, tiebreaker, strict, last: None })
     }
@@ -214,7 +213,7 @@ pub(crate) async fn open(
         Err(error) => Err(error),
     };
     if answered.is_err() {
-        pinned::close(state, pit).await?;
+        state.node.close_point_in_time(&pit).await?;
     }
     answered
 }
@@ -262,7 +261,7 @@ pub(crate) async fn clear(call: Call) -> Result<Answer> {
     };
     let mut freed = 0;
     for pit in ids.iter().filter_map(|id| scrolls.remove(id)) {
-        pinned::close(&call.state, pit).await?;
+        call.state.node.close_point_in_time(&pit).await?;
         freed += 1;
     }
     let answer = Answer::json(&json!({ "succeeded": true, "num_freed": freed }))?;

@@ -11,7 +11,6 @@ use crate::answer::Answer;
 use crate::api::search_body::{SearchBody, query};
 use crate::api::{indices, scroll};
 use crate::error::{ApiError, Result};
-use crate::pinned;
 use crate::state::{Call, State};
 
 /// Parameters of a search beside those of the indices and the query.
@@ -108,7 +107,7 @@ impl Asked<'_> {
                 )));
             }
         }
-        pinned::held(state, held).await.map_err(gone)
+        state.node.held(&held).await.map_err(gone)
     }
 }
 
