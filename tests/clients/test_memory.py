@@ -132,7 +132,8 @@ def test_a_merge_keeps_to_its_memory(wide, tmp_path):
     status, said, used = peak(copy, tmp_path / "merged", "index", "merge", "wide", "--memory", MEMORY)
     merged = json.loads((tmp_path / "merged").read_text())
     assert status == DONE and merged["merges"] > 1, (said, merged)
-    assert merged["splits_after"] < merged["splits_before"] / 4, merged
+    # Those that are alone are rewritten by themselves.
+    assert merged["splits_after"] < merged["splits_before"] * 2 / 3, merged
     assert used < parse(MEMORY) + 80e6, f"{used} bytes"
 
 
