@@ -330,9 +330,7 @@ impl Merging {
             progress,
             on_progress,
         };
-        let splits = tokio::task::spawn_blocking(move || work.write())
-            .await
-            .map_err(|error| Error::internal("merging was cut short").with_source(error))??;
+        let splits = on_own_thread(move || work.write()).await?;
         let Some(splits) = splits else { return Ok(None) };
         let (rows, written) = (group.rows(), splits.iter().map(|split| split.entry.rows).sum::<u64>());
         if written != rows {
@@ -378,6 +376,18 @@ impl Merging {
         }
         Err(Error::conflict("other writers keep changing the index"))
     }
+}
+
+/// Does `work` on a thread that ends with it. Each thread that allocates a lot keeps some of it for later, and threads of a
+/// pool would all do so, one after the other.
+async fn on_own_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let started = std::thread::Builder::new().name("merge".to_owned()).spawn(move || {
+        // Nobody waits for it any more where this fails.
+        let _ = sender.send(work());
+    });
+    started.map_err(|error| Error::unavailable("cannot start a thread").with_source(error))?;
+    receiver.await.map_err(|error| Error::internal("merging was cut short").with_source(error))?
 }
 
 impl std::fmt::Debug for Merge {
