@@ -97,7 +97,10 @@ impl Tested {
         ingest.run(inputs, &index.parse().unwrap(), IngestOptions::default()).await.unwrap();
     }
 
-    pub(crate) async fn request(&self, request: Request<Full<Bytes>>) -> Answered {
+    pub(crate) async fn request<B>(&self, request: Request<B>) -> Answered
+    where
+        B: hyper::body::Body<Data = Bytes> + Unpin,
+    {
         let (head, body) = self.service.respond(request).await.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         Answered { status: head.status, headers: head.headers, body }
