@@ -4,7 +4,7 @@
 use frostline_fuzz::NOW_US;
 use frostline_ingest::{Format, LineParser};
 
-const FORMATS: [Format; 8] = [
+const FORMATS: [Format; 9] = [
     Format::Auto,
     Format::NdJson,
     Format::Nginx,
@@ -13,6 +13,7 @@ const FORMATS: [Format; 8] = [
     Format::Logfmt,
     Format::Csv,
     Format::Plain,
+    Format::Bulk,
 ];
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -21,9 +22,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let parser = LineParser::for_input(format, input, NOW_US);
     for mut parser in [parser.clone(), parser.with_time_field(Some("when".to_owned()), "@timestamp")] {
         // JSON lines are passed on as they are; what is wrong in them is found by who reads documents.
-        let made = !matches!(parser.format(), Format::NdJson | Format::Nginx);
-        for line in input.split(|byte| *byte == b'\n') {
-            let _ = parser.parse(line, &mut |document| {
+        let made = !matches!(parser.format(), Format::NdJson | Format::Nginx | Format::Bulk);
+        // Of a bulk body, several lines are parsed together.
+        for line in input.split(|byte| *byte == b'\n').chain([input]) {
+            let _ = parser.parse(line, &mut |document, _| {
                 let json = serde_json::from_slice::<serde_json::Value>(document);
                 assert!(
                     !made || json.is_ok_and(|json| json.is_object()),

@@ -162,6 +162,35 @@ def test_hard_types_are_read_by_all(mixed):
     assert found == (*mixed.oracle.rows(sql)[0], *mixed.oracle.rows(tags)[0])
 
 
+def test_identities_from_clients_are_columns(frostline, tmp_path):
+    """One of two files has them, for some of its documents; merging keeps them."""
+    bulk = tmp_path / "bulk.json"
+    lines = [{"index": {"_id": "a/1"}}, {"n": 1}, {"create": {}}, {"n": 2}, {"create": {"_id": "é"}}, {"n": 3}]
+    bulk.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    frostline.ok("ingest", "--index", "given", "--format", "bulk", bulk)
+    frostline.ingest("given", [{"n": 4}])
+    columns = ["_id", "_version", "n__long"]
+    for merged in [False, True]:
+        if merged:
+            frostline.ok("index", "merge", "given")
+        hits = frostline.search("given", {"query": {"ids": {"values": ["é", "a/1", "b"]}}, "sort": ["n"]})["hits"]["hits"]
+        assert [(hit["_id"], hit["_source"]["n"]) for hit in hits] == [("a/1", 1), ("é", 3)]
+        assert frostline.ok("index", "verify", "given")["faults"] == []
+        table = DeltaTable(str(frostline.repo / "given"))
+        files = duckdb.connect().execute(
+            "SELECT _id, _version, n__long FROM read_parquet(?, union_by_name = true)", [table.file_uris()]
+        )
+        readers = {
+            "deltalake": table.to_pyarrow_table(columns=columns).to_pylist(),
+            "polars": polars.scan_delta(table.table_uri).select(columns).collect().to_dicts(),
+            "duckdb": [dict(zip(columns, row, strict=True)) for row in files.fetchall()],
+            "pyarrow": [row for file in table.file_uris() for row in pyarrow.parquet.read_table(file).to_pylist()],
+        }
+        for name, rows in readers.items():
+            found = sorted((row["n__long"], row.get("_id"), row.get("_version")) for row in rows)
+            assert found == [(1, "a/1", 1), (2, None, None), (3, "é", 1), (4, None, None)], name
+
+
 def test_nanoseconds_are_a_column_beside_the_time(frostline):
     """Two of three files have them; others read null."""
     seconds = ["2024-05-01T10:00:00.123456789Z", "2024-05-01T10:00:00.123456Z", "2024-05-01T10:00:01.000000001Z"]

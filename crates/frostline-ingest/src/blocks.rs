@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use crate::identity::Prefix;
-use crate::lines::Events;
+use crate::lines::{Events, announces_document};
 
 /// Where the text of a document ends. A *line* here is the text of one document: for CSV a record; if lines are
 /// joined, an event.
@@ -20,6 +20,8 @@ pub(crate) enum LineEnds {
     All,
     /// At line feeds outside double quotes.
     OutsideQuotes,
+    /// At every line feed but those of lines that say what becomes of the next line.
+    AfterActions,
     /// Before each line that begins an event.
     Events(Arc<Events>),
 }
@@ -198,6 +200,19 @@ impl Blocks {
                     self.whole = self.scanned + at + 1;
                 }
             }
+            LineEnds::AfterActions => {
+                let mut start = self.scanned;
+                while let Some(at) = memchr::memchr(b'\n', &self.pending[start..]) {
+                    let end = start + at + 1;
+                    if !announces_document(&self.pending[start..end]) {
+                        self.whole = end;
+                    }
+                    start = end;
+                }
+                // A line is looked at when all of it is here.
+                self.scanned = start;
+                return;
+            }
             LineEnds::OutsideQuotes => {
                 for at in memchr::memchr2_iter(b'"', b'\n', fresh) {
                     if fresh[at] == b'"' {
@@ -291,6 +306,17 @@ impl Lines<'_> {
                     !is_quote && !in_quotes
                 });
                 end.map(|at| at + 1)
+            }
+            LineEnds::AfterActions => {
+                let (mut start, mut end) = (0, None);
+                while end.is_none()
+                    && let Some(at) = memchr::memchr(b'\n', &self.rest[start..])
+                {
+                    let next = start + at + 1;
+                    end = Some(next).filter(|_| !announces_document(&self.rest[start..next]));
+                    start = next;
+                }
+                end
             }
             LineEnds::Events(events) => self.event_end(events),
         };

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{Int16Type, TimestampMicrosecondType};
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{Int16Type, Int64Type, TimestampMicrosecondType};
 use bytes::Bytes;
 use frostline_base::{ByteRange, Error, Meter, ObjectRef, ReadRanges, Result, Share};
 use frostline_catalog::SplitEntry;
-use frostline_split::{Block, Moment, NANOS_COLUMN, Origin, SOURCE_COLUMN, Split, TIME_COLUMN, TextAs};
+use frostline_split::{
+    Block, ID_COLUMN, Identity, Moment, NANOS_COLUMN, Origin, SEQ_NO_COLUMN, SOURCE_COLUMN, Split,
+    SplitWriter, TIME_COLUMN, TextAs, VERSION_COLUMN,
+};
 use frostline_store::Repository;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use roaring::RoaringBitmap;
@@ -74,11 +77,33 @@ pub(crate) struct Documents {
     window_rows: u32,
     /// Times, with the latest for documents that have none, and documents.
     rows: VecDeque<(Moment, Vec<u8>)>,
-    /// Where the documents of these rows first landed.
-    origins: VecDeque<Origin>,
+    /// What the documents of these rows are known by.
+    known: VecDeque<Known>,
     /// The last range that documents were made from: a row group may have more of them than a window.
     group: Option<(ByteRange, Bytes)>,
 }
+
+/// What a document is known by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Where it first landed.
+    Landed(Origin),
+    /// What a client called it.
+    Given(Identity),
+}
+
+impl Known {
+    /// Adds the document to a split in which it keeps its `_id`.
+    pub(crate) fn add(&self, document: &[u8], writer: &mut SplitWriter) -> Result<()> {
+        match self {
+            Known::Landed(origin) => writer.add_of(document, *origin),
+            Known::Given(identity) => writer.add_identified(document, identity),
+        }
+    }
+}
+
+/// The columns of what clients call documents.
+const IDENTITY: [&str; 3] = [ID_COLUMN, VERSION_COLUMN, SEQ_NO_COLUMN];
 
 impl Documents {
     pub(crate) fn open(from: &BlockingReads, entry: &Arc<SplitEntry>) -> Result<Documents> {
@@ -86,17 +111,13 @@ impl Documents {
         let footer = footer.into_iter().next().unwrap_or_default();
         let named = |error: Error| error.with("object", &entry.object.key);
         let split = Split::open(&footer).map_err(named)?;
-        for (block, bytes) in blocks(
-            from,
-            entry,
-            split.unread_pages(&[TIME_COLUMN, NANOS_COLUMN, SOURCE_COLUMN]),
-            Share::Footer,
-        )? {
+        let names = [&[TIME_COLUMN, NANOS_COLUMN, SOURCE_COLUMN], &IDENTITY[..]].concat();
+        for (block, bytes) in blocks(from, entry, split.unread_pages(&names), Share::Footer)? {
             split.keep(&block, &bytes).map_err(named)?;
         }
-        let (entry, rows, origins) = (Arc::clone(entry), VecDeque::new(), VecDeque::new());
+        let (entry, rows, known) = (Arc::clone(entry), VecDeque::new(), VecDeque::new());
         let (next, window_rows) = (0, WINDOW_ROWS_FIRST);
-        Ok(Documents { entry, split, next, window_rows, rows, origins, group: None })
+        Ok(Documents { entry, split, next, window_rows, rows, known, group: None })
     }
 
     /// Whether documents of the split first landed in others.
@@ -112,10 +133,10 @@ impl Documents {
         Ok(self.rows.front().map(|(time, _)| *time))
     }
 
-    /// The document whose time [`Documents::head`] said, and where it first landed.
-    pub(crate) fn next_document(&mut self) -> Option<(Vec<u8>, Origin)> {
+    /// The document whose time [`Documents::head`] said, and what it is known by.
+    pub(crate) fn next_document(&mut self) -> Option<(Vec<u8>, Known)> {
         let (_, document) = self.rows.pop_front()?;
-        Some((document, self.origins.pop_front()?))
+        Some((document, self.known.pop_front()?))
     }
 
     fn fill(&mut self, from: &BlockingReads) -> Result<()> {
@@ -123,17 +144,19 @@ impl Documents {
         let mut wanted = RoaringBitmap::new();
         wanted.insert_range(self.next..end);
         let nanos = Some(NANOS_COLUMN).filter(|nanos| self.split.has_column(nanos));
-        let names: Vec<&str> = [TIME_COLUMN].into_iter().chain(nanos).collect();
+        let identity = IDENTITY.into_iter().filter(|_| self.split.has_identities());
+        let names: Vec<&str> = [TIME_COLUMN].into_iter().chain(nanos).chain(identity).collect();
         let read = self.split.columns(&names, Some(&wanted), TextAs::Plain)?;
         let bytes = from.read(&self.entry.object, read.ranges(), Share::Column)?;
         let wrong = || Error::corrupt("a split's time or source column has another type");
-        let mut times = Vec::new();
+        let (mut times, mut identities) = (Vec::new(), Vec::new());
         for batch in read.decode(bytes)? {
             let of_batch =
                 batch.column(0).as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(wrong)?;
+            let nanos = batch.column_by_name(NANOS_COLUMN);
             let nanos =
-                batch.columns().get(1).map(|nanos| nanos.as_primitive_opt::<Int16Type>().ok_or_else(wrong));
-            let nanos = nanos.transpose()?;
+                nanos.map(|nanos| nanos.as_primitive_opt::<Int16Type>().ok_or_else(wrong)).transpose()?;
+            identities.extend(identities_in(&batch)?);
             times.extend((0..batch.num_rows()).map(|row| Moment {
                 time_us: if of_batch.is_valid(row) { of_batch.value(row) } else { i64::MAX },
                 nanos: nanos.filter(|nanos| nanos.is_valid(row)).map_or(0, |nanos| nanos.value(row) as u16),
@@ -152,7 +175,9 @@ impl Documents {
         if self.rows.len() as u32 != end - self.next {
             return Err(Error::corrupt("a split has fewer rows than it states"));
         }
-        self.origins.extend(self.origins_of(from, &wanted)?);
+        let origins = self.origins_of(from, &wanted)?;
+        let known = identities.into_iter().zip(origins);
+        self.known.extend(known.map(|(given, origin)| given.map_or(Known::Landed(origin), Known::Given)));
         self.next = end;
         // Documents are assumed to be about as long as the previous ones.
         let fitting = (self.rows.len() * WINDOW_BYTES / held.max(1)) as u32;
@@ -189,6 +214,21 @@ impl Documents {
         wanted.dedup();
         self.split.origins(rows, as_read(&blocks(from, &self.entry, wanted, Share::Index)?))
     }
+}
+
+/// What clients called the documents of a batch with [`IDENTITY`]; nothing for one without.
+fn identities_in(batch: &RecordBatch) -> Result<Vec<Option<Identity>>> {
+    let Some(ids) = batch.column_by_name(ID_COLUMN) else { return Ok(vec![None; batch.num_rows()]) };
+    let wrong = || Error::corrupt("a split's columns of identities have other types");
+    let ids = ids.as_string_opt::<i32>().ok_or_else(wrong)?;
+    let number = |name| batch.column_by_name(name)?.as_primitive_opt::<Int64Type>();
+    let (versions, numbers) = (number(VERSION_COLUMN), number(SEQ_NO_COLUMN));
+    let (versions, numbers) = (versions.ok_or_else(wrong)?, numbers.ok_or_else(wrong)?);
+    let of_row = |(row, id): (usize, Option<&str>)| {
+        let id = id?.to_owned();
+        Some(Identity { id, version: versions.value(row), seq_no: numbers.value(row) })
+    };
+    Ok(ids.iter().enumerate().map(of_row).collect())
 }
 
 /// Blocks of a split with their bytes.

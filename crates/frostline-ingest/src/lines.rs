@@ -27,6 +27,7 @@ pub use csv::CsvHeader;
 pub(crate) use detect::LINES_MAX as SAMPLE_LINES;
 pub(crate) use events::Events;
 pub use events::Multiline;
+pub(crate) use jsonl::announces_document;
 
 /// Why one line or document is not taken. It comes from reading that line and from nothing else, and is no
 /// error of the run: a store that fails can never become a refused line.
@@ -56,7 +57,8 @@ pub enum Format {
     /// As [`Format::NdJson`], but the time is in a field of nginx or another usual name and becomes
     /// `@timestamp`; nginx's `\xHH` escapes are understood.
     Nginx,
-    /// What Elasticsearch's `_bulk` takes: lines that say `index` or `create`, and documents as [`Format::Nginx`].
+    /// What Elasticsearch's `_bulk` takes: lines that say `index` or `create`, with the `_id` if there is one, and documents
+    /// as [`Format::Nginx`].
     Bulk,
     /// The combined or common log format of web servers.
     Combined,
@@ -185,7 +187,7 @@ impl LineParser {
         let end = memchr::memrchr(b'\n', sample).unwrap_or(sample.len());
         for line in sample[..end].split(|byte| *byte == b'\n') {
             // Refused lines are counted when all lines are read.
-            let _ = parser.parse(line, &mut |document| {
+            let _ = parser.parse(line, &mut |document, _| {
                 documents += 1;
                 having += usize::from(crate::json::has_path(document, field));
             });
@@ -195,7 +197,12 @@ impl LineParser {
 
     /// Whether nothing can follow on a line that has no end yet: its JSON is closed.
     pub(crate) fn is_closed(&self, line: &[u8]) -> bool {
-        self.is_json() && readable(line).is_ok_and(jsonl::is_closed)
+        // What announces a document has an end of its own.
+        let last = match self.format {
+            Format::Bulk => line.rsplit(|byte| *byte == b'\n').next().unwrap_or(line),
+            _ => line,
+        };
+        self.is_json() && readable(last).is_ok_and(jsonl::is_closed)
     }
 
     /// Whether its lines are JSON.
@@ -220,27 +227,45 @@ impl LineParser {
         Events::of(multiline, self.format, sample)
     }
 
-    /// Takes one line without its line end and hands each document in it to `take`: usually one, none
-    /// for blank lines and headers.
-    pub fn parse(&mut self, line: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), Refusal> {
+    /// Takes one line without its line end and hands each document in it to `take`, with the `_id` that it is given: usually
+    /// one, none for blank lines and headers.
+    pub fn parse(&mut self, line: &[u8], take: &mut dyn FnMut(&[u8], Option<&str>)) -> Result<(), Refusal> {
         let text = readable(line)?;
         if text.trim_ascii().is_empty() {
             return Ok(());
         }
+        if self.format == Format::Bulk {
+            return self.parse_bulk(text, take);
+        }
+        let take = &mut |document: &[u8]| take(document, None);
         match self.format {
             Format::NdJson | Format::Nginx if self.keeps_misfits && jsonl::is_text(text) => {
                 self.parse_plain(text, take)
             }
             Format::NdJson | Format::Auto => jsonl::unchanged(text, take),
             Format::Nginx => jsonl::with_time(text, &self.time, &mut self.document, take),
-            Format::Bulk => match jsonl::Action::of(text) {
-                None => jsonl::with_time(text, &self.time, &mut self.document, take),
-                Some(jsonl::Action::Add) => Ok(()),
-                Some(jsonl::Action::Change) => {
-                    Err(Refusal::new("documents never change: update and delete are not supported"))
-                }
-            },
             _ => self.parse_text(text, take),
+        }
+    }
+
+    /// A document after the line that announces it, or either alone.
+    fn parse_bulk(&mut self, text: &str, take: &mut dyn FnMut(&[u8], Option<&str>)) -> Result<(), Refusal> {
+        let mut id: Option<String> = None;
+        for line in text.lines().filter(|line| !line.trim_ascii().is_empty()) {
+            match jsonl::Action::of(line) {
+                Some(jsonl::Action::Add(given)) => id = given?,
+                Some(jsonl::Action::Change) => {
+                    return Err(Refusal::new("documents never change: update and delete are not supported"));
+                }
+                None => {
+                    let take = &mut |document: &[u8]| take(document, id.take().as_deref());
+                    jsonl::with_time(line, &self.time, &mut self.document, take)?;
+                }
+            }
+        }
+        match id {
+            Some(id) => Err(Refusal::new(format!("no document follows the line with the _id {id:?}"))),
+            None => Ok(()),
         }
     }
 

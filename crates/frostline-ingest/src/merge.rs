@@ -428,7 +428,7 @@ impl Work {
         let mut writer = self.writer(self.output.index.mapping());
         while let Some(Reverse((_, number))) = heads.pop() {
             let Some(source) = sources.get_mut(number) else { continue };
-            let Some((document, origin)) = source.next_document() else { continue };
+            let Some((document, known)) = source.next_document() else { continue };
             if rows % PROGRESS_ROWS == 0 {
                 if self.cancel.is_cancelled() && splits.is_empty() {
                     return Ok(None);
@@ -436,12 +436,12 @@ impl Work {
                 self.report_progress(rows);
             }
             rows += 1;
-            if let Err(error) = writer.add_of(&document, origin) {
+            if let Err(error) = known.add(&document, &mut writer) {
                 if error.kind() != ErrorKind::Exhausted || writer.rows() == 0 {
                     return Err(error.context("a document of the index cannot be rewritten"));
                 }
                 writer = self.next_split(writer, &mut splits)?;
-                writer.add_of(&document, origin)?;
+                known.add(&document, &mut writer)?;
             }
             heads.extend(source.head(reads)?.map(|time| Reverse((time, number))));
             if writer.is_full() {

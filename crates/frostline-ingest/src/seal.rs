@@ -4,7 +4,7 @@ use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, ObjectRef, Result, SplitId};
 use frostline_catalog::{FileEntry, Index, SplitEntry};
 use frostline_needle::{About, KIND};
-use frostline_split::{Mapping, Sealed, SplitWriter};
+use frostline_split::{Identity, Mapping, Sealed, SplitWriter};
 use frostline_store::Repository;
 use serde_json::Value;
 
@@ -152,8 +152,12 @@ pub(crate) enum Offer {
 }
 
 /// The only place where an error becomes a refusal: the writer's answer to a document, before anything is sealed.
-pub(crate) fn offer(writer: &mut SplitWriter, document: &[u8]) -> Result<Offer> {
-    match writer.add(document) {
+pub(crate) fn offer(writer: &mut SplitWriter, document: &[u8], identity: Option<&Identity>) -> Result<Offer> {
+    let added = match identity {
+        Some(identity) => writer.add_identified(document, identity),
+        None => writer.add(document),
+    };
+    match added {
         Ok(()) => Ok(Offer::Taken),
         Err(error) => match error.kind() {
             ErrorKind::Invalid => Ok(Offer::Refused(Refusal::new(error.to_string()))),

@@ -10,12 +10,14 @@
 //! - [`verify`]: candidates against their values;
 //! - [`equal`]: values equal to a value; [`text`]: texts with the given words, phrases and patterns; [`pairs`]: phrases
 //!   of frequent words;
+//! - [`ids`]: documents by `_id`;
 //! - [`terms`]: what a split has where a filter matches in it, before it is opened.
 //!
 //! Independent reads happen at the same time: the dictionary blocks of all
 //! terms of a filter together, then the postings that are not inside the blocks, then pages.
 
 mod equal;
+mod ids;
 mod lookup;
 mod pages;
 mod pairs;
@@ -188,7 +190,7 @@ impl<'a> View<'a> {
             Filter::Pattern { field, pattern, case_insensitive } => {
                 self.pattern(field.as_ref(), pattern, *case_insensitive, among).await
             }
-            Filter::Ids(ids) => Ok(Rows::Some(self.with_origins(&origins_of(ids).collect()).await?)),
+            Filter::Ids(ids) => Ok(Rows::Some(self.with_ids(ids).await?)),
             Filter::All => Ok(Rows::All),
             Filter::None | Filter::And(_) | Filter::AtLeast { .. } | Filter::Not(_) => {
                 Err(Error::internal("a compound filter was evaluated as a leaf"))
@@ -221,7 +223,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The `_id`s that documents may have.
+/// The `_id`s that documents may have to which no client gave one.
 pub(crate) fn origins_of(ids: &[String]) -> impl Iterator<Item = Origin> {
     ids.iter().filter_map(|id| id.parse().ok())
 }

@@ -13,7 +13,7 @@ use frostline_catalog::{Catalog, Change, FileEntry, Index, Settings as IndexSett
 use frostline_needle::{
     Input, KIND, MergeOptions, RunWriter, Scope, Segment, TermKey, directory_range, merge,
 };
-use frostline_split::{Mapping, SplitWriter, WriterOptions};
+use frostline_split::{Identity, Mapping, SplitWriter, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
 use serde_json::Value;
 
@@ -93,10 +93,28 @@ impl Place {
         Place { searcher: Arc::clone(&self.searcher), ..other }
     }
 
+    /// Documents to some of which clients gave an `_id`.
+    pub(crate) async fn with_ids(groups: &[Vec<(String, Option<String>)>], options: WriterOptions) -> Place {
+        let repository = Repository::open("memory:", &OpenOptions::default()).unwrap();
+        Place::documents_in(repository, ("logs", 1), groups, Mapping::dynamic(), options).await
+    }
+
     async fn lines_in(
         repository: Repository,
-        (name, first_id): (&str, usize),
+        name: (&str, usize),
         groups: &[Vec<String>],
+        mapping: Mapping,
+        options: WriterOptions,
+    ) -> Place {
+        let without_id = |group: &Vec<String>| group.iter().map(|line| (line.clone(), None)).collect();
+        let groups: Vec<_> = groups.iter().map(without_id).collect();
+        Place::documents_in(repository, name, &groups, mapping, options).await
+    }
+
+    async fn documents_in(
+        repository: Repository,
+        (name, first_id): (&str, usize),
+        groups: &[Vec<(String, Option<String>)>],
         mapping: Mapping,
         options: WriterOptions,
     ) -> Place {
@@ -107,8 +125,11 @@ impl Place {
         let mut runs = Vec::new();
         for (number, group) in groups.iter().enumerate() {
             let mut writer = SplitWriter::new(index.mapping().clone(), options.clone());
-            for document in group {
-                writer.add(document.as_bytes()).unwrap();
+            for (document, id) in group {
+                match id.clone() {
+                    Some(id) => writer.add_identified(document.as_bytes(), &identity(id)).unwrap(),
+                    None => writer.add(document.as_bytes()).unwrap(),
+                }
             }
             let id = SplitId::from_random((first_id + number) as u128);
             let (change, run) = adding(&repository, &index, writer, id).await;
@@ -145,10 +166,15 @@ impl Place {
                 let open =
                     self.searcher.open(&splits[*number], std::future::ready(None), &meter).await.unwrap();
                 let all = (0..open.split.rows()).collect();
-                let batch = read_rows(self.view(&open, &meter), 0, &Output::document(), &all).await.unwrap();
-                for row in 0..batch.num_rows() {
+                let view = self.view(&open, &meter);
+                let batch = read_rows(view, 0, &Output::document(), &all).await.unwrap();
+                for (row, given) in view.given_ids(&all).await.unwrap().into_iter().enumerate() {
                     let document = Document::at(&batch, row).unwrap();
-                    writer.add_of(document.source.as_bytes(), document.id.parse().unwrap()).unwrap();
+                    let source = document.source.as_bytes();
+                    match given {
+                        Some(id) => writer.add_identified(source, &identity(id)).unwrap(),
+                        None => writer.add_of(source, document.id.parse().unwrap()).unwrap(),
+                    }
                 }
             }
             let id = SplitId::from_random(u128::from(self.index.version()) << 64);
@@ -225,6 +251,10 @@ impl Place {
         let columns = answer.batches.iter().map(|batch| (batch.num_rows(), batch.column(0)));
         columns.flat_map(|(rows, column)| (0..rows).map(move |at| crate::json_value(column, at))).collect()
     }
+}
+
+fn identity(id: String) -> Identity {
+    Identity { id, version: 1, seq_no: 1 }
 }
 
 /// Stores a split, and says how it is added to the index; and a needle segment of it.

@@ -12,6 +12,8 @@ use crate::bytes_codec::Cursor;
 use crate::dictionary::{Dictionary, Entry, TextKey};
 use crate::digest;
 use crate::footer::ColumnKind;
+use crate::identities::ID_FIELD_NUMBER;
+use crate::mapping::ID_COLUMN;
 use crate::pairs::PairKey;
 use crate::postings::Postings;
 use crate::reader::Split;
@@ -57,7 +59,7 @@ impl FieldBytes {
 pub struct SplitBytes {
     /// Its parts; together they are the file.
     pub parts: PartBytes,
-    /// Its fields, by path.
+    /// Its fields, by path; what clients call documents is of `_id`.
     pub fields: BTreeMap<String, FieldBytes>,
 }
 
@@ -81,9 +83,12 @@ impl<'s> ByteCounts<'s> {
                 ColumnKind::Source => parts.source += bytes,
                 _ => parts.columns += bytes,
             }
-            if let ColumnKind::Field { field, .. } = kind {
-                fields.entry(field).or_default().columns += bytes;
-            }
+            let field = match kind {
+                ColumnKind::Field { field, .. } => field,
+                ColumnKind::Id | ColumnKind::Version | ColumnKind::SeqNo => ID_FIELD_NUMBER,
+                _ => continue,
+            };
+            fields.entry(field).or_default().columns += bytes;
         }
         parts.columns += split.row_group_bytes();
         for field in split.fields() {
@@ -196,6 +201,9 @@ impl<'s> ByteCounts<'s> {
         for field in self.split.fields() {
             let of = self.fields.get(&field.number).copied().unwrap_or_default();
             fields.entry(field.path.clone()).or_default().add(&of);
+        }
+        if let Some(of) = self.fields.get(&ID_FIELD_NUMBER) {
+            fields.entry(ID_COLUMN.to_owned()).or_default().add(of);
         }
         Ok(SplitBytes { parts, fields })
     }

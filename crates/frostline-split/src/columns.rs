@@ -56,7 +56,8 @@ pub(crate) fn arrow_type(kind: ColumnKind, text_as: TextAs) -> DataType {
         ColumnKind::Time => ValueType::Date.arrow_type(),
         ColumnKind::Nanos => DataType::Int16,
         ColumnKind::Source | ColumnKind::Raw => DataType::Binary,
-        ColumnKind::Shape => DataType::Utf8,
+        ColumnKind::Shape | ColumnKind::Id => DataType::Utf8,
+        ColumnKind::Version | ColumnKind::SeqNo => DataType::Int64,
         ColumnKind::Dynamic { .. } | ColumnKind::Residual => list(DataType::Utf8),
         ColumnKind::Field { ty, list: true, .. } => list(ty.arrow_type()),
         ColumnKind::Field { ty: ValueType::Text | ValueType::Ip, .. } if text_as == TextAs::Dictionary => {

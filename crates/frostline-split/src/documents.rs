@@ -32,7 +32,10 @@ pub(crate) const GROUP_SOURCE_BYTES_MAX: usize = 8 << 20;
 
 const TIME: u8 = 0;
 const NANOS: u8 = 2;
+const ID: u8 = 3;
+const VERSION: u8 = 4;
 const DYNAMIC: u8 = 5;
+const SEQ_NO: u8 = 6;
 const SCALAR: u8 = 8;
 const LIST: u8 = 9;
 const SHAPE: u8 = 16;
@@ -111,6 +114,9 @@ pub(crate) fn write_directory(columns: &[GroupColumn]) -> Vec<u8> {
         out.push(match chunk.kind {
             ColumnKind::Time => TIME,
             ColumnKind::Nanos => NANOS,
+            ColumnKind::Id => ID,
+            ColumnKind::Version => VERSION,
+            ColumnKind::SeqNo => SEQ_NO,
             ColumnKind::Dynamic { .. } => DYNAMIC,
             ColumnKind::Field { list: false, .. } => SCALAR,
             ColumnKind::Field { list: true, .. } => LIST,
@@ -136,6 +142,9 @@ fn read_directory(bytes: &[u8], rows: u32) -> Result<Vec<GroupColumn>> {
         let kind = match code {
             TIME => ColumnKind::Time,
             NANOS => ColumnKind::Nanos,
+            ID => ColumnKind::Id,
+            VERSION => ColumnKind::Version,
+            SEQ_NO => ColumnKind::SeqNo,
             DYNAMIC => ColumnKind::Dynamic { typed: true },
             SHAPE => ColumnKind::Shape,
             RESIDUAL => ColumnKind::Residual,
@@ -180,7 +189,7 @@ fn render(group: &RowGroup, wanted: &RoaringBitmap, bytes: &Bytes) -> Result<Rec
     let readings: HashSet<_> = shapes.values().flat_map(Shape::readings).collect();
     let is_needed = |column: &&GroupColumn| match &column.reading {
         Some((path, ty)) => readings.contains(&(path.as_str(), *ty)),
-        None => true,
+        None => !column.chunk.kind.is_of_identity(),
     };
     let needed: Vec<_> = others.into_iter().filter(is_needed).collect();
     let group_cells = GroupCells::new(&needed, &read(&needed)?);

@@ -27,15 +27,15 @@ use crate::dictionary::Dictionary;
 use crate::digest::Digest;
 use crate::fields::FieldTable;
 use crate::mapping::{
-    DYNAMIC_COLUMN, NANOS_COLUMN, RAW_COLUMN, RESIDUAL_COLUMN, SHAPE_COLUMN, SOURCE_COLUMN, TIME_COLUMN,
-    ValueType,
+    DYNAMIC_COLUMN, ID_COLUMN, NANOS_COLUMN, RAW_COLUMN, RESIDUAL_COLUMN, SEQ_NO_COLUMN, SHAPE_COLUMN,
+    SOURCE_COLUMN, TIME_COLUMN, VERSION_COLUMN, ValueType,
 };
 use crate::table::{Block, Table};
 use crate::unpack::unpack;
 
 pub(crate) use body::{
-    COLUMN_LISTS, Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, RENDERED, ROW_GROUPS, STREAMS, TEXT_LENGTHS,
-    UNINDEXED_FIELDS, decode_body, write,
+    CLIENT_IDS, COLUMN_LISTS, Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, RENDERED, ROW_GROUPS, STREAMS,
+    TEXT_LENGTHS, UNINDEXED_FIELDS, decode_body, write,
 };
 
 /// What this crate writes.
@@ -60,6 +60,12 @@ pub(crate) enum ColumnKind {
     Time,
     /// The nanoseconds of times.
     Nanos,
+    /// The identities that clients gave,
+    Id,
+    /// the versions of these documents,
+    Version,
+    /// and their sequence numbers.
+    SeqNo,
     Source,
     /// What documents are made again from, beside the other columns: their shapes,
     Shape,
@@ -79,6 +85,11 @@ pub(crate) enum ColumnKind {
 }
 
 impl ColumnKind {
+    /// Whether it says by what a document is known, and nothing of what is in it.
+    pub(crate) fn is_of_identity(self) -> bool {
+        matches!(self, ColumnKind::Id | ColumnKind::Version | ColumnKind::SeqNo)
+    }
+
     pub(crate) fn is_list(self) -> bool {
         matches!(
             self,
@@ -223,6 +234,9 @@ pub(crate) fn own_name(kind: ColumnKind) -> &'static str {
     match kind {
         ColumnKind::Time => TIME_COLUMN,
         ColumnKind::Nanos => NANOS_COLUMN,
+        ColumnKind::Id => ID_COLUMN,
+        ColumnKind::Version => VERSION_COLUMN,
+        ColumnKind::SeqNo => SEQ_NO_COLUMN,
         ColumnKind::Dynamic { .. } => DYNAMIC_COLUMN,
         ColumnKind::Shape => SHAPE_COLUMN,
         ColumnKind::Residual => RESIDUAL_COLUMN,

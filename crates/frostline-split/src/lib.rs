@@ -20,6 +20,7 @@ mod fields;
 mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
+mod identities;
 mod mapping;
 mod origins;
 mod pack;
@@ -59,9 +60,11 @@ pub use dynamic::DynamicPairs;
 pub use fields::Wanted;
 pub use footer::{Bounds, FORMAT_VERSION, FORMAT_VERSION_OLDEST, PageBounds, SplitField};
 pub use frostline_base::{Error, Result};
+pub use identities::{ID_BYTES_MAX, Identity};
 pub use mapping::{
-    Conflict, DYNAMIC_COLUMN, Field, FieldType, Mapping, Mode, NANOS_COLUMN, Placement, RAW_COLUMN,
-    RESIDUAL_COLUMN, Reading, Resolved, SHAPE_COLUMN, SOURCE_COLUMN, TIME_COLUMN, TIME_FIELD, ValueType,
+    Conflict, DYNAMIC_COLUMN, Field, FieldType, ID_COLUMN, Mapping, Mode, NANOS_COLUMN, Placement,
+    RAW_COLUMN, RESIDUAL_COLUMN, Reading, Resolved, SEQ_NO_COLUMN, SHAPE_COLUMN, SOURCE_COLUMN, TIME_COLUMN,
+    TIME_FIELD, VERSION_COLUMN, ValueType,
 };
 pub use origins::Origin;
 pub use pack::{Pack, PackAbout, PackedFooter};
@@ -70,7 +73,7 @@ pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};
 pub use render::{DocumentRow, Parts, RENDERER_VERSION, Row, Shape, Shaper};
 pub use table::{Block, KeyRange, KeyRanges, Table};
-pub use term::{ORIGIN_FIELD, TERMS_VERSION, TakeTerms, Term, each_term, phrase_terms, piece_terms};
+pub use term::{ID_FIELD, TERMS_VERSION, TakeTerms, Term, each_term, phrase_terms, piece_terms};
 pub use text_index::{
     CUT_START_BYTES, Form, Keys, PieceKeys, Says, TOKEN_BYTES_MAX, text_key, token_of_text, tokens_of_texts,
 };

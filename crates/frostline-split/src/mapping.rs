@@ -23,6 +23,12 @@ mod elasticsearch;
 pub const TIME_COLUMN: &str = "_timestamp";
 /// The column of the nanoseconds since the microseconds of [`TIME_COLUMN`].
 pub const NANOS_COLUMN: &str = "_timestamp_ns";
+/// The column of the identities that clients gave documents.
+pub const ID_COLUMN: &str = "_id";
+/// The column of the versions of these documents.
+pub const VERSION_COLUMN: &str = "_version";
+/// The column of their sequence numbers.
+pub const SEQ_NO_COLUMN: &str = "_seq_no";
 /// The column of the documents' original bytes.
 pub const SOURCE_COLUMN: &str = "_source";
 /// The column of the shapes of documents that are made again from columns.
@@ -46,6 +52,9 @@ pub struct Mapping {
     /// Some documents have times that are no whole microseconds.
     #[serde(default)]
     has_nanos: bool,
+    /// Some documents have identities that clients gave.
+    #[serde(default)]
+    has_identities: bool,
     #[serde(skip)]
     revision: Revision,
 }
@@ -196,6 +205,7 @@ impl Mapping {
             column_budget: 1_000,
             fields: BTreeMap::new(),
             has_nanos: false,
+            has_identities: false,
             revision: Revision::default(),
         }
     }
@@ -288,6 +298,11 @@ impl Mapping {
         self.has_nanos = true;
     }
 
+    /// Notes that a client gave a document its identity.
+    pub fn note_identities(&mut self) {
+        self.has_identities = true;
+    }
+
     /// Columns that fields have.
     pub fn column_count(&self) -> usize {
         let readings = self.fields.values().flat_map(|field| field.readings.values());
@@ -302,6 +317,7 @@ impl Mapping {
         self.mode = self.mode.max(other.mode);
         self.column_budget = self.column_budget.max(other.column_budget);
         self.has_nanos |= other.has_nanos;
+        self.has_identities |= other.has_identities;
         for (path, field) in &other.fields {
             self.fields.entry(path.clone()).or_default().absorb(field);
         }
@@ -340,8 +356,9 @@ impl Mapping {
             .collect()
     }
 
-    /// All physical columns: `_timestamp`, `_timestamp_ns` if any time has nanoseconds, `_source`, `_dynamic`, then those
-    /// of the fields by path, type, scalar before list. All are nullable.
+    /// All physical columns: `_timestamp`, `_timestamp_ns` if any time has nanoseconds, `_source`, `_dynamic`, `_id`,
+    /// `_version` and `_seq_no` if clients gave identities, then those of the fields by path, type, scalar before list. All
+    /// are nullable.
     pub fn arrow_schema(&self) -> SchemaRef {
         let mut columns = vec![
             ArrowField::new(TIME_COLUMN, ValueType::Date.arrow_type(), true),
@@ -350,6 +367,12 @@ impl Mapping {
         ];
         if self.has_nanos {
             columns.insert(1, ArrowField::new(NANOS_COLUMN, DataType::Int16, true));
+        }
+        if self.has_identities {
+            columns.push(ArrowField::new(ID_COLUMN, DataType::Utf8, true));
+            columns.extend(
+                [VERSION_COLUMN, SEQ_NO_COLUMN].map(|name| ArrowField::new(name, DataType::Int64, true)),
+            );
         }
         for (path, field) in &self.fields {
             for (ty, reading) in &field.readings {

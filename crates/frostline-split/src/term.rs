@@ -9,6 +9,7 @@
 //! | boolean, address          | its one token                                                                |
 //! | number with a fraction, date | none: who asks for such a value opens every split that has values of its type |
 //! | `_id` of a document that was merged | in the field `_id` the split in which it first landed, as a whole text |
+//! | `_id` that a client gave   | in the field `_id` the whole text                                            |
 //!
 //! Terms are taken from whole values, before any key of a dictionary is cut. They only ever narrow: a split
 //! that has what a question asks has all of the question's terms, but not the reverse.
@@ -29,8 +30,8 @@ use crate::values::{ip_text, parse_ip};
 /// The version of this rule. Terms of another version cannot be asked.
 pub const TERMS_VERSION: u32 = 1;
 
-/// The field of [`Term::of_origin`].
-pub const ORIGIN_FIELD: &str = "_id";
+/// The field of [`Term::of_origin`] and [`Term::of_id`].
+pub const ID_FIELD: &str = "_id";
 
 /// At most so many terms are asked for a piece or a phrase, because each of them can be a request.
 const ASKED_MAX: usize = 3;
@@ -65,6 +66,11 @@ impl Term<'_> {
     /// The term of every split but `split` that has documents which first landed in `split`.
     pub fn of_origin(split: SplitId) -> Term<'static> {
         Term::Value(split.to_string().into())
+    }
+
+    /// The term of a split with a document that a client gave this identity.
+    pub fn of_id(id: &str) -> Term<'_> {
+        Term::Value(id.into())
     }
 
     /// The same term, borrowed from nobody.

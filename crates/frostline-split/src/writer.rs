@@ -20,6 +20,7 @@ use frostline_base::{ByteRange, Error, Result, SplitId};
 
 use crate::document::{Document, Limits, parse_document};
 use crate::footer::{Bounds, FORMAT_VERSION};
+use crate::identities::{Identity, KnownIdentities};
 use crate::mapping::{Mapping, Placement, ValueType};
 use crate::origins::{KnownOrigins, Origin};
 use crate::postings::INLINE_BYTES_MAX;
@@ -246,6 +247,8 @@ pub struct SplitWriter {
     numbers: Vec<u32>,
     /// Where documents come from that did not land here first.
     origins: KnownOrigins,
+    /// What clients call documents.
+    identities: KnownIdentities,
     /// Some times are no whole microseconds.
     has_nanos: bool,
 }
@@ -287,6 +290,7 @@ impl SplitWriter {
             rows: Vec::new(),
             numbers: Vec::new(),
             origins: KnownOrigins::default(),
+            identities: KnownIdentities::default(),
             has_nanos: false,
         }
     }
@@ -324,6 +328,18 @@ impl SplitWriter {
         Ok(())
     }
 
+    /// Adds one JSON document that a client gave this identity, likewise.
+    pub fn add_identified(&mut self, source: &[u8], identity: &Identity) -> Result<()> {
+        identity.check()?;
+        let place = self.rows.len();
+        self.add(source)?;
+        if self.identities.is_empty() {
+            self.mapping.note_identities();
+        }
+        self.identities.set(place, identity);
+        Ok(())
+    }
+
     /// How many documents there are.
     pub fn rows(&self) -> u32 {
         self.rows.len() as u32
@@ -338,7 +354,11 @@ impl SplitWriter {
     pub fn memory_bytes(&self) -> u64 {
         let source = self.source.iter().map(Vec::capacity).sum::<usize>();
         let rows = self.rows.capacity() * size_of::<Row>() + self.numbers.capacity() * 4;
-        (source + rows + self.origins.memory_bytes() + self.document.memory_bytes()) as u64
+        (source
+            + rows
+            + self.origins.memory_bytes()
+            + self.identities.memory_bytes()
+            + self.document.memory_bytes()) as u64
             + self.fields_bytes()
     }
 
@@ -372,7 +392,7 @@ impl SplitWriter {
         self.seal_with(id, out, None)
     }
 
-    /// The same, and hands the terms of all values and of origins to `terms`.
+    /// The same, and hands the terms of all values and of `_id`s to `terms`.
     pub fn seal_with_terms(
         self,
         id: SplitId,
@@ -393,7 +413,7 @@ impl SplitWriter {
         }
         let terms = match terms {
             Some(terms) => {
-                self.origin_terms(terms);
+                self.id_terms(terms);
                 Some(terms)
             }
             None => None,

@@ -10,8 +10,8 @@ use arrow::datatypes::{Int16Type, Int64Type, TimestampMicrosecondType};
 use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
-    Block, Dictionary, HeldText, KeyRange, KeyRanges, Mapping, Origin, PairKey, Postings, Split, SplitWriter,
-    TextAs, ValueType, WriterOptions, decode_postings, exact_key, ip_key, parse_ip, text_key,
+    Block, Dictionary, HeldText, Identity, KeyRange, KeyRanges, Mapping, Origin, PairKey, Postings, Split,
+    SplitWriter, TextAs, ValueType, WriterOptions, decode_postings, exact_key, ip_key, parse_ip, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Encoding;
@@ -52,16 +52,20 @@ fn open_mapped(
     mapping: Mapping,
     documents: impl Iterator<Item = (String, Option<Origin>)>,
 ) -> (Bytes, u64, Split) {
+    open_written(name, mapping, |writer| {
+        documents.for_each(|(document, origin)| match origin {
+            Some(origin) => writer.add_of(document.as_bytes(), origin).unwrap(),
+            None => writer.add(document.as_bytes()).unwrap(),
+        });
+    })
+}
+
+fn open_written(name: &str, mapping: Mapping, write: impl FnOnce(&mut SplitWriter)) -> (Bytes, u64, Split) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.parquet"));
     if std::env::var_os("FROSTLINE_BLESS").is_some() && !path.exists() {
         let options = WriterOptions { pairs_column_bytes_min: 0, ..WriterOptions::default() };
         let mut writer = SplitWriter::new(mapping, options);
-        for (document, origin) in documents {
-            match origin {
-                Some(origin) => writer.add_of(document.as_bytes(), origin).unwrap(),
-                None => writer.add(document.as_bytes()).unwrap(),
-            }
-        }
+        write(&mut writer);
         let mut out = Vec::new();
         writer.seal(SplitId::from_random(4), &mut out).unwrap();
         std::fs::write(&path, out).unwrap();
@@ -378,6 +382,62 @@ fn origins_of_every_form_are_still_read() {
     let near =
         split.rows_near_origins(&one, blocks.iter().map(|(block, bytes)| (block, bytes.as_ref()))).unwrap();
     assert!(near.iter().eq(8_192..rows));
+}
+
+/// Every third document has none; the others are known by short keys, whole ones and by a hash.
+#[test]
+fn identities_from_clients_are_still_read() {
+    let rows = 600;
+    let id = |row: u32| match row % 3 {
+        0 => None,
+        1 => Some(format!("{:08x}{:08x}", random(row), random(!row))),
+        _ => Some(format!("{row}/{}", "long ".repeat(row as usize % 40))),
+    };
+    let (file, required, split) = open_written("version-3-identities", Mapping::dynamic(), |writer| {
+        for row in 0..rows {
+            let document = format!(r#"{{"@timestamp":{row},"_id":"own","n":{row}}}"#);
+            match id(row) {
+                Some(id) => {
+                    let identity = Identity { id, version: i64::from(row), seq_no: -i64::from(row) };
+                    writer.add_identified(document.as_bytes(), &identity).unwrap();
+                }
+                None => writer.add(document.as_bytes()).unwrap(),
+            }
+        }
+    });
+    assert_eq!(required & 1 << 11, 1 << 11);
+    assert!(split.has_identities());
+    let theirs = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap();
+    let theirs = theirs.with_batch_size(rows as usize).build().unwrap().next().unwrap().unwrap();
+    let read = split.columns(&["_id", "_version", "_seq_no"], None, TextAs::Plain).unwrap();
+    let ranges = read.ranges().iter().map(|range| file.slice(range.start as usize..range.end as usize));
+    let batches = read.clone().decode(ranges.collect()).unwrap();
+    let ours = arrow::compute::concat_batches(read.schema(), &batches).unwrap();
+    for name in ["_id", "_version", "_seq_no"] {
+        assert_eq!(ours.column_by_name(name), theirs.column_by_name(name), "{name}");
+    }
+    let (mut short, mut whole) = (0, 0);
+    for row in 0..rows {
+        let (at, number) = (row as usize, |column: usize| ours.column(column).as_primitive::<Int64Type>());
+        let Some(id) = id(row) else {
+            assert!(ours.columns().iter().all(|column| column.is_null(at)));
+            continue;
+        };
+        assert_eq!(ours.column(0).as_string::<i32>().value(at), id);
+        assert_eq!((number(1).value(at), number(2).value(at)), (i64::from(row), -i64::from(row)));
+        let (keys, mut found) = (split.id_key(&id), Vec::new());
+        for block in split.exact().table().blocks(&keys).unwrap() {
+            let bytes = file.slice(block.range.start as usize..block.range.end as usize);
+            let visit = |entry: frostline_split::Entry<'_>| {
+                *(if entry.is_short { &mut short } else { &mut whole }) += 1;
+                let Postings::Rows(rows) = entry.postings else { panic!("{:?}", entry.postings) };
+                found.extend(rows);
+            };
+            split.exact().scan(&block, &bytes, &KeyRanges::from(&keys), visit).unwrap();
+        }
+        assert_eq!(found, [row], "{id}");
+    }
+    assert!(short > 100 && whole > 0, "{short}, {whole}");
 }
 
 #[test]

@@ -63,6 +63,22 @@ fn records_span_lines_inside_quotes() {
 }
 
 #[test]
+fn a_line_that_announces_a_document_is_one_with_it() {
+    let action = r#"{"index":{"_id":"1"}}"#;
+    let (document, lookalike) = (r#"{"index":1}"#, r#"{"index":{"other":"1"}}"#);
+    for fill in 0..80 {
+        let before = format!("{{\"{}\":1}}", "x".repeat(fill));
+        let input = format!("{before}\n{action}\r\n{document}\n{lookalike}\n{{\"delete\":{{}}}}\n{action}");
+        let lines = lines_of(input.clone().into_bytes(), LineEnds::AfterActions, 0);
+        let texts: Vec<&str> = lines.iter().map(|(_, _, text)| text.as_str()).collect();
+        let joined = format!("{action}\r\n{document}");
+        assert_eq!(texts, [&before, &joined, lookalike, r#"{"delete":{}}"#, action]);
+        assert_eq!(lines.iter().map(|(_, number, _)| *number).collect::<Vec<_>>(), [1, 2, 4, 5, 6]);
+        assert!(lines.iter().all(|(offset, _, text)| input[*offset as usize..].starts_with(text)));
+    }
+}
+
+#[test]
 fn a_line_of_100_mb_is_never_held() {
     let long = io::repeat(b'x').take(100 << 20);
     let input =

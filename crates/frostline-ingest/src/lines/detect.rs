@@ -26,7 +26,7 @@ pub(super) fn format_of(sample: &[u8]) -> Format {
         let fitting = lines.iter().filter(|line| fits(line)).count();
         fitting * 2 > lines.len()
     };
-    if lines.first().is_some_and(|line| jsonl::Action::of(line) == Some(jsonl::Action::Add))
+    if lines.first().is_some_and(|line| matches!(jsonl::Action::of(line), Some(jsonl::Action::Add(_))))
         && is_majority(&jsonl::fits)
     {
         return Format::Bulk;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Refusal, TimeRule};
@@ -66,10 +67,10 @@ pub(super) fn is_text(line: &str) -> bool {
 }
 
 /// What a line says that is no document, for Elasticsearch's `_bulk`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// The document on the next line is added.
-    Add,
+    /// The document on the next line is added, with this `_id` if there is one.
+    Add(Result<Option<String>, Refusal>),
     /// A document changes.
     Change,
 }
@@ -78,9 +79,11 @@ impl Action {
     pub(super) fn of(line: &str) -> Option<Action> {
         #[derive(Deserialize)]
         #[serde(rename_all = "lowercase")]
-        enum Line {
-            Index(BTreeMap<String, IgnoredAny>),
-            Create(BTreeMap<String, IgnoredAny>),
+        enum Line<'a> {
+            #[serde(borrow)]
+            Index(BTreeMap<String, &'a RawValue>),
+            #[serde(borrow)]
+            Create(BTreeMap<String, &'a RawValue>),
             Delete(BTreeMap<String, IgnoredAny>),
             Update(BTreeMap<String, IgnoredAny>),
         }
@@ -92,14 +95,36 @@ impl Action {
             "list_executed_pipelines",
             "retry_on_conflict",
         ];
-        let (action, options) = match serde_json::from_str(line) {
-            Ok(Line::Index(options) | Line::Create(options)) => (Action::Add, options),
-            Ok(Line::Delete(options) | Line::Update(options)) => (Action::Change, options),
+        let is_option = |name: &String| name.starts_with('_') || OPTIONS.contains(&name.as_str());
+        let (action, is_known) = match serde_json::from_str(line) {
+            Ok(Line::Index(options) | Line::Create(options)) => {
+                let id = options.get("_id").map_or(Ok(None), |id| id_of(id));
+                (Action::Add(id), options.keys().all(is_option))
+            }
+            Ok(Line::Delete(options) | Line::Update(options)) => {
+                (Action::Change, options.keys().all(is_option))
+            }
             Err(_) => return is_part_of_update(line).then_some(Action::Change),
         };
-        let known = options.keys().all(|name| name.starts_with('_') || OPTIONS.contains(&name.as_str()));
-        known.then_some(action)
+        is_known.then_some(action)
     }
+}
+
+/// What a client calls a document: text, or a number as it is written.
+fn id_of(value: &RawValue) -> Result<Option<String>, Refusal> {
+    match serde_json::from_str(value.get()) {
+        Ok(Value::Null) => Ok(None),
+        Ok(Value::String(id)) => Ok(Some(id)),
+        Ok(Value::Number(_)) => Ok(Some(value.get().to_owned())),
+        _ => Err(Refusal::new("the _id is neither text nor a number")),
+    }
+}
+
+/// Whether the document on the next line belongs to this line.
+pub(crate) fn announces_document(line: &[u8]) -> bool {
+    let members = line.trim_ascii_start().strip_prefix(b"{").unwrap_or_default().trim_ascii_start();
+    let may_be = members.starts_with(b"\"index\"") || members.starts_with(b"\"create\"");
+    may_be && std::str::from_utf8(line).is_ok_and(|line| matches!(Action::of(line), Some(Action::Add(_))))
 }
 
 /// Whether a line is what follows an `update`.

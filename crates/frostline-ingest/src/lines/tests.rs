@@ -7,7 +7,7 @@ const NOW_US: i64 = 1_740_787_200_000_000;
 
 fn parse(parser: &mut LineParser, line: &[u8]) -> Result<Vec<Value>, String> {
     let mut documents = Vec::new();
-    let taken = parser.parse(line, &mut |bytes| documents.push(serde_json::from_slice(bytes).unwrap()));
+    let taken = parser.parse(line, &mut |bytes, _| documents.push(serde_json::from_slice(bytes).unwrap()));
     taken.map(|()| documents).map_err(|refusal| refusal.reason().to_owned())
 }
 
@@ -164,7 +164,7 @@ fn json_lines_are_taken_as_they_are() {
     ] {
         let mut taken = Vec::new();
         parser
-            .parse(line.as_bytes(), &mut |bytes| taken.push(String::from_utf8(bytes.to_vec()).unwrap()))
+            .parse(line.as_bytes(), &mut |bytes, _| taken.push(String::from_utf8(bytes.to_vec()).unwrap()))
             .unwrap();
         assert_eq!(taken, expected, "{line}");
     }
@@ -273,11 +273,13 @@ fn everyday_logs_are_told_apart_and_no_line_of_them_is_lost() {
             wrong.push(format!("{name} is taken for {}", parser.format()));
             continue;
         }
+        // A document of a bulk body is taken with the line that announces it.
+        let together = if format == Format::Bulk { 2 } else { 1 };
+        let lines: Vec<String> = lines.chunks(together).map(|lines| lines.join("\n")).collect();
         let documents: Vec<Value> =
             lines.iter().flat_map(|line| parse(&mut parser, line.as_bytes()).unwrap()).collect();
         let others = match format {
             Format::Csv => lines.iter().filter(|line| *line == &lines[0]).count(),
-            Format::Bulk => lines.len() / 2,
             _ => 0,
         };
         assert_eq!(documents.len(), lines.len() - others, "{name}");
@@ -304,6 +306,39 @@ fn changes_in_a_bulk_body_are_refused_and_no_documents() {
     check(Format::Bulk, r#"{"doc":{"a":1},"level":"info"}"#, &json!({"doc": {"a": 1}, "level": "info"}));
     let mut parser = LineParser::for_input(Format::Bulk, b"", NOW_US);
     assert_eq!(parse(&mut parser, br#"{"create":{"_index":"logs"}}"#), Ok(Vec::new()));
+}
+
+#[test]
+fn an_id_is_of_the_document_after_it_alone() {
+    let parse = |text: &str| {
+        let (mut parser, mut taken) = (LineParser::for_input(Format::Bulk, b"", NOW_US), Vec::new());
+        let take = &mut |document: &[u8], id: Option<&str>| {
+            taken.push((String::from_utf8(document.to_vec()).unwrap(), id.map(str::to_owned)));
+        };
+        parser.parse(text.as_bytes(), take).map(|()| taken).map_err(|refusal| refusal.reason().to_owned())
+    };
+    let taken = |document: &str, id: Option<&str>| Ok(vec![(document.to_owned(), id.map(str::to_owned))]);
+    let document = r#"{"a":1,"_id":"its own"}"#;
+    for (action, id) in [
+        (r#"{"index":{"_id":"x \u00e4\\"}}"#, Some("x ä\\")),
+        (r#"{"create":{"_index":"i","_id":0017e0}}"#, None),
+        (r#"{"create":{"_index":"i","_id":1.70}}"#, Some("1.70")),
+        (r#"{"index":{"_id":null}}"#, None),
+        (r#"{"index":{}}"#, None),
+    ] {
+        let given = parse(&format!("{action}\r\n{document}"));
+        if action.contains("0017e0") {
+            assert!(given.is_err(), "{given:?}");
+        } else {
+            assert_eq!(given, taken(document, id), "{action}");
+        }
+    }
+    assert_eq!(parse(document), taken(document, None));
+    for wrong in [r#"{"index":{"_id":true}}"#, r#"{"index":{"_id":{"a":1}}}"#] {
+        assert!(parse(&format!("{wrong}\n{document}")).unwrap_err().contains("neither text nor a number"));
+    }
+    let alone = parse("{\"index\":{\"_id\":\"x\"}}\n  ");
+    assert!(alone.unwrap_err().contains(r#"no document follows the line with the _id "x""#));
 }
 
 #[test]
@@ -351,7 +386,7 @@ proptest::proptest! {
                 let format: Format = name.parse().unwrap();
                 let mut parser = LineParser::for_input(format, text, NOW_US);
                 let is_passed_on = matches!(parser.format(), Format::NdJson | Format::Nginx | Format::Bulk);
-                let _ = parser.parse(text, &mut |document| {
+                let _ = parser.parse(text, &mut |document, _| {
                     let parsed = serde_json::from_slice::<Value>(document);
                     assert!(is_passed_on || parsed.is_ok_and(|value| value.is_object()));
                 });
@@ -366,7 +401,7 @@ fn a_line_lands_whole_or_not_at_all() {
     let line = br#"[{"msec":"1740787200.1","n":1},{"time":1,"time":2}]"#;
     let mut parser = LineParser::for_input(Format::Nginx, line, NOW_US);
     let mut documents = 0;
-    let parsed = parser.parse(line, &mut |_| documents += 1);
+    let parsed = parser.parse(line, &mut |_, _| documents += 1);
     assert!(parsed.is_err_and(|refusal| refusal.reason().contains("duplicate field")));
     assert_eq!(documents, 0);
 }
@@ -383,8 +418,8 @@ fn text_among_detected_json_is_kept() {
     assert_eq!(parse(&mut nginx, b"panic: x").unwrap(), [json!({"message": "panic: x"})]);
     for json in ["[1,2]", "[{\"a\":1},{\"b", "17", "\"x\"", "{\"a\":} x"] {
         // The writer of splits refuses what is no sound object.
-        let refused =
-            detected.parse(json.as_bytes(), &mut |part| assert!(json.as_bytes().ends_with(part), "{json}"));
+        let refused = detected
+            .parse(json.as_bytes(), &mut |part, _| assert!(json.as_bytes().ends_with(part), "{json}"));
         assert!(refused.is_err() || json.contains('{'), "{json}");
     }
 }

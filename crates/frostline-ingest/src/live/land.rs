@@ -130,7 +130,7 @@ impl Writer {
         let judge = move || {
             let mut writer = SplitWriter::new(mapping, WriterOptions::default());
             let outcome = |document: &Bytes| {
-                Ok(match offer(&mut writer, document)? {
+                Ok(match offer(&mut writer, document, None)? {
                     Offer::Refused(refusal) => Outcome::Refused(refusal),
                     Offer::Taken | Offer::Full => Outcome::LandedBefore,
                 })
@@ -247,10 +247,10 @@ fn write(output: &Output, requests: &[Vec<Bytes>]) -> Result<Written> {
     let mut writer = SplitWriter::new(output.index.mapping().clone(), options.clone());
     let (mut splits, mut places) = (Vec::new(), Vec::new());
     for document in requests.iter().flatten() {
-        let mut offered = offer(&mut writer, document)?;
+        let mut offered = offer(&mut writer, document, None)?;
         if matches!(offered, Offer::Full) {
             writer = seal(output, writer, &mut splits, &options)?;
-            offered = offer(&mut writer, document)?;
+            offered = offer(&mut writer, document, None)?;
         }
         places.push(match offered {
             Offer::Taken => Place::In(splits.len(), writer.rows() - 1),

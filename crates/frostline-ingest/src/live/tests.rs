@@ -9,7 +9,7 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use super::*;
-use crate::documents::{BlockingReads, Documents};
+use crate::documents::{BlockingReads, Documents, Known};
 
 /// A store, and what a process needs to write to it.
 #[derive(Clone)]
@@ -76,7 +76,8 @@ impl Bench {
             for entry in index.splits() {
                 let mut split = Documents::open(&reads, entry).unwrap();
                 while split.head(&reads).unwrap().is_some() {
-                    let (document, origin) = split.next_document().unwrap();
+                    let (document, known) = split.next_document().unwrap();
+                    let Known::Landed(origin) = known else { panic!("{known:?}") };
                     rows.push((origin, String::from_utf8(document).unwrap()));
                 }
             }

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::segments::{Extent, Known, Opened, Read, Segments, input, known};
 use super::{Terms, sealed};
-use crate::documents::{BlockingReads, Documents};
+use crate::documents::{BlockingReads, Documents, Known as KnownBy};
 use crate::pipeline::{Cancel, Random};
 use crate::seal::{file_entry, new_id};
 use crate::settings;
@@ -448,10 +448,10 @@ fn read_terms(
     let mut documents = Documents::open(reads, split)?;
     let (is_merged, mut some) = (documents.is_merged(), writer());
     while documents.head(reads)?.is_some() {
-        let Some((document, origin)) = documents.next_document() else { break };
-        let add = |some: &mut SplitWriter| match is_merged {
-            true => some.add_of(&document, origin),
-            false => some.add(&document),
+        let Some((document, known)) = documents.next_document() else { break };
+        let add = |some: &mut SplitWriter| match &known {
+            KnownBy::Landed(_) if !is_merged => some.add(&document),
+            known => known.add(&document, some),
         };
         let added = match add(&mut some) {
             Err(error) if error.kind() == ErrorKind::Exhausted && some.rows() > 0 => {

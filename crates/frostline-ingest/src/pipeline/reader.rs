@@ -270,6 +270,7 @@ impl Reader {
         let line_ends = match parser.events(&run.options.multiline, sample) {
             Some(events) => LineEnds::Events(events),
             None if parser.quotes_span_lines() => LineEnds::OutsideQuotes,
+            None if parser.format() == Format::Bulk => LineEnds::AfterActions,
             None => LineEnds::All,
         };
         self.sources += 1;

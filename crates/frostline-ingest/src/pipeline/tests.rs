@@ -10,12 +10,12 @@ use frostline_base::{ErrorKind, FixedClock, IndexName, Meter, ReadRanges, Result
 use frostline_catalog::{Catalog, Index};
 use frostline_corpus::{Generator, GeneratorOptions, Kubernetes};
 use frostline_needle::About;
-use frostline_split::{Mapping, Origin, Split, parse_date};
+use frostline_split::{Identity, Mapping, Origin, Split, parse_date};
 use frostline_store::{Failing, Mishap, OpenOptions, Repository};
 use serde_json::Value;
 
 use super::{Cancel, Ingest, IngestOptions, IngestReport, Progress, Random};
-use crate::documents::{BlockingReads, Documents};
+use crate::documents::{BlockingReads, Documents, Known};
 use crate::inputs::{Input, Inputs};
 use crate::lines::Format;
 use crate::merge::{Merge, MergePolicy};
@@ -649,16 +649,25 @@ async fn merging_keeps_every_document_and_the_order() {
 impl Bench {
     /// Where each document first landed, by the document, over all live splits.
     async fn origins(&self) -> BTreeMap<Vec<u8>, Origin> {
+        let origin = |known| match known {
+            Known::Landed(origin) => origin,
+            Known::Given(identity) => panic!("{identity:?}"),
+        };
+        self.known().await.into_iter().map(|(document, known)| (document, origin(known))).collect()
+    }
+
+    /// What each document is known by, likewise.
+    async fn known(&self) -> BTreeMap<Vec<u8>, Known> {
         let (reads, splits) = (BlockingReads::new(&self.repository()), self.index().await.splits().to_vec());
         let read = move || {
-            let mut origins = BTreeMap::new();
+            let mut known = BTreeMap::new();
             for entry in &splits {
                 let mut documents = Documents::open(&reads, entry).unwrap();
                 while documents.head(&reads).unwrap().is_some() {
-                    origins.extend(documents.next_document());
+                    known.extend(documents.next_document());
                 }
             }
-            origins
+            known
         };
         tokio::task::spawn_blocking(read).await.unwrap()
     }
@@ -690,6 +699,71 @@ async fn a_document_stays_known_by_where_it_first_landed() {
         known = origins;
     }
     assert_eq!(known.values().collect::<BTreeSet<_>>().len(), known.len());
+}
+
+/// Lines of the first document end where a block does, and those of some are longer than a block.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_of_a_bulk_body_keep_the_ids_that_it_gives_them() {
+    let bench = Bench::new();
+    let repository = bench.repository();
+    let (mut text, mut expected) = (String::new(), BTreeMap::new());
+    for n in 0..900 {
+        let fill = "x".repeat(if n % 100 == 7 { 600_000 } else { n % 50 * 40 });
+        let id = (n % 3 > 0).then(|| format!("document {n}/ä"));
+        match &id {
+            Some(id) if n % 2 == 0 => {
+                writeln!(text, r#"{{"create":{{"_id":"{id}","_index":"logs"}}}}"#).unwrap()
+            }
+            Some(id) => writeln!(text, r#" {{ "index": {{"_id": "{}"}} }}"#, id.replace('/', "\\/")).unwrap(),
+            None => text.push_str("{\"index\":{}}\n"),
+        }
+        let document =
+            format!(r#"{{"@timestamp":{},"n":{n},"fill":"{fill}"}}"#, 1_740_787_200_000_u64 + n as u64);
+        text.push_str(&document);
+        text.push('\n');
+        expected.insert(document.into_bytes(), id);
+    }
+    let inputs = Inputs::from_arguments(&[bench.write("bulk.json", text.as_bytes())]).unwrap();
+    let report = bench.ingest(&repository).run(inputs, &name(), small()).await.unwrap();
+    assert_eq!((report.documents, report.rejected_total()), (900, 0));
+    let merge = Merge::new(&repository, &Bench::catalog(&repository), bench.random());
+    for is_merged in [false, true] {
+        if is_merged {
+            assert!(merge.run(&name(), &MergePolicy::default()).await.unwrap().merges >= 1);
+        }
+        let found = bench.known().await;
+        let given = found.iter().map(|(document, known)| {
+            let id = match known {
+                Known::Given(Identity { id, version: 1, seq_no: 1_740_787_200_000_000 }) => Some(id.clone()),
+                Known::Given(other) => panic!("{other:?}"),
+                Known::Landed(_) => None,
+            };
+            (document.clone(), id)
+        });
+        assert_eq!(given.collect::<BTreeMap<_, _>>(), expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_that_cannot_be_kept_refuses_its_document_alone() {
+    let bench = Bench::new();
+    let long = "x".repeat(513);
+    let lines = [
+        r#"{"index":{"_id":""}}"#.to_owned(),
+        r#"{"n":1}"#.to_owned(),
+        format!(r#"{{"index":{{"_id":"{long}"}}}}"#),
+        r#"{"n":2}"#.to_owned(),
+        r#"{"index":{"_id":["a"]}}"#.to_owned(),
+        r#"{"n":3}"#.to_owned(),
+        r#"{"index":{"_id":17}}"#.to_owned(),
+        r#"{"n":4}"#.to_owned(),
+        r#"{"create":{"_id":"the last"}}"#.to_owned(),
+    ];
+    let inputs = Inputs::from_arguments(&[bench.write("bulk.json", lines.join("\n").as_bytes())]).unwrap();
+    let report = bench.ingest(&bench.repository()).run(inputs, &name(), small()).await.unwrap();
+    assert_eq!((report.documents, report.rejected_total()), (1, 4));
+    let known = bench.known().await.into_values().collect::<Vec<_>>();
+    assert!(matches!(&known[..], [Known::Given(identity)] if identity.id == "17"), "{known:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

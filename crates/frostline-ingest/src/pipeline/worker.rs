@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use frostline_base::{Error, Result};
-use frostline_split::{Mapping, SplitWriter};
+use frostline_split::{Identity, Mapping, SplitWriter};
 
 use super::{Finished, LINE_BYTES_MAX, Part, Run};
 use crate::blocks::{Line, LineEnds, Piece, line_feeds};
@@ -154,11 +154,11 @@ impl BatchWriter<'_> {
             *lines_joined += line_feeds(raw);
         }
         let mut failed = None;
-        let parsed = parser.parse(raw, &mut |document| {
+        let parsed = parser.parse(raw, &mut |document, id| {
             if failed.is_some() {
                 return;
             }
-            match self.add(document) {
+            match self.add(document, id) {
                 Ok(Ok(())) => *documents += 1,
                 Ok(Err(refusal)) => refuse(refusal.reason(), document),
                 Err(error) => failed = Some(error),
@@ -171,11 +171,13 @@ impl BatchWriter<'_> {
     }
 
     /// Adds a document, sealing where the split is full. An error ends the run; a refusal is of this document.
-    fn add(&mut self, document: &[u8]) -> Result<std::result::Result<(), Refusal>> {
-        let offer = match offer(&mut self.writer, document)? {
+    fn add(&mut self, document: &[u8], id: Option<&str>) -> Result<std::result::Result<(), Refusal>> {
+        let seq_no = self.worker.run.clock.now_us();
+        let identity = id.map(|id| Identity { id: id.to_owned(), version: 1, seq_no });
+        let offer = match offer(&mut self.writer, document, identity.as_ref())? {
             Offer::Full => {
                 self.seal()?;
-                offer(&mut self.writer, document)?
+                offer(&mut self.writer, document, identity.as_ref())?
             }
             offer => offer,
         };

@@ -1,17 +1,47 @@
-//! The `_id`s of rows, and the rows of `_id`s.
+//! The `_id`s of rows, and where their documents first landed.
 
 use std::collections::BTreeSet;
 
+use arrow::array::AsArray;
 use frostline_base::Share;
-use frostline_split::{Block, KeyRange, Origin};
+use frostline_split::{Block, ID_COLUMN, KeyRange, Origin, TextAs};
 use roaring::RoaringBitmap;
 
-use crate::Result;
+use crate::read::fields;
 use crate::read::view::View;
+use crate::{Error, Result};
 
 impl View<'_> {
-    /// Where the documents of these rows first landed, which is their `_id`, in row order.
-    pub(crate) async fn origins(self, rows: &RoaringBitmap) -> Result<Vec<Origin>> {
+    /// The `_id`s of the documents of these rows, in row order: what clients called them, or else where they first landed.
+    pub(crate) async fn ids(self, rows: &RoaringBitmap) -> Result<Vec<String>> {
+        let given = self.given_ids(rows).await?;
+        let numbered = rows.iter().zip(&given).filter(|(_, id)| id.is_none()).map(|(row, _)| row).collect();
+        let mut origins = self.origins(&numbered).await?.into_iter();
+        let fewer = || Error::internal("fewer origins were read than asked for");
+        let id = |id: Option<String>| match id {
+            Some(id) => Ok(id),
+            None => Ok(origins.next().ok_or_else(fewer)?.to_string()),
+        };
+        given.into_iter().map(id).collect()
+    }
+
+    /// What clients called the documents of these rows, in row order.
+    pub(crate) async fn given_ids(self, rows: &RoaringBitmap) -> Result<Vec<Option<String>>> {
+        if !self.split().has_identities() || rows.is_empty() {
+            return Ok(vec![None; rows.len() as usize]);
+        }
+        let mut ids = Vec::with_capacity(rows.len() as usize);
+        for batch in fields::read_columns(self, &[ID_COLUMN], Some(rows), TextAs::Plain).await? {
+            let column = batch.column(0).as_string_opt::<i32>();
+            let column =
+                column.ok_or_else(|| Error::corrupt("the column of identities does not hold text"))?;
+            ids.extend(column.iter().map(|id| id.map(str::to_owned)));
+        }
+        Ok(ids)
+    }
+
+    /// Where the documents of these rows first landed, in row order.
+    async fn origins(self, rows: &RoaringBitmap) -> Result<Vec<Origin>> {
         if !self.split().has_origins() {
             return Ok(rows.iter().map(|row| Origin { split: self.open.entry.id, row }).collect());
         }

@@ -12,7 +12,7 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
-use frostline_split::{NANOS_COLUMN, Origin, TIME_COLUMN, TextAs};
+use frostline_split::{NANOS_COLUMN, TIME_COLUMN, TextAs};
 use futures::future::{FutureExt, try_join_all};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
@@ -88,10 +88,7 @@ impl Output {
         match &self.of {
             Of::Split => Ok(Arc::new(UInt32Array::from_value(ordinal, count))),
             Of::Row => Ok(row_numbers(rows)),
-            Of::Id => {
-                let origins = view.origins(rows).await?;
-                Ok(Arc::new(StringArray::from_iter_values(origins.iter().map(Origin::to_string))))
-            }
+            Of::Id => Ok(Arc::new(StringArray::from(view.ids(rows).await?))),
             Of::Time { missing } => {
                 let times = match view.times_in_documents(rows) {
                     Some(times) => {

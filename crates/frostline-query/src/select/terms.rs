@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use frostline_base::SplitId;
 use frostline_needle::SplitSet;
 use frostline_split::{
-    ORIGIN_FIELD, Term, Value, ValueType, parse_cidr, phrase_terms, piece_terms, query_pieces,
+    ID_FIELD, Term, Value, ValueType, parse_cidr, phrase_terms, piece_terms, query_pieces,
 };
 
 use crate::filter::{FieldRef, Filter, Minimum, Scalar};
@@ -44,7 +44,7 @@ impl Ask {
     /// merged into others.
     pub(crate) fn own_split(&self) -> Option<SplitId> {
         match &self.term {
-            Term::Value(text) if self.path.as_deref() == Some(ORIGIN_FIELD) => text.parse().ok(),
+            Term::Value(text) if self.path.as_deref() == Some(ID_FIELD) => text.parse().ok(),
             _ => None,
         }
     }
@@ -77,9 +77,10 @@ impl Terms {
             }
             Filter::Ids(ids) => {
                 let splits: BTreeSet<SplitId> = origins_of(ids).map(|origin| origin.split).collect();
-                any(splits.into_iter().map(|split| {
-                    let (term, path) = (Term::of_origin(split), Some(ORIGIN_FIELD.to_owned()));
-                    Terms::One(Ask { term, without_terms: Vec::new(), path })
+                let terms = splits.into_iter().map(Term::of_origin);
+                let terms = terms.chain(ids.iter().map(|id| Term::of_id(id).into_owned()));
+                any(terms.map(|term| {
+                    Terms::One(Ask { term, without_terms: Vec::new(), path: Some(ID_FIELD.to_owned()) })
                 }))
             }
             _ => Terms::ALL,

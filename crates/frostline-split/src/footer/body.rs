@@ -30,6 +30,8 @@ pub(crate) const TEXT_LENGTHS: u64 = 1 << 8;
 pub(crate) const STREAMS: u64 = 1 << 9;
 /// The feature of lists that are left to the column.
 pub(crate) const COLUMN_LISTS: u64 = 1 << 10;
+/// The feature of identities that clients gave.
+pub(crate) const CLIENT_IDS: u64 = 1 << 11;
 /// The features that this reader knows.
 const REQUIRED_KNOWN: u64 = ENTRY_HEADS
     | LISTS
@@ -40,7 +42,8 @@ const REQUIRED_KNOWN: u64 = ENTRY_HEADS
     | UNINDEXED_FIELDS
     | TEXT_LENGTHS
     | STREAMS
-    | COLUMN_LISTS;
+    | COLUMN_LISTS
+    | CLIENT_IDS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;
 const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));
@@ -52,7 +55,10 @@ const BODY_BYTES_MAX: usize = 4 << 20;
 const TIME: u8 = 0;
 const SOURCE: u8 = 1;
 const TIME_NANOS: u8 = 2;
+const ID: u8 = 3;
+const VERSION: u8 = 4;
 const DYNAMIC: u8 = 5;
+const SEQ_NO: u8 = 6;
 
 const TEXT: u64 = 2;
 const EXACT: u64 = 3;
@@ -258,6 +264,9 @@ impl Body<'_> {
             out.push(match chunk.kind {
                 ColumnKind::Time => TIME,
                 ColumnKind::Nanos => TIME_NANOS,
+                ColumnKind::Id => ID,
+                ColumnKind::Version => VERSION,
+                ColumnKind::SeqNo => SEQ_NO,
                 ColumnKind::Dynamic { .. } => DYNAMIC,
                 _ => SOURCE,
             });
@@ -437,6 +446,9 @@ fn read_own(cursor: &mut Cursor<'_>, rows: u32) -> Result<OwnColumn> {
     let kind = match cursor.u8()? {
         TIME => ColumnKind::Time,
         TIME_NANOS => ColumnKind::Nanos,
+        ID => ColumnKind::Id,
+        VERSION => ColumnKind::Version,
+        SEQ_NO => ColumnKind::SeqNo,
         SOURCE => ColumnKind::Source,
         DYNAMIC => ColumnKind::Dynamic { typed: true },
         code => return Err(Error::corrupt("a column has an unknown kind").with("kind", code)),

@@ -129,8 +129,9 @@ fn body_of(contents: &Contents) -> Vec<u8> {
     for chunk in contents.own.iter().chain(of_fields()) {
         put_bytes(&mut out, chunk.name.as_bytes());
         match chunk.kind {
-            // No reader of version 2 would know nanoseconds, and no writer of it has any.
+            // No reader of version 2 would know nanoseconds or identities, and no writer of it has any.
             ColumnKind::Time | ColumnKind::Nanos => out.push(0),
+            ColumnKind::Id | ColumnKind::Version | ColumnKind::SeqNo => out.push(0),
             ColumnKind::Source | ColumnKind::Shape | ColumnKind::Residual | ColumnKind::Raw => out.push(1),
             ColumnKind::Dynamic { .. } => out.push(5),
             ColumnKind::Field { field, list, .. } => {

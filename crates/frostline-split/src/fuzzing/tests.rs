@@ -7,7 +7,7 @@ use super::*;
 use crate::origins::{Origin, OriginsWriter};
 use crate::pack::{Pack, PackedFooter};
 use crate::postings::{FormWriter, put_stored};
-use crate::{Entry, Mapping, SplitWriter, WriterOptions};
+use crate::{Entry, Identity, Mapping, SplitWriter, WriterOptions};
 
 proptest! {
     #[test]
@@ -46,7 +46,13 @@ fn split(options: WriterOptions) -> (Vec<u8>, ByteRange) {
             (row as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             row % 3,
         );
-        writer.add(document.as_bytes()).unwrap();
+        match row % 5 {
+            0 => {
+                let identity = Identity { id: format!("id {row}"), version: row, seq_no: row * row };
+                writer.add_identified(document.as_bytes(), &identity).unwrap();
+            }
+            _ => writer.add(document.as_bytes()).unwrap(),
+        }
     }
     let mut file = Vec::new();
     let sealed = writer.seal(SplitId::from_random(1), &mut file).unwrap();

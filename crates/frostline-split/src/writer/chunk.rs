@@ -65,9 +65,10 @@ pub(crate) enum Physical {
 impl Physical {
     pub(crate) fn of(kind: ColumnKind) -> Physical {
         match kind {
-            ColumnKind::Time => Physical::Int64,
+            ColumnKind::Time | ColumnKind::Version | ColumnKind::SeqNo => Physical::Int64,
             ColumnKind::Nanos => Physical::Int32,
-            ColumnKind::Source
+            ColumnKind::Id
+            | ColumnKind::Source
             | ColumnKind::Shape
             | ColumnKind::Residual
             | ColumnKind::Raw

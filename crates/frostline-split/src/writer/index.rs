@@ -332,6 +332,14 @@ impl<'a, W: Write> IndexWriter<'a, W> {
         Ok((encoded, self.exists.len() as u32))
     }
 
+    /// Adds the identities that clients gave, after all readings, as one whose values are not tokens.
+    pub(crate) fn add_ids(&mut self, ids: &ReadingRows<'_>) -> Result<()> {
+        self.rows_of_value.fill(ids.distinct.len(), ids.numbers, ids.rows.iter().copied());
+        self.is_held.clear();
+        self.is_held.resize(ids.distinct.len(), false);
+        self.add_exact(ids)
+    }
+
     /// The terms of a reading of which no tokens are collected.
     fn hand_terms(&mut self, reading: &ReadingRows<'_>, terms: Option<&mut dyn TakeTerms>) {
         let Some(terms) = terms else { return };

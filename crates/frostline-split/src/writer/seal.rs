@@ -25,6 +25,7 @@ use crate::fields::{FieldRecord, field_key};
 use crate::footer::{
     self, Chunk, ColumnKind, Contents, DigestPlace, HotDigest, OriginsPlace, SplitField, Unsummed,
 };
+use crate::identities::ID_FIELD_NUMBER;
 use crate::mapping::{DYNAMIC_COLUMN, Mapping, NANOS_COLUMN, SOURCE_COLUMN, TIME_COLUMN, ValueType};
 use crate::origins::{Origin, OriginsWriter};
 use crate::term::TakeTerms;
@@ -166,6 +167,8 @@ struct Arranged {
     times: Vec<i64>,
     /// The nanoseconds of these; none where all are whole microseconds.
     nanos: Vec<u16>,
+    /// The rows of documents that clients gave identities.
+    identified: Vec<u32>,
     /// Readings in the order of their field numbers.
     readings: Vec<ArrangedReading>,
     rows: Vec<u32>,
@@ -198,6 +201,9 @@ impl Arranged {
         let has_nanos = writer.has_nanos && writer.options.version != 2;
         let timed = order.iter().take(if has_nanos { times.len() } else { 0 });
         let nanos = timed.map(|row| writer.rows[*row as usize].nanos).collect();
+        let rows = (0..).zip(&order).filter(|_| writer.options.version != 2);
+        let identified = rows.filter(|(_, place)| writer.identities.get(**place).is_some());
+        let identified = identified.map(|(row, _)| row).collect();
         let mut by_name: Vec<u16> = (0..writer.readings.len() as u16).collect();
         by_name.sort_by(|a, b| {
             let (a, b) = (&writer.readings[usize::from(*a)], &writer.readings[usize::from(*b)]);
@@ -223,7 +229,7 @@ impl Arranged {
             }
         });
         let readings = readings.collect();
-        (Arranged { order, times, nanos, readings, rows, numbers }, writer)
+        (Arranged { order, times, nanos, identified, readings, rows, numbers }, writer)
     }
 
     fn split_rows(&self) -> u32 {
@@ -314,6 +320,10 @@ fn plan_columns(arranged: &Arranged) -> Vec<Column> {
     if !arranged.nanos.is_empty() {
         columns.push(Column { name: NANOS_COLUMN.to_owned(), kind: ColumnKind::Nanos });
     }
+    if !arranged.identified.is_empty() {
+        let own = |kind| Column { name: footer::own_name(kind).to_owned(), kind };
+        columns.extend([ColumnKind::Id, ColumnKind::Version, ColumnKind::SeqNo].map(own));
+    }
     for (field, reading) in arranged.readings.iter().enumerate().filter(|(_, reading)| !reading.dynamic) {
         let (field, ty) = (field as u16, reading.ty);
         let lists = reading.has_scalar.then_some(false).into_iter().chain(reading.has_list.then_some(true));
@@ -385,6 +395,28 @@ struct NanosCells<'a>(&'a [u16]);
 impl Cells for NanosCells<'_> {
     fn bits(&self, number: u32) -> u64 {
         u64::from(self.0[number as usize])
+    }
+}
+
+/// What clients call documents, by row.
+struct IdentityCells<'a> {
+    kind: ColumnKind,
+    writer: &'a SplitWriter,
+    order: &'a [u32],
+}
+
+impl Cells for IdentityCells<'_> {
+    fn bits(&self, number: u32) -> u64 {
+        let identity = self.writer.identities.get(self.order[number as usize]);
+        identity.map_or(
+            0,
+            |held| if self.kind == ColumnKind::Version { held.version } else { held.seq_no } as u64,
+        )
+    }
+
+    fn bytes(&self, number: u32) -> &[u8] {
+        let identity = self.writer.identities.get(self.order[number as usize]);
+        identity.map_or(&[], |held| self.writer.identities.id(held).as_bytes())
     }
 }
 
@@ -491,6 +523,11 @@ impl<'a> ColumnsWriter<'a> {
                 every = (0..timed).collect();
                 let cells = NanosCells(&arranged.nanos);
                 self.encoder.encode(&input(&every, &every, &cells, None, None), descriptor, self.at)
+            }
+            ColumnKind::Id | ColumnKind::Version | ColumnKind::SeqNo => {
+                let rows = &arranged.identified;
+                let cells = IdentityCells { kind: column.kind, writer: self.writer, order: &arranged.order };
+                self.encoder.encode(&input(rows, rows, &cells, None, None), descriptor, self.at)
             }
             ColumnKind::Source => {
                 every = (0..all).collect();
@@ -643,6 +680,9 @@ fn write_index<W: Write + Send>(
         };
         fields.push(FieldRecord { field, exists, chunks: Vec::new() });
     }
+    if !arranged.identified.is_empty() {
+        add_ids(&mut index, &chunks, &arranged, writer)?;
+    }
     let IndexParts { mut text, mut exact, mut pairs, stored } = index.finish(level, &writer.values)?;
     let lists = stored.range;
     required |= stored.required;
@@ -670,6 +710,7 @@ fn write_index<W: Write + Send>(
     required |= if has_lengths { footer::TEXT_LENGTHS } else { 0 };
     required |= if origins.is_some() { footer::ORIGINS } else { 0 };
     required |= if arranged.nanos.is_empty() { 0 } else { footer::NANOS };
+    required |= if arranged.identified.is_empty() { 0 } else { footer::CLIENT_IDS };
     let mut own = Vec::new();
     let mut parts = PartBytes { columns: further_bytes, ..PartBytes::default() };
     for chunk in chunks {
@@ -708,6 +749,36 @@ fn write_index<W: Write + Send>(
     Ok((contents, parts))
 }
 
+/// Adds the identities that clients gave to the exact dictionary.
+fn add_ids<W: Write>(
+    index: &mut IndexWriter<'_, W>,
+    chunks: &[Chunk],
+    arranged: &Arranged,
+    writer: &SplitWriter,
+) -> Result<()> {
+    let mut values = Values::default();
+    let ids = arranged.identified.iter().filter_map(|row| {
+        let held = writer.identities.get(arranged.order[*row as usize])?;
+        Some(writer.identities.id(held))
+    });
+    let mut numbers: Vec<u32> = ids.map(|id| values.intern(0, &Value::Text(id))).collect();
+    let mut place_of = vec![u32::MAX; values.len()];
+    let distinct = number_distinct(&mut numbers, &values, ValueType::Text, &mut place_of);
+    let largest = chunks.iter().filter(|chunk| chunk.kind == ColumnKind::Id).map(largest_read).max();
+    index.add_ids(&ReadingRows {
+        field: ID_FIELD_NUMBER,
+        ty: ValueType::Text,
+        rows: &arranged.identified,
+        numbers: &numbers,
+        distinct: &distinct,
+        values: &values,
+        can_be_verified: largest.unwrap_or(0) <= VERIFIED_BYTES_MAX,
+        is_indexed: true,
+        has_pairs: false,
+        column_bytes: None,
+    })
+}
+
 /// The origins of rows in this order, at byte `start` of the file; none where all land here first.
 fn write_origins(
     out: &mut impl Write,
@@ -738,8 +809,13 @@ fn bytes_of_a_value(chunks: &[Chunk], field: u16, dynamic: bool) -> u64 {
         ColumnKind::Dynamic { .. } => dynamic,
         _ => false,
     };
-    let page = |chunk: &Chunk| chunk.pages.iter().map(|page| u64::from(page.bytes)).max().unwrap_or(0);
-    chunks.iter().filter(has_values).map(|chunk| chunk.dictionary_bytes() + page(chunk)).sum()
+    chunks.iter().filter(has_values).map(largest_read).sum()
+}
+
+/// At most how many bytes are read for one row of a column.
+fn largest_read(chunk: &Chunk) -> u64 {
+    let pages = chunk.pages.iter().map(|page| u64::from(page.bytes));
+    chunk.dictionary_bytes() + pages.max().unwrap_or(0)
 }
 
 /// Whether a phrase in a field is worth not to be read for in its texts: they are many, and in no dictionary page.

@@ -963,6 +963,78 @@ fn nanoseconds_have_a_column_if_any_time_has_them() {
 }
 
 #[test]
+fn identities_have_columns_if_any_document_has_one() {
+    let names = [crate::ID_COLUMN, crate::VERSION_COLUMN, crate::SEQ_NO_COLUMN];
+    for (version, documents) in
+        [(2, DocumentForm::Stored), (3, DocumentForm::Stored), (3, DocumentForm::Rendered)]
+    {
+        for identified in [vec![], vec![1, 4]] {
+            let options = WriterOptions { version, documents, group_rows_max: 2, ..WriterOptions::default() };
+            let mut writer = SplitWriter::new(Mapping::dynamic(), options);
+            for n in 0..6 {
+                // The last comes first.
+                let document = format!(r#"{{"@timestamp":{},"n":{n},"_id":"x"}}"#, 9 - n);
+                let identity = crate::Identity { id: format!("id {n}"), version: n, seq_no: 10 * n };
+                match identified.contains(&n) {
+                    true => writer.add_identified(document.as_bytes(), &identity).unwrap(),
+                    false => writer.add(document.as_bytes()).unwrap(),
+                }
+            }
+            let mut file = Vec::new();
+            let sealed = writer.seal(ID, &mut file).unwrap();
+            let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
+            let has = version == 3 && !identified.is_empty();
+            assert_eq!(split.has_identities(), has);
+            if version == 3 {
+                let start = sealed.footer.start as usize;
+                let required = u64::from_le_bytes(file[start + 12..start + 20].try_into().unwrap());
+                assert_eq!(required & crate::footer::CLIENT_IDS != 0, has);
+                let schema = sealed.mapping.arrow_schema();
+                assert!(names.iter().all(|name| schema.field_with_name(name).is_ok() == has));
+            }
+            if has {
+                let read = split.columns(&names, None, TextAs::Plain).unwrap();
+                let bytes = read.ranges().iter().map(|range| cut(&file, range)).collect();
+                let batches = read.clone().decode(bytes).unwrap();
+                let batch = arrow::compute::concat_batches(read.schema(), &batches).unwrap();
+                let number = |column: usize| batch.column(column).as_primitive::<Int64Type>();
+                let ids: Vec<_> = batch.column(0).as_string::<i32>().iter().collect();
+                assert_eq!(ids, [None, Some("id 4"), None, None, Some("id 1"), None]);
+                assert_eq!((number(1).value(1), number(2).value(1)), (4, 40));
+                assert_eq!((number(1).value(4), number(2).value(4)), (1, 10));
+            }
+            let documents = split.documents(None).unwrap();
+            let bytes = documents.ranges().iter().map(|range| cut(&file, range)).collect();
+            let batches = documents.decode(bytes).unwrap();
+            let first = batches[0].column(0).as_binary::<i32>().value(0);
+            assert_eq!(first, br#"{"@timestamp":4,"n":5,"_id":"x"}"#);
+        }
+    }
+}
+
+#[test]
+fn an_identity_that_is_no_key_is_refused_and_leaves_nothing() {
+    let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+    for id in [String::new(), "é".repeat(257)] {
+        let refused = writer.add_identified(b"{}", &crate::Identity { id, version: 1, seq_no: 1 });
+        assert_eq!(refused.unwrap_err().kind(), frostline_base::ErrorKind::Invalid);
+    }
+    let longest = crate::Identity { id: "é".repeat(256), version: 1, seq_no: 1 };
+    assert!(writer.add_identified(b"{", &longest).is_err());
+    assert_eq!(writer.rows(), 0);
+    writer.add(b"{}").unwrap();
+    writer.add_identified(b"{}", &longest).unwrap();
+    let mut file = Vec::new();
+    let sealed = writer.seal(ID, &mut file).unwrap();
+    let split = Split::open(&cut(&file, &sealed.footer)).unwrap();
+    let read = split.columns(&[crate::ID_COLUMN], None, TextAs::Plain).unwrap();
+    let bytes = read.ranges().iter().map(|range| cut(&file, range)).collect();
+    let ids = read.decode(bytes).unwrap().remove(0);
+    let ids: Vec<_> = ids.column(0).as_string::<i32>().iter().collect();
+    assert_eq!(ids, [None, Some(longest.id.as_str())]);
+}
+
+#[test]
 fn lengths_come_before_texts_where_that_saves_room() {
     let documents: Vec<String> = (0..3_000)
         .map(|n| {

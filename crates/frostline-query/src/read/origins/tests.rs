@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use frostline_split::WriterOptions;
+use frostline_split::{DocumentForm, WriterOptions};
 use serde_json::{Value, json};
 
 use crate::testing::{Place, Recorded, numbers};
@@ -78,6 +78,77 @@ async fn ids_stay_through_merges_of_splits_of_any_version() {
         assert_eq!(place.index.splits().len(), 1);
         check(&place, &known).await;
     }
+}
+
+/// What a client calls the document of this number: texts that share their beginnings, that are keyed by their hash, that
+/// look like where documents land, and none.
+fn given(n: usize) -> Option<String> {
+    match n % 6 {
+        1 => Some(format!("Client {n}/é")),
+        2 => Some(format!("{n}{}", "-long".repeat(60))),
+        4 => Some(format!("0123456789abcdef0123456789abcdee-{n}")),
+        5 => Some(format!("{:x}", (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))),
+        _ => None,
+    }
+}
+
+fn identified(groups: Vec<Vec<Value>>) -> Vec<Vec<(String, Option<String>)>> {
+    let document = |mut document: Value| {
+        let given = document["n"].as_u64().and_then(|n| given(n as usize));
+        // A field of that name is another thing.
+        document["_id"] = json!("Client 1/é");
+        (document.to_string(), given)
+    };
+    groups.into_iter().map(|group| group.into_iter().map(document).collect()).collect()
+}
+
+#[tokio::test]
+async fn ids_from_clients_stay_through_merges_beside_others() {
+    for (documents_form, hot_footer_bytes_max) in
+        [(DocumentForm::Stored, 32 << 10), (DocumentForm::Rendered, 32 << 10), (DocumentForm::Rendered, 0)]
+    {
+        let options =
+            WriterOptions { documents: documents_form, hot_footer_bytes_max, ..WriterOptions::default() };
+        let mut groups = identified(documents(5, 13));
+        // A split without any.
+        groups.push(vec![(json!({"n": 65, "word": "word5"}).to_string(), None)]);
+        let place = Place::with_ids(&groups, WriterOptions::default()).await;
+        let known = ids(&place).await;
+        assert_eq!(known.len(), 66);
+        for (n, id) in &known {
+            assert!(given(*n as usize).is_none_or(|given| given == *id) || *n == 65, "{n}: {id}");
+        }
+        check(&place, &known).await;
+        // Where a document landed that has another _id now.
+        let landed = known[&0].replace("-0", "-1");
+        let absent = json!({"query": {"ids": {"values": [landed, "client 1/é", "Client 1/", "1"]}}});
+        let numbers = place.numbers(&absent).await;
+        assert!(numbers.iter().all(|n| known[n] == landed), "{numbers:?}");
+        let place = place.merged(&[vec![0, 1], vec![2, 5]], options.clone()).await;
+        assert_eq!(place.index.splits().len(), 4);
+        check(&place, &known).await;
+        let place = place.merged(&[vec![0, 1, 2, 3]], options).await;
+        assert_eq!(place.index.splits().len(), 1);
+        check(&place, &known).await;
+    }
+}
+
+#[tokio::test]
+async fn needle_segments_lead_ids_from_clients_to_their_splits() {
+    let place = Place::with_ids(&identified(documents(12, 5)), WriterOptions::default()).await;
+    let known = ids(&place).await;
+    let place = place.merged(&[vec![0, 1, 2], vec![3, 4, 5]], WriterOptions::default()).await;
+    let splits = place.index.splits().len();
+    let place = place.with_segments(&[(0..splits).collect()]).await;
+    check(&place, &known).await;
+    for n in [7, 20, 28, 53] {
+        place.searcher.forget();
+        let answer = place.answer(&json!({"query": {"ids": {"values": [known[&n]]}}})).await;
+        assert_eq!(numbers(&answer), [n]);
+        assert_eq!((answer.cost.splits.opened, answer.cost.splits.opened_empty), (1, 0), "{n}");
+    }
+    let absent = json!({"query": {"ids": {"values": ["Client 2/é"]}}});
+    assert_eq!(place.answer(&absent).await.cost.splits.opened, 0);
 }
 
 #[tokio::test]

@@ -438,7 +438,7 @@ impl<'a> GroupWriter<'a> {
         let local = |rows: &[u32]| rows.iter().map(|row| row - group.start as u32).collect::<Vec<u32>>();
         let every = |count: usize| (0..count as u32).collect::<Vec<u32>>();
         let raw = |row: &u32| self.source(group.start + *row as usize).to_vec();
-        let (texts, times, nanos, values);
+        let (texts, times, nanos, identities, values);
         let cells: &dyn Cells;
         let (rows, numbers, mut distinct) = match column.kind {
             ColumnKind::Time | ColumnKind::Nanos => {
@@ -451,6 +451,12 @@ impl<'a> GroupWriter<'a> {
                     &nanos
                 };
                 (every(timed.len()), timed.collect(), None)
+            }
+            ColumnKind::Id | ColumnKind::Version | ColumnKind::SeqNo => {
+                let rows = &arranged.identified[inside(&arranged.identified)];
+                identities = IdentityCells { kind: column.kind, writer: self.writer, order: &arranged.order };
+                cells = &identities;
+                (local(rows), rows.to_vec(), None)
             }
             ColumnKind::Dynamic { .. } => {
                 let places = inside(&self.dynamic.0);
