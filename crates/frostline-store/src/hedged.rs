@@ -134,13 +134,21 @@ impl ObjectStore for Hedged {
         };
         self.past().earn(self.options.ratio_max);
         let first = Box::pin(self.fetch(location, options.clone()));
-        let late = Box::pin(tokio::time::sleep(self.wait(length)));
-        let first = match select(first, late).await {
+        let (asked, wait) = (Instant::now(), self.wait(length));
+        let late = Box::pin(tokio::time::sleep(wait));
+        let mut first = match select(first, late).await {
             Either::Left((answer, _)) => return answer,
             Either::Right(((), first)) => first,
         };
-        if !self.past().spend() {
-            return first.await;
+        if !self.past().spend(Past::KEPT) {
+            let very_late = Box::pin(tokio::time::sleep_until(asked + wait * Past::VERY_LATE));
+            first = match select(first, very_late).await {
+                Either::Left((answer, _)) => return answer,
+                Either::Right(((), first)) => first,
+            };
+            if !self.past().spend(0.0) {
+                return first.await;
+            }
         }
         Meters::of(&self.meter, &options.extensions).add(Count::Retries, 1);
         let second = Box::pin(self.fetch(location, options));
@@ -217,6 +225,10 @@ impl Past {
     const TIMES_MIN: usize = 32;
     /// Unused allowance is capped, so that a quiet hour does not permit a burst of hedges.
     const ALLOWANCE_MAX: f64 = 10.0;
+    /// So much of it is kept for reads that are so many times as late as the others that are hedged: those that are a
+    /// little late do not use up what the slowest needs.
+    const KEPT: f64 = 3.0;
+    const VERY_LATE: u32 = 3;
 
     fn note(&mut self, time: Duration) {
         if self.times.len() < Self::TIMES_MAX {
@@ -241,8 +253,9 @@ impl Past {
         self.allowance = (self.allowance + share).min(Self::ALLOWANCE_MAX);
     }
 
-    fn spend(&mut self) -> bool {
-        let enough = self.allowance >= 1.0;
+    /// Takes one hedge, if that leaves so many.
+    fn spend(&mut self, kept: f64) -> bool {
+        let enough = self.allowance >= 1.0 + kept;
         if enough {
             self.allowance -= 1.0;
         }
