@@ -47,7 +47,9 @@ pub(crate) fn targets<'s>(
 /// What the times of splits leave open of a filter. Splits of which they answer the same share one filter.
 pub(crate) struct Pruner<'f> {
     filter: &'f Filter,
-    known: HashMap<Vec<Known>, Arc<Filter>>,
+    left: HashMap<Vec<Known>, Arc<Filter>>,
+    /// What is known of the split at hand.
+    known: Vec<Known>,
 }
 
 /// What the times of a split say of one condition on time.
@@ -60,17 +62,33 @@ enum Known {
 
 impl<'f> Pruner<'f> {
     pub(crate) fn new(filter: &'f Filter) -> Pruner<'f> {
-        Pruner { filter, known: HashMap::new() }
+        Pruner { filter, left: HashMap::new(), known: Vec::new() }
+    }
+
+    /// What is still to be asked of every split, if their times say nothing of the filter.
+    pub(crate) fn everywhere(&mut self) -> Option<Arc<Filter>> {
+        (!asks_times(self.filter)).then(|| Arc::new(simplify(self.filter, &mut std::iter::empty())))
     }
 
     /// What is still to be asked of a split.
     pub(crate) fn left(&mut self, entry: &SplitEntry) -> Arc<Filter> {
-        let mut known = Vec::new();
-        look(self.filter, entry, &mut known);
-        let filter = self.filter;
-        let left = self.known.entry(known);
-        let simplified = |known: &Vec<Known>| Arc::new(simplify(filter, &mut known.iter().copied()));
-        Arc::clone(left.or_insert_with_key(simplified))
+        self.known.clear();
+        look(self.filter, entry, &mut self.known);
+        if let Some(left) = self.left.get(&self.known) {
+            return Arc::clone(left);
+        }
+        let left = Arc::new(simplify(self.filter, &mut self.known.iter().copied()));
+        self.left.insert(self.known.clone(), Arc::clone(&left));
+        left
+    }
+}
+
+/// Whether the filter has a condition on the documents' time.
+fn asks_times(filter: &Filter) -> bool {
+    match filter {
+        Filter::And(parts) | Filter::AtLeast { parts, .. } => parts.iter().any(asks_times),
+        Filter::Not(part) => asks_times(part),
+        leaf => is_of_time(leaf),
     }
 }
 
@@ -83,6 +101,10 @@ fn look(filter: &Filter, entry: &SplitEntry, known: &mut Vec<Known>) {
         Filter::Not(part) => look(part, entry, known),
         leaf => known.extend(fact(leaf, entry)),
     }
+}
+
+fn is_of_time(leaf: &Filter) -> bool {
+    matches!(leaf, Filter::Range { field, .. } | Filter::Exists { field } if field.is_time())
 }
 
 /// The half-open range of microseconds between two bounds, of which nanoseconds are left out.
@@ -189,7 +211,7 @@ fn fact(leaf: &Filter, entry: &SplitEntry) -> Option<Known> {
 /// `filter` as far as what is known of its conditions on time leaves it open.
 fn simplify(filter: &Filter, known: &mut impl Iterator<Item = Known>) -> Filter {
     match filter {
-        Filter::Range { field, .. } | Filter::Exists { field } if field.is_time() => match known.next() {
+        leaf if is_of_time(leaf) => match known.next() {
             Some(Known::True) => Filter::All,
             Some(Known::False) => Filter::None,
             Some(Known::Nothing) | None => filter.clone(),

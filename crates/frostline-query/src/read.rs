@@ -5,6 +5,7 @@ pub(crate) mod fields;
 pub(crate) mod memory;
 pub(crate) mod merge;
 pub(crate) mod mixed;
+pub(crate) mod numbered;
 pub(crate) mod once;
 pub(crate) mod open;
 mod origins;

@@ -124,9 +124,9 @@ impl Search {
             Some(aggs) => parse_aggs(&Value::Object(aggs.clone()), mapping, options.now_us)?,
             None => AggTree::empty(),
         };
-        let splits = Splits::of(indices);
+        let splits = Splits::of(searcher, indices);
         if let Some(held) = &request.held {
-            check_versions(held.versions(), splits.indices.to_vec())?;
+            check_versions(held.versions(), splits.indices().to_vec())?;
         }
         let (filter, post_filter) = (request.filter.clone(), request.post_filter.clone());
         Ok(Search {

@@ -44,7 +44,7 @@ impl Fetch {
             rows.sort_unstable();
             rows.dedup();
         }
-        Fetch { splits: splits.only(|split| rows.contains_key(&split)), rows, partial }
+        Fetch { splits: splits.only(rows.keys().copied()), rows, partial }
     }
 
     /// The same, for a part of the splits.

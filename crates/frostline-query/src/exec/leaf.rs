@@ -148,7 +148,7 @@ impl fmt::Debug for LeafExec {
 impl DisplayAs for LeafExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let splits = self.leaf.splits();
-        let indices: Vec<&str> = splits.indices.iter().map(|index| index.name.as_str()).collect();
+        let indices: Vec<&str> = splits.indices().iter().map(|index| index.name.as_str()).collect();
         let (name, count, what) = (self.leaf.name(), splits.len(), self.leaf.describe());
         write!(f, "{name}: index={} splits={count} {what}", indices.join(","))?;
         match self.leaf.filter() {

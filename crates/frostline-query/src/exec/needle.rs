@@ -178,7 +178,7 @@ struct Left {
 }
 
 /// The splits, of all of these indices or some, that may hold matches of a filter: by their times, then by needle
-/// segments. What these leave is kept in `results`, so that a query that is answered from there asks them nothing either.
+/// segments. What these leave is remembered, and kept in `results`, so that the same filter asks them nothing again.
 pub(crate) async fn matching(
     searcher: &Arc<Searcher>,
     results: Option<&Results>,
@@ -190,9 +190,12 @@ pub(crate) async fn matching(
     if terms.asks().is_empty() {
         return matching;
     }
-    let kept = results.and_then(|results| Some((results, kept_as(indices, &matching, filter)?)));
-    if let Some((results, key)) = &kept
-        && let Some(bytes) = results.get(key).await
+    let Some(key) = kept_as(indices, &matching, filter) else { return matching };
+    if let Some(places) = searcher.left_by_needle.get(&key.bits()) {
+        return matching.left_by_needle(&places, Cost::default());
+    }
+    if let Some(results) = results
+        && let Some(bytes) = results.get(&key).await
         && let Ok(places) = RoaringBitmap::deserialize_from(bytes.as_slice())
     {
         return matching.left_by_needle(&places, Cost::default());
@@ -201,26 +204,28 @@ pub(crate) async fn matching(
     let question = Question::of(searcher, indices, &matching, terms, &opening).await;
     let matching = matching.after_opening(opening.cost());
     let Some(question) = question else { return matching };
-    let left = question.ask(searcher, &matching).await;
-    let mut bytes = Vec::new();
-    if let Some((results, key)) = kept
-        && left.whole
-        && left.places.serialize_into(&mut bytes).is_ok()
-    {
-        results.put(&key, bytes).await;
+    let Left { places, cost, whole } = question.ask(searcher, &matching).await;
+    let left = matching.left_by_needle(&places, cost);
+    if whole {
+        let mut bytes = Vec::new();
+        if let Some(results) = results
+            && places.serialize_into(&mut bytes).is_ok()
+        {
+            results.put(&key, bytes).await;
+        }
+        searcher.left_by_needle.insert(key.bits(), places);
     }
-    matching.left_by_needle(&left.places, left.cost)
+    left
 }
 
-/// Under which key it is kept what these indices' segments leave of these splits.
+/// Under which key it is kept what these indices' segments leave of these splits; none if there are no splits.
 fn kept_as(indices: &[Arc<Index>], splits: &Splits, filter: &Filter) -> Option<Key> {
     let first = splits.entries().next()?.id;
-    let splits: Vec<u8> = splits.entries().flat_map(|entry| entry.id.bits().to_le_bytes()).collect();
     let files = indices.iter().flat_map(|index| index.files());
     let files: Vec<u8> = files.flat_map(|file| file.id.bits().to_le_bytes()).collect();
     // What is asked follows from the rule of terms.
     let rule = TERMS_VERSION.to_le_bytes();
-    Some(Key::new(first, &[b"needle", &rule, &splits, &files, &postcard::to_allocvec(filter).ok()?]))
+    Some(Key::new(first, &[b"needle", &rule, &splits.digest(), &files, &postcard::to_allocvec(filter).ok()?]))
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ impl Order {
         }
         let versions = match &request.held {
             Some(Held::PointInTime(..)) => None,
-            _ => Some(Versions(splits.indices.to_vec()).to_string()),
+            _ => Some(Versions(splits.indices().to_vec()).to_string()),
         };
         let keys = request.sort.iter().enumerate().map(|(at, sort)| key(at, sort));
         let keys: Vec<OrderKey> = keys.collect::<Result<_>>()?;

@@ -37,6 +37,10 @@ impl Key {
         }
         Key(hash.digest128())
     }
+
+    pub(crate) fn bits(&self) -> u128 {
+        self.0
+    }
 }
 
 impl Results {

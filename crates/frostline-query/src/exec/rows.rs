@@ -100,8 +100,8 @@ impl Rows {
         context: &Arc<TaskContext>,
     ) -> Result<(BoxStream<'static, Result<RecordBatch>>, Told)> {
         let mut groups = self.splits.groups(self.streams);
-        let splits =
-            if stream < groups.len() { groups.swap_remove(stream) } else { self.splits.only(|_| false) };
+        let none = || self.splits.only(std::iter::empty());
+        let splits = if stream < groups.len() { groups.swap_remove(stream) } else { none() };
         let local = Local::of(context)?;
         let scan = Scan::new(local, &splits, &self.filter, Arc::new(Meter::default()), false);
         let has_documents = self.outputs.iter().any(|output| matches!(output.of, Of::Source));

@@ -295,7 +295,7 @@ impl Scan {
 impl Searcher {
     /// Reads the hot footers of all splits of an index, from packs where it has any: for a cache on the way.
     pub async fn read_footers(self: &Arc<Self>, index: &Arc<Index>, meter: &Arc<Meter>) -> Result<()> {
-        let splits = Splits::of(std::slice::from_ref(index));
+        let splits = Splits::of(self, std::slice::from_ref(index));
         let scan =
             Scan::new(Arc::new(Local::new(self, None)), &splits, &Filter::All, Arc::clone(meter), false);
         scan.expect(0..scan.targets.len()).await;

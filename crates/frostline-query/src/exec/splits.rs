@@ -1,14 +1,14 @@
 //! The splits of a query, and the numbers by which query and answer refer to them.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use frostline_base::{Cost, ObjectRef, SplitId};
 use frostline_catalog::{Index, SplitEntry};
 use frostline_split::{Mapping, Origin};
 use roaring::RoaringBitmap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::Result;
 use crate::agg::HitAddress;
@@ -16,6 +16,8 @@ use crate::exec::report::both;
 use crate::filter::Filter;
 use crate::language::IndexVersion;
 use crate::prune::{Pruner, Target, targets};
+use crate::read::numbered::{Numbered, NumberedSplit};
+use crate::read::open::Searcher;
 use crate::read::packs::PackFile;
 
 /// The fields of some indices: a field has the readings that it has in any of them.
@@ -31,11 +33,11 @@ pub(crate) fn mapping(indices: &[Arc<Index>]) -> Result<Cow<'_, Mapping>> {
 /// Splits of one or several indices, ordered by identity, so that their numbers compare as the identities do. A
 /// serialized plan carries them completely, so that no catalog is needed to run it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "wire::Splits", into = "wire::Splits")]
 pub(crate) struct Splits {
-    pub(crate) indices: Arc<[IndexVersion]>,
-    splits: Vec<NumberedSplit>,
-    /// The packs of their indices.
-    packs: Arc<[PackFile]>,
+    numbered: Arc<Numbered>,
+    /// The places there of those that are meant, ascending; none if all are.
+    chosen: Option<Arc<[u32]>>,
     /// What became of the others that were asked for.
     ruled_out: Box<RuledOut>,
 }
@@ -62,50 +64,72 @@ impl RuledOut {
     }
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct NumberedSplit {
-    ordinal: u32,
-    /// Position of its index.
-    index: u32,
-    /// Its place in the index, for who makes the plan.
-    #[serde(skip)]
-    place: u32,
-    #[serde(with = "wire")]
-    entry: Arc<SplitEntry>,
-}
-
 impl Splits {
     /// All live splits of these indices.
-    pub(crate) fn of(indices: &[Arc<Index>]) -> Splits {
-        let named = (0..).zip(indices);
-        let mut splits: Vec<NumberedSplit> = named
-            .flat_map(|(index, of)| {
-                of.splits().iter().zip(0..).map(move |(entry, place)| (index, entry, place))
-            })
-            .map(|(index, entry, place)| NumberedSplit { ordinal: 0, index, place, entry: Arc::clone(entry) })
-            .collect();
-        if indices.len() > 1 {
-            splits.sort_by_key(|split| split.entry.id);
-        }
-        splits.iter_mut().zip(0..).for_each(|(split, ordinal)| split.ordinal = ordinal);
-        let packs = PackFile::of_all(indices).into();
-        let indices = indices.iter().map(|index| IndexVersion::of(index)).collect();
-        Splits { indices, splits, packs, ruled_out: Box::default() }
+    pub(crate) fn of(searcher: &Searcher, indices: &[Arc<Index>]) -> Splits {
+        Splits::all(searcher.numbered(indices))
     }
 
-    /// Some of them, as if there were no others.
-    fn some<'s>(&self, splits: impl Iterator<Item = &'s NumberedSplit>) -> Splits {
-        let (indices, packs) = (Arc::clone(&self.indices), Arc::clone(&self.packs));
-        Splits { indices, splits: splits.cloned().collect(), packs, ruled_out: Box::default() }
+    fn all(numbered: Arc<Numbered>) -> Splits {
+        Splits { numbered, chosen: None, ruled_out: Box::default() }
+    }
+
+    /// Those at these of their places, as if there were no others.
+    fn some(&self, places: impl Iterator<Item = usize>) -> Splits {
+        let chosen = match &self.chosen {
+            None => places.map(|place| place as u32).collect(),
+            Some(chosen) => places.map(|place| chosen[place]).collect(),
+        };
+        Splits { numbered: Arc::clone(&self.numbered), chosen: Some(chosen), ruled_out: Box::default() }
+    }
+
+    /// Those of which this is true, as if there were no others.
+    fn filtered(&self, mut wanted: impl FnMut(&NumberedSplit) -> bool) -> Splits {
+        self.some(self.iter().enumerate().filter(|(_, split)| wanted(split)).map(|(place, _)| place))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &NumberedSplit> {
+        (0..self.len()).map(|place| self.at(place))
+    }
+
+    fn at(&self, place: usize) -> &NumberedSplit {
+        match &self.chosen {
+            None => &self.numbered.splits[place],
+            Some(chosen) => &self.numbered.splits[chosen[place] as usize],
+        }
+    }
+
+    /// The place of the one with this key, by which they ascend, or the place that it would have.
+    fn search<K: Ord>(&self, key: &K, of: impl Fn(&NumberedSplit) -> K) -> std::result::Result<usize, usize> {
+        let all = &self.numbered.splits;
+        match &self.chosen {
+            None => all.binary_search_by_key(key, of),
+            Some(chosen) => chosen.binary_search_by_key(key, |place| of(&all[*place as usize])),
+        }
+    }
+
+    pub(crate) fn indices(&self) -> &Arc<[IndexVersion]> {
+        &self.numbered.indices
     }
 
     /// The packs that may have their hot footers.
     pub(crate) fn packs(&self) -> Arc<[PackFile]> {
-        Arc::clone(&self.packs)
+        Arc::clone(&self.numbered.packs)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.splits.len()
+        self.chosen.as_ref().map_or(self.numbered.splits.len(), |chosen| chosen.len())
+    }
+
+    /// Which splits these are, as bytes: the same of the same splits of the same indices.
+    pub(crate) fn digest(&self) -> Vec<u8> {
+        let mut hash = Xxh3::new();
+        self.chosen
+            .iter()
+            .flat_map(|chosen| chosen.iter())
+            .for_each(|place| hash.update(&place.to_le_bytes()));
+        let chosen = self.chosen.as_ref().map(|_| hash.digest128());
+        [Some(self.numbered.digest()), chosen].into_iter().flatten().flat_map(u128::to_le_bytes).collect()
     }
 
     /// What was ruled out on the way to these.
@@ -116,8 +140,11 @@ impl Splits {
     /// The splits that may hold matches of the filter by their times.
     pub(crate) fn matching(&self, filter: &Filter) -> Splits {
         let mut pruner = Pruner::new(filter);
-        let left = |split: &&NumberedSplit| *pruner.left(&split.entry) != Filter::None;
-        let mut matching = self.some(self.splits.iter().filter(left));
+        let mut matching = match pruner.everywhere() {
+            Some(left) if *left != Filter::None => return self.clone(),
+            Some(_) => self.some(std::iter::empty()),
+            None => self.filtered(|split| *pruner.left(&split.entry) != Filter::None),
+        };
         matching.ruled_out.clone_from(&self.ruled_out);
         matching.ruled_out.time += (self.len() - matching.len()) as u64;
         matching
@@ -126,7 +153,7 @@ impl Splits {
     /// Whether each of the splits of an index, by its place there, is among them.
     pub(crate) fn places_in(&self, index: &Index) -> Vec<bool> {
         let (of, mut among) = (self.position_of(index), vec![false; index.splits().len()]);
-        for split in self.splits.iter().filter(|split| Some(split.index) == of) {
+        for split in self.iter().filter(|split| Some(split.index) == of) {
             if let Some(among) = among.get_mut(split.place as usize) {
                 *among = true;
             }
@@ -136,24 +163,28 @@ impl Splits {
 
     /// Their places of those that are wanted by their places in these indices.
     pub(crate) fn at_places(&self, indices: &[Arc<Index>], wanted: &[Vec<bool>]) -> RoaringBitmap {
-        let positions = indices.iter().map(|index| self.position_of(index));
-        let of_position: HashMap<Option<u32>, &Vec<bool>> = positions.zip(wanted).collect();
+        let mut of_position = vec![None; self.numbered.indices.len()];
+        for (index, wanted) in indices.iter().zip(wanted) {
+            if let Some(position) = self.position_of(index) {
+                of_position[position as usize] = Some(wanted);
+            }
+        }
         let is_wanted = |split: &NumberedSplit| {
-            let wanted = of_position.get(&Some(split.index)).and_then(|of| of.get(split.place as usize));
-            wanted != Some(&false)
+            let of = of_position.get(split.index as usize).copied().flatten();
+            of.and_then(|of| of.get(split.place as usize)) != Some(&false)
         };
-        (0..).zip(&self.splits).filter(|(_, split)| is_wanted(split)).map(|(at, _)| at).collect()
+        (0..).zip(self.iter()).filter(|(_, split)| is_wanted(split)).map(|(at, _)| at).collect()
     }
 
     fn position_of(&self, index: &Index) -> Option<u32> {
         let of = IndexVersion::of(index);
-        (0..).zip(self.indices.iter()).find(|(_, other)| **other == of).map(|(position, _)| position)
+        (0..).zip(self.numbered.indices.iter()).find(|(_, other)| **other == of).map(|(position, _)| position)
     }
 
     /// The splits at these places among them, which is what needle segments left.
     pub(crate) fn left_by_needle(&self, places: &RoaringBitmap, asking: Cost) -> Splits {
-        let at = |place: u32| self.splits.get(place as usize);
-        let mut left = self.some(places.iter().filter_map(at));
+        let places = places.iter().map(|place| place as usize);
+        let mut left = self.some(places.filter(|place| *place < self.len()));
         let needle = (self.len() - left.len()) as u64;
         left.ruled_out.clone_from(&self.ruled_out);
         left.ruled_out.add(&RuledOut { needle, asking, ..RuledOut::default() });
@@ -168,41 +199,43 @@ impl Splits {
 
     /// The splits of the indices at these positions.
     pub(crate) fn of_indices(&self, wanted: impl Fn(usize) -> bool) -> Splits {
-        self.some(self.splits.iter().filter(|split| wanted(split.index as usize)))
+        self.filtered(|split| wanted(split.index as usize))
     }
 
-    /// The splits with these numbers.
-    pub(crate) fn only(&self, wanted: impl Fn(u32) -> bool) -> Splits {
-        self.some(self.splits.iter().filter(|split| wanted(split.ordinal)))
+    /// The splits with these numbers, which ascend.
+    pub(crate) fn only(&self, ordinals: impl Iterator<Item = u32>) -> Splits {
+        self.some(ordinals.filter_map(|ordinal| self.search(&ordinal, |split| split.ordinal).ok()))
     }
 
     /// Divides them into at most `groups` groups, at least one. What was ruled out is told by the first.
     pub(crate) fn groups(&self, groups: usize) -> Vec<Splits> {
-        let groups = groups.clamp(1, self.splits.len().max(1));
-        let of = |group| self.some(self.splits.iter().skip(group).step_by(groups));
-        let mut divided: Vec<Splits> = (0..groups).map(of).collect();
+        let groups = groups.clamp(1, self.len().max(1));
+        let of = |group| self.some((0..self.len()).skip(group).step_by(groups));
+        let mut divided: Vec<Splits> = match groups {
+            1 => vec![self.clone()],
+            _ => (0..groups).map(of).collect(),
+        };
         divided.iter_mut().take(1).for_each(|first| first.ruled_out.clone_from(&self.ruled_out));
         divided
     }
 
     /// The remaining filter for each split that may hold matches.
     pub(crate) fn targets(&self, filter: &Filter) -> Vec<Target> {
-        targets(self.splits.iter().map(|split| (split.ordinal, &split.entry)), filter)
+        targets(self.iter().map(|split| (split.ordinal, &split.entry)), filter)
     }
 
     pub(crate) fn ordinals(&self) -> impl Iterator<Item = u32> + '_ {
-        self.splits.iter().map(|split| split.ordinal)
+        self.iter().map(|split| split.ordinal)
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Arc<SplitEntry>> {
-        self.splits.iter().map(|split| &split.entry)
+        self.iter().map(|split| &split.entry)
     }
 
     /// The split of a number, and its index.
     pub(crate) fn get(&self, ordinal: u32) -> Option<(&Arc<SplitEntry>, &IndexVersion)> {
-        let at = self.splits.binary_search_by_key(&ordinal, |split| split.ordinal).ok()?;
-        let split = self.splits.get(at)?;
-        Some((&split.entry, self.indices.get(split.index as usize)?))
+        let split = self.at(self.search(&ordinal, |split| split.ordinal).ok()?);
+        Some((&split.entry, self.numbered.indices.get(split.index as usize)?))
     }
 
     /// The position of a row among all, as a text that is valid for these versions of the indices.
@@ -215,19 +248,30 @@ impl Splits {
     pub(crate) fn place(&self, position: &str) -> Option<(u32, Option<u32>)> {
         let (id, row) = position.split('@').next()?.split_once('-')?;
         let (id, row): (SplitId, u32) = (id.parse().ok()?, row.parse().ok()?);
-        Some(match self.splits.binary_search_by_key(&id, |split| split.entry.id) {
-            Ok(at) => (self.splits[at].ordinal, Some(row)),
-            Err(at) => (self.splits.get(at).map_or(u32::MAX, |split| split.ordinal), None),
+        Some(match self.search(&id, |split| split.entry.id) {
+            Ok(place) => (self.at(place).ordinal, Some(row)),
+            Err(place) if place < self.len() => (self.at(place).ordinal, None),
+            Err(_) => (u32::MAX, None),
         })
     }
 }
 
-/// A serialized entry of the catalog.
+/// The form in which splits travel: those that are meant, with what the catalog says of them.
 mod wire {
     use super::*;
 
     #[derive(Serialize, Deserialize)]
+    pub(super) struct Splits {
+        indices: Arc<[IndexVersion]>,
+        splits: Vec<Entry>,
+        packs: Arc<[PackFile]>,
+        ruled_out: RuledOut,
+    }
+
+    #[derive(Serialize, Deserialize)]
     struct Entry {
+        ordinal: u32,
+        index: u32,
         id: SplitId,
         key: String,
         bytes: u64,
@@ -237,36 +281,55 @@ mod wire {
         rows_without_time: u64,
     }
 
-    pub(super) fn serialize<S: Serializer>(
-        entry: &Arc<SplitEntry>,
-        to: S,
-    ) -> std::result::Result<S::Ok, S::Error> {
-        Entry {
-            id: entry.id,
-            key: entry.object.key.clone(),
-            bytes: entry.object.bytes,
-            footer: entry.footer.clone(),
-            rows: entry.rows,
-            times: entry.times,
-            rows_without_time: entry.rows_without_time,
+    impl From<super::Splits> for Splits {
+        fn from(splits: super::Splits) -> Splits {
+            Splits {
+                indices: Arc::clone(splits.indices()),
+                splits: splits.iter().map(Entry::of).collect(),
+                packs: splits.packs(),
+                ruled_out: *splits.ruled_out,
+            }
         }
-        .serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> std::result::Result<Arc<SplitEntry>, D::Error> {
-        let Entry { id, key, bytes, footer, rows, times, rows_without_time } = Entry::deserialize(from)?;
-        let object = ObjectRef { key, bytes };
-        Ok(Arc::new(SplitEntry {
-            id,
-            object,
-            footer,
-            rows,
-            times,
-            rows_without_time,
-            unpacked_bytes: None,
-            is_merged: false,
-        }))
+    impl From<Splits> for super::Splits {
+        fn from(Splits { indices, splits, packs, ruled_out }: Splits) -> super::Splits {
+            let splits = splits.into_iter().map(Entry::numbered).collect();
+            let numbered = Arc::new(Numbered::new(indices, splits, packs));
+            super::Splits { ruled_out: Box::new(ruled_out), ..super::Splits::all(numbered) }
+        }
+    }
+
+    impl Entry {
+        fn of(split: &NumberedSplit) -> Entry {
+            let NumberedSplit { ordinal, index, place: _, entry } = split;
+            Entry {
+                ordinal: *ordinal,
+                index: *index,
+                id: entry.id,
+                key: entry.object.key.clone(),
+                bytes: entry.object.bytes,
+                footer: entry.footer.clone(),
+                rows: entry.rows,
+                times: entry.times,
+                rows_without_time: entry.rows_without_time,
+            }
+        }
+
+        fn numbered(self) -> NumberedSplit {
+            let Entry { ordinal, index, id, key, bytes, footer, rows, times, rows_without_time } = self;
+            let object = ObjectRef { key, bytes };
+            let entry = SplitEntry {
+                id,
+                object,
+                footer,
+                rows,
+                times,
+                rows_without_time,
+                unpacked_bytes: None,
+                is_merged: false,
+            };
+            NumberedSplit { ordinal, index, place: 0, entry: Arc::new(entry) }
+        }
     }
 }

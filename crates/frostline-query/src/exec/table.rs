@@ -52,8 +52,9 @@ impl IndexTable {
         let mapping = mapping(indices)?.into_owned();
         let columns = columns(&mapping);
         let schema = Arc::new(Schema::new(columns.iter().map(Output::field).collect::<Vec<Field>>()));
+        let splits = Splits::of(searcher, indices);
         let (searcher, indices) = (Arc::clone(searcher), indices.to_vec());
-        Ok(IndexTable { searcher, results, splits: Splits::of(&indices), indices, mapping, columns, schema })
+        Ok(IndexTable { searcher, results, splits, indices, mapping, columns, schema })
     }
 }
 

@@ -12,8 +12,9 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::read::memory::{Budget, Permits};
+use crate::read::numbered::{KnownVersions, Numbered};
 use crate::read::packs::Packs;
-use crate::read::segments::{OpenSegments, Segments};
+use crate::read::segments::{LeftByNeedle, OpenSegments, Segments};
 use crate::{Error, Result};
 
 /// Reads splits through a cache or a store, and remembers the hot footers of those it opened.
@@ -27,7 +28,9 @@ pub struct Searcher {
     memory: Arc<dyn MemoryPool>,
     open: Cache<SplitId, Arc<OpenSplit>, ByMemory>,
     pub(crate) segments: Segments,
+    pub(crate) left_by_needle: LeftByNeedle,
     pub(crate) packs: Packs,
+    versions: KnownVersions,
     /// What is being read and decoded at one time, by all queries.
     pub(crate) reads: Permits,
 }
@@ -91,8 +94,22 @@ impl Searcher {
         let reads = Permits::new(settings.memory_bytes_max / 4);
         let memory = Arc::new(GreedyMemoryPool::new(settings.memory_bytes_max / 4 * 3));
         let segments = Segments::new(settings.segment_bytes_max);
+        let left_by_needle = LeftByNeedle::default();
         let packs = Packs::new(settings.pack_bytes_max);
-        Arc::new(Searcher { reader, settings, prices, simulated, memory, open, segments, packs, reads })
+        let versions = KnownVersions::default();
+        Arc::new(Searcher {
+            reader,
+            settings,
+            prices,
+            simulated,
+            memory,
+            open,
+            segments,
+            left_by_needle,
+            packs,
+            versions,
+            reads,
+        })
     }
 
     /// The memory of one more query.
@@ -112,10 +129,17 @@ impl Searcher {
         self.segments.open(indices, self.reader.as_ref(), &self.reads, meter).await
     }
 
+    /// All live splits of some indices, with numbers.
+    pub(crate) fn numbered(&self, indices: &[Arc<Index>]) -> Arc<Numbered> {
+        self.versions.of(indices)
+    }
+
     /// Forgets every open split, needle segment and pack, as a restarted process would.
     pub fn forget(&self) {
         self.open.clear();
+        self.versions.forget();
         self.segments.forget();
+        self.left_by_needle.forget();
         self.packs.forget();
     }
 

@@ -15,6 +15,9 @@ use frostline_base::{
 use frostline_catalog::{FileEntry, Index};
 use frostline_needle::{About, Needle, Scope, Segment, TermKey};
 use futures::future::join_all;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 
 use crate::read::memory::Permits;
@@ -224,6 +227,43 @@ impl State {
 /// Whether another attempt would give the same error.
 fn is_settled(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Invalid | ErrorKind::NotFound)
+}
+
+/// What segments left of the splits of some filters, by a key that stands for both. It never changes.
+#[derive(Debug)]
+pub(crate) struct LeftByNeedle(Cache<u128, Arc<RoaringBitmap>, BySize>);
+
+const LEFT_BYTES_MAX: u64 = 16 << 20;
+/// About how much memory is taken beside the places.
+const LEFT_BYTES_LEAST: u64 = 256;
+
+impl Default for LeftByNeedle {
+    fn default() -> Self {
+        LeftByNeedle(Cache::with_weighter(1024, LEFT_BYTES_MAX, BySize))
+    }
+}
+
+impl LeftByNeedle {
+    pub(crate) fn get(&self, key: &u128) -> Option<Arc<RoaringBitmap>> {
+        self.0.get(key)
+    }
+
+    pub(crate) fn insert(&self, key: u128, places: RoaringBitmap) {
+        self.0.insert(key, Arc::new(places));
+    }
+
+    pub(crate) fn forget(&self) {
+        self.0.clear();
+    }
+}
+
+#[derive(Clone, Debug)]
+struct BySize;
+
+impl Weighter<u128, Arc<RoaringBitmap>> for BySize {
+    fn weight(&self, _: &u128, places: &Arc<RoaringBitmap>) -> u64 {
+        LEFT_BYTES_LEAST + places.serialized_size() as u64
+    }
 }
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ async fn what_is_nowhere_costs_a_page_and_opens_no_split() {
         json!({"query": {"bool": {"filter": [absent, {"range": {"n": {"gte": 3}}}]}}}),
         json!({"query": {"query_string": {"query": "nothing"}}}),
     ] {
+        place.searcher.left_by_needle.forget();
         let answer = place.answer(&body).await;
         assert!(answer.hits.hits.is_empty() && answer.hits.total.is_none_or(|total| total.value == 0));
         assert_eq!((answer.cost.gets, fates(&answer.cost.splits)), (1, [0, 12, 0, 0]), "{body}");
@@ -69,9 +70,33 @@ async fn what_is_nowhere_costs_a_page_and_opens_no_split() {
         "select host, count(*) from logs where id in ('a', 'b') group by host",
         "select n from logs where match(_source, 'nothing') order by \"@timestamp\" desc limit 3",
     ] {
+        place.searcher.left_by_needle.forget();
         let cost = sql(&place, query).await.1;
         assert_eq!((cost.gets, fates(&cost.splits)), (1, [0, 12, 0, 0]), "{query}");
     }
+}
+
+#[tokio::test]
+async fn what_segments_leave_is_remembered_of_whole_answers() {
+    let place = Place::with(&documents()).await.with_segments(&[(0..6).collect(), (6..12).collect()]).await;
+    let absent = |field: &str| json!({"query": term(field, "id99x0"), "track_total_hits": false});
+    let asked = async |place: &Place, field: &str| {
+        let cost = place.answer(&absent(field)).await.cost;
+        (cost.gets, fates(&cost.splits))
+    };
+    assert_eq!(asked(&place, "id.keyword").await, (2, [0, 12, 0, 0]));
+    assert_eq!(asked(&place, "id.keyword").await, (0, [0, 12, 0, 0]), "the same filter");
+    assert_eq!(asked(&place, "msg").await, (2, [0, 12, 0, 0]), "another one");
+    place.damage(&place.segments()[0].object, 20..40).await;
+    for _ in 0..2 {
+        let (gets, fates) = asked(&place, "host").await;
+        assert!(
+            gets > 2 && fates[1] == 6,
+            "a page that cannot be read is asked for each time: {gets} {fates:?}"
+        );
+    }
+    let fewer = place.without_segment(0).await;
+    assert_eq!(asked(&fewer, "id.keyword").await.1, [0, 6, 6, 6], "another version of the index");
 }
 
 #[tokio::test]
@@ -204,8 +229,14 @@ async fn a_segment_is_not_asked_whose_pages_outnumber_the_requests_of_its_splits
     let apart = apart(&open);
     let asked = async |words: usize| {
         let filter = Filter::And(apart[..words].iter().map(|word| match_word(word)).collect());
-        let question =
-            Question::of(&place.searcher, indices, &Splits::of(indices), Terms::of(&filter), &meter).await;
+        let question = Question::of(
+            &place.searcher,
+            indices,
+            &Splits::of(&place.searcher, indices),
+            Terms::of(&filter),
+            &meter,
+        )
+        .await;
         question.map(|question| (question.pages(), question.splits()))
     };
     assert_eq!(asked(1).await, Some((2, 5)));

@@ -122,7 +122,7 @@ async fn a_scan_of_one_time_reads_that_part_of_a_pack() {
     let reads = Recorded::new(&place.repository);
     let place = place.through(Arc::clone(&reads) as _);
     let local = Arc::new(Local::new(&place.searcher, None));
-    let splits = Splits::of(std::slice::from_ref(&place.index));
+    let splits = Splits::of(&place.searcher, std::slice::from_ref(&place.index));
     let scan = Scan::new(local, &splits, &Filter::All, Arc::default(), false);
     let times: Vec<_> = scan.targets.iter().map(|target| target.entry.times).collect();
     assert!(times.is_sorted(), "splits are searched in the order of packs");
