@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use jiff::civil::{Date, DateTime, Time, Weekday};
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Zoned};
+use jiff::tz::{Offset, TimeZone};
+use jiff::{SignedDuration, Timestamp, ToSpan};
 use serde::{Deserialize, Serialize};
 
 use super::timestamp;
@@ -87,19 +87,43 @@ impl Format {
         self.shapes.iter().find_map(|shape| shape.read(text, round_up, zone))
     }
 
-    /// Writes a time.
+    /// Writes a time; one that is beyond the calendar as milliseconds since 1970.
     pub fn write(&self, us: i64, zone: &TimeZone) -> String {
-        let Some(time) = timestamp(us) else { return us.div_euclid(1_000).to_string() };
-        let time = time.to_zoned(zone.clone());
         let mut out = String::new();
-        match self.shapes.first() {
-            Some(Shape::EpochMillis) => out = us.div_euclid(1_000).to_string(),
-            Some(Shape::EpochSecond) => out = us.div_euclid(1_000_000).to_string(),
-            Some(Shape::Pattern(items)) => write_items(&mut out, items, &time),
-            Some(Shape::Iso { .. }) | None => write_iso(&mut out, &time),
+        match (self.shapes.first(), Local::at(us, zone)) {
+            (Some(Shape::EpochSecond), _) => out = us.div_euclid(1_000_000).to_string(),
+            (Some(Shape::EpochMillis), _) | (_, None) => out = us.div_euclid(1_000).to_string(),
+            (Some(Shape::Pattern(items)), Some(time)) => write_items(&mut out, items, &time),
+            (_, Some(time)) => write_iso(&mut out, &time),
         }
         out
     }
+}
+
+/// A time on the clock of a zone.
+struct Local<'a> {
+    civil: DateTime,
+    offset: Offset,
+    zone: &'a TimeZone,
+}
+
+impl Local<'_> {
+    fn at(us: i64, zone: &TimeZone) -> Option<Local<'_>> {
+        let offset = zone.to_offset(timestamp(us).unwrap_or_else(|| last_instant(us > 0)));
+        let local_us = us.checked_add(offset_us(offset))?;
+        let civil = EPOCH.checked_add(SignedDuration::from_micros(local_us)).ok()?;
+        Some(Local { civil, offset, zone })
+    }
+}
+
+/// The calendar goes on for a day and a half after the last instant: 9999-12-31 is what stands for "never". The offset
+/// of a zone stays what it is then.
+fn last_instant(future: bool) -> Timestamp {
+    if future { Timestamp::MAX } else { Timestamp::MIN }
+}
+
+fn offset_us(offset: Offset) -> i64 {
+    i64::from(offset.seconds()) * 1_000_000
 }
 
 /// The pattern of a named format; reading `strict_X` and `X` differs only for the ISO shapes.
@@ -269,10 +293,8 @@ impl Parts {
         if let Ok(time) = zone.to_timestamp(civil) {
             return Some(time.as_microsecond());
         }
-        // The calendar goes on for a day and a half after the last instant: 9999-12-31 is what stands for "never".
-        let edge = if year > 0 { Timestamp::MAX } else { Timestamp::MIN };
         let local_us = i64::try_from(civil.duration_since(EPOCH).as_micros()).ok()?;
-        Some(local_us - i64::from(zone.to_offset(edge).seconds()) * 1_000_000)
+        Some(local_us - offset_us(zone.to_offset(last_instant(year > 0))))
     }
 }
 
@@ -319,7 +341,7 @@ fn read_epoch(text: &str, unit_us: i64, round_up: bool) -> Option<i64> {
         None => 0,
     };
     let us = whole.checked_add(if negative && fraction.is_some() { -part } else { part })?;
-    timestamp(us).map(|_| us)
+    Local::at(us, &TimeZone::UTC).map(|_| us)
 }
 
 /// The digits behind a decimal point, in millionths; further digits are cut.
@@ -503,10 +525,10 @@ const MONTHS: &[&str] = &[
 ];
 const DAYS: &[&str] = &["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-fn write_iso(out: &mut String, time: &Zoned) {
-    let _ = write!(out, "{:04}-{:02}-{:02}T", time.year(), time.month(), time.day());
-    let _ = write!(out, "{:02}:{:02}:{:02}.", time.hour(), time.minute(), time.second());
-    let micros = time.subsec_nanosecond() / 1_000;
+fn write_iso(out: &mut String, time: &Local<'_>) {
+    let _ = write!(out, "{:04}-{:02}-{:02}T", time.civil.year(), time.civil.month(), time.civil.day());
+    let _ = write!(out, "{:02}:{:02}:{:02}.", time.civil.hour(), time.civil.minute(), time.civil.second());
+    let micros = time.civil.subsec_nanosecond() / 1_000;
     let digits = format!("{micros:06}");
     let kept = digits.trim_end_matches('0').len().max(3);
     out.push_str(digits.get(..kept).unwrap_or(&digits));
@@ -514,8 +536,8 @@ fn write_iso(out: &mut String, time: &Zoned) {
 }
 
 /// The offset as `+hh:mm`, or `zero` where it is zero.
-fn write_offset(out: &mut String, time: &Zoned, zero: &str, separator: char) {
-    let seconds = time.offset().seconds();
+fn write_offset(out: &mut String, time: &Local<'_>, zero: &str, separator: char) {
+    let seconds = time.offset.seconds();
     if seconds == 0 && !zero.is_empty() {
         return out.push_str(zero);
     }
@@ -527,7 +549,7 @@ fn write_offset(out: &mut String, time: &Zoned, zero: &str, separator: char) {
     let _ = write!(out, "{minutes:02}");
 }
 
-fn write_items(out: &mut String, items: &[Item], time: &Zoned) {
+fn write_items(out: &mut String, items: &[Item], time: &Local<'_>) {
     for item in items {
         match item {
             Item::Literal(text) => out.push_str(text),
@@ -537,32 +559,32 @@ fn write_items(out: &mut String, items: &[Item], time: &Zoned) {
     }
 }
 
-fn write_field(out: &mut String, letter: char, count: usize, time: &Zoned) {
+fn write_field(out: &mut String, letter: char, count: usize, time: &Local<'_>) {
     let padded = |out: &mut String, number: i64| {
         let _ = write!(out, "{number:0count$}");
     };
     match letter {
-        'y' | 'u' if count == 2 => padded(out, i64::from(time.year()) % 100),
-        'y' | 'u' => padded(out, i64::from(time.year())),
-        'M' if count >= 3 => out.push_str(name_of(MONTHS, time.month(), count > 3)),
-        'M' => padded(out, i64::from(time.month())),
-        'd' => padded(out, i64::from(time.day())),
-        'D' => padded(out, i64::from(time.day_of_year())),
-        'H' => padded(out, i64::from(time.hour())),
-        'h' => padded(out, (i64::from(time.hour()) + 11) % 12 + 1),
-        'a' => out.push_str(if time.hour() < 12 { "AM" } else { "PM" }),
-        'm' => padded(out, i64::from(time.minute())),
-        's' => padded(out, i64::from(time.second())),
+        'y' | 'u' if count == 2 => padded(out, i64::from(time.civil.year()) % 100),
+        'y' | 'u' => padded(out, i64::from(time.civil.year())),
+        'M' if count >= 3 => out.push_str(name_of(MONTHS, time.civil.month(), count > 3)),
+        'M' => padded(out, i64::from(time.civil.month())),
+        'd' => padded(out, i64::from(time.civil.day())),
+        'D' => padded(out, i64::from(time.civil.day_of_year())),
+        'H' => padded(out, i64::from(time.civil.hour())),
+        'h' => padded(out, (i64::from(time.civil.hour()) + 11) % 12 + 1),
+        'a' => out.push_str(if time.civil.hour() < 12 { "AM" } else { "PM" }),
+        'm' => padded(out, i64::from(time.civil.minute())),
+        's' => padded(out, i64::from(time.civil.second())),
         'S' => {
-            let digits = format!("{:09}", time.subsec_nanosecond());
+            let digits = format!("{:09}", time.civil.subsec_nanosecond());
             let _ = write!(out, "{:0<count$}", digits.get(..count.min(9)).unwrap_or(&digits));
         }
-        'E' => out.push_str(name_of(DAYS, weekday(time.weekday()), count > 3)),
+        'E' => out.push_str(name_of(DAYS, weekday(time.civil.weekday()), count > 3)),
         'X' => write_offset(out, time, "Z", if count == 2 { '\0' } else { ':' }),
         'x' => write_offset(out, time, "", if count == 2 { '\0' } else { ':' }),
         'Z' if count < 4 => write_offset(out, time, "", '\0'),
         'Z' => write_offset(out, time, "Z", ':'),
-        _ => out.push_str(time.time_zone().iana_name().unwrap_or("UTC")),
+        _ => out.push_str(time.zone.iana_name().unwrap_or("UTC")),
     }
 }
 

@@ -275,6 +275,15 @@ fn the_last_day_of_the_calendar_is_a_date() {
     assert_eq!(reader.read("9999-12-31", false).unwrap(), day);
     assert_eq!(reader.read("9999-12-31", true).unwrap(), day + 86_399_999_999);
     assert_eq!(reader.read("9999-12-31T00:00:00-05:00", false).unwrap(), day + 5 * 3_600_000_000);
+    assert_eq!(reader.read("253402214400000", false).unwrap(), day);
     let berlin = DateReader { zone: TimeZone::fixed(jiff::tz::offset(1)), ..reader };
     assert_eq!(berlin.read("9999-12-31", false).unwrap(), day - 3_600_000_000);
+    let last = day + 86_399_999_999;
+    assert_eq!(iso(day), "9999-12-31T00:00:00.000Z");
+    assert_eq!(iso(last), "9999-12-31T23:59:59.999999Z");
+    let pattern = Format::parse("EEE d.M.yyyy HH:mm XXX").unwrap();
+    let new_york = parse_time_zone("America/New_York").unwrap();
+    assert_eq!(format_date(last, &pattern, &new_york), "Fri 31.12.9999 18:59 -05:00");
+    // There it is the year 10000.
+    assert_eq!(format_date(last, &pattern, &berlin.zone), "253402300799999");
 }
