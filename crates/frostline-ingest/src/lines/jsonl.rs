@@ -243,23 +243,37 @@ fn insert_time(object: &str, key: &str, time_ns: i128, document: &mut Vec<u8>) {
     document.extend_from_slice(members.as_bytes());
 }
 
-/// nginx's default escaping writes a byte as `\xHH`, which no JSON reader takes; `\u00HH` says the same
-/// for the bytes below 128.
+/// nginx's default escaping writes a byte as `\xHH`, which no JSON reader takes: the character is written as in any JSON.
 fn without_hex_escapes(line: &str) -> std::borrow::Cow<'_, str> {
     if !line.contains("\\x") {
         return line.into();
     }
     let mut sound = String::with_capacity(line.len() + 16);
-    let mut characters = line.chars().peekable();
-    while let Some(c) = characters.next() {
-        sound.push(c);
-        if c == '\\' {
-            match characters.next() {
-                Some('x') => sound.push_str("u00"),
-                Some(other) => sound.push(other),
-                None => {}
+    let mut rest = line;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        sound.push_str(before);
+        let bytes = match escaped_byte(escape) {
+            Some(byte) => {
+                let quoted = serde_json::Value::from(char::from(byte).to_string()).to_string();
+                sound.push_str(quoted.get(1..quoted.len() - 1).unwrap_or_default());
+                4
             }
-        }
+            None => {
+                let bytes = escape.char_indices().nth(2).map_or(escape.len(), |(at, _)| at);
+                sound.push_str(&escape[..bytes]);
+                bytes
+            }
+        };
+        rest = &escape[bytes..];
     }
+    sound.push_str(rest);
     sound.into()
+}
+
+/// The byte of the `\xHH` that a text begins with.
+fn escaped_byte(text: &str) -> Option<u8> {
+    let hex = text.strip_prefix("\\x")?.get(..2)?;
+    let is_hex = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u8::from_str_radix(hex, 16).ok().filter(|_| is_hex)
 }

@@ -199,6 +199,21 @@ fn nginx_times_become_the_timestamp() {
     );
     check(Format::Nginx, "{}", &json!({}));
     check_refused(Format::Nginx, b"{\"a\":", "malformed JSON");
+    for escape in ["\\x+5", "\\x2", "\\xé"] {
+        check_refused(Format::Nginx, format!(r#"{{"a":"{escape}"}}"#).as_bytes(), "malformed JSON");
+    }
+}
+
+/// Documents that are made again from columns spell texts so.
+#[test]
+fn nginx_escapes_become_those_of_json() {
+    let line = r#"{"a":"\x22\\x5C\x5cé\x0A\x1B\xE9 \n\" \\\\x22"}"#;
+    let mut parser = LineParser::for_input(Format::Nginx, line.as_bytes(), NOW_US);
+    let mut documents = Vec::new();
+    parser
+        .parse(line.as_bytes(), &mut |bytes, _| documents.push(String::from_utf8_lossy(bytes).into_owned()))
+        .unwrap();
+    assert_eq!(documents, [r#"{"a":"\"\\x5C\\é\n\u001bé \n\" \\\\x22"}"#]);
 }
 
 #[test]
