@@ -284,11 +284,6 @@ impl Split {
         self.footer.groups.get(at).map_or(end, |group| group.rows.end)
     }
 
-    /// How many rows are read together at most to make one document again; 1 where documents are stored.
-    pub fn rows_together(&self) -> u32 {
-        self.footer.groups.iter().map(|group| group.rows.end - group.rows.start).max().unwrap_or(1)
-    }
-
     /// Whether documents are made again from columns, and no column has them.
     pub fn renders_documents(&self) -> bool {
         !self.footer.groups.is_empty()

@@ -228,7 +228,8 @@ pub(crate) async fn readings(
     Ok(arrays)
 }
 
-/// About how much memory the outputs for the given rows take.
+/// About how much memory the outputs for the given rows take. What is decoded to make them is not among it: a
+/// [`View::decoded`] has memory of its own.
 pub(crate) async fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringBitmap) -> Result<usize> {
     let mut fields = Vec::new();
     for output in outputs {
@@ -241,11 +242,9 @@ pub(crate) async fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringB
         Of::Values { .. } => 0,
         Of::Source => {
             let all = u64::from(view.split().rows().max(1));
-            // A document that is made again takes the columns of its row group.
-            let read = if rows.is_empty() { 0 } else { rows.len().max(view.split().rows_together().into()) };
             let bytes = u128::from(view.split().document_bytes())
                 * u128::from(view.source_packed())
-                * u128::from(read);
+                * u128::from(rows.len());
             usize::try_from(bytes / u128::from(all)).unwrap_or(usize::MAX)
         }
         Of::Id => 48 * rows.len() as usize,
