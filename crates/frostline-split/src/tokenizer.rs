@@ -14,7 +14,7 @@
 //! | `& ?`           | `https://h/p?user=alice&x=1`       | whole    |
 //!
 //! A text has the tokens of every level, so the last example has `https://h/p`, `user=alice` and `alice`.
-//! Two joiners in a row still join (`fe80::1`), five where one is a slash (`c:\\windows`). Everything
+//! Two joiners in a row still join (`fe80::1`), five from the first of `/ \ = & ?` on (`c:\\windows`). Everything
 //! else (white space, quotes, brackets, `, ; | < > ! * ^`) separates, and so does leading and trailing
 //! punctuation.
 //!
