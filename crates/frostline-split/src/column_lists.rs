@@ -6,13 +6,13 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringArray};
-use arrow::datatypes::{Int32Type, Int64Type};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::Int64Type;
 use bytes::Bytes;
 use frostline_base::{ByteRange, Error, Result};
 use roaring::RoaringBitmap;
 
-use crate::columns::{ColumnRead, TextAs};
+use crate::columns::{ColumnRead, KnownTexts, TextAs};
 use crate::dictionary::{TextKey, exact_key, ip_key};
 use crate::document::Value;
 use crate::fields::Wanted;
@@ -168,7 +168,8 @@ struct Finder<'l> {
     values: ValueRows,
     /// Whole numbers and the values that they are, ascending.
     numbers: Vec<(i64, u32)>,
-    dictionary: Dictionary,
+    /// The number of the value that each text of a dictionary is.
+    dictionary: KnownTexts<Option<u32>>,
     /// Of texts that are in no dictionary.
     texts: HashMap<String, Option<u32>>,
 }
@@ -181,14 +182,6 @@ struct ListKeys<'l> {
     tokens: [HashMap<&'l str, Vec<usize>>; 3],
     values: HashMap<&'l [u8], Vec<usize>>,
     tokenizer: Tokenizer,
-}
-
-/// What is known of the texts of a dictionary, which many batches have in common.
-#[derive(Default)]
-struct Dictionary {
-    texts: Option<StringArray>,
-    /// The number of the value that each text is, once it was looked at.
-    numbers: Vec<Option<Option<u32>>>,
 }
 
 impl<'l> ListKeys<'l> {
@@ -249,7 +242,7 @@ impl<'l> Finder<'l> {
             }
             numbers.sort_unstable();
         }
-        Finder { keys, values, numbers, dictionary: Dictionary::default(), texts: HashMap::new() }
+        Finder { keys, values, numbers, dictionary: KnownTexts::default(), texts: HashMap::new() }
     }
 
     /// Adds the values of these rows.
@@ -265,17 +258,9 @@ impl<'l> Finder<'l> {
 
     fn add_values(&mut self, array: &ArrayRef, owners: impl Iterator<Item = u32>) -> Result<()> {
         let Finder { keys, values, numbers, dictionary, texts } = self;
-        if let Some(array) = array.as_dictionary_opt::<Int32Type>()
-            && let Some(of_dictionary) = array.values().as_string_opt::<i32>()
-        {
-            let known = dictionary.of(of_dictionary);
-            for (row, key) in owners.zip(array.keys()) {
-                let Some(key) = key.and_then(|key| usize::try_from(key).ok()) else { continue };
-                let Some(known) = known.get_mut(key) else { continue };
-                let look = || values.number(keys.lists_of(of_dictionary.value(key)));
-                let number = *known.get_or_insert_with(look);
-                values.add(row, number);
-            }
+        let mut look = |text: &str| values.number(keys.lists_of(text));
+        if let Some(known) = dictionary.of(array, &mut look) {
+            owners.zip(known).for_each(|(row, number)| values.add(row, number.flatten()));
         } else if let Some(array) = array.as_primitive_opt::<Int64Type>() {
             for (row, number) in owners.zip(array) {
                 let place = number.and_then(|n| numbers.binary_search_by_key(&n, |(of, _)| *of).ok());
@@ -294,16 +279,6 @@ impl<'l> Finder<'l> {
             return Err(Error::corrupt("a list is left to a column of values that have no keys"));
         }
         Ok(())
-    }
-}
-
-impl Dictionary {
-    /// What is known of these texts.
-    fn of(&mut self, texts: &StringArray) -> &mut [Option<Option<u32>>] {
-        if !self.texts.as_ref().is_some_and(|known| known.to_data().ptr_eq(&texts.to_data())) {
-            *self = Dictionary { texts: Some(texts.clone()), numbers: vec![None; texts.len()] };
-        }
-        &mut self.numbers
     }
 }
 

@@ -7,7 +7,10 @@
 //! are verified before it is decoded. Pages of the last two are decompressed for this, and passed to the Parquet reader
 //! decompressed.
 
+mod known;
 mod unpacked;
+
+pub use known::KnownTexts;
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -46,7 +46,7 @@ pub(crate) use frostline_base::bytes_codec;
 
 pub use byte_counts::{ByteCounts, FieldBytes, SplitBytes};
 pub use column_lists::{ColumnList, ColumnListRead};
-pub use columns::{ColumnRead, TextAs};
+pub use columns::{ColumnRead, KnownTexts, TextAs};
 pub use dictionary::{
     Dictionary, EXACT_BYTES_MAX, EXACT_PREFIX_BYTES, Entry, HeldText, TextKey, exact_key, ip_key, is_hashed,
 };

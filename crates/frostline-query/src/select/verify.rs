@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow::array::{Array, ArrayRef, AsArray, StringArray};
-use arrow::datatypes::Int32Type;
 use frostline_split::{
-    EXACT_PREFIX_BYTES, Entry, Form, HeldText, KeyRange, Postings, Says, SplitField, TextAs, Tokenizer,
-    ValueType, exact_key, ip_text, parse_ip, text_key, token_of_text, tokens_of_texts,
+    EXACT_PREFIX_BYTES, Entry, Form, HeldText, KeyRange, KnownTexts, Postings, Says, SplitField, TextAs,
+    Tokenizer, ValueType, exact_key, ip_text, parse_ip, text_key, token_of_text, tokens_of_texts,
 };
 use futures::future::try_join;
 use roaring::RoaringBitmap;
@@ -38,13 +36,21 @@ impl View<'_> {
         for (batch_rows, arrays) in fields::read_reading(self, field, candidates, text_as).await? {
             let numbers: Vec<u32> = numbers.by_ref().take(batch_rows).collect();
             for array in &arrays {
-                if !known.keep_keys(array, &numbers, &mut found, &mut holds) {
-                    fields::each_value(array, &numbers, &mut |row, value| {
-                        if matches!(value, FieldValue::Text(text) if !found.contains(row) && holds(text)) {
-                            found.insert(row);
-                        }
-                    });
+                if let Some(known) = known.of(array, &mut holds) {
+                    found.extend(
+                        numbers
+                            .iter()
+                            .zip(known)
+                            .filter(|(_, holds)| *holds == Some(true))
+                            .map(|(row, _)| row),
+                    );
+                    continue;
                 }
+                fields::each_value(array, &numbers, &mut |row, value| {
+                    if matches!(value, FieldValue::Text(text) if !found.contains(row) && holds(text)) {
+                        found.insert(row);
+                    }
+                });
             }
         }
         Ok(found)
@@ -272,38 +278,6 @@ impl View<'_> {
         let [sure, unsure] = [sure, unsure].map(|rows| rows.bitmap(self.split().rows()));
         let candidates = narrow(unsure, among) - &sure;
         Ok(sure | self.verify(field, &candidates, holds).await?)
-    }
-}
-
-/// Which texts of a dictionary hold, as far as they were tested. Batches of a column have it in common.
-#[derive(Default)]
-struct KnownTexts {
-    texts: Option<StringArray>,
-    known: Vec<Option<bool>>,
-}
-
-impl KnownTexts {
-    /// Adds the rows whose text `holds`. False where the array is none of keys of a dictionary.
-    fn keep_keys(
-        &mut self,
-        array: &ArrayRef,
-        rows: &[u32],
-        found: &mut RoaringBitmap,
-        holds: &mut impl FnMut(&str) -> bool,
-    ) -> bool {
-        let Some(keys) = array.as_dictionary_opt::<Int32Type>() else { return false };
-        let Some(texts) = keys.values().as_string_opt::<i32>() else { return false };
-        if !self.texts.as_ref().is_some_and(|known| known.to_data().ptr_eq(&texts.to_data())) {
-            *self = KnownTexts { texts: Some(texts.clone()), known: vec![None; texts.len()] };
-        }
-        for (row, key) in rows.iter().zip(keys.keys().iter()) {
-            let Some(key) = key.and_then(|key| usize::try_from(key).ok()) else { continue };
-            let Some(known) = self.known.get_mut(key) else { continue };
-            if *known.get_or_insert_with(|| texts.is_valid(key) && holds(texts.value(key))) {
-                found.insert(*row);
-            }
-        }
-        true
     }
 }
 
