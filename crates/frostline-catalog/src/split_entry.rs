@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
 use frostline_base::{ByteRange, Error, ObjectRef, Result, SplitId};
+use frostline_split::Sealed;
 
 use crate::actions::{Add, Remove};
 
@@ -41,6 +42,22 @@ pub struct SplitEntry {
     /// Whether merging wrote it, which packs better than ingest does. Damage to this changes only what is merged, so the
     /// checksum leaves it out.
     pub is_merged: bool,
+}
+
+impl SplitEntry {
+    /// A split that was written so, not by merging, and whose object has this key.
+    pub fn new(id: SplitId, key: String, sealed: &Sealed) -> SplitEntry {
+        SplitEntry {
+            id,
+            object: ObjectRef { key, bytes: sealed.bytes },
+            footer: sealed.footer.clone(),
+            rows: u64::from(sealed.rows),
+            times: sealed.times,
+            rows_without_time: u64::from(sealed.rows_without_time),
+            unpacked_bytes: Some(sealed.unpacked_bytes),
+            is_merged: false,
+        }
+    }
 }
 
 /// A live file that another tool committed. Frostline cannot search it.

@@ -103,16 +103,7 @@ impl Output {
         let (put, run) = futures::join!(self.repository.put(&key, file), run);
         put?;
         let run = run?;
-        let entry = SplitEntry {
-            id,
-            object: ObjectRef { key, bytes: sealed.bytes },
-            footer: sealed.footer,
-            rows: u64::from(sealed.rows),
-            times: sealed.times,
-            rows_without_time: u64::from(sealed.rows_without_time),
-            unpacked_bytes: Some(sealed.unpacked_bytes),
-            is_merged: false,
-        };
+        let entry = SplitEntry::new(id, key, &sealed);
         let index_bytes = sealed.parts.index();
         Ok(NewSplit { entry, run, mapping: sealed.mapping, source_bytes: sealed.source_bytes, index_bytes })
     }

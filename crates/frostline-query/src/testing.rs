@@ -265,16 +265,7 @@ async fn adding(repository: &Repository, index: &Index, writer: SplitWriter, id:
     run.seal(&mut file).unwrap();
     let key = index.split_key(id);
     repository.put(&key, Bytes::from(bytes)).await.unwrap();
-    let entry = SplitEntry {
-        id,
-        object: ObjectRef { key, bytes: sealed.bytes },
-        footer: sealed.footer,
-        rows: sealed.rows.into(),
-        times: sealed.times,
-        rows_without_time: sealed.rows_without_time.into(),
-        unpacked_bytes: Some(sealed.unpacked_bytes),
-        is_merged: false,
-    };
+    let entry = SplitEntry::new(id, key, &sealed);
     let mapping = Some(sealed.mapping);
     let change = Change { add: vec![entry], mapping, operation: "test".to_owned(), ..Change::default() };
     (change, file.into())

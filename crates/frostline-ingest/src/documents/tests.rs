@@ -14,18 +14,8 @@ async fn rendered(repository: &Repository, documents: &[String]) -> (Arc<SplitEn
     let footer = &file[sealed.footer.start as usize..sealed.footer.end as usize];
     let split = Split::open(footer).unwrap();
     let groups = split.documents(None).unwrap().ranges().len() as u64;
-    let object = ObjectRef { key: id.to_string(), bytes: sealed.bytes };
-    repository.put(&object.key, file.into()).await.unwrap();
-    let entry = SplitEntry {
-        id,
-        object,
-        footer: sealed.footer,
-        rows: sealed.rows.into(),
-        times: sealed.times,
-        rows_without_time: sealed.rows_without_time.into(),
-        unpacked_bytes: Some(sealed.unpacked_bytes),
-        is_merged: false,
-    };
+    repository.put(&id.to_string(), file.into()).await.unwrap();
+    let entry = SplitEntry::new(id, id.to_string(), &sealed);
     (Arc::new(entry), groups)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use frostline_base::{FixedClock, IndexName, Meter, ObjectRef, ReadRanges, Result, SplitId};
+use frostline_base::{FixedClock, IndexName, Meter, ReadRanges, Result, SplitId};
 use frostline_catalog::{Catalog, Change, Index, Settings as IndexSettings, SplitEntry};
 use frostline_ingest::{Merge, MergePolicy, Needles};
 use frostline_query::{Results, Search, SearchOptions, Searcher, Settings, Sql, SqlAnswer};
@@ -144,16 +144,7 @@ impl Place {
             let sealed = writer.seal(id, &mut bytes)?;
             let key = self.index.split_key(id);
             self.repository.put(&key, Bytes::from(bytes)).await?;
-            let entry = SplitEntry {
-                id,
-                object: ObjectRef { key, bytes: sealed.bytes },
-                footer: sealed.footer,
-                rows: sealed.rows.into(),
-                times: sealed.times,
-                rows_without_time: sealed.rows_without_time.into(),
-                unpacked_bytes: Some(sealed.unpacked_bytes),
-                is_merged: false,
-            };
+            let entry = SplitEntry::new(id, key, &sealed);
             let change = Change {
                 add: vec![entry],
                 mapping: Some(sealed.mapping),
