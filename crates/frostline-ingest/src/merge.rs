@@ -90,15 +90,15 @@ pub struct Merge {
     random: Random,
     cancel: Cancel,
     budget_bytes: u64,
-    on_progress: OnProgress,
+    on_progress: Option<OnProgress>,
 }
 
 impl Merge {
     /// Merges in the indices of `catalog`, which are in `repository`.
     pub fn new(repository: &Repository, catalog: &Catalog, random: Random) -> Self {
         let (repository, catalog) = (repository.clone(), catalog.clone());
-        let (cancel, on_progress) = (Cancel::default(), Arc::new(|_: &MergeProgress| {}));
-        Merge { repository, catalog, random, cancel, budget_bytes: u64::MAX, on_progress }
+        let cancel = Cancel::default();
+        Merge { repository, catalog, random, cancel, budget_bytes: u64::MAX, on_progress: None }
     }
 
     /// Stops when `cancel` is set: a merge whose split is not being sealed yet is dropped.
@@ -118,7 +118,7 @@ impl Merge {
     /// Calls `on_progress` as documents are read and merges end.
     #[must_use]
     pub fn with_progress(mut self, on_progress: impl Fn(&MergeProgress) + Send + Sync + 'static) -> Self {
-        self.on_progress = Arc::new(on_progress);
+        self.on_progress = Some(Arc::new(on_progress));
         self
     }
 
@@ -300,9 +300,12 @@ impl Merging {
     /// The index with a group merged into one split, and that; `None` without a change.
     async fn try_merge(&self, group: &Group) -> Result<Option<(Index, SplitEntry)>> {
         let Merge { repository, random, cancel, on_progress, .. } = self.merge.clone();
-        let planned: u64 = self.plan().iter().map(Group::bytes).sum();
-        let progress =
-            MergeProgress { bytes_done: self.bytes_done, bytes_planned: self.bytes_done + planned };
+        let progress = on_progress.map(|on_progress| {
+            let planned: u64 = self.plan().iter().map(Group::bytes).sum();
+            let before =
+                MergeProgress { bytes_done: self.bytes_done, bytes_planned: self.bytes_done + planned };
+            (on_progress, before)
+        });
         let work = Work {
             reads: BlockingReads::new(&repository),
             output: Output {
@@ -328,7 +331,6 @@ impl Merging {
             },
             cancel,
             progress,
-            on_progress,
         };
         let splits = on_own_thread(move || work.write()).await?;
         let Some(splits) = splits else { return Ok(None) };
@@ -409,9 +411,8 @@ struct Work {
     group: Group,
     options: WriterOptions,
     cancel: Cancel,
-    /// As it was before.
-    progress: MergeProgress,
-    on_progress: OnProgress,
+    /// Whom to tell, and how far it was before.
+    progress: Option<(OnProgress, MergeProgress)>,
 }
 
 impl Work {
@@ -457,9 +458,10 @@ impl Work {
 
     /// Tells that so many documents are read.
     fn report_progress(&self, rows: u64) {
+        let Some((on_progress, before)) = &self.progress else { return };
         let share = rows as f64 / self.group.rows().max(1) as f64;
-        let bytes_done = self.progress.bytes_done + (self.group.bytes() as f64 * share) as u64;
-        (self.on_progress)(&MergeProgress { bytes_done, ..self.progress });
+        let bytes_done = before.bytes_done + (self.group.bytes() as f64 * share) as u64;
+        on_progress(&MergeProgress { bytes_done, ..*before });
     }
 
     fn writer(&self, mapping: &Mapping) -> SplitWriter {
