@@ -14,6 +14,7 @@ mod blocks;
 mod content;
 mod decompress;
 mod documents;
+mod exchange;
 mod identity;
 mod inputs;
 mod json;

@@ -29,7 +29,7 @@ use serde::Serialize;
 
 use crate::documents::{BlockingReads, Documents};
 use crate::needle::{self, Extent, Segments, Terms};
-use crate::packs::{self, PACK_SPLITS_MIN, Packs};
+use crate::packs::{self, HeldFooters, PACK_SPLITS_MIN, Packs};
 use crate::pipeline::{Cancel, Random};
 use crate::seal::{NewSplit, Output};
 
@@ -142,7 +142,8 @@ impl Merge {
     /// Packs the hot footers of splits that are in no pack, if there are `splits_min` of them, as a run does at its end.
     pub async fn write_packs(&self, index: Index, splits_min: usize) -> Result<Index> {
         let (repository, random) = (self.repository.clone(), Arc::clone(&self.random));
-        Packs { repository, random, cancel: self.cancel.clone(), splits_min }.write(index).await
+        let (cancel, held) = (self.cancel.clone(), HeldFooters::default());
+        Packs { repository, random, cancel, splits_min, held }.write(index).await
     }
 
     /// What [`Merge::run`] would do, as far as can be foreseen.

@@ -11,19 +11,20 @@ use bytes::Bytes;
 use frostline_base::{
     ByteRange, Error, ErrorKind, Meter, ObjectRef, ReadRanges as _, Result, Share, SplitId,
 };
-use frostline_catalog::{Change, FileEntry, Index, SplitEntry};
+use frostline_catalog::{FileEntry, Index, SplitEntry};
 use frostline_split::{Pack, PackAbout, PackedFooter, Split};
 use frostline_store::Repository;
 use futures::stream::{self, StreamExt as _};
 
+use crate::exchange::Exchange;
 use crate::pipeline::{Cancel, Random};
 use crate::seal::{file_entry, new_id};
 
 /// Fewer splits than this are not worth a pack: opening them one by one takes little longer.
 pub const PACK_SPLITS_MIN: usize = 32;
 const READS_AT_ONCE: usize = 64;
-/// Commits that are lost to other writers before it is left to the next run.
-const CONFLICTS_MAX: u32 = 8;
+/// Memory for the hot footers of new splits: those of a full pack, of usual splits. The others are read again.
+const HELD_BYTES_MAX: usize = 16 << 20;
 
 /// A pack that the catalog names and this version can read.
 #[derive(Clone, Debug)]
@@ -49,6 +50,26 @@ pub(crate) struct Packs {
     pub(crate) cancel: Cancel,
     /// Fewer splits are not packed.
     pub(crate) splits_min: usize,
+    /// What need not be read.
+    pub(crate) held: HeldFooters,
+}
+
+/// Hot footers of new splits, until they are packed.
+#[derive(Default)]
+pub(crate) struct HeldFooters {
+    footers: BTreeMap<SplitId, Bytes>,
+    bytes: usize,
+}
+
+impl HeldFooters {
+    /// Keeps one, unless it is too large for a pack or there are too many.
+    pub(crate) fn insert(&mut self, split: SplitId, footer: Bytes) {
+        let (bytes, is_packed) = (self.bytes + footer.len(), footer.len() as u64 <= Pack::FOOTER_BYTES_MAX);
+        if is_packed && bytes <= HELD_BYTES_MAX {
+            self.bytes = bytes;
+            self.footers.insert(split, footer);
+        }
+    }
 }
 
 /// A pack and what of it is live.
@@ -79,7 +100,8 @@ impl Packs {
     /// Packs splits that are in no pack, if there are enough of them, and removes packs that cannot be read or whose
     /// splits are mostly gone. The index as it is then.
     pub(crate) async fn write(&self, mut index: Index) -> Result<Index> {
-        let (mut conflicts, mut left, mut opened) = (0, BTreeSet::new(), BTreeMap::new());
+        let (mut left, mut opened) = (BTreeSet::new(), BTreeMap::new());
+        let mut exchange = Exchange::new(&self.repository, "pack");
         while !self.cancel.is_cancelled() {
             let group = self.plan(&index, &left, &mut opened).await?;
             if group.splits.is_empty() && group.dead.is_empty() {
@@ -90,24 +112,12 @@ impl Packs {
             // What could not be read is not tried again.
             left.extend(wanted);
             let removed = group.packs.iter().map(|open| &open.known.file).chain(&group.dead);
-            let change = Change {
-                files_add: added.iter().cloned().collect(),
-                files_remove: removed.map(|file| FileEntry::clone(file)).collect(),
-                operation: "pack".to_owned(),
-                ..Change::default()
-            };
-            if change.files_add.is_empty() && change.files_remove.is_empty() {
+            let removed: Vec<_> = removed.map(|file| FileEntry::clone(file)).collect();
+            if added.is_none() && removed.is_empty() {
                 continue;
             }
-            match index.commit(change).await {
-                Ok(packed) => index = packed,
-                Err(error) if error.kind() == ErrorKind::Conflict && conflicts < CONFLICTS_MAX => {
-                    conflicts += 1;
-                    left.clear();
-                    self.repository.delete(added.iter().map(|added| &added.object.key)).await?;
-                    index = index.refresh().await?;
-                }
-                Err(error) => return Err(error),
+            if !exchange.commit(&mut index, added.as_ref(), removed).await? {
+                left.clear();
             }
         }
         Ok(index)
@@ -198,6 +208,11 @@ impl Packs {
                 let Some(place) = pack.place(split.id) else { continue };
                 let place = (place.start - start) as usize..(place.end - start) as usize;
                 keep(&mut footers, split, contents.get(place).unwrap_or_default());
+            }
+        }
+        for split in &group.splits {
+            if let Some(footer) = self.held.footers.get(&split.id) {
+                keep(&mut footers, split, footer);
             }
         }
         let packed = group.packs.iter().flat_map(|open| &open.live);

@@ -26,6 +26,8 @@ pub(crate) struct Output {
 /// A split that is uploaded and not live yet.
 pub(crate) struct NewSplit {
     pub(crate) entry: SplitEntry,
+    /// Its hot footer.
+    pub(crate) footer: Bytes,
     /// The run of its terms.
     pub(crate) run: Option<FileEntry>,
     pub(crate) mapping: Mapping,
@@ -94,6 +96,9 @@ impl Output {
     pub(crate) async fn upload(&self, split: WrittenSplit) -> Result<NewSplit> {
         let WrittenSplit { id, file, run, sealed } = split;
         let key = self.index.split_key(id);
+        let (start, end) = (sealed.footer.start as usize, sealed.footer.end as usize);
+        // A slice would hold the whole file.
+        let footer = file.get(start..end).map(Bytes::copy_from_slice).unwrap_or_default();
         let run = async {
             match run {
                 Some((run, about)) => self.put_run(id, run, &about).await,
@@ -105,7 +110,8 @@ impl Output {
         let run = run?;
         let entry = SplitEntry::new(id, key, &sealed);
         let index_bytes = sealed.parts.index();
-        Ok(NewSplit { entry, run, mapping: sealed.mapping, source_bytes: sealed.source_bytes, index_bytes })
+        let Sealed { mapping, source_bytes, .. } = sealed;
+        Ok(NewSplit { entry, footer, run, mapping, source_bytes, index_bytes })
     }
 
     /// Uploads the run of a split. None where the store refuses it, which is no reason to refuse the split.

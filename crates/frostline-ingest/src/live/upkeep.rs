@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::merge::{Merge, MergePolicy, Merging};
 use crate::needle::{self, Extent, Terms};
-use crate::packs::{self, PACK_SPLITS_MIN, Packs};
+use crate::packs::{self, HeldFooters, PACK_SPLITS_MIN, Packs};
 use crate::pipeline::{Cancel, Random};
 use crate::settings;
 
@@ -307,8 +307,8 @@ impl Upkeep {
         let index = seen.merging.index().clone();
         if index.settings().needle {
             let (repository, random) = (self.repository.clone(), Arc::clone(&self.random));
-            let packs =
-                Packs { repository, random, cancel: self.cancel.clone(), splits_min: PACK_SPLITS_MIN };
+            let (cancel, held) = (self.cancel.clone(), HeldFooters::default());
+            let packs = Packs { repository, random, cancel, splits_min: PACK_SPLITS_MIN, held };
             seen.merging.continue_at(&packs.write_if_many(index).await?);
         }
         Ok(())

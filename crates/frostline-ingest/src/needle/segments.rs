@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use frostline_base::{ByteRange, Error, ErrorKind, Result, Share, SplitId};
-use frostline_catalog::{Change, FileEntry, Index};
+use frostline_catalog::{FileEntry, Index};
 use frostline_needle::{About, Input, KIND, MergeOptions, SPLITS_MAX, Segment, Written, merge};
 use frostline_store::Repository;
 use futures::StreamExt as _;
 
 use super::Terms;
 use crate::documents::BlockingReads;
+use crate::exchange::Exchange;
 use crate::pipeline::{Cancel, Random};
 use crate::seal::{file_entry, new_id};
 
@@ -31,8 +32,6 @@ const READ_AHEAD_BYTES: u64 = 128 << 20;
 const READ_BYTES_MAX: u64 = 8 << 20;
 /// A merge hands its output on in pieces.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Merges that are lost to other writers before a run gives up.
-const CONFLICTS_MAX: u32 = 8;
 
 /// How much is merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,7 +119,7 @@ impl Segments {
     /// Merges the segments of the index as far as `extent` says, and removes those that cover nothing any more. What
     /// cannot be read is told and left as it is. The index as it is then.
     pub(crate) async fn merge(&self, mut index: Index, extent: Extent) -> Result<(Index, Joined)> {
-        let (mut joined, mut conflicts) = (Joined::default(), 0);
+        let (mut joined, mut exchange) = (Joined::default(), Exchange::new(&self.repository, "needle"));
         let (mut left, mut live) = (BTreeSet::new(), BTreeMap::new());
         if extent == Extent::All {
             let large = known(&index).filter(|one| one.about.named.is_empty()).collect();
@@ -141,26 +140,11 @@ impl Segments {
                     continue;
                 }
             };
-            let change = Change {
-                files_add: added.iter().cloned().collect(),
-                files_remove: group.iter().map(|one| FileEntry::clone(&one.file)).collect(),
-                operation: "needle".to_owned(),
-                ..Change::default()
-            };
-            match index.commit(change).await {
-                Ok(merged) => {
-                    index = merged;
-                    joined.before += group.len() as u64;
-                    joined.after += u64::from(added.is_some());
-                    joined.bytes += added.map_or(0, |added| added.object.bytes);
-                }
-                // Another writer has merged some of them.
-                Err(error) if error.kind() == ErrorKind::Conflict && conflicts < CONFLICTS_MAX => {
-                    conflicts += 1;
-                    self.repository.delete(added.iter().map(|added| &added.object.key)).await?;
-                    index = index.refresh().await?;
-                }
-                Err(error) => return Err(error),
+            let removed = group.iter().map(|one| FileEntry::clone(&one.file)).collect();
+            if exchange.commit(&mut index, added.as_ref(), removed).await? {
+                joined.before += group.len() as u64;
+                joined.after += u64::from(added.is_some());
+                joined.bytes += added.map_or(0, |added| added.object.bytes);
             }
         }
         Ok((index, joined))

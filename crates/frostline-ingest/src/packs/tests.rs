@@ -29,7 +29,8 @@ fn packs(bench: &Bench) -> Packs {
 }
 
 fn packs_in(repository: Repository, bench: &Bench) -> Packs {
-    Packs { repository, random: bench.random(), cancel: Cancel::default(), splits_min: PACK_SPLITS_MIN }
+    let (cancel, held) = (Cancel::default(), HeldFooters::default());
+    Packs { repository, random: bench.random(), cancel, splits_min: PACK_SPLITS_MIN, held }
 }
 
 /// How many splits each pack has, ascending. Each has what its splits have.
@@ -70,6 +71,20 @@ async fn packs_are_written_for_many_splits_and_grow() {
     let index = bench.index().await;
     assert_eq!(index.history(1).await.unwrap()[0].operation, "pack");
     assert_eq!(packs(&bench).write(index.clone()).await.unwrap().version(), index.version());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hot_footers_of_the_same_run_are_packed_without_reading_them() {
+    let gets = async |splits, packed: &[usize]| {
+        let bench = Bench::new();
+        let repository = bench.repository();
+        ingest(&bench, &repository, 0, splits).await.unwrap();
+        assert_eq!(sizes(&bench).await, packed);
+        repository.meter().cost().gets
+    };
+    // Merging needle segments takes some of each split.
+    let (few, many) = (gets(31, &[]).await, gets(40, &[40]).await);
+    assert!(many < few + 40, "{few} {many}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,7 +16,7 @@ use crate::identity::SourceKey;
 use crate::inputs::Skipped;
 use crate::lines::Format;
 use crate::needle::{Extent, Segments};
-use crate::packs::{PACK_SPLITS_MIN, Packs};
+use crate::packs::{HeldFooters, PACK_SPLITS_MIN, Packs};
 use crate::rejects::Rejects;
 use crate::seal::{Output, mapping_of};
 
@@ -37,6 +37,8 @@ pub(super) struct Committer<'a> {
     told: BTreeSet<String>,
     /// Needle segments that the last merge left.
     segments_left: usize,
+    /// Of the splits of this run.
+    footers: HeldFooters,
     merges: Merges,
     pub(super) report: IngestReport,
 }
@@ -65,6 +67,7 @@ impl<'a> Committer<'a> {
             accounts: BTreeMap::new(),
             told: BTreeSet::new(),
             segments_left: 0,
+            footers: HeldFooters::default(),
             merges,
             report: IngestReport::default(),
         }
@@ -157,6 +160,11 @@ impl<'a> Committer<'a> {
         self.expected.extend(progress.into_iter().map(|(source, value)| (source, Some(value))));
         self.run.learn(self.index.mapping());
         self.count(&batches, &written);
+        if self.run.output.terms.is_some() {
+            for split in batches.into_iter().flat_map(|batch| batch.splits) {
+                self.footers.insert(split.entry.id, split.footer);
+            }
+        }
         self.run.report_progress();
         if self.index.files().filter(|file| file.kind == KIND).count() > self.segments_left + RUNS_MAX {
             self.merge_segments(Extent::Small).await;
@@ -186,7 +194,8 @@ impl<'a> Committer<'a> {
     pub(super) async fn write_packs(&mut self) {
         let Output { repository, random, terms: Some(_), .. } = &self.run.output else { return };
         let (repository, random) = (repository.clone(), Arc::clone(random));
-        let packs = Packs { repository, random, cancel: Cancel::default(), splits_min: PACK_SPLITS_MIN };
+        let (cancel, held) = (Cancel::default(), std::mem::take(&mut self.footers));
+        let packs = Packs { repository, random, cancel, splits_min: PACK_SPLITS_MIN, held };
         match packs.write_if_many(self.index.clone()).await {
             Ok(index) => self.index = index,
             Err(error) => tracing::warn!(?error, "hot footers are not packed: a later run does it"),
