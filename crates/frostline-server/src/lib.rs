@@ -1,8 +1,8 @@
 //! Elasticsearch's HTTP API over a [`frostline_node::Node`].
 //!
 //! The modules in the order in which a request passes through them: `server` accepts connections, `service` turns a
-//! request into a response, `routes` finds the API that it is for, `body` and `params` read it, `api` answers it, and
-//! `answer` and `media` give the answer the form that was asked for. Whatever fails is an `error::ApiError`.
+//! request into a response, `routes` finds the API that it is for, `body` and `params` read it, `api` answers it, where it reads documents on
+//! the threads of `searches`, and `answer` and `media` give the answer the form that was asked for. Whatever fails is an `error::ApiError`.
 //!
 //! There is no authentication yet, so that a [`Server`] listens on loopback alone.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -16,6 +16,7 @@ mod media;
 mod params;
 mod patience;
 mod routes;
+mod searches;
 mod server;
 mod service;
 mod settings;

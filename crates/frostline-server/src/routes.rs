@@ -40,6 +40,8 @@ pub(crate) enum Action {
     Monitor,
     /// Reads documents.
     Read,
+    /// Ends what a search has kept.
+    Release,
     /// Reads what is known of an index.
     ViewIndex,
     /// Adds documents.
@@ -236,7 +238,7 @@ pub(crate) static APIS: &[Api] = &[
         name: "clear_scroll",
         methods: DELETE,
         paths: &["/_search/scroll", "/_search/scroll/{scroll_id}"],
-        action: Action::Read,
+        action: Action::Release,
         takes: &[],
         ignores: &[],
         answer: |call| Box::pin(scroll::clear(call)),
@@ -254,7 +256,7 @@ pub(crate) static APIS: &[Api] = &[
         name: "close_point_in_time",
         methods: DELETE,
         paths: &["/_pit", "/_search/point_in_time"],
-        action: Action::Read,
+        action: Action::Release,
         takes: &[],
         ignores: &[],
         answer: |call| Box::pin(pit::close(call)),

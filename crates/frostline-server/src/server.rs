@@ -55,7 +55,8 @@ impl Server {
             let (repository, catalog, clock) = (node.repository(), node.catalog(), Arc::clone(node.clock()));
             Upkeep::new(repository, catalog, clock, Arc::clone(&random), options)
         });
-        Ok(Server { listener, upkeep, state: Arc::new(State::new(node, random, settings, address)) })
+        let state = State::new(node, random, settings, address)?;
+        Ok(Server { listener, upkeep, state: Arc::new(state) })
     }
 
     /// The address that it listens on.

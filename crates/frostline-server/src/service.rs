@@ -120,7 +120,12 @@ impl Service {
         })?;
         let (state, body) = (Arc::clone(&state), received.bytes.clone());
         let call = Call { state, captures, params, headers: headers.clone(), body };
-        let answer = (api.answer)(call).await?;
+        let answer = (api.answer)(call);
+        let answer = match api.action {
+            // It holds its thread for long.
+            Action::Read => self.state.searches.run(answer).await?,
+            _ => answer.await?,
+        };
         Ok(answer.with_warnings(warnings))
     }
 }

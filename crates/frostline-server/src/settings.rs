@@ -14,6 +14,10 @@ pub struct Settings {
     pub connections_max: usize,
     /// Requests at once; further ones are answered with 429.
     pub requests_max: usize,
+    /// Searches that run at once.
+    pub searches_max: usize,
+    /// Searches that wait for their turn; further ones are answered with 429.
+    pub searches_waiting_max: usize,
     /// The longest body of a request, also once it is unpacked; longer ones are answered with 413.
     pub body_bytes_max: usize,
     /// Bodies that are held at once; beyond that the answer is 429.
@@ -40,6 +44,8 @@ impl Default for Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9200)),
             connections_max: 4_096,
             requests_max: 256,
+            searches_max: 32,
+            searches_waiting_max: 128,
             body_bytes_max: 100 << 20,
             bodies_bytes_max: 256 << 20,
             live_bytes_max: 256 << 20,

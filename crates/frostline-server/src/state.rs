@@ -14,6 +14,7 @@ use crate::body::Bodies;
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::routes::Captures;
+use crate::searches::Searches;
 use crate::settings::Settings;
 
 /// What all requests share.
@@ -26,24 +27,31 @@ pub(crate) struct State {
     pub(crate) address: String,
     pub(crate) bodies: Bodies,
     pub(crate) requests: Semaphore,
+    pub(crate) searches: Searches,
     pub(crate) scrolls: Scrolls,
     /// Set once the server is told to stop.
     pub(crate) draining: AtomicBool,
 }
 
 impl State {
-    pub(crate) fn new(node: Node, random: Random, settings: Settings, address: String) -> State {
+    pub(crate) fn new(
+        node: Node,
+        random: Random,
+        settings: Settings,
+        address: String,
+    ) -> frostline_base::Result<State> {
         let live = LiveOptions { held_bytes_max: settings.live_bytes_max, ..LiveOptions::default() };
-        State {
+        Ok(State {
             live: Live::new(node.repository(), node.catalog(), random, live),
             bodies: Bodies::new(&settings),
             requests: Semaphore::new(settings.requests_max),
+            searches: Searches::new(&settings)?,
             scrolls: Scrolls::default(),
             draining: AtomicBool::new(false),
             node,
             settings,
             address,
-        }
+        })
     }
 }
 

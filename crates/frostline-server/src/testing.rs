@@ -71,7 +71,8 @@ impl Tested {
     pub(crate) fn with(settings: Settings) -> Tested {
         let folder = tempfile::tempdir().unwrap();
         let (node, clock) = node(folder.path());
-        let state = Arc::new(State::new(node, random("live"), settings, "127.0.0.1:9200".to_owned()));
+        let state = State::new(node, random("live"), settings, "127.0.0.1:9200".to_owned());
+        let state = Arc::new(state.unwrap());
         Tested {
             service: Service::new(Arc::clone(&state)),
             state,

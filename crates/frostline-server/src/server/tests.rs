@@ -12,6 +12,7 @@ struct Running {
     address: String,
     stop: oneshot::Sender<()>,
     ended: tokio::task::JoinHandle<()>,
+    state: Arc<State>,
     _folder: tempfile::TempDir,
 }
 
@@ -21,10 +22,10 @@ async fn start(settings: Settings) -> Running {
     let listen = "127.0.0.1:0".parse().unwrap();
     let server =
         Server::bind(node, testing::random("server"), Settings { listen, ..settings }).await.unwrap();
-    let address = server.address().to_owned();
+    let (address, state) = (server.address().to_owned(), Arc::clone(&server.state));
     let (stop, stopped) = oneshot::channel();
     let ended = tokio::spawn(server.run(async { drop(stopped.await) }));
-    Running { address, stop, ended, _folder: folder }
+    Running { address, stop, ended, state, _folder: folder }
 }
 
 impl Running {
@@ -103,6 +104,21 @@ async fn idle_connections_keep_nobody_from_being_served() {
     for _ in 0..300 {
         idle.push(server.connect().await);
     }
+    let mut connection = server.connect().await;
+    connection.write_all(LAST).await.unwrap();
+    assert!(rest(connection).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_search_is_given_up_when_its_client_goes_away() {
+    let server = start(Settings { searches_max: 1, searches_waiting_max: 1, ..Settings::default() }).await;
+    let turns = server.state.searches.turns(1);
+    let mut client = server.connect().await;
+    client.write_all(b"GET /_search HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    server.state.searches.waiting(1).await;
+    drop(client);
+    server.state.searches.waiting(0).await;
+    drop(turns);
     let mut connection = server.connect().await;
     connection.write_all(LAST).await.unwrap();
     assert!(rest(connection).await.starts_with("HTTP/1.1 200"));

@@ -112,6 +112,37 @@ async fn limits_answer_before_the_server_suffers() {
     assert_eq!(tested.get("/_search").await.status, 200);
 }
 
+/// Takes the turns of all searches.
+fn occupied(tested: &Tested) -> impl Drop {
+    let turns = u32::try_from(tested.state.settings.searches_max).unwrap();
+    tested.state.searches.turns(turns)
+}
+
+#[tokio::test]
+async fn searches_that_wait_delay_nothing_else() {
+    let settings = Settings { searches_max: 2, searches_waiting_max: 2, ..Settings::default() };
+    let tested = Tested::with(settings);
+    tested.ingest("web", 3).await;
+    let turns = occupied(&tested);
+    let mut waiting = Vec::new();
+    for uri in ["/web/_search", "/web/_count", "/_field_caps?fields=*", "/_search"] {
+        let mut search = Box::pin(tested.get(uri));
+        assert!(futures::poll!(&mut search).is_pending(), "{uri}");
+        waiting.push(search);
+    }
+    let refused = tested.get("/web/_search").await;
+    assert_eq!((refused.status.as_u16(), refused.header("retry-after")), (429, "1"));
+    assert_eq!(refused.json()["error"]["type"], "es_rejected_execution_exception");
+    for uri in ["/health", "/ready", "/_cat/indices", "/_cluster/health", "/web/_mapping"] {
+        assert_eq!(tested.get(uri).await.status, 200, "{uri}");
+    }
+    assert_eq!(tested.send("DELETE", "/_search/scroll/gone", "").await.status, 404);
+    drop(turns);
+    for search in waiting {
+        assert_eq!(search.await.status, 200);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_that_takes_too_long_is_given_up() {
     let tested = Tested::with(Settings { request_time_max: Duration::from_secs(5), ..Settings::default() });

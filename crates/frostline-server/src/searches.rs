@@ -1,0 +1,161 @@
+//! Where searches run: on threads of their own, so that connections are served meanwhile.
+
+use std::sync::Arc;
+
+use frostline_base::Error;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::error::{ApiError, Result};
+use crate::settings::Settings;
+
+/// Threads for searches, with a limit of how many run at once and how many wait.
+pub(crate) struct Searches {
+    /// None only while it is dropped.
+    runtime: Option<Runtime>,
+    /// One for each search that runs or waits.
+    places: Arc<Semaphore>,
+    /// One for each search that runs.
+    turns: Arc<Semaphore>,
+    places_max: usize,
+}
+
+impl Searches {
+    pub(crate) fn new(settings: &Settings) -> frostline_base::Result<Searches> {
+        let runtime = Builder::new_multi_thread().thread_name("search").enable_all().build();
+        let runtime =
+            runtime.map_err(|e| Error::unavailable("cannot start the threads of searches").with_source(e))?;
+        let places_max = settings.searches_max + settings.searches_waiting_max;
+        Ok(Searches {
+            runtime: Some(runtime),
+            places: Arc::new(Semaphore::new(places_max)),
+            turns: Arc::new(Semaphore::new(settings.searches_max)),
+            places_max,
+        })
+    }
+
+    /// Runs a search once it is its turn. It ends at its next step where nobody waits for it any more. An error of
+    /// status 429 where too many wait already.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        search: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            ApiError::busy(format!("{} searches run or wait: try again", self.places_max))
+        })?;
+        let ended = |e| Error::internal("a search ended without an answer").with_source(e);
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let turn = turn.map_err(|e| Error::internal("searches have no turns").with_source(e))?;
+        let Some(runtime) = &self.runtime else {
+            return Err(Error::unavailable("the server stops").into());
+        };
+        // Dropping the set ends its task.
+        let mut task = JoinSet::new();
+        let run = async move {
+            let answer = search.await;
+            drop((place, turn));
+            answer
+        };
+        task.spawn_on(run, runtime.handle());
+        match task.join_next().await {
+            Some(joined) => joined.map_err(ended)?,
+            None => Err(Error::internal("a search was not started").into()),
+        }
+    }
+
+    /// Takes that many turns, so that searches wait.
+    #[cfg(test)]
+    pub(crate) fn turns(&self, count: u32) -> tokio::sync::OwnedSemaphorePermit {
+        Arc::clone(&self.turns).try_acquire_many_owned(count).unwrap()
+    }
+
+    /// Returns once that many searches run or wait.
+    #[cfg(test)]
+    pub(crate) async fn waiting(&self, count: usize) {
+        while self.places.available_permits() != self.places_max - count {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl Drop for Searches {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Others may still run, on threads that must not wait for them.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn searches(searches_max: usize, searches_waiting_max: usize) -> Arc<Searches> {
+        let settings = Settings { searches_max, searches_waiting_max, ..Settings::default() };
+        Arc::new(Searches::new(&settings).unwrap())
+    }
+
+    /// Runs a search that says when it has begun and when it has ended, and never answers.
+    fn endless(on: &Arc<Searches>) -> (tokio::task::JoinHandle<Result<()>>, [oneshot::Receiver<()>; 2]) {
+        let ((began, begun), (ended, ends)) = (oneshot::channel::<()>(), oneshot::channel::<()>());
+        let on = Arc::clone(on);
+        let run = async move {
+            let search = async move {
+                began.send(()).unwrap();
+                let _ended = ended;
+                pending().await
+            };
+            on.run(search).await
+        };
+        (tokio::spawn(run), [begun, ends])
+    }
+
+    #[tokio::test]
+    async fn searches_beyond_the_limit_wait_and_then_are_refused() {
+        let searches = searches(1, 1);
+        let (first, [begun, _]) = endless(&searches);
+        begun.await.unwrap();
+        let mut waiting = Box::pin(searches.run(async { Ok(7) }));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        let refused = searches.run(async { Ok(()) }).await.unwrap_err();
+        assert_eq!((refused.status.as_u16(), refused.kind), (429, "es_rejected_execution_exception"));
+        first.abort();
+        assert_eq!(waiting.await.unwrap(), 7);
+    }
+
+    #[tokio::test]
+    async fn a_search_ends_where_nobody_waits_for_it() {
+        let searches = searches(1, 0);
+        let (task, [begun, ended]) = endless(&searches);
+        begun.await.unwrap();
+        task.abort();
+        // The sender is dropped with the search.
+        assert!(ended.await.is_err());
+        searches.waiting(0).await;
+    }
+
+    #[tokio::test]
+    async fn a_search_that_holds_its_thread_delays_nobody_else() {
+        let searches = searches(1, 0);
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let mut busy = Box::pin(searches.run(async move { Ok(released.recv().is_ok()) }));
+        // This test has one thread, which the search does not hold.
+        assert!(futures::poll!(&mut busy).is_pending());
+        release.send(()).unwrap();
+        assert!(busy.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_search_that_panics_is_an_error_of_its_own() {
+        let searches = searches(1, 0);
+        let panicked = searches.run(async { (0..0).next().map(Ok::<u8, ApiError>).unwrap() }).await;
+        assert_eq!(panicked.unwrap_err().status.as_u16(), 500);
+        assert_eq!(searches.run(async { Ok(7) }).await.unwrap(), 7);
+    }
+}
