@@ -179,6 +179,72 @@ def test_an_index_is_made_and_deleted(known):
     assert not indices.exists(index="made")
 
 
+def body(known, members):
+    """The body of a request as the client takes it."""
+    return members if isinstance(known, Elasticsearch) else {"body": members}
+
+
+def test_an_alias_stands_for_its_indices(known):
+    indices = known.client.indices
+    indices.put_alias(index="web", name="front")
+    indices.update_aliases(**body(known, {"actions": [{"add": {"indices": ["web", "app"], "alias": "all"}}]}))
+    assert known.client.count(index="front")["count"] == DOCUMENTS
+    assert known.search("all", {"size": 0})["hits"]["total"]["value"] == DOCUMENTS + 100
+    assert indices.exists_alias(name="front") and not indices.exists_alias(name="back")
+    assert indices.get_alias(name="front") == {"web": {"aliases": {"front": {}}}}
+    assert {row["index"] for row in known.client.cat.aliases(name="all", format="json")} == {"web", "app"}
+    with pytest.raises(known.errors.NotFoundError):
+        indices.delete_alias(index="app", name="front")
+    indices.delete_alias(index="web,app", name="front,all")
+    assert not indices.exists(index="front")
+
+
+def test_templates_make_indices_and_data_streams(known):
+    client, indices = known.client, known.client.indices
+    codes = {"mappings": {"properties": {"code": {"type": "keyword"}}}}
+    client.cluster.put_component_template(name="codes", **body(known, {"template": codes}))
+    made = {"index_patterns": ["made-*"], "composed_of": ["codes"], "template": {"aliases": {"made": {}}}}
+    indices.put_index_template(name="made", **body(known, made))
+    streams = {"index_patterns": ["events-*"], "composed_of": ["codes"], "data_stream": {}, "priority": 5}
+    indices.put_index_template(name="events", **body(known, streams))
+    names = [template["name"] for template in indices.get_index_template()["index_templates"]]
+    assert names == ["events", "made"]
+    actions = [{"_index": name, "_op_type": "create", "@timestamp": "2024-05-01T00:00:00Z", "code": n}
+               for n in range(100) for name in ("made-1", "events-app")]
+    assert known.helpers.bulk(client, actions) == (200, [])
+    assert client.count(index="made")["count"] == client.count(index="events-app")["count"] == 100
+    assert indices.get_mapping(index="made-1")["made-1"]["mappings"]["properties"]["code"]["type"] == "keyword"
+    indices.create_data_stream(name="events-web")
+    first = indices.get_data_stream(name="events-app")["data_streams"][0]["indices"]
+    rolled = indices.rollover(alias="events-app")
+    assert rolled["rolled_over"] and rolled["old_index"] == first[0]["index_name"]
+    known.helpers.bulk(client, [{**action, "_index": "events-app"} for action in actions[:10]])
+    found = known.search("events-app", {"size": 0, "aggs": {"of": {"cardinality": {"field": "code"}}}})
+    assert found["hits"]["total"]["value"] == 110 and found["aggregations"]["of"]["value"] == 100
+    indices.delete_data_stream(name="events-app,events-web")
+    indices.delete(index="made-1")
+    for name in names:
+        indices.delete_index_template(name=name)
+    client.cluster.delete_component_template(name="codes")
+    assert not indices.exists(index="events-app,made")
+
+
+def test_what_dashboards_and_operators_ask_is_answered(known):
+    client = known.client
+    assert client.indices.stats(index="web")["_all"]["total"]["docs"]["count"] == DOCUMENTS
+    segments = client.indices.segments(index="web")["indices"]["web"]["shards"]["0"][0]["segments"]
+    assert sum(segment["num_docs"] for segment in segments.values()) == DOCUMENTS
+    assert client.nodes.stats()["_nodes"]["total"] == 1
+    assert client.cluster.get_settings() == {"persistent": {}, "transient": {}}
+    assert client.tasks.list()["nodes"] == {}
+    assert client.indices.forcemerge(index="app")["_shards"]["failed"] == 0
+    assert client.indices.flush(index="app")["_shards"]["failed"] == 0
+    assert "green" in client.cat.health() and client.cat.nodes() and client.cat.shards()
+    typed = {"typed_keys": True} if isinstance(known, Elasticsearch) else {"params": {"typed_keys": "true"}}
+    answer = client.search(index="web", **body(known, {"size": 0, "aggs": {"s": {"terms": {"field": "status"}}}}), **typed)
+    assert list(answer["aggregations"]) == ["lterms#s"]
+
+
 def test_an_error_is_the_clients_own(known):
     with pytest.raises(known.errors.NotFoundError) as error:
         known.client.search(index="gone")

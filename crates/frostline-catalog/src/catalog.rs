@@ -18,6 +18,7 @@ use crate::expression::{self, Resolve};
 use crate::index::Index;
 use crate::log::Log;
 use crate::pin::Pin;
+use crate::records::{self, RecordChange, Records};
 use crate::repository_log::{IndexRecord, Record, Registry, numbered_folder};
 use crate::schema::{self, Settings};
 use crate::shared::{AT_ONCE, Shared};
@@ -47,16 +48,27 @@ impl Catalog {
         Catalog { shared: Arc::new(Shared::new(store, clock)) }
     }
 
-    /// Creates an index. `Conflict` if one of that name exists. It exists, complete, as soon as the
+    /// Creates an index. `Conflict` if there is one of that name, or an alias or a data stream. It exists, complete, as soon as the
     /// repository log names it; an interrupted call leaves at most one object that is never read.
     ///
     /// Cost: the repository log, one LIST, one PUT of the table's first commit and one of the log's entry. The log's
     /// checkpoint and hint may follow. Against others that create it at the same time, a PUT and a DELETE more.
     pub async fn create(&self, name: &IndexName, mapping: Mapping, settings: Settings) -> Result<Index> {
+        self.create_with(name, mapping, settings, |_| Ok(Vec::new())).await
+    }
+
+    /// The same, with what `also` says of the records at that time: the index and they are there at once or not at all.
+    pub async fn create_with(
+        &self,
+        name: &IndexName,
+        mapping: Mapping,
+        settings: Settings,
+        also: impl Fn(&Records) -> Result<Vec<RecordChange>> + Send + Sync,
+    ) -> Result<Index> {
         settings.check()?;
         let registry = self.shared.registry().await?;
         let taken = || Error::conflict(format!("there is already an index {name}"));
-        if registry.indices.contains_key(name) {
+        if registry.is_taken(name) {
             return Err(taken());
         }
         let table = self.shared.new_id();
@@ -73,12 +85,16 @@ impl Catalog {
         let mut entry = self.shared.entry("create");
         entry.puts = vec![self.shared.live(name, Some(table), &folder)?];
         let plan = |registry: &Registry| {
-            let is_free = !registry.indices.contains_key(name) && !registry.has_had(&folder);
-            is_free.then(|| Some(entry.clone())).ok_or_else(taken)
+            if registry.is_taken(name) || registry.has_had(&folder) {
+                return Err(taken());
+            }
+            let mut entry = entry.clone();
+            records::add(&mut entry, registry, also(&Records::of(Arc::new(registry.clone())))?)?;
+            Ok(Some(entry))
         };
         match self.shared.repository_log.append(registry, plan).await {
             Ok(_) => Index::first(Arc::clone(&self.shared), log, &commit),
-            Err(e) if e.kind() == ErrorKind::Conflict => {
+            Err(e) if matches!(e.kind(), ErrorKind::Conflict | ErrorKind::Invalid | ErrorKind::NotFound) => {
                 // Nobody knows this folder yet, so its object can be removed.
                 objects::delete(self.shared.store.as_ref(), vec![log.commits.entry_path(0)]).await?;
                 Err(e)
@@ -201,11 +217,50 @@ impl Catalog {
         Ok(self.shared.registry_as_read().await?.indices.keys().cloned().collect())
     }
 
-    /// The indices that an expression names, sorted, each once: `web,app`, `logs-*`, `*`, `logs-*,-logs-old`,
-    /// `<logs-{now/d}>`; see [`Resolve`] for missing ones. Cost: the repository log only.
+    /// The indices that an expression names, itself or by aliases and data streams, sorted, each once: `web,app`,
+    /// `logs-*`, `*`, `logs-*,-logs-old`, `<logs-{now/d}>`; see [`Resolve`] for missing ones. Cost: the repository log only.
     pub async fn resolve(&self, expression: &str, how: Resolve) -> Result<Vec<IndexName>> {
         let registry = self.shared.registry_as_read().await?;
-        expression::resolve(expression, self.shared.clock.now_us(), &registry.indices, how)
+        self.named(&registry, expression, how)
+    }
+
+    fn named(&self, registry: &Registry, expression: &str, how: Resolve) -> Result<Vec<IndexName>> {
+        let now_us = self.shared.clock.now_us();
+        expression::resolve(expression, now_us, &registry.indices, &registry.standing_for(), how)
+    }
+
+    /// Whether the name is an alias or a data stream, as far as this process has seen. Without a request.
+    pub fn stands_for_others(&self, name: &IndexName) -> bool {
+        self.shared.repository_log.seen().is_some_and(|registry| registry.stands_for_others(name))
+    }
+
+    /// The newest names and records that this process has seen, which may be outdated. Without a request.
+    pub fn seen_records(&self) -> Option<Records> {
+        self.shared.repository_log.seen().map(Records::of)
+    }
+
+    /// The newest names and records. Cost: the repository log only.
+    pub async fn records(&self) -> Result<Records> {
+        Ok(Records::of(self.shared.registry_as_read().await?))
+    }
+
+    /// Changes records by what `plan` says of the newest ones, all at once or not at all, and returns them as they are
+    /// then. Where another writer is first, `plan` is asked again. `Conflict` where a name would mean two things.
+    ///
+    /// Cost: the repository log, and a PUT of its entry if there is any change. Its checkpoint and hint may follow.
+    pub async fn change_records(
+        &self,
+        operation: &str,
+        plan: impl Fn(&Records) -> Result<Vec<RecordChange>> + Send + Sync,
+    ) -> Result<Records> {
+        let empty = self.shared.entry(operation);
+        let plan = |registry: &Registry| {
+            let mut entry = empty.clone();
+            records::add(&mut entry, registry, plan(&Records::of(Arc::new(registry.clone())))?)?;
+            Ok((!entry.puts.is_empty() || !entry.removes.is_empty()).then_some(entry))
+        };
+        let registry = self.shared.registry().await?;
+        Ok(Records::of(self.shared.repository_log.append(registry, plan).await?))
     }
 
     /// Opens the newest versions of the indices that an expression names, several at a time. A damaged one is an error
@@ -218,7 +273,7 @@ impl Catalog {
         known: impl Fn(&IndexName) -> Option<Arc<Index>>,
     ) -> Result<Vec<(IndexName, Result<Index>)>> {
         let registry = self.shared.registry_as_read().await?;
-        let names = expression::resolve(expression, self.shared.clock.now_us(), &registry.indices, how)?;
+        let names = self.named(&registry, expression, how)?;
         let records = names.into_iter().filter_map(|name| {
             let record = Arc::clone(registry.indices.get(&name)?);
             let is_it = |index: &Arc<Index>| record.table.as_deref() == Some(index.table_id());

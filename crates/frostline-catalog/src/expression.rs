@@ -1,7 +1,8 @@
 //! Index expressions, as Elasticsearch has them: which indices a text names.
 //!
 //! `web,app` names both; `logs-*` and `*` (or `_all`, or nothing) name all that match; `-logs-old` after a wildcard
-//! excludes, and may itself have wildcards; `<logs-{now/d}>` is [date math](date_math).
+//! excludes, and may itself have wildcards; `<logs-{now/d}>` is [date math](date_math). An alias or a data stream is
+//! named as an index is, and means its indices.
 
 mod date_math;
 
@@ -19,19 +20,23 @@ pub struct Resolve {
     /// A name without a wildcard that no index has is skipped; otherwise it is `NotFound`, and the error suggests a
     /// similar name.
     pub ignore_unavailable: bool,
+    /// Whether a wildcard names what matches it; otherwise it matches nothing.
+    pub wildcards: bool,
 }
 
 impl Default for Resolve {
     fn default() -> Self {
-        Resolve { allow_no_indices: true, ignore_unavailable: false }
+        Resolve { allow_no_indices: true, ignore_unavailable: false, wildcards: true }
     }
 }
 
-/// The indices that `expression` names, sorted, each once. `Invalid` if it is not an expression.
+/// The indices that `expression` names, itself or by a name that stands for them, sorted, each once. `Invalid` if it is
+/// not an expression.
 pub(crate) fn resolve<T>(
     expression: &str,
     now_us: i64,
     indices: &BTreeMap<IndexName, T>,
+    standing_for: &BTreeMap<&IndexName, Vec<&IndexName>>,
     how: Resolve,
 ) -> Result<Vec<IndexName>> {
     let mut named: BTreeSet<IndexName> = BTreeSet::new();
@@ -42,10 +47,12 @@ pub(crate) fn resolve<T>(
         let pattern = if pattern == "_all" { "*" } else { pattern.as_str() };
         if pattern.contains('*') {
             after_wildcard = true;
-            let matching: Vec<&IndexName> =
-                indices.keys().filter(|name| matches(pattern, name.as_str())).collect();
+            let is_match = |name: &IndexName| how.wildcards && matches(pattern, name.as_str());
+            let others = standing_for.iter().filter(|(name, _)| is_match(name)).flat_map(|(_, all)| all);
+            let own = indices.keys().filter(|name| is_match(name));
+            let matching: BTreeSet<&IndexName> = own.chain(others.copied()).collect();
             if excluded.is_some() {
-                named.retain(|name| !matching.contains(&name));
+                named.retain(|name| !matching.contains(name));
             } else if matching.is_empty() && !how.allow_no_indices {
                 return Err(Error::not_found(format!("no index matches {pattern}")));
             } else {
@@ -54,12 +61,15 @@ pub(crate) fn resolve<T>(
             continue;
         }
         let name: IndexName = pattern.parse()?;
-        if excluded.is_some() {
-            named.remove(&name);
-        } else if indices.contains_key(&name) {
-            named.insert(name);
-        } else if !how.ignore_unavailable {
-            return Err(no_such_index(name.as_str(), indices.keys()));
+        let own = indices.get_key_value(&name).map(|(name, _)| vec![name]);
+        match own.or_else(|| standing_for.get(&name).cloned()) {
+            Some(means) if excluded.is_some() => named.retain(|name| !means.contains(&name)),
+            Some(means) => named.extend(means.into_iter().cloned()),
+            None if excluded.is_some() || how.ignore_unavailable => {}
+            None => {
+                let known = indices.keys().chain(standing_for.keys().copied());
+                return Err(no_such_index(name.as_str(), known));
+            }
         }
     }
     Ok(named.into_iter().collect())

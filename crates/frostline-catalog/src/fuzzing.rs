@@ -1,9 +1,10 @@
 //! Entry points for fuzzers: decoders of the log. Any bytes must give a value or an error.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use frostline_base::Result;
+use frostline_base::{IndexName, Result};
 use frostline_commits::Entry as _;
 use object_store::path::Path;
 
@@ -72,7 +73,10 @@ pub fn repository_log(bytes: &[u8]) {
 pub fn expression(text: &str, now_us: i64) {
     let indices =
         ["logs-1", "logs-2024.03.22", "web"].iter().filter_map(|name| Some((name.parse().ok()?, ())));
-    let _ = expression::resolve(text, now_us, &indices.collect(), expression::Resolve::default());
+    let indices: BTreeMap<IndexName, ()> = indices.collect();
+    let all = indices.keys().next().zip(indices.keys().next_back());
+    let aliases = all.map(|(first, last)| (first, vec![last])).into_iter().collect();
+    let _ = expression::resolve(text, now_us, &indices, &aliases, expression::Resolve::default());
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A test that each module uses only modules above it in this list, so that there are no cycles.
 
-const LAYERS: [&str; 18] = [
+const LAYERS: [&str; 20] = [
     "actions",
     "sorted",
     "split_entry",
@@ -10,7 +10,9 @@ const LAYERS: [&str; 18] = [
     "log",
     "checkpoint",
     "history",
+    "names",
     "repository_log",
+    "records",
     "expression",
     "shared",
     "index",

@@ -101,8 +101,14 @@ impl Node {
     /// The newest versions of the indices that an expression names, sorted, opened or refreshed several at a time. The
     /// repository log is read once for all of them.
     pub async fn indices(&self, expression: &str, how: Resolve) -> Result<Vec<Arc<Index>>> {
-        if let (Ok(name), false) = (expression.parse(), how.ignore_unavailable) {
-            return Ok(vec![self.index(&name).await?]);
+        if let (Ok(name), false) = (expression.parse(), how.ignore_unavailable)
+            && !self.catalog.stands_for_others(&name)
+        {
+            let opened = self.index(&name).await;
+            // The repository log may have just told that it is no index.
+            if opened.is_ok() || !self.catalog.stands_for_others(&name) {
+                return Ok(vec![opened?]);
+            }
         }
         let known = self.opened().clone();
         let opened = self.catalog.open_all(expression, how, |name| known.get(name).cloned()).await;
@@ -179,7 +185,7 @@ impl Node {
     /// How a search runs on this node: now by its clock, with its partial answers if they are wanted.
     pub async fn search_options(&self, results: bool, strict: bool) -> SearchOptions {
         let results = if results { self.results().await } else { None };
-        SearchOptions { now_us: self.clock.now_us(), results, strict }
+        SearchOptions { now_us: self.clock.now_us(), results, strict, ..SearchOptions::default() }
     }
 
     /// Searches the index through this machine's cache from now on, and fetches what every search starts with: its hot

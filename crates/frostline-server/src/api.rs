@@ -1,20 +1,26 @@
 //! The APIs, in modules of their own; the table of them is in [`crate::routes`].
 
+pub(crate) mod alias;
 pub(crate) mod bulk;
 pub(crate) mod cat;
 pub(crate) mod cluster;
+pub(crate) mod data_stream;
 pub(crate) mod field_caps;
 pub(crate) mod index;
 pub(crate) mod indices;
 pub(crate) mod info;
 pub(crate) mod mapping;
 pub(crate) mod msearch;
+pub(crate) mod names;
 pub(crate) mod pit;
 pub(crate) mod resolve;
 pub(crate) mod scroll;
 pub(crate) mod search;
 pub(crate) mod search_body;
 pub(crate) mod sql;
+pub(crate) mod stats;
+pub(crate) mod tasks;
+pub(crate) mod template;
 
 #[cfg(test)]
 mod tests;

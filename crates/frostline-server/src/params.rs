@@ -56,6 +56,13 @@ impl Params {
         }
     }
 
+    /// A number.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<serde_json::Number>> {
+        let wrong =
+            |text: &str| ApiError::invalid(format!("Failed to parse value [{text}] of [{name}] as a number"));
+        self.get(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+    }
+
     /// A duration such as `30s`.
     pub(crate) fn duration(&self, name: &str) -> Result<Option<Duration>> {
         self.get(name).map(|text| duration(text, name)).transpose()

@@ -1,10 +1,13 @@
 //! Where searches run: on threads of their own, so that connections are served meanwhile.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use frostline_base::Error;
+use http::StatusCode;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
 use crate::error::{ApiError, Result};
@@ -19,6 +22,46 @@ pub(crate) struct Searches {
     /// One for each search that runs.
     turns: Arc<Semaphore>,
     places_max: usize,
+    running_max: usize,
+    tasks: Mutex<Tasks>,
+}
+
+/// The searches that run or wait, by number.
+#[derive(Default)]
+struct Tasks {
+    begun: u64,
+    open: BTreeMap<u64, Open>,
+}
+
+struct Open {
+    task: Task,
+    cancel: oneshot::Sender<()>,
+}
+
+/// A search that runs or waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) number: u64,
+    /// The API's name.
+    pub(crate) api: &'static str,
+    /// What was asked for.
+    pub(crate) about: String,
+    /// The client's name of it.
+    pub(crate) opaque_id: Option<String>,
+    pub(crate) begun_us: i64,
+    pub(crate) begun: Instant,
+}
+
+/// Takes a task off the list.
+struct Listed<'a> {
+    searches: &'a Searches,
+    number: u64,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.searches.list().open.remove(&self.number);
+    }
 }
 
 impl Searches {
@@ -32,18 +75,67 @@ impl Searches {
             places: Arc::new(Semaphore::new(places_max)),
             turns: Arc::new(Semaphore::new(settings.searches_max)),
             places_max,
+            running_max: settings.searches_max,
+            tasks: Mutex::default(),
         })
     }
 
-    /// Runs a search once it is its turn. It ends at its next step where nobody waits for it any more. An error of
-    /// status 429 where too many wait already.
+    /// Runs a search once it is its turn. It ends at its next step where nobody waits for it any more, or it is
+    /// cancelled. An error of status 429 where too many wait already.
     pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        task: Task,
+        search: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (cancel, cancelled) = oneshot::channel();
+        let listed = self.put(task, cancel);
+        tokio::select! {
+            answer = self.run_in_turn(search) => answer,
+            Ok(()) = cancelled => {
+                let reason = format!("task cancelled [by user request], number {}", listed.number);
+                Err(ApiError::new(StatusCode::BAD_REQUEST, "task_cancelled_exception", reason))
+            }
+        }
+    }
+
+    /// The searches that run or wait, oldest first.
+    pub(crate) fn tasks(&self) -> Vec<Task> {
+        self.list().open.values().map(|open| open.task.clone()).collect()
+    }
+
+    /// Cancels a search. Whether it was there.
+    pub(crate) fn cancel(&self, number: u64) -> bool {
+        let open = self.list().open.remove(&number);
+        open.is_some_and(|open| open.cancel.send(()).is_ok())
+    }
+
+    /// How many run, and how many wait.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let held = self.places_max - self.places.available_permits();
+        let running = self.running_max - self.turns.available_permits();
+        (running, held.saturating_sub(running))
+    }
+
+    fn put(&self, task: Task, cancel: oneshot::Sender<()>) -> Listed<'_> {
+        let mut tasks = self.list();
+        tasks.begun += 1;
+        let number = tasks.begun;
+        tasks.open.insert(number, Open { task: Task { number, ..task }, cancel });
+        Listed { searches: self, number }
+    }
+
+    fn list(&self) -> MutexGuard<'_, Tasks> {
+        // The list is whole even if a thread died while it held the lock.
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn run_in_turn<T: Send + 'static>(
         &self,
         search: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            ApiError::busy(format!("{} searches run or wait: try again", self.places_max))
-        })?;
+        let place = Arc::clone(&self.places)
+            .try_acquire_owned()
+            .map_err(|_| ApiError::busy(format!("{} searches run or wait: try again", self.places_max)))?;
         let ended = |e| Error::internal("a search ended without an answer").with_source(e);
         let turn = Arc::clone(&self.turns).acquire_owned().await;
         let turn = turn.map_err(|e| Error::internal("searches have no turns").with_source(e))?;
@@ -101,6 +193,11 @@ mod tests {
         Arc::new(Searches::new(&settings).unwrap())
     }
 
+    fn task() -> Task {
+        let (number, begun_us, begun) = (0, 0, Instant::now());
+        Task { number, api: "search", about: "/_search".to_owned(), opaque_id: None, begun_us, begun }
+    }
+
     /// Runs a search that says when it has begun and when it has ended, and never answers.
     fn endless(on: &Arc<Searches>) -> (tokio::task::JoinHandle<Result<()>>, [oneshot::Receiver<()>; 2]) {
         let ((began, begun), (ended, ends)) = (oneshot::channel::<()>(), oneshot::channel::<()>());
@@ -111,7 +208,7 @@ mod tests {
                 let _ended = ended;
                 pending().await
             };
-            on.run(search).await
+            on.run(task(), search).await
         };
         (tokio::spawn(run), [begun, ends])
     }
@@ -121,9 +218,9 @@ mod tests {
         let searches = searches(1, 1);
         let (first, [begun, _]) = endless(&searches);
         begun.await.unwrap();
-        let mut waiting = Box::pin(searches.run(async { Ok(7) }));
+        let mut waiting = Box::pin(searches.run(task(), async { Ok(7) }));
         assert!(futures::poll!(&mut waiting).is_pending());
-        let refused = searches.run(async { Ok(()) }).await.unwrap_err();
+        let refused = searches.run(task(), async { Ok(()) }).await.unwrap_err();
         assert_eq!((refused.status.as_u16(), refused.kind), (429, "es_rejected_execution_exception"));
         first.abort();
         assert_eq!(waiting.await.unwrap(), 7);
@@ -141,10 +238,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_search_is_listed_until_it_ends_and_can_be_cancelled() {
+        let searches = searches(1, 1);
+        let (running, [begun, ended]) = endless(&searches);
+        begun.await.unwrap();
+        let (waiting, _) = endless(&searches);
+        searches.waiting(2).await;
+        assert_eq!(searches.load(), (1, 1));
+        let numbers: Vec<u64> = searches.tasks().iter().map(|task| task.number).collect();
+        assert_eq!(numbers, [1, 2]);
+        for task in [running, waiting] {
+            let number = searches.tasks()[0].number;
+            assert!(searches.cancel(number) && !searches.cancel(number));
+            let error = task.await.unwrap().unwrap_err();
+            assert_eq!((error.status.as_u16(), error.kind), (400, "task_cancelled_exception"));
+        }
+        assert!(ended.await.is_err());
+        assert!(searches.tasks().is_empty());
+        searches.waiting(0).await;
+        assert_eq!(searches.load(), (0, 0));
+    }
+
+    #[tokio::test]
     async fn a_search_that_holds_its_thread_delays_nobody_else() {
         let searches = searches(1, 0);
         let (release, released) = std::sync::mpsc::channel::<()>();
-        let mut busy = Box::pin(searches.run(async move { Ok(released.recv().is_ok()) }));
+        let mut busy = Box::pin(searches.run(task(), async move { Ok(released.recv().is_ok()) }));
         // This test has one thread, which the search does not hold.
         assert!(futures::poll!(&mut busy).is_pending());
         release.send(()).unwrap();
@@ -154,8 +273,8 @@ mod tests {
     #[tokio::test]
     async fn a_search_that_panics_is_an_error_of_its_own() {
         let searches = searches(1, 0);
-        let panicked = searches.run(async { (0..0).next().map(Ok::<u8, ApiError>).unwrap() }).await;
+        let panicked = searches.run(task(), async { (0..0).next().map(Ok::<u8, ApiError>).unwrap() }).await;
         assert_eq!(panicked.unwrap_err().status.as_u16(), 500);
-        assert_eq!(searches.run(async { Ok(7) }).await.unwrap(), 7);
+        assert_eq!(searches.run(task(), async { Ok(7) }).await.unwrap(), 7);
     }
 }

@@ -20,7 +20,8 @@ use crate::answer::{Answer, Content, Look};
 use crate::error::{ApiError, Result};
 use crate::media::{self, Form};
 use crate::params::Params;
-use crate::routes::{Action, Routed, route};
+use crate::routes::{Action, Api, Routed, route};
+use crate::searches::Task;
 use crate::state::{Call, State};
 
 /// Clients accept only a server that says so.
@@ -69,11 +70,10 @@ impl Service {
         });
         let response = response(answered, &wanted, &head.headers).await;
         let bytes = response.body().size_hint().exact().unwrap_or_default();
-        let path: String = head.uri.path().chars().take(LOGGED_MAX).collect();
         tracing::info!(
             target: "frostline_server::access",
             method = %head.method,
-            path,
+            path = logged(&head),
             api = wanted.api,
             status = response.status().as_u16(),
             took_ms = started.elapsed().as_millis() as u64,
@@ -123,11 +123,23 @@ impl Service {
         let answer = (api.answer)(call);
         let answer = match api.action {
             // It holds its thread for long.
-            Action::Read => self.state.searches.run(answer).await?,
+            Action::Read => self.state.searches.run(self.task(api, head), answer).await?,
             _ => answer.await?,
         };
         Ok(answer.with_warnings(warnings))
     }
+
+    fn task(&self, api: &'static Api, head: &http::request::Parts) -> Task {
+        let opaque_id = head.headers.get(OPAQUE_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let about = format!("{} {}", head.method, logged(head));
+        let begun_us = self.state.node.clock().now_us();
+        Task { number: 0, api: api.name, about, opaque_id, begun_us, begun: Instant::now() }
+    }
+}
+
+/// The path, as it is shown to people.
+fn logged(head: &http::request::Parts) -> String {
+    head.uri.path().chars().take(LOGGED_MAX).collect()
 }
 
 /// Refuses a request that a page of another site may have sent: the name of that site leads to loopback then.

@@ -22,6 +22,8 @@ pub(crate) struct State {
     pub(crate) node: Node,
     /// What clients send is written by it.
     pub(crate) live: Live,
+    /// What draws names of what is written.
+    pub(crate) random: Random,
     pub(crate) settings: Settings,
     /// Where the server can be reached, as clients are told.
     pub(crate) address: String,
@@ -42,7 +44,8 @@ impl State {
     ) -> frostline_base::Result<State> {
         let live = LiveOptions { held_bytes_max: settings.live_bytes_max, ..LiveOptions::default() };
         Ok(State {
-            live: Live::new(node.repository(), node.catalog(), random, live),
+            live: Live::new(node.repository(), node.catalog(), Arc::clone(&random), live),
+            random,
             bodies: Bodies::new(&settings),
             requests: Semaphore::new(settings.requests_max),
             searches: Searches::new(&settings)?,

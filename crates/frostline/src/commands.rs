@@ -99,7 +99,7 @@ fn manual(command: Option<&str>, out: Option<&Path>) -> Result<Outcome> {
 }
 
 /// No index at all is a mistake of whoever typed the expression.
-const NAMED: Resolve = Resolve { allow_no_indices: false, ignore_unavailable: false };
+const NAMED: Resolve = Resolve { allow_no_indices: false, ignore_unavailable: false, wildcards: true };
 
 /// The indices that an expression such as `web`, `web,app` or `logs-*` names; at least one. A single name is not looked
 /// up: whoever opens the index finds out.

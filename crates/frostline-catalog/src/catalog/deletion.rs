@@ -16,6 +16,7 @@ use frostline_commits::{Replica as _, objects};
 use crate::actions::{Commit, ENGINE};
 use crate::index::Index;
 use crate::log::Log;
+use crate::records;
 use crate::repository_log::{IndexRecord, Record, Registry, RetiredRecord, index_key};
 use crate::shared::Shared;
 use crate::vacuum::is_ours;
@@ -36,7 +37,7 @@ pub(super) async fn delete(shared: &Arc<Shared>, name: &IndexName) -> Result<()>
     Ok(())
 }
 
-/// Removes the index from the repository log, unless another writer did.
+/// Removes the index from the repository log and from the names that stand for it, unless another writer did.
 async fn retire(
     shared: &Shared,
     registry: &Arc<Registry>,
@@ -48,7 +49,12 @@ async fn retire(
     entry.puts = vec![shared.retired(name, record.table.clone(), &record.folder)?];
     let plan = |registry: &Registry| {
         let is_there = registry.indices.get(name).is_some_and(|there| there.folder == record.folder);
-        Ok(is_there.then(|| entry.clone()))
+        if !is_there {
+            return Ok(None);
+        }
+        let mut entry = entry.clone();
+        records::add(&mut entry, registry, records::without(registry, name))?;
+        Ok(Some(entry))
     };
     shared.repository_log.append(Arc::clone(registry), plan).await
 }

@@ -21,7 +21,11 @@ fn named(expression: &str, how: Resolve) -> Result<Vec<String>> {
         "web",
         "web-logs",
     ]);
-    let names = resolve(expression, NOW_US, &indices, how)?;
+    let [every, front, empty] = ["every", "front", "empty"].map(|name| name.parse::<IndexName>().unwrap());
+    let of = |names: &[&str]| indices.keys().filter(|name| names.contains(&name.as_str())).collect();
+    let aliases =
+        [(&every, of(&["logs", "logs-old"])), (&front, of(&["web", "web-logs"])), (&empty, of(&[]))].into();
+    let names = resolve(expression, NOW_US, &indices, &aliases, how)?;
     Ok(names.into_iter().map(|name| name.to_string()).collect())
 }
 
@@ -49,6 +53,20 @@ fn names_and_wildcards_name_indices() {
         assert_eq!(named(everything, Resolve::default()).unwrap().len(), 8, "{everything:?}");
     }
     check("none-*", &[]);
+}
+
+#[test]
+fn an_alias_means_its_indices() {
+    check("front", &["web", "web-logs"]);
+    check("front,app,web", &["app", "web", "web-logs"]);
+    check("fr*,-web-*", &["web"]);
+    check("logs-*,-every", &["logs-2024.03.21", "logs-2024.03.22", "logs-old-2"]);
+    check("w*,-front", &[]);
+    check("empty,every", &["logs", "logs-old"]);
+    let literal = Resolve { wildcards: false, ..Resolve::default() };
+    assert!(named("*", literal).unwrap().is_empty());
+    assert_eq!(named("w*,app", literal).unwrap(), ["app"]);
+    refused("fronts", Resolve::default(), ErrorKind::NotFound, "did you mean front?");
 }
 
 #[test]
@@ -143,7 +161,7 @@ proptest! {
 
     #[test]
     fn any_text_is_resolved_or_refused(text in "[-a-c*,.<>{}|/+'\\\\nowdMyH0-9é ]{0,24}", now_us: i64) {
-        let _ = resolve(&text, now_us, &indices(&["a", "b-c"]), Resolve::default());
+        let _ = resolve(&text, now_us, &indices(&["a", "b-c"]), &BTreeMap::new(), Resolve::default());
         let _ = date_math::resolve(&format!("<{{now{text}}}>"), NOW_US);
     }
 }

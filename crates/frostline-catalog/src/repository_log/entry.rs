@@ -60,7 +60,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(super) fn of(kind: &str, name: &str, value: &impl Serialize) -> Result<Record> {
+    pub(crate) fn of(kind: &str, name: &str, value: &impl Serialize) -> Result<Record> {
         let value = serde_json::to_value(value)
             .map_err(|e| Error::internal("a record cannot be written as JSON").with_source(e))?;
         Ok(Record { kind: kind.to_owned(), name: name.to_owned(), value })

@@ -11,10 +11,13 @@ use serde_json::{Map, Value};
 use frostline_base::{Error, IndexName, Result};
 
 use super::entry::{self, FORMAT, Header, Line, LogEntry, Record};
+use crate::names::{Alias, DataStream};
 
 pub(super) const INDEX: &str = "index";
 const RETIRED: &str = "retired";
 const KEY: &str = "key";
+pub(crate) const ALIAS: &str = "alias";
+pub(crate) const DATA_STREAM: &str = "data_stream";
 /// The name of the key of term hashes.
 const TERMS: &str = "terms";
 
@@ -69,6 +72,11 @@ impl Record {
     }
 }
 
+/// Whether the catalog itself reads and writes records of this kind.
+pub(crate) fn is_own_kind(kind: &str) -> bool {
+    [INDEX, RETIRED, KEY, ALIAS, DATA_STREAM].contains(&kind)
+}
+
 /// The key of an index's record, to remove it.
 pub(crate) fn index_key(name: &IndexName) -> (String, String) {
     (INDEX.to_owned(), name.to_string())
@@ -82,6 +90,8 @@ pub(crate) struct Registry {
     pub(crate) indices: BTreeMap<IndexName, Arc<IndexRecord>>,
     /// By folder.
     pub(crate) retired: BTreeMap<String, Arc<RetiredRecord>>,
+    pub(crate) aliases: BTreeMap<IndexName, Arc<Alias>>,
+    pub(crate) data_streams: BTreeMap<IndexName, Arc<DataStream>>,
     /// Records of other kinds, known here or not, by kind and name.
     others: BTreeMap<(String, String), Arc<Value>>,
 }
@@ -93,6 +103,8 @@ impl Registry {
             match kind.as_str() {
                 INDEX => self.indices.retain(|index, _| index.as_str() != name),
                 RETIRED => self.retired.retain(|folder, _| folder != name),
+                ALIAS => self.aliases.retain(|alias, _| alias.as_str() != name),
+                DATA_STREAM => self.data_streams.retain(|stream, _| stream.as_str() != name),
                 _ => self.others.retain(|(of_kind, of_name), _| (of_kind, of_name) != (kind, name)),
             }
         }
@@ -110,12 +122,20 @@ impl Registry {
                 .with("name", &record.name)
         };
         let read = |e: serde_json::Error| corrupt().with_source(e);
+        let name = || record.name.parse().map_err(|e: Error| corrupt().with_source(e));
         match record.kind.as_str() {
             INDEX => {
-                let name = record.name.parse().map_err(|e: Error| corrupt().with_source(e))?;
                 let index = IndexRecord::deserialize(&record.value).map_err(read)?;
                 index_of_folder(&index.folder).ok_or_else(corrupt)?;
-                self.indices.insert(name, Arc::new(index));
+                self.indices.insert(name()?, Arc::new(index));
+            }
+            ALIAS => {
+                let alias = Alias::deserialize(&record.value).map_err(read)?;
+                self.aliases.insert(name()?, Arc::new(alias));
+            }
+            DATA_STREAM => {
+                let stream = DataStream::deserialize(&record.value).map_err(read)?;
+                self.data_streams.insert(name()?, Arc::new(stream));
             }
             RETIRED => {
                 index_of_folder(&record.name).ok_or_else(corrupt)?;
@@ -134,8 +154,40 @@ impl Registry {
     pub(crate) fn records(&self) -> Result<Vec<Record>> {
         let indices = self.indices.iter().map(|(name, index)| Record::index(name, index));
         let retired = self.retired.iter().map(|(name, folder)| Record::retired(name, folder));
+        let aliases =
+            self.aliases.iter().map(|(name, alias)| Record::of(ALIAS, name.as_str(), alias.as_ref()));
+        let streams = self.data_streams.iter();
+        let streams = streams.map(|(name, stream)| Record::of(DATA_STREAM, name.as_str(), stream.as_ref()));
         let others = self.others.iter().map(|((kind, name), value)| Record::of(kind, name, value.as_ref()));
-        indices.chain(retired).chain(others).collect()
+        indices.chain(retired).chain(aliases).chain(streams).chain(others).collect()
+    }
+
+    /// The records of a kind that is not read here, by name.
+    pub(crate) fn others_of(&self, kind: &str) -> impl Iterator<Item = (&str, &Value)> {
+        let from = (kind.to_owned(), String::new());
+        let of_kind = self.others.range(from..).take_while(move |((of_kind, _), _)| *of_kind == kind);
+        of_kind.map(|((_, name), value)| (name.as_str(), value.as_ref()))
+    }
+
+    /// The indices that each alias and each data stream stands for, as far as they exist.
+    pub(crate) fn standing_for(&self) -> BTreeMap<&IndexName, Vec<&IndexName>> {
+        let aliases = self.aliases.iter().map(|(name, alias)| (name, alias.indices.iter().collect()));
+        let streams = self.data_streams.iter().map(|(name, stream)| (name, stream.indices.iter().collect()));
+        let all = aliases.chain(streams).map(|(name, mut indices): (_, Vec<&IndexName>)| {
+            indices.retain(|index| self.indices.contains_key(*index));
+            (name, indices)
+        });
+        all.collect()
+    }
+
+    /// Whether an index, an alias or a data stream has that name.
+    pub(crate) fn is_taken(&self, name: &IndexName) -> bool {
+        self.indices.contains_key(name) || self.stands_for_others(name)
+    }
+
+    /// Whether the name is an alias or a data stream.
+    pub(crate) fn stands_for_others(&self, name: &IndexName) -> bool {
+        self.aliases.contains_key(name) || self.data_streams.contains_key(name)
     }
 
     /// Whether an index has or had this folder.

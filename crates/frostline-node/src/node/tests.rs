@@ -91,7 +91,7 @@ async fn the_repository_log_is_read_once_for_all_that_an_expression_names() {
     for index in ["logs-1", "logs-2", "web"] {
         place.ingest(&place.node(), index, 9).await;
     }
-    let how = Resolve { allow_no_indices: false, ignore_unavailable: false };
+    let how = Resolve { allow_no_indices: false, ..Resolve::default() };
     let node = place.node();
     let asked = async |expression: &str| {
         let before = node.repository().meter().cost();

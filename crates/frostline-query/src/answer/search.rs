@@ -54,6 +54,7 @@ pub struct Search {
     order: Order,
     results: Option<Arc<Results>>,
     partial: bool,
+    typed_keys: bool,
 }
 
 /// A query as indices read it whose declarations of its fields agree.
@@ -73,6 +74,8 @@ pub struct SearchOptions {
     pub results: Option<Arc<Results>>,
     /// Whether one split that cannot be read fails the whole search.
     pub strict: bool,
+    /// Whether aggregations are named with their types, as in `sterms#hosts`.
+    pub typed_keys: bool,
 }
 
 impl Search {
@@ -143,6 +146,7 @@ impl Search {
             tree: Arc::new(tree),
             results: options.results.clone(),
             partial: !options.strict,
+            typed_keys: options.typed_keys,
         })
     }
 
@@ -194,7 +198,7 @@ impl Search {
         };
         drop(found.state);
         let unread = rows.iter().filter(|row| row.document.is_none()).map(|row| row.address);
-        let options = FinalizeOptions::default();
+        let options = FinalizeOptions { typed_keys: self.typed_keys, ..FinalizeOptions::default() };
         let shown = match &state {
             Some(state) => state.hits_wanted(&self.tree, options)?,
             None => Vec::new(),
@@ -216,8 +220,9 @@ impl Search {
         let mut response = Response::new(&self.request, &self.splits, report, cost, hits, aggregations);
         response.next =
             rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.sort.clone());
+        response.warnings.clone_from(&self.request.warnings);
         if response.hits.total.as_ref().is_some_and(|total| total.value == 0) {
-            response.warnings = self.whole_texts();
+            response.warnings.extend(self.whole_texts());
         }
         Ok(response)
     }

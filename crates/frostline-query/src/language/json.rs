@@ -133,6 +133,15 @@ impl<'a> Object<'a> {
         self.take(key).map(|value| boolean(value, &at.key(key))).transpose()
     }
 
+    pub(crate) fn number(&mut self, key: &'static str) -> Result<Option<f64>> {
+        let at = self.at;
+        let number = |value: &Value| {
+            let wrong = || at.key(key).invalid(format_args!("expected a number, found {}", kind(value)));
+            value.as_f64().ok_or_else(wrong)
+        };
+        self.take(key).map(number).transpose()
+    }
+
     pub(crate) fn unsigned(&mut self, key: &'static str) -> Result<Option<u64>> {
         let at = self.at;
         self.take(key).map(|value| unsigned(value, &at.key(key))).transpose()

@@ -51,6 +51,8 @@ pub struct SearchRequest {
     pub version: bool,
     /// Whether hits carry `_seq_no` and `_primary_term`.
     pub seq_no_primary_term: bool,
+    /// What was asked for without effect, in sentences.
+    pub warnings: Vec<String>,
 }
 
 /// One key of the order.
@@ -232,6 +234,7 @@ impl Default for SearchRequest {
             timeout_ms: None,
             version: false,
             seq_no_primary_term: false,
+            warnings: Vec::new(),
         }
     }
 }
@@ -242,9 +245,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("retriever", "there is no relevance score; use query"),
     ("rank", "there is no relevance score; sort by a field"),
     ("rescore", "there is no relevance score; sort by a field"),
-    ("min_score", "there is no relevance score; filter with query"),
     ("collapse", "use a terms aggregation with top_hits"),
-    ("highlight", "hits are returned as they were stored"),
     ("suggest", "use a terms aggregation with a prefix query"),
     ("script_fields", "scripts are not run; use SQL for computed columns"),
     ("runtime_mappings", "scripts are not run; use SQL for computed columns"),
@@ -274,10 +275,8 @@ impl SearchRequest {
             "profile",
             "the answer's cost says what was read; `frostline explain` shows the plan",
         )?;
-        if body.unsigned("terminate_after")?.is_some_and(|count| count > 0) {
-            return Err(
-                at.unsupported("terminate_after", "it would make the answer depend on chance; use size")
-            );
+        if body.number("min_score")?.is_some_and(|score| score > 0.0) {
+            return Err(at.unsupported("min_score", "there is no relevance score; filter with query"));
         }
         // Scores and statistics groups change nothing in which documents are returned.
         body.ignore(&["track_scores", "indices_boost", "stats"]);
@@ -295,6 +294,7 @@ impl SearchRequest {
             timeout_ms: timeout(&mut body, &at)?,
             version: body.boolean("version")?.unwrap_or(false),
             seq_no_primary_term: body.boolean("seq_no_primary_term")?.unwrap_or(false),
+            warnings: without_effect(&mut body, &at)?,
             sort: body.take("sort").map_or(Ok(Vec::new()), |value| sort(value, &at.key("sort"), context))?,
             ..SearchRequest::default()
         };
@@ -319,6 +319,20 @@ fn refuse_true(body: &mut Object<'_>, at: &At<'_>, key: &'static str, why: &str)
         Some(true) => Err(at.unsupported(key, why)),
         _ => Ok(()),
     }
+}
+
+/// What changes nothing in which documents are found, and would change how they are shown or how long that takes.
+fn without_effect(body: &mut Object<'_>, at: &At<'_>) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    if let Some(highlight) = body.take("highlight") {
+        let highlight = Object::new(highlight, &at.key("highlight"))?.take("fields").is_some();
+        warnings
+            .extend(highlight.then(|| "[highlight] has no effect: hits are as they were stored".to_owned()));
+    }
+    if body.unsigned("terminate_after")?.is_some_and(|count| count > 0) {
+        warnings.push("[terminate_after] has no effect: every document is looked at".to_owned());
+    }
+    Ok(warnings)
 }
 
 fn total_hits(body: &mut Object<'_>, at: &At<'_>) -> Result<TotalHits> {

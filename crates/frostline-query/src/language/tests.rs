@@ -407,13 +407,28 @@ fn defaults() {
 }
 
 #[test]
+fn what_changes_no_document_is_taken_with_a_warning() {
+    let mapping = mapping();
+    let context = Context { now_us: NOW_US, mapping: &mapping };
+    let warnings = |body: Value| SearchRequest::from_value(&body, &context).unwrap().warnings;
+    let dashboard = json!({
+        "highlight": { "fields": { "*": {} }, "pre_tags": ["@"] }, "script_fields": {}, "runtime_mappings": {},
+        "stored_fields": ["*"], "min_score": 0, "track_scores": true, "explain": false,
+    });
+    assert_eq!(warnings(dashboard), ["[highlight] has no effect: hits are as they were stored"]);
+    assert!(warnings(json!({ "terminate_after": 5 }))[0].starts_with("[terminate_after] has no effect"));
+    assert!(warnings(json!({ "terminate_after": 0, "highlight": {} })).is_empty());
+}
+
+#[test]
 fn bodies_that_are_refused() {
     for (body, expected) in [
         (json!({"from": 9_995, "size": 6}), "from + size is 10001, more than 10000"),
         (json!({"size": -1}), "expected a whole number of at least 0, found -1, at `size`"),
         (json!({"min_score": 1}), "[min_score] is not supported"),
         (json!({"knn": {"k": 1}}), "[knn] is not supported"),
-        (json!({"highlight": {"fields": {}}}), "[highlight] is not supported"),
+        (json!({"min_score": "high"}), "expected a number, found a string, at `min_score`"),
+        (json!({"highlight": []}), "expected an object, found an array, at `highlight`"),
         (
             json!({"collapse": {"field": "a"}}),
             "[collapse] is not supported: use a terms aggregation with top_hits",

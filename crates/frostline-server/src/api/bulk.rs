@@ -9,12 +9,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use frostline_base::{ErrorKind, IndexName};
 use frostline_ingest::{Append, Appended, Outcome};
-use frostline_split::Mapping;
 use futures::future::join_all;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::names::{self, Required, Target};
 use crate::error::{ApiError, Result};
 use crate::state::{Call, State};
 
@@ -38,7 +38,7 @@ pub(crate) async fn bulk(call: Call) -> Result<Answer> {
     let started = Instant::now();
     check_params(&call)?;
     let operations = parse(&call.body, call.part("index"))?;
-    let items = write(&call.state, operations, key(&call)?).await?;
+    let items = write(&call.state, operations, required(&call)?, key(&call)?).await?;
     let errors = items.iter().any(|item| item.outcome.is_err());
     let items: Vec<Value> = items.iter().map(|item| json!({ item.action: item.to_json() })).collect();
     Answer::json(&json!({ "took": started.elapsed().as_millis() as u64, "errors": errors, "items": items }))
@@ -55,7 +55,7 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
     }
     let operation =
         Operation { action: "index", index: call.index().to_owned(), document: Ok(call.body.clone()) };
-    let items = write(&call.state, vec![operation], key(&call)?).await?;
+    let items = write(&call.state, vec![operation], required(&call)?, key(&call)?).await?;
     let Some(item) = items.into_iter().next() else {
         return Err(frostline_base::Error::internal("a document was not answered").into());
     };
@@ -72,14 +72,15 @@ fn check_params(call: &Call) -> Result<()> {
         return Err(ApiError::invalid(format!("Unknown value for refresh: [{refresh}].")));
     }
     check_pipeline(call.params.get("pipeline"))?;
-    for name in ["require_alias", "require_data_stream"] {
-        if call.params.flag(name)?.unwrap_or(false) {
-            return Err(ApiError::unsupported(format!(
-                "there are no aliases and no data streams yet: leave [{name}] out"
-            )));
-        }
-    }
     Ok(())
+}
+
+/// What the names of a request have to be.
+fn required(call: &Call) -> Result<Required> {
+    Ok(Required {
+        alias: call.params.flag("require_alias")?.unwrap_or(false),
+        data_stream: call.params.flag("require_data_stream")?.unwrap_or(false),
+    })
 }
 
 fn check_pipeline(pipeline: Option<&str>) -> Result<()> {
@@ -208,21 +209,35 @@ impl Item {
 }
 
 /// Adds documents to their indices, all at the same time.
-async fn write(state: &State, operations: Vec<Operation>, key: Option<String>) -> Result<Vec<Item>> {
+async fn write(
+    state: &State,
+    operations: Vec<Operation>,
+    required: Required,
+    key: Option<String>,
+) -> Result<Vec<Item>> {
+    let targets = targets(state, &operations, required).await;
     let mut items: Vec<Item> = Vec::with_capacity(operations.len());
     let mut groups: BTreeMap<IndexName, (Append, Vec<usize>)> = BTreeMap::new();
     for Operation { action, index, document } in operations {
-        let name = document.and_then(|document| Ok((index_name(&index)?, document)));
-        let outcome = name.map(|(name, document)| {
-            let (append, positions) = groups.entry(name).or_default();
-            append.documents.push(document);
-            positions.push(items.len());
-            Landed { id: None, version: 0 }
+        let target = document.and_then(|document| match targets.get(&index) {
+            Some(Ok(target)) => Ok((target, document)),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(frostline_base::Error::internal("a name was not looked up").into()),
         });
+        let (index, outcome) = match target {
+            Ok((Target { index, create }, document)) => {
+                let (append, positions) = groups.entry(index.clone()).or_default();
+                append.create = Some(create.clone());
+                append.documents.push(document);
+                positions.push(items.len());
+                (index.to_string(), Ok(Landed { id: None, version: 0 }))
+            }
+            Err(error) => (index, Err(error)),
+        };
         items.push(Item { action, index, outcome });
     }
     let appends = groups.into_iter().map(|(name, (append, positions))| {
-        let append = Append { create: Some(Mapping::dynamic()), key: key.clone(), ..append };
+        let append = Append { key: key.clone(), ..append };
         async move { (state.live.append(&name, append).await, positions) }
     });
     for (appended, positions) in join_all(appends.collect::<Vec<_>>()).await {
@@ -251,8 +266,23 @@ async fn write(state: &State, operations: Vec<Operation>, key: Option<String>) -
     }
 }
 
-fn index_name(name: &str) -> Result<IndexName> {
-    name.parse().map_err(|e| ApiError::from(e).named("invalid_index_name_exception").about("index", name))
+/// Where the documents of each name go.
+async fn targets(
+    state: &State,
+    operations: &[Operation],
+    required: Required,
+) -> BTreeMap<String, Result<Target>> {
+    let mut targets = BTreeMap::new();
+    for Operation { index, .. } in operations.iter().filter(|operation| operation.document.is_ok()) {
+        if !targets.contains_key(index) {
+            let target = match names::parse(index) {
+                Ok(name) => names::target(state, &name, required).await,
+                Err(error) => Err(error),
+            };
+            targets.insert(index.clone(), target);
+        }
+    }
+    targets
 }
 
 fn landed(outcome: Outcome, version: u64) -> Result<Landed> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::indices;
-use crate::api::info::NAME;
+use crate::api::info::{NAME, VERSION};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::state::Call;
@@ -118,6 +118,142 @@ pub(crate) async fn health(call: Call) -> Result<Answer> {
     row.extend([shards, shards, 0, 0, 0, 0].map(Cell::Number));
     row.extend([text("-"), text("100.0%")]);
     table(COLUMNS, vec![row], &call.params)
+}
+
+/// `GET /_cat/aliases`.
+pub(crate) async fn aliases(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("alias", &["a"], "alias name"),
+        column("index", &["i", "idx"], "index alias points to"),
+        column("filter", &["f", "fi"], "filter"),
+        column("routing.index", &["ri", "routingIndex"], "index routing"),
+        column("routing.search", &["rs", "routingSearch"], "search routing"),
+        column("is_write_index", &["w", "isWriteIndex"], "write index"),
+    ];
+    let records = call.state.node.catalog().records().await?;
+    let wanted = |name: &str| {
+        call.part("name").is_none_or(|names| names.split(',').any(|pattern| wildcard_matches(pattern, name)))
+    };
+    let found = records.aliases().iter().filter(|(name, _)| wanted(name.as_str()));
+    let rows = found.flat_map(|(name, alias)| {
+        alias.indices.iter().map(move |index| {
+            let writes = alias.write.as_ref().map_or("-".to_owned(), |write| (write == index).to_string());
+            let cells = [name.to_string(), index.to_string(), "-".into(), "-".into(), "-".into(), writes];
+            cells.map(Cell::Text).to_vec()
+        })
+    });
+    table(COLUMNS, rows.collect(), &call.params)
+}
+
+/// `GET /_cat/templates`.
+pub(crate) async fn templates(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("name", &["n"], "template name"),
+        column("index_patterns", &["t"], "template index patterns"),
+        column("order", &["o", "p"], "template application order/priority number"),
+        column("version", &["v"], "version"),
+        column("composed_of", &["c"], "component templates comprising index template"),
+    ];
+    let records = call.state.node.catalog().records().await?;
+    let wanted = call.part("name").unwrap_or("*");
+    let found = records.others("index_template").filter(|(name, _)| wildcard_matches(wanted, name));
+    let rows = found.map(|(name, template)| {
+        let list = |member: &str| {
+            let names = template.get(member).map_or_else(|| json!([]), Clone::clone);
+            let names = if names.is_array() { names } else { json!([names]) };
+            let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
+            Cell::Text(format!("[{}]", names.collect::<Vec<_>>().join(", ")))
+        };
+        let number = |member: &str, absent: &str| {
+            Cell::Text(template.get(member).map_or_else(|| absent.to_owned(), Value::to_string))
+        };
+        let name = Cell::Text(name.to_owned());
+        vec![
+            name,
+            list("index_patterns"),
+            number("priority", "0"),
+            number("version", ""),
+            list("composed_of"),
+        ]
+    });
+    table(COLUMNS, rows.collect(), &call.params)
+}
+
+/// `GET /_cat/nodes`.
+pub(crate) async fn nodes(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("ip", &["i"], "ip address"),
+        column("node.role", &["r", "role", "nodeRole"], "m:master eligible node, d:data node, i:ingest node"),
+        column("master", &["m"], "*:current master"),
+        column("name", &["n"], "node name"),
+        Column { name: "version", aliases: &["v"], about: "es version", shown: false },
+        Column { name: "http_address", aliases: &["http"], about: "bound http address", shown: false },
+    ];
+    let address = &call.state.address;
+    let ip = address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip);
+    let row = [ip, "dim", "*", NAME, VERSION, address].map(|text| Cell::Text(text.to_owned()));
+    table(COLUMNS, vec![row.to_vec()], &call.params)
+}
+
+/// `GET /_cat/shards`: each index is one.
+pub(crate) async fn shards(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("index", &["i", "idx"], "index name"),
+        column("shard", &["s", "sh"], "shard name"),
+        column("prirep", &["p", "pr", "primaryOrReplica"], "primary or replica"),
+        column("state", &["st"], "shard state"),
+        column("docs", &["d", "dc"], "number of docs in shard"),
+        column("store", &["sto"], "store size of shard"),
+        column("ip", &[], "ip of node where it lives"),
+        column("node", &["n"], "name of node where it lives"),
+    ];
+    let address = &call.state.address;
+    let ip = address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip);
+    let text = |text: &str| Cell::Text(text.to_owned());
+    let found = self::indices::named(&call).await?;
+    let rows = found.iter().map(|index| {
+        let (documents, bytes) = size(index);
+        let name = text(index.name().as_str());
+        let counts = [Cell::Number(documents), Cell::Bytes(bytes)];
+        let mut row = vec![name, Cell::Number(0), text("p"), text("STARTED")];
+        row.extend(counts);
+        row.extend([text(ip), text(NAME)]);
+        row
+    });
+    table(COLUMNS, rows.collect(), &call.params)
+}
+
+/// `GET /_cat/segments`: each split is one.
+pub(crate) async fn segments(call: Call) -> Result<Answer> {
+    const COLUMNS: &[Column] = &[
+        column("index", &["i", "idx"], "index name"),
+        column("shard", &["s", "sh"], "shard name"),
+        column("prirep", &["p", "pr", "primaryOrReplica"], "primary or replica"),
+        column("segment", &["seg"], "segment name"),
+        column("docs.count", &["dc", "docsCount"], "number of docs in segment"),
+        column("docs.deleted", &["dd", "docsDeleted"], "number of deleted docs in segment"),
+        column("size", &["si"], "segment size in bytes"),
+        column("committed", &["ic", "isCommitted"], "is segment committed"),
+        column("searchable", &["is", "isSearchable"], "is segment searched"),
+    ];
+    let text = |text: &str| Cell::Text(text.to_owned());
+    let found = self::indices::named(&call).await?;
+    let rows = found.iter().flat_map(|index| {
+        index.splits().iter().map(|split| {
+            vec![
+                text(index.name().as_str()),
+                Cell::Number(0),
+                text("p"),
+                Cell::Text(split.id.to_string()),
+                Cell::Number(split.rows),
+                Cell::Number(0),
+                Cell::Bytes(split.object.bytes),
+                text("true"),
+                text("true"),
+            ]
+        })
+    });
+    table(COLUMNS, rows.collect(), &call.params)
 }
 
 fn now(call: &Call) -> [Cell; 2] {

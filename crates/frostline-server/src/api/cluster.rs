@@ -1,11 +1,13 @@
 //! `_cluster` and `_nodes`: the one node, as clients want to see a cluster.
 
+use frostline_catalog::Resolve;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::cat::size;
 use crate::api::indices;
 use crate::api::info::{NAME, VERSION, uuid};
+use crate::api::stats::Counts;
 use crate::error::{ApiError, Result};
 use crate::state::Call;
 
@@ -17,6 +19,9 @@ pub(crate) const WAITS: &[&str] = &[
     "wait_for_nodes",
     "wait_for_status",
 ];
+
+/// What the node does.
+const ROLES: [&str; 3] = ["data", "ingest", "master"];
 
 /// `GET /_cluster/health`.
 pub(crate) async fn health(call: Call) -> Result<Answer> {
@@ -88,6 +93,43 @@ pub(crate) async fn stats(call: Call) -> Result<Answer> {
     }))
 }
 
+/// `GET /_cluster/settings`: none can be set, so that all are as they were.
+pub(crate) async fn settings(call: Call) -> Result<Answer> {
+    let mut settings = json!({ "persistent": {}, "transient": {} });
+    if call.params.flag("include_defaults")?.unwrap_or(false) {
+        settings["defaults"] = json!({});
+    }
+    Answer::json(&settings)
+}
+
+/// `GET /_nodes/stats`.
+pub(crate) async fn node_stats(call: Call) -> Result<Answer> {
+    let state = &call.state;
+    let metrics: Vec<&str> = call.part("metric").unwrap_or("_all").split(',').collect();
+    let is_wanted = |metric: &str| metrics.contains(&"_all") || metrics.contains(&metric);
+    let mut node = Map::from_iter([
+        ("timestamp".to_owned(), json!(state.node.clock().now_us() / 1_000)),
+        ("name".to_owned(), json!(NAME)),
+        ("transport_address".to_owned(), json!(state.address)),
+        ("roles".to_owned(), json!(ROLES)),
+    ]);
+    if is_wanted("indices") {
+        let found = indices::open(state, "_all", Resolve::default()).await?;
+        let counts = found.iter().map(|index| Counts::of(index)).fold(Counts::default(), Counts::add);
+        node.insert("indices".to_owned(), counts.shown(&["_all"]));
+    }
+    if is_wanted("thread_pool") {
+        let (active, queue) = state.searches.load();
+        let search = json!({ "threads": state.settings.searches_max, "active": active, "queue": queue });
+        node.insert("thread_pool".to_owned(), json!({ "search": search }));
+    }
+    if is_wanted("http") {
+        let open = state.settings.requests_max - state.requests.available_permits();
+        node.insert("http".to_owned(), json!({ "requests_open": open }));
+    }
+    answer_of_node(&call, Value::Object(node))
+}
+
 /// `GET /_nodes`.
 pub(crate) async fn nodes(call: Call) -> Result<Answer> {
     let address = &call.state.address;
@@ -101,7 +143,7 @@ pub(crate) async fn nodes(call: Call) -> Result<Answer> {
         "build_flavor": "default",
         "build_type": "frostline",
         "build_hash": "unknown",
-        "roles": ["data", "ingest", "master"],
+        "roles": ROLES,
         "attributes": {},
         "http": {
             "bound_address": [address],
@@ -109,6 +151,11 @@ pub(crate) async fn nodes(call: Call) -> Result<Answer> {
             "max_content_length_in_bytes": call.state.settings.body_bytes_max,
         },
     });
+    answer_of_node(&call, node)
+}
+
+/// The one node, if it is among those that are asked for.
+fn answer_of_node(call: &Call, node: Value) -> Result<Answer> {
     let is_it = |wanted: &str| {
         // `/_nodes/http` names a part, not a node.
         matches!(wanted, "_all" | "_local" | "_master" | "*" | "http" | "process" | "os" | "jvm" | "settings")

@@ -1,14 +1,16 @@
 //! Indices: made, deleted, shown.
 
-use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::{Index, Settings};
+use std::sync::Arc;
+
+use frostline_catalog::Index;
+use frostline_ingest::{Merge, MergePolicy};
 use frostline_query::language::wildcard_matches;
-use frostline_split::Mapping;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::indices;
+use crate::api::template::{self, compose};
+use crate::api::{alias, indices, names};
 use crate::error::{ApiError, Result};
 use crate::state::{Call, only};
 
@@ -17,26 +19,19 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
     let name = call.index();
     let body = call.object()?;
     only(&body, &["aliases", "mappings", "settings"])?;
-    if body.get("aliases").and_then(Value::as_object).is_some_and(|aliases| !aliases.is_empty()) {
-        return Err(ApiError::unsupported("an index has no aliases yet: create it without"));
+    let index_name = names::parse(name)?;
+    let records = call.state.node.catalog().records().await?;
+    let mut composed = compose(&records, name)?.unwrap_or_default();
+    if composed.data_stream {
+        return Err(ApiError::invalid(format!(
+            "cannot create index with name [{name}], because it matches with template [{}] that creates data streams \
+             only, use create data stream api instead",
+            composed.template
+        )));
     }
-    let mapping = match body.get("mappings") {
-        Some(mapping) => Mapping::from_elasticsearch_json(mapping)
-            .map_err(|e| ApiError::from(e).named("mapper_parsing_exception"))?,
-        None => Mapping::dynamic(),
-    };
-    let index_name: IndexName = name
-        .parse()
-        .map_err(|e| ApiError::from(e).named("invalid_index_name_exception").about("index", name))?;
-    let created = call.state.node.catalog().create(&index_name, mapping, Settings::default()).await;
-    created.map_err(|e| match e.kind() {
-        ErrorKind::Conflict => {
-            let reason = format!("index [{name}] already exists");
-            ApiError::new(StatusCode::BAD_REQUEST, "resource_already_exists_exception", reason)
-                .about("index", name)
-        }
-        _ => e.into(),
-    })?;
+    composed.aliases.extend(template::aliases(body.get("aliases"))?);
+    let composed = composed.with(body.get("mappings"));
+    names::make_index(&call.state, &index_name, composed.mapping()?, &composed.aliases).await?;
     let settings = body.get("settings").and_then(Value::as_object);
     let ignored = settings.is_some_and(|settings| !settings.is_empty());
     let warning =
@@ -51,7 +46,26 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
     if expression.split(',').any(|part| part.contains('*') || part.trim() == "_all" || part.is_empty()) {
         return Err(ApiError::invalid("Wildcard expressions or all indices are not allowed"));
     }
-    for name in indices::names(&call.state, expression, indices::how(&call.params)?).await? {
+    let catalog = call.state.node.catalog();
+    let found = indices::names(&call.state, expression, indices::how(&call.params)?).await?;
+    for part in expression.split(',') {
+        if part.trim().parse().is_ok_and(|name| catalog.stands_for_others(&name)) {
+            return Err(ApiError::invalid(format!(
+                "The provided expression [{part}] matches an alias or a data stream, specify the corresponding concrete \
+                 indices instead."
+            )));
+        }
+    }
+    let records = catalog.records().await?;
+    for name in &found {
+        let mut streams = records.data_streams().iter();
+        if let Some((stream, _)) = streams.find(|(_, stream)| stream.indices.last() == Some(name)) {
+            return Err(ApiError::invalid(format!(
+                "index [{name}] is the write index for data stream [{stream}] and cannot be deleted"
+            )));
+        }
+    }
+    for name in found {
         call.state.node.catalog().delete(&name).await?;
         call.state.node.unmount(&name).await?;
     }
@@ -75,16 +89,22 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
     let features = call.params.list("features").unwrap_or_else(|| vec!["aliases", "mappings", "settings"]);
     let flat = call.params.flag("flat_settings")?.unwrap_or(false);
     let mut all = Map::new();
-    for index in indices::named(&call).await? {
+    let found = indices::named(&call).await?;
+    let records = call.state.node.catalog().records().await?;
+    for index in found {
         let mut shown = Map::new();
         for feature in &features {
             let value = match *feature {
-                "aliases" => json!({}),
+                "aliases" => alias::shown(&records, index.name()),
                 "mappings" => index.mapping().to_elasticsearch_json(),
                 "settings" => settings_of(&index, flat, &["*"]),
                 other => return Err(ApiError::invalid(format!("unknown feature [{other}]"))),
             };
             shown.insert((*feature).to_owned(), value);
+        }
+        let mut streams = records.data_streams().iter();
+        if let Some((stream, _)) = streams.find(|(_, stream)| stream.indices.contains(index.name())) {
+            shown.insert("data_stream".to_owned(), json!(stream));
         }
         all.insert(index.name().to_string(), Value::Object(shown));
     }
@@ -121,7 +141,28 @@ fn settings_of(index: &Index, flat: bool, names: &[&str]) -> Value {
     if inner.is_empty() { json!({}) } else { json!({ "index": inner }) }
 }
 
-/// `POST /{index}/_refresh`: what was acknowledged can be searched already.
+/// `POST /{index}/_forcemerge`: merges small splits.
+pub(crate) async fn force_merge(call: Call) -> Result<Answer> {
+    if !call.params.flag("wait_for_completion")?.unwrap_or(true) {
+        return Err(ApiError::unsupported("[wait_for_completion] is true: a merge is no task yet"));
+    }
+    let names = indices::names(&call.state, call.index(), indices::how(&call.params)?).await?;
+    let node = &call.state.node;
+    let policy = MergePolicy { memory_bytes_max: node.settings().memory_bytes_max, ..MergePolicy::default() };
+    for name in &names {
+        let merge = Merge::new(node.repository(), node.catalog(), Arc::clone(&call.state.random));
+        merge.run(name, &policy).await?;
+    }
+    let segments = call.params.get("max_num_segments");
+    let warning =
+        segments.map(|_| "[max_num_segments] has no effect: splits are merged up to their best size");
+    let count = names.len();
+    let answer = Answer::json(&json!({ "_shards": { "total": count, "successful": count, "failed": 0 } }))?;
+    Ok(answer.with_warnings(warning.map(str::to_owned)))
+}
+
+/// `POST /{index}/_refresh`, `_flush` and `_cache/clear`: what was acknowledged is stored and can be searched already,
+/// and no cache answers with what has changed.
 pub(crate) async fn refresh(call: Call) -> Result<Answer> {
     let indices = indices::named(&call).await?;
     let count = indices.len();

@@ -11,18 +11,20 @@ use crate::state::{Call, State};
 
 /// What happens to missing indices, as the URL says it.
 pub(crate) fn how(params: &Params) -> Result<Resolve> {
-    let open = |wanted: &str| matches!(wanted, "open" | "all");
-    if let Some(wanted) = params.list("expand_wildcards").filter(|wanted| !wanted.iter().any(|one| open(one)))
-    {
-        let wanted = wanted.join(",");
-        return Err(ApiError::invalid(format!(
-            "expand_wildcards is [{wanted}], and every index is open: leave it out, or say open or all"
-        )));
-    }
     Ok(Resolve {
+        wildcards: params.list("expand_wildcards").map_or(Ok(true), |wanted| expands(&wanted))?,
         allow_no_indices: params.flag("allow_no_indices")?.unwrap_or(true),
         ignore_unavailable: params.flag("ignore_unavailable")?.unwrap_or(false),
     })
+}
+
+/// Whether wildcards name indices: all are open, and none is hidden.
+pub(crate) fn expands(wanted: &[&str]) -> Result<bool> {
+    let known = ["all", "closed", "hidden", "none", "open"];
+    match wanted.iter().find(|wanted| !known.contains(*wanted)) {
+        Some(other) => Err(ApiError::invalid(format!("No valid expand wildcard value [{other}]"))),
+        None => Ok(wanted.is_empty() || wanted.iter().any(|wanted| matches!(*wanted, "all" | "open"))),
+    }
 }
 
 /// The newest versions of the indices that the path of a request names.

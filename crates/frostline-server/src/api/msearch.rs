@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::answer::Answer;
-use crate::api::indices;
-use crate::api::search::{Asked, total_as_int};
+use crate::api::indices::{self, expands};
+use crate::api::search::{Asked, Manner, total_as_int};
 use crate::api::search_body::SearchBody;
 use crate::error::{ApiError, Result};
 use crate::state::Call;
 
-pub(crate) const PARAMETERS: &[&str] = &["rest_total_hits_as_int"];
+pub(crate) const PARAMETERS: &[&str] = &["rest_total_hits_as_int", "typed_keys"];
 pub(crate) const IGNORED: &[&str] = &["max_concurrent_searches"];
 
 /// Searches that run at once.
@@ -23,18 +23,30 @@ const AT_ONCE: usize = 4;
 const SEARCHES_MAX: usize = 10_000;
 
 /// Members of a line before a body that say how the search is spread.
-const SPREAD: &[&str] = &["ccs_minimize_roundtrips", "preference", "request_cache", "routing", "search_type"];
+const SPREAD: &[&str] = &[
+    "batched_reduce_size",
+    "ccs_minimize_roundtrips",
+    "ignore_throttled",
+    "max_concurrent_shard_requests",
+    "pre_filter_shard_size",
+    "preference",
+    "request_cache",
+    "routing",
+    "search_type",
+];
 
 /// `GET /{index}/_msearch`.
 pub(crate) async fn msearch(call: Call) -> Result<Answer> {
     let started = Instant::now();
     let as_int = call.params.flag("rest_total_hits_as_int")?.unwrap_or(false);
     let (how, path) = (indices::how(&call.params)?, call.part("index"));
+    let typed_keys = call.params.flag("typed_keys")?.unwrap_or(false);
     let wanted = Wanted::parse(&call.body, how)?;
     let state = &call.state;
     let searches = wanted.into_iter().map(|wanted| async move {
         let Wanted { expression, how, strict, body } = wanted;
-        let asked = Asked { expression: expression.as_deref().or(path), how, strict };
+        let manner = Manner { strict, typed_keys };
+        let asked = Asked { expression: expression.as_deref().or(path), how, manner };
         asked.find(state, body?).await
     });
     let searches: Vec<_> = searches.collect();
@@ -108,7 +120,10 @@ fn read_header(line: &[u8], how: Resolve) -> Result<(Option<String>, Resolve, bo
             "ignore_unavailable" => how.ignore_unavailable = flag(name, value)?,
             "allow_no_indices" => how.allow_no_indices = flag(name, value)?,
             "allow_partial_search_results" => strict = !flag(name, value)?,
-            "expand_wildcards" => {}
+            "expand_wildcards" => {
+                let wanted = names(value)?.unwrap_or_default();
+                how.wildcards = expands(&wanted.split(',').collect::<Vec<_>>())?;
+            }
             spread if SPREAD.contains(&spread) => {}
             other => {
                 return Err(ApiError::invalid(format!(

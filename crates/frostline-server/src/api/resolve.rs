@@ -1,9 +1,11 @@
 //! `_resolve/index`.
 
+use frostline_base::IndexName;
+use frostline_query::language::wildcard_matches;
 use serde_json::json;
 
 use crate::answer::Answer;
-use crate::api::indices;
+use crate::api::{alias, indices};
 use crate::error::Result;
 use crate::state::Call;
 
@@ -11,6 +13,35 @@ use crate::state::Call;
 pub(crate) async fn index(call: Call) -> Result<Answer> {
     let expression = call.part("name").unwrap_or("_all");
     let names = indices::names(&call.state, expression, indices::how(&call.params)?).await?;
-    let each: Vec<_> = names.iter().map(|name| json!({ "name": name, "attributes": ["open"] })).collect();
-    Answer::json(&json!({ "indices": each, "aliases": [], "data_streams": [] }))
+    let records = call.state.node.catalog().records().await?;
+    let is_named = |name: &IndexName| {
+        let parts = expression.split(',').map(|part| if part == "_all" { "*" } else { part });
+        let mut parts = parts.filter(|part| !part.starts_with('-'));
+        parts.any(|pattern| wildcard_matches(pattern, name.as_str()))
+    };
+    // An index that is only behind another name is not named itself.
+    let own = names.iter().filter(|name| is_named(name) || expression.contains('<'));
+    let indices = own.map(|name| {
+        let mut shown = json!({ "name": name, "attributes": ["open"] });
+        let aliases: Vec<_> = alias::of_index(&records, name).map(|(alias, _)| alias).collect();
+        if !aliases.is_empty() {
+            shown["aliases"] = json!(aliases);
+        }
+        let stream = records.data_streams().iter().find(|(_, stream)| stream.indices.contains(name));
+        if let Some((stream, _)) = stream {
+            shown["data_stream"] = json!(stream);
+        }
+        shown
+    });
+    let aliases = records.aliases().iter().filter(|(name, _)| is_named(name));
+    let aliases = aliases.map(|(name, alias)| json!({ "name": name, "indices": alias.indices }));
+    let streams = records.data_streams().iter().filter(|(name, _)| is_named(name));
+    let streams = streams.map(|(name, stream)| {
+        json!({ "name": name, "backing_indices": stream.indices, "timestamp_field": "@timestamp" })
+    });
+    Answer::json(&json!({
+        "indices": indices.collect::<Vec<_>>(),
+        "aliases": aliases.collect::<Vec<_>>(),
+        "data_streams": streams.collect::<Vec<_>>(),
+    }))
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::api::indices;
-use crate::api::search::{self, gone, total_as_int};
+use crate::api::search::{self, Manner, gone, total_as_int};
 use crate::api::search_body::SearchBody;
 use crate::error::{ApiError, Result};
 use crate::params::duration;
@@ -49,7 +49,7 @@ struct Scroll {
     body: SearchBody,
     /// Whether the order ends with one key more than was asked for.
     tiebreaker: bool,
-    strict: bool,
+    manner: Manner,
     /// The last page without its hits.
     last: Option<Response>,
 }
@@ -91,7 +91,7 @@ impl Scrolls {
 impl Scroll {
     /// Pins what is searched, and makes an order in which each hit has its own place.
     async fn begin(call: &Call, mut body: SearchBody, keep_alive: Duration) -> Result<Scroll> {
-        let strict = !call.params.flag("allow_partial_search_results")?.unwrap_or(true);
+        let manner = Manner::of(&call.params)?;
         let (node, how) = (&call.state.node, indices::how(&call.params)?);
         let names = indices::names(&call.state, call.index(), how).await?;
         let tiebreaker = !body.sorts_each();
@@ -104,7 +104,7 @@ impl Scroll {
         let pinned_until_us = until(node.clock().now_us(), pinned_for);
         let (pit, indices) = node.open_point_in_time(&names, pinned_for).await?;
         body.set("pit", &json!({ "id": pit.to_string() }))?;
-        Ok(Scroll { pit, pinned_until_us, indices, body, tiebreaker, strict, last: None })
+        Ok(Scroll { pit, pinned_until_us, indices, body, tiebreaker, manner, last: None })
     }
 
     /// The next page.
@@ -117,7 +117,7 @@ impl Scroll {
             self.body.remove("aggs");
             self.body.remove("aggregations");
         }
-        let mut page = search::run(state, &self.indices, &self.body.bytes()?, self.strict).await?;
+        let mut page = search::run(state, &self.indices, &self.body.bytes()?, self.manner).await?;
         page.pit_id = None;
         if self.tiebreaker {
             for hit in &mut page.hits.hits {

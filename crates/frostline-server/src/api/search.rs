@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use frostline_catalog::Index;
 use frostline_query::language::Held;
-use frostline_query::{Json, Response, Search};
+use frostline_query::{Json, Response, Search, SearchOptions};
 use serde_json::json;
 
 use crate::answer::Answer;
 use crate::api::search_body::{SearchBody, query};
 use crate::api::{indices, scroll};
 use crate::error::{ApiError, Result};
+use crate::params::Params;
 use crate::state::{Call, State};
 
 /// Parameters of a search beside those of the indices and the query.
@@ -31,6 +32,7 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "terminate_after",
     "timeout",
     "track_total_hits",
+    "typed_keys",
     "version",
 ];
 
@@ -40,8 +42,10 @@ pub(crate) const IGNORED: &[&str] = &[
     "batched_reduce_size",
     "cancel_after_time_interval",
     "ccs_minimize_roundtrips",
+    "force_synthetic_source",
     "include_named_queries_score",
     "max_concurrent_shard_requests",
+    "min_compatible_shard_node",
     "phase_took",
     "pre_filter_shard_size",
     "request_cache",
@@ -54,11 +58,14 @@ pub(crate) async fn search(call: Call) -> Result<Answer> {
     let mut body = SearchBody::parse(&call.body)?;
     body.overlay(&call.params)?;
     let as_int = call.params.flag("rest_total_hits_as_int")?.unwrap_or(false);
+    if as_int {
+        check_total(&body)?;
+    }
     if let Some(keep_alive) = call.params.duration("scroll")? {
         return scroll::open(&call, body, keep_alive, as_int).await;
     }
-    let strict = !call.params.flag("allow_partial_search_results")?.unwrap_or(true);
-    let asked = Asked { expression: call.part("index"), how: indices::how(&call.params)?, strict };
+    let manner = Manner::of(&call.params)?;
+    let asked = Asked { expression: call.part("index"), how: indices::how(&call.params)?, manner };
     let response = asked.find(&call.state, body).await?;
     answer(response, as_int)
 }
@@ -68,8 +75,25 @@ pub(crate) struct Asked<'a> {
     /// The indices; none where the body holds the search to versions of them.
     pub(crate) expression: Option<&'a str>,
     pub(crate) how: frostline_catalog::Resolve,
+    pub(crate) manner: Manner,
+}
+
+/// How a search is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Manner {
     /// Whether a part that cannot be read fails the search.
     pub(crate) strict: bool,
+    /// Whether aggregations are named with their types.
+    pub(crate) typed_keys: bool,
+}
+
+impl Manner {
+    pub(crate) fn of(params: &Params) -> Result<Manner> {
+        Ok(Manner {
+            strict: !params.flag("allow_partial_search_results")?.unwrap_or(true),
+            typed_keys: params.flag("typed_keys")?.unwrap_or(false),
+        })
+    }
 }
 
 impl Asked<'_> {
@@ -83,7 +107,7 @@ impl Asked<'_> {
         }
         let body = body.bytes()?;
         let indices = self.indices(state, &body).await?;
-        run(state, &indices, &body, self.strict).await
+        run(state, &indices, &body, self.manner).await
     }
 
     /// In the versions that the body is held to, or else the newest.
@@ -125,9 +149,10 @@ pub(crate) async fn run(
     state: &State,
     indices: &[Arc<Index>],
     body: &[u8],
-    strict: bool,
+    manner: Manner,
 ) -> Result<Response> {
-    let options = state.node.search_options(true, strict).await;
+    let options = state.node.search_options(true, manner.strict).await;
+    let options = SearchOptions { typed_keys: manner.typed_keys, ..options };
     let search = Search::new(&state.node.searcher().await?, indices, body, &options);
     let search = search.map_err(|e| ApiError::from(e).named("parsing_exception"))?;
     Ok(search.run().await?)
@@ -144,12 +169,30 @@ pub(crate) fn total_as_int(response: &impl serde::Serialize) -> Result<Json> {
     let unread = |e| frostline_base::Error::internal("an answer cannot be read again").with_source(e);
     let written = serde_json::to_vec(response).map_err(unread)?;
     let mut json: Json = serde_json::from_slice(&written).map_err(unread)?;
-    if let Some(total) = member(&mut json, "hits").and_then(|hits| member(hits, "total"))
-        && let Some(value) = member(total, "value").cloned()
-    {
-        *total = value;
+    if let Some(Json::Object(hits)) = member(&mut json, "hits") {
+        match hits.iter_mut().find(|(name, _)| name == "total") {
+            Some((_, total)) => {
+                if let Some(value) = member(total, "value").cloned() {
+                    *total = value;
+                }
+            }
+            // What is not counted.
+            None => hits.insert(0, ("total".to_owned(), serde_json::from_str("-1").map_err(unread)?)),
+        }
     }
     Ok(json)
+}
+
+/// Refuses to give as a number what may be only a lower bound of it.
+fn check_total(body: &SearchBody) -> Result<()> {
+    match body.value("track_total_hits") {
+        Some(serde_json::Value::Number(up_to)) if up_to.as_i64() != Some(-1) => {
+            Err(ApiError::invalid(format!(
+                "[rest_total_hits_as_int] cannot be used if the tracking of total hits is not accurate, got {up_to}"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn member<'a>(json: &'a mut Json, wanted: &str) -> Option<&'a mut Json> {
@@ -176,7 +219,12 @@ pub(crate) async fn count(call: Call) -> Result<Answer> {
     let mut body = only_query(&call)?;
     body.set("size", &0)?;
     let indices = indices::named(&call).await?;
-    let response = run(&call.state, &indices, &body.bytes()?, false).await?;
+    for name in ["min_score", "terminate_after"] {
+        if let Some(value) = call.params.number(name)? {
+            body.set(name, &value)?;
+        }
+    }
+    let response = run(&call.state, &indices, &body.bytes()?, Manner::default()).await?;
     let count = response.hits.total.as_ref().map_or(0, |total| total.value);
     let answer = Answer::json(&json!({ "count": count, "_shards": response.shards }))?;
     Ok(answer.with_warnings(response.warnings))

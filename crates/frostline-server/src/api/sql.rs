@@ -36,7 +36,7 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
     let node = &call.state.node;
     let mut tables = Vec::new();
     for name in Sql::tables(query).map_err(read)? {
-        let how = frostline_catalog::Resolve { allow_no_indices: false, ignore_unavailable: false };
+        let how = frostline_catalog::Resolve { allow_no_indices: false, ..Default::default() };
         let indices = indices::open(&call.state, &name, how).await?;
         tables.push((name, indices));
     }

@@ -51,8 +51,6 @@ async fn indices_are_named_by_expressions() {
     assert_eq!(error["error"]["index"], "gone");
     let (status, ..) = tested.error("GET", "/nothing-*/_count?allow_no_indices=false", "").await;
     assert_eq!(status, 404);
-    let (status, ..) = tested.error("GET", "/web/_count?expand_wildcards=closed", "").await;
-    assert_eq!(status, 400);
 }
 
 #[tokio::test]
@@ -367,4 +365,312 @@ async fn a_server_that_stores_no_more_says_when_to_try_again() {
     let mixed = tested.ok("POST", "/web/_bulk", &format!("{bulk}{{\"delete\":{{}}}}\n")).await;
     assert_eq!(mixed["items"][0]["index"]["status"], 503);
     assert_eq!(mixed["items"][1]["delete"]["status"], 501);
+}
+
+#[tokio::test]
+async fn what_dashboards_send_is_answered() {
+    let tested = tested().await;
+    let body = json!({
+        "size": 1, "track_total_hits": true, "stored_fields": ["*"], "script_fields": {}, "runtime_mappings": {},
+        "_source": { "excludes": [] }, "highlight": { "fields": { "*": {} } },
+        "aggs": { "words": { "terms": { "field": "word" }, "aggs": { "top": { "max": { "field": "n" } } } } },
+    });
+    let answered = tested.send("POST", "/web/_search?typed_keys=true", &body.to_string()).await;
+    assert!(answered.header("warning").contains("[highlight] has no effect"), "{answered:?}");
+    let typed = answered.json();
+    assert_eq!(typed["aggregations"]["sterms#words"]["buckets"][0]["max#top"]["value"], 57.0);
+    let lines = format!(
+        "{}\n{body}\n",
+        json!({ "index": "web", "search_type": "query_then_fetch", "max_concurrent_shard_requests": 5,
+            "ignore_unavailable": true, "expand_wildcards": ["open", "hidden"] })
+    );
+    let several = tested.ok("POST", "/_msearch?typed_keys=true", &lines).await;
+    assert_eq!(several["responses"][0]["aggregations"], typed["aggregations"]);
+    let count = tested.ok("GET", "/web/_count?min_score=0&terminate_after=5", "").await;
+    assert_eq!(count["count"], 60);
+    assert_eq!(tested.error("GET", "/web/_count?min_score=0.5", "").await.0, 400);
+}
+
+#[tokio::test]
+async fn a_total_is_a_number_where_it_is_exact() {
+    let tested = tested().await;
+    let as_int = "/web/_search?size=0&rest_total_hits_as_int=true";
+    assert_eq!(tested.ok("GET", as_int, "").await["hits"]["total"], 60);
+    let uncounted = tested.ok("GET", &format!("{as_int}&track_total_hits=false"), "").await;
+    assert_eq!(uncounted["hits"]["total"], -1);
+    let (status, _, reason) = tested.error("GET", &format!("{as_int}&track_total_hits=5"), "").await;
+    assert_eq!(status, 400);
+    assert!(reason.contains("not accurate, got 5"), "{reason}");
+}
+
+#[tokio::test]
+async fn indices_are_counted_and_merged() {
+    let tested = tested().await;
+    tested.ingest("web", 60).await;
+    let stats = tested.ok("GET", "/_stats/docs,store", "").await;
+    assert_eq!(stats["_all"]["total"]["docs"]["count"], 150);
+    assert_eq!(stats["indices"]["web"]["primaries"]["docs"]["count"], 120);
+    assert!(stats["_all"]["primaries"]["segments"].is_null());
+    assert!(tested.ok("GET", "/web/_stats?level=cluster", "").await["indices"].is_null());
+    assert!(tested.get("/_stats/search").await.header("warning").contains("[search] is not counted"));
+    assert_eq!(tested.error("GET", "/_stats/nonsense", "").await.0, 400);
+    let segments = async || {
+        let json = tested.ok("GET", "/web/_segments", "").await;
+        json["indices"]["web"]["shards"]["0"][0]["segments"].as_object().unwrap().len()
+    };
+    assert_eq!(segments().await, 2);
+    assert_eq!(tested.get("/_cat/segments/web").await.body.split(|b| *b == b'\n').count(), 3);
+    let merged = tested.send("POST", "/web/_forcemerge?max_num_segments=1", "").await;
+    assert_eq!(merged.status, 200);
+    assert!(merged.header("warning").contains("[max_num_segments]"));
+    assert_eq!(segments().await, 1);
+    for uri in ["/web/_flush", "/_flush", "/_refresh", "/web/_cache/clear"] {
+        assert_eq!(tested.ok("POST", uri, "").await["_shards"]["failed"], 0, "{uri}");
+    }
+    let settings = tested.ok("GET", "/_cluster/settings?include_defaults=true", "").await;
+    assert_eq!(settings, json!({ "persistent": {}, "transient": {}, "defaults": {} }));
+    let nodes = tested.ok("GET", "/_nodes/stats/indices,thread_pool", "").await;
+    let node = nodes["nodes"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(node["indices"]["docs"]["count"], 150);
+    assert_eq!(node["thread_pool"]["search"]["active"], 0);
+    assert!(node["http"].is_null());
+    assert_eq!(tested.get("/_cat/shards?h=index,docs&s=index").await.body, "app  30\nweb 120\n");
+    assert_eq!(tested.get("/_cat/nodes?h=name,master").await.body, "frostline *\n");
+}
+
+#[tokio::test]
+async fn wildcards_expand_to_what_is_open() {
+    let tested = tested().await;
+    let count = async |how: &str| {
+        tested.ok("GET", &format!("/w*/_count?expand_wildcards={how}"), "").await["count"].as_u64().unwrap()
+    };
+    for open in ["open", "all", "open,hidden", "closed,open"] {
+        assert_eq!(count(open).await, 60, "{open}");
+    }
+    for other in ["closed", "none", "hidden"] {
+        assert_eq!(count(other).await, 0, "{other}");
+    }
+    assert_eq!(tested.ok("GET", "/web/_count?expand_wildcards=none", "").await["count"], 60);
+    assert_eq!(tested.error("GET", "/w*/_count?expand_wildcards=opne", "").await.0, 400);
+}
+
+#[tokio::test]
+async fn searches_are_listed_and_cancelled() {
+    let tested = tested().await;
+    let turns = tested.state.searches.turns(u32::try_from(tested.state.settings.searches_max).unwrap());
+    let mut search = Box::pin(tested.get("/web/_search?q=secret"));
+    assert!(futures::poll!(&mut search).is_pending());
+    let listed = tested.ok("GET", "/_tasks?actions=*search&group_by=none", "").await;
+    let task = &listed["tasks"][0];
+    assert_eq!((&task["description"], &task["cancellable"]), (&json!("GET /web/_search"), &json!(true)));
+    let id = format!("{}:{}", task["node"].as_str().unwrap(), task["id"]);
+    assert_eq!(tested.ok("GET", &format!("/_tasks/{id}"), "").await["task"]["id"], task["id"]);
+    let cancelled = tested.ok("POST", &format!("/_tasks/{id}/_cancel"), "").await;
+    assert_eq!(cancelled["nodes"].as_object().unwrap().len(), 1);
+    let answer = search.await;
+    assert_eq!(answer.json()["error"]["type"], "task_cancelled_exception");
+    drop(turns);
+    assert_eq!(tested.error("POST", &format!("/_tasks/{id}/_cancel"), "").await.0, 404);
+    assert_eq!(tested.error("GET", "/_tasks/nonsense", "").await.0, 400);
+    assert_eq!(tested.ok("GET", "/_tasks", "").await, json!({ "nodes": {} }));
+}
+
+fn names(list: &Value, member: &str) -> Vec<String> {
+    list.as_array().unwrap().iter().map(|one| one[member].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_alias_is_read_and_written_as_an_index_is() {
+    let tested = tested().await;
+    let both = json!({ "actions": [
+        { "add": { "indices": ["web", "app"], "alias": "all" } },
+        { "add": { "index": "app", "alias": "all", "is_write_index": true } },
+        { "add": { "index": "web", "aliases": ["front", "old"] } },
+    ] });
+    tested.ok("POST", "/_aliases", &both.to_string()).await;
+    assert_eq!(tested.ok("GET", "/all/_count", "").await["count"], 90);
+    assert_eq!(tested.ok("GET", "/fro*,app/_count?q=word:w0", "").await["count"], 30);
+    assert_eq!(tested.ok("GET", "/front/_search?size=1", "").await["hits"]["hits"][0]["_index"], "web");
+    let pit = tested.ok("POST", "/all/_pit?keep_alive=1m", "").await["id"].clone();
+    let found = tested.ok("POST", "/_search", &json!({ "pit": { "id": pit } }).to_string()).await;
+    assert_eq!(found["hits"]["total"]["value"], 90);
+    let added = tested.send("POST", "/all/_doc", "{\"n\":1}").await;
+    assert_eq!((added.status.as_u16(), &added.json()["_index"]), (201, &json!("app")));
+    let lines = "{\"create\":{}}\n{\"n\":2}\n";
+    assert_eq!(tested.ok("POST", "/front/_bulk", lines).await["items"][0]["create"]["_index"], "web");
+    assert_eq!(tested.ok("GET", "/all/_count", "").await["count"], 92);
+    let required = tested.ok("POST", "/web/_bulk?require_alias=true", lines).await;
+    assert_eq!(required["items"][0]["create"]["status"], 404);
+    let shown = tested.ok("GET", "/all/_alias", "").await;
+    assert_eq!(
+        shown["web"]["aliases"],
+        json!({ "all": { "is_write_index": false }, "front": {}, "old": {} })
+    );
+    assert_eq!(
+        tested.ok("GET", "/app", "").await["app"]["aliases"],
+        json!({ "all": { "is_write_index": true } })
+    );
+    assert_eq!(tested.send("HEAD", "/_alias/front", "").await.status, 200);
+    assert_eq!(tested.send("HEAD", "/_alias/back", "").await.status, 404);
+    assert_eq!(tested.send("HEAD", "/front", "").await.status, 200);
+    assert_eq!(tested.get("/_cat/aliases/all?h=alias,index").await.body, "all app\nall web\n");
+    let resolved = tested.ok("GET", "/_resolve/index/a*", "").await;
+    assert_eq!(
+        (names(&resolved["indices"], "name"), names(&resolved["aliases"], "name")),
+        (vec!["app".into()], vec!["all".into()])
+    );
+    tested.ok("DELETE", "/web/_alias/front,old", "").await;
+    assert_eq!(tested.error("GET", "/front/_count", "").await.0, 404);
+    assert_eq!(tested.error("DELETE", "/web/_alias/front", "").await.0, 404);
+    // A step that fails undoes the others.
+    let half = json!({ "actions": [
+        { "add": { "index": "web", "alias": "new" } }, { "remove": { "index": "web", "alias": "gone" } },
+    ] });
+    assert_eq!(tested.error("POST", "/_aliases", &half.to_string()).await.0, 404);
+    assert_eq!(tested.send("HEAD", "/_alias/new", "").await.status, 404);
+    assert_eq!(tested.error("DELETE", "/all", "").await.0, 400);
+    tested.ok("DELETE", "/app", "").await;
+    assert_eq!(tested.ok("GET", "/all/_count", "").await["count"], 61);
+}
+
+#[tokio::test]
+async fn a_name_is_an_index_or_an_alias_and_its_documents_have_one_place() {
+    let tested = tested().await;
+    let put = async |uri: &str, body: Value| tested.error("PUT", uri, &body.to_string()).await;
+    assert_eq!(put("/web/_alias/app", json!({})).await.1, "invalid_alias_name_exception");
+    assert_eq!(put("/web/_alias/b", json!({ "filter": { "term": { "n": 1 } } })).await.0, 501);
+    assert_eq!(put("/web/_alias/Upper", json!({})).await.0, 400);
+    assert_eq!(put("/gone/_alias/b", json!({})).await.0, 404);
+    tested.ok("PUT", "/web,app/_alias/both", "").await;
+    let (status, kind, _) = put("/both", json!({})).await;
+    assert_eq!((status, kind.as_str()), (400, "resource_already_exists_exception"));
+    let (status, _, reason) = tested.error("POST", "/both/_doc", "{\"n\":1}").await;
+    assert_eq!(status, 400);
+    assert!(reason.starts_with("no write index is defined for alias [both]"), "{reason}");
+    tested.ok("PUT", "/new", "{\"aliases\":{\"fresh\":{}}}").await;
+    assert_eq!(tested.send("POST", "/fresh/_doc", "{\"n\":1}").await.json()["_index"], "new");
+}
+
+#[tokio::test]
+async fn a_template_says_what_a_new_index_is_made_with() {
+    let tested = Tested::new();
+    let part = json!({ "template": { "mappings": { "properties": { "code": { "type": "keyword" } } } } });
+    tested.ok("PUT", "/_component_template/codes", &part.to_string()).await;
+    let template = json!({
+        "index_patterns": ["log-*"], "composed_of": ["codes"], "priority": 10,
+        "template": { "mappings": { "properties": { "host": { "type": "ip" } } }, "aliases": { "logs": {} } },
+    });
+    tested.ok("PUT", "/_index_template/logs", &template.to_string()).await;
+    let shown = tested.ok("GET", "/_index_template/lo*", "").await;
+    assert_eq!(shown["index_templates"][0], json!({ "name": "logs", "index_template": template }));
+    assert_eq!(tested.send("HEAD", "/_index_template/logs", "").await.status, 200);
+    assert_eq!(tested.send("HEAD", "/_index_template/log", "").await.status, 404);
+    let properties = async |index: &str| {
+        tested.ok("GET", &format!("/{index}/_mapping"), "").await[index]["mappings"]["properties"].clone()
+    };
+    // By a document, and by itself.
+    assert_eq!(tested.send("POST", "/log-1/_doc", "{\"code\":7}").await.status, 201);
+    let own = json!({ "mappings": { "properties": { "code": { "type": "text" } } } });
+    tested.ok("PUT", "/log-2", &own.to_string()).await;
+    let made = properties("log-1").await;
+    assert_eq!((&made["code"]["type"], &made["host"]["type"]), (&json!("keyword"), &json!("ip")));
+    assert_eq!(properties("log-2").await["code"]["type"], "text");
+    assert_eq!(tested.ok("GET", "/logs/_count", "").await["count"], 1);
+    assert_eq!(tested.send("POST", "/other/_doc", "{\"code\":7}").await.status, 201);
+    assert!(properties("other").await["host"].is_null());
+    let simulated = tested.ok("POST", "/_index_template/_simulate_index/log-9", "").await;
+    assert_eq!(simulated["template"]["mappings"]["properties"]["code"]["type"], "keyword");
+    assert_eq!(tested.get("/_cat/templates").await.body, "logs [log-*] 10  [codes]\n");
+    let refused = async |uri: &str, body: Value| tested.error("PUT", uri, &body.to_string()).await;
+    let same = json!({ "index_patterns": "*-1", "priority": 10 });
+    assert_eq!(refused("/_index_template/same", same).await.1, "invalid_index_template_exception");
+    let lacking = json!({ "index_patterns": "x", "composed_of": ["gone"] });
+    assert_eq!(refused("/_index_template/lacking", lacking).await.1, "invalid_index_template_exception");
+    let wrong = json!({ "index_patterns": "x", "template": { "mappings": { "properties": { "a": { "type": "nothing" } } } } });
+    assert_eq!(refused("/_index_template/wrong", wrong).await.0, 400);
+    assert_eq!(
+        refused("/_index_template/wrong", json!({ "index_patterns": "x", "tempalte": {} })).await.0,
+        400
+    );
+    assert_eq!(refused("/_index_template/logs?create=true", template).await.0, 400);
+    assert_eq!(tested.error("DELETE", "/_component_template/codes", "").await.0, 400);
+    tested.ok("DELETE", "/_index_template/logs", "").await;
+    tested.ok("DELETE", "/_component_template/codes", "").await;
+    assert_eq!(tested.error("DELETE", "/_index_template/logs", "").await.0, 404);
+    assert_eq!(tested.send("POST", "/log-3/_doc", "{\"code\":7}").await.status, 201);
+    assert!(properties("log-3").await["host"].is_null());
+}
+
+#[tokio::test]
+async fn a_data_stream_takes_documents_into_its_last_index() {
+    let tested = Tested::new();
+    assert_eq!(tested.error("PUT", "/_data_stream/events-app", "").await.0, 400);
+    let template = json!({
+        "index_patterns": ["events-*"], "data_stream": {}, "priority": 1,
+        "template": { "mappings": { "properties": { "code": { "type": "keyword" } } } },
+    });
+    tested.ok("PUT", "/_index_template/events", &template.to_string()).await;
+    let lines = "{\"create\":{}}\n{\"@timestamp\":\"2024-05-01T00:00:00Z\",\"code\":1}\n";
+    let added = tested.ok("POST", "/events-app/_bulk", lines).await;
+    assert_eq!(added["items"][0]["create"]["_index"], "ds-events-app-000001");
+    tested.ok("PUT", "/_data_stream/events-web", "").await;
+    assert_eq!(tested.error("PUT", "/_data_stream/events-web", "").await.0, 400);
+    assert_eq!(tested.error("PUT", "/events-new", "").await.0, 400);
+    let stream = tested.ok("GET", "/_data_stream/events-app", "").await["data_streams"][0].clone();
+    assert_eq!((&stream["generation"], &stream["template"]), (&json!(1), &json!("events")));
+    let rolled = tested.ok("POST", "/events-app/_rollover", "{\"conditions\":{\"max_docs\":2}}").await;
+    assert_eq!(
+        (&rolled["rolled_over"], &rolled["conditions"]["[max_docs: 2]"]),
+        (&json!(false), &json!(false))
+    );
+    let rolled = tested.ok("POST", "/events-app/_rollover", "{\"conditions\":{\"max_docs\":1}}").await;
+    assert_eq!(
+        (&rolled["rolled_over"], &rolled["new_index"]),
+        (&json!(true), &json!("ds-events-app-000002"))
+    );
+    assert_eq!(
+        tested.send("POST", "/events-app/_doc", "{\"code\":2}").await.json()["_index"],
+        "ds-events-app-000002"
+    );
+    assert_eq!(tested.ok("GET", "/events-app/_count", "").await["count"], 2);
+    assert_eq!(tested.ok("GET", "/events-*/_search?q=code:2", "").await["hits"]["total"]["value"], 1);
+    let resolved = tested.ok("GET", "/_resolve/index/events-*", "").await;
+    assert_eq!(names(&resolved["data_streams"], "name"), ["events-app", "events-web"]);
+    assert!(names(&resolved["indices"], "name").is_empty());
+    assert_eq!(tested.error("DELETE", "/ds-events-app-000002", "").await.0, 400);
+    tested.ok("DELETE", "/ds-events-app-000001", "").await;
+    assert_eq!(tested.ok("GET", "/events-app/_count", "").await["count"], 1);
+    assert_eq!(tested.error("DELETE", "/_index_template/events", "").await.0, 400);
+    assert_eq!(tested.error("DELETE", "/events-app", "").await.0, 400);
+    tested.ok("DELETE", "/_data_stream/events-*", "").await;
+    assert_eq!(tested.ok("GET", "/_data_stream", "").await["data_streams"], json!([]));
+    assert_eq!(tested.get("/_cat/indices").await.body, "");
+    tested.ok("DELETE", "/_index_template/events", "").await;
+}
+
+#[tokio::test]
+async fn an_alias_is_rolled_over_to_the_index_after_it() {
+    let tested = Tested::new();
+    tested.ok("PUT", "/web-000009", "{\"aliases\":{\"web\":{}}}").await;
+    let dry = tested.ok("POST", "/web/_rollover?dry_run=true", "").await;
+    assert_eq!((&dry["new_index"], &dry["rolled_over"]), (&json!("web-000010"), &json!(false)));
+    tested.ok("POST", "/web/_rollover", "").await;
+    assert_eq!(tested.send("POST", "/web/_doc", "{\"n\":1}").await.json()["_index"], "web-000010");
+    // The write index of several is followed by another one.
+    tested
+        .ok(
+            "POST",
+            "/_aliases",
+            "{\"actions\":[{\"add\":{\"index\":\"web-000010\",\"alias\":\"all\",\"is_write_index\":true}}]}",
+        )
+        .await;
+    tested
+        .ok("POST", "/all/_rollover/other", "{\"conditions\":{\"max_age\":\"0s\",\"max_size\":\"1gb\"}}")
+        .await;
+    assert_eq!(tested.ok("GET", "/all/_count", "").await["count"], 1);
+    assert_eq!(tested.send("POST", "/all/_doc", "{\"n\":2}").await.json()["_index"], "other");
+    for (uri, body) in [("/web-000009/_rollover", ""), ("/gone/_rollover", ""), ("/web/_rollover/all", "")] {
+        assert_eq!(tested.error("POST", uri, body).await.0, 400, "{uri}");
+    }
+    assert_eq!(tested.error("POST", "/web/_rollover", "{\"conditions\":{\"min_docs\":1}}").await.0, 501);
 }

@@ -239,7 +239,12 @@ impl Place {
 
     /// The answer to a search body, as JSON.
     pub(crate) async fn search(&self, body: &Value) -> Result<Value> {
-        let options = SearchOptions { now_us: NOW_US, results: self.results.clone(), strict: true };
+        let options = SearchOptions {
+            now_us: NOW_US,
+            results: self.results.clone(),
+            strict: true,
+            ..SearchOptions::default()
+        };
         let indices: Vec<Arc<Index>> = std::iter::once(&self.index).chain(&self.others).cloned().collect();
         let search = Search::new(&self.searcher, &indices, body.to_string().as_bytes(), &options)?;
         Ok(json!(search.run().await?))

@@ -408,7 +408,8 @@ async fn what_segments_leave_is_kept_with_the_partial_answers() {
     // As a process that begins.
     let asked = async |place: &Place, body: Value| {
         place.searcher.forget();
-        let options = SearchOptions { now_us: NOW_US, results: Some(Arc::clone(&results)), strict: false };
+        let options =
+            SearchOptions { now_us: NOW_US, results: Some(Arc::clone(&results)), ..SearchOptions::default() };
         let indices = std::slice::from_ref(&place.index);
         let search = Search::new(&place.searcher, indices, body.to_string().as_bytes(), &options).unwrap();
         let answer = search.run().await.unwrap();

@@ -1,0 +1,55 @@
+//! Names that stand for indices.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use frostline_base::IndexName;
+
+/// Another name for indices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alias {
+    /// The indices.
+    pub indices: BTreeSet<IndexName>,
+    /// The one of them that takes documents which are sent to the alias; the only one does without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<IndexName>,
+    /// Members that a newer version wrote.
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+/// A name for indices that follow one another, of which the last takes documents.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataStream {
+    /// The indices, oldest first.
+    pub indices: Vec<IndexName>,
+    /// How many indices there have been.
+    pub generation: u64,
+    /// The template that it was made from.
+    pub template: String,
+    /// Members that a newer version wrote.
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+impl Alias {
+    /// An alias of these indices.
+    pub fn new(indices: BTreeSet<IndexName>, write: Option<IndexName>) -> Alias {
+        Alias { indices, write, others: Map::new() }
+    }
+
+    /// The index that takes documents, if it is clear which one does.
+    pub fn write_index(&self) -> Option<&IndexName> {
+        let mut indices = self.indices.iter();
+        self.write.as_ref().or_else(|| indices.next().filter(|_| indices.next().is_none()))
+    }
+}
+
+impl DataStream {
+    /// A stream with its first index.
+    pub fn new(first: IndexName, template: String) -> DataStream {
+        DataStream { indices: vec![first], generation: 1, template, others: Map::new() }
+    }
+}

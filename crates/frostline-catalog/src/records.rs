@@ -1,0 +1,149 @@
+//! What the repository log keeps beside indices: names that stand for indices, and records of whoever uses the catalog.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use frostline_base::{Error, IndexName, Result};
+
+use crate::names::{Alias, DataStream};
+use crate::repository_log::{ALIAS, DATA_STREAM, LogEntry, Record, Registry, is_own_kind};
+
+/// The names and records of a repository at one version of its log.
+#[derive(Clone, Debug)]
+pub struct Records {
+    registry: Arc<Registry>,
+}
+
+/// A record that is set, or removed where there is no value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RecordChange {
+    /// An alias.
+    Alias(IndexName, Option<Alias>),
+    /// A data stream.
+    DataStream(IndexName, Option<DataStream>),
+    /// A record of a kind that the catalog keeps without reading it.
+    Other {
+        /// Its kind.
+        kind: &'static str,
+        /// Its name, which no other record of its kind has.
+        name: String,
+        /// What is kept.
+        value: Option<Value>,
+    },
+}
+
+impl Records {
+    pub(crate) fn of(registry: Arc<Registry>) -> Records {
+        Records { registry }
+    }
+
+    /// Whether there is an index of that name.
+    pub fn has_index(&self, name: &IndexName) -> bool {
+        self.registry.indices.contains_key(name)
+    }
+
+    /// The identity of an index's table, if it is known.
+    pub fn table_id(&self, name: &IndexName) -> Option<&str> {
+        self.registry.indices.get(name)?.table.as_deref()
+    }
+
+    /// When an index was made, in milliseconds since 1970 UTC.
+    pub fn created_ms(&self, name: &IndexName) -> Option<i64> {
+        Some(self.registry.indices.get(name)?.created_ms)
+    }
+
+    /// The names of the indices, sorted.
+    pub fn indices(&self) -> impl Iterator<Item = &IndexName> {
+        self.registry.indices.keys()
+    }
+
+    /// The aliases, by name.
+    pub fn aliases(&self) -> &BTreeMap<IndexName, Arc<Alias>> {
+        &self.registry.aliases
+    }
+
+    /// The data streams, by name.
+    pub fn data_streams(&self) -> &BTreeMap<IndexName, Arc<DataStream>> {
+        &self.registry.data_streams
+    }
+
+    /// The records of another kind, sorted by name.
+    pub fn others(&self, kind: &str) -> impl Iterator<Item = (&str, &Value)> {
+        self.registry.others_of(kind)
+    }
+
+    /// A record of another kind.
+    pub fn other(&self, kind: &str, name: &str) -> Option<&Value> {
+        self.others(kind).find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+}
+
+/// Adds changes to an entry that is to follow `registry`. `Conflict` where a name would mean two things.
+pub(crate) fn add(entry: &mut LogEntry, registry: &Registry, changes: Vec<RecordChange>) -> Result<()> {
+    let made: BTreeSet<String> = entry.puts.iter().map(|record| record.name.clone()).collect();
+    let free = |name: &IndexName, is_other: bool| {
+        let is_index = registry.indices.contains_key(name) || made.contains(name.as_str());
+        match is_index || is_other {
+            true => {
+                Err(Error::conflict(format!("there is already an index, an alias or a data stream {name}")))
+            }
+            false => Ok(()),
+        }
+    };
+    for change in changes {
+        let (kind, name, record) = match change {
+            RecordChange::Alias(name, alias) => {
+                if alias.is_some() {
+                    free(&name, registry.data_streams.contains_key(&name))?;
+                }
+                let record = alias.map(|alias| Record::of(ALIAS, name.as_str(), &alias)).transpose()?;
+                (ALIAS, name.into(), record)
+            }
+            RecordChange::DataStream(name, stream) => {
+                if stream.is_some() {
+                    free(&name, registry.aliases.contains_key(&name))?;
+                }
+                let record =
+                    stream.map(|stream| Record::of(DATA_STREAM, name.as_str(), &stream)).transpose()?;
+                (DATA_STREAM, name.into(), record)
+            }
+            RecordChange::Other { kind, name, value } => {
+                if is_own_kind(kind) {
+                    return Err(Error::internal(format!(
+                        "the catalog itself writes records of the kind {kind}"
+                    )));
+                }
+                let record = value.map(|value| Record { kind: kind.to_owned(), name: name.clone(), value });
+                (kind, name, record)
+            }
+        };
+        match record {
+            Some(record) => entry.puts.push(record),
+            None => entry.removes.push((kind.to_owned(), name)),
+        }
+    }
+    Ok(())
+}
+
+/// The changes that take a deleted index out of the names that stand for it.
+pub(crate) fn without(registry: &Registry, index: &IndexName) -> Vec<RecordChange> {
+    let aliases = registry.aliases.iter().filter(|(_, alias)| alias.indices.contains(index));
+    let aliases = aliases.map(|(name, alias)| {
+        let mut left = Alias::clone(alias);
+        left.indices.remove(index);
+        left.write.take_if(|write| write == index);
+        RecordChange::Alias(name.clone(), Some(left).filter(|left| !left.indices.is_empty()))
+    });
+    let streams = registry.data_streams.iter().filter(|(_, stream)| stream.indices.contains(index));
+    let streams = streams.map(|(name, stream)| {
+        let mut left = DataStream::clone(stream);
+        left.indices.retain(|kept| kept != index);
+        RecordChange::DataStream(name.clone(), Some(left).filter(|left| !left.indices.is_empty()))
+    });
+    aliases.chain(streams).collect()
+}
+
+#[cfg(test)]
+mod tests;

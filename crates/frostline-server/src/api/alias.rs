@@ -1,0 +1,225 @@
+//! Aliases: other names for indices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use frostline_base::{ErrorKind, IndexName};
+use frostline_catalog::{Alias, RecordChange, Records};
+use frostline_query::language::wildcard_matches;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::answer::Answer;
+use crate::api::indices;
+use crate::api::names::{joining, parse};
+use crate::api::template::{alias_json, of_alias};
+use crate::error::{ApiError, Result};
+use crate::state::{Call, State, only};
+
+/// One step of a change.
+#[derive(Clone, Debug)]
+enum Step {
+    Add { indices: Vec<IndexName>, aliases: Vec<IndexName>, write: Option<bool> },
+    Remove { indices: Vec<IndexName>, aliases: Vec<String>, must_exist: bool },
+}
+
+/// `POST /_aliases`: all steps at once, or none of them.
+pub(crate) async fn update(call: Call) -> Result<Answer> {
+    let body = call.object()?;
+    only(&body, &["actions"])?;
+    let actions = body.get("actions").and_then(Value::as_array);
+    let actions = actions.ok_or_else(|| ApiError::unparsed("[actions] is a list of actions"))?;
+    if actions.is_empty() {
+        return Err(ApiError::invalid("No action specified"));
+    }
+    let mut steps = Vec::new();
+    for action in actions {
+        let mut members = action.as_object().into_iter().flatten();
+        let (Some((name, Value::Object(about))), None) = (members.next(), members.next()) else {
+            return Err(ApiError::unparsed("an action is an object with one of add and remove"));
+        };
+        steps.push(step(&call.state, name, about).await?);
+    }
+    apply(&call.state, steps).await
+}
+
+async fn step(state: &State, name: &str, about: &Map<String, Value>) -> Result<Step> {
+    let texts = |one: &str, many: &str| {
+        let wrong = || ApiError::unparsed(format!("[{one}] is a name, and [{many}] a list of names"));
+        match (about.get(one), about.get(many)) {
+            (Some(Value::String(name)), None) | (None, Some(Value::String(name))) => Ok(vec![name.clone()]),
+            (None, Some(Value::Array(names))) | (Some(Value::Array(names)), None) => {
+                let names = names.iter().map(|name| name.as_str().map(str::to_owned));
+                names.collect::<Option<Vec<String>>>().filter(|names| !names.is_empty()).ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
+        }
+    };
+    if !matches!(name, "add" | "remove") {
+        let what =
+            format!("the action [{name}] is not supported: use add and remove, and DELETE for an index");
+        return Err(ApiError::unsupported(what));
+    }
+    let named = texts("index", "indices")?.join(",");
+    let indices = indices::names(state, &named, strict()).await?;
+    let aliases = texts("alias", "aliases")?;
+    const KNOWN: &[&str] = &["alias", "aliases", "index", "indices", "must_exist"];
+    if name == "remove" {
+        if let Some(other) = about.keys().find(|member| !KNOWN.contains(&member.as_str())) {
+            return Err(ApiError::unparsed(format!("[remove] unknown field [{other}]")));
+        }
+        let must_exist = about.get("must_exist").is_none_or(|must| *must != json!(false));
+        return Ok(Step::Remove { indices, aliases, must_exist });
+    }
+    let write = of_alias(about, KNOWN)?;
+    Ok(Step::Add {
+        indices,
+        aliases: aliases.iter().map(|alias| parse(alias)).collect::<Result<_>>()?,
+        write,
+    })
+}
+
+/// Indices that an alias is to have must be there.
+fn strict() -> frostline_catalog::Resolve {
+    frostline_catalog::Resolve { allow_no_indices: false, ..frostline_catalog::Resolve::default() }
+}
+
+async fn apply(state: &State, steps: Vec<Step>) -> Result<Answer> {
+    let plan = |records: &Records| {
+        let mut changed: BTreeMap<IndexName, Option<Alias>> = BTreeMap::new();
+        for step in &steps {
+            take(records, &mut changed, step)?;
+        }
+        Ok(changed.into_iter().map(|(name, alias)| RecordChange::Alias(name, alias)).collect())
+    };
+    let done = state.node.catalog().change_records("aliases", plan).await;
+    done.map_err(|e| match e.kind() {
+        ErrorKind::NotFound => {
+            ApiError::new(StatusCode::NOT_FOUND, "aliases_not_found_exception", e.to_string())
+        }
+        ErrorKind::Conflict => {
+            ApiError::new(StatusCode::BAD_REQUEST, "invalid_alias_name_exception", e.to_string())
+        }
+        _ => e.into(),
+    })?;
+    Answer::json(&json!({ "acknowledged": true, "errors": false }))
+}
+
+/// Puts a step into what is changed.
+fn take(
+    records: &Records,
+    changed: &mut BTreeMap<IndexName, Option<Alias>>,
+    step: &Step,
+) -> frostline_base::Result<()> {
+    let now = |changed: &BTreeMap<IndexName, Option<Alias>>, name: &IndexName| match changed.get(name) {
+        Some(alias) => alias.clone(),
+        None => records.aliases().get(name).map(|alias| Alias::clone(alias)),
+    };
+    match step {
+        Step::Add { indices, aliases, write } => {
+            for name in aliases {
+                let mut alias = now(changed, name).unwrap_or_default();
+                for index in indices {
+                    alias = joining(alias, index, *write);
+                }
+                changed.insert(name.clone(), Some(alias));
+            }
+        }
+        Step::Remove { indices, aliases, must_exist } => {
+            for pattern in aliases {
+                let known: BTreeSet<IndexName> =
+                    records.aliases().keys().chain(changed.keys()).cloned().collect();
+                let mut found = false;
+                for name in known.iter().filter(|name| matches(pattern, name)) {
+                    let Some(mut alias) = now(changed, name) else { continue };
+                    let before = alias.indices.len();
+                    alias.indices.retain(|index| !indices.contains(index));
+                    alias.write.take_if(|write| indices.contains(write));
+                    found |= alias.indices.len() < before;
+                    changed.insert(name.clone(), Some(alias).filter(|alias| !alias.indices.is_empty()));
+                }
+                if !found && *must_exist {
+                    return Err(frostline_base::Error::not_found(format!("aliases [{pattern}] missing")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn matches(pattern: &str, name: &IndexName) -> bool {
+    pattern == "_all" || wildcard_matches(pattern, name.as_str())
+}
+
+/// `PUT /{index}/_alias/{name}`.
+pub(crate) async fn put(call: Call) -> Result<Answer> {
+    let write = of_alias(&call.object()?, &[])?;
+    let aliases = vec![parse(call.part("name").unwrap_or_default())?];
+    let indices = indices::names(&call.state, call.index(), strict()).await?;
+    apply(&call.state, vec![Step::Add { indices, aliases, write }]).await
+}
+
+/// `DELETE /{index}/_alias/{name}`.
+pub(crate) async fn delete(call: Call) -> Result<Answer> {
+    let aliases = call.part("name").unwrap_or_default().split(',').map(str::to_owned).collect();
+    let indices = indices::names(&call.state, call.index(), strict()).await?;
+    apply(&call.state, vec![Step::Remove { indices, aliases, must_exist: true }]).await
+}
+
+/// `GET /{index}/_alias/{name}`.
+pub(crate) async fn get(call: Call) -> Result<Answer> {
+    let indices = indices::names(&call.state, call.index(), indices::how(&call.params)?).await?;
+    let records = call.state.node.catalog().records().await?;
+    let wanted: Option<Vec<&str>> = call.part("name").map(|names| names.split(',').collect());
+    let is_wanted = |name: &IndexName| {
+        wanted.as_ref().is_none_or(|wanted| wanted.iter().any(|pattern| matches(pattern, name)))
+    };
+    let mut each = Map::new();
+    let mut seen = BTreeSet::new();
+    for index in &indices {
+        let own = of_index(&records, index).filter(|(name, _)| is_wanted(name));
+        let own: Map<String, Value> = own
+            .map(|(name, write)| {
+                seen.insert(name.clone());
+                (name.to_string(), alias_json(write))
+            })
+            .collect();
+        if wanted.is_none() || !own.is_empty() {
+            each.insert(index.to_string(), json!({ "aliases": own }));
+        }
+    }
+    let missing: Vec<&str> = wanted
+        .iter()
+        .flatten()
+        .filter(|name| {
+            !name.contains('*') && **name != "_all" && !seen.iter().any(|seen| seen.as_str() == **name)
+        })
+        .copied()
+        .collect();
+    if missing.is_empty() {
+        return Answer::json(&each);
+    }
+    let what = if missing.len() == 1 { "alias" } else { "aliases" };
+    let mut answer = Map::from_iter([
+        ("error".to_owned(), json!(format!("{what} [{}] missing", missing.join(",")))),
+        ("status".to_owned(), json!(404)),
+    ]);
+    answer.extend(each);
+    Ok(Answer::json(&answer)?.with_status(StatusCode::NOT_FOUND))
+}
+
+/// The aliases of an index, each with whether the index takes the documents that are sent to it, where that was said.
+pub(crate) fn of_index<'a>(
+    records: &'a Records,
+    index: &'a IndexName,
+) -> impl Iterator<Item = (&'a IndexName, Option<bool>)> {
+    let of_it = records.aliases().iter().filter(|(_, alias)| alias.indices.contains(index));
+    of_it.map(move |(name, alias)| (name, alias.write.as_ref().map(|write| write == index)))
+}
+
+/// The aliases of an index as an object.
+pub(crate) fn shown(records: &Records, index: &IndexName) -> Value {
+    of_index(records, index)
+        .map(|(name, write)| (name.to_string(), alias_json(write)))
+        .collect::<Map<_, _>>()
+        .into()
+}

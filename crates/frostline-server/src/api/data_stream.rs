@@ -1,0 +1,237 @@
+//! Data streams: names for indices that follow one another.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use frostline_base::{ErrorKind, IndexName};
+use frostline_catalog::{Alias, DataStream, Index, RecordChange, Records, Settings};
+use frostline_query::language::wildcard_matches;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::answer::Answer;
+use crate::api::cat::size;
+use crate::api::names::{backing, exists, make_stream, parse};
+use crate::api::template::{Composed, compose};
+use crate::error::{ApiError, Result};
+use crate::params::duration;
+use crate::state::{Call, only};
+
+/// `PUT /_data_stream/{name}`.
+pub(crate) async fn create(call: Call) -> Result<Answer> {
+    let name = parse(call.part("name").unwrap_or_default())?;
+    let records = call.state.node.catalog().records().await?;
+    let composed = compose(&records, name.as_str())?.filter(|composed| composed.data_stream);
+    let composed = composed.ok_or_else(|| {
+        ApiError::invalid(format!("no matching index template found for data stream [{name}]"))
+    })?;
+    make_stream(&call.state, &name, &composed).await?;
+    Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// `GET /_data_stream/{name}`.
+pub(crate) async fn get(call: Call) -> Result<Answer> {
+    let records = call.state.node.catalog().records().await?;
+    let each = matching(&records, call.part("name").unwrap_or("*"))?;
+    let each = each.into_iter().map(|(name, stream)| {
+        let indices = stream.indices.iter().map(|index| {
+            json!({
+                "index_name": index, "index_uuid": records.table_id(index),
+                "managed_by": "Unmanaged", "prefer_ilm": false,
+            })
+        });
+        json!({
+            "name": name,
+            "timestamp_field": { "name": "@timestamp" },
+            "indices": indices.collect::<Vec<_>>(),
+            "generation": stream.generation,
+            "status": "GREEN",
+            "template": stream.template,
+            "next_generation_managed_by": "Unmanaged",
+            "prefer_ilm": false,
+            "hidden": false,
+            "system": false,
+            "allow_custom_routing": false,
+            "replicated": false,
+            "rollover_on_write": false,
+        })
+    });
+    Answer::json(&json!({ "data_streams": each.collect::<Vec<_>>() }))
+}
+
+/// The data streams of an expression; an error of status 404 where there is none of a name without a wildcard.
+pub(crate) fn matching<'a>(
+    records: &'a Records,
+    wanted: &str,
+) -> Result<Vec<(&'a IndexName, &'a DataStream)>> {
+    let wanted: Vec<&str> = wanted.split(',').map(|name| if name == "_all" { "*" } else { name }).collect();
+    let streams = records.data_streams();
+    let is_there = |name: &str| name.parse().is_ok_and(|name: IndexName| streams.contains_key(&name));
+    match wanted.iter().find(|name| !name.contains('*') && !is_there(name)) {
+        Some(name) => Err(ApiError::no_such_index(name)),
+        None => {
+            let is_wanted = |name: &IndexName| wanted.iter().any(|w| wildcard_matches(w, name.as_str()));
+            let found = streams.iter().filter(|(name, _)| is_wanted(name));
+            Ok(found.map(|(name, stream)| (name, stream.as_ref())).collect())
+        }
+    }
+}
+
+/// `DELETE /_data_stream/{name}`, with its indices.
+pub(crate) async fn delete(call: Call) -> Result<Answer> {
+    let (catalog, wanted) = (call.state.node.catalog(), call.part("name").unwrap_or_default());
+    let records = catalog.records().await?;
+    let found: Vec<IndexName> =
+        matching(&records, wanted)?.into_iter().map(|(name, _)| name.clone()).collect();
+    for name in found {
+        // The stream goes first, so that nothing is sent to it any more.
+        let gone = |_: &Records| Ok(vec![RecordChange::DataStream(name.clone(), None)]);
+        catalog.change_records("delete data stream", gone).await?;
+        let indices =
+            records.data_streams().get(&name).map(|stream| stream.indices.clone()).unwrap_or_default();
+        for index in indices.iter().filter(|index| records.has_index(index)) {
+            catalog.delete(index).await?;
+            call.state.node.unmount(index).await?;
+        }
+    }
+    Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// `POST /{index}/_rollover/{new_index}`: the name's documents go to a new index from now on, where the conditions are
+/// met.
+pub(crate) async fn rollover(call: Call) -> Result<Answer> {
+    let (state, catalog) = (&call.state, call.state.node.catalog());
+    let body = call.object()?;
+    only(&body, &["aliases", "conditions", "mappings", "settings"])?;
+    if body.get("aliases").and_then(Value::as_object).is_some_and(|aliases| !aliases.is_empty()) {
+        return Err(ApiError::unsupported(
+            "[aliases] of a new index are those of its template: leave them out",
+        ));
+    }
+    let name = parse(call.index())?;
+    let records = catalog.records().await?;
+    let (stream, alias) = (records.data_streams().get(&name), records.aliases().get(&name));
+    let old = stream.and_then(|stream| stream.indices.last());
+    let old = old.or_else(|| alias.and_then(|alias| alias.write_index())).cloned().ok_or_else(|| {
+        ApiError::invalid(format!(
+            "rollover target [{name}] is no data stream and no alias that takes documents"
+        ))
+    })?;
+    let new = match (call.part("new_index"), stream) {
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid(
+                "new index name may not be specified when rolling over a data stream",
+            ));
+        }
+        (Some(new), None) => parse(new)?,
+        (None, Some(stream)) => backing(&name, stream.generation + 1)?,
+        (None, None) => following(&old)?,
+    };
+    let index = state.node.index(&old).await?;
+    let conditions = conditions(&call, &index, body.get("conditions")).await?;
+    let is_met = conditions.is_empty() || conditions.values().any(|met| *met == json!(true));
+    let dry_run = call.params.flag("dry_run")?.unwrap_or(false);
+    if is_met && !dry_run {
+        let template = if stream.is_some() { name.as_str() } else { new.as_str() };
+        let composed = compose(&records, template)?.unwrap_or_default().with(body.get("mappings"));
+        follow(&call, &name, [&old, &new], &composed).await?;
+    }
+    Answer::json(&json!({
+        "acknowledged": is_met && !dry_run,
+        "shards_acknowledged": is_met && !dry_run,
+        "old_index": old,
+        "new_index": new,
+        "rolled_over": is_met && !dry_run,
+        "dry_run": dry_run,
+        "lazy": false,
+        "conditions": conditions,
+    }))
+}
+
+/// Makes the new index and sends documents to it from now on, unless somebody else was first.
+async fn follow(
+    call: &Call,
+    name: &IndexName,
+    [old, new]: [&IndexName; 2],
+    composed: &Composed,
+) -> Result<()> {
+    let also = |records: &Records| {
+        let late = || frostline_base::Error::conflict(format!("{name} was rolled over by another request"));
+        if let Some(stream) = records.data_streams().get(name) {
+            let mut stream = DataStream::clone(stream);
+            if stream.indices.last() != Some(old) {
+                return Err(late());
+            }
+            stream.indices.push(new.clone());
+            stream.generation += 1;
+            return Ok(vec![RecordChange::DataStream(name.clone(), Some(stream))]);
+        }
+        let alias = records.aliases().get(name).filter(|alias| alias.write_index() == Some(old));
+        let mut alias = alias.map(|alias| Alias::clone(alias)).ok_or_else(late)?;
+        match alias.write {
+            Some(_) => {
+                alias.indices.insert(new.clone());
+                alias.write = Some(new.clone());
+            }
+            // The alias always names the one index that takes documents.
+            None => alias.indices = [new.clone()].into(),
+        }
+        Ok(vec![RecordChange::Alias(name.clone(), Some(alias))])
+    };
+    let made =
+        call.state.node.catalog().create_with(new, composed.mapping()?, Settings::default(), also).await;
+    made.map(drop).map_err(|e| match e.kind() {
+        ErrorKind::Conflict => exists(new),
+        _ => e.into(),
+    })
+}
+
+/// The name after one that ends with a number: `logs-000002` after `logs-000001`.
+fn following(name: &IndexName) -> Result<IndexName> {
+    let number = name.as_str().rsplit_once('-').and_then(|(start, number)| {
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        Some((start, number.parse::<u64>().ok().filter(|_| is_number)?))
+    });
+    let (start, number) = number.ok_or_else(|| {
+        ApiError::invalid(format!(
+            "index name [{name}] does not match pattern '^.*-\\d+$': name the new index"
+        ))
+    })?;
+    parse(&format!("{start}-{:06}", number.saturating_add(1)))
+}
+
+/// The conditions, each with whether it is met.
+async fn conditions(call: &Call, index: &Index, wanted: Option<&Value>) -> Result<Map<String, Value>> {
+    let Some(wanted) = wanted else { return Ok(Map::new()) };
+    let wanted = wanted.as_object().ok_or_else(|| ApiError::unparsed("[conditions] is an object"))?;
+    let (documents, bytes) = size(index);
+    let mut met = BTreeMap::new();
+    for (name, value) in wanted {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let wrong = || ApiError::unparsed(format!("[{name}] cannot be [{text}]"));
+        let is_met = match name.as_str() {
+            "max_docs" | "max_primary_shard_docs" => documents >= text.parse::<u64>().map_err(|_| wrong())?,
+            "max_size" | "max_primary_shard_size" => {
+                bytes >= // A unit is 1,024 of the one before.
+                frostline_show::parse_bytes(text.trim_end_matches(['b', 'B'])).map_err(|_| wrong())?
+            }
+            "max_age" => age(call, index).await? >= duration(&text, name)?,
+            other => {
+                return Err(ApiError::new(
+                    StatusCode::NOT_IMPLEMENTED,
+                    "unsupported_operation_exception",
+                    format!("the condition [{other}] is not supported: use max_age, max_docs and max_size"),
+                ));
+            }
+        };
+        met.insert(format!("[{name}: {text}]"), json!(is_met));
+    }
+    Ok(met.into_iter().collect())
+}
+
+/// How long ago the index was made.
+async fn age(call: &Call, index: &Index) -> Result<Duration> {
+    let made_ms = call.state.node.catalog().records().await?.created_ms(index.name()).unwrap_or_default();
+    let now_ms = call.state.node.clock().now_us() / 1_000;
+    Ok(Duration::from_millis(u64::try_from(now_ms - made_ms).unwrap_or_default()))
+}

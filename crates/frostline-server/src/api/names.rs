@@ -1,0 +1,171 @@
+//! Where documents go that are sent to a name: to the index of that name, or to one that an alias, a data stream or a
+//! template says.
+
+use std::collections::BTreeMap;
+
+use frostline_base::{ErrorKind, IndexName};
+use frostline_catalog::{Alias, DataStream, RecordChange, Records, Settings};
+use frostline_split::Mapping;
+use http::StatusCode;
+
+use crate::api::template::{Composed, compose};
+use crate::error::{ApiError, Result};
+use crate::state::State;
+
+/// An index that takes documents, and the mapping that it is made with where it is missing.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) index: IndexName,
+    pub(crate) create: Mapping,
+}
+
+/// What a name has to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Required {
+    pub(crate) alias: bool,
+    pub(crate) data_stream: bool,
+}
+
+/// Reads the name of an index.
+pub(crate) fn parse(name: &str) -> Result<IndexName> {
+    name.parse().map_err(|e| ApiError::from(e).named("invalid_index_name_exception").about("index", name))
+}
+
+/// The index that takes documents which are sent to `name`. An index costs no request once the server has seen it.
+pub(crate) async fn target(state: &State, name: &IndexName, required: Required) -> Result<Target> {
+    let catalog = state.node.catalog();
+    let records = match catalog.seen_records().filter(|seen| seen.has_index(name)) {
+        Some(records) => records,
+        None => catalog.records().await?,
+    };
+    let is_alias = records.aliases().contains_key(name);
+    let needs = |flag: &str, what: &str| {
+        let reason = format!("[{flag}] request flag is [true] and [{name}] is not {what}");
+        Err(ApiError { reason, ..ApiError::no_such_index(name.as_str()) })
+    };
+    if required.alias && !is_alias {
+        return needs("require_alias", "an alias");
+    }
+    if let Some(stream) = records.data_streams().get(name) {
+        return Ok(Target { index: write_index(name, stream)?, create: Mapping::dynamic() });
+    }
+    let composed = compose(&records, name.as_str())?;
+    if required.data_stream && !composed.as_ref().is_some_and(|composed| composed.data_stream) {
+        return needs("require_data_stream", "a data stream");
+    }
+    if let Some(alias) = records.aliases().get(name) {
+        let index = alias.write_index().cloned().ok_or_else(|| no_write_index(name))?;
+        return Ok(Target { index, create: Mapping::dynamic() });
+    }
+    match composed {
+        Some(composed) if !records.has_index(name) => made(state, name, composed).await,
+        Some(composed) => Ok(Target { index: name.clone(), create: composed.mapping()? }),
+        None => Ok(Target { index: name.clone(), create: Mapping::dynamic() }),
+    }
+}
+
+/// Makes what a template says of a name that is nothing yet.
+async fn made(state: &State, name: &IndexName, composed: Composed) -> Result<Target> {
+    if !composed.auto_create {
+        let reason =
+            format!("no such index [{name}] and its template does not allow it to be made by a document");
+        return Err(ApiError { reason, ..ApiError::no_such_index(name.as_str()) });
+    }
+    let create = composed.mapping()?;
+    let index = match (composed.data_stream, composed.aliases.is_empty()) {
+        (true, _) => match make_stream(state, name, &composed).await {
+            Err(error) if error.status == StatusCode::BAD_REQUEST => {
+                // Another request has just made it.
+                let records = state.node.catalog().records().await?;
+                let stream = records.data_streams().get(name).ok_or(error)?;
+                write_index(name, stream)?
+            }
+            made => made?,
+        },
+        (false, true) => name.clone(),
+        (false, false) => {
+            match make_index(state, name, create.clone(), &composed.aliases).await {
+                // Another request has just made it.
+                Err(error) if error.kind == EXISTS => {}
+                made => made?,
+            }
+            name.clone()
+        }
+    };
+    Ok(Target { index, create })
+}
+
+const EXISTS: &str = "resource_already_exists_exception";
+
+/// Makes an index with its aliases, each with whether the index takes the documents that are sent to it.
+pub(crate) async fn make_index(
+    state: &State,
+    name: &IndexName,
+    mapping: Mapping,
+    aliases: &BTreeMap<IndexName, Option<bool>>,
+) -> Result<()> {
+    let also = |records: &Records| {
+        let joined = aliases.iter().map(|(alias, write)| {
+            let old = records.aliases().get(alias).map(|old| Alias::clone(old)).unwrap_or_default();
+            RecordChange::Alias(alias.clone(), Some(joining(old, name, *write)))
+        });
+        Ok(joined.collect())
+    };
+    let made = state.node.catalog().create_with(name, mapping, Settings::default(), also).await;
+    made.map(drop).map_err(|e| match e.kind() {
+        ErrorKind::Conflict => exists(name),
+        _ => e.into(),
+    })
+}
+
+pub(crate) fn exists(name: &IndexName) -> ApiError {
+    let reason = format!("index [{name}] already exists, or is the name of an alias or a data stream");
+    ApiError::new(StatusCode::BAD_REQUEST, EXISTS, reason).about("index", name.as_str())
+}
+
+/// An alias with one index more; where it takes the documents, no other does.
+pub(crate) fn joining(mut alias: Alias, index: &IndexName, write: Option<bool>) -> Alias {
+    alias.indices.insert(index.clone());
+    match write {
+        Some(true) => alias.write = Some(index.clone()),
+        Some(false) => {
+            alias.write.take_if(|write| write == index);
+        }
+        None => {}
+    }
+    alias
+}
+
+/// Makes a data stream with its first index.
+pub(crate) async fn make_stream(state: &State, name: &IndexName, composed: &Composed) -> Result<IndexName> {
+    let first = backing(name, 1)?;
+    let stream = DataStream::new(first.clone(), composed.template.clone());
+    let also = |_: &Records| Ok(vec![RecordChange::DataStream(name.clone(), Some(stream.clone()))]);
+    let mapping = composed.mapping()?;
+    let made = state.node.catalog().create_with(&first, mapping, Settings::default(), also).await;
+    made.map_err(|e| match e.kind() {
+        ErrorKind::Conflict => {
+            let reason =
+                format!("data_stream [{name}] already exists, or is the name of an index or an alias");
+            ApiError::new(StatusCode::BAD_REQUEST, EXISTS, reason)
+        }
+        _ => e.into(),
+    })?;
+    Ok(first)
+}
+
+/// The index of a data stream with that number.
+pub(crate) fn backing(stream: &IndexName, generation: u64) -> Result<IndexName> {
+    parse(&format!("ds-{stream}-{generation:06}"))
+}
+
+fn write_index(name: &IndexName, stream: &DataStream) -> Result<IndexName> {
+    stream.indices.last().cloned().ok_or_else(|| no_write_index(name))
+}
+
+fn no_write_index(name: &IndexName) -> ApiError {
+    ApiError::invalid(format!(
+        "no write index is defined for alias [{name}]. The write index may be explicitly disabled using \
+         is_write_index=false or the alias points to multiple indices without one being designated as a write index"
+    ))
+}

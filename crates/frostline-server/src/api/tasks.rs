@@ -1,0 +1,125 @@
+//! `_tasks`: the searches that run or wait.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::answer::Answer;
+use crate::api::info::{NAME, uuid};
+use crate::error::{ApiError, Result};
+use crate::searches::Task;
+use crate::state::{Call, State};
+
+/// `GET /_tasks`.
+pub(crate) async fn list(call: Call) -> Result<Answer> {
+    let asked = Asked::of(&call)?;
+    let tasks = call.state.searches.tasks();
+    answer(&call, tasks.iter().filter(|task| asked.is_it(task)))
+}
+
+/// `GET /_tasks/{task_id}`.
+pub(crate) async fn get(call: Call) -> Result<Answer> {
+    let id = call.part("task_id").unwrap_or_default();
+    let number = number(&call.state, id)?;
+    let tasks = call.state.searches.tasks();
+    let task = tasks.iter().find(|task| task.number == number).ok_or_else(|| missing(id))?;
+    Answer::json(&json!({ "completed": false, "task": shown(&call.state, task) }))
+}
+
+/// `POST /_tasks/_cancel`, of those that are asked for.
+pub(crate) async fn cancel(call: Call) -> Result<Answer> {
+    let asked = Asked::of(&call)?;
+    let tasks = call.state.searches.tasks();
+    let wanted = tasks.iter().filter(|task| asked.is_it(task));
+    answer(&call, wanted.filter(|task| call.state.searches.cancel(task.number)))
+}
+
+/// `POST /_tasks/{task_id}/_cancel`.
+pub(crate) async fn cancel_one(call: Call) -> Result<Answer> {
+    let id = call.part("task_id").unwrap_or_default();
+    let number = number(&call.state, id)?;
+    let tasks = call.state.searches.tasks();
+    let task = tasks.iter().find(|task| task.number == number && call.state.searches.cancel(number));
+    answer(&call, std::iter::once(task.ok_or_else(|| missing(id))?))
+}
+
+/// Which tasks are meant.
+struct Asked {
+    actions: Option<Vec<String>>,
+    is_here: bool,
+}
+
+impl Asked {
+    fn of(call: &Call) -> Result<Asked> {
+        let nodes = call.params.list("nodes").unwrap_or_default();
+        let here = |node: &&str| ["_all", "_local", "*", NAME].contains(node) || **node == uuid(&call.state);
+        let group = call.params.get("group_by").unwrap_or("nodes");
+        if !["nodes", "none", "parents"].contains(&group) {
+            return Err(ApiError::invalid(format!("[group_by] is nodes, parents or none, not [{group}]")));
+        }
+        let actions = call.params.list("actions");
+        Ok(Asked {
+            actions: actions.map(|actions| actions.into_iter().map(str::to_owned).collect()),
+            is_here: nodes.is_empty() || nodes.iter().any(here),
+        })
+    }
+
+    fn is_it(&self, task: &Task) -> bool {
+        let matches = |pattern: &String| frostline_query::language::wildcard_matches(pattern, &action(task));
+        self.is_here && self.actions.as_ref().is_none_or(|actions| actions.iter().any(matches))
+    }
+}
+
+/// The number of a task's id.
+fn number(state: &State, id: &str) -> Result<u64> {
+    let parts = id.rsplit_once(':').filter(|(node, _)| *node == uuid(state));
+    let number = parts.and_then(|(_, number)| number.parse().ok());
+    match number {
+        Some(number) => Ok(number),
+        None if id.rsplit_once(':').is_some_and(|(_, number)| number.parse::<u64>().is_ok()) => {
+            Err(missing(id))
+        }
+        None => Err(ApiError::invalid(format!("malformed task id {id}"))),
+    }
+}
+
+fn missing(id: &str) -> ApiError {
+    let reason = format!("task [{id}] isn't running and hasn't stored its results");
+    ApiError::new(StatusCode::NOT_FOUND, "resource_not_found_exception", reason)
+}
+
+fn action(task: &Task) -> String {
+    format!("indices:data/read/{}", task.api)
+}
+
+fn shown(state: &State, task: &Task) -> Value {
+    let took = u64::try_from(task.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let headers = task.opaque_id.as_ref().map_or_else(|| json!({}), |id| json!({ "X-Opaque-Id": id }));
+    json!({
+        "node": uuid(state),
+        "id": task.number,
+        "type": "transport",
+        "action": action(task),
+        "description": task.about,
+        "start_time_in_millis": task.begun_us / 1_000,
+        "running_time": format!("{:?}", Duration::from_millis(took / 1_000_000)),
+        "running_time_in_nanos": took,
+        "cancellable": true,
+        "cancelled": false,
+        "headers": headers,
+    })
+}
+
+/// Tasks in the grouping that is asked for.
+fn answer<'a>(call: &Call, tasks: impl Iterator<Item = &'a Task>) -> Result<Answer> {
+    let id = uuid(&call.state);
+    let of_id = tasks.map(|task| (format!("{id}:{}", task.number), shown(&call.state, task)));
+    let of_id: Map<String, Value> = of_id.collect();
+    Answer::json(&match call.params.get("group_by").unwrap_or("nodes") {
+        "none" => json!({ "tasks": of_id.values().collect::<Vec<_>>() }),
+        "parents" => json!({ "tasks": of_id }),
+        _ if of_id.is_empty() => json!({ "nodes": {} }),
+        _ => json!({ "nodes": { id: { "name": NAME, "tasks": of_id } } }),
+    })
+}

@@ -1,0 +1,426 @@
+//! Index templates and component templates: what indices and data streams are made with.
+
+use std::collections::BTreeMap;
+
+use frostline_base::IndexName;
+use frostline_catalog::{RecordChange, Records};
+use frostline_query::language::wildcard_matches;
+use frostline_split::Mapping;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::answer::Answer;
+use crate::api::names;
+use crate::error::{ApiError, Result};
+use crate::state::{Call, only};
+
+/// A kind of template, as it is kept and as it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Index,
+    Component,
+}
+
+impl Kind {
+    fn record(self) -> &'static str {
+        match self {
+            Kind::Index => "index_template",
+            Kind::Component => "component_template",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Index => "index template",
+            Kind::Component => "component template",
+        }
+    }
+}
+
+/// The longest template, which every server holds.
+const BYTES_MAX: usize = 1 << 20;
+
+/// What the templates of a name say together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Composed {
+    /// The index template.
+    pub(crate) template: String,
+    pub(crate) mappings: Value,
+    pub(crate) settings: Value,
+    /// Each with whether the index takes the documents that are sent to it.
+    pub(crate) aliases: BTreeMap<IndexName, Option<bool>>,
+    pub(crate) data_stream: bool,
+    /// Whether a document that is sent to the name makes it.
+    pub(crate) auto_create: bool,
+}
+
+impl Composed {
+    pub(crate) fn mapping(&self) -> Result<Mapping> {
+        mapping(&self.mappings)
+    }
+
+    /// The same with what a request says itself.
+    pub(crate) fn with(mut self, mappings: Option<&Value>) -> Composed {
+        if let Some(mappings) = mappings {
+            overlay(&mut self.mappings, mappings);
+        }
+        self
+    }
+}
+
+pub(crate) fn mapping(json: &Value) -> Result<Mapping> {
+    if json.is_null() {
+        return Ok(Mapping::dynamic());
+    }
+    Mapping::from_elasticsearch_json(json).map_err(|e| ApiError::from(e).named("mapper_parsing_exception"))
+}
+
+/// What the index template of the highest priority whose pattern matches says with its components; none where no
+/// pattern does.
+pub(crate) fn compose(records: &Records, name: &str) -> Result<Option<Composed>> {
+    let fits = records
+        .others(Kind::Index.record())
+        .filter(|(_, template)| patterns(template).iter().any(|pattern| wildcard_matches(pattern, name)));
+    let Some((template, body)) = fits.max_by_key(|(_, template)| priority(template)) else { return Ok(None) };
+    composed(records, template, body).map(Some)
+}
+
+fn composed(records: &Records, template: &str, body: &Value) -> Result<Composed> {
+    let components = texts(body.get("composed_of"));
+    let of_components = components.iter().filter_map(|name| records.other(Kind::Component.record(), name));
+    let mut composed = Composed {
+        template: template.to_owned(),
+        data_stream: body.get("data_stream").is_some(),
+        auto_create: body.get("allow_auto_create") != Some(&json!(false)),
+        ..Composed::default()
+    };
+    for part in of_components.chain([body]).filter_map(|body| body.get("template")) {
+        for (member, to) in [("mappings", &mut composed.mappings), ("settings", &mut composed.settings)] {
+            if let Some(value) = part.get(member) {
+                overlay(to, value);
+            }
+        }
+        composed.aliases.extend(aliases(part.get("aliases"))?);
+    }
+    Ok(composed)
+}
+
+/// Puts what `over` says over `under`, object by object.
+fn overlay(under: &mut Value, over: &Value) {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            for (name, value) in over {
+                overlay(under.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (under, over) => *under = over.clone(),
+    }
+}
+
+/// Aliases of an index that is made, each with whether the index takes the documents that are sent to it.
+pub(crate) fn aliases(value: Option<&Value>) -> Result<BTreeMap<IndexName, Option<bool>>> {
+    let Some(value) = value else { return Ok(BTreeMap::new()) };
+    let aliases = value.as_object().ok_or_else(|| ApiError::unparsed("[aliases] is an object"))?;
+    let each = aliases.iter().map(|(name, about)| {
+        let about =
+            about.as_object().ok_or_else(|| ApiError::unparsed(format!("alias [{name}] is an object")))?;
+        Ok((names::parse(name)?, of_alias(about, &[])?))
+    });
+    each.collect()
+}
+
+/// What is said of an alias: whether the index takes the documents that are sent to it.
+pub(crate) fn of_alias(about: &Map<String, Value>, known: &[&str]) -> Result<Option<bool>> {
+    let mut write = None;
+    for (member, value) in about {
+        match (member.as_str(), value) {
+            (member, _) if known.contains(&member) => {}
+            ("is_write_index", Value::Bool(flag)) => write = Some(*flag),
+            ("is_write_index", Value::Null) | ("is_hidden", Value::Bool(false)) => {}
+            // There are no shards to choose.
+            ("routing" | "index_routing" | "search_routing", _) => {}
+            ("filter", Value::Null) => {}
+            ("filter", _) => {
+                return Err(ApiError::unsupported("an alias has no [filter] here: it names whole indices"));
+            }
+            (member, value) => {
+                return Err(ApiError::unparsed(format!(
+                    "an alias cannot have [{member}] with the value {value}"
+                )));
+            }
+        }
+    }
+    Ok(write)
+}
+
+fn texts(value: Option<&Value>) -> Vec<&str> {
+    match value {
+        Some(Value::String(text)) => vec![text],
+        Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn patterns(template: &Value) -> Vec<&str> {
+    texts(template.get("index_patterns"))
+}
+
+fn priority(template: &Value) -> u64 {
+    template.get("priority").and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// `PUT /_index_template/{name}` and `PUT /_component_template/{name}`.
+pub(crate) async fn put(call: Call, kind: Kind) -> Result<Answer> {
+    let name = call.part("name").unwrap_or_default().to_owned();
+    if name.is_empty() || name.contains(['*', ',', ' ']) || name.starts_with('_') || name.len() > 200 {
+        return Err(ApiError::invalid(format!("[{name}] is no name of a template")));
+    }
+    if call.body.len() > BYTES_MAX {
+        return Err(ApiError::invalid(format!("a template has at most {BYTES_MAX} bytes")));
+    }
+    let body = Value::Object(call.object()?);
+    check(&body, kind)?;
+    let create = call.params.flag("create")?.unwrap_or(false);
+    let refused = std::sync::Mutex::new(None);
+    let plan = |records: &Records| match conflict(records, kind, &name, &body, create) {
+        Ok(()) => {
+            let value = Some(body.clone());
+            Ok(vec![RecordChange::Other { kind: kind.record(), name: name.clone(), value }])
+        }
+        Err(error) => {
+            let reason = error.reason.clone();
+            *refused.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+            Err(frostline_base::Error::invalid(reason))
+        }
+    };
+    let put = call.state.node.catalog().change_records("template", plan).await;
+    let refused = refused.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    put.map_err(|e| refused.unwrap_or_else(|| e.into()))?;
+    let settings = body.pointer("/template/settings").and_then(Value::as_object);
+    let ignored = settings.is_some_and(|settings| !settings.is_empty());
+    let warning =
+        ignored.then(|| "the settings have no effect: there are no shards and no replicas".to_owned());
+    Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(warning))
+}
+
+/// Refuses a template that says what is not understood.
+fn check(body: &Value, kind: Kind) -> Result<()> {
+    let Value::Object(members) = body else { return Err(ApiError::unparsed("a template is an object")) };
+    only(
+        members,
+        match kind {
+            Kind::Component => &["_meta", "allow_auto_create", "deprecated", "template", "version"],
+            Kind::Index => &[
+                "_meta",
+                "allow_auto_create",
+                "composed_of",
+                "data_stream",
+                "deprecated",
+                "ignore_missing_component_templates",
+                "index_patterns",
+                "priority",
+                "template",
+                "version",
+            ],
+        },
+    )?;
+    if kind == Kind::Index && patterns(body).is_empty() {
+        return Err(ApiError::invalid("Validation Failed: 1: index patterns are missing;"));
+    }
+    if let Some(Value::Object(stream)) = body.get("data_stream") {
+        only(stream, &["allow_custom_routing", "hidden"])?;
+    }
+    if body.get("priority").is_some_and(|priority| priority.as_u64().is_none()) {
+        return Err(ApiError::unparsed("[priority] is a whole number of at least 0"));
+    }
+    let Some(template) = body.get("template") else { return Ok(()) };
+    let template = template.as_object().ok_or_else(|| ApiError::unparsed("[template] is an object"))?;
+    only(template, &["aliases", "mappings", "settings"])?;
+    mapping(template.get("mappings").unwrap_or(&Value::Null))?;
+    aliases(template.get("aliases"))?;
+    Ok(())
+}
+
+/// Refuses a template that does not go with the others.
+fn conflict(records: &Records, kind: Kind, name: &str, body: &Value, create: bool) -> Result<()> {
+    if create && records.other(kind.record(), name).is_some() {
+        return Err(ApiError::invalid(format!("{} [{name}] already exists", kind.name())));
+    }
+    if kind == Kind::Component {
+        return Ok(());
+    }
+    let refused =
+        |reason: String| ApiError::new(StatusCode::BAD_REQUEST, "invalid_index_template_exception", reason);
+    let may_miss = texts(body.get("ignore_missing_component_templates"));
+    let components = texts(body.get("composed_of"));
+    let missing = components
+        .iter()
+        .find(|part| !may_miss.contains(part) && records.other(Kind::Component.record(), part).is_none());
+    if let Some(part) = missing {
+        return Err(refused(format!(
+            "index_template [{name}] invalid, cause [index template [{name}] specifies component templates [{part}] \
+             that do not exist]"
+        )));
+    }
+    composed(records, name, body)?.mapping()?;
+    let same = records
+        .others(kind.record())
+        .filter(|(other, template)| *other != name && priority(template) == priority(body))
+        .find(|(_, template)| {
+            patterns(template).iter().any(|a| patterns(body).iter().any(|b| overlap(a, b)))
+        });
+    match same {
+        Some((other, _)) => Err(refused(format!(
+            "index template [{name}] has index patterns {:?} matching patterns from existing templates [{other}] that have \
+             the same priority [{}], multiple index templates may not match during index creation, please use a \
+             different priority",
+            patterns(body),
+            priority(body)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Whether some name matches both patterns.
+fn overlap(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    // Whether the rests from here on do: the last row first.
+    let mut below = vec![false; b.len() + 1];
+    for i in (0..=a.len()).rev() {
+        let mut row = vec![false; b.len() + 1];
+        for j in (0..=b.len()).rev() {
+            row[j] = match (a.get(i), b.get(j)) {
+                (None, None) => true,
+                (Some('*'), _) if below[j] => true,
+                (_, Some('*')) if row[j + 1] => true,
+                (Some('*'), Some(_)) => row[j + 1],
+                (Some(_), Some('*')) => below[j],
+                (Some(a), Some(b)) => a == b && below[j + 1],
+                _ => false,
+            };
+        }
+        below = row;
+    }
+    below[0]
+}
+
+/// `GET /_index_template/{name}` and `GET /_component_template/{name}`.
+pub(crate) async fn get(call: Call, kind: Kind) -> Result<Answer> {
+    let records = call.state.node.catalog().records().await?;
+    let wanted = call.part("name").unwrap_or("*");
+    let found = matching(&records, kind, wanted)?;
+    let member = kind.record();
+    let each = found.iter().map(|(name, body)| json!({ "name": name, member: body }));
+    Answer::json(&json!({ format!("{member}s"): each.collect::<Vec<_>>() }))
+}
+
+/// The templates of these names; an error of status 404 where there is none of a name without a wildcard.
+pub(crate) fn matching<'a>(
+    records: &'a Records,
+    kind: Kind,
+    wanted: &str,
+) -> Result<Vec<(&'a str, &'a Value)>> {
+    let is_wanted = |name: &str| wanted.split(',').any(|pattern| wildcard_matches(pattern, name));
+    let missing =
+        wanted.split(',').find(|name| !name.contains('*') && records.other(kind.record(), name).is_none());
+    match missing {
+        Some(name) => Err(ApiError::new(
+            StatusCode::NOT_FOUND,
+            "resource_not_found_exception",
+            format!("{} matching [{name}] not found", kind.name()),
+        )),
+        None => Ok(records.others(kind.record()).filter(|(name, _)| is_wanted(name)).collect()),
+    }
+}
+
+/// `DELETE /_index_template/{name}` and `DELETE /_component_template/{name}`.
+pub(crate) async fn delete(call: Call, kind: Kind) -> Result<Answer> {
+    let wanted = call.part("name").unwrap_or_default();
+    let catalog = call.state.node.catalog();
+    matching(&catalog.records().await?, kind, wanted)?;
+    let plan = |records: &Records| {
+        let found = matching(records, kind, wanted).unwrap_or_default();
+        let names: Vec<&str> = found.into_iter().map(|(name, _)| name).collect();
+        if let Some(user) = user_of(records, kind, &names) {
+            return Err(frostline_base::Error::invalid(user));
+        }
+        let gone =
+            |name: &&str| RecordChange::Other { kind: kind.record(), name: (*name).to_owned(), value: None };
+        Ok(names.iter().map(gone).collect())
+    };
+    catalog.change_records("delete template", plan).await?;
+    Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// Why templates cannot be deleted: something is made from them.
+fn user_of(records: &Records, kind: Kind, names: &[&str]) -> Option<String> {
+    match kind {
+        Kind::Component => records.others(Kind::Index.record()).find_map(|(template, body)| {
+            let used = texts(body.get("composed_of")).into_iter().find(|part| names.contains(part))?;
+            Some(format!("component templates [{used}] cannot be removed as they are still in use by index templates [{template}]"))
+        }),
+        Kind::Index => records.data_streams().iter().find_map(|(stream, about)| {
+            let used = names.iter().find(|name| **name == about.template)?;
+            Some(format!("unable to remove composable templates [{used}] as they are in use by a data streams [{stream}]"))
+        }),
+    }
+}
+
+/// `POST /_index_template/_simulate_index/{name}`: what an index of that name would be made with.
+pub(crate) async fn simulate(call: Call) -> Result<Answer> {
+    let name = call.part("name").unwrap_or_default();
+    let records = call.state.node.catalog().records().await?;
+    let composed = compose(&records, name)?.unwrap_or_default();
+    let object = |value: Value| if value.is_null() { json!({}) } else { value };
+    let aliases = composed.aliases.iter().map(|(name, write)| (name.to_string(), alias_json(*write)));
+    Answer::json(&json!({
+        "template": {
+            "settings": object(composed.settings.clone()),
+            "mappings": object(composed.mappings.clone()),
+            "aliases": aliases.collect::<Map<_, _>>(),
+        },
+        "overlapping": [],
+    }))
+}
+
+/// An alias as it is shown.
+pub(crate) fn alias_json(write: Option<bool>) -> Value {
+    write.map_or_else(|| json!({}), |write| json!({ "is_write_index": write }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_overlap_where_a_name_matches_both() {
+        for (a, b) in [
+            ("logs-*", "logs-app-*"),
+            ("*", "x"),
+            ("a*c", "ab*"),
+            ("*-x", "logs-*"),
+            ("a", "a"),
+            ("**", "a*"),
+        ] {
+            assert!(overlap(a, b) && overlap(b, a), "{a} {b}");
+        }
+        for (a, b) in
+            [("logs-*", "metrics-*"), ("a", "b"), ("a*c", "ab*d"), ("a", "aa"), ("", "a"), ("*-x", "logs-y")]
+        {
+            assert!(!overlap(a, b) && !overlap(b, a), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn what_comes_later_counts_and_leaves_the_rest() {
+        let mut under = json!({ "properties": { "a": { "type": "long" }, "b": { "type": "ip" } } });
+        overlay(
+            &mut under,
+            &json!({ "properties": { "a": { "type": "keyword" }, "c": {} }, "dynamic": false }),
+        );
+        let expected = json!({
+            "properties": { "a": { "type": "keyword" }, "b": { "type": "ip" }, "c": {} }, "dynamic": false,
+        });
+        assert_eq!(under, expected);
+    }
+}
