@@ -149,8 +149,13 @@ def opensearch(o, corpus):
     run("bash", os.path.join(HERE, "opensearch_index.sh"), name, env=env)
     run(sys.executable, os.path.join(HERE, "bulk.py"), f"{o.opensearch}/{name}/_bulk", corpus.file)
     request(o.opensearch, "POST", f"/{name}/_forcemerge?max_num_segments=1")
+    # What was merged stays until no search can see it, and sizes are ten seconds old.
+    request(o.opensearch, "POST", f"/{name}/_refresh")
     request(o.opensearch, "POST", f"/{name}/_flush?force=true")
-    stats = json.loads(request(o.opensearch, "GET", f"/{name}/_stats/store,docs"))["_all"]["primaries"]
+    time.sleep(15)
+    stats = json.loads(request(o.opensearch, "GET", f"/{name}/_stats/store,docs,segments"))["_all"]["primaries"]
+    if stats["segments"]["count"] != 1:
+        raise SystemExit(f"opensearch: {stats['segments']['count']} segments are left of {name}")
     request(o.opensearch, "DELETE", f"/{name}")
     return {"bytes": stats["store"]["size_in_bytes"], "documents": stats["docs"]["count"]}
 
