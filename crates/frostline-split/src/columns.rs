@@ -5,7 +5,7 @@
 //! exactly the pages with a wanted row, and the dictionary page of each column chunk that has
 //! one. Every page's checksum, the structure of its header, the levels of a list and the lengths of texts that come first
 //! are verified before it is decoded. Pages of the last two are decompressed for this, and passed to the Parquet reader
-//! decompressed.
+//! decompressed, as are pages in streams.
 
 mod known;
 mod unpacked;
@@ -95,6 +95,7 @@ struct WantedPage {
     checksum: u32,
     is_list: bool,
     has_lengths: bool,
+    has_streams: bool,
 }
 
 impl ColumnRead {
@@ -180,8 +181,9 @@ impl ColumnRead {
             })?;
             let located = |e: Error| e.with("range", format!("{:?}", page.place));
             let header = page_header::of_split(held, page.has_lengths).map_err(located)?;
-            if page.is_list || page.has_lengths {
-                let page_bytes = unpacked::unpack(held, &header, page.is_list).map_err(located)?;
+            if page.is_list || page.has_lengths || page.has_streams {
+                let page_bytes =
+                    unpacked::unpack(held, &header, page.is_list, page.has_streams).map_err(located)?;
                 unpacked.push((page.place.start, page_bytes));
             }
         }
@@ -249,6 +251,7 @@ fn pages_of(chunk: &Chunk, wanted: Option<&RoaringBitmap>) -> Vec<WantedPage> {
         checksum: page.checksum,
         is_list,
         has_lengths: chunk.has_lengths,
+        has_streams: chunk.has_streams,
     };
     let (mut at, mut row) = (chunk.offset, 0u32);
     let mut pages: Vec<WantedPage> = chunk.dictionary.iter().map(|dictionary| page(at, dictionary)).collect();

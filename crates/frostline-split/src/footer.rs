@@ -34,8 +34,8 @@ use crate::table::{Block, Table};
 use crate::unpack::unpack;
 
 pub(crate) use body::{
-    CLIENT_IDS, COLUMN_LISTS, Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, RENDERED, ROW_GROUPS, STREAMS,
-    TEXT_LENGTHS, UNINDEXED_FIELDS, decode_body, write,
+    CLIENT_IDS, COLUMN_LISTS, Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, PAGE_STREAMS, RENDERED,
+    ROW_GROUPS, STREAMS, TEXT_LENGTHS, UNINDEXED_FIELDS, decode_body, write,
 };
 
 /// What this crate writes.
@@ -53,6 +53,7 @@ const HAS_DICTIONARY: u8 = 1;
 const HAS_BOUNDS: u8 = 2;
 const HAS_SKIPS: u8 = 4;
 const HAS_LENGTHS: u8 = 8;
+const HAS_STREAMS: u8 = 16;
 
 /// What one column of the Parquet schema is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +172,8 @@ pub(crate) struct Chunk {
     pub(crate) dictionary: Option<Page>,
     /// Whether the lengths of a page's texts come before the texts (DELTA_LENGTH_BYTE_ARRAY).
     pub(crate) has_lengths: bool,
+    /// Whether the pages, but for the dictionary, are [in streams](crate::page_streams).
+    pub(crate) has_streams: bool,
     pub(crate) pages: Vec<Page>,
     pub(crate) bounds: Vec<PageBounds>,
 }
@@ -196,7 +199,7 @@ impl Chunk {
 
     /// Whether its pages are decompressed before the Parquet reader has them.
     pub(crate) fn is_read_unpacked(&self) -> bool {
-        self.kind.is_list() || self.has_lengths
+        self.kind.is_list() || self.has_lengths || self.has_streams
     }
 
     pub(crate) fn dictionary_bytes(&self) -> u64 {
@@ -435,6 +438,7 @@ pub(crate) fn put_chunk(out: &mut Vec<u8>, chunk: &Chunk) {
         (!chunk.bounds.is_empty(), HAS_BOUNDS),
         (skips, HAS_SKIPS),
         (chunk.has_lengths, HAS_LENGTHS),
+        (chunk.has_streams, HAS_STREAMS),
     ];
     out.push(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).sum());
     if let Some(page) = &chunk.dictionary {
@@ -487,8 +491,8 @@ pub(crate) fn read_chunk(
             start += page.rows;
         }
     }
-    let has_lengths = flags & HAS_LENGTHS != 0;
-    let chunk = Chunk { name, kind, offset, dictionary, has_lengths, pages, bounds };
+    let (has_lengths, has_streams) = (flags & HAS_LENGTHS != 0, flags & HAS_STREAMS != 0);
+    let chunk = Chunk { name, kind, offset, dictionary, has_lengths, has_streams, pages, bounds };
     // Sums of 32-bit lengths: only the offset and what is skipped can make them overflow.
     if offset.saturating_add(skipped) > i64::MAX as u64 {
         return Err(Error::corrupt("a column starts past the end of any file").with("column", &chunk.name));

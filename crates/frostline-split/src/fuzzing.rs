@@ -256,6 +256,7 @@ fn read_column(bytes: &[u8], in_part: bool) -> Result<()> {
         offset: 4,
         dictionary: (!dictionary.is_empty()).then(|| described(dictionary, 0)),
         has_lengths: first & LENGTHS != 0,
+        has_streams: first & STREAMS != 0,
         pages: vec![described(page, rows)],
         bounds: Vec::new(),
     };
@@ -267,9 +268,11 @@ fn read_column(bytes: &[u8], in_part: bool) -> Result<()> {
 
 /// Set in the first byte where the lengths of texts may come before them.
 const LENGTHS: u8 = 0x40;
+/// Set in the first byte where the data page is in streams.
+const STREAMS: u8 = 0x20;
 
 fn column_kind(byte: u8) -> ColumnKind {
-    match usize::from(byte & !(LENGTHS | 0x80)) {
+    match usize::from(byte & !(LENGTHS | STREAMS | 0x80)) {
         number if number < ValueType::ALL.len() => {
             ColumnKind::Field { field: 0, ty: ValueType::ALL[number], list: byte >= 0x80 }
         }

@@ -26,6 +26,7 @@ mod origins;
 mod pack;
 #[doc(hidden)]
 pub mod page_header;
+mod page_streams;
 mod pairs;
 mod postings;
 mod reader;

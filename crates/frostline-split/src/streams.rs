@@ -191,7 +191,7 @@ impl StreamPacker {
 }
 
 /// Packs one stream after the other.
-struct BytesPacker {
+pub(crate) struct BytesPacker {
     texts: Compressor<'static>,
     /// Hardly looks for what repeats, which seldom pays in planes.
     planes: Compressor<'static>,
@@ -201,7 +201,7 @@ struct BytesPacker {
 }
 
 impl BytesPacker {
-    fn new(zstd_level: i32) -> Result<Self> {
+    pub(crate) fn new(zstd_level: i32) -> Result<Self> {
         let texts = Compressor::new(zstd_level).map_err(cannot_write)?;
         let mut planes = Compressor::new(PLANES_ZSTD_LEVEL).map_err(cannot_write)?;
         for parameter in [CParameter::MinMatch(PLANES_MATCH_BYTES_MIN), CParameter::HashLog(PLANES_HASH_LOG)]
@@ -212,7 +212,7 @@ impl BytesPacker {
     }
 
     /// Appends numbers in the smaller of their two forms.
-    fn put_numbers(&mut self, out: &mut Vec<u8>, numbers: &[u64]) -> Result<()> {
+    pub(crate) fn put_numbers(&mut self, out: &mut Vec<u8>, numbers: &[u64]) -> Result<()> {
         if numbers.is_empty() {
             return Ok(());
         }
@@ -244,7 +244,7 @@ impl BytesPacker {
         Ok(())
     }
 
-    fn put_bytes(&mut self, out: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn put_bytes(&mut self, out: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
         put_packed(&mut self.texts, &mut self.frame, out, bytes)
     }
 }
@@ -273,7 +273,7 @@ fn put_packed(
 
 /// The entries of a plain block of at most `raw_bytes_max`, from what follows the form of a block in streams.
 pub(crate) fn join(packed: &[u8], raw_bytes_max: usize) -> Result<Vec<u8>> {
-    let mut input = Input { cursor: Cursor::new(packed), left: raw_bytes_max };
+    let mut input = StreamReader::new(packed, raw_bytes_max);
     let layout = EntryLayout::of(input.cursor.u8()?).ok_or_else(|| unknown("layout"))?;
     let entries = input.cursor.varint()?;
     let shared = input.numbers(entries)?;
@@ -334,14 +334,18 @@ pub(crate) fn join(packed: &[u8], raw_bytes_max: usize) -> Result<Vec<u8>> {
 }
 
 /// Reads one stream after the other.
-struct Input<'a> {
-    cursor: Cursor<'a>,
-    /// How many bytes the entries may still take, of which each number takes one at least.
+pub(crate) struct StreamReader<'a> {
+    pub(crate) cursor: Cursor<'a>,
+    /// How many bytes what is read may still take, of which each number takes one at least.
     left: usize,
 }
 
-impl Input<'_> {
-    fn numbers(&mut self, count: u64) -> Result<Vec<u64>> {
+impl<'a> StreamReader<'a> {
+    pub(crate) fn new(packed: &'a [u8], bytes_max: usize) -> Self {
+        StreamReader { cursor: Cursor::new(packed), left: bytes_max }
+    }
+
+    pub(crate) fn numbers(&mut self, count: u64) -> Result<Vec<u64>> {
         let count = self.count(count)?;
         if count == 0 {
             return Ok(Vec::new());
@@ -371,7 +375,7 @@ impl Input<'_> {
         }
     }
 
-    fn bytes(&mut self, count: u64) -> Result<Vec<u8>> {
+    pub(crate) fn bytes(&mut self, count: u64) -> Result<Vec<u8>> {
         let count = self.count(count)?;
         self.packed(count)
     }

@@ -25,6 +25,7 @@ use crate::mapping::{Mapping, Placement, ValueType};
 use crate::origins::{KnownOrigins, Origin};
 use crate::postings::INLINE_BYTES_MAX;
 use crate::term::TakeTerms;
+pub(crate) use crate::writer::encode::RleEncoder;
 pub(crate) use crate::writer::index::Groups;
 use crate::writer::values::{TEXT_BYTES_MAX, Values, type_of};
 
@@ -121,7 +122,7 @@ impl Default for WriterOptions {
             pairs_column_bytes_min: 192 << 10,
             list_inline_bytes_max: INLINE_BYTES_MAX,
             list_column_bytes_max: 128 << 10,
-            list_column_part: 64,
+            list_column_part: 128,
             version: FORMAT_VERSION,
         }
     }

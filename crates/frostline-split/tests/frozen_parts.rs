@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Int16Type, Int64Type, TimestampMicrosecondType};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{Float64Type, Int16Type, Int64Type, TimestampMicrosecondType};
 use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
-    Block, Dictionary, HeldText, Identity, KeyRange, KeyRanges, Mapping, Origin, PairKey, Postings, Split,
-    SplitWriter, TextAs, ValueType, WriterOptions, decode_postings, exact_key, ip_key, parse_ip, text_key,
+    Block, Dictionary, DocumentForm, HeldText, Identity, KeyRange, KeyRanges, Mapping, Origin, PairKey,
+    Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions, decode_postings, exact_key, ip_key,
+    parse_ip, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Encoding;
@@ -44,15 +46,16 @@ fn words() -> [(&'static str, u8, BTreeSet<u32>); 6] {
 
 /// A frozen split of these documents, some with where they first landed, the features that it requires, and what opening it gives.
 fn open(name: &str, documents: impl Iterator<Item = (String, Option<Origin>)>) -> (Bytes, u64, Split) {
-    open_mapped(name, Mapping::dynamic(), documents)
+    open_mapped(name, Mapping::dynamic(), DocumentForm::Stored, documents)
 }
 
 fn open_mapped(
     name: &str,
     mapping: Mapping,
+    form: DocumentForm,
     documents: impl Iterator<Item = (String, Option<Origin>)>,
 ) -> (Bytes, u64, Split) {
-    open_written(name, mapping, |writer| {
+    open_written(name, mapping, form, |writer| {
         documents.for_each(|(document, origin)| match origin {
             Some(origin) => writer.add_of(document.as_bytes(), origin).unwrap(),
             None => writer.add(document.as_bytes()).unwrap(),
@@ -60,10 +63,16 @@ fn open_mapped(
     })
 }
 
-fn open_written(name: &str, mapping: Mapping, write: impl FnOnce(&mut SplitWriter)) -> (Bytes, u64, Split) {
+fn open_written(
+    name: &str,
+    mapping: Mapping,
+    form: DocumentForm,
+    write: impl FnOnce(&mut SplitWriter),
+) -> (Bytes, u64, Split) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/{name}.parquet"));
     if std::env::var_os("FROSTLINE_BLESS").is_some() && !path.exists() {
-        let options = WriterOptions { pairs_column_bytes_min: 0, ..WriterOptions::default() };
+        let options =
+            WriterOptions { pairs_column_bytes_min: 0, documents: form, ..WriterOptions::default() };
         let mut writer = SplitWriter::new(mapping, options);
         write(&mut writer);
         let mut out = Vec::new();
@@ -393,18 +402,19 @@ fn identities_from_clients_are_still_read() {
         1 => Some(format!("{:08x}{:08x}", random(row), random(!row))),
         _ => Some(format!("{row}/{}", "long ".repeat(row as usize % 40))),
     };
-    let (file, required, split) = open_written("version-3-identities", Mapping::dynamic(), |writer| {
-        for row in 0..rows {
-            let document = format!(r#"{{"@timestamp":{row},"_id":"own","n":{row}}}"#);
-            match id(row) {
-                Some(id) => {
-                    let identity = Identity { id, version: i64::from(row), seq_no: -i64::from(row) };
-                    writer.add_identified(document.as_bytes(), &identity).unwrap();
+    let (file, required, split) =
+        open_written("version-3-identities", Mapping::dynamic(), DocumentForm::Stored, |writer| {
+            for row in 0..rows {
+                let document = format!(r#"{{"@timestamp":{row},"_id":"own","n":{row}}}"#);
+                match id(row) {
+                    Some(id) => {
+                        let identity = Identity { id, version: i64::from(row), seq_no: -i64::from(row) };
+                        writer.add_identified(document.as_bytes(), &identity).unwrap();
+                    }
+                    None => writer.add(document.as_bytes()).unwrap(),
                 }
-                None => writer.add(document.as_bytes()).unwrap(),
             }
-        }
-    });
+        });
     assert_eq!(required & 1 << 11, 1 << 11);
     assert!(split.has_identities());
     let theirs = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap();
@@ -446,8 +456,12 @@ fn fields_without_an_index_are_still_read() {
     let mapping = Mapping::from_elasticsearch_bytes(mapping.as_bytes()).unwrap();
     let document =
         |row| format!(r#"{{"@timestamp":{row},"m":"word {row}","n":{row},"ok":true,"k":"word {row}"}}"#);
-    let (file, required, split) =
-        open_mapped("version-3-unindexed", mapping, (0..20).map(|row| (document(row), None)));
+    let (file, required, split) = open_mapped(
+        "version-3-unindexed",
+        mapping,
+        DocumentForm::Stored,
+        (0..20).map(|row| (document(row), None)),
+    );
     assert_eq!(required & 1 << 7, 1 << 7);
     let is_indexed = |path, ty| split.field(path, ty).unwrap().is_indexed;
     assert!(!is_indexed("m", ValueType::Text) && !is_indexed("n", ValueType::Long));
@@ -465,4 +479,42 @@ fn fields_without_an_index_are_still_read() {
     }
     let m = split.field("m", ValueType::Text).unwrap();
     assert_eq!((m.rows_with_value, split.exists(m.number).unwrap()), (20, Postings::All));
+}
+
+/// The copies of five columns, which the row groups have as other readers know them.
+#[test]
+fn pages_in_streams_are_still_read() {
+    let rows = 3_000;
+    let took = |row: u32| f64::from(random(row) % 90_000) / 1e3;
+    let odd = |row: u32| if row.is_multiple_of(100) { 1.0 / 3.0 } else { took(row) };
+    let time = |row: u32| 1_709_287_200_000 + u64::from(row) * 2_500 + u64::from(random(row) % 900);
+    let documents = (0..rows).map(|row| {
+        let (time, bytes, shade) = (time(row), random(!row) % 60_000, random(row) % 11);
+        let user = if row % 5 == 0 { String::new() } else { format!(r#","shade":"of {shade}""#) };
+        let numbers = format!(r#""bytes":{bytes},"took":{:?},"odd":{:?}{user}"#, took(row), odd(row));
+        (format!(r#"{{"@timestamp":{time},{numbers}}}"#), None)
+    });
+    let (file, required, split) =
+        open_mapped("version-3-page-streams", Mapping::dynamic(), DocumentForm::Rendered, documents);
+    assert_eq!(required & 1 << 12, 1 << 12);
+    let names = ["_timestamp", "bytes__long", "odd__double", "shade__text", "took__double"];
+    let read = split.columns(&names, None, TextAs::Plain).unwrap();
+    let ranges = read.ranges().iter().map(|range| file.slice(range.start as usize..range.end as usize));
+    let ours = concat_batches(read.schema(), &read.clone().decode(ranges.collect()).unwrap()).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap().build().unwrap();
+    let theirs: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
+    let theirs = concat_batches(&theirs[0].schema(), &theirs).unwrap();
+    for name in names {
+        assert_eq!(ours.column_by_name(name), theirs.column_by_name(name), "{name}");
+    }
+    let times = ours.column(0).as_primitive::<TimestampMicrosecondType>();
+    let (bytes, tooks) =
+        (ours.column(1).as_primitive::<Int64Type>(), ours.column(4).as_primitive::<Float64Type>());
+    for row in 0..rows {
+        let at = row as usize;
+        assert_eq!(times.value(at), time(row) as i64 * 1_000);
+        assert_eq!(bytes.value(at), i64::from(random(!row) % 60_000));
+        assert_eq!(tooks.value(at), took(row));
+    }
+    assert_eq!(ours.column(3).null_count(), 600);
 }

@@ -1,5 +1,5 @@
 //! Decompresses pages before the Parquet reader sees them, to check what the reader relies on: the repetition levels of
-//! lists, which mark where rows begin, and the lengths of texts that come before them.
+//! lists, which mark where rows begin, and the lengths of texts that come before them. What is in streams is put together.
 //!
 //! The Parquet reader skips rows by levels until it has skipped as many as requested or claimed by the header.
 //! If there are fewer levels, it never ends. So they are counted first, run by run. And it makes room for as many
@@ -11,15 +11,23 @@ use frostline_base::{Error, Result};
 use crate::bytes_codec::Cursor;
 use crate::delta_lengths;
 use crate::page_header::PageHeader;
+use crate::page_streams;
 use crate::unpack::append_unpacked;
 
 /// The page with its header as it is and its body decompressed. `Corrupt` unless the body is as long as the
 /// header says. But for a dictionary, it must begin with levels for all of its values where it is of lists, and lengths
 /// must be as many as they say and no more than values.
-pub(super) fn unpack(page: &[u8], header: &PageHeader, is_list: bool) -> Result<Bytes> {
+pub(super) fn unpack(page: &[u8], header: &PageHeader, is_list: bool, has_streams: bool) -> Result<Bytes> {
     let (front, packed) = page.split_at_checked(header.header_bytes).unwrap_or((page, &[]));
     let mut whole = front.to_vec();
-    append_unpacked(&mut whole, packed, header.unpacked_bytes)?;
+    if has_streams && !header.is_dictionary {
+        page_streams::unpack(packed, header.values, &mut whole)?;
+        if whole.len() - front.len() != header.unpacked_bytes as usize {
+            return Err(Error::corrupt("a page in streams is not as long as its header says"));
+        }
+    } else {
+        append_unpacked(&mut whole, packed, header.unpacked_bytes)?;
+    }
     if !header.is_dictionary {
         let mut body = Cursor::new(&whole[front.len()..]);
         if is_list {

@@ -32,6 +32,8 @@ pub(crate) const STREAMS: u64 = 1 << 9;
 pub(crate) const COLUMN_LISTS: u64 = 1 << 10;
 /// The feature of identities that clients gave.
 pub(crate) const CLIENT_IDS: u64 = 1 << 11;
+/// The feature of pages of scan copies in streams.
+pub(crate) const PAGE_STREAMS: u64 = 1 << 12;
 /// The features that this reader knows.
 const REQUIRED_KNOWN: u64 = ENTRY_HEADS
     | LISTS
@@ -43,7 +45,8 @@ const REQUIRED_KNOWN: u64 = ENTRY_HEADS
     | TEXT_LENGTHS
     | STREAMS
     | COLUMN_LISTS
-    | CLIENT_IDS;
+    | CLIENT_IDS
+    | PAGE_STREAMS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;
 const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));

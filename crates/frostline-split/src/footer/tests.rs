@@ -75,6 +75,7 @@ fn pages(name: String, kind: ColumnKind, count: u32, rows: u32) -> Chunk {
         offset: 4,
         dictionary: None,
         has_lengths: false,
+        has_streams: false,
         pages: (0..count).map(page).collect(),
         bounds: Vec::new(),
     }

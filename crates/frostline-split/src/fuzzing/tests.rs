@@ -7,7 +7,7 @@ use super::*;
 use crate::origins::{Origin, OriginsWriter};
 use crate::pack::{Pack, PackedFooter};
 use crate::postings::{FormWriter, put_stored};
-use crate::{Entry, Identity, Mapping, SplitWriter, WriterOptions};
+use crate::{DocumentForm, Entry, Identity, Mapping, SplitWriter, WriterOptions};
 
 proptest! {
     #[test]
@@ -218,9 +218,18 @@ fn outside() -> Vec<(&'static str, String, Vec<u8>)> {
     seeds
 }
 
-/// The pages of every column of a small split.
+/// The pages of every column of a small split, and those of the copies of another.
 fn columns() -> Vec<(&'static str, String, Vec<u8>)> {
-    let mut writer = SplitWriter::new(Mapping::dynamic().with_column_budget(11), WriterOptions::default());
+    let stored = columns_of(DocumentForm::Stored).into_iter();
+    let copies = columns_of(DocumentForm::Rendered).into_iter().filter(|(_, chunk, _)| chunk.has_streams);
+    let seeds = stored.map(|(name, _, seed)| (name, seed));
+    let seeds = seeds.chain(copies.map(|(name, _, seed)| (format!("{name}-streams"), seed)));
+    seeds.map(|(name, seed)| ("column_page", name, seed)).collect()
+}
+
+fn columns_of(documents: DocumentForm) -> Vec<(String, Chunk, Vec<u8>)> {
+    let options = WriterOptions { documents, ..WriterOptions::default() };
+    let mut writer = SplitWriter::new(Mapping::dynamic().with_column_budget(11), options);
     for row in 0..20 {
         let document = format!(
             r#"{{"@timestamp":"2024-03-01T10:{row:02}:00Z","ok":{},"status":{},"took":{row}.5,"at":"2024-02-03","ip":"10.0.0.{}","host":"web-{}","id":"{:032x}","tags":["x","y{}"],"sizes":[1,{row}],"d{}":{row},"e{}":1}}"#,
@@ -241,10 +250,11 @@ fn columns() -> Vec<(&'static str, String, Vec<u8>)> {
     let seed = |chunk: &Chunk| {
         let kind = (0..=255).find(|byte| same(column_kind(*byte), chunk.kind)).unwrap();
         let kind = if chunk.has_lengths { kind | LENGTHS } else { kind };
+        let kind = if chunk.has_streams { kind | STREAMS } else { kind };
         let mut bytes = vec![kind, footer.rows as u8];
         bytes.extend((chunk.dictionary_bytes() as u16).to_le_bytes());
         bytes.extend(cut(&file, &chunk.range()));
-        ("column_page", chunk.name.clone(), bytes)
+        (chunk.name.clone(), chunk.clone(), bytes)
     };
     let own = footer.own.iter().filter_map(|own| own.chunk.get());
     own.chain(footer.fields.known().flat_map(|record| &record.chunks)).map(seed).collect()
@@ -252,7 +262,7 @@ fn columns() -> Vec<(&'static str, String, Vec<u8>)> {
 
 /// A row group of a few documents, the pages of which are checked only when they are decoded.
 fn row_group_of_documents() -> Vec<u8> {
-    let options = WriterOptions { documents: crate::DocumentForm::Rendered, ..WriterOptions::default() };
+    let options = WriterOptions { documents: DocumentForm::Rendered, ..WriterOptions::default() };
     let mut writer = SplitWriter::new(Mapping::dynamic(), options);
     for row in 0..3 {
         let document = format!(

@@ -23,6 +23,8 @@ use crate::bytes_codec::checksum;
 use crate::columns::compression;
 use crate::footer::{Bounds, Chunk, ColumnKind, Page, PageBounds};
 use crate::mapping::ValueType;
+use crate::page_streams::{self, Numbers};
+use crate::streams::BytesPacker;
 use crate::writer::encode::{RleEncoder, put_delta_packed};
 
 /// A page is closed before it holds more values, unless its first row alone does.
@@ -37,12 +39,16 @@ const LONG_PAGE_BYTES: usize = 1 << 20;
 const LONG_BYTES_MIN: usize = 64;
 /// Reading one row costs a page and a dictionary: neither is larger when packed, unless it is of one row.
 const PACKED_BYTES_MAX: usize = 192 << 10;
-/// Dictionaries of text are no larger before they are packed.
+/// Dictionaries of text are no larger before they are packed,
 const DICTIONARY_BYTES_MAX: usize = 1 << 20;
+/// but for those of copies, which only Frostline reads.
+const COPY_DICTIONARY_BYTES_MAX: usize = 4 << 20;
 /// Nor are those of numbers, of which the differences take little room.
 const NUMBERS_BYTES_MAX: usize = 256 << 10;
 /// Texts take this share less, in percent, where their lengths come first, or these do not.
 const LENGTHS_SAVING_MIN: usize = 2;
+/// Pages are in streams if the first takes this share less, in percent.
+const STREAMS_SAVING_MIN: usize = 2;
 /// Texts of more bytes on average are not tried.
 const LENGTHS_TEXT_BYTES_MAX: usize = 100;
 /// The level that costs least for what it saves.
@@ -123,10 +129,13 @@ pub(crate) struct ChunkEncoder {
     compressor: PageCompressor,
     /// Whether the lengths of texts may come before them.
     may_have_lengths: bool,
+    /// Of copies.
+    streams: Option<BytesPacker>,
     levels: Vec<u8>,
     values: Vec<u8>,
     body: Vec<u8>,
     whole: Vec<i64>,
+    bits: Vec<u64>,
 }
 
 /// A page while its rows are known but not yet encoded: rows `start..end` hold values `first..last`, which take
@@ -141,8 +150,14 @@ impl ChunkEncoder {
     /// Packs pages at this level, or at [`QUICK_LEVEL`] where a higher one saves little.
     pub(crate) fn new(zstd_level: i32, may_have_lengths: bool) -> Result<Self> {
         let compressor = PageCompressor::new(zstd_level)?;
-        let (levels, values, body, whole) = Default::default();
-        Ok(ChunkEncoder { compressor, may_have_lengths, levels, values, body, whole })
+        let (streams, levels, values, body, whole, bits) = Default::default();
+        Ok(ChunkEncoder { compressor, may_have_lengths, streams, levels, values, body, whole, bits })
+    }
+
+    /// For columns that only Frostline reads: pages may be in streams.
+    pub(crate) fn of_copies(zstd_level: i32) -> Result<Self> {
+        let streams = Some(BytesPacker::new(zstd_level)?);
+        Ok(ChunkEncoder { streams, ..ChunkEncoder::new(zstd_level, true)? })
     }
 
     /// Encodes a column that will be at byte `offset` of the file.
@@ -154,7 +169,8 @@ impl ChunkEncoder {
     ) -> Result<EncodedChunk> {
         let physical = Physical::of(input.kind);
         self.compressor.next_chunk();
-        let mut dictionary = input.distinct.filter(|distinct| pays(input, physical, *distinct));
+        let texts_max = if self.streams.is_some() { COPY_DICTIONARY_BYTES_MAX } else { DICTIONARY_BYTES_MAX };
+        let mut dictionary = input.distinct.filter(|distinct| pays(input, physical, *distinct, texts_max));
         let mut sink = TrackedWrite::new(Vec::new());
         let mut pages = SerializedPageWriter::new(&mut sink);
         let mut uncompressed = 0u64;
@@ -182,11 +198,19 @@ impl ChunkEncoder {
             (Physical::Bytes, None) if self.lengths_pay(input)? => Encoding::DELTA_LENGTH_BYTE_ARRAY,
             _ => Encoding::PLAIN,
         };
+        let has_streams = self.streams_pay(input, encoding, dictionary.unwrap_or(0))?;
+        let encoding = match encoding {
+            Encoding::DELTA_BINARY_PACKED if has_streams => Encoding::PLAIN,
+            other => other,
+        };
         let mut cutter = Cutter::new(input, physical, dictionary.is_some());
         let (mut cuts, mut sizes) = (Vec::new(), Vec::new());
         while let Some(cut) = cutter.next() {
             let num_values = self.encode_page(input, &cut, encoding, dictionary.unwrap_or(0));
-            let buf = self.compressor.compress(&self.body)?;
+            let buf = match has_streams {
+                true => self.in_streams(input, &cut, dictionary)?,
+                false => self.compressor.compress(&self.body)?,
+            };
             if cutter.is_too_large(&cut, buf.len()) {
                 continue;
             }
@@ -209,7 +233,7 @@ impl ChunkEncoder {
         let bytes = Bytes::from(sink.into_inner().map_err(internal)?);
         let chunk = chunk_of(input, offset, &bytes, dictionary_page, &cuts, &sizes, physical)?;
         let has_lengths = encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY;
-        let chunk = Chunk { has_lengths, ..chunk };
+        let chunk = Chunk { has_lengths, has_streams, ..chunk };
         finish(input, column, physical, encoding, bytes, chunk, &cuts, &sizes, uncompressed)
     }
 
@@ -225,6 +249,48 @@ impl ChunkEncoder {
         };
         let (plain, lengths_first) = (bytes(Encoding::PLAIN)?, bytes(Encoding::DELTA_LENGTH_BYTE_ARRAY)?);
         Ok(lengths_first * 100 <= plain * (100 - LENGTHS_SAVING_MIN))
+    }
+
+    /// Whether the first page is smaller in streams.
+    fn streams_pay(&mut self, input: &ColumnInput<'_>, encoding: Encoding, distinct: usize) -> Result<bool> {
+        let physical = Physical::of(input.kind);
+        let dictionary = (encoding == Encoding::RLE_DICTIONARY).then_some(distinct);
+        let has_numbers = dictionary.is_some() || matches!(physical, Physical::Int64 | Physical::Double);
+        if self.streams.is_none() || input.kind.is_list() || !has_numbers {
+            return Ok(false);
+        }
+        let Some(cut) = Cutter::new(input, physical, dictionary.is_some()).next() else { return Ok(false) };
+        self.encode_page(input, &cut, encoding, distinct);
+        let ordinary = self.compressor.quickly(&self.body)?.len();
+        let in_streams = self.in_streams(input, &cut, dictionary)?.len();
+        Ok(in_streams * 100 <= ordinary * (100 - STREAMS_SAVING_MIN))
+    }
+
+    /// The page whose body was built, of single values.
+    fn in_streams(
+        &mut self,
+        input: &ColumnInput<'_>,
+        cut: &PageCut,
+        dictionary: Option<usize>,
+    ) -> Result<Bytes> {
+        let packer = self.streams.as_mut().ok_or_else(|| Error::internal("only copies are in streams"))?;
+        let numbers = &input.numbers[cut.values.0..cut.values.1];
+        self.bits.clear();
+        let levels = &self.body[..size_of::<u32>() + self.levels.len()];
+        let mut packed = Vec::new();
+        let numbers = match (dictionary, Physical::of(input.kind)) {
+            (Some(distinct), _) => {
+                self.bits.extend(numbers.iter().map(|number| u64::from(*number)));
+                Numbers::Places(place_bits(distinct), &self.bits)
+            }
+            (None, physical) => {
+                self.bits.extend(numbers.iter().map(|number| input.cells.bits(*number)));
+                let of = if physical == Physical::Double { Numbers::Doubles } else { Numbers::Whole };
+                of(&self.bits)
+            }
+        };
+        page_streams::pack(packer, levels, &numbers, &mut packed)?;
+        Ok(packed.into())
     }
 
     /// Builds the body of a page; returns how many values it holds, nulls and empty rows included.
@@ -245,9 +311,9 @@ impl ChunkEncoder {
         };
         match (encoding, Physical::of(input.kind)) {
             (Encoding::RLE_DICTIONARY, _) => {
-                let bits = (distinct as u32).saturating_sub(1).checked_ilog2().map_or(1, |log| log + 1);
-                self.body.push(bits as u8);
-                let mut indices = RleEncoder::new(bits);
+                let bits = place_bits(distinct);
+                self.body.push(bits);
+                let mut indices = RleEncoder::new(u32::from(bits));
                 numbers.iter().for_each(|number| indices.push(*number, 1, &mut self.body));
                 indices.finish(&mut self.body);
             }
@@ -390,11 +456,11 @@ fn pack(
 }
 
 /// Whether a dictionary is worth its page.
-fn pays(input: &ColumnInput<'_>, physical: Physical, distinct: usize) -> bool {
+fn pays(input: &ColumnInput<'_>, physical: Physical, distinct: usize, texts_max: usize) -> bool {
     if physical == Physical::Boolean || distinct == 0 || distinct * 2 > input.numbers.len() {
         return false;
     }
-    let bytes_max = if physical == Physical::Bytes { DICTIONARY_BYTES_MAX } else { NUMBERS_BYTES_MAX };
+    let bytes_max = if physical == Physical::Bytes { texts_max } else { NUMBERS_BYTES_MAX };
     let mut bytes = 0;
     for number in 0..distinct as u32 {
         bytes += plain_bytes(input.cells, physical, number);
@@ -403,6 +469,11 @@ fn pays(input: &ColumnInput<'_>, physical: Physical, distinct: usize) -> bool {
         }
     }
     true
+}
+
+/// How many bits a place in a dictionary takes.
+fn place_bits(distinct: usize) -> u8 {
+    (distinct as u32).saturating_sub(1).checked_ilog2().map_or(1, |log| log as u8 + 1)
 }
 
 /// How long texts are on average.
@@ -546,8 +617,8 @@ fn chunk_of(
         .filter(|_| kept)
         .map(|cut| PageBounds { rows: cut.rows.0..cut.rows.1, values: bounds_of(input, physical, cut) });
     let bounds = bounds.collect();
-    let (name, kind, has_lengths) = (input.name.clone(), input.kind, false);
-    Ok(Chunk { name, kind, offset, dictionary, has_lengths, pages, bounds })
+    let (name, kind) = (input.name.clone(), input.kind);
+    Ok(Chunk { name, kind, offset, dictionary, has_lengths: false, has_streams: false, pages, bounds })
 }
 
 /// The chunk with the metadata that other Parquet readers go by.

@@ -466,7 +466,7 @@ fn write_columns<W: Write + Send>(
     group.close().map_err(internal)?;
     let ColumnsWriter { chunks, stats, .. } = columns_writer;
     let has_lengths = chunks.iter().any(|chunk| chunk.has_lengths);
-    Ok(Written { chunks, stats, groups: Vec::new(), has_lengths, further_bytes: 0 })
+    Ok(Written { chunks, stats, groups: Vec::new(), has_lengths, has_streams: false, further_bytes: 0 })
 }
 
 impl<'a> ColumnsWriter<'a> {
@@ -481,6 +481,12 @@ impl<'a> ColumnsWriter<'a> {
             chunks: Vec::new(),
             stats: Vec::new(),
         })
+    }
+
+    /// A writer of columns that are stored once more.
+    fn of_copies(arranged: &'a Arranged, writer: &'a SplitWriter, at: u64) -> Result<ColumnsWriter<'a>> {
+        let encoder = ChunkEncoder::of_copies(writer.options.column_zstd_level)?;
+        Ok(ColumnsWriter { encoder, ..ColumnsWriter::new(arranged, writer, at)? })
     }
 
     fn write<W: Write + Send>(
@@ -613,7 +619,7 @@ fn write_index<W: Write + Send>(
     writer: &SplitWriter,
     mut terms: Option<&mut dyn TakeTerms>,
 ) -> Result<(Contents, PartBytes)> {
-    let Written { chunks, groups, has_lengths, further_bytes, .. } = written;
+    let Written { chunks, groups, has_lengths, has_streams, further_bytes, .. } = written;
     let rows = arranged.split_rows();
     let level = writer.options.zstd_level;
     let rows_without_time = rows - arranged.times.len() as u32;
@@ -708,6 +714,7 @@ fn write_index<W: Write + Send>(
     let origins = write_origins(&mut out, origins_start, id, &arranged.order, writer)?;
     let length = |range: ByteRange| range.end - range.start;
     required |= if has_lengths { footer::TEXT_LENGTHS } else { 0 };
+    required |= if has_streams { footer::PAGE_STREAMS } else { 0 };
     required |= if origins.is_some() { footer::ORIGINS } else { 0 };
     required |= if arranged.nanos.is_empty() { 0 } else { footer::NANOS };
     required |= if arranged.identified.is_empty() { 0 } else { footer::CLIENT_IDS };

@@ -913,13 +913,15 @@ fn digits(seed: u64, bytes: usize) -> String {
 
 #[test]
 fn a_split_says_what_a_reader_must_know() {
-    let required = |documents: &[String]| {
-        let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
+    let required_of = |documents: &[String], form| {
+        let options = WriterOptions { documents: form, ..WriterOptions::default() };
+        let mut writer = SplitWriter::new(Mapping::dynamic(), options);
         documents.iter().for_each(|document| writer.add(document.as_bytes()).unwrap());
         let mut file = Vec::new();
         let start = writer.seal(ID, &mut file).unwrap().footer.start as usize;
         u64::from_le_bytes(file[start + 12..start + 20].try_into().unwrap())
     };
+    let required = |documents: &[String]| required_of(documents, DocumentForm::Stored);
     let documents = |of: fn(u64) -> String| (0..3_000).map(of).collect::<Vec<_>>();
     let heads = crate::footer::ENTRY_HEADS;
     assert_eq!(required(&documents(|_| r#"{"m":"the same"}"#.to_owned())), heads);
@@ -927,6 +929,11 @@ fn a_split_says_what_a_reader_must_know() {
     assert_eq!(required(&every_third), heads | crate::footer::COLUMN_LISTS);
     let beside_ids = documents(|n| format!(r#"{{"m":"{n} word {}"}}"#, n % 3));
     assert_eq!(required(&beside_ids), heads | crate::footer::LISTS | crate::footer::STREAMS);
+    // Three thousand documents are one row group.
+    let rendered = heads | crate::footer::RENDERED | crate::footer::ROW_GROUPS;
+    let rare = documents(|n| format!(r#"{{"n":{}}}"#, n * n % 2_003));
+    let further = required_of(&rare, DocumentForm::Rendered) & !rendered;
+    assert_eq!(further & !crate::footer::STREAMS, crate::footer::PAGE_STREAMS);
     let ids = documents(|n| format!(r#"{{"id":"{}"}}"#, digits(n, 32)));
     assert_eq!(required(&ids), heads | crate::footer::TEXT_LENGTHS | crate::footer::STREAMS);
     let mut writer = SplitWriter::new(Mapping::dynamic(), WriterOptions::default());
@@ -1049,6 +1056,49 @@ fn lengths_come_before_texts_where_that_saves_room() {
     };
     assert_eq!(has_lengths(WriterOptions::default()), [true, false, false, false]);
     assert_eq!(has_lengths(WriterOptions { version: 2, ..WriterOptions::default() }), [false; 4]);
+}
+
+#[test]
+fn copies_of_numbers_are_in_streams_where_that_saves_room() {
+    let times = (0..6_000u64).map(|n| 1_709_287_200_000 + n * 2_500 + n * n * 7_919 % 1_009);
+    let documents: Vec<String> = times
+        .zip(0u64..)
+        .map(|(time, n)| {
+            let scattered = n * n * 7_919 % 100_003;
+            let took = scattered as f64 / 1e3;
+            format!(
+                r#"{{"@timestamp":{time},"took":{took},"few":{},"id":"{}"}}"#,
+                scattered % 50,
+                digits(n, 32)
+            )
+        })
+        .collect();
+    let columns = [TIME_COLUMN, "took__double", "few__long", "id__text"];
+    let options =
+        |documents| WriterOptions { documents, scanned_bytes_min: 1 << 20, ..WriterOptions::default() };
+    let (file, split, rendered) = sealed(&documents, options(DocumentForm::Rendered));
+    let (stored_file, stored_split, stored) = sealed(&documents, options(DocumentForm::Stored));
+    assert_eq!(columns.map(|column| chunk(&rendered, column).has_streams), [true, true, true, false]);
+    assert_eq!(columns.map(|column| chunk(&stored, column).has_streams), [false; 4]);
+    for column in &columns[..3] {
+        let bytes = |footer| chunk(footer, column).bytes() as f64;
+        assert!(
+            bytes(&rendered) < 0.95 * bytes(&stored),
+            "{column}: {} of {}",
+            bytes(&rendered),
+            bytes(&stored)
+        );
+    }
+    let read = |file: &[u8], split: &Split, wanted: Option<&RoaringBitmap>| {
+        let read = split.columns(&columns, wanted, TextAs::Plain).unwrap();
+        let bytes = read.ranges().iter().map(|range| cut(file, range)).collect();
+        let schema = Arc::clone(read.schema());
+        arrow::compute::concat_batches(&schema, &read.decode(bytes).unwrap()).unwrap()
+    };
+    let some: RoaringBitmap = (7..6_000).step_by(41).collect();
+    for wanted in [None, Some(&some)] {
+        assert_eq!(read(&file, &split, wanted), read(&stored_file, &stored_split, wanted));
+    }
 }
 
 #[test]

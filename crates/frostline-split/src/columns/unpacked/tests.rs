@@ -49,9 +49,9 @@ fn a_page_is_as_long_as_its_header_says() {
     let body = b"\x02\0\0\0\x04\0text";
     let page = [b"head", &zstd::bulk::compress(body, 3).unwrap()[..]].concat();
     let header = PageHeader { header_bytes: 4, unpacked_bytes: 10, values: 2, ..PageHeader::default() };
-    assert_eq!(unpack(&page, &header, true).unwrap(), [b"head", &body[..]].concat());
+    assert_eq!(unpack(&page, &header, true, false).unwrap(), [b"head", &body[..]].concat());
     let refused = |page: &[u8], header| {
-        assert_eq!(unpack(page, &header, true).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(unpack(page, &header, true, false).unwrap_err().kind(), ErrorKind::Corrupt);
     };
     for unpacked_bytes in [0, 9, 11, i32::MAX as u32] {
         refused(&page, PageHeader { unpacked_bytes, ..header });
@@ -61,8 +61,8 @@ fn a_page_is_as_long_as_its_header_says() {
         refused(&page[..end], header);
     }
     // A dictionary has no levels, and what is no list none of repetition.
-    unpack(&page, &PageHeader { values: 3, is_dictionary: true, ..header }, true).unwrap();
-    unpack(&page, &PageHeader { values: 3, ..header }, false).unwrap();
+    unpack(&page, &PageHeader { values: 3, is_dictionary: true, ..header }, true, false).unwrap();
+    unpack(&page, &PageHeader { values: 3, ..header }, false, false).unwrap();
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn lengths_are_no_more_than_values() {
         let page = zstd::bulk::compress(body, 3).unwrap();
         let unpacked_bytes = body.len() as u32;
         let header = PageHeader { unpacked_bytes, values: 2, has_lengths: true, ..PageHeader::default() };
-        unpack(&page, &header, is_list)
+        unpack(&page, &header, is_list, false)
     };
     read(&body(2, &[0x04, 1]), false).unwrap();
     for count in [3, 0x7f] {
@@ -88,4 +88,25 @@ fn lengths_are_no_more_than_values() {
     read(&list, true).unwrap();
     assert_eq!(read(&list, false).unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(read(&[9, 0, 0, 0, 1], false).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_page_in_streams_is_as_long_as_its_header_says() {
+    let mut page = b"head".to_vec();
+    let mut packer = crate::streams::BytesPacker::new(3).unwrap();
+    let numbers = [7, 9, 7];
+    page_streams::pack(
+        &mut packer,
+        b"\x02\0\0\0\x06\x01",
+        &page_streams::Numbers::Whole(&numbers),
+        &mut page,
+    )
+    .unwrap();
+    let header = PageHeader { header_bytes: 4, unpacked_bytes: 30, values: 3, ..PageHeader::default() };
+    let mut body = b"head\x02\0\0\0\x06\x01".to_vec();
+    numbers.iter().for_each(|number| body.extend(number.to_le_bytes()));
+    assert_eq!(unpack(&page, &header, false, true).unwrap(), body);
+    for header in [PageHeader { unpacked_bytes: 31, ..header }, PageHeader { values: 2, ..header }] {
+        assert_eq!(unpack(&page, &header, false, true).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
 }

@@ -49,6 +49,8 @@ pub(super) struct Written {
     pub(super) groups: Vec<RowGroup>,
     /// Whether some column has the lengths of its texts before them.
     pub(super) has_lengths: bool,
+    /// Whether some copy has pages in streams.
+    pub(super) has_streams: bool,
     /// What the row groups take beside these chunks.
     pub(super) further_bytes: u64,
 }
@@ -168,6 +170,7 @@ pub(super) fn write<W: Write + Send>(
         stats: Vec::new(),
         groups: Vec::new(),
         has_lengths: false,
+        has_streams: false,
         further_bytes: 0,
     };
     while start < rows {
@@ -206,7 +209,7 @@ pub(super) fn write<W: Write + Send>(
         (at, start) = (end, group.end);
     }
     let mut further = at - MAGIC_BYTES;
-    let mut copies = ColumnsWriter::new(arranged, writer, at)?;
+    let mut copies = ColumnsWriter::of_copies(arranged, writer, at)?;
     for ((column, scan), (descriptor, copied)) in
         plan.columns.iter().zip(scans).zip(groups.descriptors.iter().zip(&plan.copied))
     {
@@ -219,6 +222,7 @@ pub(super) fn write<W: Write + Send>(
             file.write_all(&encoded.bytes).map_err(cannot_write)?;
             copies.at += encoded.bytes.len() as u64;
             written.has_lengths |= encoded.chunk.has_lengths;
+            written.has_streams |= encoded.chunk.has_streams;
             copies.chunks.push(encoded.chunk);
         } else {
             let chunk = scan.chunk(column);
@@ -270,7 +274,7 @@ impl Scan {
     fn chunk(self, column: &Column) -> Chunk {
         let (name, kind) = (column.name.clone(), column.kind);
         let Scan { offset, has_lengths, pages, bounds, .. } = self;
-        Chunk { name, kind, offset, dictionary: None, has_lengths, pages, bounds }
+        Chunk { name, kind, offset, dictionary: None, has_lengths, has_streams: false, pages, bounds }
     }
 }
 
