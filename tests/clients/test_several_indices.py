@@ -87,3 +87,16 @@ def test_since_until_and_exports_go_by_the_time_of_the_indices(frostline):
     command = [word for word in frostline.command("search", "--index", "w,v", "--all") if word != "--json"]
     exported = subprocess.run(command, capture_output=True, text=True, env=frostline.clean_environment()).stdout
     assert [json.loads(line)["u"] for line in exported.splitlines()] == [1, 2, 4, 3]
+
+
+def test_a_misspelt_time_field_can_be_given_again(frostline, tmp_path):
+    path = tmp_path / "a.ndjson"
+    path.write_text('{"u": 1, "when": "2024-01-01T00:00:00Z"}\n')
+    frostline.ingest("other", [{"u": 2, "@timestamp": "2024-01-02T00:00:00Z"}])
+    frostline.fails("ingest", "--index", "misspelt", "--time-field", "wen", path, says=['"wen"'])
+    # An index without documents says nothing of where they have their time.
+    assert frostline.search("misspelt,other", {"sort": ["@timestamp"]})["hits"]["total"]["value"] == 1
+    frostline.ok("ingest", "--index", "misspelt", "--time-field", "when", path)
+    since = frostline.ok("search", "--index", "misspelt", "--since", "2023", "--until", "2025")
+    assert since["hits"]["total"]["value"] == 1
+    frostline.fails("search", "--index", "misspelt,other", "u:1", says=['"when" in misspelt', '"@timestamp" in other'])

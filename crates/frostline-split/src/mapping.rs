@@ -329,20 +329,12 @@ impl Mapping {
     }
 
     /// Takes in the fields of another index, for questions over both: a field has the readings of either, and where
-    /// they declare it differently the declaration here stands. `Invalid` where they have their time in different
-    /// fields.
-    pub fn join(&mut self, other: &Mapping) -> Result<()> {
-        if self.time_field != other.time_field {
-            let (here, there) = (&self.time_field, &other.time_field);
-            return Err(Error::invalid(format!(
-                "documents have their time in {here:?} in one index and in {there:?} in another: search them separately"
-            )));
-        }
+    /// they declare it differently the declaration here stands.
+    pub fn join(&mut self, other: &Mapping) {
         for (path, field) in &other.fields {
             self.fields.entry(path.clone()).or_default().absorb(field);
         }
         self.revision = Revision::default();
-        Ok(())
     }
 
     /// The fields whose values have several types.

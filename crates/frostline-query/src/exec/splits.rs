@@ -10,7 +10,6 @@ use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::Result;
 use crate::agg::HitAddress;
 use crate::exec::report::both;
 use crate::filter::Filter;
@@ -19,14 +18,31 @@ use crate::prune::{Pruner, Target, targets};
 use crate::read::numbered::{Numbered, NumberedSplit};
 use crate::read::open::Searcher;
 use crate::read::packs::PackFile;
+use crate::{Error, Result};
 
-/// The fields of some indices: a field has the readings that it has in any of them.
+/// The fields of some indices: a field has the readings that it has in any of them. `Invalid` where documents have their
+/// time in different fields; an index without documents says nothing of that.
 pub(crate) fn mapping(indices: &[Arc<Index>]) -> Result<Cow<'_, Mapping>> {
-    let Some((first, others)) = indices.split_first() else { return Ok(Cow::Owned(Mapping::dynamic())) };
-    let mut joined = Cow::Borrowed(first.mapping());
-    for other in others {
-        joined.to_mut().join(other.mapping())?;
+    let time_field = |index: &Arc<Index>| index.mapping().time_field().to_owned();
+    let mut with_documents = indices.iter().filter(|index| !index.splits().is_empty());
+    let leading = with_documents.next().or(indices.first());
+    let here = leading.map(time_field);
+    if let Some(leading) = leading
+        && let Some(other) = with_documents.find(|other| Some(time_field(other)) != here)
+    {
+        return Err(Error::invalid(format!(
+            "documents have their time in {:?} in {} and in {:?} in {}: search them separately",
+            time_field(leading),
+            leading.name(),
+            time_field(other),
+            other.name(),
+        )));
     }
+    let mut mappings =
+        indices.iter().filter(|index| Some(time_field(index)) == here).map(|index| index.mapping());
+    let Some(first) = mappings.next() else { return Ok(Cow::Owned(Mapping::dynamic())) };
+    let mut joined = Cow::Borrowed(first);
+    mappings.for_each(|other| joined.to_mut().join(other));
     Ok(joined)
 }
 

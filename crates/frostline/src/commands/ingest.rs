@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use frostline_base::{ErrorKind, IndexName};
+use frostline_catalog::Index;
 use frostline_ingest::{
     Cancel, Format, Ingest, IngestOptions, IngestReport, InputReport, Inputs, MergePolicy, Progress, Random,
 };
@@ -45,8 +46,8 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     let inputs =
         if given.follow { Inputs::default() } else { Inputs::without(&config.own(), &given.inputs)? };
     let options = options(config, &given)?;
-    if given.mapping.is_some() {
-        make_room_for_mapping(&node, &name).await?;
+    if given.mapping.is_some() || given.time_field.is_some() {
+        make_room(&node, &name, &given).await?;
     }
     let rejects = given.rejects.clone().unwrap_or_else(|| {
         config.data.join("rejects").join(node.settings().repo_key()).join(format!("{name}.ndjson"))
@@ -86,19 +87,30 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
         }
     }
     if report.documents == 0 && (report.rejected_total() > 0 || !report.failed.is_empty()) {
-        bail!("nothing was ingested into {name}");
+        let time = given.time_field.map(|field| {
+            format!(", which takes its time from {field:?} until another --time-field is given")
+        });
+        bail!("nothing was ingested into {name}{}", time.unwrap_or_default());
     }
     let is_whole = report.failed.is_empty() && (given.follow || !report.cancelled);
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
-/// An existing index keeps its mapping, unless nothing was ever committed to it: then it is created again.
-async fn make_room_for_mapping(node: &Node, name: &IndexName) -> Result<()> {
+/// An existing index keeps its mapping and its time field, unless nothing was ever committed to it: then it is created
+/// again with those that are given.
+async fn make_room(node: &Node, name: &IndexName, given: &args::Ingest) -> Result<()> {
+    let changes_time = |index: &Index| {
+        given.time_field.as_deref().is_some_and(|field| field != index.mapping().time_field())
+    };
     match node.catalog().open(name).await {
-        Ok(index) if index.version() == 0 => Ok(node.catalog().delete(name).await?),
-        Ok(_) => bail!("{name} exists and keeps its mapping: omit --mapping, or ingest into a new index"),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error.into()),
+        Ok(index) if index.version() == 0 && (given.mapping.is_some() || changes_time(&index)) => {
+            Ok(node.catalog().delete(name).await?)
+        }
+        Ok(_) if given.mapping.is_some() => {
+            bail!("{name} exists and keeps its mapping: omit --mapping, or ingest into a new index")
+        }
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
     }
 }
 
