@@ -21,7 +21,8 @@ class Server:
         listening = line.decode()
         while not listening.rstrip().endswith("}"):
             listening += self.process.stdout.readline().decode()
-        self.url = f"http://{json.loads(listening)['listening']}"
+        told = json.loads(listening)
+        self.url, self.first_key = f"http://{told['listening']}", told["first_key"]
 
     def stop(self):
         """Ends it as a service manager does; its exit status."""

@@ -1,8 +1,10 @@
 """The server over HTTP, with the official clients: `elasticsearch` as it is installed (scripts/test.sh runs this with versions 9
 and 8), and `opensearch-py`."""
 
+import http.client
 import json
 import socket
+import subprocess
 import threading
 
 import elasticsearch
@@ -347,7 +349,75 @@ def test_a_hostile_body_is_refused_in_bounded_memory(server):
 
 
 def test_only_this_machine_is_listened_to(frostline):
-    frostline.fails("serve", "--listen", "0.0.0.0:0", status=FAILED, says=["from this machine alone"])
+    frostline.fails("serve", "--listen", "0.0.0.0:0", status=FAILED, says=["say --auth"])
+
+
+@pytest.fixture
+def own(binary, tmp_path):
+    """A repository that has no key yet."""
+    from frostline import Frostline
+
+    return Frostline(binary, tmp_path / "repo", tmp_path / "data")
+
+
+def test_a_server_speaks_tls(own, tmp_path):
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )
+    tls = ["--tls-cert", str(certificate), "--tls-key", str(key)]
+    server = Server(own, "--auth", *tls)
+    url = server.url.replace("http:", "https:")
+    client = elasticsearch.Elasticsearch(url, api_key=server.first_key, ca_certs=str(certificate))
+    assert client.index(index="secret", document={"n": 1})["result"] == "created"
+    assert client.count(index="secret")["count"] == 1
+    with pytest.raises(elasticsearch.ConnectionError):
+        elasticsearch.Elasticsearch(url, api_key=server.first_key).info()
+    # Without TLS, and a client that never says a word.
+    with pytest.raises((OSError, http.client.HTTPException)):
+        server.ask("GET", "/health")
+    idle = connect(server)
+    client.indices.delete(index="secret")
+    assert server.stop() == DONE
+    assert "not done in time" not in server.log.read_text()
+    idle.close()
+    own.fails("serve", "--tls-cert", str(key), "--tls-key", str(key), status=FAILED, says=["holds no certificate"])
+
+
+def test_clients_use_keys_and_passwords(own):
+    server = Server(own, "--auth")
+    full = elasticsearch.Elasticsearch(server.url, api_key=server.first_key)
+    with pytest.raises(elasticsearch.AuthenticationException):
+        elasticsearch.Elasticsearch(server.url).info()
+    role = {"indices": [{"names": ["keyed-*"], "privileges": ["create_doc"]}]}
+    shipping = full.security.create_api_key(name="shipper", role_descriptors={"ship": role})
+    shipper = elasticsearch.Elasticsearch(server.url, api_key=shipping["encoded"])
+    actions = [{"_op_type": "create", "_index": "keyed-1", "n": n} for n in range(100)]
+    assert elasticsearch.helpers.bulk(shipper, actions) == (100, [])
+    with pytest.raises(elasticsearch.AuthorizationException):
+        shipper.search(index="keyed-1")
+    full.security.put_user(username="ada", password="lovelace", roles=["viewer"])
+    viewer = elasticsearch.Elasticsearch(server.url, basic_auth=("ada", "lovelace"))
+    assert viewer.security.authenticate()["username"] == "ada"
+    assert viewer.count(index="keyed-*")["count"] == 100
+    host, port = server.url.removeprefix("http://").split(":")
+    dashboards = opensearchpy.OpenSearch([{"host": host, "port": int(port)}], http_auth=("ada", "lovelace"))
+    assert dashboards.count(index="keyed-1")["count"] == 100
+    with pytest.raises(opensearchpy.exceptions.AuthorizationException):
+        dashboards.indices.delete(index="keyed-1")
+    full.security.invalidate_api_key(ids=[shipping["id"]])
+    with pytest.raises(elasticsearch.AuthenticationException):
+        shipper.info()
+    full.indices.delete(index="keyed-1")
+    assert server.ask("GET", "/health")[0] == 200 and server.ask("GET", "/")[0] == 401
+    assert server.stop() == DONE
+    log = server.log.read_text()
+    assert server.first_key not in log and "lovelace" not in log and shipping["api_key"] not in log
+    again = Server(own, "--auth")
+    assert again.first_key is None
+    assert again.stop() == DONE
 
 
 def test_a_server_that_is_told_to_stop_answers_what_it_has_begun(frostline):

@@ -17,6 +17,7 @@ pub(crate) mod resolve;
 pub(crate) mod scroll;
 pub(crate) mod search;
 pub(crate) mod search_body;
+pub(crate) mod security;
 pub(crate) mod sql;
 pub(crate) mod stats;
 pub(crate) mod tasks;

@@ -1,14 +1,16 @@
 //! Elasticsearch's HTTP API over a [`frostline_node::Node`].
 //!
 //! The modules in the order in which a request passes through them: `server` accepts connections, `service` turns a
-//! request into a response, `routes` finds the API that it is for, `body` and `params` read it, `api` answers it, where it reads documents on
+//! request into a response, `routes` finds the API that it is for, `auth` and
+//! `scope` say who asks and what that may be, `body` and `params` read it, `api` answers it, where it reads documents on
 //! the threads of `searches`, and `answer` and `media` give the answer the form that was asked for. Whatever fails is an `error::ApiError`.
 //!
-//! There is no authentication yet, so that a [`Server`] listens on loopback alone.
+//! Without authentication a [`Server`] listens on loopback alone.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod answer;
 mod api;
+mod auth;
 mod body;
 mod error;
 mod filter_path;
@@ -16,6 +18,7 @@ mod media;
 mod params;
 mod patience;
 mod routes;
+mod scope;
 mod searches;
 mod server;
 mod service;
@@ -23,6 +26,8 @@ mod settings;
 mod state;
 #[cfg(test)]
 mod testing;
+mod tls;
 
 pub use server::Server;
 pub use settings::Settings;
+pub use tls::Tls;

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use crate::answer::Answer;
 use crate::api::{
     alias, bulk, cat, cluster, data_stream, field_caps, index, info, mapping, msearch, pit, resolve, scroll,
-    search, sql, stats, tasks, template,
+    search, security, sql, stats, tasks, template,
 };
 use crate::error::{ApiError, Result};
 use crate::state::Call;
@@ -718,6 +718,69 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[&["group_by"]],
         ignores: &[&["wait_for_completion"]],
         answer: |call| Box::pin(tasks::cancel_one(call)),
+    },
+    Api {
+        name: "security.authenticate",
+        methods: GET,
+        paths: &["/_security/_authenticate"],
+        action: Action::Monitor,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(security::authenticate(call)),
+    },
+    Api {
+        name: "security.create_api_key",
+        methods: POST_OR_PUT,
+        paths: &["/_security/api_key"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[&["refresh"]],
+        answer: |call| Box::pin(security::create_key(call)),
+    },
+    Api {
+        name: "security.get_api_key",
+        methods: GET,
+        paths: &["/_security/api_key"],
+        action: Action::Manage,
+        takes: &[&["active_only", "id", "name", "owner", "username"]],
+        ignores: &[&["realm_name", "with_limited_by", "with_profile_uid"]],
+        answer: |call| Box::pin(security::get_keys(call)),
+    },
+    Api {
+        name: "security.invalidate_api_key",
+        methods: DELETE,
+        paths: &["/_security/api_key"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(security::invalidate_keys(call)),
+    },
+    Api {
+        name: "security.put_user",
+        methods: POST_OR_PUT,
+        paths: &["/_security/user/{username}"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[&["refresh"]],
+        answer: |call| Box::pin(security::put_user(call)),
+    },
+    Api {
+        name: "security.get_user",
+        methods: GET,
+        paths: &["/_security/user", "/_security/user/{username}"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[&["with_profile_uid"]],
+        answer: |call| Box::pin(security::get_users(call)),
+    },
+    Api {
+        name: "security.delete_user",
+        methods: DELETE,
+        paths: &["/_security/user/{username}"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[&["refresh"]],
+        answer: |call| Box::pin(security::delete_user(call)),
     },
 ];
 

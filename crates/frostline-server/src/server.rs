@@ -13,14 +13,18 @@ use frostline_node::Node;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio_rustls::TlsAcceptor;
 
+use crate::api::security::first_key;
 use crate::patience::Patience;
 use crate::service::Service;
 use crate::settings::Settings;
 use crate::state::State;
+use crate::tls::acceptor;
 
 /// How long the server waits where it cannot accept a connection: others have to end first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -32,23 +36,26 @@ pub struct Server {
     listener: TcpListener,
     upkeep: Option<Upkeep>,
     state: Arc<State>,
+    first_key: Option<String>,
+    tls: Option<TlsAcceptor>,
 }
 
 impl Server {
-    /// Listens for requests over a node's repository. `Invalid` where the address is not on loopback: whoever reaches
-    /// the server may read and delete everything.
+    /// Listens for requests over a node's repository. `Invalid` where the address is not on loopback and clients are not
+    /// asked who they are: whoever reaches the server may read and delete everything.
     ///
     /// Names of what is written come from `random`.
     pub async fn bind(node: Node, random: Random, settings: Settings) -> Result<Server> {
         let listen = settings.listen;
-        if !listen.ip().is_loopback() {
+        if !settings.auth && !listen.ip().is_loopback() {
             return Err(Error::invalid(format!(
-                "cannot listen on {listen}: the server does not know its users yet, so that it is reached from this \
-                 machine alone; listen on 127.0.0.1 or [::1], and put a proxy that authenticates before it"
+                "cannot listen on {listen}: without --auth everybody may do everything, so that the server is reached \
+                 from this machine alone; say --auth, or listen on 127.0.0.1 or [::1]"
             )));
         }
         let failed =
             |e: std::io::Error| Error::unavailable(format!("cannot listen on {listen}")).with_source(e);
+        let tls = settings.tls.as_ref().map(acceptor).transpose()?;
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?.to_string();
         let upkeep = settings.upkeep.clone().map(|options| {
@@ -56,7 +63,13 @@ impl Server {
             Upkeep::new(repository, catalog, clock, Arc::clone(&random), options)
         });
         let state = State::new(node, random, settings, address)?;
-        Ok(Server { listener, upkeep, state: Arc::new(state) })
+        let first_key = match state.auth.is_required {
+            true => first_key(&state)
+                .await
+                .map_err(|e| Error::unavailable(e.reason).context("cannot make a key"))?,
+            false => None,
+        };
+        Ok(Server { listener, upkeep, state: Arc::new(state), first_key, tls })
     }
 
     /// The address that it listens on.
@@ -64,9 +77,15 @@ impl Server {
         &self.state.address
     }
 
+    /// The key that may do everything, as clients send it, where the repository had no key and no user before. It is told
+    /// nowhere else.
+    pub fn first_key(&self) -> Option<&str> {
+        self.first_key.as_deref()
+    }
+
     /// Serves until `stop` resolves; then answers what it has begun, for as long as the settings allow.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Server { listener, upkeep, state } = self;
+        let Server { listener, upkeep, state, tls, .. } = self;
         let (stop_upkeep, stopped) = oneshot::channel::<()>();
         let upkeep = upkeep.map(|upkeep| {
             // The sender says nothing: it is dropped.
@@ -75,6 +94,7 @@ impl Server {
         let service = Service::new(Arc::clone(&state));
         let (graceful, places) =
             (GracefulShutdown::new(), Arc::new(Semaphore::new(state.settings.connections_max)));
+        let (stopping, stopped) = watch::channel(());
         let mut stop = pin!(stop);
         loop {
             let accepted = async {
@@ -95,26 +115,29 @@ impl Server {
             };
             // Answers are written whole.
             let _ = stream.set_nodelay(true);
-            let stream = TokioIo::new(Patience::new(stream, state.settings.answer_pause_max));
-            let service = service.clone();
-            let respond = service_fn(move |request| {
-                let service = service.clone();
-                async move { Ok::<_, Infallible>(service.respond(request).await) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(state.settings.head_time_max)
-                .max_buf_size(HEAD_BYTES_MAX)
-                .serve_connection(stream, respond);
-            let connection = graceful.watch(connection);
+            let (service, tls, watcher) = (service.clone(), tls.clone(), graceful.watcher());
+            let mut stopped = stopped.clone();
+            let settings = state.settings.clone();
             tokio::spawn(async move {
-                if let Err(error) = connection.await {
+                let served = match tls {
+                    None => serve(stream, service, watcher, &settings).await,
+                    Some(tls) => tokio::select! {
+                        shaken = tokio::time::timeout(settings.head_time_max, tls.accept(stream)) => match shaken {
+                            Ok(Ok(stream)) => serve(stream, service, watcher, &settings).await,
+                            Ok(Err(error)) => Err(error.into()),
+                            Err(late) => Err(late.into()),
+                        },
+                        // Nobody waits for who has not asked yet.
+                        _ = stopped.changed() => Ok(()),
+                    },
+                };
+                if let Err(error) = served {
                     tracing::debug!(%error, %peer, "a connection ended early");
                 }
                 drop(place);
             });
         }
-        drop((listener, stop_upkeep));
+        drop((listener, stop_upkeep, stopping));
         state.draining.store(true, Ordering::Relaxed);
         let drained = async {
             graceful.shutdown().await;
@@ -129,6 +152,26 @@ impl Server {
         }
         state.node.close().await;
     }
+}
+
+/// Answers the requests of one connection.
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: Service,
+    watcher: Watcher,
+    settings: &Settings,
+) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let stream = TokioIo::new(Patience::new(stream, settings.answer_pause_max));
+    let respond = service_fn(move |request| {
+        let service = service.clone();
+        async move { Ok::<_, Infallible>(service.respond(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(settings.head_time_max)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(stream, respond);
+    Ok(watcher.watch(connection).await?)
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
     ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, RETRY_AFTER, VARY,
-    WARNING,
+    WARNING, WWW_AUTHENTICATE,
 };
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Body;
 
 use crate::answer::{Answer, Content, Look};
+use crate::auth::Client;
 use crate::error::{ApiError, Result};
 use crate::media::{self, Form};
 use crate::params::Params;
@@ -47,6 +48,8 @@ struct Wanted {
     form: Form,
     look: Look,
     api: &'static str,
+    /// Who asked.
+    user: Option<String>,
 }
 
 impl Service {
@@ -68,6 +71,19 @@ impl Service {
             let reason = format!("the request took longer than {} s", time_max.as_secs_f64());
             Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, "timeout_exception", reason))
         });
+        if let Err(error) = &answered
+            && matches!(error.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+        {
+            tracing::warn!(
+                target: "frostline_server::audit",
+                method = %head.method,
+                path = logged(&head),
+                api = wanted.api,
+                user = wanted.user,
+                reason = error.reason,
+                "refused",
+            );
+        }
         let response = response(answered, &wanted, &head.headers).await;
         let bytes = response.body().size_hint().exact().unwrap_or_default();
         tracing::info!(
@@ -75,6 +91,7 @@ impl Service {
             method = %head.method,
             path = logged(&head),
             api = wanted.api,
+            user = wanted.user,
             status = response.status().as_u16(),
             took_ms = started.elapsed().as_millis() as u64,
             bytes,
@@ -88,15 +105,26 @@ impl Service {
         B: Body<Data = Bytes> + Unpin,
     {
         let (path, headers) = (head.uri.path(), &head.headers);
-        check_host(headers)?;
+        let auth = &self.state.auth;
+        if !auth.is_required {
+            check_host(headers)?;
+        }
         let params = Params::parse(head.uri.query().unwrap_or_default());
         wanted.look = Look::of(&params)?;
         wanted.form = Form::of(headers)?;
-        let (api, captures) = match route(&head.method, path)? {
+        let routed = route(&head.method, path);
+        let is_probe = matches!(&routed, Ok(Routed::Api(api, _)) if api.action == Action::Probe);
+        let mut client = match is_probe {
+            true => Client::anonymous(),
+            false => auth.client(&self.state, headers).await?,
+        };
+        wanted.user = auth.is_required.then(|| client.describe());
+        let (api, captures) = match routed? {
             Routed::Options(allowed) => return Ok(Answer::empty(StatusCode::OK).allowing(allowed)),
             Routed::Api(api, captures) => (api, captures),
         };
         wanted.api = api.name;
+        client.scope = client.scope.for_api(api, &client.describe())?;
         let ignored = params.check(api, path)?;
         let ignored = ignored.into_iter().map(|name| format!("the parameter [{name}] has no effect"));
         let warnings: Vec<String> = ignored.collect();
@@ -119,7 +147,7 @@ impl Service {
             ))
         })?;
         let (state, body) = (Arc::clone(&state), received.bytes.clone());
-        let call = Call { state, captures, params, headers: headers.clone(), body };
+        let call = Call { state, client, captures, params, headers: headers.clone(), body };
         let answer = (api.answer)(call);
         let answer = match api.action {
             // It holds its thread for long.
@@ -172,6 +200,11 @@ async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap
     }
     if answer.try_again {
         headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    if answer.status == StatusCode::UNAUTHORIZED {
+        for way in ["Basic realm=\"security\", charset=\"UTF-8\"", "ApiKey"] {
+            headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(way));
+        }
     }
     for warning in answer.warnings.iter().filter_map(|text| warning(text)) {
         headers.append(WARNING, warning);

@@ -5,11 +5,17 @@ use std::time::Duration;
 
 use frostline_ingest::UpkeepOptions;
 
+use crate::tls::Tls;
+
 /// Where a server listens, and how much of the machine its clients may use.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The address, which is on loopback.
+    /// The address, which is on loopback unless clients are asked who they are.
     pub listen: SocketAddr,
+    /// Whether clients need a key or a password; otherwise everybody may do everything.
+    pub auth: bool,
+    /// The certificate of TLS; none for connections without it.
+    pub tls: Option<Tls>,
     /// Connections at once; further ones wait to be accepted.
     pub connections_max: usize,
     /// Requests at once; further ones are answered with 429.
@@ -42,6 +48,8 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9200)),
+            auth: false,
+            tls: None,
             connections_max: 4_096,
             requests_max: 256,
             searches_max: 32,

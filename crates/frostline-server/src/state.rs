@@ -10,6 +10,7 @@ use http::HeaderMap;
 use tokio::sync::Semaphore;
 
 use crate::api::scroll::Scrolls;
+use crate::auth::{Auth, Client};
 use crate::body::Bodies;
 use crate::error::{ApiError, Result};
 use crate::params::Params;
@@ -30,6 +31,7 @@ pub(crate) struct State {
     pub(crate) bodies: Bodies,
     pub(crate) requests: Semaphore,
     pub(crate) searches: Searches,
+    pub(crate) auth: Auth,
     pub(crate) scrolls: Scrolls,
     /// Set once the server is told to stop.
     pub(crate) draining: AtomicBool,
@@ -45,13 +47,14 @@ impl State {
         let live = LiveOptions { held_bytes_max: settings.live_bytes_max, ..LiveOptions::default() };
         Ok(State {
             live: Live::new(node.repository(), node.catalog(), Arc::clone(&random), live),
-            random,
             bodies: Bodies::new(&settings),
             requests: Semaphore::new(settings.requests_max),
             searches: Searches::new(&settings)?,
+            auth: Auth::new(settings.auth, &random),
             scrolls: Scrolls::default(),
             draining: AtomicBool::new(false),
             node,
+            random,
             settings,
             address,
         })
@@ -61,6 +64,8 @@ impl State {
 /// One request, as its handler sees it.
 pub(crate) struct Call {
     pub(crate) state: Arc<State>,
+    /// Who asks, and what the request may touch.
+    pub(crate) client: Client,
     /// Parts of the path, by name.
     pub(crate) captures: Captures,
     pub(crate) params: Params,

@@ -247,9 +247,18 @@ pub(crate) struct Sql {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Address to listen on; there are no users and keys yet, so it is on loopback
+    /// Address to listen on; without --auth it is on loopback
     #[arg(long, default_value = "127.0.0.1:9200", value_name = "ADDR:PORT")]
     pub(crate) listen: SocketAddr,
+    /// Ask clients for an API key or a password; the first start makes a key and prints it
+    #[arg(long)]
+    pub(crate) auth: bool,
+    /// Certificate in PEM, with those that it is signed by: connections use TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Key of the certificate in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Leave merging, retention and vacuum of the indices to others
     #[arg(long)]
     pub(crate) no_upkeep: bool,

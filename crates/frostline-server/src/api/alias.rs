@@ -37,12 +37,12 @@ pub(crate) async fn update(call: Call) -> Result<Answer> {
         let (Some((name, Value::Object(about))), None) = (members.next(), members.next()) else {
             return Err(ApiError::unparsed("an action is an object with one of add and remove"));
         };
-        steps.push(step(&call.state, name, about).await?);
+        steps.push(step(&call, name, about).await?);
     }
     apply(&call.state, steps).await
 }
 
-async fn step(state: &State, name: &str, about: &Map<String, Value>) -> Result<Step> {
+async fn step(call: &Call, name: &str, about: &Map<String, Value>) -> Result<Step> {
     let texts = |one: &str, many: &str| {
         let wrong = || ApiError::unparsed(format!("[{one}] is a name, and [{many}] a list of names"));
         match (about.get(one), about.get(many)) {
@@ -60,7 +60,7 @@ async fn step(state: &State, name: &str, about: &Map<String, Value>) -> Result<S
         return Err(ApiError::unsupported(what));
     }
     let named = texts("index", "indices")?.join(",");
-    let indices = indices::names(state, &named, strict()).await?;
+    let indices = indices::names(&call.state, &call.client.scope, &named, strict()).await?;
     let aliases = texts("alias", "aliases")?;
     const KNOWN: &[&str] = &["alias", "aliases", "index", "indices", "must_exist"];
     if name == "remove" {
@@ -154,20 +154,21 @@ fn matches(pattern: &str, name: &IndexName) -> bool {
 pub(crate) async fn put(call: Call) -> Result<Answer> {
     let write = of_alias(&call.object()?, &[])?;
     let aliases = vec![parse(call.part("name").unwrap_or_default())?];
-    let indices = indices::names(&call.state, call.index(), strict()).await?;
+    let indices = indices::names(&call.state, &call.client.scope, call.index(), strict()).await?;
     apply(&call.state, vec![Step::Add { indices, aliases, write }]).await
 }
 
 /// `DELETE /{index}/_alias/{name}`.
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
     let aliases = call.part("name").unwrap_or_default().split(',').map(str::to_owned).collect();
-    let indices = indices::names(&call.state, call.index(), strict()).await?;
+    let indices = indices::names(&call.state, &call.client.scope, call.index(), strict()).await?;
     apply(&call.state, vec![Step::Remove { indices, aliases, must_exist: true }]).await
 }
 
 /// `GET /{index}/_alias/{name}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
-    let indices = indices::names(&call.state, call.index(), indices::how(&call.params)?).await?;
+    let indices =
+        indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;
     let records = call.state.node.catalog().records().await?;
     let wanted: Option<Vec<&str>> = call.part("name").map(|names| names.split(',').collect());
     let is_wanted = |name: &IndexName| {

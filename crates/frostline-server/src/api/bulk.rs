@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::answer::Answer;
 use crate::api::names::{self, Required, Target};
 use crate::error::{ApiError, Result};
-use crate::state::{Call, State};
+use crate::state::Call;
 
 pub(crate) const PARAMETERS: &[&str] =
     &["op_type", "pipeline", "refresh", "require_alias", "require_data_stream"];
@@ -38,7 +38,7 @@ pub(crate) async fn bulk(call: Call) -> Result<Answer> {
     let started = Instant::now();
     check_params(&call)?;
     let operations = parse(&call.body, call.part("index"))?;
-    let items = write(&call.state, operations, required(&call)?, key(&call)?).await?;
+    let items = write(&call, operations, required(&call)?, key(&call)?).await?;
     let errors = items.iter().any(|item| item.outcome.is_err());
     let items: Vec<Value> = items.iter().map(|item| json!({ item.action: item.to_json() })).collect();
     Answer::json(&json!({ "took": started.elapsed().as_millis() as u64, "errors": errors, "items": items }))
@@ -55,7 +55,7 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
     }
     let operation =
         Operation { action: "index", index: call.index().to_owned(), document: Ok(call.body.clone()) };
-    let items = write(&call.state, vec![operation], required(&call)?, key(&call)?).await?;
+    let items = write(&call, vec![operation], required(&call)?, key(&call)?).await?;
     let Some(item) = items.into_iter().next() else {
         return Err(frostline_base::Error::internal("a document was not answered").into());
     };
@@ -210,12 +210,13 @@ impl Item {
 
 /// Adds documents to their indices, all at the same time.
 async fn write(
-    state: &State,
+    call: &Call,
     operations: Vec<Operation>,
     required: Required,
     key: Option<String>,
 ) -> Result<Vec<Item>> {
-    let targets = targets(state, &operations, required).await;
+    let state = &call.state;
+    let targets = targets(call, &operations, required).await;
     let mut items: Vec<Item> = Vec::with_capacity(operations.len());
     let mut groups: BTreeMap<IndexName, (Append, Vec<usize>)> = BTreeMap::new();
     for Operation { action, index, document } in operations {
@@ -268,7 +269,7 @@ async fn write(
 
 /// Where the documents of each name go.
 async fn targets(
-    state: &State,
+    call: &Call,
     operations: &[Operation],
     required: Required,
 ) -> BTreeMap<String, Result<Target>> {
@@ -276,7 +277,7 @@ async fn targets(
     for Operation { index, .. } in operations.iter().filter(|operation| operation.document.is_ok()) {
         if !targets.contains_key(index) {
             let target = match names::parse(index) {
-                Ok(name) => names::target(state, &name, required).await,
+                Ok(name) => names::target(&call.state, &call.client.scope, &name, required).await,
                 Err(error) => Err(error),
             };
             targets.insert(index.clone(), target);

@@ -25,7 +25,8 @@ const ROLES: [&str; 3] = ["data", "ingest", "master"];
 
 /// `GET /_cluster/health`.
 pub(crate) async fn health(call: Call) -> Result<Answer> {
-    let names = indices::names(&call.state, call.index(), indices::how(&call.params)?).await?;
+    let names =
+        indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;
     let shards = |count: usize| {
         json!({
             "status": "green",
@@ -114,7 +115,7 @@ pub(crate) async fn node_stats(call: Call) -> Result<Answer> {
         ("roles".to_owned(), json!(ROLES)),
     ]);
     if is_wanted("indices") {
-        let found = indices::open(state, "_all", Resolve::default()).await?;
+        let found = indices::open(state, &call.client.scope, "_all", Resolve::default()).await?;
         let counts = found.iter().map(|index| Counts::of(index)).fold(Counts::default(), Counts::add);
         node.insert("indices".to_owned(), counts.shown(&["_all"]));
     }

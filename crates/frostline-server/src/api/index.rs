@@ -20,6 +20,7 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
     let body = call.object()?;
     only(&body, &["aliases", "mappings", "settings"])?;
     let index_name = names::parse(name)?;
+    call.client.scope.check(&index_name)?;
     let records = call.state.node.catalog().records().await?;
     let mut composed = compose(&records, name)?.unwrap_or_default();
     if composed.data_stream {
@@ -29,7 +30,9 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
             composed.template
         )));
     }
-    composed.aliases.extend(template::aliases(body.get("aliases"))?);
+    let aliases = template::aliases(body.get("aliases"))?;
+    aliases.keys().try_for_each(|alias| call.client.scope.check(alias))?;
+    composed.aliases.extend(aliases);
     let composed = composed.with(body.get("mappings"));
     names::make_index(&call.state, &index_name, composed.mapping()?, &composed.aliases).await?;
     let settings = body.get("settings").and_then(Value::as_object);
@@ -47,7 +50,8 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
         return Err(ApiError::invalid("Wildcard expressions or all indices are not allowed"));
     }
     let catalog = call.state.node.catalog();
-    let found = indices::names(&call.state, expression, indices::how(&call.params)?).await?;
+    let found =
+        indices::names(&call.state, &call.client.scope, expression, indices::how(&call.params)?).await?;
     for part in expression.split(',') {
         if part.trim().parse().is_ok_and(|name| catalog.stands_for_others(&name)) {
             return Err(ApiError::invalid(format!(
@@ -74,7 +78,8 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
 
 /// `HEAD /{index}`.
 pub(crate) async fn exists(call: Call) -> Result<Answer> {
-    let names = indices::names(&call.state, call.index(), indices::how(&call.params)?).await;
+    let names =
+        indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await;
     match names {
         Ok(names) if !names.is_empty() || call.index().contains('*') => Ok(Answer::empty(StatusCode::OK)),
         Ok(_) => Ok(Answer::empty(StatusCode::NOT_FOUND)),
@@ -146,7 +151,8 @@ pub(crate) async fn force_merge(call: Call) -> Result<Answer> {
     if !call.params.flag("wait_for_completion")?.unwrap_or(true) {
         return Err(ApiError::unsupported("[wait_for_completion] is true: a merge is no task yet"));
     }
-    let names = indices::names(&call.state, call.index(), indices::how(&call.params)?).await?;
+    let names =
+        indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;
     let node = &call.state.node;
     let policy = MergePolicy { memory_bytes_max: node.settings().memory_bytes_max, ..MergePolicy::default() };
     for name in &names {

@@ -42,11 +42,11 @@ pub(crate) async fn msearch(call: Call) -> Result<Answer> {
     let (how, path) = (indices::how(&call.params)?, call.part("index"));
     let typed_keys = call.params.flag("typed_keys")?.unwrap_or(false);
     let wanted = Wanted::parse(&call.body, how)?;
-    let state = &call.state;
+    let (state, scope) = (&call.state, &call.client.scope);
     let searches = wanted.into_iter().map(|wanted| async move {
         let Wanted { expression, how, strict, body } = wanted;
         let manner = Manner { strict, typed_keys };
-        let asked = Asked { expression: expression.as_deref().or(path), how, manner };
+        let asked = Asked { scope, expression: expression.as_deref().or(path), how, manner };
         asked.find(state, body?).await
     });
     let searches: Vec<_> = searches.collect();

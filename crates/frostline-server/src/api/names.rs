@@ -8,8 +8,10 @@ use frostline_catalog::{Alias, DataStream, RecordChange, Records, Settings};
 use frostline_split::Mapping;
 use http::StatusCode;
 
+use crate::api::indices;
 use crate::api::template::{Composed, compose};
 use crate::error::{ApiError, Result};
+use crate::scope::Scope;
 use crate::state::State;
 
 /// An index that takes documents, and the mapping that it is made with where it is missing.
@@ -32,12 +34,22 @@ pub(crate) fn parse(name: &str) -> Result<IndexName> {
 }
 
 /// The index that takes documents which are sent to `name`. An index costs no request once the server has seen it.
-pub(crate) async fn target(state: &State, name: &IndexName, required: Required) -> Result<Target> {
+pub(crate) async fn target(
+    state: &State,
+    scope: &Scope,
+    name: &IndexName,
+    required: Required,
+) -> Result<Target> {
     let catalog = state.node.catalog();
     let records = match catalog.seen_records().filter(|seen| seen.has_index(name)) {
         Some(records) => records,
         None => catalog.records().await?,
     };
+    let stream = records.data_streams().get(name).and_then(|stream| stream.indices.last());
+    let behind = stream.or_else(|| records.aliases().get(name).and_then(|alias| alias.write_index()));
+    if ![Some(name), behind].into_iter().flatten().any(|index| indices::allows(state, scope, index)) {
+        return Err(scope.forbidden(name.as_str()));
+    }
     let is_alias = records.aliases().contains_key(name);
     let needs = |flag: &str, what: &str| {
         let reason = format!("[{flag}] request flag is [true] and [{name}] is not {what}");

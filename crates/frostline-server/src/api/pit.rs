@@ -12,7 +12,8 @@ use crate::state::{Call, only};
 pub(crate) async fn open(call: Call) -> Result<Answer> {
     let keep_alive = call.params.duration("keep_alive")?;
     let keep_alive = keep_alive.ok_or_else(|| ApiError::invalid("[keep_alive] is missing"))?;
-    let names = indices::names(&call.state, call.index(), indices::how(&call.params)?).await?;
+    let names =
+        indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;
     let (pit, opened) = call.state.node.open_point_in_time(&names, keep_alive).await?;
     let splits: usize = opened.iter().map(|index| index.splits().len()).sum();
     let shards = json!({ "total": splits, "successful": splits, "skipped": 0, "failed": 0 });

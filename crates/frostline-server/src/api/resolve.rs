@@ -12,7 +12,8 @@ use crate::state::Call;
 /// `GET /_resolve/index/{name}`.
 pub(crate) async fn index(call: Call) -> Result<Answer> {
     let expression = call.part("name").unwrap_or("_all");
-    let names = indices::names(&call.state, expression, indices::how(&call.params)?).await?;
+    let names =
+        indices::names(&call.state, &call.client.scope, expression, indices::how(&call.params)?).await?;
     let records = call.state.node.catalog().records().await?;
     let is_named = |name: &IndexName| {
         let parts = expression.split(',').map(|part| if part == "_all" { "*" } else { part });

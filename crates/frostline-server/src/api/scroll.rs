@@ -93,7 +93,7 @@ impl Scroll {
     async fn begin(call: &Call, mut body: SearchBody, keep_alive: Duration) -> Result<Scroll> {
         let manner = Manner::of(&call.params)?;
         let (node, how) = (&call.state.node, indices::how(&call.params)?);
-        let names = indices::names(&call.state, call.index(), how).await?;
+        let names = indices::names(&call.state, &call.client.scope, call.index(), how).await?;
         let tiebreaker = !body.sorts_each();
         if tiebreaker {
             let mut keys = body.sort();
@@ -235,6 +235,9 @@ pub(crate) async fn scroll(call: Call) -> Result<Answer> {
     let until_us = keep_alive.map_or(now_us, |keep_alive| until(now_us, keep_alive));
     let scroll = state.scrolls.get(id, now_us, until_us)?;
     let mut scroll = scroll.lock().await;
+    if !scroll.indices.iter().all(|index| indices::allows(state, &call.client.scope, index.name())) {
+        return Err(missing(id));
+    }
     if let Some(keep_alive) = keep_alive {
         scroll.extend(now_us, keep_alive).await?;
     }
@@ -254,6 +257,9 @@ pub(crate) async fn clear(call: Call) -> Result<Answer> {
         (None, Some(ids)) => ids.split(',').collect(),
         _ => return Err(wrong()),
     };
+    if named == ["_all"] && !call.client.scope.is_all() {
+        return Err(call.client.scope.forbidden("_all"));
+    }
     let scrolls = &call.state.scrolls;
     let ids: Vec<String> = match named.as_slice() {
         ["_all"] => scrolls.kept().keys().cloned().collect(),

@@ -12,6 +12,7 @@ use crate::api::search_body::{SearchBody, query};
 use crate::api::{indices, scroll};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
+use crate::scope::Scope;
 use crate::state::{Call, State};
 
 /// Parameters of a search beside those of the indices and the query.
@@ -65,13 +66,15 @@ pub(crate) async fn search(call: Call) -> Result<Answer> {
         return scroll::open(&call, body, keep_alive, as_int).await;
     }
     let manner = Manner::of(&call.params)?;
-    let asked = Asked { expression: call.part("index"), how: indices::how(&call.params)?, manner };
+    let scope = &call.client.scope;
+    let asked = Asked { scope, expression: call.part("index"), how: indices::how(&call.params)?, manner };
     let response = asked.find(&call.state, body).await?;
     answer(response, as_int)
 }
 
 /// What is searched.
 pub(crate) struct Asked<'a> {
+    pub(crate) scope: &'a Scope,
     /// The indices; none where the body holds the search to versions of them.
     pub(crate) expression: Option<&'a str>,
     pub(crate) how: frostline_catalog::Resolve,
@@ -114,7 +117,7 @@ impl Asked<'_> {
     async fn indices(&self, state: &Arc<State>, body: &[u8]) -> Result<Vec<Arc<Index>>> {
         let held = Held::of_body(body).map_err(|e| ApiError::from(e).named("parsing_exception"))?;
         let Some(held) = held else {
-            return indices::open(state, self.expression.unwrap_or("_all"), self.how).await;
+            return indices::open(state, self.scope, self.expression.unwrap_or("_all"), self.how).await;
         };
         if let (Held::PointInTime(..), Some(expression)) = (&held, self.expression) {
             return Err(ApiError::invalid(format!(
@@ -122,8 +125,12 @@ impl Asked<'_> {
             )));
         }
         let versions = held.versions();
+        let other = versions.iter().find(|version| !indices::allows(state, self.scope, &version.name));
+        if let Some(other) = other {
+            return Err(self.scope.forbidden(other.name.as_str()));
+        }
         if let Some(expression) = self.expression {
-            let names = indices::names(state, expression, self.how).await?;
+            let names = indices::names(state, self.scope, expression, self.how).await?;
             if let Some(other) = versions.iter().find(|version| !names.contains(&version.name)) {
                 return Err(ApiError::invalid(format!(
                     "the body continues a search of [{}], which the path does not name",

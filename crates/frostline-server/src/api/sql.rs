@@ -37,7 +37,7 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
     let mut tables = Vec::new();
     for name in Sql::tables(query).map_err(read)? {
         let how = frostline_catalog::Resolve { allow_no_indices: false, ..Default::default() };
-        let indices = indices::open(&call.state, &name, how).await?;
+        let indices = indices::open(&call.state, &call.client.scope, &name, how).await?;
         tables.push((name, indices));
     }
     let sql = Sql::over(&node.searcher().await?, tables, node.results().await)?;

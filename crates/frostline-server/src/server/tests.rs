@@ -51,8 +51,20 @@ async fn only_loopback_is_listened_on() {
         let settings = Settings { listen: listen.parse().unwrap(), ..Settings::default() };
         let error = Server::bind(node, testing::random("server"), settings).await.map(drop).unwrap_err();
         assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
-        assert!(error.what().contains("from this machine alone"), "{error}");
+        assert!(error.what().contains("say --auth"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn elsewhere_is_listened_on_with_a_key_that_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let bind = async || {
+        let (node, _) = testing::node(folder.path());
+        let settings = Settings { listen: "0.0.0.0:0".parse().unwrap(), auth: true, ..Settings::default() };
+        Server::bind(node, testing::random("server"), settings).await.unwrap()
+    };
+    assert!(bind().await.first_key().is_some_and(|key| key.len() > 60));
+    assert_eq!(bind().await.first_key(), None);
 }
 
 #[tokio::test]

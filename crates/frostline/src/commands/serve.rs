@@ -1,7 +1,7 @@
 //! `frostline serve`.
 
 use anyhow::{Context, Result};
-use frostline_server::{Server, Settings};
+use frostline_server::{Server, Settings, Tls};
 use frostline_show::{say, say_json};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
@@ -13,17 +13,23 @@ use crate::config::Config;
 
 pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> {
     raise_file_limit();
-    let mut settings = Settings { listen: given.listen, ..Settings::default() };
+    let mut settings = Settings { listen: given.listen, auth: given.auth, ..Settings::default() };
+    settings.tls = given.tls_cert.zip(given.tls_key).map(|(certificate, key)| Tls { certificate, key });
     if given.no_upkeep {
         settings.upkeep = None;
     }
+    let uses_tls = settings.tls.is_some();
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let server = Server::bind(config.node_made()?, super::ingest::random(), settings).await?;
     let address = server.address();
+    let scheme = if uses_tls { "https" } else { "http" };
     if config.json {
-        say_json(&json!({ "listening": address }))?;
+        say_json(&json!({ "listening": address, "first_key": server.first_key() }))?;
     } else {
-        say!("listening on http://{address}")?;
+        say!("listening on {scheme}://{address}")?;
+        if let Some(key) = server.first_key() {
+            say!("the first key, which is not shown again: ApiKey {key}")?;
+        }
     }
     let stop = async move {
         tokio::select! {

@@ -1,0 +1,267 @@
+use http::Request;
+use http_body_util::Full;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::settings::Settings;
+use crate::testing::{Answered, Tested};
+
+/// A service that asks who its clients are, with 60 documents in `web` and 30 in `app`, and its first key.
+async fn tested() -> (Tested, String) {
+    let tested = Tested::with(Settings { auth: true, ..Settings::default() });
+    tested.ingest("web", 60).await;
+    tested.ingest("app", 30).await;
+    let key = first_key(&tested.state).await.unwrap().unwrap();
+    (tested, format!("ApiKey {key}"))
+}
+
+async fn send(tested: &Tested, who: &str, method: &str, uri: &str, body: &str) -> Answered {
+    let request = Request::builder().method(method).uri(uri).header("content-type", "application/json");
+    let request = request.header("authorization", who).header("host", "logs.example");
+    tested.request(request.body(Full::from(body.to_owned())).unwrap()).await
+}
+
+async fn ok(tested: &Tested, who: &str, method: &str, uri: &str, body: &str) -> Value {
+    let answered = send(tested, who, method, uri, body).await;
+    assert_eq!(answered.status, 200, "{method} {uri} {body}: {answered:?}");
+    answered.json()
+}
+
+async fn status(tested: &Tested, who: &str, method: &str, uri: &str, body: &str) -> u16 {
+    send(tested, who, method, uri, body).await.status.as_u16()
+}
+
+/// A key with privileges on indices.
+async fn key(tested: &Tested, admin: &str, names: &[&str], privileges: &[&str]) -> (String, String) {
+    let role = json!({ "indices": [{ "names": names, "privileges": privileges }] });
+    let body = json!({ "name": "limited", "role_descriptors": { "role": role } }).to_string();
+    let made = ok(tested, admin, "POST", "/_security/api_key", &body).await;
+    (format!("ApiKey {}", made["encoded"].as_str().unwrap()), made["id"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn nobody_is_served_without_a_key_but_is_told_that_the_server_runs() {
+    let (tested, admin) = tested().await;
+    for uri in ["/", "/web/_search", "/_nonsense", "/_security/api_key"] {
+        let refused = tested.get(uri).await;
+        assert_eq!(
+            (refused.status.as_u16(), &refused.json()["error"]["type"]),
+            (401, &json!("security_exception"))
+        );
+        let asked: Vec<_> = refused.headers.get_all("www-authenticate").iter().collect();
+        assert_eq!(asked.len(), 2, "{uri}");
+    }
+    assert_eq!(tested.get("/health").await.status, 200);
+    let wrong = admin.replace("ApiKey ", "ApiKey QQ");
+    for who in ["", "ApiKey", "ApiKey !", "Bearer abc", "Basic bm9uZTpub25lbm9uZQ==", &wrong] {
+        assert_eq!(status(&tested, who, "GET", "/", "").await, 401, "{who}");
+    }
+    assert_eq!(ok(&tested, &admin, "GET", "/_count", "").await["count"], 90);
+    // It is made once.
+    assert_eq!(first_key(&tested.state).await.unwrap(), None);
+    // What is kept does not let anybody in.
+    let records = tested.state.node.catalog().records().await.unwrap();
+    let (id, kept) = records.others(API_KEY).next().unwrap();
+    let leaked = format!("ApiKey {}", auth::encoded(id, kept["hash"].as_str().unwrap()));
+    assert_eq!(status(&tested, &leaked, "GET", "/", "").await, 401);
+}
+
+#[tokio::test]
+async fn a_key_reads_and_writes_what_it_was_made_for() {
+    let (tested, admin) = tested().await;
+    let (reader, _) = key(&tested, &admin, &["web*"], &["read"]).await;
+    let get = async |uri: &str| ok(&tested, &reader, "GET", uri, "").await;
+    for uri in ["/_count", "/web/_count", "/*/_count", "/w*,-none/_count", "/_all/_count"] {
+        assert_eq!(get(uri).await["count"], 60, "{uri}");
+    }
+    assert_eq!(get("/_search?size=0").await["hits"]["total"]["value"], 60);
+    assert_eq!(get("/a*/_count").await["count"], 0);
+    assert_eq!(get("/_cat/indices?format=json").await.as_array().unwrap().len(), 1);
+    assert_eq!(get("/_field_caps?fields=*").await["indices"], json!(["web"]));
+    assert!(get("/_mapping").await["app"].is_null());
+    let lines = "{}\n{\"size\":0}\n{\"index\":\"app\"}\n{}\n{\"index\":[\"web\",\"app\"]}\n{}\n";
+    let several = ok(&tested, &reader, "POST", "/_msearch", lines).await;
+    assert_eq!(several["responses"][0]["hits"]["total"]["value"], 60);
+    assert_eq!(
+        (&several["responses"][1]["status"], &several["responses"][2]["status"]),
+        (&json!(403), &json!(403))
+    );
+    let refused =
+        async |method: &str, uri: &str, body: &str| status(&tested, &reader, method, uri, body).await;
+    for (method, uri, body) in [
+        ("GET", "/app/_count", ""),
+        ("GET", "/web,app/_search", ""),
+        ("GET", "/gone/_search", ""),
+        ("GET", "/app/_mapping", ""),
+        ("POST", "/app/_pit?keep_alive=1m", ""),
+        ("GET", "/app/_search?scroll=1m", ""),
+        ("POST", "/web/_doc", "{\"n\":1}"),
+        ("PUT", "/web-2", ""),
+        ("DELETE", "/web", ""),
+        ("POST", "/_sql", "{\"query\":\"select 1 from app\"}"),
+        ("POST", "/_aliases", "{}"),
+        ("GET", "/_alias", ""),
+        ("GET", "/_tasks", ""),
+        ("POST", "/_security/api_key", "{\"name\":\"more\"}"),
+    ] {
+        assert_eq!(refused(method, uri, body).await, 403, "{method} {uri}");
+    }
+    // What somebody else has opened.
+    let pit = ok(&tested, &admin, "POST", "/app/_pit?keep_alive=1m", "").await["id"].clone();
+    assert_eq!(refused("POST", "/_search", &json!({ "pit": { "id": pit } }).to_string()).await, 403);
+    let scroll = ok(&tested, &admin, "GET", "/app/_search?scroll=1m&size=1", "").await["_scroll_id"].clone();
+    let page = json!({ "scroll_id": scroll }).to_string();
+    assert_eq!(refused("POST", "/_search/scroll", &page).await, 404);
+    assert_eq!(
+        ok(&tested, &admin, "POST", "/_search/scroll", &page).await["hits"]["hits"].as_array().unwrap().len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_writer_adds_to_its_indices_and_reads_none() {
+    let (tested, admin) = tested().await;
+    let (writer, _) = key(&tested, &admin, &["new-*", "front"], &["create_doc", "auto_configure"]).await;
+    ok(&tested, &admin, "PUT", "/app/_alias/front", "").await;
+    let lines = "{\"create\":{\"_index\":\"new-1\"}}\n{\"n\":1}\n{\"create\":{\"_index\":\"web\"}}\n{\"n\":1}\n\
+                 {\"create\":{\"_index\":\"front\"}}\n{\"n\":1}\n";
+    let added = ok(&tested, &writer, "POST", "/_bulk", lines).await;
+    let statuses: Vec<u64> = added["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["create"]["status"].as_u64().unwrap())
+        .collect();
+    assert_eq!(statuses, [201, 403, 201]);
+    assert_eq!(ok(&tested, &admin, "GET", "/_count", "").await["count"], 92);
+    let (reader, _) = key(&tested, &admin, &["front"], &["read"]).await;
+    for uri in ["/front/_count", "/app/_count", "/_count", "/f*/_count"] {
+        assert_eq!(ok(&tested, &reader, "GET", uri, "").await["count"], 31, "{uri}");
+    }
+    let scroll =
+        ok(&tested, &reader, "GET", "/front/_search?scroll=1m&size=1", "").await["_scroll_id"].clone();
+    let page = json!({ "scroll_id": scroll }).to_string();
+    assert_eq!(status(&tested, &reader, "POST", "/_search/scroll", &page).await, 200);
+    assert_eq!(status(&tested, &reader, "DELETE", "/_search/scroll/_all", "").await, 403);
+    assert_eq!(status(&tested, &writer, "GET", "/new-1/_search", "").await, 403);
+    assert_eq!(status(&tested, &writer, "GET", "/new-1/_mapping", "").await, 200);
+    assert_eq!(status(&tested, &writer, "PUT", "/new-2", "").await, 403);
+    let (manager, _) = key(&tested, &admin, &["new-*"], &["manage"]).await;
+    let alias = "{\"aliases\":{\"web-alias\":{}}}";
+    assert_eq!(status(&tested, &manager, "PUT", "/new-2", alias).await, 403);
+    ok(&tested, &manager, "PUT", "/new-2", "").await;
+    ok(&tested, &manager, "DELETE", "/new-1", "").await;
+    assert_eq!(status(&tested, &manager, "DELETE", "/web", "").await, 403);
+}
+
+#[tokio::test]
+async fn a_key_ends_when_it_is_invalidated_or_expires() {
+    let (tested, admin) = tested().await;
+    let (who, id) = key(&tested, &admin, &["*"], &["read"]).await;
+    assert_eq!(status(&tested, &who, "GET", "/_count", "").await, 200);
+    let shown = ok(&tested, &admin, "GET", &format!("/_security/api_key?id={id}"), "").await;
+    assert_eq!(
+        (&shown["api_keys"][0]["name"], &shown["api_keys"][0]["invalidated"]),
+        (&json!("limited"), &json!(false))
+    );
+    assert!(!shown.to_string().contains("hash"));
+    let ids = json!({ "ids": [id] }).to_string();
+    let ended = ok(&tested, &admin, "DELETE", "/_security/api_key", &ids).await;
+    assert_eq!(ended["invalidated_api_keys"], json!([id]));
+    assert_eq!(status(&tested, &who, "GET", "/_count", "").await, 401);
+    let again = ok(&tested, &admin, "DELETE", "/_security/api_key", &ids).await;
+    assert_eq!(again["previously_invalidated_api_keys"], json!([id]));
+    let body = "{\"name\":\"short\",\"expiration\":\"1h\"}";
+    let made = ok(&tested, &admin, "POST", "/_security/api_key", body).await;
+    let who = format!("ApiKey {}", made["encoded"].as_str().unwrap());
+    assert_eq!(status(&tested, &who, "GET", "/_count", "").await, 200);
+    tested.clock.advance_us(3_600_000_000);
+    assert_eq!(status(&tested, &who, "GET", "/_count", "").await, 401);
+    assert_eq!(
+        ok(&tested, &admin, "GET", "/_security/api_key?active_only=true", "").await["api_keys"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+/// Another server has invalidated a key, which this one knows from before.
+#[tokio::test]
+async fn what_another_server_does_counts_soon() {
+    let (tested, admin) = tested().await;
+    let (who, id) = key(&tested, &admin, &["*"], &["read"]).await;
+    assert_eq!(status(&tested, &who, "GET", "/", "").await, 200);
+    let repository = tested.state.node.repository();
+    let other = frostline_catalog::Catalog::new(repository, std::sync::Arc::clone(tested.state.node.clock()));
+    let mut key = auth::read(other.records().await.unwrap().other(API_KEY, &id).unwrap()).unwrap();
+    key.invalidated_ms = Some(1);
+    let change = kept(API_KEY, &id, Some(&key)).unwrap();
+    other.change_records("other", |_| Ok(vec![change.clone()])).await.unwrap();
+    tested.clock.advance_us(5_000_001);
+    assert_eq!(status(&tested, &who, "GET", "/", "").await, 401);
+}
+
+#[tokio::test]
+async fn a_user_has_a_password_and_roles() {
+    let (tested, admin) = tested().await;
+    let put = async |name: &str, body: Value| {
+        send(&tested, &admin, "PUT", &format!("/_security/user/{name}"), &body.to_string()).await
+    };
+    let basic =
+        |pair: &str| format!("Basic {}", base64::Engine::encode(&base64::prelude::BASE64_STANDARD, pair));
+    assert_eq!(
+        put("ada", json!({ "password": "lovelace", "roles": ["viewer"] })).await.json(),
+        json!({ "created": true })
+    );
+    let (ada, wrong) = (basic("ada:lovelace"), basic("ada:lovelacf"));
+    assert_eq!(ok(&tested, &ada, "GET", "/_security/_authenticate", "").await["username"], "ada");
+    // Remembered the second time, and still only with the password.
+    for _ in 0..2 {
+        assert_eq!(status(&tested, &ada, "GET", "/web/_search", "").await, 200);
+        assert_eq!(status(&tested, &wrong, "GET", "/web/_search", "").await, 401);
+    }
+    assert_eq!(status(&tested, &ada, "POST", "/web/_doc", "{\"n\":1}").await, 403);
+    assert_eq!(put("ada", json!({ "roles": ["editor"] })).await.json(), json!({ "created": false }));
+    assert_eq!(status(&tested, &ada, "POST", "/web/_doc", "{\"n\":1}").await, 201);
+    assert_eq!(put("ada", json!({ "password": "countess", "roles": ["superuser"] })).await.status, 200);
+    assert_eq!(status(&tested, &ada, "GET", "/web/_search", "").await, 401);
+    let ada = basic("ada:countess");
+    assert_eq!(
+        ok(&tested, &ada, "GET", "/_security/user/ada", "").await["ada"]["roles"],
+        json!(["superuser"])
+    );
+    ok(&tested, &ada, "DELETE", "/_security/user/ada", "").await;
+    assert_eq!(status(&tested, &ada, "GET", "/", "").await, 401);
+    for bad in [
+        json!({ "roles": [] }),
+        json!({ "password": "short", "roles": [] }),
+        json!({ "password": "lovelace", "roles": ["king"] }),
+    ] {
+        assert_eq!(put("bob", bad.clone()).await.status, 400, "{bad}");
+    }
+}
+
+#[test]
+fn what_a_role_cannot_mean_here_is_refused() {
+    let read = |descriptor: Value| grants(Some(&json!({ "role": descriptor })));
+    let (grants, warning) = read(
+        json!({ "cluster": ["monitor", "read_ilm"], "index": [{ "names": "a", "privileges": ["all"] }] }),
+    )
+    .unwrap();
+    assert_eq!(grants.unwrap()[0].privileges.len(), 3);
+    assert!(warning.unwrap().contains("[read_ilm]"));
+    let full = json!({ "cluster": ["all"], "indices": [{ "names": ["*"], "privileges": ["all"] }] });
+    assert_eq!(read(full).unwrap(), (None, None));
+    for (bad, status) in [
+        (json!({ "indices": [{ "names": ["a"], "privileges": ["everything"] }] }), 400),
+        (
+            json!({ "indices": [{ "names": ["a"], "privileges": ["read"], "query": { "match_all": {} } }] }),
+            501,
+        ),
+        (json!({ "indices": [{ "names": [], "privileges": ["read"] }] }), 400),
+        (json!({ "indicse": [] }), 400),
+    ] {
+        assert_eq!(read(bad.clone()).unwrap_err().status.as_u16(), status, "{bad}");
+    }
+}

@@ -1,0 +1,189 @@
+//! What a client may do with which indices.
+
+use std::sync::Arc;
+
+use frostline_base::IndexName;
+use frostline_query::language::wildcard_matches;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ApiError, Result};
+use crate::routes::{Action, Api};
+
+/// What may be done with the indices of some names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Grant {
+    /// With `*`.
+    pub(crate) names: Vec<String>,
+    pub(crate) privileges: Vec<Privilege>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Privilege {
+    /// To read what is known of an index, which all others contain.
+    View,
+    /// To read documents.
+    Read,
+    /// To add documents, also the first ones of an index.
+    Write,
+    /// To make, merge and delete indices.
+    Manage,
+}
+
+impl Privilege {
+    /// Those that Elasticsearch's name means.
+    pub(crate) fn of(name: &str) -> Result<Vec<Privilege>> {
+        Ok(match name {
+            "all" => vec![Privilege::Read, Privilege::Write, Privilege::Manage],
+            "read" => vec![Privilege::Read],
+            "auto_configure" | "create" | "create_doc" | "index" | "write" => vec![Privilege::Write],
+            "create_index" | "delete_index" | "manage" => vec![Privilege::Manage],
+            "maintenance" | "monitor" | "view_index_metadata" => vec![Privilege::View],
+            other => {
+                return Err(ApiError::invalid(format!(
+                    "unknown index privilege [{other}]: use all, read, write, manage or view_index_metadata"
+                )));
+            }
+        })
+    }
+}
+
+/// APIs that somebody who may not do everything can use: each of them looks at the scope wherever indices are named.
+const SCOPED: &[&str] = &[
+    "bulk",
+    "cat.count",
+    "cat.indices",
+    "cat.segments",
+    "cat.shards",
+    "count",
+    "field_caps",
+    "index",
+    "indices.clear_cache",
+    "indices.create",
+    "indices.delete",
+    "indices.exists",
+    "indices.flush",
+    "indices.forcemerge",
+    "indices.get_field_mapping",
+    "indices.get_mapping",
+    "indices.get_settings",
+    "indices.refresh",
+    "indices.segments",
+    "indices.stats",
+    "indices.validate_query",
+    "info",
+    "msearch",
+    "open_point_in_time",
+    "scroll",
+    "search",
+    "clear_scroll",
+    "close_point_in_time",
+    "cluster.health",
+    "security.authenticate",
+];
+
+/// The indices that a request may touch.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    /// None for everything.
+    grants: Option<Arc<[Grant]>>,
+    privilege: Privilege,
+}
+
+impl Scope {
+    pub(crate) fn all() -> Scope {
+        Scope { grants: None, privilege: Privilege::View }
+    }
+
+    pub(crate) fn of(grants: Option<Vec<Grant>>) -> Scope {
+        Scope { grants: grants.map(Arc::from), privilege: Privilege::View }
+    }
+
+    pub(crate) fn is_all(&self) -> bool {
+        self.grants.is_none()
+    }
+
+    /// What this is for a request of this API. An error of status 403 where it may not be used at all.
+    pub(crate) fn for_api(&self, api: &Api, client: &str) -> Result<Scope> {
+        let privilege = match api.action {
+            Action::Read => Privilege::Read,
+            Action::Write => Privilege::Write,
+            Action::CreateIndex | Action::DeleteIndex => Privilege::Manage,
+            Action::Probe | Action::Monitor | Action::Release | Action::ViewIndex | Action::Manage => {
+                Privilege::View
+            }
+        };
+        if self.is_all() || api.action == Action::Probe || SCOPED.contains(&api.name) {
+            return Ok(Scope { privilege, ..self.clone() });
+        }
+        let reason = format!("action [{}] is unauthorized for {client}: it may not do everything", api.name);
+        Err(ApiError::new(StatusCode::FORBIDDEN, "security_exception", reason))
+    }
+
+    /// Whether the request may touch this index, or an alias of this name.
+    pub(crate) fn allows(&self, name: &IndexName) -> bool {
+        let Some(grants) = &self.grants else { return true };
+        grants.iter().any(|grant| {
+            let is_granted = self.privilege == Privilege::View || grant.privileges.contains(&self.privilege);
+            is_granted && grant.names.iter().any(|pattern| wildcard_matches(pattern, name.as_str()))
+        })
+    }
+
+    /// Refuses a name that the request may not touch.
+    pub(crate) fn check(&self, name: &IndexName) -> Result<()> {
+        match self.allows(name) {
+            true => Ok(()),
+            false => Err(self.forbidden(name.as_str())),
+        }
+    }
+
+    pub(crate) fn forbidden(&self, name: &str) -> ApiError {
+        let privilege = format!("{:?}", self.privilege).to_lowercase();
+        let reason = format!("the privilege [{privilege}] is not granted on the index [{name}]");
+        ApiError::new(StatusCode::FORBIDDEN, "security_exception", reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::APIS;
+
+    fn scope(names: &[&str], privileges: &[&str]) -> Scope {
+        let privileges = privileges.iter().flat_map(|name| Privilege::of(name).unwrap()).collect();
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Scope::of(Some(vec![Grant { names, privileges }]))
+    }
+
+    fn api(name: &str) -> &'static Api {
+        APIS.iter().find(|api| api.name == name).unwrap()
+    }
+
+    #[test]
+    fn a_request_touches_what_its_action_was_granted_for() {
+        let scope = scope(&["web-*", "app"], &["read"]);
+        let allows =
+            |of: &str, name: &str| scope.for_api(api(of), "a key").unwrap().allows(&name.parse().unwrap());
+        assert!(allows("search", "web-1") && allows("count", "app") && allows("indices.get_mapping", "app"));
+        assert!(!allows("search", "web") && !allows("bulk", "web-1") && !allows("indices.delete", "app"));
+        let full = Scope::all().for_api(api("sql.query"), "a user").unwrap();
+        assert!(full.allows(&"anything".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_does_not_look_at_the_scope_needs_everything() {
+        let scope = scope(&["*"], &["all"]);
+        for name in ["sql.query", "indices.update_aliases", "tasks.list", "indices.put_index_template"] {
+            assert_eq!(
+                scope.for_api(api(name), "a key").unwrap_err().status,
+                StatusCode::FORBIDDEN,
+                "{name}"
+            );
+        }
+        for name in SCOPED {
+            assert!(scope.for_api(api(name), "a key").is_ok(), "{name}");
+        }
+        assert!(Privilege::of("superuser").is_err());
+    }
+}
