@@ -1,4 +1,5 @@
-//! Directories as snapshots in a repository: taken incrementally, listed, compared, verified, pruned and restored.
+//! Directories as snapshots in a repository: taken incrementally, listed, compared, verified, pruned, restored
+//! and mounted.
 //!
 //! - [`Volumes`] is the entry point: the snapshots of one repository. A *volume* is the snapshots of one directory, a
 //!   [`Snapshot`] is its record.
@@ -10,6 +11,7 @@
 //! - **All or nothing.** A snapshot exists once its entry is in the log, and then everything it refers to is there.
 //! - **Nothing wrong is returned.** Every byte read is compared with a digest that the log vouches for.
 //! - **One moment.** A directory that changes while it is read is refused, unless the caller takes it as it is.
+//! - **What is mounted and not whole is not readable without what fetches it**, and keeps what was written to it.
 //! - **Any number of writers at once.** Snapshots and prunes may run beside one another.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -19,6 +21,7 @@ mod freeze;
 #[doc(hidden)]
 pub mod fuzzing;
 mod log;
+mod mount;
 mod order;
 mod pack;
 mod piece;
@@ -38,6 +41,7 @@ pub use diff::{Change, Difference};
 pub use digest::Digest;
 pub use frostline_base::{Error, Result};
 pub use log::{Consistency, Snapshot, SnapshotName, Totals, VolumeName};
+pub use mount::{Mount, MountOptions, MountStatus, Mounted, Unmounted, mount_status, unmount_snapshot};
 pub use prune::{Prune, Pruned};
 pub use restore::{RestoreOptions, RestoreProgress, Restored};
 pub use snapshot::{SnapshotOptions, SnapshotProgress, Taken};

@@ -28,7 +28,7 @@ use crate::snapshot::blocking;
 use crate::tree::{Node, Tree};
 use crate::volumes::Volumes;
 use beneath::Beneath;
-use place::Place;
+pub(crate) use place::Place;
 
 /// A batch of chunks has about so many stored bytes.
 const BATCH_BYTES: u64 = 8 << 20;
@@ -185,7 +185,7 @@ fn write(
 }
 
 /// The parts of a range that are data.
-fn data_in(extents: &[ByteRange], range: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
+pub(crate) fn data_in(extents: &[ByteRange], range: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
     let first = extents.partition_point(|extent| extent.end <= range.start);
     let end = range.end;
     extents[first..]

@@ -23,6 +23,7 @@ use frostline_base::{Error, ErrorKind, Result};
 use crate::digest::Digest;
 use crate::freeze::{self, Frozen};
 use crate::log::{Consistency, LogEntry, Running, Snapshot, State, Totals, VolumeName};
+use crate::mount;
 use crate::order;
 use crate::scan::{self, Found, Scan, Scope, below};
 use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree, chunk_numbers, chunk_range, encode, tree_key};
@@ -141,6 +142,7 @@ impl Volumes {
                 directory.display()
             )));
         }
+        mount::check_whole(directory)?;
         if options.freeze { freeze::check(directory, repository.as_deref()) } else { Ok(()) }
     }
 

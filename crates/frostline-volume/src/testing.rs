@@ -115,6 +115,13 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<Vec<u8>, Name> {
     names
 }
 
+/// All but when it was written.
+pub(crate) fn without_time(name: &Name) -> String {
+    let Name { kind_and_mode, owner, attributes, link, contents, same_as, .. } = name;
+    let contents = contents.as_ref().map(|(bytes, _)| (bytes.len(), crate::Digest::of(bytes)));
+    format!("{kind_and_mode:o} {owner:?} {attributes:?} {link:?} {contents:?} {same_as:?}")
+}
+
 /// Bytes that do not pack, by seed.
 pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     use rand::{RngCore as _, SeedableRng as _};

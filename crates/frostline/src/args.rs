@@ -484,8 +484,34 @@ pub(crate) enum Volume {
         /// The directory
         directory: PathBuf,
     },
+    /// Mount a snapshot on a new directory: usable and writable at once, and filled behind its users (as root)
+    Mount(VolumeMount),
+    /// End a mount; once all data is in place, an ordinary directory is left
+    Umount {
+        /// The directory
+        directory: PathBuf,
+    },
+    /// Show how much of a mounted snapshot is in place
+    Status {
+        /// The directory
+        directory: PathBuf,
+    },
     /// Compare the ways to restore a cloud volume by time and price
     Plan(VolumePlan),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VolumeMount {
+    /// VOLUME, for its newest snapshot, or VOLUME@NUMBER
+    pub(crate) snapshot: String,
+    /// A directory that is new or empty, or on which the same was mounted before
+    pub(crate) directory: PathBuf,
+    /// Fetch at most so many bytes of files a second, such as 50MiB, beside what is read
+    #[arg(long, value_name = "BYTES", conflicts_with = "no_hydrate")]
+    pub(crate) rate: Option<String>,
+    /// Fetch only what is read
+    #[arg(long)]
+    pub(crate) no_hydrate: bool,
 }
 
 #[derive(Debug, Args)]

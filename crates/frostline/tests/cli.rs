@@ -98,6 +98,42 @@ fn a_directory_is_kept_and_restored() {
     assert_eq!(place.run(&["volume", "verify"]).status.code(), Some(3));
 }
 
+#[test]
+fn a_snapshot_is_mounted_and_becomes_a_directory() {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("skipped: no root, or no /dev/fuse");
+        return;
+    }
+    let place = Place::new();
+    let (source, target) = (place.path("source"), place.path("target"));
+    std::fs::create_dir_all(format!("{source}/a")).unwrap();
+    std::fs::write(format!("{source}/a/file"), b"some words".repeat(100_000)).unwrap();
+    place.json(&["volume", "snapshot", &source, "--name", "data"]);
+    let wrong: [(&[&str], &str); 3] = [
+        (&["mount", "data", &source], "is not empty"),
+        (&["mount", "data", &target, "--rate", "0"], "--rate 0 fetches nothing"),
+        (&["status", &target], "no snapshot is mounted on"),
+    ];
+    for (arguments, message) in wrong {
+        let output = place.run(&[&["volume"], arguments].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(message), "{arguments:?}: {error}");
+    }
+    let mut serving = place.command(&["volume", "mount", "data", &target, "--no-hydrate"]);
+    let mut serving = serving.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    let said = serving.stdout.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut line).unwrap();
+    assert_eq!(line, format!("data@1 is mounted on {target}\n"));
+    std::fs::write(format!("{target}/new"), b"written").unwrap();
+    assert_eq!(std::fs::read(format!("{target}/a/file")).unwrap(), b"some words".repeat(100_000));
+    let process = rustix::process::Pid::from_child(&serving);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    assert!(serving.wait().unwrap().success());
+    assert_eq!(std::fs::read(format!("{target}/a/file")).unwrap(), b"some words".repeat(100_000));
+    assert_eq!(std::fs::read(format!("{target}/new")).unwrap(), b"written");
+}
+
 /// Every file below a folder.
 fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

@@ -18,21 +18,21 @@ use crate::tree::{Entry, Meta, Node, SnapshotId, Time, Tree};
 
 /// A directory that is ours until it is whole.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     path: PathBuf,
     root: Arc<OwnedFd>,
 }
 
 /// What could not be set.
 #[derive(Debug, Default)]
-pub(super) struct Unset {
-    pub(super) owners: u64,
-    pub(super) attributes: u64,
+pub(crate) struct Unset {
+    pub(crate) owners: u64,
+    pub(crate) attributes: u64,
 }
 
 impl Place {
     /// Claims a directory that is new, empty, or claimed by a restore of the same snapshot.
-    pub(super) fn claim(path: &Path, id: SnapshotId) -> Result<Place> {
+    pub(crate) fn claim(path: &Path, id: SnapshotId) -> Result<Place> {
         match std::fs::create_dir(path) {
             Ok(()) => {}
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -71,7 +71,7 @@ impl Place {
     }
 
     /// Makes every name. For each entry, whether it is a file that was there before.
-    pub(super) fn make(&self, tree: &Tree) -> Result<Vec<bool>> {
+    pub(crate) fn make(&self, tree: &Tree) -> Result<Vec<bool>> {
         let mut beneath = Beneath::new(self.root());
         let mut found = Vec::with_capacity(tree.entries.len());
         for entry in &tree.entries {
@@ -82,7 +82,7 @@ impl Place {
     }
 
     /// Sets owners, modes, attributes and times, and gives the directory up.
-    pub(super) fn finish(self, tree: &Tree) -> Result<Unset> {
+    pub(crate) fn finish(self, tree: &Tree) -> Result<Unset> {
         let mut beneath = Beneath::new(self.root());
         let mut unset = Unset::default();
         // What is in a directory comes before it: making names moves its time.

@@ -10,14 +10,14 @@ use frostline_node::Node;
 use frostline_show::{Table, note, parse_bytes, printable, say, say_json, show_bytes, show_count};
 use frostline_volume::plan::{self, RestoreQuestion};
 use frostline_volume::{
-    Change, Consistency, Node as Kind, Prune, RestoreOptions, Snapshot, SnapshotName, SnapshotOptions,
-    Volumes,
+    Change, Consistency, Mount, MountOptions, MountStatus, Mounted, Node as Kind, Prune, RestoreOptions,
+    Snapshot, SnapshotName, SnapshotOptions, Unmounted, Volumes,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::args::{Volume, VolumePlan, VolumePrune, VolumeSnapshot};
+use crate::args::{Volume, VolumeMount, VolumePlan, VolumePrune, VolumeSnapshot};
 use crate::commands::ingest;
 use crate::config::Config;
 
@@ -34,6 +34,9 @@ pub(crate) async fn run(config: &Config, given: Volume) -> Result<Outcome> {
         Volume::Verify { snapshots } => verify(config, &snapshots).await,
         Volume::Prune(given) => prune(config, given).await,
         Volume::Plan(given) => plan_restore(config, given),
+        Volume::Mount(given) => mount(config, given).await,
+        Volume::Umount { directory } => umount(config, &directory).await,
+        Volume::Status { directory } => status(config, &directory),
         Volume::Restore { snapshot, directory } => restore(config, &snapshot, &directory).await,
     }
 }
@@ -434,6 +437,129 @@ async fn restore(config: &Config, name: &str, directory: &Path) -> Result<Outcom
         note!("the directory changed while this snapshot was taken: files may be of different moments");
     }
     session.note_cost(config);
+    Ok(Outcome::Done)
+}
+
+async fn mount(config: &Config, given: VolumeMount) -> Result<Outcome> {
+    let session = Session::of(config.node()?);
+    let rate = given.rate.as_deref().map(parse_bytes).transpose().context("--rate")?;
+    if rate == Some(0) {
+        bail!("--rate 0 fetches nothing: use --no-hydrate");
+    }
+    let options = MountOptions { hydrate: !given.no_hydrate, rate, ..MountOptions::default() };
+    let mount = session.volumes.mount(&given.snapshot.parse()?, &given.directory, &options).await?;
+    let (snapshot, mounted) = match mount {
+        Mount::Mounted(mounted) => (mounted.snapshot().clone(), Some(mounted)),
+        Mount::Whole(snapshot) => (*snapshot, None),
+    };
+    let directory = given.directory.display().to_string();
+    if config.json {
+        say_json(&json!({
+            "snapshot": snapshot.name().to_string(), "directory": directory, "is_whole": mounted.is_none(),
+            "cost": session.cost_json(),
+        }))?;
+    } else if mounted.is_some() {
+        say!("{} is mounted on {directory}", snapshot.name())?;
+    } else {
+        say!("{} is in {directory}: all of its data was there, so nothing is mounted", snapshot.name())?;
+    }
+    if snapshot.consistency == Consistency::Changing {
+        note!("the directory changed while this snapshot was taken: files may be of different moments");
+    }
+    session.note_cost(config);
+    if let Some(mounted) = mounted {
+        note_unmounted(&directory, serve(*mounted).await?);
+        session.note_cost(config);
+    }
+    Ok(Outcome::Done)
+}
+
+/// Serves a mount until somebody unmounts it; a signal does.
+async fn serve(mounted: Mounted) -> Result<Unmounted> {
+    let directory = mounted.directory().clone();
+    let stopping = tokio::spawn(async move {
+        let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+        let Ok(mut terminated) = terminate else { return };
+        loop {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminated.recv() => {}
+            }
+            if let Err(error) = frostline_volume::unmount_snapshot(&directory).await {
+                note!("{error}");
+            }
+        }
+    });
+    let bar = progress_bar("in place");
+    let show = |status: &MountStatus| {
+        bar.set_length(status.bytes);
+        bar.set_position(status.done_bytes);
+        bar.set_message(show_demand(status));
+        if status.is_whole && !bar.is_finished() {
+            bar.finish_and_clear();
+            note!(
+                "all data is in place: frostline volume umount {} leaves an ordinary directory",
+                status.directory
+            );
+        }
+    };
+    let unmounted = mounted.serve(show).await;
+    stopping.abort();
+    bar.finish_and_clear();
+    Ok(unmounted?)
+}
+
+fn show_demand(status: &MountStatus) -> String {
+    let damaged = match status.damaged_chunks {
+        0 => String::new(),
+        damaged => format!(", {} cannot be read", show_count(damaged, "chunk")),
+    };
+    format!(
+        "{} found in place, {} waited{damaged}",
+        show_count(status.demand_hits, "read or write"),
+        status.demand_misses
+    )
+}
+
+fn note_unmounted(directory: &str, unmounted: Unmounted) {
+    match unmounted {
+        Unmounted::Whole => note!("{directory} is an ordinary directory"),
+        Unmounted::Incomplete => note!("data of {directory} is absent: the same mount goes on with it"),
+    }
+}
+
+async fn umount(config: &Config, directory: &Path) -> Result<Outcome> {
+    let unmounted = frostline_volume::unmount_snapshot(directory).await?;
+    let shown = directory.display().to_string();
+    if config.json {
+        say_json(&json!({ "directory": shown, "is_whole": unmounted == Unmounted::Whole }))?;
+    } else {
+        note_unmounted(&shown, unmounted);
+    }
+    Ok(Outcome::Done)
+}
+
+fn status(config: &Config, directory: &Path) -> Result<Outcome> {
+    let status = frostline_volume::mount_status(directory)?;
+    if config.json {
+        say_json(&status)?;
+        return Ok(Outcome::Done);
+    }
+    let mut table = Table::new(&["snapshot", &status.snapshot]);
+    let served = if status.is_served { "yes" } else { "no: mount it again" };
+    for (what, value) in [
+        ("mounted", served.to_owned()),
+        ("in place", format!("{} of {}", show_bytes(status.done_bytes), show_bytes(status.bytes))),
+        ("whole", if status.is_whole { "yes" } else { "no" }.to_owned()),
+        ("a second", show_bytes(status.bytes_per_s)),
+        ("left", status.eta_s.map_or_else(|| "not known".to_owned(), |s| plan::duration(s as f64))),
+        ("reads and writes that found their data", status.demand_hits.to_string()),
+        ("those that waited for it", status.demand_misses.to_string()),
+        ("chunks that cannot be read", status.damaged_chunks.to_string()),
+    ] {
+        table.row(vec![what.to_owned(), value]);
+    }
+    say!("{table}")?;
     Ok(Outcome::Done)
 }
 

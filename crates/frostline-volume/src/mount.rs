@@ -1,0 +1,389 @@
+//! A snapshot that is usable at once and fills behind its users.
+//!
+//! Its names are all made first, with sparse files of their final length. A file system in user space (FUSE) stands in
+//! front of them until they have their data: it fetches what is read and absent, and passes the rest on. Data goes to its
+//! final place, so when all of it is there, the directory takes the place of the mount, and nothing is left in the path.
+//!
+//! Guarantees:
+//! - **What is not whole is never readable as it is.** Its directory is hidden and closed. When the process that serves
+//!   it is killed, reads fail; the next mount goes on where it was.
+//! - **No acknowledged write is lost**, and none is overwritten with what the snapshot has: see [`lazy`].
+//! - **Nothing wrong is returned.** Every chunk is compared with its digest. One that cannot be had fails the read.
+
+mod fuse;
+mod hydrate;
+mod lazy;
+mod pages;
+mod place;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+use serde::{Deserialize, Serialize};
+
+use frostline_base::{Error, Result};
+
+use crate::log::{Snapshot, SnapshotName};
+use crate::scan;
+use crate::snapshot::blocking;
+use crate::volumes::Volumes;
+use lazy::Lazy;
+use pages::Pages;
+use place::{Place, Record};
+
+/// How often the status is written.
+const STATUS_EVERY: Duration = Duration::from_secs(1);
+/// How often what was filled is synced, so that a restart of the machine need not fetch it again.
+const SYNC_EVERY: u32 = 5;
+
+/// How to mount.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// Fetch what nobody reads, too.
+    pub hydrate: bool,
+    /// And at most so many bytes of files a second.
+    pub rate: Option<u64>,
+    /// Threads that take requests from the kernel.
+    pub threads: usize,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions { hydrate: true, rate: None, threads: 4 }
+    }
+}
+
+/// How far a mounted snapshot is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MountStatus {
+    /// The snapshot.
+    pub snapshot: String,
+    /// The directory that it is mounted on.
+    pub directory: String,
+    /// Whether a process serves it.
+    pub is_served: bool,
+    /// Whether all of its data is in place, so that unmounting leaves an ordinary directory.
+    pub is_whole: bool,
+    /// Bytes of data in the snapshot.
+    pub bytes: u64,
+    /// Bytes that are in place.
+    pub done_bytes: u64,
+    /// Bytes of files fetched a second, lately.
+    pub bytes_per_s: u64,
+    /// Seconds until all is in place at this rate.
+    pub eta_s: Option<u64>,
+    /// Reads and writes since the mount that found what they need.
+    pub demand_hits: u64,
+    /// Those that waited for a fetch.
+    pub demand_misses: u64,
+    /// Chunks that the repository could not give: reading them fails.
+    pub damaged_chunks: u64,
+}
+
+/// What became of a directory that was unmounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmounted {
+    /// It is an ordinary directory with all of its data.
+    Whole,
+    /// Data is absent: the next mount goes on.
+    Incomplete,
+}
+
+/// A snapshot that is mounted. [`Mounted::serve`] it, or it goes.
+pub struct Mounted {
+    lazy: Arc<Lazy>,
+    place: Arc<Place>,
+    record: Record,
+    options: MountOptions,
+    session: fuse::Session,
+}
+
+/// What mounting gives.
+pub enum Mount {
+    /// It has to be served.
+    Mounted(Box<Mounted>),
+    /// All data of an earlier mount was there: it is an ordinary directory now.
+    Whole(Box<Snapshot>),
+}
+
+impl Volumes {
+    /// Mounts a snapshot on a directory that is new or empty, or on which it was mounted before: then it goes on with
+    /// what is there, whatever newer snapshots there are.
+    pub async fn mount(
+        &self,
+        name: &SnapshotName,
+        directory: &Path,
+        options: &MountOptions,
+    ) -> Result<Mount> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::new(frostline_base::ErrorKind::Denied, "only root can mount a snapshot"));
+        }
+        if !Path::new("/dev/fuse").exists() {
+            return Err(Error::refused(
+                "this machine has no FUSE (/dev/fuse) to mount with: use frostline volume restore",
+            ));
+        }
+        let found = {
+            let directory = directory.to_owned();
+            blocking(move || {
+                detach_dead(&directory)?;
+                Place::open(&directory)
+            })
+            .await?
+        };
+        let snapshot = match &found {
+            Some((place, record)) => {
+                check_same(place, record, name, self.repository.url())?;
+                if place.finish(record)? {
+                    return Ok(Mount::Whole(Box::new(record.snapshot.clone())));
+                }
+                record.snapshot.clone()
+            }
+            None => self.find(name).await?,
+        };
+        let tree = Arc::new(self.tree(&snapshot).await?);
+        let (place, mut record) = match found {
+            Some(found) => found,
+            None => Place::claim(directory, self.repository.url(), &snapshot)?,
+        };
+        let (repository, threads) = (self.repository.clone(), options.threads);
+        let runtime = tokio::runtime::Handle::current();
+        let (lazy, place, record, session) = blocking(move || {
+            place.make(&tree, &mut record)?;
+            let pages = Pages::open(place.state(), tree.chunks.len(), &boot()?)?;
+            let root = place.root();
+            let open = std::fs::File::open(&root).map_err(|e| scan::failed("open", &root, &e))?;
+            let lazy = Arc::new(Lazy::open(&repository, tree, place.absent(), open, pages)?);
+            let session = fuse::mount(&lazy, &root, &place.directory, runtime, threads)?;
+            Ok((lazy, Arc::new(place), record, session))
+        })
+        .await?;
+        Ok(Mount::Mounted(Box::new(Mounted { lazy, place, record, options: options.clone(), session })))
+    }
+}
+
+/// `Conflict` unless what was mounted before is what is wanted now.
+fn check_same(place: &Place, record: &Record, name: &SnapshotName, repository: &str) -> Result<()> {
+    let mounted = record.snapshot.name();
+    let is_same = mounted.volume == name.volume
+        && name.number.is_none_or(|number| Some(number) == mounted.number)
+        && record.repository == repository;
+    if is_same {
+        return Ok(());
+    }
+    Err(Error::conflict(format!(
+        "{} was mounted on {} and is not whole: mount it again, or remove the directories {} and {}",
+        mounted,
+        place.directory.display(),
+        place.directory.display(),
+        place.state().display()
+    )))
+}
+
+/// `Invalid` for the directory of a mount of which data is absent, mounted or not: no snapshot can be taken of it.
+pub(crate) fn check_whole(directory: &Path) -> Result<()> {
+    let is_incomplete = rustix::fs::getxattr(directory, fuse::INCOMPLETE, &mut [0; 8][..]).is_ok();
+    match is_incomplete || directory.join(place::NOTE).exists() {
+        true => Err(Error::invalid(format!(
+            "{} is a mounted snapshot of which data is absent: wait until frostline volume status says that it is whole",
+            directory.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// The identity that the kernel drew when it started.
+fn boot() -> Result<String> {
+    let path = Path::new("/proc/sys/kernel/random/boot_id");
+    let read = std::fs::read_to_string(path).map_err(|e| scan::failed("read", path, &e))?;
+    Ok(read.trim().to_owned())
+}
+
+/// Takes a mount away whose process is gone.
+fn detach_dead(directory: &Path) -> Result<()> {
+    let (directory, _) = place::paths(directory)?;
+    // Attributes may be remembered by the kernel; this never is.
+    while rustix::fs::statfs(&directory).err() == Some(Errno::NOTCONN) {
+        unmount(&directory, UnmountFlags::DETACH)
+            .map_err(|e| scan::failed("unmount", &directory, &e.into()))?;
+    }
+    Ok(())
+}
+
+/// Ends a mount, and puts the directory in its place if it is whole. `Conflict` while somebody uses it.
+pub async fn unmount_snapshot(directory: &Path) -> Result<Unmounted> {
+    let directory = directory.to_owned();
+    blocking(move || {
+        detach_dead(&directory)?;
+        let (directory, state) = place::paths(&directory)?;
+        let refused = |what: String| Err(Error::new(frostline_base::ErrorKind::NotFound, what));
+        if !state.join(place::RECORD).exists() {
+            return refused(format!("no snapshot is mounted on {}", directory.display()));
+        }
+        match unmount(&directory, UnmountFlags::NOFOLLOW) {
+            // Nothing is mounted on it.
+            Ok(()) | Err(Errno::INVAL) => {}
+            Err(Errno::BUSY) => {
+                return Err(Error::conflict(format!(
+                    "{} is in use: end what has files or its working directory in it (fuser -vm {})",
+                    directory.display(),
+                    directory.display()
+                )));
+            }
+            Err(e) => return Err(scan::failed("unmount", &directory, &e.into())),
+        }
+        // The process that serves it syncs, finishes and ends.
+        if let Ok(lock) = std::fs::File::open(state.join("lock")) {
+            let waited = rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive);
+            waited.map_err(|e| scan::failed("wait for what serves", &directory, &e.into()))?;
+        }
+        match Place::open(&directory)? {
+            Some((place, record)) if !place.finish(&record)? => Ok(Unmounted::Incomplete),
+            _ => Ok(Unmounted::Whole),
+        }
+    })
+    .await
+}
+
+/// How far what is mounted on a directory is, as its process last wrote it.
+pub fn mount_status(directory: &Path) -> Result<MountStatus> {
+    let (directory, state) = place::paths(directory)?;
+    let path = state.join("status.json");
+    match std::fs::read(&path) {
+        Ok(bytes) => {
+            let damaged = |e| Error::corrupt(format!("{} cannot be read", path.display())).with_source(e);
+            let status: MountStatus = serde_json::from_slice(&bytes).map_err(damaged)?;
+            let is_served = place::is_served(&state);
+            let (bytes_per_s, eta_s) = if is_served { (status.bytes_per_s, status.eta_s) } else { (0, None) };
+            Ok(MountStatus { is_served, bytes_per_s, eta_s, ..status })
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(Error::new(
+            frostline_base::ErrorKind::NotFound,
+            format!("no snapshot is mounted on {}", directory.display()),
+        )),
+        Err(e) => Err(scan::failed("read", &path, &e)),
+    }
+}
+
+impl Mounted {
+    /// The snapshot.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.record.snapshot
+    }
+
+    /// Where users see it.
+    pub fn directory(&self) -> &PathBuf {
+        &self.place.directory
+    }
+
+    /// Serves it until it is unmounted, and fills it meanwhile.
+    pub async fn serve(self, progress: impl Fn(&MountStatus)) -> Result<Unmounted> {
+        let Mounted { lazy, place, record, options, session } = self;
+        let mut served = tokio::task::spawn_blocking(move || session.run());
+        let filling = async {
+            if options.hydrate {
+                hydrate::hydrate(&lazy, options.rate).await;
+            }
+        };
+        let mut filling = std::pin::pin!(filling);
+        let mut filled = false;
+        let mut meter = Meter::new(&lazy, &record);
+        let mut tick = tokio::time::interval(STATUS_EVERY);
+        let mut until_sync = 0_u32;
+        let ended = loop {
+            tokio::select! {
+                ended = &mut served => break ended,
+                () = &mut filling, if !filled => (filled, until_sync) = (true, 0),
+                _ = tick.tick() => {}
+            }
+            if until_sync == 0 {
+                until_sync = SYNC_EVERY;
+                match checkpoint(&lazy).await {
+                    Ok(absent) => meter.is_whole = absent == 0,
+                    Err(error) => tracing::warn!(?error, "what was filled may have to be fetched again"),
+                }
+            }
+            until_sync -= 1;
+            let status = meter.status(&place, &lazy);
+            progress(&status);
+            let place = Arc::clone(&place);
+            if let Err(error) = blocking(move || place.write_status(&status)).await {
+                tracing::warn!(?error, "no status written");
+            }
+        };
+        let ended = ended.map_err(|e| Error::internal("a thread ended before its work").with_source(e))?;
+        if let Err(error) = ended {
+            tracing::warn!(%error, "the FUSE session ended with an error");
+        }
+        meter.is_whole = checkpoint(&lazy).await? == 0;
+        let status = MountStatus { is_served: false, ..meter.status(&place, &lazy) };
+        blocking(move || {
+            place.write_status(&status)?;
+            match place.finish(&record)? {
+                true => Ok(Unmounted::Whole),
+                false => Ok(Unmounted::Incomplete),
+            }
+        })
+        .await
+    }
+}
+
+async fn checkpoint(lazy: &Arc<Lazy>) -> Result<usize> {
+    let lazy = Arc::clone(lazy);
+    blocking(move || lazy.checkpoint()).await
+}
+
+/// What statuses are made of.
+struct Meter {
+    snapshot: String,
+    bytes: u64,
+    is_whole: bool,
+    /// Bytes in place at some moments, the last of them now.
+    seen: std::collections::VecDeque<(Instant, u64)>,
+}
+
+impl Meter {
+    fn new(lazy: &Lazy, record: &Record) -> Meter {
+        let bytes = lazy.tree.chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
+        Meter {
+            snapshot: record.snapshot.name().to_string(),
+            bytes,
+            is_whole: false,
+            seen: Default::default(),
+        }
+    }
+
+    fn status(&mut self, place: &Place, lazy: &Lazy) -> MountStatus {
+        const SEEN_MAX: usize = 20;
+        let absent_bytes = lazy.counts.absent_bytes.load(Ordering::Relaxed);
+        let (now, done_bytes) = (Instant::now(), self.bytes - absent_bytes.min(self.bytes));
+        if self.seen.len() == SEEN_MAX {
+            self.seen.pop_front();
+        }
+        self.seen.push_back((now, done_bytes));
+        let (since, before) = self.seen.front().copied().unwrap_or((now, done_bytes));
+        let seconds = now.duration_since(since).as_secs_f64();
+        let bytes_per_s =
+            if seconds > 0.0 { (done_bytes.saturating_sub(before) as f64 / seconds) as u64 } else { 0 };
+        MountStatus {
+            snapshot: self.snapshot.clone(),
+            directory: place.directory.display().to_string(),
+            is_served: true,
+            is_whole: self.is_whole,
+            bytes: self.bytes,
+            done_bytes,
+            bytes_per_s,
+            eta_s: absent_bytes.checked_div(bytes_per_s),
+            demand_hits: lazy.counts.hits.load(Ordering::Relaxed),
+            demand_misses: lazy.counts.misses.load(Ordering::Relaxed),
+            damaged_chunks: lazy::lock(&lazy.counts.damaged).len() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,668 @@
+//! The files of a mounted snapshot while not all of their data is in place, whoever passes the calls on.
+//!
+//! - A file that is not whole has a second name in the folder `absent`: its number in the tree. The name goes after the
+//!   data is on the disk, so a file without one is whole, whatever happens. Renames and links need no record.
+//! - A page is in place once its bit says so, and the bit is set after the data. Only absent pages are filled, under the
+//!   lock of the file, so what was written is never overwritten with what the snapshot has.
+//! - What is acknowledged as synced survives a restart of the machine: first the data is synced, then the bits, then the
+//!   answer leaves. What was only written survives the end of this process.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FallocateFlags, Timespec, Timestamps, XattrFlags};
+use rustix::io::Errno;
+use tokio::sync::Notify;
+
+use frostline_base::{ByteRange, Error, ErrorKind, Result};
+use frostline_store::Repository;
+
+use super::pages::Pages;
+use crate::piece::{CHUNK_BYTES, PAGE_BYTES, all_pages};
+use crate::reader::{assemble, fetch};
+use crate::restore::data_in;
+use crate::scan;
+use crate::snapshot::blocking;
+use crate::tree::{Node, Tree, chunk_numbers};
+
+const CHUNK: u64 = CHUNK_BYTES as u64;
+const PAGE: u64 = PAGE_BYTES as u64;
+/// Chunks that a reader who reads on is ahead of at most.
+const AHEAD_MAX: usize = 16;
+/// The attribute with a program's rights, which every write takes away.
+const CAPABILITY: &str = "security.capability";
+
+/// The files of a snapshot that is mounted.
+pub(super) struct Lazy {
+    repository: Repository,
+    pub(super) tree: Arc<Tree>,
+    /// The folder of the second names.
+    absent: PathBuf,
+    /// A directory on the file system of the files.
+    root: File,
+    pages: Pages,
+    /// By inode.
+    files: HashMap<u64, Arc<LazyFile>>,
+    /// The same in the order of their chunks.
+    in_order: Vec<Arc<LazyFile>>,
+    flights: Flights,
+    pub(super) counts: Counts,
+}
+
+/// A file that was not whole when the snapshot was mounted.
+#[derive(Debug)]
+pub(super) struct LazyFile {
+    /// Among the entries of the tree.
+    entry: usize,
+    /// Its length in the snapshot.
+    bytes: u64,
+    chunks: Range<usize>,
+    /// Where they are in the file, in chunks.
+    numbers: Vec<u64>,
+    whole: AtomicBool,
+    /// Whoever writes holds it.
+    lock: Mutex<()>,
+    ahead: Mutex<Ahead>,
+}
+
+/// What a sequential reader will want.
+#[derive(Debug, Default)]
+struct Ahead {
+    /// The chunk after the last one that was fetched for a reader.
+    next: usize,
+    window: usize,
+}
+
+/// What was asked for and done.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Reads and writes that found all they need.
+    pub(super) hits: AtomicU64,
+    /// Those that waited.
+    pub(super) misses: AtomicU64,
+    /// Those that wait now.
+    pub(super) waiting: AtomicUsize,
+    /// Bytes of chunks that were fetched.
+    pub(super) fetched_bytes: AtomicU64,
+    /// Bytes of pages that are not in place.
+    pub(super) absent_bytes: AtomicU64,
+    /// Chunks that the repository could not give.
+    pub(super) damaged: Mutex<HashSet<usize>>,
+}
+
+/// Chunks that are being fetched.
+#[derive(Debug, Default)]
+struct Flights {
+    chunks: Mutex<HashSet<usize>>,
+    landed: Notify,
+}
+
+/// Chunks that one task fetches; dropping it lets others try.
+struct Claimed<'a> {
+    flights: &'a Flights,
+    chunks: Vec<usize>,
+}
+
+impl Drop for Claimed<'_> {
+    fn drop(&mut self) {
+        let mut flying = lock(&self.flights.chunks);
+        flying.retain(|chunk| !self.chunks.contains(chunk));
+        drop(flying);
+        self.flights.landed.notify_waiters();
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The second name of a file.
+pub(super) fn second_name(entry: usize) -> String {
+    entry.to_string()
+}
+
+impl LazyFile {
+    /// A file of the tree with data.
+    pub(super) fn of(tree: &Tree, entry: usize) -> Option<LazyFile> {
+        let Node::File { bytes, extents, chunks } = &tree.entries.get(entry)?.node else { return None };
+        if chunks.is_empty() {
+            return None;
+        }
+        Some(LazyFile {
+            entry,
+            bytes: *bytes,
+            chunks: chunks.clone(),
+            numbers: chunk_numbers(extents).collect(),
+            whole: AtomicBool::new(false),
+            lock: Mutex::default(),
+            ahead: Mutex::default(),
+        })
+    }
+
+    /// Whether all of its data is in place and on the disk.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole.load(Ordering::Acquire)
+    }
+
+    fn chunk_bytes(&self, number: u64) -> u64 {
+        self.bytes.saturating_sub(number * CHUNK).min(CHUNK)
+    }
+
+    fn all(&self, number: u64) -> u64 {
+        all_pages(self.chunk_bytes(number).div_ceil(PAGE) as usize)
+    }
+
+    /// The chunks that a range of the file touches: where in the tree, where in the file, and which pages.
+    fn touched(&self, range: &ByteRange) -> impl Iterator<Item = (usize, u64, u64)> {
+        let range = range.start.min(self.bytes)..range.end.min(self.bytes);
+        let first = self.numbers.partition_point(|number| (number + 1) * CHUNK <= range.start);
+        let of = move |at: usize| {
+            let is_in = |number: &&u64| **number * CHUNK < range.end && !range.is_empty();
+            let number = *self.numbers.get(at).filter(is_in)?;
+            let start = range.start.saturating_sub(number * CHUNK).min(CHUNK);
+            let end = (range.end - number * CHUNK).min(CHUNK);
+            let pages = all_pages(end.div_ceil(PAGE) as usize) & !all_pages((start / PAGE) as usize);
+            Some((self.chunks.start + at, number, pages))
+        };
+        (first..self.numbers.len()).map_while(of)
+    }
+
+    /// The range without the pages that it covers: what a write needs to be there.
+    fn edges(&self, range: &ByteRange) -> [ByteRange; 2] {
+        let page = |at: u64| at / PAGE * PAGE;
+        let first = page(range.start);
+        let last = page(range.end.saturating_sub(1));
+        let is_covered = |start: u64| range.start <= start && range.end >= (start + PAGE).min(self.bytes);
+        [first, last].map(|start| if is_covered(start) { start..start } else { start..start + PAGE })
+    }
+}
+
+impl Lazy {
+    /// The files of `tree` that have a second name in the folder `absent`; `root` is a directory beside them.
+    pub(super) fn open(
+        repository: &Repository,
+        tree: Arc<Tree>,
+        absent: PathBuf,
+        root: File,
+        pages: Pages,
+    ) -> Result<Lazy> {
+        let mut lazy = Lazy {
+            repository: repository.clone(),
+            tree: Arc::clone(&tree),
+            absent,
+            root,
+            pages,
+            files: HashMap::new(),
+            in_order: Vec::new(),
+            flights: Flights::default(),
+            counts: Counts::default(),
+        };
+        let mut absent_bytes = 0;
+        for file in (0..tree.entries.len()).filter_map(|entry| LazyFile::of(&tree, entry)) {
+            let path = lazy.second(&file);
+            let failed = |e: io::Error| scan::failed("open", &path, &e);
+            match std::fs::symlink_metadata(&path) {
+                Ok(meta) => {
+                    let file = Arc::new(file);
+                    lazy.files.insert(meta.ino(), Arc::clone(&file));
+                    lazy.in_order.push(Arc::clone(&file));
+                    if meta.nlink() == 1 {
+                        // Its last other name went, and this process with it.
+                        lazy.give_up(&file).map_err(failed)?;
+                    } else if meta.len() < file.bytes {
+                        // It was cut: nothing behind its end is wanted any more.
+                        let open = lazy.open_file(&file).map_err(failed)?;
+                        lazy.cut(&file, &open, meta.len()).map_err(failed)?;
+                    }
+                    absent_bytes += lazy.absent_in(&file);
+                }
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(failed(e)),
+            }
+        }
+        lazy.counts.absent_bytes.store(absent_bytes, Ordering::Relaxed);
+        Ok(lazy)
+    }
+
+    /// The file of an inode, if it was not whole at first.
+    pub(super) fn file(&self, inode: u64) -> Option<&Arc<LazyFile>> {
+        self.files.get(&inode)
+    }
+
+    fn second(&self, file: &LazyFile) -> PathBuf {
+        self.absent.join(second_name(file.entry))
+    }
+
+    fn open_file(&self, file: &LazyFile) -> io::Result<File> {
+        File::options().read(true).write(true).open(self.second(file))
+    }
+
+    fn absent_in(&self, file: &LazyFile) -> u64 {
+        let all = 0..file.bytes;
+        let pages = |(chunk, number, _)| self.absent_bytes(file, number, !self.pages.get(chunk));
+        file.touched(&all).map(pages).sum()
+    }
+
+    /// Bytes of these pages of a chunk.
+    fn absent_bytes(&self, file: &LazyFile, number: u64, pages: u64) -> u64 {
+        let pages = pages & file.all(number);
+        let bytes = u64::from(pages.count_ones()) * PAGE;
+        let last = file.chunk_bytes(number).div_ceil(PAGE) - 1;
+        match pages & (1 << last) {
+            0 => bytes,
+            _ => bytes - ((last + 1) * PAGE - file.chunk_bytes(number)),
+        }
+    }
+
+    /// Marks pages as in place. Its caller holds the lock of the file.
+    fn set(&self, file: &LazyFile, chunk: usize, number: u64, pages: u64) -> io::Result<()> {
+        let new = self.pages.set(chunk, pages & file.all(number))?;
+        let bytes = self.absent_bytes(file, number, new);
+        // While files are opened, nothing is counted yet.
+        let _ = self
+            .counts
+            .absent_bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |absent| Some(absent.saturating_sub(bytes)));
+        Ok(())
+    }
+
+    /// The chunks of a range of which some page is wanted and absent.
+    fn missing(&self, file: &LazyFile, range: &ByteRange) -> Vec<usize> {
+        if file.is_whole() || range.is_empty() {
+            return Vec::new();
+        }
+        let touched = file.touched(range);
+        touched
+            .filter(|(chunk, _, pages)| pages & !self.pages.get(*chunk) != 0)
+            .map(|(chunk, ..)| chunk)
+            .collect()
+    }
+
+    /// Whether all of a range is in place.
+    pub(super) fn has(&self, file: &LazyFile, range: &ByteRange) -> bool {
+        self.missing(file, range).is_empty()
+    }
+
+    /// Whether a write can be done without fetching.
+    pub(super) fn has_for_write(&self, file: &LazyFile, range: &ByteRange) -> bool {
+        file.edges(range).iter().all(|edge| self.has(file, edge))
+    }
+
+    pub(super) fn count_hit(&self) {
+        self.counts.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Brings all of a range in place, for a reader who waits.
+    pub(super) async fn need(self: &Arc<Lazy>, file: &LazyFile, range: ByteRange) -> io::Result<()> {
+        if self.has(file, &range) {
+            return Ok(());
+        }
+        self.counts.misses.fetch_add(1, Ordering::Relaxed);
+        self.counts.waiting.fetch_add(1, Ordering::Relaxed);
+        let done = self.bring_range(file, &range).await;
+        self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+        done
+    }
+
+    /// What a write of this range needs.
+    pub(super) async fn need_for_write(
+        self: &Arc<Lazy>,
+        file: &LazyFile,
+        range: &ByteRange,
+    ) -> io::Result<()> {
+        for edge in file.edges(range) {
+            self.need(file, edge).await?;
+        }
+        Ok(())
+    }
+
+    async fn bring_range(self: &Arc<Lazy>, file: &LazyFile, range: &ByteRange) -> io::Result<()> {
+        loop {
+            let missing = self.missing(file, range);
+            let Some(last) = missing.last() else { return Ok(()) };
+            let landed = self.flights.landed.notified();
+            let claimed = self.claim(&missing);
+            if claimed.chunks.is_empty() {
+                if self.is_flying(&missing) {
+                    landed.await;
+                }
+                continue;
+            }
+            let ahead = self.ahead(file, missing.first().copied().unwrap_or(*last), last + 1);
+            let ahead = self.claim(&ahead.collect::<Vec<_>>());
+            if self.bring(&[claimed.chunks.as_slice(), &ahead.chunks].concat()).await.is_ok() {
+                continue;
+            }
+            // One of them is at fault: is it one that is wanted?
+            for chunk in missing.iter().filter(|chunk| claimed.chunks.contains(chunk)) {
+                self.bring(std::slice::from_ref(chunk)).await.map_err(|e| self.told(file, *chunk, &e))?;
+            }
+        }
+    }
+
+    /// Chunks that will be wanted after these, if the reader reads on.
+    fn ahead(&self, file: &LazyFile, first: usize, end: usize) -> Range<usize> {
+        let mut ahead = lock(&file.ahead);
+        ahead.window = match first <= ahead.next && ahead.next <= end && ahead.next > 0 {
+            true => (ahead.window * 2).clamp(1, AHEAD_MAX),
+            false => 0,
+        };
+        let until = (end + ahead.window).min(file.chunks.end);
+        ahead.next = until;
+        end..until
+    }
+
+    /// Those of these chunks that nobody fetches yet and that are not whole.
+    fn claim(&self, wanted: &[usize]) -> Claimed<'_> {
+        let mut flying = lock(&self.flights.chunks);
+        let is_free = |chunk: &&usize| self.is_absent(**chunk) && flying.insert(**chunk);
+        let chunks = wanted.iter().filter(is_free).copied().collect();
+        Claimed { flights: &self.flights, chunks }
+    }
+
+    fn is_flying(&self, chunks: &[usize]) -> bool {
+        let flying = lock(&self.flights.chunks);
+        chunks.iter().any(|chunk| flying.contains(chunk))
+    }
+
+    fn of_chunk(&self, chunk: usize) -> Option<&Arc<LazyFile>> {
+        let after = self.in_order.partition_point(|file| file.chunks.start <= chunk);
+        self.in_order.get(after.checked_sub(1)?).filter(|file| file.chunks.contains(&chunk))
+    }
+
+    fn is_absent(&self, chunk: usize) -> bool {
+        self.of_chunk(chunk).is_some_and(|file| {
+            let number = file.numbers.get(chunk - file.chunks.start).copied().unwrap_or_default();
+            !file.is_whole() && file.all(number) & !self.pages.get(chunk) != 0
+        })
+    }
+
+    /// Those of these chunks that are absent.
+    pub(super) fn absent_of(&self, mut chunks: Vec<usize>) -> Vec<usize> {
+        chunks.retain(|chunk| self.is_absent(*chunk));
+        chunks
+    }
+
+    /// What a fault of the repository or of the disk is to a reader.
+    fn told(&self, file: &LazyFile, chunk: usize, error: &Error) -> io::Error {
+        let number = file.numbers.get(chunk - file.chunks.start).copied().unwrap_or_default();
+        let path = self.tree.entries[file.entry].show();
+        tracing::error!(
+            file = path,
+            offset = number * CHUNK,
+            ?error,
+            "cannot read a chunk of a mounted snapshot"
+        );
+        if error.kind() == ErrorKind::Corrupt || error.kind() == ErrorKind::NotFound {
+            lock(&self.counts.damaged).insert(chunk);
+        }
+        let errno = if error.kind() == ErrorKind::Exhausted { Errno::NOSPC } else { Errno::IO };
+        errno.into()
+    }
+
+    /// Fetches chunks and puts their absent pages in place.
+    async fn bring(self: &Arc<Lazy>, chunks: &[usize]) -> Result<()> {
+        let refs = chunks.iter().map(|chunk| &self.tree.chunks[*chunk]);
+        let pieces = fetch(&self.repository, &self.tree.packs, refs).await?;
+        let (lazy, chunks) = (Arc::clone(self), chunks.to_vec());
+        blocking(move || {
+            chunks.into_iter().try_for_each(|chunk| {
+                let bytes = assemble(&lazy.tree.packs, &lazy.tree.chunks[chunk], &pieces)?;
+                lazy.counts.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                lazy.fill(chunk, &bytes)?;
+                lock(&lazy.counts.damaged).remove(&chunk);
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Fetches those of these chunks that are absent, for nobody in particular. False if one of them could not be had.
+    pub(super) async fn prefetch(self: &Arc<Lazy>, chunks: &[usize]) -> Result<bool> {
+        let claimed = self.claim(chunks);
+        let Err(error) = self.bring(&claimed.chunks).await else { return Ok(true) };
+        if error.kind() == ErrorKind::Exhausted {
+            return Err(error);
+        }
+        let mut all = true;
+        for chunk in &claimed.chunks {
+            if let Err(error) = self.bring(std::slice::from_ref(chunk)).await
+                && let Some(file) = self.of_chunk(*chunk)
+            {
+                self.told(file, *chunk, &error);
+                all = false;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Puts the absent pages of a chunk in place. The times of the file and its rights stay.
+    fn fill(&self, chunk: usize, bytes: &[u8]) -> Result<()> {
+        let Some(file) = self.of_chunk(chunk) else { return Ok(()) };
+        let entry = &self.tree.entries[file.entry];
+        let Node::File { extents, .. } = &entry.node else { return Ok(()) };
+        let number = file.numbers.get(chunk - file.chunks.start).copied().unwrap_or_default();
+        let filled = || {
+            let _writing = lock(&file.lock);
+            let absent = file.all(number) & !self.pages.get(chunk);
+            if absent == 0 || file.is_whole() {
+                return Ok(());
+            }
+            let open = self.open_file(file)?;
+            let before = rustix::fs::fstat(&open)?;
+            let mut rights = vec![0; 256];
+            let rights = rustix::fs::fgetxattr(&open, CAPABILITY, &mut rights[..])
+                .map(|length| rights[..length].to_vec());
+            for run in runs(absent) {
+                let start = number * CHUNK;
+                let range =
+                    start + run.start * PAGE..(start + run.end * PAGE).min(start + bytes.len() as u64);
+                let mut end = range.start;
+                for part in data_in(extents, range.clone()) {
+                    punch(&open, end..part.start)?;
+                    open.write_all_at(
+                        &bytes[(part.start - start) as usize..(part.end - start) as usize],
+                        part.start,
+                    )?;
+                    end = part.end;
+                }
+                punch(&open, end..range.end)?;
+            }
+            if let Ok(rights) = rights {
+                rustix::fs::fsetxattr(&open, CAPABILITY, &rights, XattrFlags::empty())?;
+            }
+            let time = |seconds, nanos| Timespec { tv_sec: seconds, tv_nsec: nanos };
+            rustix::fs::futimens(
+                &open,
+                &Timestamps {
+                    last_access: time(before.st_atime, before.st_atime_nsec as _),
+                    last_modification: time(before.st_mtime, before.st_mtime_nsec as _),
+                },
+            )?;
+            self.set(file, chunk, number, absent)
+        };
+        filled().map_err(|e: io::Error| scan::failed("write", &PathBuf::from(entry.show()), &e))
+    }
+
+    /// Writes to an open file; what [`Lazy::need_for_write`] says is in place.
+    pub(super) fn write(&self, file: &LazyFile, open: &File, offset: u64, data: &[u8]) -> io::Result<()> {
+        let _writing = lock(&file.lock);
+        open.write_all_at(data, offset)?;
+        for (chunk, number, pages) in file.touched(&(offset..offset + data.len() as u64)) {
+            self.set(file, chunk, number, pages)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts or extends a file.
+    pub(super) async fn truncate(
+        self: &Arc<Lazy>,
+        file: &LazyFile,
+        open: &File,
+        bytes: u64,
+    ) -> io::Result<()> {
+        if !bytes.is_multiple_of(PAGE) {
+            self.need(file, bytes - bytes % PAGE..bytes).await?;
+        }
+        self.cut(file, open, bytes)
+    }
+
+    /// Sets the length. What was behind a new end will be zeros and never what the snapshot has there: that is on the
+    /// disk before anybody can extend the file again.
+    fn cut(&self, file: &LazyFile, open: &File, bytes: u64) -> io::Result<()> {
+        let _writing = lock(&file.lock);
+        open.set_len(bytes)?;
+        if bytes >= file.bytes || file.is_whole() {
+            return Ok(());
+        }
+        for (chunk, number, pages) in file.touched(&(bytes.next_multiple_of(PAGE)..file.bytes)) {
+            self.set(file, chunk, number, pages)?;
+        }
+        open.sync_all()?;
+        self.pages.sync(&self.pages.unsynced(file.chunks.clone()))
+    }
+
+    /// Allocates, or makes holes, in which case all of the range has to be in place.
+    pub(super) fn allocate(
+        &self,
+        file: &LazyFile,
+        open: &File,
+        mode: FallocateFlags,
+        range: &ByteRange,
+    ) -> io::Result<()> {
+        let _writing = lock(&file.lock);
+        Ok(rustix::fs::fallocate(open, mode, range.start, range.end - range.start)?)
+    }
+
+    /// What was written before is on the disk when this returns.
+    pub(super) fn sync(&self, file: &LazyFile, open: &File, only_data: bool) -> io::Result<()> {
+        let words = match file.is_whole() {
+            true => Vec::new(),
+            false => self.pages.unsynced(file.chunks.clone()),
+        };
+        if only_data {
+            open.sync_data()?
+        } else {
+            open.sync_all()?
+        }
+        self.pages.sync(&words)
+    }
+
+    /// The first byte from `at` on that is data, or that is none, as `lseek` tells it.
+    pub(super) fn seek(&self, file: &LazyFile, open: &File, at: u64, data: bool) -> io::Result<u64> {
+        let _still = lock(&file.lock);
+        let end = open.metadata()?.len();
+        if at >= end {
+            return Err(Errno::NXIO.into());
+        }
+        let Node::File { extents, .. } = &self.tree.entries[file.entry].node else { return Ok(at) };
+        let mut ranges = scan::extents(open, end)?;
+        for (chunk, number, pages) in file.touched(&(0..file.bytes.min(end))) {
+            for run in runs(pages & !self.pages.get(chunk)) {
+                let start = number * CHUNK;
+                ranges.extend(data_in(extents, start + run.start * PAGE..start + run.end * PAGE));
+            }
+        }
+        ranges.sort_by_key(|range| range.start);
+        if data {
+            let found = ranges.iter().find(|range| range.end > at).map(|range| range.start.max(at));
+            return found.ok_or_else(|| Errno::NXIO.into());
+        }
+        let mut hole = at;
+        for range in ranges {
+            if range.start > hole {
+                break;
+            }
+            hole = hole.max(range.end);
+        }
+        Ok(hole.min(end))
+    }
+
+    /// The last name of a file and its last user went: nothing of it is wanted.
+    pub(super) fn give_up(&self, file: &LazyFile) -> io::Result<()> {
+        let _writing = lock(&file.lock);
+        if file.is_whole() {
+            return Ok(());
+        }
+        for (chunk, number, pages) in file.touched(&(0..file.bytes)) {
+            self.set(file, chunk, number, pages)?;
+        }
+        std::fs::remove_file(self.second(file))?;
+        file.whole.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether nothing but its second name is left of a file.
+    pub(super) fn is_nameless(&self, file: &LazyFile) -> bool {
+        !file.is_whole() && std::fs::symlink_metadata(self.second(file)).is_ok_and(|meta| meta.nlink() == 1)
+    }
+
+    /// Looks at an open file with nobody writing to it or making it whole; its names are those that users see.
+    pub(super) fn stat(
+        &self,
+        file: &LazyFile,
+        open: impl std::os::fd::AsFd,
+    ) -> rustix::io::Result<rustix::fs::Stat> {
+        let _still = lock(&file.lock);
+        let mut stat = rustix::fs::fstat(open)?;
+        if !file.is_whole() {
+            stat.st_nlink -= 1;
+        }
+        Ok(stat)
+    }
+
+    /// Lets files that have all of their data go, after it is on the disk. How many are not whole after that.
+    pub(super) fn checkpoint(&self) -> Result<usize> {
+        let failed = |e: io::Error| scan::failed("sync", &self.absent, &e);
+        let words = self.pages.unsynced(0..self.tree.chunks.len());
+        let lacks = |file: &LazyFile| !self.has(file, &(0..file.bytes));
+        let (absent, full): (Vec<_>, Vec<_>) =
+            self.in_order.iter().filter(|file| !file.is_whole()).partition(|file| lacks(file));
+        if words.is_empty() && full.is_empty() {
+            return Ok(absent.len());
+        }
+        rustix::fs::syncfs(&self.root).map_err(|e| failed(e.into()))?;
+        self.pages.sync(&words).map_err(failed)?;
+        for file in full {
+            let _writing = lock(&file.lock);
+            match std::fs::remove_file(self.second(file)) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+                _ => file.whole.store(true, Ordering::Release),
+            }
+        }
+        Ok(absent.len())
+    }
+}
+
+/// Makes a hole, where a write that was not acknowledged may have left data.
+fn punch(open: &File, range: ByteRange) -> io::Result<()> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(open, mode, range.start, range.end - range.start)?)
+}
+
+/// The runs of bits that are set.
+fn runs(bits: u64) -> impl Iterator<Item = Range<u64>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = bits.checked_shr(at).unwrap_or_default();
+        if rest == 0 {
+            return None;
+        }
+        let start = at + rest.trailing_zeros();
+        let end = start + (bits >> start).trailing_ones();
+        at = end;
+        Some(u64::from(start)..u64::from(end))
+    })
+}
+
+#[cfg(test)]
+mod tests;

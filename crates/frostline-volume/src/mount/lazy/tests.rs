@@ -1,0 +1,352 @@
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::log::Snapshot;
+use crate::mount::place::Place;
+use crate::testing::{Bench, noise, snapshot};
+
+/// A snapshot with two files, and where it is mounted.
+struct Rig {
+    bench: Bench,
+    source: tempfile::TempDir,
+    folder: tempfile::TempDir,
+    snapshot: Snapshot,
+    tree: Arc<Tree>,
+    /// Restarts of the machine.
+    boots: u32,
+}
+
+const FILE_BYTES: usize = 1_600_000;
+/// A page of it is not there.
+const HOLE: Range<usize> = 600_000..700_000;
+
+impl Rig {
+    async fn new() -> Rig {
+        let (source, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = File::create(source.path().join("file")).unwrap();
+        let bytes = noise(1, FILE_BYTES);
+        file.write_all_at(&bytes[..HOLE.start], 0).unwrap();
+        file.write_all_at(&bytes[HOLE.end..], HOLE.end as u64).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000)).unwrap();
+        fs::write(source.path().join("other"), noise(2, 300_000)).unwrap();
+        fs::write(source.path().join("empty"), b"").unwrap();
+        let bench = Bench::new();
+        let snapshot = snapshot(&bench.volumes(), source.path()).await.snapshot;
+        let tree = Arc::new(bench.volumes().tree(&snapshot).await.unwrap());
+        Rig { bench, source, folder, snapshot, tree, boots: 0 }
+    }
+
+    /// As a process finds it that starts now.
+    fn open(&self) -> (Place, Arc<Lazy>) {
+        let directory = self.folder.path().join("data");
+        let (place, mut record) = match Place::open(&directory).unwrap() {
+            Some(found) => found,
+            None => Place::claim(&directory, "memory:", &self.snapshot).unwrap(),
+        };
+        place.make(&self.tree, &mut record).unwrap();
+        let boot = format!("boot{}", self.boots);
+        let pages = Pages::open(place.state(), self.tree.chunks.len(), &boot).unwrap();
+        let root = File::open(place.root()).unwrap();
+        let repository = &self.bench.volumes().repository;
+        let lazy = Lazy::open(repository, Arc::clone(&self.tree), place.absent(), root, pages).unwrap();
+        (place, Arc::new(lazy))
+    }
+}
+
+/// The file of a name.
+fn named(place: &Place, lazy: &Lazy, name: &str) -> (Arc<LazyFile>, File) {
+    let open = File::options().read(true).write(true).open(place.root().join(name)).unwrap();
+    let file = lazy.file(open.metadata().unwrap().ino()).cloned();
+    (file.unwrap_or_else(|| Arc::new(whole())), open)
+}
+
+/// What is left of a file that is whole.
+fn whole() -> LazyFile {
+    LazyFile {
+        entry: 0,
+        bytes: 0,
+        chunks: 0..0,
+        numbers: Vec::new(),
+        whole: AtomicBool::new(true),
+        lock: Mutex::default(),
+        ahead: Mutex::default(),
+    }
+}
+
+async fn read(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, range: ByteRange) -> io::Result<Vec<u8>> {
+    lazy.need(file, range.clone()).await?;
+    let end = range.end.min(open.metadata()?.len());
+    let mut bytes = vec![0; end.saturating_sub(range.start) as usize];
+    open.read_exact_at(&mut bytes, range.start)?;
+    Ok(bytes)
+}
+
+async fn write(lazy: &Arc<Lazy>, file: &LazyFile, open: &File, at: u64, data: &[u8]) {
+    lazy.need_for_write(file, &(at..at + data.len() as u64)).await.unwrap();
+    lazy.write(file, open, at, data).unwrap();
+}
+
+/// Overwrites whatever these bits do not vouch for, as a crash may leave it.
+fn garble(file: &LazyFile, open: &File, vouched: impl Fn(usize) -> u64) {
+    let bytes = open.metadata().unwrap().len().min(file.bytes);
+    for (chunk, number, pages) in file.touched(&(0..bytes)) {
+        for run in runs(pages & !vouched(chunk)) {
+            let start = number * CHUNK + run.start * PAGE;
+            let end = (number * CHUNK + run.end * PAGE).min(bytes);
+            open.write_all_at(&vec![0xEE; (end - start) as usize], start).unwrap();
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Read { at: u64, bytes: u64 },
+    Write { at: u64, bytes: usize, seed: u64 },
+    Truncate { bytes: u64 },
+    PunchHole { at: u64, bytes: u64 },
+    Sync,
+    Prefetch { chunk: usize },
+    Checkpoint,
+    Kill,
+    PowerCut,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let end = FILE_BYTES as u64 + 100_000;
+    // Often at the bounds of pages, where the cases are.
+    let at = prop_oneof![0..end, (0..end / PAGE).prop_map(|page| page * PAGE)];
+    let bytes = prop_oneof![1..40_000_u64, (1..5_u64).prop_map(|pages| pages * PAGE), Just(CHUNK)];
+    prop_oneof![
+        4 => (at.clone(), bytes.clone()).prop_map(|(at, bytes)| Step::Read { at, bytes }),
+        6 => (at.clone(), bytes.clone(), any::<u64>())
+            .prop_map(|(at, bytes, seed)| Step::Write { at, bytes: bytes as usize, seed }),
+        2 => at.clone().prop_map(|bytes| Step::Truncate { bytes }),
+        1 => (at, bytes).prop_map(|(at, bytes)| Step::PunchHole { at, bytes }),
+        2 => Just(Step::Sync),
+        2 => (0..8_usize).prop_map(|chunk| Step::Prefetch { chunk }),
+        1 => Just(Step::Checkpoint),
+        2 => Just(Step::Kill),
+        2 => Just(Step::PowerCut),
+    ]
+}
+
+/// Every step against a plain array of bytes. A killed process loses nothing; a machine that stops loses at most what was
+/// not synced, page by page.
+async fn check(steps: Vec<Step>) {
+    let mut rig = Rig::new().await;
+    let mut model = fs::read(rig.source.path().join("file")).unwrap();
+    let mut synced = model.clone();
+    let (mut place, mut lazy) = rig.open();
+    let (mut file, mut open) = named(&place, &lazy, "file");
+    for step in steps {
+        match step {
+            Step::Read { at, bytes } => {
+                let expected = model.get(at as usize..).unwrap_or_default();
+                let expected = &expected[..expected.len().min(bytes as usize)];
+                let found = read(&lazy, &file, &open, at..at + bytes).await.unwrap();
+                assert!(found == expected, "read {bytes} at {at}");
+            }
+            Step::Write { at, bytes, seed } => {
+                let data = noise(seed, bytes);
+                write(&lazy, &file, &open, at, &data).await;
+                let end = at as usize + bytes;
+                model.resize(model.len().max(end), 0);
+                model[at as usize..end].copy_from_slice(&data);
+            }
+            Step::Truncate { bytes } => {
+                lazy.truncate(&file, &open, bytes).await.unwrap();
+                model.resize(bytes as usize, 0);
+                synced.resize(bytes as usize, 0);
+            }
+            Step::PunchHole { at, bytes } => {
+                let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                lazy.need(&file, at..at + bytes).await.unwrap();
+                lazy.allocate(&file, &open, mode, &(at..at + bytes)).unwrap();
+                let end = model.len().min((at + bytes) as usize);
+                model[end.min(at as usize)..end].fill(0);
+            }
+            Step::Sync => {
+                lazy.sync(&file, &open, true).unwrap();
+                synced = model.clone();
+            }
+            Step::Prefetch { chunk } => {
+                assert!(lazy.prefetch(&lazy.absent_of(vec![chunk])).await.unwrap());
+            }
+            Step::Checkpoint => drop(lazy.checkpoint().unwrap()),
+            Step::Kill => {
+                garble(&file, &open, |chunk| lazy.pages.get(chunk));
+                drop((place, lazy));
+                (place, lazy) = rig.open();
+                (file, open) = named(&place, &lazy, "file");
+            }
+            Step::PowerCut => {
+                let unsynced: HashMap<usize, u64> =
+                    lazy.pages.unsynced(0..rig.tree.chunks.len()).into_iter().collect();
+                drop((place, lazy));
+                rig.boots += 1;
+                (place, lazy) = rig.open();
+                (file, open) = named(&place, &lazy, "file");
+                garble(&file, &open, |chunk| lazy.pages.get(chunk));
+                assert!(unsynced.iter().all(|(chunk, word)| lazy.pages.get(*chunk) & word != *word));
+                let found = read(&lazy, &file, &open, 0..model.len() as u64).await.unwrap();
+                synced.resize(model.len(), 0);
+                assert_eq!(found.len(), model.len());
+                // What is behind the end that the file has in the snapshot is no page of it.
+                let (inside, behind) = found.split_at(FILE_BYTES.min(found.len()));
+                let pages = inside.chunks(PAGE_BYTES).enumerate();
+                let pages = pages.map(|(page, bytes)| (page * PAGE_BYTES, bytes));
+                for (at, found) in
+                    pages.chain([(FILE_BYTES, behind)].into_iter().filter(|(_, b)| !b.is_empty()))
+                {
+                    let of = |bytes: &[u8]| bytes[at..][..found.len()] == *found;
+                    assert!(of(&model) || of(&synced), "the page at {at} is of no moment");
+                }
+                (model, synced) = (found.clone(), found);
+            }
+        }
+    }
+    let all: Vec<usize> = (0..rig.tree.chunks.len()).collect();
+    assert!(lazy.prefetch(&all).await.unwrap());
+    assert_eq!(lazy.checkpoint().unwrap(), 0);
+    assert_eq!(lazy.counts.absent_bytes.load(Ordering::Relaxed), 0);
+    assert_eq!(fs::read_dir(place.absent()).unwrap().count(), 0);
+    assert!(fs::read(place.root().join("file")).unwrap() == model, "the whole file");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn no_step_loses_what_was_acknowledged(steps in proptest::collection::vec(step(), 1..40)) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(check(steps));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filling_leaves_times_and_holes() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    let all: Vec<usize> = (0..rig.tree.chunks.len()).collect();
+    assert!(lazy.prefetch(&all).await.unwrap());
+    assert_eq!(lazy.checkpoint().unwrap(), 0);
+    assert_eq!(crate::testing::tree(&place.root()), crate::testing::tree(rig.source.path()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holes_of_absent_data_are_told_as_they_will_be() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    let (file, open) = named(&place, &lazy, "file");
+    let source = File::open(rig.source.path().join("file")).unwrap();
+    let extents = scan::extents(&source, FILE_BYTES as u64).unwrap();
+    assert_eq!(extents.len(), 2);
+    let seek = |at, data| lazy.seek(&file, &open, at, data).unwrap();
+    for _ in 0..2 {
+        assert_eq!([seek(0, true), seek(0, false)], [0, extents[0].end]);
+        assert_eq!(
+            [seek(extents[0].end, true), seek(extents[0].end, false)],
+            [extents[1].start, extents[0].end]
+        );
+        assert_eq!(seek(extents[1].start, false), FILE_BYTES as u64);
+        assert_eq!(lazy.seek(&file, &open, FILE_BYTES as u64, true).unwrap_err().raw_os_error(), Some(6));
+        // And halfway.
+        read(&lazy, &file, &open, 0..1).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_page_is_written_without_fetching() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    let (file, open) = named(&place, &lazy, "file");
+    let before = rig.bench.store.requests().gets;
+    write(&lazy, &file, &open, PAGE, &[7; 2 * PAGE_BYTES]).await;
+    let tail = FILE_BYTES as u64 / PAGE * PAGE;
+    write(&lazy, &file, &open, tail, &vec![7; FILE_BYTES - tail as usize]).await;
+    assert_eq!(rig.bench.store.requests().gets, before);
+    write(&lazy, &file, &open, 5 * PAGE + 1, b"x").await;
+    assert_eq!(rig.bench.store.requests().gets, before + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_of_one_chunk_share_a_fetch() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    let (file, open) = named(&place, &lazy, "other");
+    let before = rig.bench.store.requests().gets;
+    let reads = (0..8).map(|n| read(&lazy, &file, &open, n * 1_000..n * 1_000 + 10));
+    futures::future::try_join_all(reads).await.unwrap();
+    assert_eq!(rig.bench.store.requests().gets, before + 1);
+    assert_eq!(lazy.counts.absent_bytes.load(Ordering::Relaxed), {
+        let all: u64 = rig.tree.chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
+        all - 300_000
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sequential_reader_is_fetched_ahead_of() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    let (file, open) = named(&place, &lazy, "file");
+    for chunk in 0..2 {
+        assert!(!lazy.has(&file, &(chunk * CHUNK..chunk * CHUNK + 1)));
+        read(&lazy, &file, &open, chunk * CHUNK..chunk * CHUNK + 1).await.unwrap();
+    }
+    assert!(lazy.has(&file, &(2 * CHUNK..3 * CHUNK)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_fails_the_read_and_is_counted_and_the_rest_is_served() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    let (file, open) = named(&place, &lazy, "file");
+    let of_other = rig.tree.chunks.iter().find(|chunk| chunk.bytes == 300_000).unwrap().pieces[0];
+    let key = rig.tree.packs[of_other.pack as usize].object().key;
+    let mut bytes = rig.bench.store.read(&key).await.to_vec();
+    let sound = bytes.clone();
+    bytes[of_other.offset as usize + 1_000] ^= 1;
+    rig.bench.store.write(&key, bytes).await;
+    let (other, other_open) = named(&place, &lazy, "other");
+    let error = read(&lazy, &other, &other_open, 0..10).await.unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
+    assert_eq!(lock(&lazy.counts.damaged).len(), 1);
+    let all: Vec<usize> = (0..rig.tree.chunks.len()).collect();
+    assert!(!lazy.prefetch(&all).await.unwrap());
+    let original = fs::read(rig.source.path().join("file")).unwrap();
+    assert!(read(&lazy, &file, &open, 0..FILE_BYTES as u64).await.unwrap() == original);
+    assert_eq!(lazy.checkpoint().unwrap(), 1);
+    // What the repository has again is served again.
+    rig.bench.store.write(&key, sound).await;
+    assert_eq!(read(&lazy, &other, &other_open, 0..10).await.unwrap(), noise(2, 300_000)[..10]);
+    assert_eq!((lock(&lazy.counts.damaged).len(), lazy.checkpoint().unwrap()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_lost_its_last_name_is_not_fetched() {
+    let rig = Rig::new().await;
+    let (place, lazy) = rig.open();
+    let (file, _open) = named(&place, &lazy, "other");
+    assert!(!lazy.is_nameless(&file));
+    fs::remove_file(place.root().join("other")).unwrap();
+    assert!(lazy.is_nameless(&file));
+    // This process gives it up, and so does the next one if this one cannot.
+    let before = lazy.counts.absent_bytes.load(Ordering::Relaxed);
+    drop((place, lazy));
+    let (place, lazy) = rig.open();
+    assert_eq!(lazy.counts.absent_bytes.load(Ordering::Relaxed), before - 300_000);
+    let (file, _open) = named(&place, &lazy, "file");
+    fs::remove_file(place.root().join("file")).unwrap();
+    lazy.give_up(&file).unwrap();
+    assert_eq!((lazy.counts.absent_bytes.load(Ordering::Relaxed), lazy.checkpoint().unwrap()), (0, 0));
+}
+
+#[test]
+fn runs_of_bits() {
+    let runs = |bits| runs(bits).collect::<Vec<_>>();
+    assert_eq!(runs(0), []);
+    assert_eq!(runs(0b1011_0001), [0..1, 4..6, 7..8]);
+    assert_eq!(runs(u64::MAX), vec![0..64; 1]);
+    assert_eq!(runs(1 << 63), vec![63..64; 1]);
+}

@@ -1,0 +1,234 @@
+//! Where a mounted snapshot is kept until it is whole: a hidden directory beside the one that it is mounted on.
+//!
+//! ```text
+//! /srv/data                     what users see: nothing but a note, until something is mounted on it
+//! /srv/.data.frostline-mount/   mode 0700
+//!     mount.json                which snapshot of which repository; is_made once all names are there
+//!     lock                      held by the process that serves it
+//!     status.json               how far it is
+//!     root/                     the directory to be
+//!     absent/                   a second name for each file that is not whole
+//!     pages.synced, pages.BOOT  which pages of the files are in place
+//! ```
+//!
+//! When no file is left in `absent`, `root` changes places with the directory, and all else goes.
+
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FlockOperation, RenameFlags};
+use serde::{Deserialize, Serialize};
+
+use frostline_base::{Error, Result};
+
+use super::lazy::{LazyFile, second_name};
+use super::pages::Pages;
+use crate::log::Snapshot;
+use crate::restore;
+use crate::scan::{self, below};
+use crate::tree::Tree;
+
+/// The version of what is kept. A higher one is refused.
+const FORMAT: u32 = 1;
+pub(super) const RECORD: &str = "mount.json";
+/// What is in a directory that nothing is mounted on.
+pub(super) const NOTE: &str = ".frostline-mount";
+const NOTE_TEXT: &str =
+    "A snapshot was mounted here and is not whole. Run the same `frostline volume mount` again.\n";
+
+/// The place of a mounted snapshot.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// What users see.
+    pub(super) directory: PathBuf,
+    state: PathBuf,
+    /// Held as long as this process serves it.
+    _lock: File,
+}
+
+/// Which snapshot it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    format: u32,
+    pub(super) repository: String,
+    pub(super) snapshot: Snapshot,
+    /// Whether every name was made, with its owner, mode and times.
+    is_made: bool,
+}
+
+/// The directory and what is kept of it, by any name of it.
+pub(super) fn paths(directory: &Path) -> Result<(PathBuf, PathBuf)> {
+    // Its parent is asked: of a mount whose process is gone, nothing can be learned.
+    let absolute = std::path::absolute(directory).map_err(|e| scan::failed("find", directory, &e))?;
+    let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+        return Err(Error::invalid(format!("{} cannot be mounted on", directory.display())));
+    };
+    let parent = std::fs::canonicalize(parent).map_err(|e| scan::failed("find", parent, &e))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(".frostline-mount");
+    Ok((parent.join(name), parent.join(hidden)))
+}
+
+/// Waits for nobody: whether another process holds the lock.
+pub(super) fn is_served(state: &Path) -> bool {
+    File::open(state.join("lock"))
+        .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+}
+
+impl Place {
+    /// The place of what was mounted on a directory before, if anything was. `Conflict` while another process serves it.
+    pub(super) fn open(directory: &Path) -> Result<Option<(Place, Record)>> {
+        let (directory, state) = paths(directory)?;
+        let path = state.join(RECORD);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(scan::failed("read", &path, &e)),
+        };
+        let damaged = |e| Error::corrupt(format!("{} cannot be read", path.display())).with_source(e);
+        let record: Record = serde_json::from_slice(&bytes).map_err(damaged)?;
+        if record.format > FORMAT {
+            return Err(Error::refused(format!("{} is of a newer version of Frostline", path.display())));
+        }
+        let lock = lock(&state)?;
+        Ok(Some((Place { directory, state, _lock: lock }, record)))
+    }
+
+    /// Claims a directory that is new or empty.
+    pub(super) fn claim(directory: &Path, repository: &str, snapshot: &Snapshot) -> Result<(Place, Record)> {
+        let (directory, state) = paths(directory)?;
+        let make = |path: &Path, mode| match std::fs::DirBuilder::new().mode(mode).create(path) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(scan::failed("make", path, &e)),
+            _ => Ok(()),
+        };
+        make(&directory, 0o700)?;
+        let mut names =
+            std::fs::read_dir(&directory).map_err(|e| scan::failed("list", &directory, &e))?.flatten();
+        if names.any(|name| name.file_name() != NOTE) {
+            return Err(Error::invalid(format!(
+                "{} is not empty: mount on a new directory",
+                directory.display()
+            )));
+        }
+        make(&state, 0o700)?;
+        let devices = [&directory, &state].map(|path| rustix::fs::stat(path).map(|stat| stat.st_dev));
+        if devices[0] != devices[1] {
+            return Err(Error::invalid(format!(
+                "{} is the root of a file system: mount on a directory below it",
+                directory.display()
+            )));
+        }
+        let lock = lock(&state)?;
+        let note = directory.join(NOTE);
+        std::fs::write(&note, NOTE_TEXT).map_err(|e| scan::failed("write", &note, &e))?;
+        let closed = std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o000));
+        closed.map_err(|e| scan::failed("close", &directory, &e))?;
+        let place = Place { directory, state, _lock: lock };
+        let (repository, snapshot) = (repository.to_owned(), snapshot.clone());
+        let record = Record { format: FORMAT, repository, snapshot, is_made: false };
+        place.write(&record)?;
+        Ok((place, record))
+    }
+
+    /// Writes how far it is. After a power cut that may be gone.
+    pub(super) fn write_status(&self, status: &impl Serialize) -> Result<()> {
+        let (path, new) = (self.state.join("status.json"), self.state.join("status.json.new"));
+        let failed = |e: std::io::Error| scan::failed("write", &path, &e);
+        let bytes = serde_json::to_vec_pretty(status).map_err(|e| failed(e.into()))?;
+        std::fs::write(&new, bytes).and_then(|()| std::fs::rename(&new, &path)).map_err(failed)
+    }
+
+    /// Writes which snapshot it is, so that it is there whole or not at all.
+    pub(super) fn write(&self, record: &Record) -> Result<()> {
+        let (path, new) = (self.state.join(RECORD), self.state.join("mount.json.new"));
+        let failed = |e: std::io::Error| scan::failed("write", &path, &e);
+        let bytes = serde_json::to_vec_pretty(record).map_err(|e| failed(e.into()))?;
+        std::fs::write(&new, bytes).and_then(|()| File::open(&new)?.sync_all()).map_err(failed)?;
+        std::fs::rename(&new, &path).and_then(|()| File::open(&self.state)?.sync_all()).map_err(failed)
+    }
+
+    /// Makes every name of the tree unless that was done before; files get their lengths and no data.
+    pub(super) fn make(&self, tree: &Tree, record: &mut Record) -> Result<()> {
+        if record.is_made {
+            return Ok(());
+        }
+        let failed = |verb, path: &Path, e: &std::io::Error| Err(scan::failed(verb, path, e));
+        for folder in [self.absent(), self.root()] {
+            match std::fs::remove_dir_all(&folder) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return failed("remove", &folder, &e),
+                _ => {}
+            }
+            std::fs::create_dir(&folder).map_err(|e| scan::failed("make", &folder, &e))?;
+        }
+        let needed: u64 = tree.chunks.iter().map(|chunk| u64::from(chunk.bytes)).sum();
+        let free = rustix::fs::statvfs(&self.state).map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize);
+        if free < needed {
+            return Err(Error::new(
+                frostline_base::ErrorKind::Exhausted,
+                format!("{} has room for {free} bytes, and the snapshot has {needed}", self.state.display()),
+            ));
+        }
+        let made = restore::Place::claim(&self.root(), record.snapshot.id)?;
+        made.make(tree)?;
+        for number in (0..tree.entries.len()).filter(|number| LazyFile::of(tree, *number).is_some()) {
+            let first = below(&self.root(), &tree.entries[number].path);
+            let linked = std::fs::hard_link(&first, self.absent().join(second_name(number)));
+            linked.map_err(|e| scan::failed("link", &first, &e))?;
+        }
+        made.finish(tree)?;
+        Pages::make(&self.state, tree.chunks.len())?;
+        record.is_made = true;
+        self.write(record)
+    }
+
+    pub(super) fn state(&self) -> &Path {
+        &self.state
+    }
+
+    pub(super) fn root(&self) -> PathBuf {
+        self.state.join("root")
+    }
+
+    pub(super) fn absent(&self) -> PathBuf {
+        self.state.join("absent")
+    }
+
+    /// Puts a whole directory where users expect it. False if files are absent. Nothing may be mounted on it.
+    pub(super) fn finish(&self, record: &Record) -> Result<bool> {
+        let moved = self.root().join(NOTE).exists();
+        if !moved {
+            let mut absent =
+                std::fs::read_dir(self.absent()).map_err(|e| scan::failed("list", &self.absent(), &e))?;
+            if !record.is_made || absent.next().is_some() {
+                return Ok(false);
+            }
+            let failed =
+                |e: rustix::io::Errno| scan::failed("move the snapshot to", &self.directory, &e.into());
+            let root = File::open(self.root()).map_err(|e| scan::failed("open", &self.root(), &e))?;
+            rustix::fs::syncfs(&root).map_err(failed)?;
+            rustix::fs::renameat_with(CWD, self.root(), CWD, &self.directory, RenameFlags::EXCHANGE)
+                .map_err(failed)?;
+            rustix::fs::syncfs(&root).map_err(failed)?;
+        }
+        // Without its record, what a crash leaves of the rest means nothing.
+        let removed = std::fs::remove_file(self.state.join(RECORD));
+        let removed = removed.and_then(|()| std::fs::remove_dir_all(&self.state));
+        removed.map(|()| true).map_err(|e| scan::failed("remove", &self.state, &e))
+    }
+}
+
+fn lock(state: &Path) -> Result<File> {
+    let path = state.join("lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|e| scan::failed("open", &path, &e))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::conflict(format!(
+            "another process serves what is mounted beside {}: frostline volume umount ends it",
+            state.display()
+        ))),
+        Err(e) => Err(scan::failed("lock", &path, &e.into())),
+    }
+}

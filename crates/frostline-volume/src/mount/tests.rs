@@ -1,0 +1,535 @@
+//! Through the kernel: these need root and /dev/fuse, and say so where they are not there.
+
+use std::fs;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::process::{Command, Stdio};
+
+use frostline_base::ErrorKind;
+use frostline_store::OpenOptions;
+use proptest::prelude::*;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::testing::{Bench, noise, options, snapshot, tree};
+
+/// Whether a file system can be mounted here.
+fn can_mount() -> bool {
+    let can = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
+    if !can {
+        eprintln!("skipped: no root, or no /dev/fuse");
+    }
+    can
+}
+
+fn lazily() -> MountOptions {
+    MountOptions { hydrate: false, ..MountOptions::default() }
+}
+
+/// A mount that is served, and gone with a test that fails.
+struct Served(PathBuf, JoinHandle<Result<Unmounted>>);
+
+impl Served {
+    /// Unmounts it; what its server and whoever unmounts it say of it.
+    async fn unmount(&mut self) -> Unmounted {
+        let unmounted = unmount_snapshot(&self.0).await.unwrap();
+        assert_eq!((&mut self.1).await.unwrap().unwrap(), unmounted);
+        unmounted
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if !self.1.is_finished() {
+            let _ = unmount(&self.0, UnmountFlags::DETACH);
+        }
+    }
+}
+
+/// Mounts the newest snapshot.
+async fn mount(volumes: &Volumes, directory: &Path, options: &MountOptions) -> Served {
+    mount_and(volumes, directory, options, |_| {}).await
+}
+
+async fn mount_and(
+    volumes: &Volumes,
+    directory: &Path,
+    options: &MountOptions,
+    progress: impl Fn(&MountStatus) + Send + Sync + 'static,
+) -> Served {
+    let mount = volumes.mount(&"data".parse().unwrap(), directory, options).await.unwrap();
+    let Mount::Mounted(mounted) = mount else { panic!("it is whole") };
+    Served(directory.to_owned(), tokio::spawn(mounted.serve(progress)))
+}
+
+/// Runs what waits for the mount where it holds nobody up.
+async fn calls<T: Send + 'static>(calls: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(calls).await.unwrap()
+}
+
+fn source() -> tempfile::TempDir {
+    let source = tempfile::tempdir().unwrap();
+    let at = |name: &str| source.path().join(name);
+    fs::create_dir_all(at("a/b")).unwrap();
+    for n in 0..6 {
+        fs::write(at(&format!("a/b/f{n}")), noise(n, 700_000)).unwrap();
+    }
+    let sparse = fs::File::create(at("sparse")).unwrap();
+    sparse.write_all_at(&noise(9, 100_000), 5_000_000).unwrap();
+    fs::hard_link(at("a/b/f0"), at("z-link")).unwrap();
+    symlink("a/b/f1", at("symlink")).unwrap();
+    fs::write(at("empty"), b"").unwrap();
+    fs::set_permissions(at("a/b/f2"), fs::Permissions::from_mode(0o4750)).unwrap();
+    std::os::unix::fs::chown(at("a/b/f3"), Some(1_234), Some(2_345)).unwrap();
+    rustix::fs::setxattr(at("a/b/f4"), "user.colour", b"blue", rustix::fs::XattrFlags::empty()).unwrap();
+    fs::set_permissions(at("a"), fs::Permissions::from_mode(0o750)).unwrap();
+    source
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mounted_snapshot_is_what_was_taken_and_becomes_an_ordinary_directory() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let gets = bench.store.requests().gets;
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    assert!(bench.store.requests().gets - gets <= 8, "no contents are read before they are wanted");
+    let (at, expected) = (target.clone(), tree(source.path()));
+    calls(move || assert_eq!(tree(&at), expected)).await;
+    // What was read is whole, and nothing else was there to read.
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert_eq!(tree(&target), tree(source.path()));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    let error = mount_status(&target).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_fills_behind_its_users() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let options = MountOptions { rate: Some(100 << 20), ..MountOptions::default() };
+    let (tell, mut told) = tokio::sync::watch::channel(false);
+    let tell = move |status: &MountStatus| {
+        tell.send_replace(status.is_whole);
+    };
+    let mut served = mount_and(&bench.volumes(), &target, &options, tell).await;
+    told.wait_for(|is_whole| *is_whole).await.unwrap();
+    let status = mount_status(&target);
+    // A snapshot can be taken of it again, and nothing is stored twice.
+    let (volumes, at) = (bench.volumes(), target.clone());
+    let again = snapshot(&volumes, &at).await.snapshot;
+    assert_eq!((again.totals.chunks_full, again.totals.chunks_delta), (0, 0));
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert_eq!(tree(&target), tree(source.path()));
+    assert!(status.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_whole_is_nobodys_to_read() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    let target = folder.path().join("data");
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let volumes = bench.volumes();
+    let taken = |at: &Path| {
+        let (volumes, at) = (volumes.clone(), at.to_owned());
+        async move { volumes.snapshot(&at, &"other".parse().unwrap(), &options(), |_| {}).await }
+    };
+    assert_eq!(taken(&target).await.unwrap_err().kind(), ErrorKind::Invalid);
+    // Nobody can mount it twice.
+    let again = volumes.mount(&"data".parse().unwrap(), &target, &lazily()).await;
+    assert_eq!(again.err().map(|e| e.kind()), Some(ErrorKind::Conflict));
+    // In use it stays.
+    let held = calls({
+        let at = target.join("a/b/f1");
+        move || fs::File::open(at).unwrap()
+    })
+    .await;
+    assert_eq!(unmount_snapshot(&target).await.unwrap_err().kind(), ErrorKind::Conflict);
+    drop(held);
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    // There is a note, and behind it nothing.
+    let names: Vec<_> = fs::read_dir(&target).unwrap().map(|name| name.unwrap().file_name()).collect();
+    assert_eq!(names, [place::NOTE]);
+    assert_eq!(fs::metadata(&target).unwrap().mode() & 0o7777, 0);
+    let state = place::paths(&target).unwrap().1;
+    assert_eq!(fs::metadata(&state).unwrap().mode() & 0o7777, 0o700);
+    assert_eq!(taken(&target).await.unwrap_err().kind(), ErrorKind::Invalid);
+    let status = mount_status(&target).unwrap();
+    assert!(!status.is_served && !status.is_whole && status.done_bytes < status.bytes, "{status:?}");
+    // Another snapshot is not put over it.
+    snapshot(&volumes, source.path()).await;
+    let newer = format!("data@{}", volumes.find(&"data".parse().unwrap()).await.unwrap().number);
+    let other = volumes.mount(&newer.parse().unwrap(), &target, &lazily()).await;
+    assert_eq!(other.err().map(|e| e.kind()), Some(ErrorKind::Conflict));
+    // By the name of its volume it goes on.
+    let mut served = mount(&volumes, &target, &MountOptions::default()).await;
+    let (at, expected) = (target.clone(), tree(source.path()));
+    calls(move || assert_eq!(tree(&at), expected)).await;
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_is_an_error_of_the_read_and_never_zeros() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let target = folder.path().join("data");
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let packs = bench.volumes().tree(&taken).await.unwrap().packs;
+    bench.volumes().repository.delete(packs.iter().map(|pack| pack.object().key)).await.unwrap();
+    let at = target.join("a/b/f1");
+    calls(move || {
+        let file = fs::File::options().read(true).write(true).open(at).unwrap();
+        let fails = |done: std::io::Result<()>| assert_eq!(done.unwrap_err().raw_os_error(), Some(5));
+        fails(file.read_exact_at(&mut [0; 10], 0));
+        fails(file.write_all_at(b"x", 100_000));
+        // What needs nothing of the snapshot works.
+        file.write_all_at(&[7; 8_192], 8_192).unwrap();
+        let mut bytes = [0; 8_192];
+        file.read_exact_at(&mut bytes, 8_192).unwrap();
+        assert_eq!(bytes, [7; 8_192]);
+    })
+    .await;
+    assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    assert!(mount_status(&target).unwrap().damaged_chunks >= 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_in_use_is_not_mounted_on() {
+    if !can_mount() {
+        return;
+    }
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    snapshot(&bench.volumes(), source.path()).await;
+    fs::write(folder.path().join("mine"), b"x").unwrap();
+    let refused = async |directory: &Path| {
+        let mounted = bench.volumes().mount(&"data".parse().unwrap(), directory, &lazily()).await;
+        mounted.err().map(|e| e.kind())
+    };
+    assert_eq!(refused(folder.path()).await, Some(ErrorKind::Invalid));
+    assert_eq!(refused(Path::new("/proc")).await, Some(ErrorKind::Invalid));
+    assert_eq!(refused(Path::new("/")).await, Some(ErrorKind::Invalid));
+    assert_eq!(refused(&folder.path().join("no/such/parent")).await, Some(ErrorKind::NotFound));
+    assert_eq!(fs::read(folder.path().join("mine")).unwrap(), b"x");
+    assert_eq!(unmount_snapshot(folder.path()).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// What programs do, to the mount and to a copy of the source.
+#[derive(Clone, Debug)]
+enum Call {
+    Write {
+        file: usize,
+        at: u64,
+        bytes: usize,
+        seed: u64,
+    },
+    Append {
+        file: usize,
+        bytes: usize,
+        seed: u64,
+    },
+    Read {
+        file: usize,
+        at: u64,
+        bytes: usize,
+    },
+    Truncate {
+        file: usize,
+        bytes: u64,
+    },
+    Rename {
+        from: usize,
+        to: usize,
+    },
+    Link {
+        from: usize,
+        to: usize,
+    },
+    Symlink {
+        to: usize,
+    },
+    Remove {
+        file: usize,
+    },
+    MakeDirectory {
+        at: usize,
+    },
+    SetMode {
+        file: usize,
+        mode: u32,
+    },
+    SetTime {
+        file: usize,
+        seconds: u64,
+    },
+    SetAttribute {
+        file: usize,
+    },
+    Sync {
+        file: usize,
+    },
+    /// Ends the mount and mounts it again.
+    Remount,
+}
+
+const NAMES: [&str; 10] =
+    ["a/b/f0", "a/b/f1", "a/b/f2", "sparse", "z-link", "empty", "a/new", "new", "directory", "directory/new"];
+
+fn call() -> impl Strategy<Value = Call> {
+    let file = || 0..NAMES.len();
+    let at = prop_oneof![0..800_000_u64, (0..90_u64).prop_map(|page| page * 8_192), Just(4_999_990)];
+    let bytes = prop_oneof![1..30_000_usize, Just(8_192)];
+    prop_oneof![
+        8 => (file(), at.clone(), bytes.clone(), any::<u64>())
+            .prop_map(|(file, at, bytes, seed)| Call::Write { file, at, bytes, seed }),
+        2 => (file(), bytes.clone(), any::<u64>())
+            .prop_map(|(file, bytes, seed)| Call::Append { file, bytes, seed }),
+        4 => (file(), at.clone(), bytes).prop_map(|(file, at, bytes)| Call::Read { file, at, bytes }),
+        3 => (file(), at).prop_map(|(file, bytes)| Call::Truncate { file, bytes }),
+        3 => (file(), file()).prop_map(|(from, to)| Call::Rename { from, to }),
+        1 => (file(), file()).prop_map(|(from, to)| Call::Link { from, to }),
+        1 => file().prop_map(|to| Call::Symlink { to }),
+        1 => file().prop_map(|file| Call::Remove { file }),
+        1 => file().prop_map(|at| Call::MakeDirectory { at }),
+        1 => (file(), 0..0o1000_u32).prop_map(|(file, mode)| Call::SetMode { file, mode: mode | 0o600 }),
+        1 => (file(), 0..2_000_000_000_u64).prop_map(|(file, seconds)| Call::SetTime { file, seconds }),
+        1 => file().prop_map(|file| Call::SetAttribute { file }),
+        2 => file().prop_map(|file| Call::Sync { file }),
+        1 => Just(Call::Remount),
+    ]
+}
+
+/// What a call gives below `root`.
+fn made(call: &Call, root: &Path) -> std::result::Result<Vec<u8>, Option<i32>> {
+    let at = |file: &usize| root.join(NAMES[*file]);
+    let write = |file: &usize| fs::File::options().write(true).create(true).truncate(false).open(at(file));
+    let none = |()| Vec::new();
+    let done = match call {
+        Call::Write { file, at, bytes, seed } => {
+            write(file).and_then(|file| file.write_all_at(&noise(*seed, *bytes), *at)).map(none)
+        }
+        Call::Append { file, bytes, seed } => {
+            let opened = fs::File::options().append(true).open(at(file));
+            opened.and_then(|mut file| std::io::Write::write_all(&mut file, &noise(*seed, *bytes))).map(none)
+        }
+        Call::Read { file, at: offset, bytes } => fs::File::open(at(file)).and_then(|file| {
+            let mut found = vec![0; *bytes];
+            let length = file.read_at(&mut found, *offset)?;
+            found.truncate(length);
+            Ok(found)
+        }),
+        Call::Truncate { file, bytes } => write(file).and_then(|file| file.set_len(*bytes)).map(none),
+        Call::Rename { from, to } => fs::rename(at(from), at(to)).map(none),
+        Call::Link { from, to } => fs::hard_link(at(from), at(to)).map(none),
+        Call::Symlink { to } => symlink("a/b/f5", at(to)).map(none),
+        Call::Remove { file } => match fs::symlink_metadata(at(file)) {
+            Ok(meta) if meta.is_dir() => fs::remove_dir(at(file)).map(none),
+            _ => fs::remove_file(at(file)).map(none),
+        },
+        Call::MakeDirectory { at: directory } => fs::create_dir(at(directory)).map(none),
+        Call::SetMode { file, mode } => {
+            fs::set_permissions(at(file), fs::Permissions::from_mode(*mode)).map(none)
+        }
+        Call::SetTime { file, seconds } => fs::File::open(at(file))
+            .and_then(|file| file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(*seconds)))
+            .map(none),
+        Call::SetAttribute { file } => {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(at(file), "user.colour", b"red", flags).map(none).map_err(Into::into)
+        }
+        Call::Sync { file } => fs::File::open(at(file)).and_then(|file| file.sync_all()).map(none),
+        Call::Remount => Ok(Vec::new()),
+    };
+    done.map_err(|e| e.raw_os_error())
+}
+
+/// Names, contents, modes, owners, links and attributes; the times of what was written differ.
+fn compared(root: &Path) -> Vec<(Vec<u8>, String)> {
+    let names = tree(root).into_iter();
+    names.map(|(path, name)| (path, crate::testing::without_time(&name))).collect()
+}
+
+async fn check_calls(calls_made: Vec<Call>) {
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let (copy, target) = (folder.path().join("copy"), folder.path().join("data"));
+    crate::testing::restore(&bench.volumes(), &taken, &copy).await;
+    let mut served = mount(&bench.volumes(), &target, &lazily()).await;
+    let mut is_mounted = true;
+    for call in calls_made {
+        if matches!(call, Call::Remount) && is_mounted {
+            is_mounted = served.unmount().await == Unmounted::Incomplete;
+            if is_mounted {
+                served = mount(&bench.volumes(), &target, &lazily()).await;
+            }
+        }
+        let (copy, target) = (copy.clone(), target.clone());
+        calls(move || {
+            let (expected, found) = (made(&call, &copy), made(&call, &target));
+            assert!(
+                expected == found,
+                "{call:?}: {:?} {:?}",
+                expected.map(|b| b.len()),
+                found.map(|b| b.len())
+            );
+        })
+        .await;
+    }
+    let (at, expected) = (target.clone(), compared(&copy));
+    calls(move || assert_eq!(compared(&at), expected)).await;
+    if is_mounted {
+        assert_eq!(served.unmount().await, Unmounted::Whole);
+    }
+    assert_eq!(compared(&target), compared(&copy));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #[test]
+    fn programs_see_what_they_see_on_a_plain_directory(made in proptest::collection::vec(call(), 1..60)) {
+        if can_mount() {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            runtime.unwrap().block_on(check_calls(made));
+        }
+    }
+}
+
+/// The directory for [`serves_until_it_is_killed`].
+const SERVE: &str = "FROSTLINE_TEST_SERVE";
+
+fn on_disk(folder: &Path) -> Volumes {
+    let url = folder.join("repository").display().to_string();
+    let repository = frostline_store::Repository::open(&url, &OpenOptions::default()).unwrap();
+    let random = || rand::random::<u128>();
+    Volumes::new(&repository, Arc::new(frostline_base::SystemClock), Arc::new(random))
+}
+
+/// Not a test by itself: the process that the next one kills.
+#[tokio::test(flavor = "multi_thread")]
+async fn serves_until_it_is_killed() {
+    let Some(folder) = std::env::var_os(SERVE).map(PathBuf::from) else { return };
+    let mut served = mount(&on_disk(&folder), &folder.join("data"), &lazily()).await;
+    println!("mounted");
+    let _ = (&mut served.1).await;
+}
+
+/// A process that serves, once it does.
+fn serve(folder: &Path) -> std::process::Child {
+    use std::io::BufRead as _;
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "mount::tests::serves_until_it_is_killed", "--nocapture"])
+        .env(SERVE, folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("mounted")), "it ended before it mounted");
+    std::thread::spawn(move || lines.for_each(drop));
+    child
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_process_loses_no_write_and_reads_fail_until_the_next_mount() {
+    if !can_mount() {
+        return;
+    }
+    let (source, folder) = (source(), tempfile::tempdir().unwrap());
+    let volumes = on_disk(folder.path());
+    snapshot(&volumes, source.path()).await;
+    let target = folder.path().join("data");
+    let mut expected = Vec::new();
+    for round in 0..5_u64 {
+        // A file that is whole is the kernel's own, and no kill ends writes to it.
+        let name = format!("a/b/f{round}");
+        let (at, root) = (target.join(&name), folder.path().to_owned());
+        let acknowledged = calls(move || {
+            let mut child = serve(&root);
+            let file = fs::File::options().write(true).open(at).unwrap();
+            let (tell, told) = std::sync::mpsc::channel();
+            // It is killed while this writes: what was acknowledged before counts.
+            let writer = std::thread::spawn(move || {
+                let write = |n| (n * 5_000 % 300_000, noise(round << 32 | n, 9_000));
+                let mut done = Vec::new();
+                for (at, data) in (0..).map(write) {
+                    if file.write_all_at(&data, at).is_err() {
+                        return (done, at as usize..at as usize + data.len());
+                    }
+                    done.push((at, data));
+                    let _ = tell.send(());
+                }
+                unreachable!("it writes until that fails")
+            });
+            assert_eq!(told.iter().take(20 + 7 * round as usize).count(), 20 + 7 * round as usize);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            writer.join().unwrap()
+        })
+        .await;
+        let error = fs::read(target.join("sparse")).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NOTCONN.raw_os_error()));
+        let (done, unsure) = acknowledged;
+        let mut model = noise(round, 700_000);
+        for (at, data) in &done {
+            model[*at as usize..][..data.len()].copy_from_slice(data);
+        }
+        // The write that failed may have arrived in part: what it covers is not compared.
+        let mut served = mount(&volumes, &target, &lazily()).await;
+        let at = target.join(&name);
+        let found = calls(move || fs::read(at).unwrap()).await;
+        assert_eq!(found.len(), model.len());
+        for (at, (found, written)) in found.iter().zip(&model).enumerate() {
+            assert!(found == written || unsure.contains(&at), "byte {at} in round {round}");
+        }
+        expected.push((name, found));
+        assert_eq!(served.unmount().await, Unmounted::Incomplete);
+    }
+    let mut served = mount(&volumes, &target, &MountOptions::default()).await;
+    let at = target.clone();
+    calls(move || tree(&at)).await;
+    assert_eq!(served.unmount().await, Unmounted::Whole);
+    assert!(expected.iter().all(|(name, bytes)| fs::read(target.join(name)).unwrap() == *bytes));
+}
+
+#[tokio::test]
+async fn a_crash_at_any_moment_of_making_or_finishing_is_mended_by_the_next_mount() {
+    let (bench, source, folder) = (Bench::new(), source(), tempfile::tempdir().unwrap());
+    let taken = snapshot(&bench.volumes(), source.path()).await.snapshot;
+    let of = bench.volumes().tree(&taken).await.unwrap();
+    let target = folder.path().join("data");
+    let made = |place: &Place, record: &mut Record| place.make(&of, record).unwrap();
+    // Killed while names are made: some are there, and no record says that all are.
+    let (place, mut record) = Place::claim(&target, "memory:", &taken).unwrap();
+    let unmade = record.clone();
+    made(&place, &mut record);
+    fs::remove_file(place.root().join("a/b/f1")).unwrap();
+    place.write(&unmade).unwrap();
+    drop(place);
+    let (place, mut record) = Place::open(&target).unwrap().unwrap();
+    made(&place, &mut record);
+    assert!(place.root().join("a/b/f1").exists());
+    assert!(!place.finish(&record).unwrap(), "data is absent");
+    // Whole, and killed after the exchange.
+    fs::remove_dir_all(place.absent()).unwrap();
+    fs::create_dir(place.absent()).unwrap();
+    let (root, cwd) = (place.root(), rustix::fs::CWD);
+    rustix::fs::renameat_with(cwd, &root, cwd, &target, rustix::fs::RenameFlags::EXCHANGE).unwrap();
+    drop(place);
+    let (place, record) = Place::open(&target).unwrap().unwrap();
+    assert!(place.finish(&record).unwrap());
+    assert_eq!(fs::metadata(target.join("a/b/f1")).unwrap().len(), 700_000);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert!(Place::open(&target).unwrap().is_none());
+}
