@@ -89,6 +89,10 @@ impl Look {
         })
     }
 
+    pub(crate) fn unfiltered(&self) -> Look {
+        Look { pretty: self.pretty, filter: None }
+    }
+
     /// The same JSON as it is to look.
     pub(crate) fn apply(&self, json: Vec<u8>) -> Vec<u8> {
         if !self.pretty && self.filter.is_none() {

@@ -572,7 +572,7 @@ pub(crate) static APIS: &[Api] = &[
     },
     Api {
         name: "cat.count",
-        methods: GET,
+        methods: GET_OR_POST,
         paths: &["/_cat/count", "/_cat/count/{index}"],
         action: Action::ViewIndex,
         takes: &[TABLE, INDICES],

@@ -194,6 +194,9 @@ async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap
     if let Some(id) = request.get(OPAQUE_ID) {
         headers.insert(OPAQUE_ID, id.clone());
     }
+    // Who asks for a part of the answer needs all of an error.
+    let unfiltered = wanted.look.unfiltered();
+    let look = if answered.is_ok() { &wanted.look } else { &unfiltered };
     let answer = answered.unwrap_or_else(Answer::from);
     if let Some(allow) = answer.allow.and_then(|allow| HeaderValue::from_str(&allow).ok()) {
         headers.insert(ALLOW, allow);
@@ -212,7 +215,7 @@ async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap
     let mut body = Bytes::from(match answer.content {
         Content::Json(json) => {
             headers.insert(CONTENT_TYPE, wanted.form.json.clone());
-            wanted.look.apply(json)
+            look.apply(json)
         }
         Content::Text { media, text } => {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
@@ -263,7 +266,9 @@ fn warning(text: &str) -> Option<HeaderValue> {
     let mut quoted = String::new();
     for c in text.chars() {
         match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
+            // The official clients end a warning at any double quote.
+            '"' => quoted.push('\''),
+            '\\' => quoted.extend(['\\', c]),
             ' '..='~' => quoted.push(c),
             _ => quoted.push('?'),
         }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use frostline_server::{Server, Settings, Tls};
-use frostline_show::{say, say_json};
+use frostline_show::{note, say, say_json};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,7 +20,13 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
     }
     let uses_tls = settings.tls.is_some();
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let server = Server::bind(config.node_made()?, super::ingest::random(), settings).await?;
+    let node = config.node_made()?;
+    let url = node.repository().url().to_owned();
+    let indices = node.catalog().list().await.with_context(|| format!("cannot read the repository {url}"))?;
+    if indices.is_empty() {
+        note!("there is no index in {url} yet");
+    }
+    let server = Server::bind(node, super::ingest::random(), settings).await?;
     let address = server.address();
     let scheme = if uses_tls { "https" } else { "http" };
     if config.json {
