@@ -98,13 +98,14 @@ fn what_cannot_be_asked_keeps_every_split() {
 }
 
 #[test]
-fn an_id_is_asked_by_its_split() {
+fn an_id_is_asked_by_its_split_and_as_what_a_client_gave() {
     let ids = |ids: &[&str]| Terms::of(&Filter::Ids(ids.iter().map(|id| (*id).to_owned()).collect()));
     let split = "0123456789abcdef0123456789abcdef";
     let (one, other) = (format!("{split}-7"), format!("{split}-8"));
-    assert_eq!(ids(&[&one, &other, "x"]), value(split, Some("_id")));
+    let asked = [split, &one, &other, "x"].map(|id| value(id, Some("_id")));
+    assert_eq!(ids(&[&one, &other, "x"]), Terms::AtLeast(1, asked.to_vec()));
     assert_eq!(ids(&[&one]).asks()[0].own_split(), split.parse().ok());
-    assert_eq!(ids(&["x"]), Terms::NONE);
+    assert_eq!(ids(&["x"]), value("x", Some("_id")));
     // A document's own field of that name is no identity.
     let field = equals("a", Scalar::Text(split.to_owned()));
     assert_eq!(Terms::of(&field).asks()[0].own_split(), None);
