@@ -350,3 +350,13 @@ fn runs_of_bits() {
     assert_eq!(runs(u64::MAX), vec![0..64; 1]);
     assert_eq!(runs(1 << 63), vec![63..64; 1]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_survives_a_kill_and_once_synced_a_power_cut() {
+    let write = |page: u64| Step::Write { at: page * PAGE, bytes: PAGE_BYTES, seed: page };
+    let read = |page: u64| Step::Read { at: page * PAGE, bytes: PAGE };
+    check(vec![write(1), Step::Kill, read(1)]).await;
+    check(vec![write(1), Step::Sync, Step::PowerCut, read(1)]).await;
+    check(vec![Step::Truncate { bytes: 10 }, Step::PowerCut, Step::Truncate { bytes: 10 * PAGE }, read(1)])
+        .await;
+}
