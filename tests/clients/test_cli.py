@@ -41,6 +41,7 @@ PRINTED = [
     (["explain", "--index", "logs", "word:w1"], ["splits_live"]),
     (["sql", 'SELECT "word", count(*) FROM logs GROUP BY "word"'], ["columns", "rows", "cost"]),
     (["vacuum", "logs", "--dry-run"], ["deleted"]),
+    (["index", "retain", "logs", "90d"], ["index", "retention_ms"]),
     (["unmount", "logs"], ["unmounted"]),
     (["cache", "clear"], ["cleared"]),
     (["index", "merge", "logs"], ["splits_before", "splits_after"]),
@@ -54,6 +55,15 @@ def test_every_command_prints_one_json_document(logs, tmp_path):
     for command, keys in PRINTED:
         answer = copy.ok(*command)
         assert all(key in answer for key in keys), f"{command}: {answer}"
+
+
+def test_a_retention_is_set_shown_and_ended(frostline):
+    frostline.ingest("logs", [{"n": 1}])
+    retain = lambda *keep: frostline.ok("index", "retain", "logs", *keep)["retention_ms"]
+    assert [retain(), retain("90d"), retain(), retain("forever"), retain()] == [None, 7_776_000_000, 7_776_000_000, None, None]
+    for wrong in ["soon", "0d", "-1d", "90"]:
+        frostline.fails("index", "retain", "logs", "--", wrong)
+    assert retain() is None
 
 
 def test_a_search_says_what_it_cost(logs):

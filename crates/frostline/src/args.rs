@@ -355,6 +355,14 @@ pub(crate) enum Index {
         #[arg(long)]
         yes: bool,
     },
+    /// Show or set how long documents are kept
+    Retain {
+        /// Name of the index
+        name: String,
+        /// By the time of the document, such as 90d or 8760h; `forever` keeps all
+        #[arg(value_name = "DURATION")]
+        keep: Option<String>,
+    },
     /// Read and check every byte of an index
     Verify(Name),
     /// Merge small splits
