@@ -4,7 +4,7 @@
 //! [`Inputs`] are what is read, [`Format`] is how its lines are parsed, and [`Ingest`] writes them to an index, once or
 //! as files grow. Every document is ingested exactly once, however often a run is stopped and restarted, in bounded
 //! memory.
-//! [`Live`] appends what clients send and acknowledges it once it is stored, and [`Upkeep`] keeps the indices in shape meanwhile.
+//! [`Live`] appends what clients send and acknowledges it once it is stored, [`Edits`] replaces and deletes documents by `_id`, and [`Upkeep`] keeps the indices in shape meanwhile.
 //! [`Merge`] replaces many small splits with few large ones. [`Needles`] are the needle segments of an index, which are
 //! written with its splits. User guide: `docs/ingest.md`.
 
@@ -30,11 +30,13 @@ mod settings;
 mod times;
 
 pub use decompress::{Compression, decompress};
+pub use documents::StoredDocument;
 pub use frostline_base::{Error, Result};
 pub use inputs::{Input, Inputs, Own, Skipped};
 pub use lines::{CsvHeader, Format, LineParser, Multiline, Refusal};
 pub use live::{
-    Append, Appended, Kept, Live, LiveOptions, Outcome, Upkeep, UpkeepOptions, retention, set_retention,
+    Action, Append, Appended, Changed, Edit, Edited, Edits, FindIds, Found, Kept, Live, LiveOptions, Numbers,
+    Operation, Outcome, Update, Upkeep, UpkeepOptions, retention, set_retention,
 };
 pub use merge::{Group, Merge, MergePolicy, MergeProgress, MergeReport, Merging};
 pub use needle::{Needles, Rebuilt, SegmentState, SegmentStatus, Status, Unread, Verified};

@@ -15,6 +15,7 @@
 //! **Memory.** The documents of all requests that are not answered yet have at most [`LiveOptions::held_bytes_max`]. As many
 //! groups as there are cores are sealed at the same time: each takes up to about four times its documents more.
 
+mod edits;
 mod group;
 mod land;
 mod upkeep;
@@ -36,6 +37,7 @@ use crate::lines::Refusal;
 use crate::pipeline::Random;
 use group::Writer;
 
+pub use edits::{Action, Changed, Edit, Edited, Edits, FindIds, Found, Numbers, Operation, Update};
 pub use upkeep::{Kept, Upkeep, UpkeepOptions, retention, set_retention};
 
 /// The longest key of a request.
@@ -52,6 +54,8 @@ pub struct LiveOptions {
     pub group_bytes: u64,
     /// Documents of all indices that are not answered yet have at most so many bytes.
     pub held_bytes_max: u64,
+    /// A commit of [`Edits`] writes splits anew whose documents take about so many bytes in memory.
+    pub rewrite_bytes_max: u64,
     /// The key of a request is kept so long, or as long as the index keeps positions of sources if that is shorter.
     pub key_retention: Duration,
 }
@@ -62,6 +66,7 @@ impl Default for LiveOptions {
             group_after: Duration::from_secs(1),
             group_bytes: 8 << 20,
             held_bytes_max: 256 << 20,
+            rewrite_bytes_max: 512 << 20,
             key_retention: Duration::from_secs(3_600),
         }
     }

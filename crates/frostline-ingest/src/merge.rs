@@ -383,14 +383,16 @@ impl Merging {
 
 /// Does `work` on a thread that ends with it. Each thread that allocates a lot keeps some of it for later, and threads of a
 /// pool would all do so, one after the other.
-async fn on_own_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(crate) async fn on_own_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    let started = std::thread::Builder::new().name("merge".to_owned()).spawn(move || {
+    let started = std::thread::Builder::new().name("write".to_owned()).spawn(move || {
         // Nobody waits for it any more where this fails.
         let _ = sender.send(work());
     });
     started.map_err(|error| Error::unavailable("cannot start a thread").with_source(error))?;
-    receiver.await.map_err(|error| Error::internal("merging was cut short").with_source(error))?
+    receiver.await.map_err(|error| Error::internal("writing splits was cut short").with_source(error))?
 }
 
 impl std::fmt::Debug for Merge {

@@ -29,7 +29,7 @@ pub struct Identity {
 
 impl Identity {
     /// `Invalid` where the `_id` is empty or too long.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         match self.id.len() {
             0 => Err(Error::invalid("an _id has at least one character")),
             1..=ID_BYTES_MAX => Ok(()),

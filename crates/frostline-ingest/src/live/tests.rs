@@ -35,7 +35,7 @@ impl Bench {
     }
 
     /// The repository behind a store that gets these mishaps first.
-    fn failing(&self, script: impl IntoIterator<Item = Mishap>) -> (Repository, Arc<Failing>) {
+    pub(super) fn failing(&self, script: impl IntoIterator<Item = Mishap>) -> (Repository, Arc<Failing>) {
         let failing = Arc::new(Failing::scripted(Arc::new(self.store.clone()), script));
         (Repository::with_store("memory:", Arc::clone(&failing) as _, &options()), failing)
     }
@@ -60,7 +60,7 @@ impl Bench {
         self.live_in(&self.repository(), options)
     }
 
-    fn live_in(&self, repository: &Repository, options: LiveOptions) -> Live {
+    pub(super) fn live_in(&self, repository: &Repository, options: LiveOptions) -> Live {
         Live::new(repository, &self.catalog(repository), self.random(), options)
     }
 

@@ -1,0 +1,676 @@
+//! Documents by `_id`: created, replaced and deleted one at a time.
+//!
+//! **One document.** Of the documents that are written here, an index has one for each `_id`, for every reader of its table.
+//! A document that is replaced or deleted leaves with the commit that says so: the split that has it is written anew
+//! without it. So an edit costs what its split has, which is why a commit rewrites no more than
+//! [`LiveOptions::rewrite_bytes_max`].
+//!
+//! **One at a time.** Requests that come while a commit is under way wait, and are landed together, in their order. Each commit
+//! moves a position of the index that all processes move: one that looked for its documents before another process committed
+//! conflicts, and looks again. So does one whose split was merged meanwhile.
+//!
+//! **Once.** A request is acknowledged when its commit is there. One that was not may have landed.
+
+mod rewrite;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use frostline_base::{Clock, Error, ErrorKind, IndexName, Result, SplitId};
+use frostline_catalog::{Catalog, Change, Index, Settings, SplitEntry};
+use frostline_split::{Document, Identity, Limits, Mapping, SplitWriter, WriterOptions, parse_document};
+use futures::future::BoxFuture;
+use roaring::RoaringBitmap;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Held, Live, Shared};
+use crate::documents::{BlockingReads, StoredDocument, documents_at, identities_at};
+use crate::lines::Refusal;
+use crate::merge::on_own_thread;
+use crate::needle::{self, Terms};
+use crate::packs;
+use crate::seal::{NewSplit, Output, mapping_of};
+
+/// The source whose position every commit of edits moves, in whichever process: to the last sequence number.
+const SOURCE: &str = "documents-by-id";
+/// Times that edits are made, because others changed the index meanwhile.
+const TRIES_MAX: u32 = 16;
+/// What holding an operation takes besides its document.
+const OPERATION_BYTES: u64 = 256;
+
+/// Finds documents by `_id`.
+pub trait FindIds: Send + Sync {
+    /// Where all documents with these `_id`s are, in this version of an index. What cannot be searched is an error.
+    fn find<'a>(&'a self, index: &'a Arc<Index>, ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Found>>>;
+}
+
+/// Where a document is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its `_id`.
+    pub id: String,
+    /// The split,
+    pub split: SplitId,
+    /// and the row in it.
+    pub row: u32,
+}
+
+/// What is to be done with the document of an `_id`.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// The `_id`.
+    pub id: String,
+    /// What is done.
+    pub action: Action,
+    /// It is done only if the document of this `_id` has this sequence number.
+    pub if_seq_no: Option<i64>,
+}
+
+/// What is done with a document.
+#[derive(Clone)]
+pub enum Action {
+    /// This JSON object is stored, if there is none.
+    Create(Bytes),
+    /// This JSON object is stored in place of the one that there may be.
+    Index(Bytes),
+    /// What this makes of the document, or of none, takes its place.
+    Update(Update),
+    /// It is deleted.
+    Delete,
+}
+
+/// Makes another document of one, or of none. It may be called several times.
+pub type Update = Arc<dyn Fn(Option<&[u8]>) -> Changed + Send + Sync>;
+
+/// What an update makes of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// This one.
+    To(Bytes),
+    /// It is as it should be.
+    Nothing,
+    /// There has to be one.
+    Missing,
+    /// It cannot be updated so.
+    Refused(Refusal),
+}
+
+impl Action {
+    fn document(&self) -> Option<&Bytes> {
+        match self {
+            Action::Create(document) | Action::Index(document) => Some(document),
+            Action::Update(_) | Action::Delete => None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Action {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Action::Create(_) => "create",
+            Action::Index(_) => "index",
+            Action::Update(_) => "update",
+            Action::Delete => "delete",
+        })
+    }
+}
+
+/// Operations on the documents of an index.
+#[derive(Clone, Debug, Default)]
+pub struct Edit {
+    /// They are done one after the other, and land together.
+    pub operations: Vec<Operation>,
+    /// The mapping of the index if it has to be created; without one, a missing index is an error.
+    pub create: Option<Mapping>,
+}
+
+impl Edit {
+    fn bytes(&self) -> u64 {
+        let bytes = |operation: &Operation| {
+            let document = operation.action.document().map_or(0, Bytes::len);
+            (document + operation.id.len()) as u64 + OPERATION_BYTES
+        };
+        self.operations.iter().map(bytes).sum()
+    }
+}
+
+/// What became of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edited {
+    /// There was no document of this `_id`.
+    Created(Numbers),
+    /// There was one.
+    Updated(Numbers),
+    /// It is gone.
+    Deleted(Numbers),
+    /// The document is as an update would have it.
+    Unchanged(Numbers),
+    /// There was no document to delete, or to update.
+    Missing,
+    /// There is a document to be created already, or it does not have the sequence number; it has this one, if it is there.
+    Conflict(Option<Numbers>),
+    /// It is not a document that the index takes, or not an `_id`.
+    Refused(Refusal),
+    /// Its split would have to be written anew, with more than one commit may: another request may do it if `later`.
+    TooLarge {
+        /// Whether it was refused because of the others of its commit.
+        later: bool,
+    },
+}
+
+/// What tells the documents of one `_id` from each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// How many there were, this one included, since there was none.
+    pub version: i64,
+    /// It grows with each.
+    pub seq_no: i64,
+}
+
+/// Edits the indices of a repository. Cheap to clone.
+#[derive(Clone)]
+pub struct Edits {
+    shared: Arc<Shared>,
+    find: Arc<dyn FindIds>,
+    clock: Arc<dyn Clock>,
+    editors: Arc<Mutex<BTreeMap<IndexName, Arc<Editor>>>>,
+}
+
+/// A request that is not answered yet.
+struct Request {
+    edit: Edit,
+    answer: oneshot::Sender<Result<Vec<Edited>>>,
+    _held: Held,
+}
+
+impl Edits {
+    /// In the indices to which `live` appends, within what it may hold; sequence numbers are of `clock`. All edits are to be made
+    /// in one runtime.
+    pub fn new(live: &Live, find: Arc<dyn FindIds>, clock: Arc<dyn Clock>) -> Edits {
+        Edits { shared: Arc::clone(&live.shared), find, clock, editors: Arc::default() }
+    }
+
+    /// Does what is asked, and returns what became of each operation when it is in the bucket and in the catalog.
+    ///
+    /// On an error nothing is acknowledged; the errors are those of [`Live::append`]. Once this is called, the operations may
+    /// land even if it is dropped.
+    pub async fn apply(&self, index: &IndexName, edit: Edit) -> Result<Vec<Edited>> {
+        if edit.operations.is_empty() {
+            return Ok(Vec::new());
+        }
+        let held = Held::take(&self.shared, edit.bytes())?;
+        let (answer, answered) = oneshot::channel();
+        self.editor(index).push(Request { edit, answer, _held: held });
+        answered.await.unwrap_or_else(|_| Err(Error::internal("editing documents was cut short")))
+    }
+
+    /// The documents of these `_id`s, where there are any, in the newest version of an index.
+    pub async fn get(&self, index: &IndexName, ids: &[String]) -> Result<Vec<Option<StoredDocument>>> {
+        let editor = self.editor(index);
+        let index = Arc::new(editor.open(None).await?);
+        let found = editor.edits.find.find(&index, ids).await?;
+        let reads = BlockingReads::new(&self.shared.repository);
+        let by_split = by_split(&index, &found)?;
+        let read = move || {
+            let mut documents = HashMap::new();
+            for (entry, rows) in by_split.values() {
+                let stored = documents_at(&reads, entry, rows)?;
+                documents.extend(rows.iter().map(|row| (entry.id, row)).zip(stored));
+            }
+            Ok(documents)
+        };
+        let documents = on_own_thread(read).await?;
+        let at: HashMap<&str, (SplitId, u32)> =
+            found.iter().map(|found| (found.id.as_str(), (found.split, found.row))).collect();
+        Ok(ids.iter().map(|id| documents.get(at.get(id.as_str())?).cloned()).collect())
+    }
+
+    fn editor(&self, index: &IndexName) -> Arc<Editor> {
+        let mut editors = self.editors.lock().unwrap_or_else(PoisonError::into_inner);
+        let editor = editors.entry(index.clone()).or_insert_with(|| {
+            let edits = Edits { editors: Arc::default(), ..self.clone() };
+            Arc::new(Editor { name: index.clone(), edits, queue: Mutex::default(), known: Mutex::default() })
+        });
+        Arc::clone(editor)
+    }
+}
+
+impl std::fmt::Debug for Edits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Edits").field("repository", &self.shared.repository).finish_non_exhaustive()
+    }
+}
+
+/// Edits one index.
+struct Editor {
+    name: IndexName,
+    edits: Edits,
+    queue: Mutex<Queue>,
+    /// The index at the newest version that is known here.
+    known: Mutex<Option<Index>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    requests: VecDeque<Request>,
+    is_worked_on: bool,
+}
+
+/// The document of an `_id` while operations are done one after the other.
+#[derive(Default)]
+struct Slot {
+    /// Where the index has documents of it.
+    stored: Vec<(SplitId, u32)>,
+    current: Option<Numbers>,
+    /// Its text, for updates.
+    text: Option<Bytes>,
+    /// Whether an operation took the place of what is stored, and with which document.
+    written: Option<Option<(Bytes, Numbers)>>,
+}
+
+/// What a commit of edits is made of.
+struct Planned {
+    edited: Vec<Edited>,
+    documents: Vec<(Bytes, Identity)>,
+    /// The rows that go, by their split.
+    removed: BTreeMap<SplitId, (Arc<SplitEntry>, RoaringBitmap)>,
+    /// The last number that was given.
+    seq_no: i64,
+}
+
+impl Editor {
+    fn push(self: Arc<Self>, request: Request) {
+        let mut queue = self.queue();
+        queue.requests.push_back(request);
+        if !std::mem::replace(&mut queue.is_worked_on, true) {
+            drop(queue);
+            tokio::spawn(self.work());
+        }
+    }
+
+    /// Lands requests until there is none.
+    async fn work(self: Arc<Self>) {
+        let options = &self.edits.shared.options;
+        let mut closing = self.edits.shared.closing.subscribe();
+        loop {
+            let began = Instant::now();
+            let Some(requests) = self.take() else { return };
+            self.land(requests).await;
+            let is_closing = closing.wait_for(|is_closing| *is_closing);
+            tokio::select! {
+                () = sleep_until(began + options.group_after) => {}
+                _ = is_closing => {}
+            }
+        }
+    }
+
+    /// The requests to land together; none where there is none, and then nobody works on the queue any more.
+    fn take(&self) -> Option<Vec<Request>> {
+        let mut queue = self.queue();
+        let (mut requests, mut bytes) = (Vec::new(), 0);
+        while bytes < self.edits.shared.options.group_bytes {
+            let Some(request) = queue.requests.pop_front() else { break };
+            bytes += request.edit.bytes();
+            requests.push(request);
+        }
+        queue.is_worked_on = !requests.is_empty();
+        (!requests.is_empty()).then_some(requests)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers every request.
+    async fn land(&self, requests: Vec<Request>) {
+        let mut landed = Ok(None);
+        for _ in 0..TRIES_MAX {
+            landed = self.try_land(&requests).await;
+            if !matches!(landed, Ok(None)) {
+                break;
+            }
+        }
+        let changing = || Error::unavailable("other writers keep changing the index: try again");
+        let landed = landed.and_then(|edited| edited.ok_or_else(changing));
+        let mut edited = landed.map(Vec::into_iter);
+        for Request { edit, answer, _held } in requests {
+            let of_request = match &mut edited {
+                Ok(edited) => Ok(edited.by_ref().take(edit.operations.len()).collect()),
+                Err(error) => Err(error.clone()),
+            };
+            // A client that has gone is no reason to do anything else.
+            let _ = answer.send(of_request);
+        }
+    }
+
+    /// What became of all operations; `None` where the index changed meanwhile, and nothing landed.
+    async fn try_land(&self, requests: &[Request]) -> Result<Option<Vec<Edited>>> {
+        let create = requests.iter().find_map(|request| request.edit.create.as_ref());
+        let index = Arc::new(self.open(create).await?);
+        let operations: Vec<&Operation> =
+            requests.iter().flat_map(|request| &request.edit.operations).collect();
+        let ids: BTreeSet<&String> = operations.iter().map(|operation| &operation.id).collect();
+        let ids: Vec<String> = ids.into_iter().cloned().collect();
+        let found = self.edits.find.find(&index, &ids).await?;
+        let updates = operations.iter().filter(|operation| matches!(operation.action, Action::Update(_)));
+        let slots =
+            self.slots(&index, found, updates.map(|operation| operation.id.as_str()).collect()).await?;
+        let planned = self.plan(&index, &operations, slots)?;
+        // What was made and deleted again leaves nothing to write, but has to have happened before or after what others do.
+        let is_change =
+            |edited: &Edited| matches!(edited, Edited::Created(_) | Edited::Updated(_) | Edited::Deleted(_));
+        if !planned.edited.iter().any(is_change) {
+            return Ok(Some(planned.edited));
+        }
+        let Planned { edited, documents, removed, seq_no } = planned;
+        let live = &self.edits.shared;
+        let terms = Terms::of(&live.catalog, &index, &live.random).await?;
+        let output = Output {
+            index: Index::clone(&index),
+            repository: live.repository.clone(),
+            random: Arc::clone(&live.random),
+            runtime: tokio::runtime::Handle::current(),
+            terms,
+        };
+        // The semaphore is never closed.
+        let _place = live.sealing.acquire().await;
+        let reads = BlockingReads::new(&live.repository);
+        let dead: BTreeSet<SplitId> = removed.keys().copied().collect();
+        let write = move || {
+            let mut splits = write(&output, &documents)?;
+            for (entry, rows) in removed.values() {
+                splits.extend(rewrite::without(&reads, &output, entry, rows)?);
+            }
+            Ok(splits)
+        };
+        let splits = on_own_thread(write).await?;
+        let is_committed = self.commit(&index, dead, &splits, seq_no).await?;
+        Ok(is_committed.then_some(edited))
+    }
+
+    /// The newest version of the index.
+    async fn open(&self, create: Option<&Mapping>) -> Result<Index> {
+        let catalog: &Catalog = &self.edits.shared.catalog;
+        let known = self.lock_known().clone();
+        let opened = match known {
+            Some(index) => catalog.refresh(&index).await,
+            None => catalog.open(&self.name).await,
+        };
+        let opened = match (opened, create) {
+            (Err(error), Some(mapping)) if error.kind() == ErrorKind::NotFound => {
+                catalog.open_or_create(&self.name, mapping.clone(), Settings::default()).await
+            }
+            (opened, _) => opened,
+        };
+        *self.lock_known() = opened.as_ref().ok().cloned();
+        opened
+    }
+
+    fn lock_known(&self) -> MutexGuard<'_, Option<Index>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The documents that are stored, with their numbers; those that are updated, with their text.
+    async fn slots(
+        &self,
+        index: &Index,
+        found: Vec<Found>,
+        updated: BTreeSet<&str>,
+    ) -> Result<HashMap<String, Slot>> {
+        let repository = &self.edits.shared.repository;
+        let (of_all, reads) = (by_split(index, &found)?, BlockingReads::new(repository));
+        let with_text: Vec<Found> =
+            found.iter().filter(|found| updated.contains(found.id.as_str())).cloned().collect();
+        let with_text = by_split(index, &with_text)?;
+        let read = move || {
+            let (mut numbers, mut texts) = (HashMap::new(), HashMap::new());
+            for (entry, rows) in of_all.values() {
+                let identities = identities_at(&reads, entry, rows)?;
+                numbers.extend(rows.iter().map(|row| (entry.id, row)).zip(identities));
+            }
+            for (entry, rows) in with_text.values() {
+                let stored = documents_at(&reads, entry, rows)?;
+                let documents = stored.into_iter().map(|stored| Bytes::from(stored.document));
+                texts.extend(rows.iter().map(|row| (entry.id, row)).zip(documents));
+            }
+            Ok((numbers, texts))
+        };
+        let (numbers, mut texts) = on_own_thread(read).await?;
+        let mut slots: HashMap<String, Slot> = HashMap::new();
+        for Found { id, split, row } in found {
+            let known = numbers.get(&(split, row)).and_then(Option::as_ref);
+            let numbers =
+                known.map_or(FIRST, |known| Numbers { version: known.version, seq_no: known.seq_no });
+            let slot = slots.entry(id).or_default();
+            slot.stored.push((split, row));
+            if slot.current.is_none_or(|current| current.seq_no < numbers.seq_no) {
+                slot.current = Some(numbers);
+                slot.text = texts.remove(&(split, row));
+            }
+        }
+        Ok(slots)
+    }
+
+    /// Does the operations one after the other.
+    fn plan(
+        &self,
+        index: &Index,
+        operations: &[&Operation],
+        mut slots: HashMap<String, Slot>,
+    ) -> Result<Planned> {
+        // Numbers grow also where the clocks of processes differ.
+        let mut seq_no = self.edits.clock.now_us().saturating_sub(1).max(index.progress(SOURCE).unwrap_or(0));
+        let mut budget = Budget::new(self.edits.shared.options.rewrite_bytes_max);
+        let (mut parsed, mut edited) = (Document::new(), Vec::with_capacity(operations.len()));
+        for operation in operations {
+            let slot = slots.entry(operation.id.clone()).or_default();
+            edited.push(slot.apply(operation, index, &mut parsed, &mut budget, &mut seq_no)?);
+        }
+        let (mut documents, mut removed) = (Vec::new(), Vec::new());
+        for (id, slot) in slots {
+            let Some(written) = slot.written else { continue };
+            removed.extend(slot.stored.iter().map(|(split, row)| Found {
+                id: id.clone(),
+                split: *split,
+                row: *row,
+            }));
+            documents.extend(
+                written.map(|(document, Numbers { version, seq_no })| {
+                    (document, Identity { id, version, seq_no })
+                }),
+            );
+        }
+        documents.sort_by_key(|(_, identity)| identity.seq_no);
+        Ok(Planned { edited, documents, removed: by_split(index, &removed)?, seq_no })
+    }
+
+    /// Whether the splits were exchanged. If not, the index is to be looked at again.
+    async fn commit(
+        &self,
+        index: &Index,
+        dead: BTreeSet<SplitId>,
+        splits: &[NewSplit],
+        seq_no: i64,
+    ) -> Result<bool> {
+        let live = &self.edits.shared;
+        let is_live = |split| !dead.contains(&split) && index.split(split).is_some();
+        // Nobody else moves this one, and to this number it is moved once.
+        let own = (format!("{}-edits", live.source), live.moved.fetch_add(1, Ordering::Relaxed) + 1);
+        let change = Change {
+            add: splits.iter().map(|split| split.entry.clone()).collect(),
+            remove: dead.iter().copied().collect(),
+            mapping: mapping_of(splits.iter())?,
+            progress: vec![(SOURCE.to_owned(), seq_no), own.clone()],
+            files_add: splits.iter().filter_map(|split| split.run.clone()).collect(),
+            files_remove: needle::dead_files(index, is_live)
+                .into_iter()
+                .chain(packs::dead_files(index, is_live))
+                .collect(),
+            operation: "edit".to_owned(),
+            ..Change::default()
+        };
+        let failure = match index.commit(change).await {
+            Ok(index) => {
+                *self.lock_known() = Some(index);
+                return Ok(true);
+            }
+            Err(error) => error,
+        };
+        match failure.kind() {
+            ErrorKind::NotFound => Ok(false),
+            ErrorKind::Conflict | ErrorKind::Unavailable => {
+                // The answer to a commit may be lost.
+                let index = self.open(None).await.map_err(|_| failure.clone())?;
+                match index.progress(&own.0) == Some(own.1) {
+                    true => Ok(true),
+                    false if failure.kind() == ErrorKind::Conflict => Ok(false),
+                    false => Err(failure),
+                }
+            }
+            _ => Err(failure),
+        }
+    }
+}
+
+/// The numbers of a document to which no client gave an identity.
+const FIRST: Numbers = Numbers { version: 1, seq_no: 0 };
+
+impl Slot {
+    /// Does an operation on the document as the operations before it left it.
+    fn apply(
+        &mut self,
+        operation: &Operation,
+        index: &Index,
+        parsed: &mut Document,
+        budget: &mut Budget,
+        seq_no: &mut i64,
+    ) -> Result<Edited> {
+        let Operation { id, action, if_seq_no } = operation;
+        if let Err(error) = check(id, action.document(), index.mapping(), parsed) {
+            return Ok(Edited::Refused(Refusal::new(error.to_string())));
+        }
+        let is_expected = |expected| self.current.is_some_and(|current| current.seq_no == expected);
+        if !if_seq_no.is_none_or(is_expected) || self.current.is_some() && matches!(action, Action::Create(_))
+        {
+            return Ok(Edited::Conflict(self.current));
+        }
+        if self.current.is_none() && matches!(action, Action::Delete) {
+            return Ok(Edited::Missing);
+        }
+        let document = match action {
+            Action::Create(document) | Action::Index(document) => Some(document.clone()),
+            Action::Delete => None,
+            Action::Update(update) => {
+                let before = self.text.as_deref().filter(|_| self.current.is_some());
+                match (update(before), self.current) {
+                    (Changed::To(document), _) => match check(id, Some(&document), index.mapping(), parsed) {
+                        Ok(()) => Some(document),
+                        Err(error) => return Ok(Edited::Refused(Refusal::new(error.to_string()))),
+                    },
+                    (Changed::Nothing, Some(current)) => return Ok(Edited::Unchanged(current)),
+                    (Changed::Nothing | Changed::Missing, _) => return Ok(Edited::Missing),
+                    (Changed::Refused(refusal), _) => return Ok(Edited::Refused(refusal)),
+                }
+            }
+        };
+        if self.written.is_none()
+            && let Some(later) = budget.take(index, &self.stored)?
+        {
+            return Ok(Edited::TooLarge { later });
+        }
+        let before = self.current.unwrap_or(Numbers { version: 0, seq_no: 0 });
+        *seq_no = (*seq_no).max(before.seq_no).saturating_add(1);
+        let numbers = Numbers { version: before.version.saturating_add(1), seq_no: *seq_no };
+        let is_there = self.current.is_some();
+        self.current = document.is_some().then_some(numbers);
+        self.text.clone_from(&document);
+        self.written = Some(document.map(|document| (document, numbers)));
+        Ok(match action {
+            Action::Delete => Edited::Deleted(numbers),
+            _ if is_there => Edited::Updated(numbers),
+            _ => Edited::Created(numbers),
+        })
+    }
+}
+
+/// The splits that a commit writes anew, and how much more it may.
+struct Budget {
+    bytes_max: u64,
+    left: u64,
+    splits: BTreeSet<SplitId>,
+}
+
+impl Budget {
+    fn new(bytes_max: u64) -> Budget {
+        Budget { bytes_max, left: bytes_max, splits: BTreeSet::new() }
+    }
+
+    /// Takes in the splits of these documents. If they are too large, says whether they are not by themselves.
+    fn take(&mut self, index: &Index, stored: &[(SplitId, u32)]) -> Result<Option<bool>> {
+        let splits: BTreeSet<SplitId> = stored.iter().map(|(split, _)| *split).collect();
+        let bytes = |split: &SplitId| live(index, *split).map(|entry| rewrite::bytes(entry));
+        let all: u64 = splits.iter().map(bytes).sum::<Result<u64>>()?;
+        let more: u64 = splits.difference(&self.splits).map(bytes).sum::<Result<u64>>()?;
+        let Some(left) = self.left.checked_sub(more) else { return Ok(Some(all <= self.bytes_max)) };
+        self.left = left;
+        self.splits.extend(splits);
+        Ok(None)
+    }
+}
+
+fn live(index: &Index, split: SplitId) -> Result<&Arc<SplitEntry>> {
+    index.split(split).ok_or_else(|| Error::internal("a document was found in a split that is not live"))
+}
+
+/// The rows of these documents, by their split.
+fn by_split(index: &Index, found: &[Found]) -> Result<BTreeMap<SplitId, (Arc<SplitEntry>, RoaringBitmap)>> {
+    let mut by_split = BTreeMap::new();
+    for Found { split, row, .. } in found {
+        let entry = live(index, *split)?;
+        by_split.entry(*split).or_insert_with(|| (Arc::clone(entry), RoaringBitmap::new())).1.insert(*row);
+    }
+    Ok(by_split)
+}
+
+/// Whether the index takes a document of this `_id`.
+fn check(id: &str, document: Option<&Bytes>, mapping: &Mapping, parsed: &mut Document) -> Result<()> {
+    Identity { id: id.to_owned(), version: 1, seq_no: 1 }.check()?;
+    match document {
+        Some(document) if document.len() >= DOCUMENT_BYTES_MAX => {
+            Err(Error::invalid(format!("the document has {} bytes, over 16 MiB", document.len())))
+        }
+        Some(document) => parse_document(document, mapping, &Limits::default(), parsed),
+        None => Ok(()),
+    }
+}
+
+/// A larger document does not fit into a split.
+const DOCUMENT_BYTES_MAX: usize = 16 << 20;
+
+/// Writes new documents to splits.
+fn write(output: &Output, documents: &[(Bytes, Identity)]) -> Result<Vec<NewSplit>> {
+    let writer = || SplitWriter::new(output.index.mapping().clone(), WriterOptions::default());
+    let (mut splits, mut some) = (Vec::new(), writer());
+    for (document, identity) in documents {
+        match some.add_identified(document, identity) {
+            Err(error) if error.kind() == ErrorKind::Exhausted && some.rows() > 0 => {
+                splits.push(output.seal(std::mem::replace(&mut some, writer()))?);
+                some.add_identified(document, identity)?;
+            }
+            added => added?,
+        }
+        if some.is_full() {
+            splits.push(output.seal(std::mem::replace(&mut some, writer()))?);
+        }
+    }
+    if some.rows() > 0 {
+        splits.push(output.seal(some)?);
+    }
+    Ok(splits)
+}
+
+#[cfg(test)]
+mod tests;

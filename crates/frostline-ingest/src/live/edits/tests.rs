@@ -1,0 +1,422 @@
+use std::time::Duration;
+
+use frostline_base::SystemClock;
+use frostline_store::{Mishap, Repository};
+use futures::FutureExt as _;
+use futures::future::join_all;
+
+use super::*;
+use crate::documents::{Documents, Known};
+use crate::live::tests::{Bench, append, land, name};
+use crate::live::{LiveOptions, Outcome};
+use crate::merge::{Merge, MergePolicy};
+
+/// Finds documents by reading all of them.
+struct Reading(Repository);
+
+impl FindIds for Reading {
+    fn find<'a>(&'a self, index: &'a Arc<Index>, ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Found>>> {
+        async move {
+            let all = documents(&self.0, index).await?;
+            let wanted = all.into_iter().filter(|(id, ..)| ids.contains(id));
+            Ok(wanted.map(|(id, split, row, _)| Found { id, split, row }).collect())
+        }
+        .boxed()
+    }
+}
+
+type Row = (String, SplitId, u32, StoredDocument);
+
+/// Every document of an index by its `_id`, and where it is.
+async fn documents(repository: &Repository, index: &Index) -> Result<Vec<Row>> {
+    let (reads, splits) = (BlockingReads::new(repository), index.splits().to_vec());
+    let read = move || {
+        let mut rows = Vec::new();
+        for entry in splits {
+            let (mut split, mut row) = (Documents::open(&reads, &entry)?, 0);
+            while split.head(&reads)?.is_some() {
+                let Some((document, known)) = split.next_document() else { break };
+                let (id, identity) = match known {
+                    Known::Landed(origin) => (origin.to_string(), None),
+                    Known::Given(identity) => (identity.id.clone(), Some(identity)),
+                };
+                rows.push((id, entry.id, row, StoredDocument { document, identity }));
+                row += 1;
+            }
+        }
+        Ok(rows)
+    };
+    on_own_thread(read).await
+}
+
+impl Bench {
+    fn edits(&self) -> Edits {
+        self.edits_with(LiveOptions::default())
+    }
+
+    fn edits_with(&self, options: LiveOptions) -> Edits {
+        self.edits_in(&self.repository(), options)
+    }
+
+    fn edits_in(&self, repository: &Repository, options: LiveOptions) -> Edits {
+        let live = self.live_in(repository, LiveOptions { group_after: Duration::ZERO, ..options });
+        Edits::new(&live, Arc::new(Reading(self.repository())), Arc::new(SystemClock))
+    }
+
+    /// The text of each document by its `_id`; each `_id` is there once.
+    async fn by_id(&self) -> BTreeMap<String, String> {
+        let rows = documents(&self.repository(), &self.index().await).await.unwrap();
+        let text = |(id, _, _, stored): Row| (id, String::from_utf8(stored.document).unwrap());
+        let (count, by_id) = (rows.len(), rows.into_iter().map(text).collect::<BTreeMap<_, _>>());
+        assert_eq!(by_id.len(), count);
+        by_id
+    }
+}
+
+fn create(id: &str, document: &str) -> Operation {
+    Operation { id: id.to_owned(), action: Action::Create(document.to_owned().into()), if_seq_no: None }
+}
+
+fn index(id: &str, document: &str) -> Operation {
+    Operation { id: id.to_owned(), action: Action::Index(document.to_owned().into()), if_seq_no: None }
+}
+
+fn delete(id: &str) -> Operation {
+    Operation { id: id.to_owned(), action: Action::Delete, if_seq_no: None }
+}
+
+async fn apply(edits: &Edits, operations: impl IntoIterator<Item = Operation>) -> Result<Vec<Edited>> {
+    let edit = Edit { operations: operations.into_iter().collect(), create: Some(Mapping::dynamic()) };
+    edits.apply(&name(), edit).await
+}
+
+async fn applied<const N: usize>(edits: &Edits, operations: [Operation; N]) -> [Edited; N] {
+    apply(edits, operations).await.unwrap().try_into().unwrap()
+}
+
+/// What the numbers of an outcome are, in short.
+fn short(edited: &Edited) -> (&'static str, i64) {
+    match edited {
+        Edited::Created(numbers) => ("created", numbers.version),
+        Edited::Updated(numbers) => ("updated", numbers.version),
+        Edited::Deleted(numbers) => ("deleted", numbers.version),
+        Edited::Unchanged(numbers) => ("unchanged", numbers.version),
+        Edited::Missing => ("missing", 0),
+        Edited::Conflict(numbers) => ("conflict", numbers.map_or(0, |numbers| numbers.version)),
+        Edited::Refused(_) => ("refused", 0),
+        Edited::TooLarge { .. } => ("too large", 0),
+    }
+}
+
+fn numbers(edited: &Edited) -> Numbers {
+    match edited {
+        Edited::Created(numbers) | Edited::Updated(numbers) | Edited::Deleted(numbers) => *numbers,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operations_are_done_in_their_order_within_a_commit_and_after_it() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    let operations = || {
+        [
+            create("a", r#"{"n":1}"#),
+            create("a", r#"{"n":2}"#),
+            index("a", r#"{"n":3}"#),
+            index("b", r#"{"n":4}"#),
+            delete("b"),
+            delete("b"),
+            create("b", r#"{"n":5}"#),
+            index("c", r#"{"n":6}"#),
+            delete("c"),
+            create("d", "[]"),
+            delete(""),
+        ]
+    };
+    let first = applied(&edits, operations()).await;
+    let of = |edited: &[Edited]| edited.iter().map(short).collect::<Vec<_>>();
+    let ends = [("created", 1), ("deleted", 2), ("refused", 0), ("refused", 0)];
+    let expected = [
+        ("created", 1),
+        ("conflict", 1),
+        ("updated", 2),
+        ("created", 1),
+        ("deleted", 2),
+        ("missing", 0),
+        ("created", 1),
+    ];
+    assert_eq!(of(&first), [&expected[..], &ends[..]].concat());
+    let left = [("a", r#"{"n":3}"#), ("b", r#"{"n":5}"#)];
+    let left = BTreeMap::from(left.map(|(id, text)| (id.to_owned(), text.to_owned())));
+    assert_eq!(bench.by_id().await, left);
+    // By a process that has seen nothing of it.
+    let second = applied(&bench.edits(), operations()).await;
+    let expected = [
+        ("conflict", 2),
+        ("conflict", 2),
+        ("updated", 3),
+        ("updated", 2),
+        ("deleted", 3),
+        ("missing", 0),
+        ("created", 1),
+    ];
+    assert_eq!(of(&second), [&expected[..], &ends[..]].concat());
+    assert_eq!(bench.by_id().await, left);
+    assert!(numbers(&second[2]).seq_no > numbers(&first[2]).seq_no);
+    let stored = edits.get(&name(), &["a", "x", "a"].map(str::to_owned)).await.unwrap();
+    let identity = stored[0].as_ref().unwrap().identity.as_ref().unwrap();
+    assert_eq!((identity.version, identity.seq_no), (3, numbers(&second[2]).seq_no));
+    assert!(stored[1].is_none() && stored[2] == stored[0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_can_depend_on_the_sequence_number() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    let [first] = applied(&edits, [create("a", "{}")]).await;
+    let seq_no = numbers(&first).seq_no;
+    let only_if = |seq_no, operation| Operation { if_seq_no: Some(seq_no), ..operation };
+    let done = applied(
+        &edits,
+        [
+            only_if(seq_no + 1, index("a", r#"{"n":1}"#)),
+            only_if(seq_no, index("b", r#"{"n":1}"#)),
+            only_if(seq_no, index("a", r#"{"n":2}"#)),
+            only_if(seq_no, delete("a")),
+        ],
+    );
+    let done = done.await;
+    let expected = [("conflict", 1), ("conflict", 0), ("updated", 2), ("conflict", 2)];
+    assert_eq!(done.iter().map(short).collect::<Vec<_>>(), expected);
+    let [gone] = applied(&edits, [only_if(numbers(&done[2]).seq_no, delete("a"))]).await;
+    assert_eq!((short(&gone), bench.by_id().await.len()), (("deleted", 3), 0));
+}
+
+/// Appends a mark to what is there.
+fn mark(id: &str, mark: &'static str) -> Operation {
+    let update = move |before: Option<&[u8]>| match before {
+        None if mark == "x" => Changed::Missing,
+        None => Changed::To(format!("{{\"m\":\"{mark}\"}}").into()),
+        Some(text) if text.ends_with(b"!\"}") => Changed::Nothing,
+        Some(text) => {
+            let text = String::from_utf8(text.to_vec()).unwrap();
+            Changed::To(text.replace("\"}", &format!("{mark}\"}}")).into())
+        }
+    };
+    Operation { id: id.to_owned(), action: Action::Update(Arc::new(update)), if_seq_no: None }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_has_what_the_operations_before_it_left() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    let operations = || [mark("a", "x"), mark("a", "1"), mark("a", "2"), delete("b"), mark("b", "x")];
+    let first = applied(&edits, operations()).await;
+    let versions = [("missing", 0), ("created", 1), ("updated", 2), ("missing", 0), ("missing", 0)];
+    assert_eq!(first.each_ref().map(short), versions);
+    let second =
+        applied(&edits, [mark("a", "x"), mark("a", "!"), mark("a", "y"), delete("a"), mark("a", "x")]);
+    let versions = [("updated", 3), ("updated", 4), ("unchanged", 4), ("deleted", 5), ("missing", 0)];
+    assert_eq!(second.await.each_ref().map(short), versions);
+    let [wrong] = applied(&edits, [mark("c", "\u{1}")]).await;
+    assert_eq!((short(&wrong), bench.by_id().await.len()), (("refused", 0), 0));
+    // Of several processes at once, none loses what another one did.
+    let marking = (0..4).map(|_| async { applied(&bench.edits(), [mark("d", "+"), mark("d", "+")]).await });
+    join_all(marking).await;
+    assert_eq!(bench.by_id().await["d"], r#"{"m":"++++++++"}"#);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_beside_one_that_goes_stay_as_they_were() {
+    let bench = Bench::new();
+    let (live, edits) = (bench.live(), bench.edits());
+    let texts = (0..50).map(|n| format!(r#"{{"@timestamp":{},"n":{n}}}"#, 1_700_000_000_000_u64 + n));
+    let landed = land(&live, append(texts)).await.unwrap();
+    let ids = landed.documents.iter().map(|outcome| match outcome {
+        Outcome::Landed(origin) => origin.to_string(),
+        other => panic!("{other:?}"),
+    });
+    let ids: Vec<String> = ids.collect();
+    applied(&edits, [create("mine", r#"{"n":50}"#), create("yours", r#"{"n":51}"#)]).await;
+    let mut expected = bench.by_id().await;
+    assert_eq!((expected.len(), bench.index().await.splits().len()), (52, 2));
+    // What landed without an _id can be replaced and deleted by the one that it got.
+    let done = applied(&edits, [delete(&ids[7]), index(&ids[8], r#"{"n":"new"}"#), delete("mine")]).await;
+    assert_eq!(done.each_ref().map(short), [("deleted", 2), ("updated", 2), ("deleted", 2)]);
+    expected.remove(&ids[7]);
+    expected.remove("mine");
+    expected.insert(ids[8].clone(), r#"{"n":"new"}"#.to_owned());
+    assert_eq!(bench.by_id().await, expected);
+    // A split of which nothing is left goes.
+    assert_eq!(bench.index().await.splits().len(), 3);
+    applied(&edits, [delete("yours"), delete(&ids[8])]).await;
+    assert_eq!((bench.index().await.splits().len(), bench.by_id().await.len()), (1, 48));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_split_that_is_too_large_is_left_alone() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    for id in ["a", "b"] {
+        applied(&edits, [create(id, r#"{"n":1}"#)]).await;
+    }
+    let bytes = bench.index().await.splits().iter().map(|split| rewrite::bytes(split)).max().unwrap();
+    let before = bench.by_id().await;
+    let of =
+        |rewrite_bytes_max| bench.edits_with(LiveOptions { rewrite_bytes_max, ..LiveOptions::default() });
+    let operations = [index("a", "{}"), delete("b"), delete("a"), create("c", "{}")];
+    let done = applied(&of(0), operations).await;
+    assert!(done[..3].iter().all(|edited| *edited == Edited::TooLarge { later: false }), "{done:?}");
+    assert_eq!((short(&done[3]), bench.by_id().await.len()), (("created", 1), before.len() + 1));
+    let done = applied(&of(bytes), [index("a", "{}"), delete("b"), delete("a")]).await;
+    assert_eq!(done.each_ref().map(short), [("updated", 2), ("too large", 0), ("deleted", 3)]);
+    assert_eq!(done[1], Edited::TooLarge { later: true });
+    assert_eq!(bench.by_id().await.into_keys().collect::<Vec<_>>(), ["b", "c"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_documents_that_were_given_one_id_are_replaced() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    applied(&edits, [create("a", r#"{"n":0}"#)]).await;
+    // As an input that is ingested may.
+    let index_now = bench.index().await;
+    let output = Output {
+        index: index_now.clone(),
+        repository: bench.repository(),
+        random: bench.random(),
+        runtime: tokio::runtime::Handle::current(),
+        terms: None,
+    };
+    let identity = |version| Identity { id: "a".to_owned(), version, seq_no: 1 };
+    let further = [(Bytes::from("{}"), identity(1)), (Bytes::from("{}"), identity(7))];
+    let splits = on_own_thread(move || write(&output, &further)).await.unwrap();
+    let add = splits.iter().map(|split| split.entry.clone()).collect();
+    index_now.commit(Change { add, operation: "test".to_owned(), ..Change::default() }).await.unwrap();
+    let [conflict, updated] = applied(&edits, [create("a", "{}"), index("a", r#"{"n":1}"#)]).await;
+    assert_eq!((short(&conflict), short(&updated)), (("conflict", 1), ("updated", 2)));
+    assert_eq!(bench.by_id().await, BTreeMap::from([("a".to_owned(), r#"{"n":1}"#.to_owned())]));
+}
+
+/// Wherever two answers in a row are lost, or requests: what is acknowledged is there, and what is not is there once or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edit_whose_answers_are_lost_is_done_once_or_not_at_all() {
+    let mut failed = 0;
+    for (mishap, at) in
+        [Mishap::AnswerLost, Mishap::Lost].into_iter().flat_map(|m| (0..20).map(move |at| (m, at)))
+    {
+        let bench = Bench::new();
+        applied(&bench.edits(), [create("a", r#"{"n":0}"#), create("b", "{}")]).await;
+        let script = [vec![Mishap::None; at], vec![mishap; 2]].concat();
+        let (repository, _) = bench.failing(script);
+        let edits = bench.edits_in(&repository, LiveOptions::default());
+        let done = apply(&edits, [index("a", r#"{"n":1}"#), create("c", "{}"), delete("b")]).await;
+        let (old, new) = ([("a", r#"{"n":0}"#), ("b", "{}")], [("a", r#"{"n":1}"#), ("c", "{}")]);
+        let of = |documents: [(&str, &str); 2]| {
+            BTreeMap::from(documents.map(|(id, text)| (id.to_owned(), text.to_owned())))
+        };
+        let found = bench.by_id().await;
+        match done {
+            Ok(edited) => {
+                let versions = [("updated", 2), ("created", 1), ("deleted", 2)];
+                assert_eq!(edited.iter().map(short).collect::<Vec<_>>(), versions, "{mishap:?} {at}");
+                assert_eq!(found, of(new), "{mishap:?} {at}");
+            }
+            Err(error) => {
+                failed += 1;
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{mishap:?} {at}: {error}");
+                assert!(found == of(old) || found == of(new), "{mishap:?} {at}: {found:?}");
+            }
+        }
+        let [again] = applied(&bench.edits(), [index("a", r#"{"n":2}"#)]).await;
+        assert_eq!(short(&again).0, "updated");
+        assert_eq!(bench.by_id().await["a"], r#"{"n":2}"#);
+    }
+    assert!(failed > 0);
+}
+
+/// A number from a seed, below `below`.
+fn dice(seed: u64, below: u64) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(&seed.to_le_bytes()) % below
+}
+
+/// Three processes edit few documents while another appends and a fifth merges. What each was told is one history of each
+/// document.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_several_writers_were_told_is_one_history_of_each_document() {
+    for seed in 0..6 {
+        let bench = Bench::new();
+        let repository = bench.repository();
+        applied(&bench.edits(), [create("first", "{}")]).await;
+        let writer = |number: u64| {
+            let edits = bench.edits();
+            async move {
+                let mut told = Vec::new();
+                for round in 0..8 {
+                    let operation = |at: u64| {
+                        let seed = seed << 32 | number << 16 | round << 8 | at;
+                        let id = format!("id {}", dice(seed, 5));
+                        let document = format!(r#"{{"seed":{seed}}}"#);
+                        match dice(!seed, 4) {
+                            0 => create(&id, &document),
+                            1 => delete(&id),
+                            _ => index(&id, &document),
+                        }
+                    };
+                    let operations: Vec<Operation> = (0..1 + dice(seed ^ round, 4)).map(operation).collect();
+                    // A conflict with others that never ends would be told as unavailable.
+                    let edited = apply(&edits, operations.clone()).await.unwrap();
+                    told.extend(operations.into_iter().zip(edited));
+                }
+                told
+            }
+        };
+        let appending = async {
+            let live = bench.live_with(LiveOptions { group_after: Duration::ZERO, ..LiveOptions::default() });
+            for n in 0..8 {
+                land(&live, append([format!(r#"{{"appended":{n}}}"#)])).await.unwrap();
+            }
+        };
+        let merging = async {
+            let merge = Merge::new(&repository, &bench.catalog(&repository), bench.random());
+            for _ in 0..6 {
+                merge.run(&name(), &MergePolicy::default()).await.unwrap();
+            }
+        };
+        let (told, (), ()) = tokio::join!(join_all((0..3).map(writer)), appending, merging);
+        let mut histories: BTreeMap<String, Vec<(Numbers, Operation, Edited)>> = BTreeMap::new();
+        for (operation, edited) in told.into_iter().flatten() {
+            if matches!(edited, Edited::Created(_) | Edited::Updated(_) | Edited::Deleted(_)) {
+                let done = (numbers(&edited), operation.clone(), edited);
+                histories.entry(operation.id).or_default().push(done);
+            }
+        }
+        let mut expected = BTreeMap::from([("first".to_owned(), "{}".to_owned())]);
+        for (id, mut history) in histories {
+            history.sort_by_key(|(numbers, ..)| numbers.seq_no);
+            let mut version = 0;
+            for (numbers, operation, edited) in &history {
+                let is_first = matches!(edited, Edited::Created(_));
+                assert_eq!(
+                    (is_first, numbers.version),
+                    (version == 0, version + 1),
+                    "{seed}: {id}: {history:?}"
+                );
+                version = if operation.action.document().is_none() { 0 } else { numbers.version };
+                match operation.action.document() {
+                    Some(document) => {
+                        let text = String::from_utf8(document.to_vec()).unwrap();
+                        expected.insert(id.clone(), text);
+                    }
+                    None => drop(expected.remove(&id)),
+                }
+            }
+        }
+        let (given, appended): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            bench.by_id().await.into_iter().partition(|(_, text)| !text.contains("appended"));
+        assert_eq!(given, expected, "{seed}");
+        let appended: BTreeSet<String> = appended.into_values().collect();
+        assert_eq!(appended, (0..8).map(|n| format!(r#"{{"appended":{n}}}"#)).collect(), "{seed}");
+    }
+}
