@@ -261,14 +261,40 @@ def test_bulk_adds_documents_that_are_found_at_once(known):
     added, failed = known.helpers.bulk(known.client, actions, chunk_size=500)
     assert (added, failed) == (2_500, [])
     assert known.client.count(index="bulk-*")["count"] == 2_500
-    own = [{"_index": "bulk-0", "_id": "mine", "n": 1}, {"_index": "bulk-0", "n": "text"}]
+    own = [{"_index": "bulk-0", "_routing": "r", "pipeline": "p", "n": 1}, {"_index": "bulk-0", "n": "text"}]
     added, failed = known.helpers.bulk(known.client, own, raise_on_error=False)
-    assert added == 1 and failed[0]["index"]["status"] == 501
+    assert added == 1 and failed[0]["index"]["status"] == 400
     body = {"n": 7}
     one = known.client.index(index="bulk-0", **{"document" if isinstance(known, Elasticsearch) else "body": body})
     assert one["result"] == "created"
     assert known.client.count(index="bulk-0")["count"] == 1_252
     known.client.indices.delete(index="bulk-0,bulk-1")
+
+
+def test_documents_are_known_by_their_ids(known):
+    client, body = known.client, "document" if isinstance(known, Elasticsearch) else "body"
+    actions = [{"_index": "ids", "_id": f"id {n}/é", "_op_type": "create", "n": n} for n in range(500)]
+    assert known.helpers.bulk(client, actions) == (500, [])
+    added, failed = known.helpers.bulk(client, actions[:3] + [{"_index": "ids", "n": 500}], raise_on_error=False)
+    assert added == 1 and [item["create"]["status"] for item in failed] == [409] * 3
+    assert client.index(index="ids", id="id 7/é", **{body: {"n": -7}})["result"] == "updated"
+    assert client.get(index="ids", id="id 7/é")["_source"] == {"n": -7} == client.get_source(index="ids", id="id 7/é")
+    assert client.exists(index="ids", id="id 8/é") and not client.exists(index="ids", id="id 8")
+    update = {"doc": {"m": 1}} if isinstance(known, Elasticsearch) else {"body": {"doc": {"m": 1}}}
+    updated = client.update(index="ids", id="id 8/é", **update)
+    assert (updated["result"], updated["_version"]) == ("updated", 2)
+    ids = {"ids": ["id 8/é", "none"]}
+    got = client.mget(index="ids", **(ids if isinstance(known, Elasticsearch) else {"body": ids}))["docs"]
+    assert [(doc["found"], doc.get("_source")) for doc in got] == [(True, {"n": 8, "m": 1}), (False, None)]
+    only_if = {"if_seq_no": updated["_seq_no"], "if_primary_term": updated["_primary_term"]}
+    assert client.delete(index="ids", id="id 8/é", **only_if)["result"] == "deleted"
+    with pytest.raises(known.errors.NotFoundError):
+        client.delete(index="ids", id="id 8/é")
+    gone = ({"_index": "ids", "_id": f"id {n}/é", "_op_type": "delete"} for n in range(100, 500))
+    assert known.helpers.bulk(client, gone) == (400, [])
+    hits = [hit["_id"] for hit in known.helpers.scan(client, index="ids")]
+    assert len(hits) == len(set(hits)) == 100 and {f"id {n}/é" for n in range(100) if n != 8} <= set(hits)
+    client.indices.delete(index="ids")
 
 
 def test_nothing_that_was_acknowledged_is_lost_when_the_server_is_killed(frostline):

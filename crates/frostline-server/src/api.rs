@@ -5,6 +5,7 @@ pub(crate) mod bulk;
 pub(crate) mod cat;
 pub(crate) mod cluster;
 pub(crate) mod data_stream;
+pub(crate) mod document;
 pub(crate) mod field_caps;
 pub(crate) mod index;
 pub(crate) mod indices;

@@ -14,6 +14,7 @@ mod auth;
 mod body;
 mod error;
 mod filter_path;
+mod find;
 mod media;
 mod params;
 mod patience;

@@ -9,8 +9,8 @@ use percent_encoding::percent_decode_str;
 
 use crate::answer::Answer;
 use crate::api::{
-    alias, bulk, cat, cluster, data_stream, field_caps, index, info, mapping, msearch, pit, resolve, scroll,
-    search, security, sql, stats, tasks, template,
+    alias, bulk, cat, cluster, data_stream, document, field_caps, index, info, mapping, msearch, pit,
+    resolve, scroll, search, security, sql, stats, tasks, template,
 };
 use crate::error::{ApiError, Result};
 use crate::state::Call;
@@ -299,6 +299,69 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[bulk::PARAMETERS],
         ignores: &[bulk::IGNORED],
         answer: |call| Box::pin(bulk::index(call)),
+    },
+    Api {
+        name: "index",
+        methods: POST_OR_PUT,
+        paths: &["/{index}/_doc/{id}"],
+        action: Action::Write,
+        takes: &[bulk::PARAMETERS, document::WRITE],
+        ignores: &[bulk::IGNORED],
+        answer: |call| Box::pin(document::index(call)),
+    },
+    Api {
+        name: "create",
+        methods: POST_OR_PUT,
+        paths: &["/{index}/_create/{id}"],
+        action: Action::Write,
+        takes: &[bulk::PARAMETERS],
+        ignores: &[bulk::IGNORED],
+        answer: |call| Box::pin(document::create(call)),
+    },
+    Api {
+        name: "update",
+        methods: POST,
+        paths: &["/{index}/_update/{id}"],
+        action: Action::Write,
+        takes: &[bulk::PARAMETERS, document::WRITE],
+        ignores: &[document::UPDATE_IGNORED],
+        answer: |call| Box::pin(document::update(call)),
+    },
+    Api {
+        name: "delete",
+        methods: DELETE,
+        paths: &["/{index}/_doc/{id}"],
+        action: Action::Write,
+        takes: &[&["refresh"], document::WRITE],
+        ignores: &[bulk::IGNORED],
+        answer: |call| Box::pin(document::delete(call)),
+    },
+    Api {
+        name: "get",
+        methods: GET,
+        paths: &["/{index}/_doc/{id}"],
+        action: Action::Read,
+        takes: &[&["_source"]],
+        ignores: &[document::READ_IGNORED],
+        answer: |call| Box::pin(document::get(call)),
+    },
+    Api {
+        name: "get_source",
+        methods: GET,
+        paths: &["/{index}/_source/{id}"],
+        action: Action::Read,
+        takes: &[],
+        ignores: &[document::READ_IGNORED],
+        answer: |call| Box::pin(document::source(call)),
+    },
+    Api {
+        name: "mget",
+        methods: GET_OR_POST,
+        paths: &["/_mget", "/{index}/_mget"],
+        action: Action::Read,
+        takes: &[&["_source"]],
+        ignores: &[document::READ_IGNORED],
+        answer: |call| Box::pin(document::mget(call)),
     },
     Api {
         name: "indices.create",

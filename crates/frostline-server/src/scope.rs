@@ -27,17 +27,24 @@ pub(crate) enum Privilege {
     Read,
     /// To add documents, also the first ones of an index.
     Write,
+    /// To replace, update and delete documents as well.
+    Edit,
     /// To make, merge and delete indices.
     Manage,
 }
 
 impl Privilege {
+    /// What `all` means.
+    pub(crate) const ALL: [Privilege; 4] =
+        [Privilege::Read, Privilege::Write, Privilege::Edit, Privilege::Manage];
+
     /// Those that Elasticsearch's name means.
     pub(crate) fn of(name: &str) -> Result<Vec<Privilege>> {
         Ok(match name {
-            "all" => vec![Privilege::Read, Privilege::Write, Privilege::Manage],
+            "all" => Privilege::ALL.to_vec(),
             "read" => vec![Privilege::Read],
-            "auto_configure" | "create" | "create_doc" | "index" | "write" => vec![Privilege::Write],
+            "auto_configure" | "create" | "create_doc" | "index" => vec![Privilege::Write],
+            "write" => vec![Privilege::Write, Privilege::Edit],
             "create_index" | "delete_index" | "manage" => vec![Privilege::Manage],
             "maintenance" | "monitor" | "view_index_metadata" => vec![Privilege::View],
             other => {
@@ -57,7 +64,11 @@ const SCOPED: &[&str] = &[
     "cat.segments",
     "cat.shards",
     "count",
+    "create",
+    "delete",
     "field_caps",
+    "get",
+    "get_source",
     "index",
     "indices.clear_cache",
     "indices.create",
@@ -73,6 +84,7 @@ const SCOPED: &[&str] = &[
     "indices.stats",
     "indices.validate_query",
     "info",
+    "mget",
     "msearch",
     "open_point_in_time",
     "scroll",
@@ -81,6 +93,7 @@ const SCOPED: &[&str] = &[
     "close_point_in_time",
     "cluster.health",
     "security.authenticate",
+    "update",
 ];
 
 /// The indices that a request may touch.
@@ -119,6 +132,11 @@ impl Scope {
         }
         let reason = format!("action [{}] is unauthorized for {client}: it may not do everything", api.name);
         Err(ApiError::new(StatusCode::FORBIDDEN, "security_exception", reason))
+    }
+
+    /// The same for another privilege.
+    pub(crate) fn to(&self, privilege: Privilege) -> Scope {
+        Scope { privilege, ..self.clone() }
     }
 
     /// Whether the request may touch this index, or an alias of this name.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
-use frostline_ingest::{Live, LiveOptions, Random};
+use frostline_ingest::{Edits, Live, LiveOptions, Random};
 use frostline_node::Node;
 use http::HeaderMap;
 use tokio::sync::Semaphore;
@@ -13,6 +13,7 @@ use crate::api::scroll::Scrolls;
 use crate::auth::{Auth, Client};
 use crate::body::Bodies;
 use crate::error::{ApiError, Result};
+use crate::find::Finder;
 use crate::params::Params;
 use crate::routes::Captures;
 use crate::searches::Searches;
@@ -20,11 +21,13 @@ use crate::settings::Settings;
 
 /// What all requests share.
 pub(crate) struct State {
-    pub(crate) node: Node,
+    pub(crate) node: Arc<Node>,
     /// What clients send is written by it.
     pub(crate) live: Live,
     /// What draws names of what is written.
     pub(crate) random: Random,
+    /// The same for documents with `_id`s.
+    pub(crate) edits: Edits,
     pub(crate) settings: Settings,
     /// Where the server can be reached, as clients are told.
     pub(crate) address: String,
@@ -45,8 +48,11 @@ impl State {
         address: String,
     ) -> frostline_base::Result<State> {
         let live = LiveOptions { held_bytes_max: settings.live_bytes_max, ..LiveOptions::default() };
+        let live = Live::new(node.repository(), node.catalog(), Arc::clone(&random), live);
+        let node = Arc::new(node);
         Ok(State {
-            live: Live::new(node.repository(), node.catalog(), Arc::clone(&random), live),
+            edits: Edits::new(&live, Arc::new(Finder(Arc::clone(&node))), Arc::clone(node.clock())),
+            live,
             bodies: Bodies::new(&settings),
             requests: Semaphore::new(settings.requests_max),
             searches: Searches::new(&settings)?,

@@ -102,15 +102,12 @@ pub struct Hit {
     /// The index.
     #[serde(rename = "_index")]
     pub index: String,
-    /// The split and the row in which it first landed.
+    /// What a client called it, else the split and the row in which it first landed.
     #[serde(rename = "_id")]
     pub id: String,
     /// Always null.
     #[serde(rename = "_score")]
     pub score: Option<f64>,
-    /// Always 1: documents never change.
-    #[serde(rename = "_version", skip_serializing_if = "Option::is_none")]
-    pub version: Option<u64>,
     /// The document, byte for byte unless a part was requested.
     #[serde(rename = "_source", skip_serializing_if = "Option::is_none")]
     pub source: Option<Box<RawValue>>,
@@ -297,9 +294,8 @@ impl Hit {
         };
         let fields =
             parsed.filter(|_| wants_fields).map(|parsed| show::fields(&parsed, request)).transpose()?;
-        let version = request.version.then_some(1);
         let (index, id) = (index.to_owned(), id.clone());
-        Ok(Hit { index, id, score: None, version, source: shown, fields, sort })
+        Ok(Hit { index, id, score: None, source: shown, fields, sort })
     }
 }
 

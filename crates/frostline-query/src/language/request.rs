@@ -47,10 +47,6 @@ pub struct SearchRequest {
     pub aggs: Option<Map<String, Value>>,
     /// How long the search may take before it answers with what it has.
     pub timeout_ms: Option<u64>,
-    /// Whether hits carry a `_version` (always 1: documents never change).
-    pub version: bool,
-    /// Whether hits carry `_seq_no` and `_primary_term`.
-    pub seq_no_primary_term: bool,
     /// What was asked for without effect, in sentences.
     pub warnings: Vec<String>,
 }
@@ -232,8 +228,6 @@ impl Default for SearchRequest {
             docvalue_fields: Vec::new(),
             aggs: None,
             timeout_ms: None,
-            version: false,
-            seq_no_primary_term: false,
             warnings: Vec::new(),
         }
     }
@@ -280,6 +274,9 @@ impl SearchRequest {
         }
         // Scores and statistics groups change nothing in which documents are returned.
         body.ignore(&["track_scores", "indices_boost", "stats"]);
+        // Hits have neither.
+        body.boolean("version")?;
+        body.boolean("seq_no_primary_term")?;
         let mut request = SearchRequest {
             filter: clause(&mut body, &at, "query", context)?.unwrap_or(Filter::All),
             post_filter: clause(&mut body, &at, "post_filter", context)?,
@@ -292,8 +289,6 @@ impl SearchRequest {
             docvalue_fields: field_formats(&mut body, &at, "docvalue_fields")?,
             aggs: aggregations(&mut body, &at)?,
             timeout_ms: timeout(&mut body, &at)?,
-            version: body.boolean("version")?.unwrap_or(false),
-            seq_no_primary_term: body.boolean("seq_no_primary_term")?.unwrap_or(false),
             warnings: without_effect(&mut body, &at)?,
             sort: body.take("sort").map_or(Ok(Vec::new()), |value| sort(value, &at.key("sort"), context))?,
             ..SearchRequest::default()

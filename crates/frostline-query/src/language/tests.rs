@@ -378,7 +378,7 @@ fn the_body() {
     .unwrap();
     assert_eq!((request.from, request.size, request.timeout_ms), (20, 5, Some(2_000)));
     assert_eq!(request.track_total_hits, TotalHits::UpTo(100));
-    assert!(request.version && request.aggs.is_some());
+    assert!(request.aggs.is_some());
     assert_eq!(show(request.post_filter.as_ref().unwrap()), "status=[1]");
     let keys: Vec<(&SortBy, bool, &Missing)> =
         request.sort.iter().map(|sort| (&sort.by, sort.descending, &sort.missing)).collect();

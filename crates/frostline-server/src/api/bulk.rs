@@ -1,4 +1,4 @@
-//! `_bulk`, and one document alone.
+//! `_bulk`, and one document alone that gets an `_id` of its own.
 //!
 //! What is answered with success is in the bucket and in the catalog, so that every search that begins afterwards finds
 //! it: `refresh` has nothing to do.
@@ -8,14 +8,16 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use frostline_base::{ErrorKind, IndexName};
-use frostline_ingest::{Append, Appended, Outcome};
-use futures::future::join_all;
+use frostline_ingest::{Action, Append, Appended, Edit, Edited, Numbers, Operation as IdOperation, Outcome};
+use futures::future::{join, join_all};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::names::{self, Required, Target};
+use crate::api::{document, indices};
 use crate::error::{ApiError, Result};
+use crate::scope::Privilege;
 use crate::state::Call;
 
 pub(crate) const PARAMETERS: &[&str] =
@@ -53,20 +55,25 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
     if call.body.trim_ascii().is_empty() {
         return Err(ApiError::unparsed("request body is required"));
     }
-    let operation =
-        Operation { action: "index", index: call.index().to_owned(), document: Ok(call.body.clone()) };
-    let items = write(&call, vec![operation], required(&call)?, key(&call)?).await?;
+    let what = Ok(What::Append(call.body.clone()));
+    let operation = Operation { action: "index", index: call.index().to_owned(), id: None, what };
+    write_one(&call, operation, key(&call)?).await
+}
+
+/// Does an operation alone, and answers as it is answered alone.
+pub(crate) async fn write_one(call: &Call, operation: Operation, key: Option<String>) -> Result<Answer> {
+    let items = write(call, vec![operation], required(call)?, key).await?;
     let Some(item) = items.into_iter().next() else {
         return Err(frostline_base::Error::internal("a document was not answered").into());
     };
     match &item.outcome {
-        Ok(_) => Ok(Answer::json(&item.to_json())?.with_status(StatusCode::CREATED)),
+        Ok(done) => Ok(Answer::json(&item.to_json())?.with_status(done.status)),
         Err(error) => Err(error.clone()),
     }
 }
 
 /// Refuses parameters that would change where documents go, or what they become.
-fn check_params(call: &Call) -> Result<()> {
+pub(crate) fn check_params(call: &Call) -> Result<()> {
     let refresh = call.params.get("refresh").unwrap_or_default();
     if !matches!(refresh, "" | "true" | "false" | "wait_for") {
         return Err(ApiError::invalid(format!("Unknown value for refresh: [{refresh}].")));
@@ -96,11 +103,27 @@ fn key(call: &Call) -> Result<Option<String>> {
     Ok(Some(key.to_owned()))
 }
 
-/// A document that is to be added, or why it is not.
-struct Operation {
-    action: &'static str,
-    index: String,
-    document: Result<Bytes>,
+/// What is to be done with a document, or why it is not.
+pub(crate) struct Operation {
+    pub(crate) action: &'static str,
+    pub(crate) index: String,
+    pub(crate) id: Option<String>,
+    pub(crate) what: Result<What>,
+}
+
+/// What is to be done with a document.
+pub(crate) enum What {
+    /// It is added, and gets an `_id` of its own.
+    Append(Bytes),
+    /// It has an `_id`.
+    Edit(IdOperation),
+}
+
+impl What {
+    /// Whether a document that is there may not be so afterwards.
+    fn changes(&self) -> bool {
+        matches!(self, What::Edit(operation) if !matches!(operation.action, Action::Create(_)))
+    }
 }
 
 /// The operations of a body. What makes the lines after it unreadable is an error of the whole; anything else fails
@@ -141,8 +164,9 @@ fn parse(body: &Bytes, index: Option<&str>) -> Result<Vec<Operation>> {
             },
         };
         let named = metadata.get("_index").and_then(Value::as_str).or(index);
-        let checked = check(action, metadata, named).map(|()| document);
-        operations.push(Operation { action, index: named.unwrap_or_default().to_owned(), document: checked });
+        let what = check(metadata, named).and_then(|()| what(action, metadata, document));
+        let id = id_of(metadata).ok().flatten();
+        operations.push(Operation { action, index: named.unwrap_or_default().to_owned(), id, what });
     }
     match operations.is_empty() {
         true => Err(ApiError::invalid("Validation Failed: 1: no requests added;")),
@@ -150,20 +174,48 @@ fn parse(body: &Bytes, index: Option<&str>) -> Result<Vec<Operation>> {
     }
 }
 
-/// Refuses what an operation asks for beside adding a document.
-fn check(action: &str, metadata: &Map<String, Value>, index: Option<&str>) -> Result<()> {
-    if matches!(action, "update" | "delete") {
-        return Err(ApiError::unsupported(format!("[{action}] is not supported: documents never change")));
+/// What an action says of a document.
+fn what(action: &str, metadata: &Map<String, Value>, document: Bytes) -> Result<What> {
+    let member = |name: &str| metadata.get(name).cloned();
+    let if_seq_no = document::if_seq_no(member("if_seq_no"), member("if_primary_term"))?;
+    let Some(id) = id_of(metadata)? else {
+        return match action {
+            "index" | "create" if if_seq_no.is_none() => Ok(What::Append(document)),
+            _ => Err(ApiError::invalid("Validation Failed: 1: id is missing;")
+                .named("action_request_validation_exception")),
+        };
+    };
+    let action = match action {
+        "index" => Action::Index(document),
+        "create" => Action::Create(document),
+        "update" => Action::Update(document::update_of(&document)?),
+        _ => Action::Delete,
+    };
+    Ok(What::Edit(IdOperation { id, action, if_seq_no }))
+}
+
+fn id_of(metadata: &Map<String, Value>) -> Result<Option<String>> {
+    match metadata.get("_id") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(id)) => Ok(Some(id.clone())),
+        Some(Value::Number(id)) => Ok(Some(id.to_string())),
+        Some(_) => Err(ApiError::invalid("[_id] is neither text nor a number")),
     }
+}
+
+/// Refuses what an operation asks for that is not done.
+fn check(metadata: &Map<String, Value>, index: Option<&str>) -> Result<()> {
     for (name, value) in metadata {
         match name.as_str() {
-            "_index" | "routing" | "_routing" | "_type" | "list_executed_pipelines" => {}
-            "_id" if value.is_null() => {}
-            "_id" => {
-                return Err(ApiError::unsupported(
-                    "[_id] is not supported: each document gets one of its own; leave it out",
-                ));
-            }
+            "_id"
+            | "_index"
+            | "_routing"
+            | "_type"
+            | "if_primary_term"
+            | "if_seq_no"
+            | "list_executed_pipelines"
+            | "retry_on_conflict"
+            | "routing" => {}
             "pipeline" => check_pipeline(value.as_str())?,
             "require_alias" | "require_data_stream" if *value == json!(false) => {}
             other => return Err(ApiError::invalid(format!("[{other}] is not supported in an action"))),
@@ -179,36 +231,56 @@ fn check(action: &str, metadata: &Map<String, Value>, index: Option<&str>) -> Re
 struct Item {
     action: &'static str,
     index: String,
-    /// The identity that the document has got; none where an earlier request of the same key brought it.
-    outcome: Result<Landed>,
+    /// None where the document has got none yet, or an earlier request of the same key brought it.
+    id: Option<String>,
+    outcome: Result<Done>,
 }
 
-struct Landed {
-    id: Option<String>,
-    version: u64,
+struct Done {
+    result: &'static str,
+    status: StatusCode,
+    version: i64,
+    seq_no: i64,
+}
+
+impl Done {
+    const NOTHING: Done = Done { result: "noop", status: StatusCode::OK, version: 1, seq_no: 0 };
+
+    fn new(result: &'static str, status: StatusCode, Numbers { version, seq_no }: Numbers) -> Done {
+        Done { result, status, version, seq_no }
+    }
 }
 
 impl Item {
     fn to_json(&self) -> Value {
         match &self.outcome {
-            Ok(Landed { id, version }) => json!({
+            Ok(Done { result, status, version, seq_no }) => json!({
                 "_index": self.index,
-                "_id": id,
-                "_version": 1,
-                "result": if id.is_some() { "created" } else { "noop" },
+                "_id": self.id,
+                "_version": version,
+                "result": result,
                 "_shards": { "total": 1, "successful": 1, "failed": 0 },
-                "_seq_no": version,
+                "_seq_no": seq_no,
                 "_primary_term": 1,
-                "status": if id.is_some() { 201 } else { 200 },
+                "status": status.as_u16(),
             }),
             Err(error) => json!({
-                "_index": self.index, "_id": null, "status": error.status.as_u16(), "error": error.to_json(),
+                "_index": self.index, "_id": self.id, "status": error.status.as_u16(), "error": error.to_json(),
             }),
         }
     }
 }
 
-/// Adds documents to their indices, all at the same time.
+/// The operations on one index, and the place of each among all.
+#[derive(Default)]
+struct OfIndex {
+    append: Append,
+    appended: Vec<usize>,
+    edit: Edit,
+    edited: Vec<usize>,
+}
+
+/// Does operations, those of all indices at the same time, and those on documents with `_id`s in their order.
 async fn write(
     call: &Call,
     operations: Vec<Operation>,
@@ -217,43 +289,71 @@ async fn write(
 ) -> Result<Vec<Item>> {
     let state = &call.state;
     let targets = targets(call, &operations, required).await;
+    let edits = call.client.scope.to(Privilege::Edit);
     let mut items: Vec<Item> = Vec::with_capacity(operations.len());
-    let mut groups: BTreeMap<IndexName, (Append, Vec<usize>)> = BTreeMap::new();
-    for Operation { action, index, document } in operations {
-        let target = document.and_then(|document| match targets.get(&index) {
-            Some(Ok(target)) => Ok((target, document)),
+    let mut written: BTreeMap<IndexName, OfIndex> = BTreeMap::new();
+    for Operation { action, index, id, what } in operations {
+        let place = items.len();
+        let target = what.and_then(|what| match targets.get(&index) {
+            _ if key.is_some() && matches!(what, What::Edit(_)) => {
+                Err(ApiError::unsupported(format!("[{KEY}] is for documents without [_id]")))
+            }
+            Some(Ok(target)) if what.changes() && !indices::allows(state, &edits, &target.index) => {
+                Err(edits.forbidden(&index))
+            }
+            Some(Ok(target)) => Ok((target, what)),
             Some(Err(error)) => Err(error.clone()),
             None => Err(frostline_base::Error::internal("a name was not looked up").into()),
         });
         let (index, outcome) = match target {
-            Ok((Target { index, create }, document)) => {
-                let (append, positions) = groups.entry(index.clone()).or_default();
-                append.create = Some(create.clone());
-                append.documents.push(document);
-                positions.push(items.len());
-                (index.to_string(), Ok(Landed { id: None, version: 0 }))
+            Ok((Target { index, create }, what)) => {
+                let of_index = written.entry(index.clone()).or_default();
+                match what {
+                    What::Append(document) => {
+                        of_index.append.create = Some(create.clone());
+                        of_index.append.documents.push(document);
+                        of_index.appended.push(place);
+                    }
+                    What::Edit(operation) => {
+                        if !matches!(operation.action, Action::Delete) {
+                            of_index.edit.create = Some(create.clone());
+                        }
+                        of_index.edit.operations.push(operation);
+                        of_index.edited.push(place);
+                    }
+                }
+                (index.to_string(), Ok(Done::NOTHING))
             }
             Err(error) => (index, Err(error)),
         };
-        items.push(Item { action, index, outcome });
+        items.push(Item { action, index, id, outcome });
     }
-    let appends = groups.into_iter().map(|(name, (append, positions))| {
+    let written = written.into_iter().map(|(name, OfIndex { append, appended, edit, edited })| {
         let append = Append { key: key.clone(), ..append };
-        async move { (state.live.append(&name, append).await, positions) }
+        async move {
+            let done = join(state.live.append(&name, append), state.edits.apply(&name, edit)).await;
+            (name, done, appended, edited)
+        }
     });
-    for (appended, positions) in join_all(appends.collect::<Vec<_>>()).await {
-        match appended {
-            Ok(Appended { version, documents }) => {
-                for (position, outcome) in positions.into_iter().zip(documents) {
-                    items[position].outcome = landed(outcome, version.unwrap_or(0));
+    for (name, (append, edit), appended, edited) in join_all(written.collect::<Vec<_>>()).await {
+        match append {
+            Ok(Appended { documents, .. }) => {
+                for (place, outcome) in appended.into_iter().zip(documents) {
+                    items[place].landed(outcome);
                 }
             }
-            Err(error) => {
-                let error = failed(error);
-                for position in positions {
-                    items[position].outcome = Err(error.clone());
+            Err(error) => fail(&mut items, appended, failed(error)),
+        }
+        match edit {
+            Ok(done) => {
+                for (place, done) in edited.into_iter().zip(done) {
+                    items[place].edited(done);
                 }
             }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                fail(&mut items, edited, ApiError::no_such_index(&name.to_string()));
+            }
+            Err(error) => fail(&mut items, edited, failed(error)),
         }
     }
     // Where nothing landed and everything may land later, clients try the whole again.
@@ -267,6 +367,10 @@ async fn write(
     }
 }
 
+fn fail(items: &mut [Item], places: Vec<usize>, error: ApiError) {
+    places.into_iter().for_each(|place| items[place].outcome = Err(error.clone()));
+}
+
 /// Where the documents of each name go.
 async fn targets(
     call: &Call,
@@ -274,7 +378,7 @@ async fn targets(
     required: Required,
 ) -> BTreeMap<String, Result<Target>> {
     let mut targets = BTreeMap::new();
-    for Operation { index, .. } in operations.iter().filter(|operation| operation.document.is_ok()) {
+    for Operation { index, .. } in operations.iter().filter(|operation| operation.what.is_ok()) {
         if !targets.contains_key(index) {
             let target = match names::parse(index) {
                 Ok(name) => names::target(&call.state, &call.client.scope, &name, required).await,
@@ -286,14 +390,57 @@ async fn targets(
     targets
 }
 
-fn landed(outcome: Outcome, version: u64) -> Result<Landed> {
-    match outcome {
-        Outcome::Landed(origin) => Ok(Landed { id: Some(origin.to_string()), version }),
-        Outcome::LandedBefore => Ok(Landed { id: None, version }),
-        Outcome::Refused(refusal) => {
-            Err(ApiError::new(StatusCode::BAD_REQUEST, "document_parsing_exception", refusal.reason()))
-        }
+impl Item {
+    fn landed(&mut self, outcome: Outcome) {
+        self.outcome = match outcome {
+            Outcome::Landed(origin) => {
+                self.id = Some(origin.to_string());
+                Ok(Done { result: "created", status: StatusCode::CREATED, ..Done::NOTHING })
+            }
+            Outcome::LandedBefore => Ok(Done::NOTHING),
+            Outcome::Refused(refusal) => Err(no_document(refusal.reason())),
+        };
     }
+
+    fn edited(&mut self, edited: Edited) {
+        let id = self.id.as_deref().unwrap_or_default();
+        self.outcome = match edited {
+            Edited::Created(numbers) => Ok(Done::new("created", StatusCode::CREATED, numbers)),
+            Edited::Updated(numbers) => Ok(Done::new("updated", StatusCode::OK, numbers)),
+            Edited::Deleted(numbers) => Ok(Done::new("deleted", StatusCode::OK, numbers)),
+            Edited::Unchanged(numbers) => Ok(Done::new("noop", StatusCode::OK, numbers)),
+            Edited::Missing if self.action == "update" => {
+                let reason = format!("[{id}]: document missing");
+                Err(ApiError::new(StatusCode::NOT_FOUND, "document_missing_exception", reason))
+            }
+            Edited::Missing => {
+                Ok(Done { result: "not_found", status: StatusCode::NOT_FOUND, ..Done::NOTHING })
+            }
+            Edited::Conflict(numbers) => Err(conflict(id, numbers)),
+            Edited::Refused(refusal) => Err(no_document(refusal.reason())),
+            Edited::TooLarge { later: true } => Err(ApiError::busy(
+                "the documents of one request are in too many splits: send fewer at a time",
+            )),
+            Edited::TooLarge { later: false } => Err(ApiError::invalid(format!(
+                "[{id}]: the document is in a split that is too large to be written anew"
+            ))),
+        };
+    }
+}
+
+fn no_document(reason: &str) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, "document_parsing_exception", reason)
+}
+
+fn conflict(id: &str, numbers: Option<Numbers>) -> ApiError {
+    let there = match numbers {
+        Some(Numbers { version, seq_no }) => {
+            format!("the document has version [{version}] and sequence number [{seq_no}]")
+        }
+        None => "there is no document".to_owned(),
+    };
+    let reason = format!("[{id}]: version conflict, {there}");
+    ApiError::new(StatusCode::CONFLICT, "version_conflict_engine_exception", reason)
 }
 
 fn failed(error: frostline_base::Error) -> ApiError {

@@ -123,7 +123,9 @@ fn grants(descriptors: Option<&Value>) -> Result<(Option<Vec<Grant>>, Option<Str
             }
         }
     }
-    let is_full = |grant: &Grant| grant.names.iter().any(|name| name == "*") && grant.privileges.len() == 3;
+    let is_full = |grant: &Grant| {
+        grant.names.iter().any(|name| name == "*") && grant.privileges.len() == Privilege::ALL.len()
+    };
     if cluster.iter().any(|privilege| privilege == "all") && grants.iter().any(is_full) {
         return Ok((None, None));
     }
@@ -267,7 +269,7 @@ fn role(name: &str) -> Result<Option<Grant>> {
     match name {
         "superuser" => Ok(None),
         "viewer" => Ok(on_all(&[Privilege::Read])),
-        "editor" => Ok(on_all(&[Privilege::Read, Privilege::Write])),
+        "editor" => Ok(on_all(&[Privilege::Read, Privilege::Write, Privilege::Edit])),
         other => Err(ApiError::invalid(format!("unknown role [{other}]: use superuser, editor or viewer"))),
     }
 }

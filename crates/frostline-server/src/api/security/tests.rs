@@ -96,6 +96,12 @@ async fn a_key_reads_and_writes_what_it_was_made_for() {
         ("POST", "/app/_pit?keep_alive=1m", ""),
         ("GET", "/app/_search?scroll=1m", ""),
         ("POST", "/web/_doc", "{\"n\":1}"),
+        ("GET", "/app/_doc/1", ""),
+        ("GET", "/app/_source/1", ""),
+        ("PUT", "/web/_doc/1", "{}"),
+        ("PUT", "/web/_create/1", "{}"),
+        ("POST", "/web/_update/1", "{\"doc\":{}}"),
+        ("DELETE", "/web/_doc/1", ""),
         ("PUT", "/web-2", ""),
         ("DELETE", "/web", ""),
         ("POST", "/_sql", "{\"query\":\"select 1 from app\"}"),
@@ -106,6 +112,10 @@ async fn a_key_reads_and_writes_what_it_was_made_for() {
     ] {
         assert_eq!(refused(method, uri, body).await, 403, "{method} {uri}");
     }
+    let docs = r#"{"docs":[{"_index":"app","_id":"1"},{"_index":"web","_id":"1"}]}"#;
+    let got = ok(&tested, &reader, "POST", "/_mget", docs).await;
+    assert_eq!(got["docs"][0]["error"]["type"], "security_exception");
+    assert_eq!(got["docs"][1]["found"], false);
     // What somebody else has opened.
     let pit = ok(&tested, &admin, "POST", "/app/_pit?keep_alive=1m", "").await["id"].clone();
     assert_eq!(refused("POST", "/_search", &json!({ "pit": { "id": pit } }).to_string()).await, 403);
@@ -146,6 +156,18 @@ async fn a_writer_adds_to_its_indices_and_reads_none() {
     assert_eq!(status(&tested, &writer, "GET", "/new-1/_search", "").await, 403);
     assert_eq!(status(&tested, &writer, "GET", "/new-1/_mapping", "").await, 200);
     assert_eq!(status(&tested, &writer, "PUT", "/new-2", "").await, 403);
+    // Who adds may neither replace nor delete.
+    assert_eq!(status(&tested, &writer, "PUT", "/new-1/_create/a", "{}").await, 201);
+    let change = async |who: &str| {
+        let lines = "{\"index\":{\"_id\":\"a\"}}\n{}\n{\"delete\":{\"_id\":\"a\"}}\n";
+        let items = ok(&tested, who, "POST", "/new-1/_bulk", lines).await["items"].clone();
+        let of = |at: usize, action: &str| items[at][action]["status"].as_u64().unwrap();
+        (of(0, "index"), of(1, "delete"), status(&tested, who, "PUT", "/new-1/_doc/b", "{}").await)
+    };
+    assert_eq!(change(&writer).await, (403, 403, 403));
+    let (editor, _) = key(&tested, &admin, &["new-*"], &["write"]).await;
+    assert_eq!(change(&editor).await, (200, 200, 201));
+    assert_eq!(status(&tested, &editor, "GET", "/new-1/_doc/b", "").await, 403);
     let (manager, _) = key(&tested, &admin, &["new-*"], &["manage"]).await;
     let alias = "{\"aliases\":{\"web-alias\":{}}}";
     assert_eq!(status(&tested, &manager, "PUT", "/new-2", alias).await, 403);
@@ -249,7 +271,7 @@ fn what_a_role_cannot_mean_here_is_refused() {
         json!({ "cluster": ["monitor", "read_ilm"], "index": [{ "names": "a", "privileges": ["all"] }] }),
     )
     .unwrap();
-    assert_eq!(grants.unwrap()[0].privileges.len(), 3);
+    assert_eq!(grants.unwrap()[0].privileges.len(), 4);
     assert!(warning.unwrap().contains("[read_ilm]"));
     let full = json!({ "cluster": ["all"], "indices": [{ "names": ["*"], "privileges": ["all"] }] });
     assert_eq!(read(full).unwrap(), (None, None));

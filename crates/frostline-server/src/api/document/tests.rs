@@ -1,0 +1,129 @@
+use serde_json::{Value, json};
+
+use crate::testing::Tested;
+
+/// The status of an answer, and of its body what it says of a document.
+async fn written(tested: &Tested, method: &str, uri: &str, body: &str) -> (u16, Value, Value) {
+    let answered = tested.send(method, uri, body).await;
+    let json = answered.json();
+    (answered.status.as_u16(), json["result"].clone(), json["_version"].clone())
+}
+
+#[tokio::test]
+async fn a_document_is_made_replaced_and_deleted_by_its_id() {
+    let tested = Tested::new();
+    let (created, updated) = (json!("created"), json!("updated"));
+    let uri = "/web/_doc/a%2Fb%20%C3%A9";
+    assert_eq!(tested.send("DELETE", uri, "").await.status, 404);
+    assert_eq!(written(&tested, "PUT", uri, r#"{"n":1}"#).await, (201, created, json!(1)));
+    assert_eq!(written(&tested, "POST", uri, r#"{"n":1.10,  "b":[]}"#).await, (200, updated, json!(2)));
+    let got = tested.ok("GET", uri, "").await;
+    assert_eq!((&got["_id"], &got["_version"], &got["found"]), (&json!("a/b é"), &json!(2), &json!(true)));
+    let source = tested.get(&uri.replace("_doc", "_source")).await;
+    assert_eq!((source.status.as_u16(), &source.body[..]), (200, &br#"{"n":1.10,  "b":[]}"#[..]));
+    assert_eq!(tested.send("HEAD", uri, "").await.status, 200);
+    let found = tested.ok("POST", "/web/_search", r#"{"query":{"ids":{"values":["a/b é"]}}}"#).await;
+    assert_eq!(found["hits"]["hits"][0]["_source"]["n"], 1.1);
+    for make in [uri.replace("_doc", "_create"), format!("{uri}?op_type=create")] {
+        let (status, kind, _) = tested.error("PUT", &make, "{}").await;
+        assert_eq!((status, kind.as_str()), (409, "version_conflict_engine_exception"));
+    }
+    let seq_no = got["_seq_no"].as_i64().unwrap();
+    let only_if = |seq_no: i64, term: i64| format!("{uri}?if_seq_no={seq_no}&if_primary_term={term}");
+    assert_eq!(tested.error("PUT", &only_if(seq_no - 1, 1), "{}").await.0, 409);
+    assert_eq!(tested.error("PUT", &only_if(seq_no, 2), "{}").await.0, 409);
+    assert_eq!(tested.error("PUT", &format!("{uri}?if_seq_no=1"), "{}").await.0, 400);
+    assert_eq!(written(&tested, "PUT", &only_if(seq_no, 1), "{}").await.2, 3);
+    assert_eq!(tested.ok("GET", "/web/_count", "").await["count"], 1);
+    assert_eq!(written(&tested, "DELETE", uri, "").await, (200, json!("deleted"), json!(4)));
+    assert_eq!(written(&tested, "DELETE", uri, "").await.0, 404);
+    let gone = tested.get(uri).await;
+    assert_eq!((gone.status.as_u16(), &gone.json()["found"]), (404, &json!(false)));
+    assert_eq!(tested.error("GET", &uri.replace("_doc", "_source"), "").await.0, 404);
+    assert_eq!(tested.ok("GET", "/web/_count", "").await["count"], 0);
+    assert_eq!(tested.error("GET", "/other/_doc/1", "").await.1, "index_not_found_exception");
+    assert_eq!(tested.error("PUT", "/web/_doc/1", "[]").await.1, "document_parsing_exception");
+    assert_eq!(tested.error("PUT", "/web/_doc/1", "").await.0, 400);
+}
+
+#[tokio::test]
+async fn an_update_changes_what_it_names_and_nothing_else() {
+    let tested = Tested::new();
+    let uri = "/web/_update/a";
+    let doc = r#"{"doc":{"b":{"d":2.50},"e":[1]}}"#;
+    let (status, kind, _) = tested.error("POST", uri, doc).await;
+    assert_eq!((status, kind.as_str()), (404, "document_missing_exception"));
+    let upsert = r#"{"doc":{"a":2},"upsert":{"a":1.10,"b":{"c":"x"}}}"#;
+    assert_eq!(written(&tested, "POST", uri, upsert).await, (201, json!("created"), json!(1)));
+    assert_eq!(written(&tested, "POST", uri, doc).await, (200, json!("updated"), json!(2)));
+    assert_eq!(written(&tested, "POST", uri, doc).await, (200, json!("noop"), json!(2)));
+    let source = tested.get("/web/_source/a").await;
+    assert_eq!(&source.body[..], br#"{"a":1.10,"b":{"c":"x","d":2.50},"e":[1]}"#);
+    let always = r#"{"doc":{"e":[1]},"detect_noop":false}"#;
+    assert_eq!(written(&tested, "POST", uri, always).await, (200, json!("updated"), json!(3)));
+    let as_upsert = r#"{"doc":{"n":1},"doc_as_upsert":true}"#;
+    assert_eq!(written(&tested, "POST", "/web/_update/b", as_upsert).await.0, 201);
+    assert_eq!(tested.error("POST", uri, r#"{"script":"x"}"#).await.0, 501);
+    for wrong in ["", "{}", r#"{"doc":1}"#, r#"{"dco":{}}"#, r#"{"doc":{},"doc":{}}"#] {
+        assert_eq!(tested.error("POST", uri, wrong).await.0, 400, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn operations_of_a_bulk_are_done_in_their_order() {
+    let tested = Tested::new();
+    let bulk = [
+        r#"{"create":{"_id":"a"}}"#,
+        r#"{"n":1}"#,
+        r#"{"index":{}}"#,
+        r#"{"n":2}"#,
+        r#"{"create":{"_id":"a"}}"#,
+        r#"{"n":3}"#,
+        r#"{"update":{"_id":"a"}}"#,
+        r#"{"doc":{"m":4}}"#,
+        r#"{"delete":{"_id":"b"}}"#,
+        r#"{"index":{"_id":7}}"#,
+        r#"{"n":5}"#,
+        r#"{"delete":{"_id":"7"}}"#,
+        r#"{"update":{"_id":"c"}}"#,
+        r#"{"doc":{}}"#,
+        r#"{"delete":{}}"#,
+        r#"{"index":{"_id":"d","if_seq_no":1,"if_primary_term":1}}"#,
+        r#"{}"#,
+    ];
+    let answer = tested.ok("POST", "/web/_bulk", &(bulk.join("\n") + "\n")).await;
+    assert_eq!(answer["errors"], true);
+    let items = answer["items"].as_array().unwrap().iter();
+    let items = items.map(|item| item.as_object().unwrap().values().next().unwrap());
+    let status = items.map(|item| item["status"].as_u64().unwrap());
+    assert_eq!(status.collect::<Vec<u64>>(), [201, 201, 409, 200, 404, 201, 200, 404, 400, 409]);
+    let got = tested.ok("GET", "/web/_doc/a", "").await;
+    assert_eq!((&got["_source"], &got["_version"]), (&json!({"n": 1, "m": 4}), &json!(2)));
+    assert_eq!(tested.ok("GET", "/web/_count", "").await["count"], 2);
+    // What got an _id of its own can be replaced by it.
+    let id = answer["items"][1]["index"]["_id"].as_str().unwrap();
+    assert_eq!(written(&tested, "PUT", &format!("/web/_doc/{id}"), "{}").await.1, "updated");
+    assert_eq!(tested.ok("GET", "/web/_count", "").await["count"], 2);
+}
+
+#[tokio::test]
+async fn several_documents_are_got_at_once() {
+    let tested = Tested::new();
+    let bulk =
+        "{\"index\":{\"_id\":\"a\"}}\n{\"n\":1}\n{\"index\":{\"_id\":\"b\",\"_index\":\"app\"}}\n{\"n\":2}\n";
+    tested.ok("POST", "/web/_bulk", bulk).await;
+    let found = |answer: &Value| {
+        let docs = answer["docs"].as_array().unwrap().iter();
+        docs.map(|doc| (doc["found"].clone(), doc["_source"]["n"].clone())).collect::<Vec<_>>()
+    };
+    let answer = tested.ok("POST", "/web/_mget", r#"{"ids":["a","x","a"]}"#).await;
+    let (one, none) = ((json!(true), json!(1)), (json!(false), Value::Null));
+    assert_eq!(found(&answer), [one.clone(), none, one.clone()]);
+    let body = r#"{"docs":[{"_index":"app","_id":"b","_source":false},{"_index":"web","_id":"a"},{"_index":"gone","_id":"a"}]}"#;
+    let answer = tested.ok("GET", "/_mget", body).await;
+    assert_eq!(found(&answer), [(json!(true), Value::Null), one, (Value::Null, Value::Null)]);
+    assert_eq!(answer["docs"][2]["error"]["type"], "index_not_found_exception");
+    for wrong in ["", "{}", r#"{"ids":[]}"#, r#"{"docs":[{"_id":"a"}]}"#, r#"{"ids":["a"]}"#] {
+        assert_eq!(tested.error("POST", "/_mget", wrong).await.0, 400, "{wrong}");
+    }
+}
