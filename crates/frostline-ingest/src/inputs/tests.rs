@@ -29,6 +29,10 @@ fn directories_in_sorted_order_without_hidden_files() {
 
 #[test]
 fn what_cannot_be_read_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = Inputs::from_arguments(&[folder.path().to_owned()]).unwrap_err();
+    assert_eq!(empty.kind(), frostline_base::ErrorKind::NotFound);
+    assert!(empty.what().contains(folder.path().to_str().unwrap()), "{empty}");
     let missing = Inputs::from_arguments(&["/no/such/file.log".into()]).unwrap_err();
     assert_eq!(missing.kind(), frostline_base::ErrorKind::NotFound);
     assert!(missing.what().contains("/no/such/file.log"));
