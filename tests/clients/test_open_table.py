@@ -162,6 +162,17 @@ def test_hard_types_are_read_by_all(mixed):
     assert found == (*mixed.oracle.rows(sql)[0], *mixed.oracle.rows(tags)[0])
 
 
+def read_by_all(table, columns, of_duckdb):
+    """Rows by reader. DuckDB and pyarrow read the files, which need not all have every column."""
+    files = duckdb.connect().execute(f"SELECT {of_duckdb} FROM read_parquet(?, union_by_name = true)", [table.file_uris()])
+    return {
+        "deltalake": table.to_pyarrow_table(columns=columns).to_pylist(),
+        "polars": polars.scan_delta(table.table_uri).select(columns).collect().to_dicts(),
+        "duckdb": [dict(zip(columns, row, strict=True)) for row in files.fetchall()],
+        "pyarrow": [row for file in table.file_uris() for row in pyarrow.parquet.read_table(file).to_pylist()],
+    }
+
+
 def test_identities_from_clients_are_columns(frostline, tmp_path):
     """One of two files has them, for some of its documents; merging keeps them."""
     bulk = tmp_path / "bulk.json"
@@ -177,15 +188,7 @@ def test_identities_from_clients_are_columns(frostline, tmp_path):
         assert [(hit["_id"], hit["_source"]["n"]) for hit in hits] == [("a/1", 1), ("é", 3)]
         assert frostline.ok("index", "verify", "given")["faults"] == []
         table = DeltaTable(str(frostline.repo / "given"))
-        files = duckdb.connect().execute(
-            "SELECT _id, _version, n__long FROM read_parquet(?, union_by_name = true)", [table.file_uris()]
-        )
-        readers = {
-            "deltalake": table.to_pyarrow_table(columns=columns).to_pylist(),
-            "polars": polars.scan_delta(table.table_uri).select(columns).collect().to_dicts(),
-            "duckdb": [dict(zip(columns, row, strict=True)) for row in files.fetchall()],
-            "pyarrow": [row for file in table.file_uris() for row in pyarrow.parquet.read_table(file).to_pylist()],
-        }
+        readers = read_by_all(table, columns, "_id, _version, n__long")
         for name, rows in readers.items():
             found = sorted((row["n__long"], row.get("_id"), row.get("_version")) for row in rows)
             assert found == [(1, "a/1", 1), (2, None, None), (3, "é", 1), (4, None, None)], name
@@ -201,16 +204,7 @@ def test_nanoseconds_are_a_column_beside_the_time(frostline):
     assert kinds["_timestamp_ns"] == "short"
     expected = [("00.123456", 789), ("00.123456", 0), ("00.500000", None), ("01.000000", 1)]
     columns = ["_timestamp", "_timestamp_ns"]
-    files = duckdb.connect().execute(
-        "SELECT _timestamp AT TIME ZONE 'UTC' AS _timestamp, _timestamp_ns FROM read_parquet(?, union_by_name = true)",
-        [table.file_uris()],
-    )
-    readers = {
-        "deltalake": table.to_pyarrow_table(columns=columns).to_pylist(),
-        "polars": polars.scan_delta(table.table_uri).select(columns).collect().to_dicts(),
-        "duckdb": [dict(zip(columns, row, strict=True)) for row in files.fetchall()],
-        "pyarrow": [row for file in table.file_uris() for row in pyarrow.parquet.read_table(file).to_pylist()],
-    }
+    readers = read_by_all(table, columns, "_timestamp AT TIME ZONE 'UTC' AS _timestamp, _timestamp_ns")
     for name, rows in readers.items():
         found = [(f"{row['_timestamp']:%S.%f}", row.get("_timestamp_ns")) for row in rows]
         assert sorted(found, key=str) == sorted(expected, key=str), name

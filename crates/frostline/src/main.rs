@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod config;
+mod stopping;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

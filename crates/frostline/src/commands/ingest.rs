@@ -18,14 +18,12 @@ use frostline_split::Mapping;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rand::Rng;
 use serde_json::Value;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Outcome;
 use crate::args;
 use crate::config::Config;
+use crate::stopping::{INTERRUPTED, Stops};
 
-/// The exit status by which a shell reports that Ctrl-C ended a program.
-const INTERRUPTED: i32 = 130;
 /// No reject is longer: at most 1 MiB of a line, each byte written with at most 6.
 const REJECT_BYTES_MAX: u64 = 8 << 20;
 /// How each reject begins.
@@ -116,13 +114,10 @@ async fn make_room(node: &Node, name: &IndexName, given: &args::Ingest) -> Resul
 
 /// The first Ctrl-C or SIGTERM stops the run after committing what it has read, the second one at once.
 pub(crate) async fn stop_on_signals(cancel: Cancel) {
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return };
+    let Ok(mut stops) = Stops::new() else { return };
     let mut is_first = true;
     loop {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminated.recv() => {}
-        }
+        stops.next().await;
         if !is_first {
             note!("stopped at once: run the same command again to resume after the last commit");
             std::process::exit(INTERRUPTED);

@@ -5,11 +5,11 @@ use frostline_server::{Server, Settings, Tls};
 use frostline_show::{note, say, say_json};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Outcome;
 use crate::args;
 use crate::config::Config;
+use crate::stopping::Stops;
 
 pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> {
     raise_file_limit();
@@ -19,7 +19,7 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
         settings.upkeep = None;
     }
     let uses_tls = settings.tls.is_some();
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut stops = Stops::new()?;
     let node = config.node_made()?;
     let url = node.repository().url().to_owned();
     let indices = node.catalog().list().await.with_context(|| format!("cannot read the repository {url}"))?;
@@ -37,13 +37,7 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
             say!("the first key, which is not shown again: ApiKey {key}")?;
         }
     }
-    let stop = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
-        }
-    };
-    server.run(stop).await;
+    server.run(async move { stops.next().await }).await;
     Ok(Outcome::Done)
 }
 

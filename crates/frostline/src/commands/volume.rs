@@ -20,6 +20,7 @@ use crate::Outcome;
 use crate::args::{Volume, VolumeMount, VolumePlan, VolumePrune, VolumeSnapshot};
 use crate::commands::ingest;
 use crate::config::Config;
+use crate::stopping::{INTERRUPTED, Stops};
 
 /// Changed paths that are named after a snapshot, and faults after a check.
 const NAMED_MAX: usize = 20;
@@ -148,15 +149,11 @@ fn host() -> String {
 
 /// The first Ctrl-C or SIGTERM stops the work in an orderly way, the second one at once.
 async fn stop_on_signals(cancel: Arc<AtomicBool>) {
-    let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-    let Ok(mut terminated) = terminate else { return };
+    let Ok(mut stops) = Stops::new() else { return };
     loop {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminated.recv() => {}
-        }
+        stops.next().await;
         if cancel.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
+            std::process::exit(INTERRUPTED);
         }
         note!("stopping; press Ctrl-C again to stop at once");
     }
@@ -478,13 +475,9 @@ async fn mount(config: &Config, given: VolumeMount) -> Result<Outcome> {
 async fn serve(mounted: Mounted) -> Result<Unmounted> {
     let directory = mounted.directory().clone();
     let stopping = tokio::spawn(async move {
-        let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-        let Ok(mut terminated) = terminate else { return };
+        let Ok(mut stops) = Stops::new() else { return };
         loop {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminated.recv() => {}
-            }
+            stops.next().await;
             if let Err(error) = frostline_volume::unmount_snapshot(&directory).await {
                 note!("{error}");
             }
