@@ -326,24 +326,27 @@ impl Editor {
 
     /// Answers every request.
     async fn land(&self, requests: Vec<Request>) {
-        let mut landed = Ok(None);
+        let edited = self.edited(&requests).await;
+        let is_too_much = edited.as_ref().is_err_and(|error| error.kind() == ErrorKind::Exhausted);
+        if !is_too_much || requests.len() == 1 {
+            return answer(requests, edited);
+        }
+        // What is too much for one of them does not fail the others.
+        for request in requests {
+            let alone = vec![request];
+            let edited = self.edited(&alone).await;
+            answer(alone, edited);
+        }
+    }
+
+    /// What became of all operations.
+    async fn edited(&self, requests: &[Request]) -> Result<Vec<Edited>> {
         for _ in 0..TRIES_MAX {
-            landed = self.try_land(&requests).await;
-            if !matches!(landed, Ok(None)) {
-                break;
+            if let Some(edited) = self.try_land(requests).await? {
+                return Ok(edited);
             }
         }
-        let changing = || Error::unavailable("other writers keep changing the index: try again");
-        let landed = landed.and_then(|edited| edited.ok_or_else(changing));
-        let mut edited = landed.map(Vec::into_iter);
-        for Request { edit, answer, _held } in requests {
-            let of_request = match &mut edited {
-                Ok(edited) => Ok(edited.by_ref().take(edit.operations.len()).collect()),
-                Err(error) => Err(error.clone()),
-            };
-            // A client that has gone is no reason to do anything else.
-            let _ = answer.send(of_request);
-        }
+        Err(Error::unavailable("other writers keep changing the index: try again"))
     }
 
     /// What became of all operations; `None` where the index changed meanwhile, and nothing landed.
@@ -532,6 +535,18 @@ impl Editor {
             }
             _ => Err(failure),
         }
+    }
+}
+
+fn answer(requests: Vec<Request>, edited: Result<Vec<Edited>>) {
+    let mut edited = edited.map(Vec::into_iter);
+    for Request { edit, answer, _held } in requests {
+        let of_request = match &mut edited {
+            Ok(edited) => Ok(edited.by_ref().take(edit.operations.len()).collect()),
+            Err(error) => Err(error.clone()),
+        };
+        // A client that has gone is no reason to do anything else.
+        let _ = answer.send(of_request);
     }
 }
 

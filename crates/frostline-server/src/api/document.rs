@@ -1,6 +1,6 @@
 //! Documents by `_id`: `_doc`, `_create`, `_source`, `_mget` and `_update`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -140,7 +140,8 @@ fn merged(text: &[u8], doc: &Json, detect_noop: bool) -> Option<Changed> {
     }
 }
 
-/// Puts the members of `doc` in the place of those of `document`, objects member by member. Whether that changes anything.
+/// Puts the members of `doc`, each of another name, in the place of those of `document`, objects member by member. Whether
+/// that changes anything.
 fn merge(document: &mut Json, doc: &Json) -> bool {
     let (Json::Object(members), Json::Object(new)) = (&mut *document, doc) else {
         let text = |json: &Json| serde_json::to_string(json).ok();
@@ -148,10 +149,13 @@ fn merge(document: &mut Json, doc: &Json) -> bool {
         document.clone_from(doc);
         return is_changed;
     };
+    let known: HashMap<&str, usize> =
+        members.iter().enumerate().map(|(place, (name, _))| (name.as_str(), place)).collect();
+    let places: Vec<Option<usize>> = new.iter().map(|(name, _)| known.get(name.as_str()).copied()).collect();
     let mut is_changed = false;
-    for (name, value) in new {
-        match members.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => is_changed |= merge(known, value),
+    for ((name, value), place) in new.iter().zip(places) {
+        match place {
+            Some(place) => is_changed |= merge(&mut members[place].1, value),
             None => {
                 members.push((name.clone(), value.clone()));
                 is_changed = true;

@@ -11,12 +11,18 @@ use crate::live::tests::{Bench, append, land, name};
 use crate::live::{LiveOptions, Outcome};
 use crate::merge::{Merge, MergePolicy};
 
+/// An `_id` that cannot be looked for.
+const TOO_MUCH: &str = "too much";
+
 /// Finds documents by reading all of them.
 struct Reading(Repository);
 
 impl FindIds for Reading {
     fn find<'a>(&'a self, index: &'a Arc<Index>, ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Found>>> {
         async move {
+            if ids.iter().any(|id| id == TOO_MUCH) {
+                return Err(Error::exhausted("too many documents have that id"));
+            }
             let all = documents(&self.0, index).await?;
             let wanted = all.into_iter().filter(|(id, ..)| ids.contains(id));
             Ok(wanted.map(|(id, split, row, _)| Found { id, split, row }).collect())
@@ -419,4 +425,19 @@ async fn what_several_writers_were_told_is_one_history_of_each_document() {
         let appended: BTreeSet<String> = appended.into_values().collect();
         assert_eq!(appended, (0..8).map(|n| format!(r#"{{"appended":{n}}}"#)).collect(), "{seed}");
     }
+}
+
+#[tokio::test]
+async fn what_is_too_much_for_one_request_does_not_fail_the_others() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    // All of these are pushed before the first group is taken.
+    let requests = ["a", TOO_MUCH, "b"].map(|id| apply(&edits, [index(id, "{}")]));
+    let kinds = futures::future::join_all(requests).await.into_iter().map(|edited| match edited {
+        Ok(edited) => Ok(short(&edited[0])),
+        Err(error) => Err(error.kind()),
+    });
+    let created = Ok(("created", 1));
+    assert_eq!(kinds.collect::<Vec<_>>(), [created, Err(ErrorKind::Exhausted), created]);
+    assert_eq!(bench.by_id().await.len(), 2);
 }

@@ -1,5 +1,4 @@
-use serde_json::{Value, json};
-
+use super::*;
 use crate::testing::Tested;
 
 /// The status of an answer, and of its body what it says of a document.
@@ -126,4 +125,17 @@ async fn several_documents_are_got_at_once() {
     for wrong in ["", "{}", r#"{"ids":[]}"#, r#"{"docs":[{"_id":"a"}]}"#, r#"{"ids":["a"]}"#] {
         assert_eq!(tested.error("POST", "/_mget", wrong).await.0, 400, "{wrong}");
     }
+}
+
+#[test]
+fn documents_of_many_members_are_merged() {
+    let object = |from: u32, value: &str| {
+        let members: Vec<String> = (from..from + 100_000).map(|n| format!(r#""k{n}":{value}"#)).collect();
+        serde_json::from_str::<Json>(&format!("{{{}}}", members.join(","))).unwrap()
+    };
+    let (mut document, doc) = (object(0, "1"), object(50_000, "2"));
+    assert!(merge(&mut document, &doc));
+    let Json::Object(members) = &document else { panic!("{document:?}") };
+    assert_eq!((members.len(), members[149_999].0.as_str()), (150_000, "k149999"));
+    assert!(!merge(&mut document, &doc));
 }
