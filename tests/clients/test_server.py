@@ -462,3 +462,14 @@ def test_a_server_that_is_told_to_stop_answers_what_it_has_begun(frostline):
         pass
     stopped.join(60)
     assert server.process.returncode == DONE
+
+
+def test_a_time_field_replaces_no_index_that_was_made_with_care(server, frostline):
+    """Nothing was committed to these, but they declare a field, or another name means them."""
+    line = '{"ts": "2024-01-01T00:00:00Z", "code": "1"}\n'
+    declared = {"mappings": {"properties": {"code": {"type": "keyword"}}}}
+    for name, body in [("declared", declared), ("named", {"aliases": {"other-name": {}}})]:
+        assert server.ask("PUT", f"/{name}", body)[0] == 200
+        frostline.fails("ingest", "--index", name, "--time-field", "ts", "-", stdin=line, says=["time"])
+    assert json.loads(server.ask("GET", "/declared/_mapping")[2])["declared"] == declared
+    assert server.ask("GET", "/other-name/_count")[0] == 200

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::Index;
 use frostline_ingest::{
     Cancel, Format, Ingest, IngestOptions, IngestReport, InputReport, Inputs, MergePolicy, Progress, Random,
 };
@@ -94,22 +93,30 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
-/// An existing index keeps its mapping and its time field, unless nothing was ever committed to it: then it is created
-/// again with those that are given.
+/// An existing index keeps its mapping and its time field, unless nothing was ever committed to it and no other name means
+/// it: then it is created again with those that are given. A time field alone replaces no declarations.
 async fn make_room(node: &Node, name: &IndexName, given: &args::Ingest) -> Result<()> {
-    let changes_time = |index: &Index| {
-        given.time_field.as_deref().is_some_and(|field| field != index.mapping().time_field())
+    let index = match node.catalog().open(name).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
     };
-    match node.catalog().open(name).await {
-        Ok(index) if index.version() == 0 && (given.mapping.is_some() || changes_time(&index)) => {
-            Ok(node.catalog().delete(name).await?)
-        }
-        Ok(_) if given.mapping.is_some() => {
-            bail!("{name} exists and keeps its mapping: omit --mapping, or ingest into a new index")
-        }
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
+    let here = index.mapping();
+    let keeps_time = given.time_field.as_deref().is_none_or(|field| field == here.time_field());
+    if given.mapping.is_none() && keeps_time {
+        return Ok(());
     }
+    let records = node.catalog().records().await?;
+    let is_named = records.aliases().values().any(|alias| alias.indices.contains(name))
+        || records.data_streams().values().any(|stream| stream.indices.contains(name));
+    let declares_nothing = *here == Mapping::dynamic().with_time_field(here.time_field());
+    if index.version() == 0 && !is_named && (given.mapping.is_some() || declares_nothing) {
+        return Ok(node.catalog().delete(name).await?);
+    }
+    if given.mapping.is_some() {
+        bail!("{name} exists and keeps its mapping: omit --mapping, or ingest into a new index");
+    }
+    // Ingest refuses the time field.
+    Ok(())
 }
 
 /// The first Ctrl-C or SIGTERM stops the run after committing what it has read, the second one at once.
