@@ -93,7 +93,7 @@ impl Inputs {
         Inputs::without(&Own::default(), arguments)
     }
 
-    /// The same without what the run writes itself. `NotFound` where that is nothing.
+    /// The same without what the run writes itself. `NotFound` where arguments name nothing.
     pub fn without(own: &Own, arguments: &[PathBuf]) -> Result<Inputs> {
         let mut inputs = Inputs::default();
         for argument in arguments {
@@ -118,7 +118,7 @@ impl Inputs {
                 }
             }
         }
-        if inputs.inputs.is_empty() && inputs.skipped.is_empty() {
+        if inputs.inputs.is_empty() && inputs.skipped.is_empty() && !arguments.is_empty() {
             let named: Vec<_> = arguments.iter().map(|argument| argument.display().to_string()).collect();
             return Err(Error::not_found(format!("there is no file in {}", named.join(", "))));
         }

@@ -33,6 +33,7 @@ fn what_cannot_be_read_says_so() {
     let empty = Inputs::from_arguments(&[folder.path().to_owned()]).unwrap_err();
     assert_eq!(empty.kind(), frostline_base::ErrorKind::NotFound);
     assert!(empty.what().contains(folder.path().to_str().unwrap()), "{empty}");
+    assert_eq!(Inputs::from_arguments(&[]).unwrap().bytes(), 0);
     let missing = Inputs::from_arguments(&["/no/such/file.log".into()]).unwrap_err();
     assert_eq!(missing.kind(), frostline_base::ErrorKind::NotFound);
     assert!(missing.what().contains("/no/such/file.log"));
