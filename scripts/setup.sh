@@ -61,7 +61,7 @@ if [ "$(cat "$python/installed" 2>/dev/null)" != "$wanted" ]; then
   "$python/bin/pip" install --quiet --disable-pip-version-check -r tests/requirements.txt
   # Two versions of one package: the older one beside the environment.
   rm -rf "$cache/elasticsearch-8"
-  "$python/bin/pip" install --quiet --disable-pip-version-check --target "$cache/elasticsearch-8" 'elasticsearch>=8,<9'
+  "$python/bin/pip" install --quiet --disable-pip-version-check --no-warn-conflicts --target "$cache/elasticsearch-8" elasticsearch==8.19.3
   printf '%s' "$wanted" >"$python/installed"
 fi
 command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked --debug cargo-deny --version '^0.20'

@@ -4,8 +4,9 @@
 
 use frostline_fuzz::NOW_US;
 use frostline_query::language::date::{
-    DateReader, Format, Rounding, Unit, format_date, parse_duration_us, parse_time_zone,
+    DateReader, Format, Rounding, Unit, parse_duration_us, parse_time_zone,
 };
+use frostline_split::Moment;
 use jiff::tz::TimeZone;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
@@ -15,11 +16,11 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     let _ = parse_duration_us(date);
     let format = Format::parse(format).unwrap_or_default();
     let zone = parse_time_zone(zone).unwrap_or(TimeZone::UTC);
-    format_date(us, &format, &zone);
+    format.write(Moment::of_us(us), &zone);
     let reader = DateReader { format, zone: zone.clone(), now_us: NOW_US };
     for up in [false, true] {
         if let Ok(time) = reader.read(date, up) {
-            format_date(time, &reader.format, &reader.zone);
+            reader.format.write(Moment::of_us(time), &reader.zone);
         }
     }
     for unit in ["second", "minute", "hour", "day", "week", "month", "quarter", "year"] {

@@ -24,7 +24,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let blocks = table.blocks(&KeyRange::all()).expect("a small table has no index blocks");
     let read: Vec<Bytes> = blocks.iter().map(|block| cut(&block.range)).collect();
     split
-        .digest(&[0, 1, 2], blocks.iter().zip(read.iter().map(|bytes| bytes.as_ref())))
+        .digest(&[0, 1, 2], true, blocks.iter().zip(read.iter().map(|bytes| bytes.as_ref())))
         .expect("a digest that was written is read");
     let names: Vec<&str> = split.column_names().collect();
     let read = split.columns(&names, None, TextAs::Plain).expect("every column can be asked for");

@@ -9,9 +9,9 @@ import urllib.request
 class Server:
     """`frostline serve` on a port of its own."""
 
-    def __init__(self, frostline, *options):
+    def __init__(self, frostline, *options, listen="127.0.0.1:0"):
         self.process = subprocess.Popen(
-            frostline.command("serve", "--listen", "127.0.0.1:0", *options),
+            frostline.command("serve", "--listen", listen, *options),
             env=frostline.clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=open(frostline.repo.parent / "serve.log", "ab"),
         )

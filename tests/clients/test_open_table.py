@@ -208,3 +208,28 @@ def test_nanoseconds_are_a_column_beside_the_time(frostline):
     for name, rows in readers.items():
         found = [(f"{row['_timestamp']:%S.%f}", row.get("_timestamp_ns")) for row in rows]
         assert sorted(found, key=str) == sorted(expected, key=str), name
+
+
+def test_nanoseconds_of_other_dates_are_columns_beside_theirs(frostline):
+    """Some files have them, for single dates and lists; merging keeps them."""
+    date = "2024-05-01T10:00:00.{:09}Z".format
+    frostline.ingest("dates", [{"n": 1, "at": date(123_456_789), "ats": [date(1), date(2_000)]}, {"n": 2, "at": date(123_456_000)}])
+    frostline.ingest("dates", [{"n": 3, "at": "2024-05-01T10:00:01.5Z", "ats": "2024-05-02"}])
+    frostline.ingest("dates", [{"n": 4, "at": "2024-05-01T10:00:02Z"}])
+    frostline.ingest("dates", [{"n": 5, "at": "2024-05-01T10:00:03Z"}])
+    columns = ["n__long", "at__date_ns", "ats__date_list_ns"]
+    for merged in [False, True]:
+        if merged:
+            frostline.ok("index", "merge", "dates")
+            assert frostline.ok("index", "show", "dates")["summary"]["splits"] == 1
+        for bound, expected in [({"gte": date(123_456_789)}, [1, 3, 4, 5]), ({"lt": date(123_456_789)}, [2]), ({"gt": date(123_456_789)}, [3, 4, 5])]:
+            hits = frostline.search("dates", {"query": {"range": {"at": bound}}, "sort": ["n"]})["hits"]["hits"]
+            assert [hit["_source"]["n"] for hit in hits] == expected, bound
+        table = DeltaTable(str(frostline.repo / "dates"))
+        kinds = {field.name: str(field.type.type) for field in table.schema().fields if hasattr(field.type, "type")}
+        assert kinds["at__date_ns"] == "short"
+        for name, rows in read_by_all(table, columns, ", ".join(columns)).items():
+            found = {row["n__long"]: (row.get("at__date_ns"), row.get("ats__date_list_ns")) for row in rows}
+            # A file of dates without nanoseconds has no column of them.
+            whole = (0 if merged else None, None)
+            assert found == {1: (789, [1, 0]), 2: (0, None), 3: whole, 4: whole, 5: whole}, name

@@ -42,7 +42,7 @@ def shape(text):
 
 
 def figures(text):
-    """Documents, requests, sizes and dollars, which repeat exactly. No command makes the 20 requests that pay for a hedged one."""
+    """Documents, requests, sizes and dollars, which repeat exactly. A request is hedged only if its answer is 400 ms late."""
     return re.findall(r"\d+ (?:match|row|document|split|GET|LIST)|[\d.]+ [kM]?B\b(?!/s)|\$[\d.]+", text)
 
 

@@ -412,6 +412,13 @@ def test_a_server_speaks_tls(own, tmp_path):
     own.fails("serve", "--tls-cert", str(key), "--tls-key", str(key), status=FAILED, says=["holds no certificate"])
 
 
+def test_a_server_that_others_reach_says_that_nothing_is_encrypted(own):
+    for listen, is_said in [("127.0.0.1:0", False), ("0.0.0.0:0", True)]:
+        server = Server(own, "--auth", listen=listen)
+        assert server.stop() == DONE
+        assert ("connections are not encrypted" in server.log.read_text()) == is_said
+
+
 def test_clients_use_keys_and_passwords(own):
     server = Server(own, "--auth")
     full = elasticsearch.Elasticsearch(server.url, api_key=server.first_key)

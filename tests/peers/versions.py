@@ -1,13 +1,14 @@
 """Compares two builds of Frostline on the questions of docs/studies/frozen.md: speed of the new one over the old one.
 
-python3 versions.py --old BINARY --new BINARY --events security-events.ndjson --work DIR --out FILE [--rounds 15] [--ingests 5]
+python3 versions.py --old BINARY --new BINARY --events security-events.ndjson --web web.ndjson --work DIR --out FILE [--rounds 15] [--ingests 5]
 python3 versions.py --table FILE
 
 The builds take turns at every step, and each asks the index that it made itself. A ratio is the old time over the new one of the same round; above 1 the
 new build is faster. Its 95 % interval is by bootstrap of the median. A build fails a row whose whole interval lies below 0.95.
-First means: the page cache was dropped before (needs root). Repeat is the same question again.
+First means: the page cache was dropped before (needs root). Repeat is the same question again. Web logs are merged after they are ingested.
 """
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -30,6 +31,11 @@ SQL = {
                  f"group by d, {EVENT} order by d, {EVENT}",
     "newest": "select \"@timestamp\", \"EventID\" from security where match(\"Message\", 'powershell.exe') order by \"@timestamp\" desc limit 10",
 }
+# One column of all rows, which no digest answers.
+EXPORT = {"export": ("10,000 documents in the order of time", {"size": 10000, "sort": ["@timestamp"]}, None)}
+SQL["scan"] = 'select sum("RecordNumber" + 1) as n from security'
+WEB = {"web export": {"size": 10000, "sort": ["@timestamp"]}, "web needle": {"size": 10, "query": {"query_string": {"query": "clientip:51.0.0.0/8 AND response:404"}}}}
+WEB_SQL = {"web scan": "select sum(bytes + 1) as n from web", "web export": 'select * from web order by "@timestamp" limit 10000'}
 # The words are asked of SQL by the same function.
 SQL["word"] = "select count(*) from security where match(\"Message\", 'powershell')"
 SQL["compound"] = "select count(*) from security where match(\"Message\", 'powershell.exe')"
@@ -55,22 +61,31 @@ class Build:
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return ran.stdout, {"wall_ms": wall * 1000, "cpu_ms": cpu * 1000}
 
-    def ingest(self, events):
-        shutil.rmtree(self.work, ignore_errors=True)
-        os.makedirs(self.work)
-        out, sample = self.run("ingest", "--index", "security", events, "--json")
+    def ingest(self, index, path):
+        out, sample = self.run("ingest", "--index", index, path, "--json")
         report = json.loads(out)
         return {**sample, "documents": report["documents"], "bytes_out": report["bytes_out"]}
 
+    def merge(self, index):
+        return self.run("index", "merge", index)[1]
+
     def ask(self, language, question):
+        """What it took, and the answer or its hash."""
         if language == "sql":
-            out, sample = self.run("sql", "--json", SQL[question])
+            out, sample = self.run("sql", "--json", {**SQL, **WEB_SQL}[question])
             answer = json.loads(out)
-            return {**sample, "cost": answer["cost"]}, answer["rows"]
-        body = json.dumps(QUESTIONS[question][1])
-        out, sample = self.run("search", "--json", "--no-result-cache", "--index", "security", "--body", body)
+            return {**sample, "cost": answer["cost"]}, digest(answer["rows"])
+        index, body = ("web", WEB[question]) if question in WEB else ("security", {**QUESTIONS, **EXPORT}[question][1])
+        out, sample = self.run("search", "--json", "--no-result-cache", "--index", index, "--body", json.dumps(body))
         answer = json.loads(out)
-        return {**sample, "cost": answer["cost"]}, of_elasticsearch(question, answer)
+        hits = [hit.get("_source") for hit in answer["hits"]["hits"]]
+        seen = of_elasticsearch(question, answer) if question in QUESTIONS else digest(hits)
+        return {**sample, "cost": answer["cost"]}, seen
+
+
+def digest(answer):
+    text = json.dumps(answer)
+    return answer if len(text) < 10000 else hashlib.sha256(text.encode()).hexdigest()
 
 
 def measure(o):
@@ -80,8 +95,13 @@ def measure(o):
         samples.append({**sample, "load": os.getloadavg()[0]})
     for round_ in range(o.ingests):
         for build in builds[::1 if round_ % 2 else -1]:
-            note(build=build.name, round=round_, question="ingest", language="", run="", **build.ingest(o.events))
-    asked = [("search", q) for q in QUESTIONS] + [("sql", q) for q in SQL]
+            shutil.rmtree(build.work, ignore_errors=True)
+            os.makedirs(build.work)
+            note(build=build.name, round=round_, question="ingest", language="", run="", **build.ingest("security", o.events))
+            note(build=build.name, round=round_, question="web ingest", language="", run="", **build.ingest("web", o.web))
+            note(build=build.name, round=round_, question="web merge", language="", run="", **build.merge("web"))
+    searches = [*QUESTIONS, *EXPORT, *WEB]
+    asked = [("search", q) for q in searches] + [("sql", q) for q in [*SQL, *WEB_SQL]]
     for round_ in range(o.rounds):
         for language, question in asked:
             for build in builds[::1 if round_ % 2 else -1]:
@@ -118,24 +138,16 @@ def table(path):
     for (question, language, run), rounds in rows.items():
         pairs = [r for r in rounds.values() if len(r) == 2]
         old, new = ([r[b] for r in pairs] for b in ("old", "new"))
-        base, other = old, (question, {"search": "sql", "sql": "search"}.get(language), run)
-        note = ""
-        if other in rows:
-            theirs = [r["old"] for r in rows[other].values() if len(r) == 2]
-            # Where the two engines differed, the better of both.
-            if statistics.median(s["wall_ms"] for s in theirs) < statistics.median(s["wall_ms"] for s in old):
-                base, note = theirs, f"old: {other[1]}"
-        shown = [interval([a[unit] / b[unit] for a, b in zip(base, new)]) for unit in ("wall_ms", "cpu_ms")]
+        shown = [interval([a[unit] / b[unit] for a, b in zip(old, new)]) for unit in ("wall_ms", "cpu_ms")]
         cells = [f"{m:.2f} ({low:.2f} to {high:.2f})" for m, low, high in shown]
-        if shown[0][2] < 0.95:
-            note = f"{note} **slower**".strip()
-        medians = [f"{statistics.median(s['wall_ms'] for s in side):.0f}" for side in (base, new)]
+        note = "**slower**" if shown[0][2] < 0.95 else ""
+        medians = [f"{statistics.median(s['wall_ms'] for s in side):.0f}" for side in (old, new)]
         print(f"| {question} | {language} | {run} | {medians[0]} | {medians[1]} | {cells[0]} | {cells[1]} | {note} |")
 
 
 def main():
     p = argparse.ArgumentParser()
-    for name in ("old", "new", "old-commit", "new-commit", "events", "work", "out", "table"):
+    for name in ("old", "new", "old-commit", "new-commit", "events", "web", "work", "out", "table"):
         p.add_argument(f"--{name}")
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--firsts", type=int, default=5)

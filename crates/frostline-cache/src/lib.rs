@@ -14,6 +14,8 @@
 //!   KiB to
 //!   1 MiB and may fetch at most 1.3 times what it uses. With pages of 64 KiB a run of 100 KiB costs
 //!   1.64 times its bytes, with 4 KiB 1.04 times; a dictionary block of 16 KiB costs 5 times and 1.25 times.
+//! - Missing pages of one call that are at most 128 KiB apart share a request. What is between them in their regions is
+//!   kept, so that the next reader, such as another chart of a dashboard, finds it.
 //! - A region takes all of its space with its first page. A needle touches a few ranges of 4 to 64 KiB in each split.
 //!   With
 //!   regions of 16 MiB each of these ranges would occupy 16 MiB. With 64 KiB a cache of the same size holds the

@@ -28,6 +28,8 @@ use crate::stats::Stats;
 use crate::table::{Layout, PinsFile, TableFile};
 use crate::volume::{Geometry, Place, SUM_BYTES, Volume};
 
+/// Fetched pages that are no further apart are fetched with what is between them, since a request costs more.
+const GAP_BYTES_MAX: u64 = 128 << 10;
 /// Adjacent pages are read and written in pieces of at most this.
 const RUN_BYTES_MAX: usize = 1 << 20;
 /// A table's regions keep their size as long as at least this many fit.
@@ -208,8 +210,27 @@ impl Near {
         if !again {
             state.count(share, here.len(), missing.len(), joined.iter().map(|(_, pages)| pages.len()).sum());
         }
+        missing.extend(self.between(&state, id, object, &missing));
+        missing.sort_unstable();
         let fetch = (!missing.is_empty()).then(|| self.take_off(&mut state, id, missing));
         Plan { here, fetch, joined }
+    }
+
+    /// Pages that are worth keeping if these are fetched: what is between them is fetched, too, and a region takes all
+    /// of its space whether it has them or not.
+    fn between(&self, state: &Slots, id: ObjectId, object: &ObjectRef, missing: &[u64]) -> Vec<u64> {
+        let (in_region, page_bytes) = (u64::from(self.geometry.pages()), u64::from(self.page_bytes()));
+        let near = missing.windows(2).filter_map(|pair| match pair {
+            &[before, after] if (after - before - 1) * page_bytes <= GAP_BYTES_MAX => Some([before, after]),
+            _ => None,
+        });
+        let pages = near.flat_map(|ends| {
+            let is_in_region = move |page: &u64| ends.iter().any(|end| end / in_region == page / in_region);
+            (ends[0] + 1..ends[1]).filter(is_in_region)
+        });
+        let is_absent =
+            |page: &u64| state.find(id, object, *page).is_none() && state.flight_of(id, *page).is_none();
+        pages.filter(is_absent).collect()
     }
 
     /// Drops these pages, because their bytes did not decode, and lets the caller fetch them. Later readers

@@ -14,7 +14,7 @@ use frostline_split::Mapping;
 use frostline_store::Repository;
 
 use crate::actions::{Commit, ENGINE, Protocol};
-use crate::expression::{self, Resolve};
+use crate::expression::Resolve;
 use crate::index::Index;
 use crate::log::Log;
 use crate::pin::Pin;
@@ -220,13 +220,7 @@ impl Catalog {
     /// The indices that an expression names, itself or by aliases and data streams, sorted, each once: `web,app`,
     /// `logs-*`, `*`, `logs-*,-logs-old`, `<logs-{now/d}>`; see [`Resolve`] for missing ones. Cost: the repository log only.
     pub async fn resolve(&self, expression: &str, how: Resolve) -> Result<Vec<IndexName>> {
-        let registry = self.shared.registry_as_read().await?;
-        self.named(&registry, expression, how)
-    }
-
-    fn named(&self, registry: &Registry, expression: &str, how: Resolve) -> Result<Vec<IndexName>> {
-        let now_us = self.shared.clock.now_us();
-        expression::resolve(expression, now_us, &registry.indices, &registry.standing_for(), how)
+        self.records().await?.resolve(expression, self.shared.clock.now_us(), how, |_| true)
     }
 
     /// Whether the name is an alias or a data stream, as far as this process has seen. Without a request.
@@ -273,7 +267,8 @@ impl Catalog {
         known: impl Fn(&IndexName) -> Option<Arc<Index>>,
     ) -> Result<Vec<(IndexName, Result<Index>)>> {
         let registry = self.shared.registry_as_read().await?;
-        let names = self.named(&registry, expression, how)?;
+        let now_us = self.shared.clock.now_us();
+        let names = Records::of(Arc::clone(&registry)).resolve(expression, now_us, how, |_| true)?;
         let records = names.into_iter().filter_map(|name| {
             let record = Arc::clone(registry.indices.get(&name)?);
             let is_it = |index: &Arc<Index>| record.table.as_deref() == Some(index.table_id());

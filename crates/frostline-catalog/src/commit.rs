@@ -29,6 +29,8 @@ pub struct Change {
     pub mapping: Option<Mapping>,
     /// The settings of the index from now on.
     pub settings: Option<Settings>,
+    /// The settings that the change follows from: if the index has others by then, the commit is a `Conflict`.
+    pub because_of: Option<Settings>,
     /// Sources and the position of each with this change in: any number that means something to the writer. Each
     /// must still be where the version that the change is committed to has it, or the commit is a `Conflict`.
     pub progress: Vec<(String, i64)>,
@@ -58,8 +60,8 @@ impl Change {
 impl Index {
     /// Applies `change` to the newest version and returns the version that has it.
     ///
-    /// `Conflict` when the change no longer makes sense: a split to remove is gone, a split to add is there, or
-    /// another writer moved one of its sources since this version. `Unavailable` when the store does not answer: the change
+    /// `Conflict` when the change no longer makes sense: a split to remove is gone, a split to add is there,
+    /// another writer moved one of its sources since this version, or the settings that it follows from have changed. `Unavailable` when the store does not answer: the change
     /// may then be applied, so open the index again and look at [`Index::progress`]. `NotFound` when the index
     /// was deleted. A change that changes nothing writes nothing.
     ///
@@ -131,6 +133,9 @@ impl Index {
 
     /// Whether `change` makes sense after this version.
     fn check(&self, change: &Change) -> Result<()> {
+        if change.because_of.as_ref().is_some_and(|settings| settings != self.settings()) {
+            return Err(Error::conflict("another writer changed the settings of the index"));
+        }
         for entry in &change.add {
             entry.check(&self.log.folder).map_err(|why| {
                 Error::invalid(format!("a split to commit contradicts itself: {why}")).with("split", entry.id)

@@ -32,52 +32,86 @@ impl Default for Resolve {
 
 /// The indices that `expression` names, itself or by a name that stands for them, sorted, each once. `Invalid` if it is
 /// not an expression.
-pub(crate) fn resolve<T>(
+pub(crate) fn resolve(
     expression: &str,
     now_us: i64,
-    indices: &BTreeMap<IndexName, T>,
+    indices: &BTreeSet<&IndexName>,
     standing_for: &BTreeMap<&IndexName, Vec<&IndexName>>,
     how: Resolve,
 ) -> Result<Vec<IndexName>> {
-    let mut named: BTreeSet<IndexName> = BTreeSet::new();
-    let mut after_wildcard = false;
-    for part in parts(expression) {
-        let excluded = part.strip_prefix('-').filter(|_| after_wildcard);
-        let pattern = date_math::resolve(excluded.unwrap_or(part), now_us)?;
-        let pattern = if pattern == "_all" { "*" } else { pattern.as_str() };
-        if pattern.contains('*') {
-            after_wildcard = true;
-            let is_match = |name: &IndexName| how.wildcards && matches(pattern, name.as_str());
-            let others = standing_for.iter().filter(|(name, _)| is_match(name)).flat_map(|(_, all)| all);
-            let own = indices.keys().filter(|name| is_match(name));
-            let matching: BTreeSet<&IndexName> = own.chain(others.copied()).collect();
-            if excluded.is_some() {
-                named.retain(|name| !matching.contains(name));
-            } else if matching.is_empty() && !how.allow_no_indices {
-                return Err(Error::not_found(format!("no index matches {pattern}")));
-            } else {
-                named.extend(matching.into_iter().cloned());
+    let mut named: BTreeSet<&IndexName> = BTreeSet::new();
+    for Part { pattern, is_excluded } in parts(expression, now_us)? {
+        let means: Vec<&IndexName> = match &pattern {
+            Pattern::Wildcard(pattern) => {
+                let is_match = |name: &IndexName| how.wildcards && matches(pattern, name.as_str());
+                let others = standing_for.iter().filter(|(name, _)| is_match(name)).flat_map(|(_, all)| all);
+                let means: Vec<_> =
+                    indices.iter().filter(|name| is_match(name)).chain(others).copied().collect();
+                if means.is_empty() && !is_excluded && !how.allow_no_indices {
+                    return Err(Error::not_found(format!("no index matches {pattern}")));
+                }
+                means
             }
-            continue;
-        }
-        let name: IndexName = pattern.parse()?;
-        let own = indices.get_key_value(&name).map(|(name, _)| vec![name]);
-        match own.or_else(|| standing_for.get(&name).cloned()) {
-            Some(means) if excluded.is_some() => named.retain(|name| !means.contains(&name)),
-            Some(means) => named.extend(means.into_iter().cloned()),
-            None if excluded.is_some() || how.ignore_unavailable => {}
-            None => {
-                let known = indices.keys().chain(standing_for.keys().copied());
-                return Err(no_such_index(name.as_str(), known));
+            Pattern::Name(name) => {
+                let own = indices.get(name).map(|name| vec![*name]);
+                match own.or_else(|| standing_for.get(name).cloned()) {
+                    Some(means) => means,
+                    None if is_excluded || how.ignore_unavailable => Vec::new(),
+                    None => {
+                        let known = indices.iter().chain(standing_for.keys()).copied();
+                        return Err(no_such_index(name.as_str(), known));
+                    }
+                }
             }
+        };
+        for name in means {
+            match is_excluded {
+                true => named.remove(name),
+                false => named.insert(name),
+            };
         }
     }
-    Ok(named.into_iter().collect())
+    Ok(named.into_iter().cloned().collect())
 }
 
-fn parts(expression: &str) -> impl Iterator<Item = &str> {
+/// The names that an expression spells out, with neither wildcards nor exclusions. `Invalid` if it is not an expression.
+pub fn spelled_out(expression: &str, now_us: i64) -> Result<Vec<IndexName>> {
+    let names = parts(expression, now_us)?.into_iter().filter(|part| !part.is_excluded);
+    let names = names.filter_map(|part| match part.pattern {
+        Pattern::Name(name) => Some(name),
+        Pattern::Wildcard(_) => None,
+    });
+    Ok(names.collect())
+}
+
+/// A part of an expression.
+struct Part {
+    pattern: Pattern,
+    /// Whether it takes away what it names.
+    is_excluded: bool,
+}
+
+enum Pattern {
+    Name(IndexName),
+    Wildcard(String),
+}
+
+fn parts(expression: &str, now_us: i64) -> Result<Vec<Part>> {
     let expression = if expression.trim().is_empty() { "*" } else { expression };
-    expression.split(',').map(str::trim)
+    let mut parts = Vec::new();
+    let mut after_wildcard = false;
+    for part in expression.split(',').map(str::trim) {
+        let excluded = part.strip_prefix('-').filter(|_| after_wildcard);
+        let text = date_math::resolve(excluded.unwrap_or(part), now_us)?;
+        let pattern = match text.as_str() {
+            "_all" => Pattern::Wildcard("*".to_owned()),
+            _ if text.contains('*') => Pattern::Wildcard(text),
+            name => Pattern::Name(name.parse()?),
+        };
+        after_wildcard |= matches!(pattern, Pattern::Wildcard(_));
+        parts.push(Part { pattern, is_excluded: excluded.is_some() });
+    }
+    Ok(parts)
 }
 
 /// Whether `name` matches `pattern`, where `*` stands for any text.

@@ -1,6 +1,6 @@
 //! Entry points for fuzzers: decoders of the log. Any bytes must give a value or an error.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -71,11 +71,11 @@ pub fn repository_log(bytes: &[u8]) {
 
 /// An index expression.
 pub fn expression(text: &str, now_us: i64) {
-    let indices =
-        ["logs-1", "logs-2024.03.22", "web"].iter().filter_map(|name| Some((name.parse().ok()?, ())));
-    let indices: BTreeMap<IndexName, ()> = indices.collect();
-    let all = indices.keys().next().zip(indices.keys().next_back());
-    let aliases = all.map(|(first, last)| (first, vec![last])).into_iter().collect();
+    let names: Vec<IndexName> =
+        ["logs-1", "logs-2024.03.22", "web"].iter().filter_map(|name| name.parse().ok()).collect();
+    let indices: BTreeSet<&IndexName> = names.iter().collect();
+    let aliases = names.first().zip(names.last());
+    let aliases = aliases.map(|(first, last)| (first, vec![last])).into_iter().collect();
     let _ = expression::resolve(text, now_us, &indices, &aliases, expression::Resolve::default());
 }
 

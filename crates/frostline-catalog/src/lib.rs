@@ -40,7 +40,7 @@ mod testing;
 
 pub use catalog::Catalog;
 pub use commit::Change;
-pub use expression::Resolve;
+pub use expression::{Resolve, spelled_out};
 pub use file_entry::FileEntry;
 pub use frostline_base::{Error, Result};
 pub use history::Event;

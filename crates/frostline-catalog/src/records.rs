@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use frostline_base::{Error, IndexName, Result};
 
+use crate::expression::{self, Resolve};
 use crate::names::{Alias, DataStream};
 use crate::repository_log::{ALIAS, DATA_STREAM, LogEntry, Record, Registry, is_own_kind};
 
@@ -37,6 +38,23 @@ pub enum RecordChange {
 impl Records {
     pub(crate) fn of(registry: Arc<Registry>) -> Records {
         Records { registry }
+    }
+
+    /// The indices that an expression names at a time, were there only those that `sees` lets see, each by its own name
+    /// or by one that stands for it: neither the answer nor an error tells what else there is. Errors are those of
+    /// [`crate::Catalog::resolve`].
+    pub fn resolve(
+        &self,
+        expression: &str,
+        now_us: i64,
+        how: Resolve,
+        sees: impl Fn(&IndexName) -> bool,
+    ) -> Result<Vec<IndexName>> {
+        let mut standing_for = self.registry.standing_for();
+        standing_for.retain(|name, _| sees(name));
+        let mut indices: BTreeSet<&IndexName> = self.indices().filter(|name| sees(name)).collect();
+        indices.extend(standing_for.values().flatten());
+        expression::resolve(expression, now_us, &indices, &standing_for, how)
     }
 
     /// Whether there is an index of that name.

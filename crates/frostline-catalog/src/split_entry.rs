@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
 use frostline_base::{ByteRange, Error, ObjectRef, Result, SplitId};
-use frostline_split::Sealed;
+use frostline_split::{Sealed, parse_date};
 
 use crate::actions::{Add, Remove};
 
@@ -213,8 +213,10 @@ impl Statistics {
         let stats: Value = serde_json::from_str(text).unwrap_or_default();
         let long = |at: &str| stats.pointer(at)?.as_i64();
         let time = |at: &str| {
-            let time: jiff::Timestamp = stats.pointer(at)?.as_str()?.parse().ok()?;
-            Some(time.as_microsecond())
+            let text = stats.pointer(at)?.as_str()?;
+            let time = text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond);
+            // The last hours of the calendar.
+            time.or_else(|| parse_date(text))
         };
         Statistics {
             rows: long("/numRecords"),
@@ -240,8 +242,9 @@ impl Statistics {
 }
 
 fn rfc3339(time_us: i64) -> Option<String> {
-    let time = jiff::Timestamp::from_microsecond(time_us).ok()?;
-    let written = format!("{time:.6}");
+    const EPOCH: jiff::civil::DateTime = jiff::civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+    let time = EPOCH.checked_add(jiff::SignedDuration::from_micros(time_us)).ok()?;
+    let written = format!("{time:.6}Z");
     // Years outside 0000 to 9999 are written with a sign, which other readers refuse.
     written.starts_with(|c: char| c.is_ascii_digit()).then_some(written)
 }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -18,10 +19,9 @@ use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 
 /// A memory store that counts requests, gives no answer now and then, and dies after this many writes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Faulty(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     store: InMemory,
     /// Writes until death; below zero is dead.
@@ -31,6 +31,8 @@ struct Inner {
     /// Out of a thousand puts, so many time out, half of them after being applied.
     silent_permille: u32,
     rng: Mutex<SmallRng>,
+    /// What is done before the next put of a key that contains this text.
+    before: Mutex<Option<(String, BoxFuture<'static, ()>)>>,
     gets: AtomicU64,
     puts: AtomicU64,
     lists: AtomicU64,
@@ -79,6 +81,7 @@ impl Faulty {
             last_is_applied: AtomicBool::new(last_is_applied),
             silent_permille,
             rng: Mutex::new(SmallRng::seed_from_u64(seed)),
+            before: Mutex::default(),
             gets: AtomicU64::new(0),
             puts: AtomicU64::new(0),
             lists: AtomicU64::new(0),
@@ -95,6 +98,11 @@ impl Faulty {
     pub fn die_after(&self, writes: i64, last_is_applied: bool) {
         self.0.last_is_applied.store(last_is_applied, Ordering::SeqCst);
         self.0.writes_left.store(writes, Ordering::SeqCst);
+    }
+
+    /// Lets others act just before the next put of a key that contains `part`: the put waits for `work`.
+    pub fn before_put(&self, part: &str, work: impl Future<Output = ()> + Send + 'static) {
+        *self.0.before.lock().unwrap() = Some((part.to_owned(), work.boxed()));
     }
 
     /// Whether it died.
@@ -156,6 +164,12 @@ fn no_answer() -> object_store::Error {
     object_store::Error::Generic { store: "faulty", source: "no answer".into() }
 }
 
+impl fmt::Debug for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl fmt::Display for Faulty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("faulty")
@@ -169,6 +183,11 @@ impl ObjectStore for Faulty {
         let roll = self.roll();
         // Lets other tasks in between, so that writers really race.
         tokio::task::yield_now().await;
+        let is_awaited = |before: &mut (String, _)| path.as_ref().contains(&before.0);
+        let before = self.0.before.lock().unwrap().take_if(is_awaited);
+        if let Some((_, work)) = before {
+            work.await;
+        }
         match self.fate() {
             Fate::Dead => return Err(no_answer()),
             Fate::DiesAfter => {

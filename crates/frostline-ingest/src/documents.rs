@@ -216,53 +216,6 @@ impl Documents {
     }
 }
 
-/// A document of which the `_id` is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredDocument {
-    /// Byte for byte.
-    pub document: Vec<u8>,
-    /// What its client called it, if one did.
-    pub identity: Option<Identity>,
-}
-
-/// What clients called the documents of these rows, in row order.
-pub(crate) fn identities_at(
-    from: &BlockingReads,
-    entry: &Arc<SplitEntry>,
-    rows: &RoaringBitmap,
-) -> Result<Vec<Option<Identity>>> {
-    let split = Documents::open(from, entry)?.split;
-    if !split.has_identities() {
-        return Ok(vec![None; rows.len() as usize]);
-    }
-    let read = split.columns(&IDENTITY, Some(rows), TextAs::Plain)?;
-    let bytes = from.read(&entry.object, read.ranges(), Share::Column)?;
-    let mut identities = Vec::new();
-    for batch in read.decode(bytes).map_err(|error| error.with("object", &entry.object.key))? {
-        identities.extend(identities_in(&batch)?);
-    }
-    Ok(identities)
-}
-
-/// The documents of these rows, in row order.
-pub(crate) fn documents_at(
-    from: &BlockingReads,
-    entry: &Arc<SplitEntry>,
-    rows: &RoaringBitmap,
-) -> Result<Vec<StoredDocument>> {
-    let identities = identities_at(from, entry, rows)?;
-    let read = Documents::open(from, entry)?.split.documents(Some(rows))?;
-    let bytes = from.read(&entry.object, read.ranges(), Share::Source)?;
-    let mut documents = Vec::with_capacity(identities.len());
-    for batch in read.decode(bytes).map_err(|error| error.with("object", &entry.object.key))? {
-        let column = batch.column(0).as_binary_opt::<i32>();
-        let column = column.ok_or_else(|| Error::corrupt("a split's source column has another type"))?;
-        documents.extend(column.iter().map(|document| document.unwrap_or_default().to_vec()));
-    }
-    let stored = documents.into_iter().zip(identities);
-    Ok(stored.map(|(document, identity)| StoredDocument { document, identity }).collect())
-}
-
 /// What clients called the documents of a batch with [`IDENTITY`]; nothing for one without.
 fn identities_in(batch: &RecordBatch) -> Result<Vec<Option<Identity>>> {
     let Some(ids) = batch.column_by_name(ID_COLUMN) else { return Ok(vec![None; batch.num_rows()]) };

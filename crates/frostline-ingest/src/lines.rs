@@ -9,6 +9,7 @@
 mod combined;
 mod csv;
 mod detect;
+mod escapes;
 mod events;
 mod jsonl;
 mod logfmt;

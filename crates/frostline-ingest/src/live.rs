@@ -37,7 +37,9 @@ use crate::lines::Refusal;
 use crate::pipeline::Random;
 use group::Writer;
 
-pub use edits::{Action, Changed, Edit, Edited, Edits, FindIds, Found, Numbers, Operation, Update};
+pub use edits::{
+    Action, Changed, Edit, Edited, Edits, FindIds, Found, Lookup, Make, Numbers, Operation, UnknownId, Update,
+};
 pub use upkeep::{Kept, Upkeep, UpkeepOptions, retention, set_retention};
 
 /// The longest key of a request.

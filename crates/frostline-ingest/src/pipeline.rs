@@ -24,6 +24,7 @@ mod committer;
 mod follow;
 mod merging;
 mod reader;
+mod target;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use frostline_base::{Clock, Cost, Error, IndexName, Result};
-use frostline_catalog::{Catalog, Index, Settings};
+use frostline_catalog::{Catalog, Index};
 use frostline_split::{Mapping, WriterOptions};
 use frostline_store::Repository;
 use serde::Serialize;
@@ -44,12 +45,12 @@ use crate::identity::Mark;
 use crate::inputs::{Inputs, Own, Skipped};
 use crate::lines::{Format, Multiline};
 use crate::merge::{Merge, MergePolicy};
-use crate::needle::{Extent, Terms};
-use crate::seal::{NewSplit, Output};
-use crate::settings;
+use crate::needle::Extent;
+use crate::seal::NewSplit;
 use committer::Committer;
 use merging::Merges;
 use reader::Reader;
+use target::Target;
 use worker::{Outcome, Source, Worker};
 
 const SHARE_BYTES_MIN: u64 = 128 << 20;
@@ -68,8 +69,8 @@ pub struct IngestOptions {
     pub format: Format,
     /// The field to take the time from first; `None` for the index's own time field.
     pub time_field: Option<String>,
-    /// The mapping of the index if it has to be created.
-    pub mapping: Mapping,
+    /// What the index declares, apart from the time field; `None` for whatever it does, or nothing if it is created.
+    pub mapping: Option<Mapping>,
     /// Approximate number of bytes of lines in a split.
     pub split_bytes: u64,
     /// Maximum number of documents in a split.
@@ -98,7 +99,7 @@ impl Default for IngestOptions {
         IngestOptions {
             format: Format::Auto,
             time_field: None,
-            mapping: Mapping::dynamic(),
+            mapping: None,
             split_bytes: 256 << 20,
             split_rows_max: 1_000_000,
             memory_bytes_max: 2 << 30,
@@ -215,8 +216,8 @@ pub struct IngestReport {
     pub took_us: i64,
     /// Worker threads that ran.
     pub threads: usize,
-    /// The index's version after the last commit.
-    pub version: u64,
+    /// The index's version after the last commit; `None` if there is no index.
+    pub version: Option<u64>,
     /// How each input was read of which lines were ingested or refused, in their order.
     pub inputs: Vec<InputReport>,
     /// Inputs that an earlier run ingested completely.
@@ -343,9 +344,10 @@ impl Ingest {
         self
     }
 
-    /// Ingests the inputs into the index, which is created if it does not exist. What an earlier run ingested is
-    /// not ingested again. On an error everything committed before it stays, and a later run resumes after it;
-    /// `Conflict` means that another run is ingesting the same input.
+    /// Ingests the inputs into the index, which is created for its first document if it does not exist. What an earlier
+    /// run ingested is not ingested again. On an error everything committed before it stays, and a later run resumes
+    /// after it. `Conflict`: another run is ingesting the same input, or created the index at the same time with another
+    /// time field or mapping. `Invalid`: the index that exists has another one, or the name stands for other indices.
     pub async fn run(self, inputs: Inputs, name: &IndexName, options: IngestOptions) -> Result<IngestReport> {
         self.work(Work::Read(inputs), name, options).await
     }
@@ -366,28 +368,13 @@ impl Ingest {
     async fn work(mut self, work: Work, name: &IndexName, options: IngestOptions) -> Result<IngestReport> {
         let started_us = self.clock.now_us();
         let cost = self.repository.meter().cost();
-        let mapping = options.mapping.clone();
-        let mut index = self.catalog.open_or_create(name, mapping, Settings::default()).await?;
-        let time_field = index.mapping().time_field();
-        if let Some(other) = options.time_field.as_deref().filter(|field| *field != time_field) {
-            return Err(Error::invalid(format!(
-                "the index takes its time from the field {time_field:?}, which cannot become {other:?}: leave \
-                 --time-field out, or make another index"
-            )));
-        }
-        if let Some(stored) = options.stored_source {
-            index = settings::change(index, |set| set.stored_source = stored).await?;
-        }
-        let terms = match options.needle {
-            true => Terms::of(&self.catalog, &index, &self.random).await?,
-            false => None,
-        };
-        let run = Arc::new(self.plan(&work, &index, options, terms));
+        let target = Target::new(&self, name, &options).find(&options).await?;
+        let run = Arc::new(self.plan(&work, target, options));
         let (finished, mut finishes) = tokio::sync::mpsc::channel(run.threads * 2);
-        let threads = start(&run, work, &index, &finished);
+        let threads = start(&run, work, &finished);
         drop(finished);
         let merge = Merge::new(&self.repository, &self.catalog, Arc::clone(&self.random));
-        let mut committer = Committer::new(&run, index, Merges::new(&run, merge));
+        let mut committer = Committer::new(&run, Merges::new(&run, merge));
         let committed = committer.take_all(&mut finishes, self.rejects.as_deref_mut()).await;
         // Who stops a run does not wait for more than was begun.
         committer.end_merges(committed.is_err() || self.cancel.is_cancelled()).await;
@@ -411,8 +398,8 @@ impl Ingest {
         if !self.cancel.is_cancelled() {
             committer.write_packs().await;
         }
-        report.version = committer.index.version();
-        report.splits_live = committer.index.splits().len() as u64;
+        report.version = committer.index.as_ref().map(Index::version);
+        report.splits_live = committer.index.as_ref().map_or(0, |index| index.splits().len() as u64);
         report.bytes_read = run.counters.bytes_read.load(Ordering::Relaxed);
         report.threads = run.threads;
         report.cost = self.repository.meter().cost().since(&cost);
@@ -424,7 +411,7 @@ impl Ingest {
         Ok(report)
     }
 
-    fn plan(&self, work: &Work, index: &Index, options: IngestOptions, terms: Option<Terms>) -> Run {
+    fn plan(&self, work: &Work, target: Target, options: IngestOptions) -> Run {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let wanted = if options.threads == 0 { cores } else { options.threads };
         let merging_bytes = if options.merge.is_some() { merging::memory_bytes(&options) } else { 0 };
@@ -448,17 +435,10 @@ impl Ingest {
             ..WriterOptions::default()
         };
         Run {
-            output: Output {
-                index: index.clone(),
-                repository: self.repository.clone(),
-                random: Arc::clone(&self.random),
-                runtime: tokio::runtime::Handle::current(),
-                terms,
-            },
             clock: Arc::clone(&self.clock),
             seal_after_us: i64::try_from(options.seal_after.as_micros()).unwrap_or(i64::MAX),
-            mapping: Mutex::new(index.mapping().clone()),
-            time_field: index.mapping().time_field().to_owned(),
+            mapping: Mutex::new(target.mapping.clone()),
+            target,
             counters: Counters { bytes_total, ..Counters::default() },
             on_progress: Arc::clone(&self.on_progress),
             tell: Arc::clone(&self.tell),
@@ -480,13 +460,11 @@ impl std::fmt::Debug for Ingest {
 
 /// State shared by the reader, workers and committer of a run.
 struct Run {
-    /// The index as it was at the start, and the repository that it is in.
-    output: Output,
+    target: Target,
     clock: Arc<dyn Clock>,
     seal_after_us: i64,
     /// The fields known so far, so that a new split starts with those of earlier ones.
     mapping: Mutex<Mapping>,
-    time_field: String,
     counters: Counters,
     on_progress: Arc<dyn Fn(&Progress) + Send + Sync>,
     tell: Tell,
@@ -582,19 +560,14 @@ impl Threads {
 }
 
 /// Starts the threads. They end by themselves when there is no more to read, or when the committer goes.
-fn start(
-    run: &Arc<Run>,
-    work: Work,
-    index: &Index,
-    finished: &tokio::sync::mpsc::Sender<Result<Finished>>,
-) -> Threads {
+fn start(run: &Arc<Run>, work: Work, finished: &tokio::sync::mpsc::Sender<Result<Finished>>) -> Threads {
     // Nothing waits in this channel: a batch is started when a worker is free to take it.
     let (jobs, taken) = mpsc::sync_channel(0);
     let taken = Arc::new(Mutex::new(taken));
     let worker = || Worker { run: Arc::clone(run), jobs: Arc::clone(&taken), finished: finished.clone() };
     let workers =
         (0..run.threads).map(|_| worker()).map(|worker| std::thread::spawn(move || worker.work())).collect();
-    let reader = Reader::new(Arc::clone(run), jobs, index.clone());
+    let reader = Reader::new(Arc::clone(run), jobs);
     let read = move || match work {
         Work::Read(inputs) => reader.read_all(inputs),
         Work::Follow(own, watched, mut pause) => reader.follow(own, watched, &mut *pause),

@@ -3,6 +3,8 @@
 //! A time without a zone is UTC. A time without a year (RFC 3164, klog) gets the latest year that
 //! does not put it more than a day after `now_us`.
 
+use frostline_split::epoch_unit_ns;
+
 const DAY_NS: i128 = 86_400_000_000_000;
 const SECOND_NS: i128 = 1_000_000_000;
 
@@ -11,7 +13,7 @@ pub(crate) fn push_iso(out: &mut Vec<u8>, time_ns: i128) {
     let (year, month, day) = civil_from_days(time_ns.div_euclid(DAY_NS) as i64);
     let in_day = time_ns.rem_euclid(DAY_NS) as i64;
     let (seconds, nanos) = (in_day / 1_000_000_000, in_day % 1_000_000_000);
-    push_digits(out, year.max(0), 4);
+    push_digits(out, year, 4);
     for (separator, value) in
         [(b'-', month), (b'-', day), (b'T', seconds / 3600), (b':', seconds / 60 % 60), (b':', seconds % 60)]
     {
@@ -80,13 +82,9 @@ fn epoch(text: &str) -> Option<i128> {
     if whole.len() < 9 || !digits(whole) || !digits(fraction) {
         return None;
     }
-    let value = i128::from(whole.parse::<i64>().ok()?);
-    match whole.len() {
-        9..=11 => Some(value * SECOND_NS + fraction_ns(fraction.as_bytes())),
-        12..=14 => Some(value * 1_000_000),
-        15..=17 => Some(value * 1_000),
-        _ => Some(value),
-    }
+    let value = whole.parse::<i64>().ok()?;
+    let unit_ns = i128::from(epoch_unit_ns(value.unsigned_abs()));
+    Some(i128::from(value) * unit_ns + fraction_ns(fraction.as_bytes()) * unit_ns / SECOND_NS)
 }
 
 fn fraction_ns(digits: &[u8]) -> i128 {
@@ -133,7 +131,9 @@ fn nanos(date: (i64, i64, i64), of_day_ns: i128, offset_minutes: i64) -> Option<
     let days = (1..=12).contains(&month).then(|| days_from_civil(year, month, day))?;
     // 31 February comes back as a day of March.
     let exists = day >= 1 && civil_from_days(days) == date;
-    exists.then_some(i128::from(days) * DAY_NS + of_day_ns - i128::from(offset_minutes) * 60 * SECOND_NS)
+    let time_ns = i128::from(days) * DAY_NS + of_day_ns - i128::from(offset_minutes) * 60 * SECOND_NS;
+    // A zone may move a time into a year that four digits do not write.
+    (exists && (0..=9999).contains(&year_at(time_ns))).then_some(time_ns)
 }
 
 /// The latest time on that day of a year that is not more than a day after `now_us`.

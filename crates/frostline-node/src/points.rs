@@ -100,13 +100,18 @@ impl Node {
 
     async fn at(&self, wanted: &IndexVersion) -> Result<Arc<Index>> {
         let IndexVersion { name, table_id, version } = wanted;
-        let opened = self.catalog().open_at(name, *version).await;
-        let index =
-            opened.map_err(|e| e.context(format!("cannot continue in version {version} of {name}")))?;
-        if index.table_id() != table_id {
-            return Err(Error::not_found(format!("the index {name} of this page was deleted: search again")));
+        let gone = || {
+            Error::not_found(format!(
+                "the version of the index {name} that this page is of is gone: search again"
+            ))
+        };
+        match self.catalog().open_at(name, *version).await {
+            Ok(index) if index.table_id() == table_id => Ok(Arc::new(index)),
+            Ok(_) => Err(gone()),
+            // What else there is helps nobody to continue.
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(gone()),
+            Err(e) => Err(e.context(format!("cannot continue in version {version} of {name}"))),
         }
-        Ok(Arc::new(index))
     }
 }
 

@@ -165,7 +165,7 @@ pub struct Edge {
     /// rounded as Elasticsearch rounds: `lt`/`gte` down, `lte`/`gt` up), for Date readings.
     pub time_us: Option<i64>,
     /// The nanoseconds since that, where the time is written to less than a microsecond. Without them the bound is the
-    /// microsecond as a whole. Only the time of a document has nanoseconds.
+    /// microsecond as a whole.
     pub nanos: Option<u16>,
     /// As an address (IPv4 mapped into IPv6), for Ip readings.
     pub address: Option<[u8; 16]>,

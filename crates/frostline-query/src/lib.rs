@@ -30,10 +30,12 @@ pub use answer::response::{
 };
 pub use answer::search::{Explained, Search, SearchOptions};
 pub use answer::sql::{Sql, SqlAnswer, json_value};
+pub use exec::by_id::{ById, LookedUp, UnknownId};
 pub use exec::results::Results;
 pub use exec::session::run_plan;
 pub use frostline_base::{Error, ErrorKind, Result};
 pub use json::Json;
+pub use read::memory::Memory;
 pub use read::open::{Searcher, Settings};
 /// The time zone of times that are shown.
 pub const UTC: jiff::tz::TimeZone = jiff::tz::TimeZone::UTC;

@@ -4,12 +4,13 @@
 //! range that covers the whole split is dropped, and one that misses it turns the filter into
 //! [`Filter::None`]. Pruning is exact: no split that could match is dropped.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use frostline_base::TimeRange;
 use frostline_catalog::SplitEntry;
-use frostline_split::ValueType;
+use frostline_split::{Moment, ValueType};
 
 use crate::filter::{Bound, Edge, Filter};
 
@@ -107,6 +108,25 @@ fn is_of_time(leaf: &Filter) -> bool {
     matches!(leaf, Filter::Range { field, .. } | Filter::Exists { field } if field.is_time())
 }
 
+/// Whether a date is between two bounds.
+pub(crate) fn is_between(date: Moment, lower: &Bound, upper: &Bound) -> bool {
+    let order = |edge: &Edge| match edge.nanos {
+        Some(nanos) => Some(date.cmp(&Moment { time_us: edge.time_us?, nanos })),
+        None => Some(date.time_us.cmp(&edge.time_us?)),
+    };
+    let above = match lower {
+        Bound::Open => true,
+        Bound::Included(edge) => order(edge).is_some_and(Ordering::is_ge),
+        Bound::Excluded(edge) => order(edge).is_some_and(Ordering::is_gt),
+    };
+    let below = match upper {
+        Bound::Open => true,
+        Bound::Included(edge) => order(edge).is_some_and(Ordering::is_le),
+        Bound::Excluded(edge) => order(edge).is_some_and(Ordering::is_lt),
+    };
+    above && below
+}
+
 /// The half-open range of microseconds between two bounds, of which nanoseconds are left out.
 pub(crate) fn bounds(lower: &Bound, upper: &Bound) -> TimeRange {
     const NEVER: TimeRange = TimeRange { start_us: 0, end_us: 0 };
@@ -126,11 +146,11 @@ pub(crate) fn bounds(lower: &Bound, upper: &Bound) -> TimeRange {
     }
 }
 
-/// Bounds of the documents' time.
+/// Bounds of dates.
 pub(crate) struct TimeBounds {
-    /// Every time between the bounds is in these microseconds.
+    /// Every date between the bounds is in these microseconds.
     pub(crate) possible: TimeRange,
-    /// Every time in these is between the bounds.
+    /// Every date in these is between the bounds.
     pub(crate) certain: TimeRange,
 }
 
@@ -147,9 +167,16 @@ impl TimeBounds {
     }
 }
 
-/// The microseconds of which some times are between the bounds.
+/// The microseconds of which some dates are between the bounds.
 fn possible(lower: &Bound, upper: &Bound) -> TimeRange {
     let mut range = bounds(lower, upper);
+    let is_date = |bound: &Bound| match bound {
+        Bound::Open => true,
+        Bound::Included(edge) | Bound::Excluded(edge) => edge.time_us.is_some(),
+    };
+    if !is_date(lower) || !is_date(upper) {
+        return range;
+    }
     if let Bound::Excluded(edge @ Edge { nanos: Some(_), .. }) = lower {
         range.start_us = edge.time_us.unwrap_or(range.start_us);
     }

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::exec::order::Document;
 use crate::read::open::OpenSplit;
-use crate::read::output::{Output, read_rows};
+use crate::read::output::{Parts, read_rows};
 use crate::read::view::View;
 use crate::{Response, Search, SearchOptions, Searcher, Settings, Sql};
 
@@ -167,13 +167,14 @@ impl Place {
                     self.searcher.open(&splits[*number], std::future::ready(None), &meter).await.unwrap();
                 let all = (0..open.split.rows()).collect();
                 let view = self.view(&open, &meter);
-                let batch = read_rows(view, 0, &Output::document(), &all).await.unwrap();
+                let parts = Parts { source: true, numbers: false };
+                let batch = read_rows(view, 0, &parts.outputs(), &all).await.unwrap();
                 for (row, given) in view.given_ids(&all).await.unwrap().into_iter().enumerate() {
                     let document = Document::at(&batch, row).unwrap();
-                    let source = document.source.as_bytes();
+                    let source = document.source.unwrap().into_bytes();
                     match given {
-                        Some(id) => writer.add_identified(source, &identity(id)).unwrap(),
-                        None => writer.add_of(source, document.id.parse().unwrap()).unwrap(),
+                        Some(id) => writer.add_identified(&source, &identity(id)).unwrap(),
+                        None => writer.add_of(&source, document.id.parse().unwrap()).unwrap(),
                     }
                 }
             }

@@ -1,12 +1,17 @@
 //! Answers of handlers, and the form that a request wants them in.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use frostline_query::Json;
 use http::StatusCode;
 use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{ApiError, Result};
 use crate::filter_path::FilterPath;
 use crate::params::Params;
+use crate::settings::Settings;
 
 /// What a handler answers.
 #[derive(Debug)]
@@ -73,6 +78,43 @@ impl From<ApiError> for Answer {
     }
 }
 
+/// Memory of answers is counted in pieces of so many bytes; shorter ones are not counted.
+const PIECE: usize = 4_096;
+
+/// The memory of answers that clients have not read yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Unread {
+    pieces: Arc<Semaphore>,
+    pieces_max: usize,
+}
+
+impl Unread {
+    pub(crate) fn new(settings: &Settings) -> Unread {
+        let pieces_max = settings.answers_bytes_max / PIECE;
+        Unread { pieces: Arc::new(Semaphore::new(pieces_max)), pieces_max }
+    }
+
+    /// The same bytes with their share of the memory, until the last of them is sent. One answer alone may be larger than
+    /// all may be together.
+    pub(crate) fn hold(&self, bytes: &Bytes) -> Result<Bytes> {
+        struct Held {
+            bytes: Bytes,
+            _held: OwnedSemaphorePermit,
+        }
+        impl AsRef<[u8]> for Held {
+            fn as_ref(&self) -> &[u8] {
+                &self.bytes
+            }
+        }
+        let wanted = (bytes.len() / PIECE).min(self.pieces_max);
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+        let held = Arc::clone(&self.pieces).try_acquire_many_owned(wanted);
+        let held =
+            held.map_err(|_| ApiError::busy("answers that were not read yet hold all memory: try again"))?;
+        Ok(Bytes::from_owner(Held { bytes: bytes.clone(), _held: held }))
+    }
+}
+
 /// How JSON is to look.
 #[derive(Debug, Default)]
 pub(crate) struct Look {
@@ -85,7 +127,7 @@ impl Look {
         let filter = params.list("filter_path").filter(|paths| !paths.is_empty());
         Ok(Look {
             pretty: params.flag("pretty")?.unwrap_or(false),
-            filter: filter.map(|paths| FilterPath::new(&paths)),
+            filter: filter.map(|paths| FilterPath::new(&paths)).transpose()?,
         })
     }
 

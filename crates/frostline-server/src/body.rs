@@ -17,6 +17,8 @@ use crate::settings::Settings;
 
 /// Memory of bodies is counted in pieces of so many bytes.
 const PIECE: usize = 4_096;
+/// How much more memory a body counts for that is read as one tree of JSON values.
+pub(crate) const TREE: usize = 16;
 
 /// The memory of all bodies.
 #[derive(Clone, Debug)]
@@ -42,17 +44,17 @@ impl Bodies {
         }
     }
 
-    /// Reads a body to its end.
-    pub(crate) async fn read<B>(&self, headers: &HeaderMap, mut body: B) -> Result<Received>
+    /// Reads a body to its end, each byte of which counts for `weight` bytes of memory.
+    pub(crate) async fn read<B>(&self, headers: &HeaderMap, mut body: B, weight: usize) -> Result<Received>
     where
         B: Body<Data = Bytes> + Unpin,
     {
         let length =
             headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-        if length.is_some_and(|length| length > self.bytes_max) {
-            return Err(self.too_large());
+        let gathered = Gathered { bodies: self, weight, bytes: BytesMut::new(), held: None, refused: None };
+        if length.is_some_and(|length| length > gathered.bytes_max()) {
+            return Err(gathered.too_large());
         }
-        let gathered = Gathered { bodies: self, bytes: BytesMut::new(), held: None, refused: None };
         let mut to = match encoding(headers)? {
             Encoding::Identity => Unpacked::Plain(gathered),
             Encoding::Gzip => Unpacked::Gzip(Box::new(MultiGzDecoder::new(gathered))),
@@ -66,11 +68,6 @@ impl Bodies {
             }
         }
         to.finish()
-    }
-
-    fn too_large(&self) -> ApiError {
-        let reason = format!("the body is larger than {} bytes: send it in parts", self.bytes_max);
-        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "content_too_long_exception", reason)
     }
 
     fn too_slow(&self) -> ApiError {
@@ -135,6 +132,7 @@ fn not_gzip() -> ApiError {
 /// Bytes with their share of the memory.
 struct Gathered<'a> {
     bodies: &'a Bodies,
+    weight: usize,
     bytes: BytesMut,
     held: Option<OwnedSemaphorePermit>,
     /// Why no more was taken.
@@ -142,13 +140,22 @@ struct Gathered<'a> {
 }
 
 impl Gathered<'_> {
+    fn bytes_max(&self) -> usize {
+        self.bodies.bytes_max / self.weight
+    }
+
+    fn too_large(&self) -> ApiError {
+        let reason = format!("the body is larger than {} bytes: send it in parts", self.bytes_max());
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "content_too_long_exception", reason)
+    }
+
     fn add(&mut self, data: &[u8]) -> Result<()> {
         let length = self.bytes.len() + data.len();
-        if length > self.bodies.bytes_max {
-            return Err(self.bodies.too_large());
+        if length > self.bytes_max() {
+            return Err(self.too_large());
         }
         let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let wanted = length.div_ceil(PIECE);
+        let wanted = (length * self.weight).div_ceil(PIECE);
         if let Some(more) = wanted.checked_sub(held).and_then(|more| u32::try_from(more).ok()) {
             let more = Arc::clone(&self.bodies.pieces).try_acquire_many_owned(more);
             let more =
@@ -208,7 +215,7 @@ mod tests {
         headers: &HeaderMap,
         bytes: Vec<u8>,
     ) -> std::result::Result<Received, u16> {
-        let read = bodies.read(headers, Full::new(Bytes::from(bytes))).await;
+        let read = bodies.read(headers, Full::new(Bytes::from(bytes)), 1).await;
         read.map_err(|error| error.status.as_u16())
     }
 
@@ -241,12 +248,27 @@ mod tests {
         assert!(read(&bodies, &headers, vec![b' ']).await.is_ok());
     }
 
+    #[tokio::test]
+    async fn a_body_that_becomes_a_tree_counts_for_what_that_holds() {
+        let bodies = bodies();
+        let read = async |length: usize| {
+            let read = bodies.read(&HeaderMap::new(), Full::from(vec![b' '; length]), TREE).await;
+            read.map_err(|error| error.status.as_u16())
+        };
+        let most = (1 << 20) / TREE;
+        assert_eq!(read(most + 1).await.unwrap_err(), 413);
+        let both = (read(most).await.unwrap(), read(most).await.unwrap());
+        assert_eq!(read(1).await.unwrap_err(), 429);
+        drop(both);
+        assert!(read(1).await.is_ok());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_body_that_stops_coming_is_not_waited_for() {
         use futures::stream::{self, StreamExt as _};
         let first = stream::iter([Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from_static(b"{")))]);
         let stalled = StreamBody::new(first.chain(stream::pending()));
-        let error = bodies().read(&HeaderMap::new(), stalled).await.unwrap_err();
+        let error = bodies().read(&HeaderMap::new(), stalled, 1).await.unwrap_err();
         assert_eq!(error.status, StatusCode::REQUEST_TIMEOUT);
     }
 

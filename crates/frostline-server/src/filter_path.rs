@@ -3,6 +3,11 @@
 use frostline_query::Json;
 use frostline_query::language::wildcard_matches;
 
+use crate::error::{ApiError, Result};
+
+/// The most names of all paths together.
+const NAMES_MAX: usize = 1_000;
+
 /// Paths of names with `*`, where `**` stands for any names; those that begin with `-` leave parts out.
 #[derive(Debug)]
 pub(crate) struct FilterPath {
@@ -11,14 +16,22 @@ pub(crate) struct FilterPath {
 }
 
 impl FilterPath {
-    pub(crate) fn new(paths: &[&str]) -> FilterPath {
-        let split = |path: &str| path.split('.').map(str::to_owned).collect::<Vec<String>>();
+    pub(crate) fn new(paths: &[&str]) -> Result<FilterPath> {
+        if paths.iter().flat_map(|path| path.split('.')).nth(NAMES_MAX).is_some() {
+            return Err(ApiError::invalid(format!("[filter_path] has more than {NAMES_MAX} names")));
+        }
+        let split = |path: &str| {
+            let mut names: Vec<String> = path.split('.').map(str::to_owned).collect();
+            // Any names and again any names are any names.
+            names.dedup_by(|name, before| name == "**" && before == "**");
+            names
+        };
         let (excludes, includes): (Vec<&&str>, Vec<&&str>) =
             paths.iter().partition(|path| path.starts_with('-'));
-        FilterPath {
+        Ok(FilterPath {
             includes: includes.into_iter().map(|path| split(path)).collect(),
             excludes: excludes.into_iter().map(|path| split(&path[1..])).collect(),
-        }
+        })
     }
 
     /// What is left; `{}` where nothing is.
@@ -38,7 +51,7 @@ impl FilterPath {
     }
 }
 
-/// What is left of each path below `name`; an empty one means everything there.
+/// What is left of each path below `name`, each once; an empty one means everything there.
 fn below<'a>(paths: &[&'a [String]], name: &str) -> Vec<&'a [String]> {
     let mut left = Vec::new();
     for path in paths {
@@ -51,6 +64,9 @@ fn below<'a>(paths: &[&'a [String]], name: &str) -> Vec<&'a [String]> {
             left.push(rest);
         }
     }
+    // The ends of one path have different lengths.
+    left.sort_unstable_by_key(|path| (path.as_ptr(), path.len()));
+    left.dedup_by_key(|path| (path.as_ptr(), path.len()));
     left
 }
 
@@ -103,7 +119,7 @@ mod tests {
         let whole = r#"{"took":3,"hits":{"total":{"value":2},"hits":[{"_id":"a","_source":{"n":1.10}},{"_id":"b"}]}}"#;
         let check = |paths: &[&str], expected: &str| {
             let json = serde_json::from_str(whole).unwrap();
-            let left = FilterPath::new(paths).apply(json);
+            let left = FilterPath::new(paths).unwrap().apply(json);
             assert_eq!(serde_json::to_string(&left).unwrap(), expected, "{paths:?}");
         };
         check(&["took"], r#"{"took":3}"#);
@@ -116,5 +132,20 @@ mod tests {
             &["-**._source"],
             r#"{"took":3,"hits":{"total":{"value":2},"hits":[{"_id":"a"},{"_id":"b"}]}}"#,
         );
+    }
+
+    #[test]
+    fn paths_that_fit_in_many_ways_are_followed_once() {
+        let deep = (0..100).fold("1".to_owned(), |inner, _| format!("{{\"a\":{inner}}}"));
+        let left = |path: &str| {
+            let filter = FilterPath::new(&[path]).unwrap();
+            serde_json::to_string(&filter.apply(serde_json::from_str(&deep).unwrap())).unwrap()
+        };
+        assert_eq!(left(&format!("{}x", "**.".repeat(900))), "{}");
+        assert_eq!(left(&format!("{}x", "**.*.".repeat(400))), "{}");
+        assert_eq!(left(&format!("{}a", "**.*.".repeat(30))), deep);
+        let many = vec!["a.b"; NAMES_MAX / 2];
+        assert!(FilterPath::new(&many).is_ok());
+        assert!(FilterPath::new(&[&many[..], &["c"]].concat()).is_err());
     }
 }

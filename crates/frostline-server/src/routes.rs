@@ -12,6 +12,7 @@ use crate::api::{
     alias, bulk, cat, cluster, data_stream, document, field_caps, index, info, mapping, msearch, pit,
     resolve, scroll, search, security, sql, stats, tasks, template,
 };
+use crate::body::TREE;
 use crate::error::{ApiError, Result};
 use crate::state::Call;
 
@@ -30,6 +31,17 @@ pub(crate) struct Api {
     /// Parameters that Elasticsearch understands and that would change nothing here.
     pub(crate) ignores: &'static [&'static [&'static str]],
     pub(crate) answer: fn(Call) -> BoxFuture<'static, Result<Answer>>,
+}
+
+impl Api {
+    /// How much memory each byte of a body counts for.
+    pub(crate) fn weight(&self) -> usize {
+        match self.name {
+            // Of these a line or a document at a time is read.
+            "bulk" | "create" | "index" | "msearch" => 1,
+            _ => TREE,
+        }
+    }
 }
 
 /// What a request does.

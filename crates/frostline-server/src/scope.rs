@@ -120,12 +120,10 @@ impl Scope {
     /// What this is for a request of this API. An error of status 403 where it may not be used at all.
     pub(crate) fn for_api(&self, api: &Api, client: &str) -> Result<Scope> {
         let privilege = match api.action {
-            Action::Read => Privilege::Read,
+            Action::Read | Action::Release => Privilege::Read,
             Action::Write => Privilege::Write,
             Action::CreateIndex | Action::DeleteIndex => Privilege::Manage,
-            Action::Probe | Action::Monitor | Action::Release | Action::ViewIndex | Action::Manage => {
-                Privilege::View
-            }
+            Action::Probe | Action::Monitor | Action::ViewIndex | Action::Manage => Privilege::View,
         };
         if self.is_all() || api.action == Action::Probe || SCOPED.contains(&api.name) {
             return Ok(Scope { privilege, ..self.clone() });

@@ -66,7 +66,10 @@ impl Drop for Listed<'_> {
 
 impl Searches {
     pub(crate) fn new(settings: &Settings) -> frostline_base::Result<Searches> {
-        let runtime = Builder::new_multi_thread().thread_name("search").enable_all().build();
+        let mut runtime = Builder::new_multi_thread();
+        // A search that computes for long holds its thread: no other one waits for that.
+        runtime.worker_threads(settings.searches_max.max(1));
+        let runtime = runtime.thread_name("search").enable_all().build();
         let runtime =
             runtime.map_err(|e| Error::unavailable("cannot start the threads of searches").with_source(e))?;
         let places_max = settings.searches_max + settings.searches_waiting_max;
@@ -268,6 +271,30 @@ mod tests {
         assert!(futures::poll!(&mut busy).is_pending());
         release.send(()).unwrap();
         assert!(busy.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn searches_that_hold_their_threads_delay_no_other() {
+        let cores = std::thread::available_parallelism().unwrap().get();
+        let searches = searches(cores + 2, 0);
+        let (mut busy, mut release) = (Vec::new(), Vec::new());
+        for _ in 0..=cores {
+            let ((began, begun), (send, receive)) = (oneshot::channel(), std::sync::mpsc::channel::<()>());
+            let on = Arc::clone(&searches);
+            let search = async move {
+                began.send(()).unwrap();
+                Ok(receive.recv().is_ok())
+            };
+            busy.push(tokio::spawn(async move { on.run(task(), search).await }));
+            release.push(send);
+            // Each has a thread before the next one begins.
+            begun.await.unwrap();
+        }
+        assert_eq!(searches.run(task(), async { Ok(7) }).await.unwrap(), 7);
+        release.into_iter().for_each(|one| one.send(()).unwrap());
+        for one in busy {
+            assert!(one.await.unwrap().unwrap());
+        }
     }
 
     #[tokio::test]

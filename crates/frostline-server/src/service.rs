@@ -1,5 +1,6 @@
 //! From a request to its response.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,10 +10,10 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
-    ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, RETRY_AFTER, VARY,
-    WARNING, WWW_AUTHENTICATE,
+    ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, ORIGIN, RETRY_AFTER,
+    VARY, WARNING, WWW_AUTHENTICATE,
 };
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Body;
 
@@ -84,8 +85,12 @@ impl Service {
                 "refused",
             );
         }
-        let response = response(answered, &wanted, &head.headers).await;
-        let bytes = response.body().size_hint().exact().unwrap_or_default();
+        let mut response = response(answered, &wanted, &head.headers).await;
+        match self.state.unread.hold(response.body()) {
+            Ok(held) => *response.body_mut() = held,
+            Err(busy) => response = self::response(Err(busy), &wanted, &head.headers).await,
+        }
+        let bytes = response.body().len();
         tracing::info!(
             target: "frostline_server::access",
             method = %head.method,
@@ -97,7 +102,7 @@ impl Service {
             bytes,
             opaque_id = head.headers.get(OPAQUE_ID).and_then(|id| id.to_str().ok()),
         );
-        response
+        response.map(Full::new)
     }
 
     async fn answer<B>(&self, head: &http::request::Parts, body: B, wanted: &mut Wanted) -> Result<Answer>
@@ -107,7 +112,7 @@ impl Service {
         let (path, headers) = (head.uri.path(), &head.headers);
         let auth = &self.state.auth;
         if !auth.is_required {
-            check_host(headers)?;
+            check_site(headers)?;
         }
         let params = Params::parse(head.uri.query().unwrap_or_default());
         wanted.look = Look::of(&params)?;
@@ -129,11 +134,15 @@ impl Service {
         let ignored = ignored.into_iter().map(|name| format!("the parameter [{name}] has no effect"));
         let warnings: Vec<String> = ignored.collect();
         let state = Arc::clone(&self.state);
-        let mut received = state.bodies.read(headers, body).await?;
+        let mut received = state.bodies.read(headers, body, api.weight()).await?;
         if received.bytes.is_empty() {
             // What browsers send, which cannot put a body into a GET.
-            received.bytes =
-                params.get("source").map_or_else(Bytes::new, |text| Bytes::from(text.to_owned()));
+            if let Some(source) = params.get("source") {
+                if !matches!(head.method, Method::GET | Method::HEAD) {
+                    return Err(ApiError::invalid("[source] in the URL is for GET: send a body"));
+                }
+                received.bytes = Bytes::from(source.to_owned());
+            }
         } else {
             media::check_body(headers)?;
         }
@@ -170,25 +179,31 @@ fn logged(head: &http::request::Parts) -> String {
     head.uri.path().chars().take(LOGGED_MAX).collect()
 }
 
-/// Refuses a request that a page of another site may have sent: the name of that site leads to loopback then.
-fn check_host(headers: &HeaderMap) -> Result<()> {
-    let Some(host) = headers.get(HOST) else { return Ok(()) };
-    let host = host.to_str().unwrap_or_default();
-    let name = match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    if name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok() {
-        return Ok(());
+/// Refuses a request that a page of another site may have sent: the name of that site leads to loopback, or the page says
+/// where it is from.
+fn check_site(headers: &HeaderMap) -> Result<()> {
+    for header in [HOST, ORIGIN] {
+        let Some(site) = headers.get(&header) else { continue };
+        let site = site.to_str().unwrap_or_default();
+        let host = site.split_once("://").map_or(site, |(_, host)| host);
+        let name = match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+            Some((address, _)) => address,
+            None => host.split(':').next().unwrap_or_default(),
+        };
+        // No name leads to the server where it is asked by address, but a page may be from any.
+        let is_ours = |address: IpAddr| header == HOST || address.is_loopback();
+        if !name.eq_ignore_ascii_case("localhost") && !name.parse().is_ok_and(is_ours) {
+            return Err(ApiError::new(
+                StatusCode::FORBIDDEN,
+                "security_exception",
+                format!("the {header} [{name}] is not this server: it is asked by address, or as localhost"),
+            ));
+        }
     }
-    Err(ApiError::new(
-        StatusCode::FORBIDDEN,
-        "security_exception",
-        format!("the host [{name}] is not this server: it is asked by address, or as localhost"),
-    ))
+    Ok(())
 }
 
-async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap) -> Response<Full<Bytes>> {
+async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap) -> Response<Bytes> {
     let mut headers = HeaderMap::new();
     headers.insert(PRODUCT, HeaderValue::from_static("Elasticsearch"));
     if let Some(id) = request.get(OPAQUE_ID) {
@@ -209,7 +224,9 @@ async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap
             headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(way));
         }
     }
-    for warning in answer.warnings.iter().filter_map(|text| warning(text)) {
+    let mut said = BTreeSet::new();
+    let warnings = answer.warnings.iter().filter(|text| said.insert(text.as_str()));
+    for warning in warnings.filter_map(|text| warning(text)) {
         headers.append(WARNING, warning);
     }
     let mut body = Bytes::from(match answer.content {
@@ -232,7 +249,7 @@ async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap
             body = Bytes::from(packed);
         }
     }
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(body);
     *response.status_mut() = answer.status;
     *response.headers_mut() = headers;
     response

@@ -24,10 +24,13 @@ pub struct Settings {
     pub searches_max: usize,
     /// Searches that wait for their turn; further ones are answered with 429.
     pub searches_waiting_max: usize,
-    /// The longest body of a request, also once it is unpacked; longer ones are answered with 413.
+    /// The longest body of a request, also once it is unpacked; longer ones are answered with 413. One that is neither a
+    /// document nor lines has a 16th of it, and so it counts for 16 times its bytes.
     pub body_bytes_max: usize,
     /// Bodies that are held at once; beyond that the answer is 429.
     pub bodies_bytes_max: usize,
+    /// Answers that clients have not read yet; beyond that the answer is 429.
+    pub answers_bytes_max: usize,
     /// Documents that are being stored at once; beyond that the answer is 429.
     pub live_bytes_max: u64,
     /// What is done to the indices meanwhile; none does nothing.
@@ -56,6 +59,7 @@ impl Default for Settings {
             searches_waiting_max: 128,
             body_bytes_max: 100 << 20,
             bodies_bytes_max: 256 << 20,
+            answers_bytes_max: 512 << 20,
             live_bytes_max: 256 << 20,
             upkeep: Some(UpkeepOptions::default()),
             head_time_max: Duration::from_secs(120),

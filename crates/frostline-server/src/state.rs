@@ -9,6 +9,7 @@ use frostline_node::Node;
 use http::HeaderMap;
 use tokio::sync::Semaphore;
 
+use crate::answer::Unread;
 use crate::api::scroll::Scrolls;
 use crate::auth::{Auth, Client};
 use crate::body::Bodies;
@@ -32,6 +33,7 @@ pub(crate) struct State {
     /// Where the server can be reached, as clients are told.
     pub(crate) address: String,
     pub(crate) bodies: Bodies,
+    pub(crate) unread: Unread,
     pub(crate) requests: Semaphore,
     pub(crate) searches: Searches,
     pub(crate) auth: Auth,
@@ -54,6 +56,7 @@ impl State {
             edits: Edits::new(&live, Arc::new(Finder(Arc::clone(&node))), Arc::clone(node.clock())),
             live,
             bodies: Bodies::new(&settings),
+            unread: Unread::new(&settings),
             requests: Semaphore::new(settings.requests_max),
             searches: Searches::new(&settings)?,
             auth: Auth::new(settings.auth, &random),

@@ -84,7 +84,7 @@ impl<'s> ByteCounts<'s> {
                 _ => parts.columns += bytes,
             }
             let field = match kind {
-                ColumnKind::Field { field, .. } => field,
+                ColumnKind::Field { field, .. } | ColumnKind::FieldNanos { field, .. } => field,
                 ColumnKind::Id | ColumnKind::Version | ColumnKind::SeqNo => ID_FIELD_NUMBER,
                 _ => continue,
             };

@@ -62,6 +62,8 @@ pub(crate) fn arrow_type(kind: ColumnKind, text_as: TextAs) -> DataType {
         ColumnKind::Shape | ColumnKind::Id => DataType::Utf8,
         ColumnKind::Version | ColumnKind::SeqNo => DataType::Int64,
         ColumnKind::Dynamic { .. } | ColumnKind::Residual => list(DataType::Utf8),
+        ColumnKind::FieldNanos { list: true, .. } => list(DataType::Int16),
+        ColumnKind::FieldNanos { .. } => DataType::Int16,
         ColumnKind::Field { ty, list: true, .. } => list(ty.arrow_type()),
         ColumnKind::Field { ty: ValueType::Text | ValueType::Ip, .. } if text_as == TextAs::Dictionary => {
             DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
@@ -224,6 +226,11 @@ fn empty_batches(schema: SchemaRef, rows: usize) -> Result<Vec<RecordBatch>> {
     batch
         .map(|batch| vec![batch])
         .map_err(|e| Error::internal("a batch without columns cannot be made").with_source(e))
+}
+
+/// The ranges of a [`ColumnRead`].
+pub(crate) fn wanted_ranges(chunks: &[&Chunk], wanted: &RoaringBitmap) -> Vec<ByteRange> {
+    wanted_pages(chunks, Some(wanted)).0
 }
 
 /// The pages of `chunks` that hold a wanted row, with the ranges that they join to.

@@ -165,15 +165,16 @@ impl Digest {
             .map_err(|e| e.with("field", field))
     }
 
-    /// The keys of what is known of these fields and of the split as a whole.
-    pub(crate) fn keys(fields: &[u16]) -> Vec<KeyRange> {
+    /// The keys of what is known of these fields and, where wanted, of the times of all rows.
+    pub(crate) fn keys(fields: &[u16], with_times: bool) -> Vec<KeyRange> {
         let of_fields = fields.iter().map(|field| field.to_be_bytes().to_vec());
-        std::iter::once(Vec::new()).chain(of_fields).map(KeyRange::exact).collect()
+        with_times.then(Vec::new).into_iter().chain(of_fields).map(KeyRange::exact).collect()
     }
 
-    /// What these blocks say of the fields. `None` where they do not say it of the split as a whole.
+    /// What these blocks say of the fields. `None` where the times are wanted and were left out.
     pub(crate) fn of_blocks<'b>(
         fields: &[u16],
+        with_times: bool,
         read: impl IntoIterator<Item = (&'b Block, &'b [u8])>,
     ) -> Result<Option<Digest>> {
         let (mut digest, mut has_minutes) = (Digest::default(), false);
@@ -182,7 +183,7 @@ impl Digest {
             let raw = unpack_block(bytes, BLOCK_RAW_BYTES_MAX)?;
             has_minutes |= digest.add_block(|field| fields.contains(&field), &raw)?;
         }
-        Ok(has_minutes.then_some(digest))
+        Ok((has_minutes || !with_times).then_some(digest))
     }
 
     /// Reads a digest that is one block, as in a hot footer of version 3.

@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use crate::mapping::{FieldType, Mapping, Mode, ValueType};
 use crate::values::{
-    Moment, ip_text, parse_big, parse_date, parse_double, parse_ip, parse_long, parse_moment_field,
-    parse_time_field, whole_number,
+    Moment, ip_text, parse_big, parse_double, parse_ip, parse_long, parse_moment, parse_moment_field,
+    whole_number,
 };
 use crate::{Error, Result};
 
@@ -32,8 +32,8 @@ pub enum Value<'a> {
     Double(f64),
     /// An integer of at most 38 digits that 64 bits do not hold; [`crate::parse_big`] reads it.
     Big(&'a str),
-    /// Microseconds since 1970-01-01 UTC.
-    Date(i64),
+    /// A time.
+    Date(Moment),
     /// An IPv4 or IPv6 address in its one text ([`crate::ip_text`]).
     Ip(&'a str),
     /// Any other text.
@@ -129,7 +129,8 @@ enum Stored {
     Long(i64),
     Double(f64),
     Big { start: u32, end: u32 },
-    Date(i64),
+    // A moment would leave no room for the tag.
+    Date { time_us: i64, nanos: u16 },
     Ip { start: u32, end: u32 },
     Text { start: u32, end: u32 },
 }
@@ -151,7 +152,7 @@ impl Document {
         self.places.iter().enumerate().filter_map(move |(at, place)| {
             let is_time = self.time_place == Some(at);
             let value = match is_time {
-                true => Value::Date(self.time?.time_us),
+                true => Value::Date(self.time?),
                 false => self.value(values.next()?.1),
             };
             let bytes = place.start as usize..place.end as usize;
@@ -184,7 +185,7 @@ impl Document {
             Stored::Long(number) => Value::Long(number),
             Stored::Double(number) => Value::Double(number),
             Stored::Big { start, end } => Value::Big(text(start, end)),
-            Stored::Date(time_us) => Value::Date(time_us),
+            Stored::Date { time_us, nanos } => Value::Date(Moment { time_us, nanos }),
             Stored::Ip { start, end } => Value::Ip(text(start, end)),
             Stored::Text { start, end } => Value::Text(text(start, end)),
         }
@@ -422,11 +423,7 @@ impl<'a> Parser<'a> {
     fn planned(&mut self, node: NodeId, plan: Plan, natural: Stored, start: usize) -> Result<Option<Stored>> {
         let value = self.out.value(natural);
         if plan.is_time && self.out.time.is_none() {
-            // A date has lost its nanoseconds.
-            self.out.time = match natural {
-                Stored::Date(_) => parse_moment_field(&Value::Text(self.written(start))),
-                _ => parse_moment_field(&value),
-            };
+            self.out.time = parse_moment_field(&value);
             if self.out.time.is_some() {
                 return Ok(None);
             }
@@ -638,6 +635,10 @@ fn big_from(start: usize, length: usize) -> Stored {
     Stored::Big { start: start as u32, end: (start + length) as u32 }
 }
 
+fn date_from(Moment { time_us, nanos }: Moment) -> Stored {
+    Stored::Date { time_us, nanos }
+}
+
 fn ip_from(start: usize, length: usize) -> Stored {
     Stored::Ip { start: start as u32, end: (start + length) as u32 }
 }
@@ -648,8 +649,8 @@ fn classify(text: &str, start: usize) -> Stored {
     if !text.starts_with(|c: char| c.is_ascii_hexdigit() || c == ':') || text.len() > 45 {
         return text_from(start, text.len());
     }
-    if let Some(time_us) = parse_date(text) {
-        return Stored::Date(time_us);
+    if let Some(moment) = parse_moment(text) {
+        return date_from(moment);
     }
     if parse_ip(text).is_some() {
         return ip_from(start, text.len());
@@ -665,7 +666,7 @@ fn coerce(declared: FieldType, value: &Value<'_>, written: &str, start: usize) -
         ValueType::Double => as_double(value).map(Stored::Double),
         // Nobody can declare it.
         ValueType::Big => None,
-        ValueType::Date => parse_time_field(value).map(Stored::Date),
+        ValueType::Date => parse_moment_field(value).map(date_from),
         ValueType::Ip => matches!(value, Value::Ip(_)).then(|| ip_from(start, written.len())),
         ValueType::Text => Some(text_from(start, written.len())),
     }

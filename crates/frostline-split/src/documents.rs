@@ -38,6 +38,8 @@ const DYNAMIC: u8 = 5;
 const SEQ_NO: u8 = 6;
 const SCALAR: u8 = 8;
 const LIST: u8 = 9;
+const SCALAR_NANOS: u8 = 10;
+const LIST_NANOS: u8 = 11;
 const SHAPE: u8 = 16;
 const RESIDUAL: u8 = 17;
 const RAW: u8 = 18;
@@ -120,6 +122,8 @@ pub(crate) fn write_directory(columns: &[GroupColumn]) -> Vec<u8> {
             ColumnKind::Dynamic { .. } => DYNAMIC,
             ColumnKind::Field { list: false, .. } => SCALAR,
             ColumnKind::Field { list: true, .. } => LIST,
+            ColumnKind::FieldNanos { list: false, .. } => SCALAR_NANOS,
+            ColumnKind::FieldNanos { list: true, .. } => LIST_NANOS,
             ColumnKind::Shape => SHAPE,
             ColumnKind::Residual => RESIDUAL,
             ColumnKind::Raw | ColumnKind::Source => RAW,
@@ -149,17 +153,21 @@ fn read_directory(bytes: &[u8], rows: u32) -> Result<Vec<GroupColumn>> {
             SHAPE => ColumnKind::Shape,
             RESIDUAL => ColumnKind::Residual,
             RAW => ColumnKind::Raw,
-            SCALAR | LIST => {
+            SCALAR | LIST | SCALAR_NANOS | LIST_NANOS => {
                 let (path, ty) = (read_text(&mut cursor)?, read_type(cursor.u8()?)?);
                 reading = Some((path, ty));
                 // Fields have their numbers in the hot footer, which is not needed here.
-                ColumnKind::Field { field: 0, ty, list: code == LIST }
+                match code {
+                    SCALAR | LIST => ColumnKind::Field { field: 0, ty, list: code == LIST },
+                    _ => ColumnKind::FieldNanos { field: 0, list: code == LIST_NANOS },
+                }
             }
             code => return Err(Error::corrupt("a column has an unknown kind").with("kind", code)),
         };
-        let name = match &reading {
-            Some((path, ty)) => Mapping::column_name(path, *ty, code == LIST),
-            None => own_name(kind).to_owned(),
+        let name = match (&reading, kind) {
+            (Some((path, _)), ColumnKind::FieldNanos { list, .. }) => Mapping::nanos_column_name(path, list),
+            (Some((path, ty)), _) => Mapping::column_name(path, *ty, kind.is_list()),
+            (None, _) => own_name(kind).to_owned(),
         };
         columns.push(GroupColumn { reading, chunk: read_chunk(&mut cursor, name, kind, rows)? });
     }
@@ -284,7 +292,9 @@ struct GroupCells {
 struct Cells {
     ty: ValueType,
     scalar: Option<ArrayRef>,
+    scalar_nanos: Option<ArrayRef>,
     list: Option<ArrayRef>,
+    list_nanos: Option<ArrayRef>,
     dynamic: Option<(ArrayRef, DynamicPairs)>,
 }
 
@@ -296,7 +306,12 @@ impl GroupCells {
             match (&column.reading, column.chunk.kind) {
                 (Some(reading), kind) => {
                     let of = cells.columns.entry(reading.clone()).or_insert_with(|| Cells::new(reading.1));
-                    *(if kind.is_list() { &mut of.list } else { &mut of.scalar }) = array;
+                    *(match (kind, kind.is_list()) {
+                        (ColumnKind::FieldNanos { .. }, false) => &mut of.scalar_nanos,
+                        (ColumnKind::FieldNanos { .. }, true) => &mut of.list_nanos,
+                        (_, false) => &mut of.scalar,
+                        (_, true) => &mut of.list,
+                    }) = array;
                 }
                 (None, ColumnKind::Time) => cells.time = array,
                 (None, ColumnKind::Nanos) => cells.nanos = array,
@@ -315,23 +330,20 @@ impl GroupCells {
     }
 
     fn time(&self, row: usize) -> Option<Moment> {
-        let times = self.time.as_ref()?.as_primitive_opt::<TimestampMicrosecondType>()?;
-        let nanos = self.nanos.as_ref().and_then(|nanos| nanos.as_primitive_opt::<Int16Type>());
-        let nanos = nanos.filter(|nanos| nanos.is_valid(row)).map_or(0, |nanos| nanos.value(row));
-        // Forged ones would write more than nine digits.
-        let nanos = u16::try_from(nanos).ok().filter(|nanos| *nanos < 1_000)?;
-        times.is_valid(row).then(|| Moment { time_us: times.value(row), nanos })
+        moment_at(self.time.as_ref()?, row, self.nanos.as_ref().map(|nanos| (nanos, row)))
     }
 }
 
 impl Cells {
     fn new(ty: ValueType) -> Cells {
-        Cells { ty, scalar: None, list: None, dynamic: None }
+        let (scalar, scalar_nanos, list, list_nanos, dynamic) = Default::default();
+        Cells { ty, scalar, scalar_nanos, list, list_nanos, dynamic }
     }
 
     /// The value of `row` from place `next` on, and the place after it.
     fn value(&self, row: usize, next: usize) -> Option<(Value<'_>, usize)> {
-        if let Some(value) = self.scalar.as_ref().and_then(|scalars| value_at(scalars, row, self.ty)) {
+        let nanos = self.scalar_nanos.as_ref().map(|nanos| (nanos, row));
+        if let Some(value) = self.scalar.as_ref().and_then(|scalars| value_at(scalars, row, self.ty, nanos)) {
             return (next == 0).then_some((value, 1));
         }
         if let Some((pairs, of)) = &self.dynamic {
@@ -343,8 +355,16 @@ impl Cells {
         let lists = self.list.as_ref()?;
         let range = list_range(lists, row)?;
         let at = range.start + next;
+        let nanos = match &self.list_nanos {
+            Some(nanos) => {
+                let range = list_range(nanos, row)?;
+                let at = Some(range.start + next).filter(|at| *at < range.end)?;
+                Some((nanos.as_list_opt::<i32>()?.values(), at))
+            }
+            None => None,
+        };
         let values = lists.as_list_opt::<i32>()?.values();
-        Some((value_at(values, at, self.ty).filter(|_| at < range.end)?, next + 1))
+        Some((value_at(values, at, self.ty, nanos).filter(|_| at < range.end)?, next + 1))
     }
 }
 
@@ -354,7 +374,13 @@ fn list_range(lists: &ArrayRef, row: usize) -> Option<std::ops::Range<usize>> {
     lists.is_valid(row).then_some(*offsets.get(row)? as usize..*offsets.get(row + 1)? as usize)
 }
 
-fn value_at(array: &ArrayRef, at: usize, ty: ValueType) -> Option<Value<'_>> {
+/// A value, the nanoseconds of a date in another array.
+fn value_at<'a>(
+    array: &'a ArrayRef,
+    at: usize,
+    ty: ValueType,
+    nanos: Option<(&ArrayRef, usize)>,
+) -> Option<Value<'a>> {
     if at >= array.len() || array.is_null(at) {
         return None;
     }
@@ -363,11 +389,22 @@ fn value_at(array: &ArrayRef, at: usize, ty: ValueType) -> Option<Value<'_>> {
         ValueType::Boolean => Value::Boolean(array.as_boolean_opt()?.value(at)),
         ValueType::Long => Value::Long(array.as_primitive_opt::<Int64Type>()?.value(at)),
         ValueType::Double => Value::Double(array.as_primitive_opt::<Float64Type>()?.value(at)),
-        ValueType::Date => Value::Date(array.as_primitive_opt::<TimestampMicrosecondType>()?.value(at)),
+        ValueType::Date => Value::Date(moment_at(array, at, nanos)?),
         ValueType::Big => Value::Big(text()?),
         ValueType::Ip => Value::Ip(text()?),
         ValueType::Text => Value::Text(text()?),
     })
+}
+
+fn moment_at(times: &ArrayRef, at: usize, nanos: Option<(&ArrayRef, usize)>) -> Option<Moment> {
+    let times = times.as_primitive_opt::<TimestampMicrosecondType>()?;
+    let nanos = match nanos {
+        Some((nanos, at)) if nanos.is_valid(at) => nanos.as_primitive_opt::<Int16Type>()?.value(at),
+        _ => 0,
+    };
+    // Forged ones would write more than nine digits.
+    let nanos = u16::try_from(nanos).ok().filter(|nanos| *nanos < 1_000)?;
+    times.is_valid(at).then(|| Moment { time_us: times.value(at), nanos })
 }
 
 /// One row of a row group, as far as it was read.

@@ -8,7 +8,7 @@ use crate::document::Value;
 use crate::footer::{ColumnKind, SplitField};
 use crate::mapping::ValueType;
 use crate::reader::Split;
-use crate::values::{number_text, parse_big, parse_date, parse_ip};
+use crate::values::{Moment, number_text, parse_big, parse_ip, parse_moment};
 
 /// Reads the values of one reading from the pairs of `_dynamic`.
 #[derive(Clone, Debug)]
@@ -55,10 +55,17 @@ pub(crate) fn value_text(value: &Value<'_>) -> String {
     match value {
         Value::Boolean(truth) => truth.to_string(),
         Value::Big(text) | Value::Ip(text) | Value::Text(text) => (*text).to_owned(),
-        // Microseconds where no calendar of ours reaches.
-        Value::Date(time_us) => jiff::Timestamp::from_microsecond(*time_us)
-            .map_or_else(|_| time_us.to_string(), |time| time.to_string()),
+        Value::Date(moment) => time_text(*moment),
         Value::Long(_) | Value::Double(_) => number_text(value).unwrap_or_default(),
+    }
+}
+
+/// A time; where no calendar of ours reaches, its microseconds, with three decimals if it has nanoseconds.
+fn time_text(moment: Moment) -> String {
+    match (jiff::Timestamp::from_nanosecond(moment.ns()), moment) {
+        (Ok(time), _) => time.to_string(),
+        (Err(_), Moment { time_us, nanos: 0 }) => time_us.to_string(),
+        (Err(_), Moment { time_us, nanos }) => format!("{time_us}.{nanos:03}"),
     }
 }
 
@@ -91,9 +98,15 @@ pub(crate) fn read(text: &str, ty: ValueType) -> Option<Value<'_>> {
     })
 }
 
-fn parse_time(text: &str) -> Option<i64> {
-    let written = || text.parse::<jiff::Timestamp>().ok().map(|time| time.as_microsecond());
-    text.parse().ok().or_else(|| parse_date(text)).or_else(written)
+/// Reads what [`time_text`] wrote.
+fn parse_time(text: &str) -> Option<Moment> {
+    let (whole, nanos) = text.split_once('.').unwrap_or((text, "0"));
+    let microseconds = whole.parse().ok().map(|time_us| {
+        let nanos = nanos.parse().ok().filter(|nanos| *nanos < 1_000)?;
+        Some(Moment { time_us, nanos })
+    });
+    let written = || Moment::of_ns(text.parse::<jiff::Timestamp>().ok()?.as_nanosecond());
+    microseconds.unwrap_or_else(|| parse_moment(text).or_else(written))
 }
 
 #[cfg(test)]

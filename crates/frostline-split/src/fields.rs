@@ -23,6 +23,8 @@ const BLOCK_RAW_BYTES: usize = 4 << 10;
 const BLOCK_UNPACKED: usize = 8;
 /// The flag of a reading of which the dictionaries have nothing.
 const UNINDEXED: u8 = 8;
+/// The flag of dates with nanoseconds.
+const HAS_NANOS: u8 = 16;
 
 /// A reading, and what belongs to it.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +32,7 @@ pub(crate) struct FieldRecord {
     pub(crate) field: SplitField,
     /// Encoded postings of the rows that have a value.
     pub(crate) exists: Vec<u8>,
-    /// The column of single values and that of lists, as far as there are any.
+    /// The column of single values and that of lists, as far as there are any, each followed by its nanoseconds.
     pub(crate) chunks: Vec<Chunk>,
 }
 
@@ -277,18 +279,38 @@ fn read_record(key: &[u8], number: u16, cursor: &mut Cursor<'_>, split_rows: u32
     let ty = read_type(*ty)?;
     let (flags, rows_with_value) = (cursor.u8()?, cursor.varint_u32()?);
     let is_indexed = flags & UNINDEXED == 0;
-    if flags > 15 || rows_with_value > split_rows || !is_indexed && ty == ValueType::Boolean {
+    let has_nanos = flags & HAS_NANOS != 0;
+    if flags > 31
+        || rows_with_value > split_rows
+        || !is_indexed && ty == ValueType::Boolean
+        || has_nanos && ty != ValueType::Date
+    {
         return Err(wrong());
     }
     let (has_scalar, has_list, dynamic) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
     let exists = cursor.bytes()?.to_vec();
     let mut chunks = Vec::new();
-    for list in [(has_scalar, false), (has_list, true)].into_iter().filter(|(has, _)| *has && !dynamic) {
-        let name = Mapping::column_name(&path, ty, list.1);
-        let kind = ColumnKind::Field { field: number, ty, list: list.1 };
+    for (_, list) in [(has_scalar, false), (has_list, true)].into_iter().filter(|(has, _)| *has && !dynamic) {
+        let name = Mapping::column_name(&path, ty, list);
+        let kind = ColumnKind::Field { field: number, ty, list };
         chunks.push(read_chunk(cursor, name, kind, split_rows)?);
+        if has_nanos {
+            let name = Mapping::nanos_column_name(&path, list);
+            let kind = ColumnKind::FieldNanos { field: number, list };
+            chunks.push(read_chunk(cursor, name, kind, split_rows)?);
+        }
     }
-    let field = SplitField { number, path, ty, has_scalar, has_list, dynamic, is_indexed, rows_with_value };
+    let field = SplitField {
+        number,
+        path,
+        ty,
+        has_scalar,
+        has_list,
+        dynamic,
+        has_nanos,
+        is_indexed,
+        rows_with_value,
+    };
     Ok(FieldRecord { field, exists, chunks })
 }
 
@@ -325,8 +347,9 @@ pub(crate) fn write_blocks(records: &[FieldRecord]) -> Vec<RawFields> {
 fn put_record(out: &mut Vec<u8>, record: &FieldRecord) {
     let field = &record.field;
     let unindexed = if field.is_indexed { 0 } else { UNINDEXED };
+    let nanos = if field.has_nanos { HAS_NANOS } else { 0 };
     let flags = u8::from(field.has_scalar) | u8::from(field.has_list) << 1 | u8::from(field.dynamic) << 2;
-    out.push(flags | unindexed);
+    out.push(flags | unindexed | nanos);
     put_varint(out, u64::from(field.rows_with_value));
     put_bytes(out, &record.exists);
     record.chunks.iter().for_each(|chunk| put_chunk(out, chunk));

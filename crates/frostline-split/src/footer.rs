@@ -34,8 +34,8 @@ use crate::table::{Block, Table};
 use crate::unpack::unpack;
 
 pub(crate) use body::{
-    CLIENT_IDS, COLUMN_LISTS, Contents, ENTRY_HEADS, LISTS, NANOS, ORIGINS, PAGE_STREAMS, RENDERED,
-    ROW_GROUPS, STREAMS, TEXT_LENGTHS, UNINDEXED_FIELDS, decode_body, write,
+    CLIENT_IDS, COLUMN_LISTS, Contents, DATE_NANOS, ENTRY_HEADS, LISTS, NANOS, ORIGINS, PAGE_STREAMS,
+    RENDERED, ROW_GROUPS, STREAMS, TEXT_LENGTHS, UNINDEXED_FIELDS, decode_body, write,
 };
 
 /// What this crate writes.
@@ -83,6 +83,11 @@ pub(crate) enum ColumnKind {
         ty: ValueType,
         list: bool,
     },
+    /// The nanoseconds of a field's dates.
+    FieldNanos {
+        field: u16,
+        list: bool,
+    },
 }
 
 impl ColumnKind {
@@ -94,7 +99,10 @@ impl ColumnKind {
     pub(crate) fn is_list(self) -> bool {
         matches!(
             self,
-            ColumnKind::Dynamic { .. } | ColumnKind::Residual | ColumnKind::Field { list: true, .. }
+            ColumnKind::Dynamic { .. }
+                | ColumnKind::Residual
+                | ColumnKind::Field { list: true, .. }
+                | ColumnKind::FieldNanos { list: true, .. }
         )
     }
 }
@@ -114,6 +122,8 @@ pub struct SplitField {
     pub has_list: bool,
     /// Whether the values are in `_dynamic` and in no column of their own.
     pub dynamic: bool,
+    /// Whether some of its dates are no whole microseconds; each of its columns has one of the nanoseconds beside it.
+    pub has_nanos: bool,
     /// Whether the dictionaries have its tokens and whole values, as far as its type has any.
     pub is_indexed: bool,
     /// How many rows have a value.
@@ -244,7 +254,7 @@ pub(crate) fn own_name(kind: ColumnKind) -> &'static str {
         ColumnKind::Shape => SHAPE_COLUMN,
         ColumnKind::Residual => RESIDUAL_COLUMN,
         ColumnKind::Raw => RAW_COLUMN,
-        ColumnKind::Source | ColumnKind::Field { .. } => SOURCE_COLUMN,
+        ColumnKind::Source | ColumnKind::Field { .. } | ColumnKind::FieldNanos { .. } => SOURCE_COLUMN,
     }
 }
 

@@ -84,7 +84,7 @@ pub use tokenizer::{
 };
 pub use unique_keys::check_unique_keys;
 pub use values::{
-    Moment, ip_address, ip_text, number_text, parse_big, parse_cidr, parse_date, parse_ip, parse_moment,
-    parse_time_field, value_token,
+    Moment, epoch_unit_ns, ip_address, ip_text, number_text, parse_big, parse_cidr, parse_date, parse_ip,
+    parse_moment, parse_time_field, value_token,
 };
 pub use writer::{ColumnStats, DocumentForm, PartBytes, Sealed, SplitWriter, StatValue, WriterOptions};

@@ -103,6 +103,9 @@ pub struct Reading {
     /// Some of those have several values.
     #[serde(default)]
     pub dynamic_list: bool,
+    /// Some of the dates are no whole microseconds: each column has one of nanoseconds beside it.
+    #[serde(default)]
+    pub nanos: bool,
 }
 
 /// The type of a stored value.
@@ -117,7 +120,7 @@ pub enum ValueType {
     Double,
     /// A whole number of at most 38 digits that 64 bits do not hold.
     Big,
-    /// Microseconds UTC.
+    /// A time.
     Date,
     /// An IPv4 or IPv6 address.
     Ip,
@@ -298,12 +301,18 @@ impl Mapping {
         self.has_nanos = true;
     }
 
+    /// Notes that some date of this field is no whole microsecond.
+    pub fn note_nanos_of(&mut self, path: &str) {
+        let field = self.fields.entry(path.to_owned()).or_default();
+        field.readings.entry(ValueType::Date).or_default().nanos = true;
+    }
+
     /// Notes that a client gave a document its identity.
     pub fn note_identities(&mut self) {
         self.has_identities = true;
     }
 
-    /// Columns that fields have.
+    /// Columns that fields have, without those of nanoseconds.
     pub fn column_count(&self) -> usize {
         let readings = self.fields.values().flat_map(|field| field.readings.values());
         readings.map(|reading| usize::from(reading.scalar) + usize::from(reading.list)).sum()
@@ -337,6 +346,17 @@ impl Mapping {
         self.revision = Revision::default();
     }
 
+    /// What its author wrote: the same mapping without what it learned from documents.
+    #[must_use]
+    pub fn declarations(&self) -> Mapping {
+        let written = |(path, field): (&String, &Field)| {
+            let field = Field { readings: BTreeMap::new(), mixed_list: false, ..field.clone() };
+            (field != Field::default()).then(|| (path.clone(), field))
+        };
+        let fields = self.fields.iter().filter_map(written).collect();
+        Mapping { fields, has_nanos: false, has_identities: false, ..self.clone() }
+    }
+
     /// The fields whose values have several types.
     pub fn conflicts(&self) -> Vec<Conflict> {
         let several = self.fields.iter().filter(|(_, field)| field.readings.len() > 1);
@@ -349,8 +369,8 @@ impl Mapping {
     }
 
     /// All physical columns: `_timestamp`, `_timestamp_ns` if any time has nanoseconds, `_source`, `_dynamic`, `_id`,
-    /// `_version` and `_seq_no` if clients gave identities, then those of the fields by path, type, scalar before list. All
-    /// are nullable.
+    /// `_version` and `_seq_no` if clients gave identities, then those of the fields by path, type, scalar before list, each
+    /// followed by its nanoseconds if there are any. All are nullable.
     pub fn arrow_schema(&self) -> SchemaRef {
         let mut columns = vec![
             ArrowField::new(TIME_COLUMN, ValueType::Date.arrow_type(), true),
@@ -368,7 +388,10 @@ impl Mapping {
         }
         for (path, field) in &self.fields {
             for (ty, reading) in &field.readings {
-                columns.extend(reading.columns().map(|list| arrow_field(path, *ty, list)));
+                for list in reading.columns() {
+                    columns.push(arrow_field(path, *ty, list));
+                    columns.extend(reading.nanos.then(|| nanos_field(path, list)));
+                }
             }
         }
         Arc::new(Schema::new(columns))
@@ -383,6 +406,12 @@ impl Mapping {
         }
         let hash = xxh3_64(path.as_bytes()) as u32;
         format!("{}_{hash:08x}__{ty}{suffix}", sanitized(path))
+    }
+
+    /// The column of the nanoseconds since the microseconds in the column of a field's dates.
+    pub fn nanos_column_name(path: &str, list: bool) -> String {
+        // No column of a field ends so.
+        Mapping::column_name(path, ValueType::Date, list) + "_ns"
     }
 
     /// What `name` means in a query; nothing where the mapping does not know it. A field is known by its
@@ -476,6 +505,7 @@ impl Field {
             ours.list |= theirs.list;
             ours.dynamic |= theirs.dynamic;
             ours.dynamic_list |= theirs.dynamic_list;
+            ours.nanos |= theirs.nanos;
         }
     }
 
@@ -584,6 +614,11 @@ fn declared_twice(path: &str, one: FieldType, other: FieldType) -> Error {
 fn arrow_field(path: &str, ty: ValueType, list: bool) -> ArrowField {
     let data_type = if list { list_of(ty.arrow_type()) } else { ty.arrow_type() };
     ArrowField::new(Mapping::column_name(path, ty, list), data_type, true)
+}
+
+fn nanos_field(path: &str, list: bool) -> ArrowField {
+    let data_type = if list { list_of(DataType::Int16) } else { DataType::Int16 };
+    ArrowField::new(Mapping::nanos_column_name(path, list), data_type, true)
 }
 
 fn list_of(item: DataType) -> DataType {

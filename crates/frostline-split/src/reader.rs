@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bytes_codec::Cursor;
-use crate::columns::{ColumnRead, TextAs};
+use crate::columns::{ColumnRead, TextAs, wanted_ranges};
 use crate::dictionary::Dictionary;
 use crate::digest::Digest;
 use crate::documents::DocumentRead;
@@ -130,20 +130,21 @@ impl Split {
         self.footer.digest.table().cloned().unwrap_or_default()
     }
 
-    /// The keys of [`Split::digest_table`] with what is known of these fields.
-    pub fn digest_keys(&self, fields: &[u16]) -> Vec<KeyRange> {
-        Digest::keys(fields)
+    /// The keys of [`Split::digest_table`] with what is known of these fields and, where wanted, of the times of all rows.
+    pub fn digest_keys(&self, fields: &[u16], with_times: bool) -> Vec<KeyRange> {
+        Digest::keys(fields, with_times)
     }
 
-    /// What the digest says of these fields, given the blocks of its table that can hold [`Split::digest_keys`].
-    /// `None` where it was left out.
+    /// What the digest says of these fields, given the blocks of its table that can hold the same
+    /// [`Split::digest_keys`]. `None` where it was left out.
     pub fn digest<'b>(
         &self,
         fields: &[u16],
+        with_times: bool,
         read: impl IntoIterator<Item = (&'b Block, &'b [u8])>,
     ) -> Result<Option<Arc<Digest>>> {
         match &self.footer.digest {
-            DigestPlace::Table(_) => Ok(Digest::of_blocks(fields, read)?.map(Arc::new)),
+            DigestPlace::Table(_) => Ok(Digest::of_blocks(fields, with_times, read)?.map(Arc::new)),
             DigestPlace::Footer(digest) => digest.read().map(Some),
         }
     }
@@ -251,6 +252,15 @@ impl Split {
         rows: Option<&RoaringBitmap>,
         text_as: TextAs,
     ) -> Result<ColumnRead> {
+        ColumnRead::new(&self.chunks(names)?, self.footer.rows, rows, text_as)
+    }
+
+    /// The [`ColumnRead::ranges`] of [`Split::columns`], without the rest of the read. Fails as it does.
+    pub fn column_ranges(&self, names: &[&str], rows: &RoaringBitmap) -> Result<Vec<ByteRange>> {
+        Ok(wanted_ranges(&self.chunks(names)?, rows))
+    }
+
+    fn chunks(&self, names: &[&str]) -> Result<Vec<&Chunk>> {
         let chunk = |name: &&str| {
             self.chunk(name).ok_or_else(|| match self.own(name) {
                 Some(_) => {
@@ -259,8 +269,7 @@ impl Split {
                 None => Error::invalid(format!("the split has no column {name:?}")),
             })
         };
-        let chunks = names.iter().map(chunk).collect::<Result<Vec<_>>>()?;
-        ColumnRead::new(&chunks, self.footer.rows, rows, text_as)
+        names.iter().map(chunk).collect()
     }
 
     /// A read of the documents in `rows`, or of all. `Internal` where [`Split::unread_pages`] of `_source` were not

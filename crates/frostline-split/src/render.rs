@@ -77,10 +77,9 @@ impl Shaper {
             };
             let inner = inner(written);
             let text = std::str::from_utf8(inner).unwrap_or_default();
-            let nanos = document.time.filter(|_| scalar.is_time).map_or(0, |time| time.nanos);
             let last_spelling = last.as_deref().copied().flatten();
             if let Some((spelling, bytes)) =
-                Spelling::of((&scalar.value, nanos), text, last_spelling, &mut self.scratch)
+                Spelling::of(&scalar.value, text, last_spelling, &mut self.scratch)
             {
                 let quote: &[u8] = if inner.len() < written.len() { b"\"" } else { b"" };
                 out.shape.extend_from_slice(quote);
@@ -254,12 +253,13 @@ impl Slot {
     fn write(&self, row: &mut impl Row, out: &mut Vec<u8>) -> Result<()> {
         let missing = || corrupt("asks for a value that its row does not have");
         let is_literal = matches!(self.spelling, Spelling::Literal(_) | Spelling::LiteralTime);
-        let (value, nanos) = match self.reading {
-            Some(reading) => (row.next_value(reading as usize).ok_or_else(missing)?, 0),
-            None => row.time().map(|time| (Value::Date(time.time_us), time.nanos)).ok_or_else(missing)?,
+        let value = match self.reading {
+            Some(reading) => row.next_value(reading as usize),
+            None => row.time().map(Value::Date),
         };
+        let value = value.ok_or_else(missing)?;
         if !is_literal {
-            let written = self.spelling.write(&value, nanos, self.offset_s, out);
+            let written = self.spelling.write(&value, self.offset_s, out);
             return written.ok_or_else(|| corrupt("says that a value is written as it cannot be"));
         }
         out.extend_from_slice(row.next_literal().ok_or_else(missing)?.as_bytes());

@@ -1,11 +1,12 @@
 //! Dates, times, IP addresses and numbers, parsed from text and formatted.
 //!
-//! Every function here is total: any input gives an answer or `None`, and nothing panics. A date is
-//! in microseconds since 1970-01-01 UTC; a finer fraction is truncated, never rounded, so that a time
-//! never moves into the next minute. A [`Moment`] has the nanoseconds as well.
+//! Every function here is total: any input gives an answer or `None`, and nothing panics. A date is a [`Moment`]. A finer
+//! fraction is truncated, never rounded, so that a time never moves into the next minute; so are the nanoseconds where
+//! microseconds since 1970-01-01 UTC are asked for.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +22,20 @@ pub struct Moment {
 }
 
 impl Moment {
-    fn of_us(time_us: i64) -> Moment {
+    /// A whole microsecond.
+    pub fn of_us(time_us: i64) -> Moment {
         Moment { time_us, nanos: 0 }
+    }
+
+    /// The moment so many nanoseconds after 1970-01-01 UTC; `None` beyond 64 bits of microseconds.
+    pub fn of_ns(time_ns: i128) -> Option<Moment> {
+        let time_us = i64::try_from(time_ns.div_euclid(1_000)).ok()?;
+        Some(Moment { time_us, nanos: time_ns.rem_euclid(1_000) as u16 })
+    }
+
+    /// Nanoseconds since 1970-01-01 UTC.
+    pub fn ns(self) -> i128 {
+        i128::from(self.time_us) * 1_000 + i128::from(self.nanos)
     }
 }
 
@@ -55,22 +68,22 @@ pub fn parse_moment(text: &str) -> Option<Moment> {
 /// Microseconds of a value of the field that holds the documents' time. More forgiving than
 /// [`parse_date`]: also `yyyy-MM-dd HH:mm:ss[.fraction]` and `yyyy/MM/dd HH:mm:ss[.fraction]` (with or
 /// without a zone), `dd/MMM/yyyy:HH:mm:ss ±hhmm` of web servers, and numbers since 1970, whose
-/// magnitude tells seconds, milliseconds, microseconds and nanoseconds apart. Only times that
-/// `jiff::Timestamp` can hold (the years -9999 to 9999, less two days).
+/// magnitude tells seconds, milliseconds, microseconds and nanoseconds apart (see [`epoch_unit_ns`]). Only
+/// times of the years -9999 to 9999.
 pub fn parse_time_field(value: &Value<'_>) -> Option<i64> {
     parse_moment_field(value).map(|moment| moment.time_us)
 }
 
-/// [`parse_time_field`] to the nanosecond, as far as the value has them: a date has only microseconds.
+/// [`parse_time_field`] to the nanosecond.
 pub(crate) fn parse_moment_field(value: &Value<'_>) -> Option<Moment> {
     let moment = match *value {
-        Value::Date(time_us) => Some(Moment::of_us(time_us)),
+        Value::Date(moment) => Some(moment),
         Value::Long(number) => epoch(number),
-        Value::Double(number) => epoch_fraction_us(number).map(Moment::of_us),
+        Value::Double(number) => epoch_double(number),
         Value::Text(text) => parse_time_text(text.trim()),
         Value::Boolean(_) | Value::Big(_) | Value::Ip(_) => None,
     };
-    moment.filter(|moment| jiff::Timestamp::from_microsecond(moment.time_us).is_ok())
+    moment.filter(|moment| is_in_calendar(moment.time_us))
 }
 
 /// The address as 16 bytes, an IPv4 address mapped into IPv6 (`::ffff:a.b.c.d`), so that both kinds
@@ -210,39 +223,36 @@ fn parse_epoch_text(text: &str) -> Option<Moment> {
     if whole < 9 {
         return None;
     }
-    text.parse().ok().and_then(epoch).or_else(|| epoch_fraction_us(parse_double(text)?).map(Moment::of_us))
+    text.parse().ok().and_then(epoch).or_else(|| epoch_double(parse_double(text)?))
 }
 
-/// Seconds reach the year 5138 before they look like milliseconds of 1973, and so on upwards.
+/// The nanoseconds of what a number since 1970 of this magnitude counts: seconds up to the year 5138, else milliseconds
+/// up to the year 9999, else microseconds up to the year 9999, else nanoseconds.
+pub fn epoch_unit_ns(magnitude: u64) -> i64 {
+    match magnitude {
+        0..100_000_000_000 => 1_000_000_000,
+        100_000_000_000..253_402_300_800_000 => 1_000_000,
+        253_402_300_800_000..253_402_300_800_000_000 => 1_000,
+        _ => 1,
+    }
+}
+
 fn epoch(number: i64) -> Option<Moment> {
-    let time_us = match number.unsigned_abs() {
-        0..100_000_000_000 => number.checked_mul(1_000_000)?,
-        100_000_000_000..100_000_000_000_000 => number.checked_mul(1_000)?,
-        100_000_000_000_000..100_000_000_000_000_000 => number,
-        _ => {
-            return Some(Moment {
-                time_us: number.div_euclid(1_000),
-                nanos: number.rem_euclid(1_000) as u16,
-            });
-        }
-    };
-    Some(Moment::of_us(time_us))
+    Moment::of_ns(i128::from(number) * i128::from(epoch_unit_ns(number.unsigned_abs())))
 }
 
-fn epoch_fraction_us(number: f64) -> Option<i64> {
-    let magnitude = number.abs();
-    let scale = if magnitude < 1e11 {
-        1e6
-    } else if magnitude < 1e14 {
-        1e3
-    } else if magnitude < 1e17 {
-        1.0
-    } else {
-        1e-3
-    };
+fn epoch_double(number: f64) -> Option<Moment> {
+    if let Some(whole) = whole_number(number) {
+        return epoch(whole);
+    }
     // A fraction such as .537 has no exact double; rounding recovers the microsecond that was meant.
-    let time_us = (number * scale).round();
-    (time_us.is_finite() && time_us.abs() < 9e18).then_some(time_us as i64)
+    let time_us = (number * (epoch_unit_ns(number.abs() as u64) as f64 / 1e3)).round();
+    (time_us.is_finite() && time_us.abs() < 9e18).then_some(Moment::of_us(time_us as i64))
+}
+
+/// Whether a time is in the years -9999 to 9999, which the calendar has.
+fn is_in_calendar(time_us: i64) -> bool {
+    EPOCH.checked_add(SignedDuration::from_micros(time_us)).is_ok()
 }
 
 struct Day {
@@ -264,11 +274,8 @@ impl Day {
         let Day { year, month, day } = *self;
         let Clock { hour, minute, second, nanosecond } = clock;
         let civil = DateTime::new(year, month, day, hour, minute, second, nanosecond).ok()?;
-        let since_1970_ns = civil.duration_since(EPOCH).as_nanos();
-        // Cut towards the past also before 1970.
-        let time_us = i64::try_from(since_1970_ns.div_euclid(1_000)).ok()?;
-        let nanos = since_1970_ns.rem_euclid(1_000) as u16;
-        Some(Moment { time_us: time_us - i64::from(offset_s) * 1_000_000, nanos })
+        let since_1970 = Moment::of_ns(civil.duration_since(EPOCH).as_nanos())?;
+        Some(Moment { time_us: since_1970.time_us - i64::from(offset_s) * 1_000_000, ..since_1970 })
     }
 }
 

@@ -18,13 +18,14 @@ use std::sync::Arc;
 
 use frostline_base::{ByteRange, Error, Result, SplitId};
 
-use crate::document::{Document, Limits, parse_document};
+use crate::document::{Document, Limits, Value, parse_document};
 use crate::footer::{Bounds, FORMAT_VERSION};
 use crate::identities::{Identity, KnownIdentities};
 use crate::mapping::{Mapping, Placement, ValueType};
 use crate::origins::{KnownOrigins, Origin};
 use crate::postings::INLINE_BYTES_MAX;
 use crate::term::TakeTerms;
+use crate::values::Moment;
 pub(crate) use crate::writer::encode::RleEncoder;
 pub(crate) use crate::writer::index::Groups;
 use crate::writer::values::{TEXT_BYTES_MAX, Values, type_of};
@@ -261,6 +262,8 @@ struct Reading {
     dynamic: bool,
     scalar: bool,
     list: bool,
+    /// Some of its dates are no whole microseconds.
+    has_nanos: bool,
     /// How many values the document being added has.
     values_in_row: u32,
 }
@@ -450,18 +453,26 @@ impl SplitWriter {
     fn add_values(&mut self) -> Result<()> {
         self.touched.clear();
         for (path, value) in self.document.values() {
+            let value = match value {
+                // Version 2 has no nanoseconds.
+                Value::Date(moment) if self.options.version == 2 => {
+                    Value::Date(Moment::of_us(moment.time_us))
+                }
+                other => other,
+            };
             let slots = &mut self.reading_of[path.0 as usize];
             let slot = &mut slots[type_of(&value) as usize];
             if *slot == NO_READING {
                 *slot = self.readings.len() as u16;
                 let path = self.document.path(path).into();
-                let (dynamic, scalar, list) = (false, false, false);
+                let (dynamic, scalar, list, has_nanos) = (false, false, false, false);
                 self.readings.push(Reading {
                     path,
                     ty: type_of(&value),
                     dynamic,
                     scalar,
                     list,
+                    has_nanos,
                     values_in_row: 0,
                 });
             }
@@ -476,6 +487,11 @@ impl SplitWriter {
                 if slots.iter().filter(|slot| in_row(slot)).count() > 1 {
                     self.mapping.note_mixed_list(&self.readings[usize::from(slot)].path);
                 }
+            }
+            if matches!(value, Value::Date(Moment { nanos: 1.., .. }))
+                && !std::mem::replace(&mut self.readings[usize::from(slot)].has_nanos, true)
+            {
+                self.mapping.note_nanos_of(&self.readings[usize::from(slot)].path);
             }
             self.numbers.push(self.values.intern(slot, &value));
         }

@@ -126,14 +126,14 @@ fn check(name: &str, version: u32) {
     let status = [number("status", ValueType::Long)];
     let table = split.digest_table();
     let mut blocks = Vec::new();
-    for keys in split.digest_keys(&status) {
+    for keys in split.digest_keys(&status, true) {
         blocks.extend(table.blocks(&keys).unwrap());
     }
     blocks.dedup();
     assert_eq!(!blocks.is_empty(), name == "version-3");
     let read: Vec<Bytes> = blocks.iter().map(|block| cut(&file, &block.range)).collect();
     let read = blocks.iter().zip(read.iter().map(|bytes| bytes.as_ref()));
-    let digest = split.digest(&status, read).unwrap().unwrap();
+    let digest = split.digest(&status, true, read).unwrap().unwrap();
     assert_eq!(digest.minutes(), [(28_488_120, 2), (28_488_130, 1)]);
     let counts = digest.values(status[0]).unwrap().unwrap();
     let counts: Vec<_> = counts.values.iter().map(|count| (count.value.clone(), count.rows)).collect();

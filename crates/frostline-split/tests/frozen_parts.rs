@@ -12,8 +12,8 @@ use bytes::Bytes;
 use frostline_base::SplitId;
 use frostline_split::{
     Block, Dictionary, DocumentForm, HeldText, Identity, KeyRange, KeyRanges, Mapping, Origin, PairKey,
-    Postings, Split, SplitWriter, TextAs, ValueType, WriterOptions, decode_postings, exact_key, ip_key,
-    parse_ip, text_key,
+    Postings, Split, SplitWriter, TextAs, Value, ValueType, WriterOptions, decode_postings, exact_key,
+    ip_key, parse_ip, text_key,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Encoding;
@@ -349,6 +349,83 @@ fn nanoseconds_are_still_read() {
     }
     assert_eq!((times.null_count(), rest.null_count()), (30, 30));
     assert_eq!(split.rows_without_time(), 30);
+}
+
+#[test]
+fn nanoseconds_of_other_dates_are_still_read() {
+    let rows = 300;
+    // Three share a microsecond; every fifth row has a list, and every seventh none.
+    let date = |number: u32| format!("\"2024-03-01T10:00:00.{:09}Z\"", number / 3 * 1_000 + number % 3 * 333);
+    let numbers = |row: u32| match (row % 5, row % 7) {
+        (_, 6) => vec![],
+        (4, _) => vec![row, row + 1, row],
+        _ => vec![row],
+    };
+    let documents = || {
+        (0..rows).map(|row| {
+            let dates = numbers(row).into_iter().map(date).collect::<Vec<_>>().join(",");
+            match numbers(row).len() {
+                1 => format!(r#"{{"@timestamp":{},"at":{dates},"far":{dates}}}"#, 1_709_287_200 + row),
+                _ => format!(r#"{{"@timestamp":{},"at":[{dates}],"far":[{dates}]}}"#, 1_709_287_200 + row),
+            }
+        })
+    };
+    // The column budget leaves no column for `far`.
+    let mapping = Mapping::dynamic().with_column_budget(1);
+    for (name, form) in [
+        ("version-3-date-nanoseconds", DocumentForm::Stored),
+        ("version-3-date-nanoseconds-rendered", DocumentForm::Rendered),
+    ] {
+        let each = documents().map(|document| (document, None));
+        let (file, required, split) = open_mapped(name, mapping.clone(), form, each);
+        assert_eq!(required & 1 << 13, 1 << 13);
+        let cut = |range: &std::ops::Range<u64>| file.slice(range.start as usize..range.end as usize);
+        let names = ["at__date", "at__date_ns", "at__date_list", "at__date_list_ns", "_dynamic"];
+        let read = split.columns(&names, None, TextAs::Plain).unwrap();
+        let ours = read.clone().decode(read.ranges().iter().map(cut).collect()).unwrap().remove(0);
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file.clone()).unwrap();
+        let theirs: Vec<RecordBatch> = reader.build().unwrap().map(Result::unwrap).collect();
+        let theirs = concat_batches(&theirs[0].schema(), &theirs).unwrap();
+        for name in names {
+            assert_eq!(ours.column_by_name(name), theirs.column_by_name(name), "{name}");
+        }
+        let far = split.field("far", ValueType::Date).unwrap();
+        assert!(far.dynamic && far.has_nanos);
+        let pairs = split.dynamic_pairs(far);
+        let lists = |at: usize, row: usize| ours.column(at).as_list::<i32>().value(row);
+        for row in 0..rows as usize {
+            let expected: Vec<i64> = numbers(row as u32)
+                .into_iter()
+                .map(|number| 1_709_287_200_000_000_000 + i64::from(number / 3 * 1_000 + number % 3 * 333))
+                .collect();
+            let (times, nanos) = match expected.len() {
+                1 => (ours.column(0).slice(row, 1), ours.column(1).slice(row, 1)),
+                0 => {
+                    assert!((0..4).all(|at| ours.column(at).is_null(row)));
+                    continue;
+                }
+                _ => (lists(2, row), lists(3, row)),
+            };
+            let times = times.as_primitive::<TimestampMicrosecondType>().values().iter();
+            let nanos = nanos.as_primitive::<Int16Type>().values().iter();
+            let found: Vec<i64> = times.zip(nanos).map(|(us, ns)| us * 1_000 + i64::from(*ns)).collect();
+            assert_eq!(found, expected);
+            let dynamic = lists(4, row);
+            let dynamic = dynamic.as_string::<i32>().iter().flatten().filter_map(|pair| pairs.value(pair));
+            let dynamic: Vec<i128> = dynamic
+                .map(|value| match value {
+                    Value::Date(moment) => moment.ns(),
+                    other => panic!("{other:?} is no date"),
+                })
+                .collect();
+            assert_eq!(dynamic, expected.iter().copied().map(i128::from).collect::<Vec<_>>());
+        }
+        let read = split.documents(None).unwrap();
+        let bytes = read.ranges().iter().map(cut).collect();
+        let batches = read.decode(bytes).unwrap();
+        let found = batches.iter().flat_map(|batch| batch.column(0).as_binary::<i32>().iter().flatten());
+        assert!(found.eq(documents().map(String::into_bytes)));
+    }
 }
 
 /// Three pieces: splits in turns, one after the other, and with rows left out.

@@ -1,8 +1,8 @@
 //! Sends a second request when a response is late, and uses the first to arrive.
 //!
 //! Object stores answer one request in a thousand after a second or more, and a search waits for its
-//! slowest request. Only reads of a bounded range are hedged, and only a small share of them, so
-//! hedging does not double the load on a store that is slow for everybody.
+//! slowest request. Only a small share of the reads is hedged, so hedging does not double the load on a store that
+//! is slow for everybody.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use object_store::{
 };
 use tokio::time::Instant;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Trouble, trouble};
 use crate::metered::Meters;
 use crate::ranges::ranges_by_get;
 
@@ -38,9 +38,9 @@ pub struct HedgeOptions {
     pub wait_ms_min: u64,
     /// and this as long as too few times are known.
     pub wait_ms_unknown: u64,
-    /// At most this share of the reads is hedged.
+    /// At most this share of the reads is hedged, and four more.
     pub ratio_max: f64,
-    /// Longer ranges are not hedged.
+    /// Of longer ranges, of whole objects and of metadata only the wait for the first byte is hedged.
     pub range_bytes_max: u64,
 }
 
@@ -73,18 +73,21 @@ impl Hedged {
         Hedged { inner, meter, options, past: Mutex::new(Past::default()) }
     }
 
-    /// The length of a read that may be hedged.
-    fn hedgeable(&self, options: &GetOptions) -> Option<u64> {
+    /// The length of a body that is hedged to its end.
+    fn hedged_body(&self, options: &GetOptions) -> Option<u64> {
         let Some(GetRange::Bounded(range)) = &options.range else { return None };
         let length = range.end.checked_sub(range.start)?;
-        (self.options.enabled && !options.head && length <= self.options.range_bytes_max).then_some(length)
+        (!options.head && length <= self.options.range_bytes_max).then_some(length)
     }
 
-    /// One complete read: the response's metadata and all its bytes.
-    async fn fetch(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+    /// One read: the response's metadata, and all its bytes where the body is `whole`.
+    async fn fetch(&self, location: &Path, options: GetOptions, whole: bool) -> Result<GetResult> {
         let asked = Instant::now();
         let mut result = self.inner.get_opts(location, options).await?;
         self.past().note(asked.elapsed());
+        if !whole {
+            return Ok(result);
+        }
         let GetResultPayload::Stream(body) = result.payload else { return Ok(result) };
         let wanted = result.range.end.saturating_sub(result.range.start);
         let bytes = collect(body, wanted).await?;
@@ -96,6 +99,7 @@ impl Hedged {
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How long a read takes at most that is not late.
     fn wait(&self, length: u64) -> Duration {
         // A connection that carries less than 30 MB/s is slow.
         let transfer = Duration::from_secs_f64(length as f64 / 30e6);
@@ -129,20 +133,19 @@ impl ObjectStore for Hedged {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let Some(length) = self.hedgeable(&options) else {
+        if !self.options.enabled {
             return self.inner.get_opts(location, options).await;
-        };
+        }
+        let body = self.hedged_body(&options);
         self.past().earn(self.options.ratio_max);
-        let first = Box::pin(self.fetch(location, options.clone()));
-        let (asked, wait) = (Instant::now(), self.wait(length));
-        let late = Box::pin(tokio::time::sleep(wait));
-        let mut first = match select(first, late).await {
+        let fetch = || Box::pin(self.fetch(location, options.clone(), body.is_some()));
+        let wait = self.wait(body.unwrap_or(0));
+        let mut first = match select(fetch(), Box::pin(passed(wait))).await {
             Either::Left((answer, _)) => return answer,
             Either::Right(((), first)) => first,
         };
         if !self.past().spend(Past::KEPT) {
-            let very_late = Box::pin(tokio::time::sleep_until(asked + wait * Past::VERY_LATE));
-            first = match select(first, very_late).await {
+            first = match select(first, Box::pin(passed(wait * (Past::VERY_LATE - 1)))).await {
                 Either::Left((answer, _)) => return answer,
                 Either::Right(((), first)) => first,
             };
@@ -151,11 +154,10 @@ impl ObjectStore for Hedged {
             }
         }
         Meters::of(&self.meter, &options.extensions).add(Count::Retries, 1);
-        let second = Box::pin(self.fetch(location, options));
-        match select(first, second).await {
-            Either::Left((Err(_), other)) => other.await,
-            Either::Right((Err(_), other)) => other.await,
-            Either::Left((answer, _)) | Either::Right((answer, _)) => answer,
+        let (answer, other) = select(first, fetch()).await.factor_first();
+        match answer {
+            Err(error) if trouble(&error) != Trouble::Final => other.await,
+            answer => answer,
         }
     }
 
@@ -192,6 +194,18 @@ impl ObjectStore for Hedged {
     }
 }
 
+/// Waits, and again for as long as this process stood still meanwhile: an answer may have come.
+async fn passed(wait: Duration) {
+    /// Timers of a process that runs are not later than that.
+    const TIMER_LATE_MAX: Duration = Duration::from_millis(10);
+    let due = Instant::now() + wait;
+    tokio::time::sleep_until(due).await;
+    let still = due.elapsed();
+    if still > TIMER_LATE_MAX {
+        tokio::time::sleep(still).await;
+    }
+}
+
 /// Collects a body that is `wanted` bytes long.
 async fn collect(mut body: BoxStream<'static, Result<Bytes>>, wanted: u64) -> Result<Bytes> {
     let mut first: Option<Bytes> = None;
@@ -213,11 +227,18 @@ async fn collect(mut body: BoxStream<'static, Result<Bytes>>, wanted: u64) -> Re
 }
 
 /// Recent times to the first byte, and how many hedges are still allowed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Past {
     times: Vec<Duration>,
     next: usize,
     allowance: f64,
+}
+
+impl Default for Past {
+    /// The first reads of a process wait for each other, and one of them may be late.
+    fn default() -> Self {
+        Past { times: Vec::new(), next: 0, allowance: 1.0 + Past::KEPT }
+    }
 }
 
 impl Past {

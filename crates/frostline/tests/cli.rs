@@ -573,6 +573,8 @@ fn an_index_that_has_nothing_yet_takes_a_mapping() {
     assert_eq!(place.json(&again)["documents"], 2);
     let shown = place.json(&["index", "show", "sys"]);
     assert_eq!(shown["mapping"]["properties"]["message"]["type"], "keyword", "{shown}");
+    assert_eq!(place.json(&again)["documents"], 0, "the same mapping may be named again");
+    std::fs::write(&mapping, r#"{"properties":{"message":{"type":"text"}}}"#).unwrap();
     let refused = place.run(&again);
     assert!(String::from_utf8(refused.stderr).unwrap().contains("keeps its mapping"));
 }

@@ -68,11 +68,14 @@ async fn a_change_that_makes_no_sense_any_more_is_a_conflict() {
     let at = |position| vec![("source".to_owned(), position)];
     let other = base.commit(Change { progress: at(5), ..adding(base.name(), [1, 2]) }).await.unwrap();
     let remove = |id| Change { remove: vec![entry(base.name(), id).id], ..Change::default() };
-    other.commit(remove(2)).await.unwrap();
+    let before = Change { because_of: Some(base.settings().clone()), ..adding(base.name(), [7]) };
+    let settings = Settings { needle: false, ..base.settings().clone() };
+    other.commit(Change { settings: Some(settings), ..remove(2) }).await.unwrap();
     for (what, change) in [
         ("added twice", adding(base.name(), [1])),
         ("removed by another", remove(2)),
         ("never there", remove(9)),
+        ("follows from settings that another changed", before),
         ("moves a source that another moved", Change { progress: at(5), ..adding(base.name(), [7]) }),
         ("moves it to another position", Change { progress: at(4), ..adding(base.name(), [7]) }),
     ] {

@@ -6,8 +6,8 @@ use super::*;
 /// 2024-03-22 12:30:45 UTC, a Friday in week 12.
 const NOW_US: i64 = 1_711_110_645_123_456;
 
-fn indices(names: &[&str]) -> BTreeMap<IndexName, ()> {
-    names.iter().map(|name| (name.parse().unwrap(), ())).collect()
+fn indices(names: &[&str]) -> Vec<IndexName> {
+    names.iter().map(|name| name.parse().unwrap()).collect()
 }
 
 fn named(expression: &str, how: Resolve) -> Result<Vec<String>> {
@@ -22,10 +22,10 @@ fn named(expression: &str, how: Resolve) -> Result<Vec<String>> {
         "web-logs",
     ]);
     let [every, front, empty] = ["every", "front", "empty"].map(|name| name.parse::<IndexName>().unwrap());
-    let of = |names: &[&str]| indices.keys().filter(|name| names.contains(&name.as_str())).collect();
+    let of = |names: &[&str]| indices.iter().filter(|name| names.contains(&name.as_str())).collect();
     let aliases =
         [(&every, of(&["logs", "logs-old"])), (&front, of(&["web", "web-logs"])), (&empty, of(&[]))].into();
-    let names = resolve(expression, NOW_US, &indices, &aliases, how)?;
+    let names = resolve(expression, NOW_US, &indices.iter().collect(), &aliases, how)?;
     Ok(names.into_iter().map(|name| name.to_string()).collect())
 }
 
@@ -78,6 +78,13 @@ fn exclusions_take_away_after_a_wildcard_only() {
     // Before any wildcard it would be a name, and no index's name begins with a hyphen.
     refused("-logs-old", Resolve::default(), ErrorKind::Invalid, "-logs-old");
     refused("web,-logs-old", Resolve::default(), ErrorKind::Invalid, "-logs-old");
+}
+
+#[test]
+fn what_is_spelled_out_is_neither_excluded_nor_a_wildcard() {
+    let names = spelled_out("web,<logs-{now/d}>,l*,-logs-old,_all, gone", NOW_US).unwrap();
+    assert_eq!(names.iter().map(IndexName::as_str).collect::<Vec<_>>(), ["web", "logs-2024.03.22", "gone"]);
+    assert_eq!(spelled_out("a,,b", NOW_US).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 #[test]
@@ -161,7 +168,9 @@ proptest! {
 
     #[test]
     fn any_text_is_resolved_or_refused(text in "[-a-c*,.<>{}|/+'\\\\nowdMyH0-9é ]{0,24}", now_us: i64) {
-        let _ = resolve(&text, now_us, &indices(&["a", "b-c"]), &BTreeMap::new(), Resolve::default());
+        let indices = indices(&["a", "b-c"]);
+        let _ = resolve(&text, now_us, &indices.iter().collect(), &BTreeMap::new(), Resolve::default());
+        let _ = spelled_out(&text, now_us);
         let _ = date_math::resolve(&format!("<{{now{text}}}>"), NOW_US);
     }
 }

@@ -100,6 +100,42 @@ async fn an_index_and_what_stands_for_it_are_made_at_once() {
     assert_eq!(catalog.list().await.unwrap(), [name("first")]);
 }
 
+#[tokio::test]
+async fn who_sees_some_names_is_told_of_no_others() {
+    let store = Faulty::sound();
+    let catalog = catalog(&store);
+    for index in ["web-1", "web-2", "app"] {
+        make(&catalog, index).await;
+    }
+    let aliases = [("front", ["web-1", "app"]), ("hidden", ["web-1", "web-2"])];
+    let aliases = aliases.map(|(name_of, of)| RecordChange::Alias(name(name_of), alias(&of, None)));
+    let records = change(&catalog, aliases.into()).await.unwrap();
+    let resolve = |expression: &str, how: Resolve| {
+        let sees = |name: &IndexName| ["web-1", "web-2", "front"].contains(&name.as_str());
+        let named = records.resolve(expression, 0, how, sees);
+        named.map(|names| names.iter().map(IndexName::to_string).collect::<Vec<_>>().join(","))
+    };
+    let named = |expression: &str| resolve(expression, Resolve::default()).unwrap();
+    for (expression, expected) in [
+        ("*", "app,web-1,web-2"),
+        ("app", "app"),
+        ("front", "app,web-1"),
+        ("h*", ""),
+        ("*,-hidden", "app,web-1,web-2"),
+        ("*,-h*", "app,web-1,web-2"),
+        ("*,-front", "web-2"),
+    ] {
+        assert_eq!(named(expression), expected, "{expression}");
+    }
+    let strict = Resolve { allow_no_indices: false, ..Resolve::default() };
+    let error = |expression: &str| resolve(expression, strict).unwrap_err().to_string();
+    assert_eq!(error("h*"), error("z*").replace('z', "h"));
+    for unseen in ["hidden", "hiddem"] {
+        assert_eq!(error(unseen), format!("there is no index {unseen}"));
+    }
+    assert!(error("web-3").contains("did you mean web-"));
+}
+
 /// Two writers count up one record, each from what it has read: none is lost.
 #[tokio::test]
 async fn writers_that_change_the_same_record_lose_nothing() {

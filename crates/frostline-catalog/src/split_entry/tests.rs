@@ -53,6 +53,9 @@ fn statistics_are_exact_and_leave_out_what_they_cannot_say() {
     assert_eq!(written["nullCount"]["_timestamp"], 3);
     assert_eq!(written["minValues"]["_timestamp"], "2023-11-14T22:13:20.123456Z");
     assert_eq!(written["maxValues"]["_timestamp"], "2023-11-14T22:14:20.654321Z");
+    let last = SplitEntry { times: Some((0, 253_402_300_799_999_999)), ..base.clone() };
+    assert_eq!(stats(&last)["maxValues"]["_timestamp"], "9999-12-31T23:59:59.999999Z");
+    assert_eq!(Statistics::parse(&last.statistics().to_json()), last.statistics());
     for times in [(i64::MIN, 0), (0, i64::MAX), (-100_000_000_000_000_000, 0)] {
         let written = stats(&SplitEntry { times: Some(times), ..base.clone() });
         assert!(written.get("minValues").is_none() && written.get("maxValues").is_none(), "{written}");

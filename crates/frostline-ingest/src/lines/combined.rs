@@ -1,5 +1,6 @@
 //! The combined log format of Apache and nginx, and the common format it extends.
 
+use super::escapes::escaped_char;
 use super::{Refusal, TimeRule};
 use crate::json::ObjectWriter;
 use crate::times;
@@ -16,7 +17,7 @@ pub(super) fn write(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) 
     object.text_if_said("vhost", parts.vhost);
     object.text_if_said("clientip", parts.client);
     object.text_if_said("ident", parts.ident);
-    object.text_if_said("auth", parts.auth);
+    write_text(parts.auth, "auth", object);
     write_request(parts.request, object);
     object.number_if_said("response", parts.response);
     object.number_if_said("bytes", parts.bytes);
@@ -131,13 +132,18 @@ fn write_text(text: &str, key: &str, object: &mut ObjectWriter<'_>) {
     }
 }
 
-/// `\"` and `\\` are what they escape; `\xHH` and the rest stay as written, since the byte may be half
-/// a character.
+/// `\"`, `\\` and the `\xHH` of a character that can be shown are what they escape; the rest stays as written, such as
+/// control characters and half a character.
 fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
         plain.push_str(&rest[..at]);
+        if let Some((c, bytes)) = escaped_char(&rest[at..]).filter(|(c, _)| !c.is_control()) {
+            plain.push(c);
+            rest = &rest[at + bytes..];
+            continue;
+        }
         let escaped = rest[at + 1..].chars().next();
         match escaped {
             Some(c @ ('"' | '\\')) => plain.push(c),

@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::escapes::{escaped_byte, escaped_char};
 use super::{Refusal, TimeRule};
 use crate::times;
 
@@ -244,6 +245,7 @@ fn insert_time(object: &str, key: &str, time_ns: i128, document: &mut Vec<u8>) {
 }
 
 /// nginx's default escaping writes a byte as `\xHH`, which no JSON reader takes: the character is written as in any JSON.
+/// A byte that is no part of one in UTF-8 is taken for Latin-1.
 fn without_hex_escapes(line: &str) -> std::borrow::Cow<'_, str> {
     if !line.contains("\\x") {
         return line.into();
@@ -253,11 +255,12 @@ fn without_hex_escapes(line: &str) -> std::borrow::Cow<'_, str> {
     while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
         sound.push_str(before);
-        let bytes = match escaped_byte(escape) {
-            Some(byte) => {
-                let quoted = serde_json::Value::from(char::from(byte).to_string()).to_string();
+        let latin = || escaped_byte(escape).map(|byte| (char::from(byte), 4));
+        let bytes = match escaped_char(escape).or_else(latin) {
+            Some((character, bytes)) => {
+                let quoted = serde_json::Value::from(character.to_string()).to_string();
                 sound.push_str(quoted.get(1..quoted.len() - 1).unwrap_or_default());
-                4
+                bytes
             }
             None => {
                 let bytes = escape.char_indices().nth(2).map_or(escape.len(), |(at, _)| at);
@@ -269,11 +272,4 @@ fn without_hex_escapes(line: &str) -> std::borrow::Cow<'_, str> {
     }
     sound.push_str(rest);
     sound.into()
-}
-
-/// The byte of the `\xHH` that a text begins with.
-fn escaped_byte(text: &str) -> Option<u8> {
-    let hex = text.strip_prefix("\\x")?.get(..2)?;
-    let is_hex = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-    u8::from_str_radix(hex, 16).ok().filter(|_| is_hex)
 }

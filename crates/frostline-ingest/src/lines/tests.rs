@@ -43,6 +43,11 @@ fn combined() {
                 "agent": "cut off"}),
         ),
         (
+            r#"h - Ren\xC3\xA9 [17/May/2015:10:05:03 +0000] "GET /\xC3\xBC\x22\x5Cx41\xE9 HTTP/1.1" 200 5 "-" "\xF0\x9F\x98\x80 \xC2\x85""#,
+            json!({"@timestamp": time, "clientip": "h", "auth": "René", "verb": "GET", "request": "/ü\"\\x41\\xE9",
+                "path": "/ü\"\\x41\\xE9", "httpversion": "1.1", "response": 200, "bytes": 5, "agent": "😀 \\xC2\\x85"}),
+        ),
+        (
             r#"www.x.org:80 1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 200 5 "-" "-" 0.002"#,
             json!({"@timestamp": time, "vhost": "www.x.org:80", "clientip": "1.2.3.4", "verb": "GET", "request": "/",
                 "path": "/", "httpversion": "1.0", "response": 200, "bytes": 5, "rest": "0.002"}),
@@ -207,13 +212,13 @@ fn nginx_times_become_the_timestamp() {
 /// Documents that are made again from columns spell texts so.
 #[test]
 fn nginx_escapes_become_those_of_json() {
-    let line = r#"{"a":"\x22\\x5C\x5cé\x0A\x1B\xE9 \n\" \\\\x22"}"#;
+    let line = r#"{"a":"\x22\\x5C\x5cé\x0A\x1B\xE9 \xC3\xA9\xf0\x9f\x98\x80\xC3\x28 \n\" \\\\x22"}"#;
     let mut parser = LineParser::for_input(Format::Nginx, line.as_bytes(), NOW_US);
     let mut documents = Vec::new();
     parser
         .parse(line.as_bytes(), &mut |bytes, _| documents.push(String::from_utf8_lossy(bytes).into_owned()))
         .unwrap();
-    assert_eq!(documents, [r#"{"a":"\"\\x5C\\é\n\u001bé \n\" \\\\x22"}"#]);
+    assert_eq!(documents, [r#"{"a":"\"\\x5C\\é\n\u001bé é😀Ã( \n\" \\\\x22"}"#]);
 }
 
 #[test]

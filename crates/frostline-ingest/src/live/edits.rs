@@ -5,6 +5,8 @@
 //! without it. So an edit costs what its split has, which is why a commit rewrites no more than
 //! [`LiveOptions::rewrite_bytes_max`].
 //!
+//! **Alone.** An operation whose document cannot be told, because a split that may have it is damaged, fails alone.
+//!
 //! **One at a time.** Requests that come while a commit is under way wait, and are landed together, in their order. Each commit
 //! moves a position of the index that all processes move: one that looked for its documents before another process committed
 //! conflicts, and looks again. So does one whose split was merged meanwhile.
@@ -27,7 +29,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Held, Live, Shared};
-use crate::documents::{BlockingReads, StoredDocument, documents_at, identities_at};
+use crate::documents::BlockingReads;
 use crate::lines::Refusal;
 use crate::merge::on_own_thread;
 use crate::needle::{self, Terms};
@@ -43,12 +45,27 @@ const OPERATION_BYTES: u64 = 256;
 
 /// Finds documents by `_id`.
 pub trait FindIds: Send + Sync {
-    /// Where all documents with these `_id`s are, in this version of an index. What cannot be searched is an error.
-    fn find<'a>(&'a self, index: &'a Arc<Index>, ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Found>>>;
+    /// All documents with these `_id`s, each given once, in this version of an index; with their texts where these are
+    /// wanted. What cannot be told of one `_id` is unknown; an error is of all of them.
+    fn find<'a>(
+        &'a self,
+        index: &'a Arc<Index>,
+        ids: &'a [String],
+        with_text: bool,
+    ) -> BoxFuture<'a, Result<Lookup>>;
 }
 
-/// Where a document is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What was found of some `_id`s.
+#[derive(Clone, Debug, Default)]
+pub struct Lookup {
+    /// The documents, several of one `_id` where an index has several.
+    pub found: Vec<Found>,
+    /// The `_id`s of which it cannot be told whether there is a document: none of these is found.
+    pub unknown: Vec<UnknownId>,
+}
+
+/// A document, and where it is.
+#[derive(Clone, Debug)]
 pub struct Found {
     /// Its `_id`.
     pub id: String,
@@ -56,6 +73,21 @@ pub struct Found {
     pub split: SplitId,
     /// and the row in it.
     pub row: u32,
+    /// [`Numbers::FIRST`] where no client gave it an `_id`.
+    pub numbers: Numbers,
+    /// Byte for byte, where it was wanted.
+    pub text: Option<Bytes>,
+}
+
+/// An `_id` of which it cannot be told whether there is a document.
+#[derive(Clone, Debug)]
+pub struct UnknownId {
+    /// The `_id`.
+    pub id: String,
+    /// The split that may have it and cannot be read, if that is why.
+    pub split: Option<SplitId>,
+    /// Why.
+    pub error: Error,
 }
 
 /// What is to be done with the document of an `_id`.
@@ -82,8 +114,17 @@ pub enum Action {
     Delete,
 }
 
-/// Makes another document of one, or of none. It may be called several times.
-pub type Update = Arc<dyn Fn(Option<&[u8]>) -> Changed + Send + Sync>;
+/// What is made of a document, or of none. It may be asked several times.
+pub type Make = dyn Fn(Option<&[u8]>) -> Changed + Send + Sync;
+
+/// Makes another document of one, or of none.
+#[derive(Clone)]
+pub struct Update {
+    /// What makes it.
+    pub make: Arc<Make>,
+    /// How many bytes it holds.
+    pub bytes: u64,
+}
 
 /// What an update makes of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +144,14 @@ impl Action {
         match self {
             Action::Create(document) | Action::Index(document) => Some(document),
             Action::Update(_) | Action::Delete => None,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Action::Create(document) | Action::Index(document) => document.len() as u64,
+            Action::Update(update) => update.bytes,
+            Action::Delete => 0,
         }
     }
 }
@@ -129,16 +178,14 @@ pub struct Edit {
 
 impl Edit {
     fn bytes(&self) -> u64 {
-        let bytes = |operation: &Operation| {
-            let document = operation.action.document().map_or(0, Bytes::len);
-            (document + operation.id.len()) as u64 + OPERATION_BYTES
-        };
+        let bytes =
+            |operation: &Operation| operation.action.bytes() + operation.id.len() as u64 + OPERATION_BYTES;
         self.operations.iter().map(bytes).sum()
     }
 }
 
 /// What became of an operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Edited {
     /// There was no document of this `_id`.
     Created(Numbers),
@@ -154,11 +201,10 @@ pub enum Edited {
     Conflict(Option<Numbers>),
     /// It is not a document that the index takes, or not an `_id`.
     Refused(Refusal),
-    /// Its split would have to be written anew, with more than one commit may: another request may do it if `later`.
-    TooLarge {
-        /// Whether it was refused because of the others of its commit.
-        later: bool,
-    },
+    /// It failed, and those beside it did not. `Corrupt`: a split that has the document, or may have it, is damaged.
+    /// `Exhausted`: it takes too much memory together with others: another request may do it. `Invalid`: the split that
+    /// has the document is too large to be written anew.
+    Failed(Error),
 }
 
 /// What tells the documents of one `_id` from each other.
@@ -168,6 +214,11 @@ pub struct Numbers {
     pub version: i64,
     /// It grows with each.
     pub seq_no: i64,
+}
+
+impl Numbers {
+    /// Those of a document to which no client gave an `_id`.
+    pub const FIRST: Numbers = Numbers { version: 1, seq_no: 0 };
 }
 
 /// Edits the indices of a repository. Cheap to clone.
@@ -207,25 +258,20 @@ impl Edits {
         answered.await.unwrap_or_else(|_| Err(Error::internal("editing documents was cut short")))
     }
 
-    /// The documents of these `_id`s, where there are any, in the newest version of an index.
-    pub async fn get(&self, index: &IndexName, ids: &[String]) -> Result<Vec<Option<StoredDocument>>> {
-        let editor = self.editor(index);
-        let index = Arc::new(editor.open(None).await?);
-        let found = editor.edits.find.find(&index, ids).await?;
-        let reads = BlockingReads::new(&self.shared.repository);
-        let by_split = by_split(&index, &found)?;
-        let read = move || {
-            let mut documents = HashMap::new();
-            for (entry, rows) in by_split.values() {
-                let stored = documents_at(&reads, entry, rows)?;
-                documents.extend(rows.iter().map(|row| (entry.id, row)).zip(stored));
+    /// The documents of these `_id`s in the newest version of an index; with their texts where these are wanted. Of
+    /// several documents of one `_id` the one that was written last.
+    pub async fn get(&self, index: &IndexName, ids: &[String], with_text: bool) -> Result<Lookup> {
+        let ids: BTreeSet<&String> = ids.iter().collect();
+        let ids: Vec<String> = ids.into_iter().cloned().collect();
+        let (_, Lookup { found, unknown }) = self.editor(index).look(None, [(ids, with_text)]).await?;
+        let mut newest: BTreeMap<String, Found> = BTreeMap::new();
+        for found in found {
+            match newest.get(&found.id) {
+                Some(known) if known.numbers.seq_no >= found.numbers.seq_no => {}
+                _ => drop(newest.insert(found.id.clone(), found)),
             }
-            Ok(documents)
-        };
-        let documents = on_own_thread(read).await?;
-        let at: HashMap<&str, (SplitId, u32)> =
-            found.iter().map(|found| (found.id.as_str(), (found.split, found.row))).collect();
-        Ok(ids.iter().map(|id| documents.get(at.get(id.as_str())?).cloned()).collect())
+        }
+        Ok(Lookup { found: newest.into_values().collect(), unknown })
     }
 
     fn editor(&self, index: &IndexName) -> Arc<Editor> {
@@ -298,7 +344,8 @@ impl Editor {
         loop {
             let began = Instant::now();
             let Some(requests) = self.take() else { return };
-            self.land(requests).await;
+            let edited = self.edited(&requests).await;
+            answer(requests, edited);
             let is_closing = closing.wait_for(|is_closing| *is_closing);
             tokio::select! {
                 () = sleep_until(began + options.group_after) => {}
@@ -324,44 +371,36 @@ impl Editor {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers every request.
-    async fn land(&self, requests: Vec<Request>) {
-        let edited = self.edited(&requests).await;
-        let is_too_much = edited.as_ref().is_err_and(|error| error.kind() == ErrorKind::Exhausted);
-        if !is_too_much || requests.len() == 1 {
-            return answer(requests, edited);
-        }
-        // What is too much for one of them does not fail the others.
-        for request in requests {
-            let alone = vec![request];
-            let edited = self.edited(&alone).await;
-            answer(alone, edited);
-        }
-    }
-
     /// What became of all operations.
     async fn edited(&self, requests: &[Request]) -> Result<Vec<Edited>> {
+        let mut damaged = BTreeMap::new();
         for _ in 0..TRIES_MAX {
-            if let Some(edited) = self.try_land(requests).await? {
+            if let Some(edited) = self.try_land(requests, &mut damaged).await? {
                 return Ok(edited);
             }
         }
-        Err(Error::unavailable("other writers keep changing the index: try again"))
+        Err(changed())
     }
 
-    /// What became of all operations; `None` where the index changed meanwhile, and nothing landed.
-    async fn try_land(&self, requests: &[Request]) -> Result<Option<Vec<Edited>>> {
+    /// What became of all operations; `None` where the index changed meanwhile, or a split turned out to be damaged, and
+    /// nothing landed.
+    async fn try_land(
+        &self,
+        requests: &[Request],
+        damaged: &mut BTreeMap<SplitId, Error>,
+    ) -> Result<Option<Vec<Edited>>> {
         let create = requests.iter().find_map(|request| request.edit.create.as_ref());
-        let index = Arc::new(self.open(create).await?);
         let operations: Vec<&Operation> =
             requests.iter().flat_map(|request| &request.edit.operations).collect();
-        let ids: BTreeSet<&String> = operations.iter().map(|operation| &operation.id).collect();
-        let ids: Vec<String> = ids.into_iter().cloned().collect();
-        let found = self.edits.find.find(&index, &ids).await?;
-        let updates = operations.iter().filter(|operation| matches!(operation.action, Action::Update(_)));
-        let slots =
-            self.slots(&index, found, updates.map(|operation| operation.id.as_str()).collect()).await?;
-        let planned = self.plan(&index, &operations, slots)?;
+        let is_update = |operation: &&&Operation| matches!(operation.action, Action::Update(_));
+        let updated: BTreeSet<&String> =
+            operations.iter().filter(is_update).map(|operation| &operation.id).collect();
+        let others: BTreeSet<&String> = operations.iter().map(|operation| &operation.id).collect();
+        let others = others.difference(&updated).copied().cloned().collect();
+        let updated = updated.into_iter().cloned().collect();
+        // Texts take their memory until this ends.
+        let (index, lookup) = self.look(create, [(updated, true), (others, false)]).await?;
+        let planned = self.plan(&index, &operations, &lookup, damaged)?;
         // What was made and deleted again leaves nothing to write, but has to have happened before or after what others do.
         let is_change =
             |edited: &Edited| matches!(edited, Edited::Created(_) | Edited::Updated(_) | Edited::Deleted(_));
@@ -383,13 +422,21 @@ impl Editor {
         let reads = BlockingReads::new(&live.repository);
         let dead: BTreeSet<SplitId> = removed.keys().copied().collect();
         let write = move || {
-            let mut splits = write(&output, &documents)?;
+            let (mut splits, mut unreadable) = (write(&output, &documents)?, Vec::new());
             for (entry, rows) in removed.values() {
-                splits.extend(rewrite::without(&reads, &output, entry, rows)?);
+                match rewrite::without(&reads, &output, entry, rows) {
+                    Err(error) if is_of_split(&error) => unreadable.push((Arc::clone(entry), error)),
+                    split => splits.extend(split?),
+                }
             }
-            Ok(splits)
+            Ok((splits, unreadable))
         };
-        let splits = on_own_thread(write).await?;
+        let (splits, unreadable) = on_own_thread(write).await?;
+        if !unreadable.is_empty() {
+            let what = "cannot be written anew: restore its object";
+            damaged.extend(unreadable.iter().map(|(entry, error)| (entry.id, of_split(entry, what, error))));
+            return Ok(None);
+        }
         let is_committed = self.commit(&index, dead, &splits, seq_no).await?;
         Ok(is_committed.then_some(edited))
     }
@@ -412,49 +459,37 @@ impl Editor {
         opened
     }
 
-    fn lock_known(&self) -> MutexGuard<'_, Option<Index>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The documents that are stored, with their numbers; those that are updated, with their text.
-    async fn slots(
+    /// Looks for some `_id`s, and for others, in the newest version of the index. What cannot be told is so in that one:
+    /// the splits of an index that is deleted, or of one that is merged, may be gone while they are searched.
+    async fn look<const N: usize>(
         &self,
-        index: &Index,
-        found: Vec<Found>,
-        updated: BTreeSet<&str>,
-    ) -> Result<HashMap<String, Slot>> {
-        let repository = &self.edits.shared.repository;
-        let (of_all, reads) = (by_split(index, &found)?, BlockingReads::new(repository));
-        let with_text: Vec<Found> =
-            found.iter().filter(|found| updated.contains(found.id.as_str())).cloned().collect();
-        let with_text = by_split(index, &with_text)?;
-        let read = move || {
-            let (mut numbers, mut texts) = (HashMap::new(), HashMap::new());
-            for (entry, rows) in of_all.values() {
-                let identities = identities_at(&reads, entry, rows)?;
-                numbers.extend(rows.iter().map(|row| (entry.id, row)).zip(identities));
+        create: Option<&Mapping>,
+        wanted: [(Vec<String>, bool); N],
+    ) -> Result<(Arc<Index>, Lookup)> {
+        for _ in 0..TRIES_MAX {
+            let (index, mut all) = (Arc::new(self.open(create).await?), Lookup::default());
+            for (ids, with_text) in &wanted {
+                if ids.is_empty() {
+                    continue;
+                }
+                let Lookup { found, unknown } = self.edits.find.find(&index, ids, *with_text).await?;
+                all.found.extend(found);
+                all.unknown.extend(unknown);
             }
-            for (entry, rows) in with_text.values() {
-                let stored = documents_at(&reads, entry, rows)?;
-                let documents = stored.into_iter().map(|stored| Bytes::from(stored.document));
-                texts.extend(rows.iter().map(|row| (entry.id, row)).zip(documents));
+            let blamed: BTreeSet<SplitId> = all.unknown.iter().filter_map(|unknown| unknown.split).collect();
+            if blamed.is_empty() {
+                return Ok((index, all));
             }
-            Ok((numbers, texts))
-        };
-        let (numbers, mut texts) = on_own_thread(read).await?;
-        let mut slots: HashMap<String, Slot> = HashMap::new();
-        for Found { id, split, row } in found {
-            let known = numbers.get(&(split, row)).and_then(Option::as_ref);
-            let numbers =
-                known.map_or(FIRST, |known| Numbers { version: known.version, seq_no: known.seq_no });
-            let slot = slots.entry(id).or_default();
-            slot.stored.push((split, row));
-            if slot.current.is_none_or(|current| current.seq_no < numbers.seq_no) {
-                slot.current = Some(numbers);
-                slot.text = texts.remove(&(split, row));
+            let newest = self.open(create).await?;
+            if blamed.iter().all(|split| newest.split(*split).is_some()) {
+                return Ok((index, all));
             }
         }
-        Ok(slots)
+        Err(changed())
+    }
+
+    fn lock_known(&self) -> MutexGuard<'_, Option<Index>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does the operations one after the other.
@@ -462,29 +497,34 @@ impl Editor {
         &self,
         index: &Index,
         operations: &[&Operation],
-        mut slots: HashMap<String, Slot>,
+        lookup: &Lookup,
+        damaged: &BTreeMap<SplitId, Error>,
     ) -> Result<Planned> {
+        let mut slots: HashMap<&str, Slot> = HashMap::new();
+        for found in &lookup.found {
+            slots.entry(&found.id).or_default().add(found);
+        }
+        let unknown: HashMap<&str, &Error> =
+            lookup.unknown.iter().map(|unknown| (unknown.id.as_str(), &unknown.error)).collect();
         // Numbers grow also where the clocks of processes differ.
         let mut seq_no = self.edits.clock.now_us().saturating_sub(1).max(index.progress(SOURCE).unwrap_or(0));
-        let mut budget = Budget::new(self.edits.shared.options.rewrite_bytes_max);
+        let mut budget = Budget::new(self.edits.shared.options.rewrite_bytes_max, damaged);
         let (mut parsed, mut edited) = (Document::new(), Vec::with_capacity(operations.len()));
         for operation in operations {
-            let slot = slots.entry(operation.id.clone()).or_default();
+            if let Some(error) = unknown.get(operation.id.as_str()) {
+                edited.push(Edited::Failed(Error::clone(error)));
+                continue;
+            }
+            let slot = slots.entry(&operation.id).or_default();
             edited.push(slot.apply(operation, index, &mut parsed, &mut budget, &mut seq_no)?);
         }
         let (mut documents, mut removed) = (Vec::new(), Vec::new());
         for (id, slot) in slots {
             let Some(written) = slot.written else { continue };
-            removed.extend(slot.stored.iter().map(|(split, row)| Found {
-                id: id.clone(),
-                split: *split,
-                row: *row,
+            removed.extend(slot.stored);
+            documents.extend(written.map(|(document, Numbers { version, seq_no })| {
+                (document, Identity { id: id.to_owned(), version, seq_no })
             }));
-            documents.extend(
-                written.map(|(document, Numbers { version, seq_no })| {
-                    (document, Identity { id, version, seq_no })
-                }),
-            );
         }
         documents.sort_by_key(|(_, identity)| identity.seq_no);
         Ok(Planned { edited, documents, removed: by_split(index, &removed)?, seq_no })
@@ -550,17 +590,39 @@ fn answer(requests: Vec<Request>, edited: Result<Vec<Edited>>) {
     }
 }
 
-/// The numbers of a document to which no client gave an identity.
-const FIRST: Numbers = Numbers { version: 1, seq_no: 0 };
+/// Others were always first.
+fn changed() -> Error {
+    Error::unavailable("other writers keep changing the index: try again")
+}
+
+/// Whether the fault is the split's that is read.
+fn is_of_split(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound)
+}
+
+/// Says of which split an error is, and what to do.
+fn of_split(entry: &SplitEntry, what: &str, error: &Error) -> Error {
+    let error = Error::corrupt(format!("the split {} {what}", entry.id)).with_source(error.clone());
+    error.with("object", &entry.object.key)
+}
 
 impl Slot {
+    /// A document that is stored. The one that was written last is the one that operations find.
+    fn add(&mut self, found: &Found) {
+        self.stored.push((found.split, found.row));
+        if self.current.is_none_or(|current| current.seq_no < found.numbers.seq_no) {
+            self.current = Some(found.numbers);
+            self.text.clone_from(&found.text);
+        }
+    }
+
     /// Does an operation on the document as the operations before it left it.
     fn apply(
         &mut self,
         operation: &Operation,
         index: &Index,
         parsed: &mut Document,
-        budget: &mut Budget,
+        budget: &mut Budget<'_>,
         seq_no: &mut i64,
     ) -> Result<Edited> {
         let Operation { id, action, if_seq_no } = operation;
@@ -580,7 +642,7 @@ impl Slot {
             Action::Delete => None,
             Action::Update(update) => {
                 let before = self.text.as_deref().filter(|_| self.current.is_some());
-                match (update(before), self.current) {
+                match ((update.make)(before), self.current) {
                     (Changed::To(document), _) => match check(id, Some(&document), index.mapping(), parsed) {
                         Ok(()) => Some(document),
                         Err(error) => return Ok(Edited::Refused(Refusal::new(error.to_string()))),
@@ -592,9 +654,9 @@ impl Slot {
             }
         };
         if self.written.is_none()
-            && let Some(later) = budget.take(index, &self.stored)?
+            && let Some(error) = budget.take(index, &self.stored)?
         {
-            return Ok(Edited::TooLarge { later });
+            return Ok(Edited::Failed(error));
         }
         let before = self.current.unwrap_or(Numbers { version: 0, seq_no: 0 });
         *seq_no = (*seq_no).max(before.seq_no).saturating_add(1);
@@ -612,24 +674,37 @@ impl Slot {
 }
 
 /// The splits that a commit writes anew, and how much more it may.
-struct Budget {
+struct Budget<'a> {
     bytes_max: u64,
     left: u64,
     splits: BTreeSet<SplitId>,
+    /// Those that were tried and cannot be written.
+    damaged: &'a BTreeMap<SplitId, Error>,
 }
 
-impl Budget {
-    fn new(bytes_max: u64) -> Budget {
-        Budget { bytes_max, left: bytes_max, splits: BTreeSet::new() }
+impl Budget<'_> {
+    fn new(bytes_max: u64, damaged: &BTreeMap<SplitId, Error>) -> Budget<'_> {
+        Budget { bytes_max, left: bytes_max, splits: BTreeSet::new(), damaged }
     }
 
-    /// Takes in the splits of these documents. If they are too large, says whether they are not by themselves.
-    fn take(&mut self, index: &Index, stored: &[(SplitId, u32)]) -> Result<Option<bool>> {
+    /// Takes in the splits of these documents, or says why it cannot.
+    fn take(&mut self, index: &Index, stored: &[(SplitId, u32)]) -> Result<Option<Error>> {
         let splits: BTreeSet<SplitId> = stored.iter().map(|(split, _)| *split).collect();
+        if let Some(error) = splits.iter().find_map(|split| self.damaged.get(split)) {
+            return Ok(Some(error.clone()));
+        }
         let bytes = |split: &SplitId| live(index, *split).map(|entry| rewrite::bytes(entry));
         let all: u64 = splits.iter().map(bytes).sum::<Result<u64>>()?;
         let more: u64 = splits.difference(&self.splits).map(bytes).sum::<Result<u64>>()?;
-        let Some(left) = self.left.checked_sub(more) else { return Ok(Some(all <= self.bytes_max)) };
+        if all > self.bytes_max {
+            return Ok(Some(Error::invalid(
+                "the document is in a split that is too large to be written anew",
+            )));
+        }
+        let Some(left) = self.left.checked_sub(more) else {
+            let what = "the documents of one request are in too many splits: send fewer at a time";
+            return Ok(Some(Error::exhausted(what)));
+        };
         self.left = left;
         self.splits.extend(splits);
         Ok(None)
@@ -641,9 +716,12 @@ fn live(index: &Index, split: SplitId) -> Result<&Arc<SplitEntry>> {
 }
 
 /// The rows of these documents, by their split.
-fn by_split(index: &Index, found: &[Found]) -> Result<BTreeMap<SplitId, (Arc<SplitEntry>, RoaringBitmap)>> {
+fn by_split(
+    index: &Index,
+    stored: &[(SplitId, u32)],
+) -> Result<BTreeMap<SplitId, (Arc<SplitEntry>, RoaringBitmap)>> {
     let mut by_split = BTreeMap::new();
-    for Found { split, row, .. } in found {
+    for (split, row) in stored {
         let entry = live(index, *split)?;
         by_split.entry(*split).or_insert_with(|| (Arc::clone(entry), RoaringBitmap::new())).1.insert(*row);
     }

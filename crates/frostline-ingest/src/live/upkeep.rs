@@ -259,9 +259,9 @@ impl Upkeep {
     /// Removes the splits of which every document with a time is too old.
     async fn expire(&self, merging: &mut Merging, kept: &mut Kept) -> Result<()> {
         let mut index = merging.index().clone();
-        let Some(retention) = retention(index.settings())? else { return Ok(()) };
-        let oldest_us = self.clock.now_us().saturating_sub(micros(retention));
         for _ in 0..CONFLICTS_MAX {
+            let Some(retention) = retention(index.settings())? else { return Ok(()) };
+            let oldest_us = self.clock.now_us().saturating_sub(micros(retention));
             let is_old = |split: &&Arc<SplitEntry>| split.times.is_some_and(|(_, last)| last < oldest_us);
             let old: BTreeMap<SplitId, u64> =
                 index.splits().iter().filter(is_old).map(|split| (split.id, split.rows)).collect();
@@ -271,6 +271,7 @@ impl Upkeep {
             let change = Change {
                 remove: old.keys().copied().collect(),
                 files_remove: if old.is_empty() { Vec::new() } else { dead.collect() },
+                because_of: Some(index.settings().clone()),
                 operation: "retention".to_owned(),
                 ..Change::default()
             };

@@ -37,7 +37,6 @@ pub(super) struct ReadReport {
 pub(super) struct Reader {
     pub(super) run: Arc<Run>,
     jobs: mpsc::SyncSender<Job>,
-    index: Index,
     /// What the catalog knew at the start, and how far this run has read since.
     pub(super) known: Known,
     /// When this run last moved the mark of an input.
@@ -72,12 +71,11 @@ pub(super) struct Feed {
 }
 
 impl Reader {
-    pub(super) fn new(run: Arc<Run>, jobs: mpsc::SyncSender<Job>, index: Index) -> Self {
+    pub(super) fn new(run: Arc<Run>, jobs: mpsc::SyncSender<Job>) -> Self {
         Reader {
-            run,
             jobs,
-            known: Known::of(&index),
-            index,
+            known: run.target.before.as_ref().map(Known::of).unwrap_or_default(),
+            run,
             moved_us: BTreeMap::new(),
             sources: 0,
             next: 0,
@@ -172,7 +170,10 @@ impl Reader {
     /// Writes the record of an input that has nothing new once more before the catalog forgets it.
     pub(super) fn renew(&mut self, key: &SourceKey, mark: Mark) -> Result<(), Stopped> {
         let now_us = self.run.clock.now_us();
-        let before_us = || self.index.progress_moved_ms(&key.name()).map(|moved_ms| moved_ms * 1_000);
+        let before_us = || {
+            let moved_ms = self.run.target.before.as_ref()?.progress_moved_ms(&key.name());
+            moved_ms.map(|moved_ms| moved_ms * 1_000)
+        };
         let moved_us = self.moved_us.get(key).copied().or_else(before_us).unwrap_or(now_us);
         if now_us - moved_us < self.renew_after_us() {
             return Ok(());
@@ -185,7 +186,8 @@ impl Reader {
 
     /// A record that is older is written again.
     pub(super) fn renew_after_us(&self) -> i64 {
-        self.index.settings().progress_retention_ms.saturating_mul(1_000) / 4
+        let settings = self.run.target.before.as_ref().map(Index::settings).cloned().unwrap_or_default();
+        settings.progress_retention_ms.saturating_mul(1_000) / 4
     }
 
     /// Where to continue in a file that was recognised or is new.
@@ -243,7 +245,8 @@ impl Reader {
             self.report.skipped.push(Skipped { name, reason });
             return Ok(());
         }
-        let (offset, is_done) = if self.run.options.again { (0, false) } else { key.position(&self.index) };
+        let before = self.run.target.before.as_ref().filter(|_| !self.run.options.again);
+        let (offset, is_done) = before.map_or((0, false), |index| key.position(index));
         if is_done {
             self.renew(&key, Mark { offset, hash: 0, is_end: true })?;
             self.report.already_ingested.push(name);
@@ -266,7 +269,7 @@ impl Reader {
     fn source(&mut self, name: String, format: Format, sample: &[u8], key: Option<SourceKey>) -> Arc<Source> {
         let run = &self.run;
         let parser = LineParser::for_input(format, sample, run.clock.now_us())
-            .with_time_field(run.options.time_field.clone(), &run.time_field);
+            .with_time_field(run.options.time_field.clone(), run.target.mapping.time_field());
         let line_ends = match parser.events(&run.options.multiline, sample) {
             Some(events) => LineEnds::Events(events),
             None if parser.quotes_span_lines() => LineEnds::OutsideQuotes,

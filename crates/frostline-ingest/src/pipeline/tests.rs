@@ -150,11 +150,7 @@ async fn ingest_paths(bench: &Bench, paths: &[&Path], options: IngestOptions) ->
 async fn an_index_keeps_its_time_field() {
     let bench = Bench::new();
     let path = bench.write("a.ndjson", br#"{"n":1,"eventTime":"2024-05-01T00:00:00Z"}"#);
-    let with = |field: &str| IngestOptions {
-        time_field: Some(field.to_owned()),
-        mapping: Mapping::dynamic().with_time_field(field),
-        ..small()
-    };
+    let with = |field: &str| IngestOptions { time_field: Some(field.to_owned()), ..small() };
     ingest_paths(&bench, &[&path], with("eventTime")).await.unwrap();
     let error = ingest_paths(&bench, &[&path], with("other")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -474,7 +470,7 @@ async fn a_file_that_a_strict_mapping_refuses_is_a_failure_that_names_the_field(
     let path = bench.write("a.ndjson", lines.as_bytes());
     let mapping =
         Mapping::from_elasticsearch_bytes(br#"{"dynamic":"strict","properties":{"f":{"type":"keyword"}}}"#);
-    let options = IngestOptions { mapping: mapping.unwrap(), ..small() };
+    let options = IngestOptions { mapping: Some(mapping.unwrap()), ..small() };
     let report = ingest_paths(&bench, &[&path], options).await.unwrap();
     let reason = &report.failed[0].reason;
     assert!(reason.contains("(2 refused): field \"gg\": the mapping is strict"), "{reason}");
@@ -493,7 +489,7 @@ async fn a_record_that_is_looked_at_is_not_forgotten() {
             Catalog::on(repository.object_store(), Arc::clone(&clock) as Arc<dyn frostline_base::Clock>);
         let ingest = Ingest::new(&repository, &catalog, Arc::clone(&clock) as Arc<_>, bench.random());
         let inputs = Inputs::from_arguments(std::slice::from_ref(&path)).unwrap();
-        versions.push(ingest.run(inputs, &name(), small()).await.unwrap().version);
+        versions.push(ingest.run(inputs, &name(), small()).await.unwrap().version.unwrap());
     }
     // Written, left alone, written again before it is as old as the catalog keeps it, left alone.
     assert_eq!(versions, [1, 1, 2, 2]);
@@ -878,11 +874,7 @@ async fn a_misspelt_time_field_is_an_input_that_fails_and_no_field() {
     let bench = Bench::new();
     let path = bench.write("a.ndjson", b"{\"time\":\"2024-05-01T10:00:00Z\"}\n");
     let inputs = || Inputs::from_arguments(std::slice::from_ref(&path)).unwrap();
-    let options = |field: &str| IngestOptions {
-        time_field: Some(field.into()),
-        mapping: Mapping::dynamic().with_time_field(field),
-        ..small()
-    };
+    let options = |field: &str| IngestOptions { time_field: Some(field.into()), ..small() };
     let report = bench.ingest(&bench.repository()).run(inputs(), &name(), options("tiem")).await.unwrap();
     assert_eq!((report.documents, report.failed.len()), (0, 1));
     assert!(report.failed[0].reason.contains("\"tiem\""), "{:?}", report.failed);
@@ -931,7 +923,10 @@ async fn the_last_line_of_a_file_that_grows_waits_for_its_end() {
         let report = ingest_paths(&bench, &[&path], small()).await.unwrap();
         let unfinished = if bytes < text.len() { vec![path.display().to_string()] } else { Vec::new() };
         assert_eq!((&report.unfinished, report.failed.len()), (&unfinished, 0));
-        assert_eq!(messages(&bench).await, lines[..whole]);
+        assert_eq!(report.version.is_some(), whole > 0);
+        if whole > 0 {
+            assert_eq!(messages(&bench).await, lines[..whole]);
+        }
     }
 }
 

@@ -199,7 +199,7 @@ impl BatchWriter<'_> {
             std::mem::replace(&mut self.writer, SplitWriter::new(Mapping::dynamic(), run.writer.clone()));
         run.counters.sealing.fetch_add(1, Ordering::Relaxed);
         run.report_progress();
-        let split = run.output.seal(writer);
+        let split = run.target.output().and_then(|output| output.seal(writer));
         run.counters.sealing.fetch_sub(1, Ordering::Relaxed);
         let split = split?;
         self.writer = SplitWriter::new(split.mapping.clone(), run.writer.clone());

@@ -32,6 +32,10 @@ fn times_at_the_start_of_lines() {
         ("2024-05-01T24:00:00Z", None),
         ("2024-05-01T10:00:00Zulu", None),
         ("[2024-05-01T10:00:00Z", None),
+        ("9999-12-31T23:59:59.999999999Z x", Some("9999-12-31T23:59:59.999999999Z")),
+        ("9999-12-31T23:59:59-00:01 x", None),
+        ("0000-01-01T00:00:00 x", Some("0000-01-01T00:00:00.000Z")),
+        ("0000-01-01T00:00:00+00:01 x", None),
         ("12345", None),
         ("", None),
     ] {
@@ -45,6 +49,14 @@ fn epochs_by_their_size() {
     for text in ["1446249499", "1446249499000", "1446249499000000", "1446249499000000000", "1446249499.000"] {
         assert_eq!(whole_time(text, NOW_US).map(iso).as_deref(), Some("2015-10-30T23:58:19.000Z"), "{text}");
     }
+    for (text, expected) in [
+        ("253402300799999", "9999-12-31T23:59:59.999Z"),
+        ("253402300800000", "1978-01-11T21:31:40.800Z"),
+        ("1446249499.0625", "2015-10-30T23:58:19.062500Z"),
+        ("1446249499000.5", "2015-10-30T23:58:19.000500Z"),
+    ] {
+        assert_eq!(whole_time(text, NOW_US).map(iso).as_deref(), Some(expected), "{text}");
+    }
     for text in ["404", "-1446249499", "99999999999999999999", "1446249499x", "14e9"] {
         assert_eq!(whole_time(text, NOW_US), None, "{text}");
     }
@@ -52,7 +64,7 @@ fn epochs_by_their_size() {
 
 proptest::proptest! {
     #[test]
-    fn what_is_written_is_read_back(time_ns in -62_000_000_000_000_000_000_i128..253_000_000_000_000_000_000) {
+    fn what_is_written_is_read_back(time_ns in -62_167_219_200_000_000_000_i128..253_402_300_800_000_000_000) {
         proptest::prop_assert_eq!(whole_time(&iso(time_ns), NOW_US), Some(time_ns));
     }
 

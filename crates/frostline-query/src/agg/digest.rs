@@ -21,9 +21,11 @@ use crate::Result;
 use crate::filter::FieldRef;
 
 impl AggTree {
-    /// Whether a digest can answer it at all, whatever a split has in it.
-    pub(crate) fn may_be_in_digests(&self) -> bool {
+    /// Whether a digest can answer it at all, whatever a split has in it: for all documents, or for those that have one
+    /// value, of which only the times are counted.
+    pub(crate) fn may_be_in_digests(&self, has_term: bool) -> bool {
         self.aggs.iter().all(|agg| match &agg.kind {
+            kind if has_term => matches!(kind, Kind::DateHistogram(_)) && agg.children.is_empty(),
             Kind::DateHistogram(_) | Kind::Terms(_) => {
                 let has_no_child = |child: &Agg| child.children.is_empty();
                 agg.children.iter().all(|child| {
@@ -38,7 +40,8 @@ impl AggTree {
     }
 
     /// The state of all documents of a split that are in `clip` (None: all, also those without a time)
-    /// and whose field `term.0` has the value `term.1`, where the digest says it exactly; else `None`.
+    /// and whose field `term.0` has the value `term.1`, where the digest says it exactly; else `None`. With a term and
+    /// no clip the digest need not have the times of all rows.
     pub fn from_digest(
         &self,
         split: &Split,

@@ -1,5 +1,6 @@
 //! Rounding of times to calendar units and fixed intervals in a zone, and formatting of times.
 
+use frostline_split::Moment;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan};
@@ -230,7 +231,7 @@ impl DateFormat {
     }
 
     pub(super) fn text(&self, us: i64) -> String {
-        self.format.write(us, &self.zone)
+        self.format.write(Moment::of_us(us), &self.zone)
     }
 }
 

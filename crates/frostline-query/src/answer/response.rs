@@ -105,6 +105,15 @@ pub struct Hit {
     /// What a client called it, else the split and the row in which it first landed.
     #[serde(rename = "_id")]
     pub id: String,
+    /// How many documents of its `_id` there were with it, since there was none.
+    #[serde(rename = "_version", skip_serializing_if = "Option::is_none")]
+    pub version: Option<i64>,
+    /// It grows with each document that is written by its `_id`; 0 where none was.
+    #[serde(rename = "_seq_no", skip_serializing_if = "Option::is_none")]
+    pub seq_no: Option<i64>,
+    /// Always 1.
+    #[serde(rename = "_primary_term", skip_serializing_if = "Option::is_none")]
+    pub primary_term: Option<i64>,
     /// Always null.
     #[serde(rename = "_score")]
     pub score: Option<f64>,
@@ -277,15 +286,20 @@ impl Hit {
         document: &Document,
         sort: Option<Vec<Value>>,
     ) -> Result<Hit> {
-        let Document { id, source } = document;
+        let Document { id, source, numbers } = document;
         let damaged = |e| Error::corrupt(format!("document {id} is not JSON")).with_source(e);
-        let wants_fields = !request.fields.is_empty() || !request.docvalue_fields.is_empty();
-        let parsed: Option<Json> = match (&request.source, wants_fields) {
-            (SourceFilter::All | SourceFilter::None, false) => None,
-            _ => Some(serde_json::from_str(source).map_err(damaged)?),
+        let wants_fields = request.shows_fields();
+        let parsed: Option<Json> = match (&request.source, source) {
+            (SourceFilter::All | SourceFilter::None, _) if !wants_fields => None,
+            (_, source) => {
+                source.as_ref().map(|source| serde_json::from_str(source)).transpose().map_err(damaged)?
+            }
         };
         let shown = match (&request.source, &parsed) {
-            (SourceFilter::All, _) => Some(RawValue::from_string(source.trim().to_owned()).map_err(damaged)?),
+            (SourceFilter::All, _) => match source {
+                Some(source) => Some(RawValue::from_string(source.trim().to_owned()).map_err(damaged)?),
+                None => None,
+            },
             (filter, Some(parsed)) => match filter.apply(parsed) {
                 Some(part) => Some(serde_json::value::to_raw_value(&part).map_err(damaged)?),
                 None => None,
@@ -294,8 +308,18 @@ impl Hit {
         };
         let fields =
             parsed.filter(|_| wants_fields).map(|parsed| show::fields(&parsed, request)).transpose()?;
-        let (index, id) = (index.to_owned(), id.clone());
-        Ok(Hit { index, id, score: None, source: shown, fields, sort })
+        let (version, seq_no) = numbers.unzip();
+        Ok(Hit {
+            index: index.to_owned(),
+            id: id.clone(),
+            version: version.filter(|_| request.version),
+            seq_no: seq_no.filter(|_| request.seq_no_primary_term),
+            primary_term: request.seq_no_primary_term.then_some(1),
+            score: None,
+            source: shown,
+            fields,
+            sort,
+        })
     }
 }
 

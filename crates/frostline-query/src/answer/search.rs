@@ -10,6 +10,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use frostline_base::Meter;
 use frostline_catalog::Index;
+use frostline_show::nearest;
 use frostline_split::{Mapping, Resolved, TIME_FIELD};
 use futures::future::join_all;
 use serde_json::Value;
@@ -36,10 +37,11 @@ use crate::json::Json;
 use crate::language::{self, Context, IndexVersion, SearchRequest, TotalHits};
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
+use crate::read::output::Parts;
 use crate::select::terms::Terms;
 use crate::{Error, Result};
 
-/// A `terms` may have thousands of texts.
+/// A `terms` may have thousands of texts, and a search may name as many fields.
 const WARNINGS_MAX: usize = 3;
 
 /// A search that is ready to run, or to be explained.
@@ -151,16 +153,33 @@ impl Search {
     }
 
     /// Fields that the query, the order or the aggregations name and that no document has: most likely
-    /// mistyped.
-    pub fn unknown_fields(&self) -> Vec<String> {
+    /// mistyped. A sort key with `unmapped_type` allows for it.
+    fn unknown_fields(&self) -> Vec<String> {
         let mut named = self.named();
         named.extend(self.tree.fields().iter().cloned());
         named.extend(self.request.sort.iter().filter_map(|sort| match &sort.by {
-            language::SortBy::Field(field) => Some(field.clone()),
-            language::SortBy::Score | language::SortBy::Doc => None,
+            language::SortBy::Field(field) if sort.unmapped_type.is_none() => Some(field.clone()),
+            _ => None,
         }));
         let unknown = named.iter().filter(|field| !field.is_known() && !field.name().starts_with('_'));
         unknown.map(|field| field.name().to_owned()).collect()
+    }
+
+    fn unknown(&self) -> Vec<String> {
+        let unknown = self.unknown_fields();
+        let known = || {
+            let indices = self.readings.iter().flat_map(|reading| &reading.indices);
+            indices.flat_map(|index| index.mapping().fields().keys()).map(String::as_str).chain([TIME_FIELD])
+        };
+        let told = unknown.iter().take(WARNINGS_MAX).map(|field| {
+            let meant =
+                nearest(field, known()).map_or(String::new(), |name| format!("; did you mean {name}?"));
+            format!("no document has the field {field}{meant}")
+        });
+        let more = unknown.len().saturating_sub(WARNINGS_MAX);
+        let more =
+            (more > 0).then(|| format!("no document has {more} more of the fields that the search names"));
+        told.chain(more).collect()
     }
 
     /// The fields that the query names.
@@ -203,7 +222,9 @@ impl Search {
             Some(state) => state.hits_wanted(&self.tree, options)?,
             None => Vec::new(),
         };
-        let documents = self.fetch(unread.chain(shown), &context, &mut report).await?;
+        // Those of aggregations say themselves what they show.
+        let parts = if shown.is_empty() { self.parts() } else { Parts { source: true, ..self.parts() } };
+        let documents = self.fetch(unread.chain(shown), parts, &context, &mut report).await?;
         let aggregations = match state {
             Some(state) => Some(state.finalize(
                 &self.tree,
@@ -221,6 +242,7 @@ impl Search {
         response.next =
             rows.last().filter(|_| rows.len() == self.request.size).and_then(|row| row.sort.clone());
         response.warnings.clone_from(&self.request.warnings);
+        response.warnings.extend(self.unknown());
         if response.hits.total.as_ref().is_some_and(|total| total.value == 0) {
             response.warnings.extend(self.whole_texts());
         }
@@ -318,7 +340,7 @@ impl Search {
                 groups.into_iter().map(move |splits| (splits, reading))
             })
             .collect();
-        let documents = groups.len() == 1;
+        let documents = (groups.len() == 1).then(|| self.parts());
         let time_field = self.readings.iter().flat_map(|reading| &reading.indices).next();
         let time_field = time_field.map_or(TIME_FIELD, |index| index.mapping().time_field());
         let hits = || {
@@ -352,14 +374,20 @@ impl Search {
         Found::read(&run(plan, Arc::clone(context)).await?)
     }
 
+    /// What hits show of documents.
+    fn parts(&self) -> Parts {
+        Parts { source: self.request.shows_source(), numbers: self.request.shows_numbers() }
+    }
+
     /// The documents at some addresses.
     async fn fetch(
         &self,
         addresses: impl Iterator<Item = HitAddress>,
+        parts: Parts,
         context: &Arc<TaskContext>,
         report: &mut Report,
     ) -> Result<BTreeMap<HitAddress, Document>> {
-        let fetch = Fetch::new(&self.splits, addresses, self.partial);
+        let fetch = Fetch::new(&self.splits, addresses, parts, self.partial);
         if fetch.splits.len() == 0 {
             return Ok(BTreeMap::new());
         }

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use frostline_split::parse_date;
+use frostline_split::parse_moment;
 use jiff::tz::TimeZone;
 
 use crate::Result;
 use crate::json::Json;
 use crate::language::SearchRequest;
-use crate::language::date::{Format, format_date};
+use crate::language::date::Format;
 
 /// Every field that the request asks for and the document has, each an array of its values.
 pub(crate) fn fields(source: &Json, request: &SearchRequest) -> Result<Json> {
@@ -50,8 +50,8 @@ fn collect<'a>(value: &'a Json, path: String, leaves: &mut Vec<(String, &'a Json
 
 fn formatted(value: &Json, format: Option<&Format>) -> Json {
     let Some(format) = format else { return value.clone() };
-    match value.as_text().as_deref().and_then(parse_date) {
-        Some(time) => Json::text(&format_date(time, format, &TimeZone::UTC)),
+    match value.as_text().as_deref().and_then(parse_moment) {
+        Some(time) => Json::text(&format.write(time, &TimeZone::UTC)),
         None => value.clone(),
     }
 }

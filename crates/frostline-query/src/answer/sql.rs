@@ -5,11 +5,11 @@ mod precedence;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -70,6 +70,12 @@ impl Sql {
         Ok(own.map(|table| table.table().to_owned()).collect())
     }
 
+    /// Whether a query is `show tables`, which the catalog answers.
+    pub fn shows_tables(query: &str) -> bool {
+        let words = query.trim().trim_end_matches(';').split_whitespace();
+        words.map(str::to_lowercase).eq(["show", "tables"])
+    }
+
     /// A session in which each index is a table of its name.
     pub fn new(searcher: &Arc<Searcher>, indices: &[Arc<Index>]) -> Result<Sql> {
         let tables = indices.iter().map(|index| (index.name().as_str().to_owned(), vec![Arc::clone(index)]));
@@ -108,6 +114,22 @@ impl Sql {
         ran.add(plan.as_ref());
         let cost = QueryCost::new(&self.searcher, started.elapsed(), &ran.report, &ran.ruled_out, ran.asked);
         Ok(SqlAnswer { schema, batches, cost, _memory: memory })
+    }
+
+    /// An answer of texts that no query computes.
+    pub fn texts<const N: usize>(&self, columns: [&str; N], rows: &[[String; N]]) -> Result<SqlAnswer> {
+        let fields = columns.map(|name| Field::new(name, DataType::Utf8, false));
+        let schema = Arc::new(Schema::new(fields.to_vec()));
+        let column = |at: usize| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(rows.iter().map(|row| &row[at])))
+        };
+        let batch = RecordBatch::try_new(Arc::clone(&schema), (0..N).map(column).collect());
+        let batch = batch.map_err(crate::read::merge::arrow_error)?;
+        let memory = reservation(self.session.task_ctx().memory_pool(), "rows of the answer");
+        memory.try_grow(batch.get_array_memory_size()).map_err(internal)?;
+        let (report, ruled_out) = (Report::default(), RuledOut::default());
+        let cost = QueryCost::new(&self.searcher, Duration::ZERO, &report, &ruled_out, 0);
+        Ok(SqlAnswer { schema, batches: vec![batch], cost, _memory: memory })
     }
 
     /// What plans of this session run in.
@@ -267,3 +289,6 @@ pub fn json_value(array: &ArrayRef, at: usize) -> Result<serde_json::Value> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

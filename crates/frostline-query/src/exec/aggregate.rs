@@ -151,7 +151,8 @@ impl Aggregation {
     async fn by_digest(&self, target: &Target, open: &OpenSplit) -> Result<Option<AggState>> {
         let question =
             DigestQuestion::of(&target.filter).filter(|_| self.scan.local.searcher.settings.use_digests);
-        let Some(question) = question.filter(|_| self.tree.may_be_in_digests()) else { return Ok(None) };
+        let answers = |question: &DigestQuestion| self.tree.may_be_in_digests(question.term.is_some());
+        let Some(question) = question.filter(answers) else { return Ok(None) };
         let view = self.scan.view(open);
         let (time, term) = (question.time.as_ref(), question.term.as_ref());
         let asked: Vec<&FieldRef> = self.tree.fields().iter().chain(term.map(|(field, _)| field)).collect();
@@ -167,20 +168,23 @@ impl Aggregation {
         for field in asked {
             numbers.extend(field.in_split(&open.split)?.iter().map(|(field, _)| field.number));
         }
-        let Some(digest) = view.digest(&numbers).await? else { return Ok(None) };
+        // The times of rows with a value are said with the value, and those of all rows cost more than that.
+        let with_times = term.is_none() || time.is_some();
+        let Some(digest) = view.digest(&numbers, with_times).await? else { return Ok(None) };
         let term = term.map(|(field, value)| (field, value.as_str()));
         self.tree.from_digest(&open.split, &digest, time.map(|(_, range)| *range), term)
     }
 
     async fn collect(&self, target: &Target, open: &OpenSplit, rows: &RoaringBitmap) -> Result<Part> {
         let view = self.scan.view(open);
-        let bytes = output::column_bytes(view, &self.tree.fields().iter().collect::<Vec<_>>(), rows).await?;
+        let fields: Vec<&FieldRef> = self.tree.fields().iter().collect();
+        let bytes = output::column_bytes(view, &fields, rows).await?;
         let room = self.scan.window.room(bytes.saturating_mul(1 + STATE_OF_COLUMNS)).await?;
         let filters = self.tree.filters();
         let once = Once::new(view);
         let filters = filters.iter().map(|filter| once.view().select(filter, Some(rows)));
-        let columns = self.tree.fields().iter().map(|field| async move {
-            FieldColumn::new(&output::readings(view, field, rows, TextAs::Dictionary).await?)
+        let columns = fields.iter().map(|field| async move {
+            FieldColumn::new(&output::readings(view, field, rows, TextAs::Dictionary, false).await?)
         });
         let (filters, columns) = try_join(try_join_all(filters), try_join_all(columns)).await?;
         let filters: Vec<RoaringBitmap> =

@@ -22,7 +22,7 @@ use crate::filter::Filter;
 use crate::prune::Target;
 use crate::read::memory::{Room, reservation};
 use crate::read::merge::arrow_error;
-use crate::read::output::{Output, bytes_of, read_rows};
+use crate::read::output::{Output, Parts, bytes_of, read_rows};
 
 /// Some rows of some splits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,12 +30,18 @@ pub(crate) struct Fetch {
     pub(crate) splits: Splits,
     /// By the number of the split, ascending.
     rows: BTreeMap<u32, Vec<u32>>,
+    parts: Parts,
     partial: bool,
 }
 
 impl Fetch {
     /// The documents at these addresses, which are in `splits`.
-    pub(crate) fn new(splits: &Splits, addresses: impl Iterator<Item = HitAddress>, partial: bool) -> Fetch {
+    pub(crate) fn new(
+        splits: &Splits,
+        addresses: impl Iterator<Item = HitAddress>,
+        parts: Parts,
+        partial: bool,
+    ) -> Fetch {
         let mut rows: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for address in addresses {
             rows.entry(address.split).or_default().push(address.row);
@@ -44,13 +50,13 @@ impl Fetch {
             rows.sort_unstable();
             rows.dedup();
         }
-        Fetch { splits: splits.only(rows.keys().copied()), rows, partial }
+        Fetch { splits: splits.only(rows.keys().copied()), rows, parts, partial }
     }
 
     /// The same, for a part of the splits.
     pub(crate) fn of(&self, splits: Splits) -> Fetch {
         let rows = splits.ordinals().filter_map(|split| Some((split, self.rows.get(&split)?.clone())));
-        Fetch { rows: rows.collect(), splits, partial: self.partial }
+        Fetch { rows: rows.collect(), splits, ..*self }
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -86,7 +92,7 @@ impl Fetch {
                 read.push(batch);
             }
         }
-        let schema = Arc::new(Schema::new(outputs().iter().map(Output::field).collect::<Vec<Field>>()));
+        let schema = Arc::new(Schema::new(fetch.outputs().iter().map(Output::field).collect::<Vec<Field>>()));
         let documents = concat_batches(&schema, &read).map_err(arrow_error)?;
         let report = Report { matched: 0, ..scan.report(&fetch.splits) };
         Ok(Found { hits: Some(documents), state: None, report })
@@ -96,16 +102,16 @@ impl Fetch {
         let rows = self.rows.get(&target.ordinal).into_iter().flatten().copied();
         let open = scan.open(target).await?;
         let rows = rows.filter(|row| *row < open.split.rows()).collect();
-        let view = scan.view(&open);
-        let room = scan.window.room(bytes_of(view, &outputs(), &rows).await?).await?;
-        let batch = read_rows(view, target.ordinal, &outputs(), &rows).await?;
+        let (view, outputs) = (scan.view(&open), self.outputs());
+        let room = scan.window.room(bytes_of(view, &outputs, &rows).await?).await?;
+        let batch = read_rows(view, target.ordinal, &outputs, &rows).await?;
         Ok((batch, room))
+    }
+
+    fn outputs(&self) -> Vec<Output> {
+        Output::address().into_iter().chain(self.parts.outputs()).collect()
     }
 }
 
 /// A document is held as it was read, in order with all others, as it travels and as it is shown.
 const COPIES: usize = 4;
-
-fn outputs() -> Vec<Output> {
-    Output::address().into_iter().chain(Output::document()).collect()
-}

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use frostline_base::{Cost, Meter, ObjectRef, Result, Share, read_decoded};
+use frostline_base::{Cost, Meter, ObjectRef, Result, Share, SplitId, read_decoded};
 use frostline_catalog::Index;
-use frostline_needle::{Covering, Kinds, Lookup, SplitSet, TermHash};
+use frostline_needle::{Covering, Kinds, Lookup, Needle, SplitSet, TermHash, TermKey};
 use frostline_split::{TERMS_VERSION, ValueType};
 use futures::future::join_all;
 use roaring::RoaringBitmap;
@@ -49,6 +49,12 @@ struct Asked {
     kinds: Kinds,
 }
 
+impl Asked {
+    fn new(ask: &Ask, key: &TermKey) -> Asked {
+        Asked { term: key.of_split(&ask.term), field: ask.path.clone(), kinds: kinds(&ask.without_terms) }
+    }
+}
+
 impl Question {
     /// What may rule out some of these splits, of these indices, of which the segments are opened for it. None where
     /// asking cannot pay: a segment is not asked whose pages are as many as the requests of opening its splits, nor are all
@@ -65,11 +71,7 @@ impl Question {
             return None;
         }
         let OpenSegments { key, of_indices: open } = searcher.segments_of(indices, opening).await;
-        let asks = terms.asks().into_iter().map(|ask| Asked {
-            term: key.of_split(&ask.term),
-            field: ask.path.clone(),
-            kinds: kinds(&ask.without_terms),
-        });
+        let asks = terms.asks().into_iter().map(|ask| Asked::new(ask, &key));
         let left = indices.iter().map(|index| splits.places_in(index)).collect();
         let (asks, indices) = (asks.collect(), indices.to_vec());
         let mut question =
@@ -216,6 +218,53 @@ pub(crate) async fn matching(
         searcher.left_by_needle.insert(key.bits(), places);
     }
     left
+}
+
+/// Which of the documents with these `_id`s a split may have, as far as a needle segment tells: for a split that
+/// cannot be read itself.
+pub(crate) async fn may_have(
+    searcher: &Searcher,
+    index: &Arc<Index>,
+    split: SplitId,
+    ids: &[String],
+    meter: &Meter,
+) -> Vec<bool> {
+    match told(searcher, index, split, ids, meter).await {
+        Ok(Some(may_have)) => may_have,
+        Ok(None) => vec![true; ids.len()],
+        Err(error) => {
+            tracing::warn!(%split, ?error, "a needle segment does not tell what a split has");
+            vec![true; ids.len()]
+        }
+    }
+}
+
+/// The same; none where the split has no segment.
+async fn told(
+    searcher: &Searcher,
+    index: &Arc<Index>,
+    split: SplitId,
+    ids: &[String],
+    meter: &Meter,
+) -> Result<Option<Vec<bool>>> {
+    let Some((key, object, segment)) = searcher.segment_of(index, split, meter).await? else {
+        return Ok(None);
+    };
+    let needle = Needle::new(&[split], [segment]);
+    let Some(covering) = needle.coverings().first() else { return Ok(None) };
+    let terms: Vec<Terms> = ids.iter().map(|id| Terms::of(&Filter::Ids(vec![id.clone()]))).collect();
+    let asks: Vec<Asked> = terms.iter().flat_map(Terms::asks).map(|ask| Asked::new(ask, &key)).collect();
+    let lookups = lookups(&asks);
+    let decode = |pages: Vec<_>| covering.answer(&lookups, &pages);
+    let (reader, pages) = (searcher.reader.as_ref(), covering.pages(&lookups));
+    let mut answers = read_decoded(reader, &object, &pages, Share::Index, meter, decode).await?.into_iter();
+    let may_have = terms.iter().map(|terms| {
+        let may_match = terms.splits(covering.all(), &mut answers);
+        covering.ruled_out(may_match).next().is_none()
+            // A split does not say its own identity.
+            || terms.asks().into_iter().any(|ask| ask.own_split() == Some(split))
+    });
+    Ok(Some(may_have.collect()))
 }
 
 /// Under which key it is kept what these indices' segments leave of these splits; none if there are no splits.

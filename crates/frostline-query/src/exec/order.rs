@@ -15,6 +15,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, create_physical_expr};
 use datafusion::prelude::{Expr, col, lit};
 use frostline_split::Moment;
+use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,7 +24,7 @@ use crate::agg::HitAddress;
 use crate::errors::internal;
 use crate::exec::splits::Splits;
 use crate::filter::{Bound, Edge, FieldRef, Filter, Scalar};
-use crate::language::date::{Format, format_date};
+use crate::language::date::Format;
 use crate::language::{Held, Missing, SearchRequest, Sort, SortBy, SortMode, Versions};
 use crate::read::merge::arrow_error;
 use crate::read::output::{Of, Output, literal};
@@ -34,17 +35,28 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     pub(crate) id: String,
-    pub(crate) source: String,
+    /// The text, where it was to be read.
+    pub(crate) source: Option<String>,
+    /// The version and the sequence number, where they were to be read.
+    pub(crate) numbers: Option<(i64, i64)>,
 }
 
 impl Document {
     /// The one in this row of a batch; none where it was not read yet, or is not text.
     pub(crate) fn at(batch: &RecordBatch, row: usize) -> Option<Document> {
-        let [source, id] = Output::document().map(|output| {
-            let texts = batch.column_by_name(&output.name)?.as_string_opt::<i32>()?;
-            texts.is_valid(row).then(|| texts.value(row).to_owned())
-        });
-        Some(Document { id: id?, source: source? })
+        let text = |name: &str| {
+            let texts = batch.column_by_name(name)?.as_string_opt::<i32>()?;
+            Some(texts.is_valid(row).then(|| texts.value(row).to_owned()))
+        };
+        let number = |name: &str| {
+            let numbers = batch.column_by_name(name)?.as_primitive_opt::<Int64Type>()?;
+            numbers.is_valid(row).then(|| numbers.value(row))
+        };
+        let source = match text("_source") {
+            Some(source) => Some(source?),
+            None => None,
+        };
+        Some(Document { id: text("_id")??, source, numbers: number("_version").zip(number("_seq_no")) })
     }
 }
 
@@ -315,12 +327,12 @@ impl OrderKey {
             DataType::Int64 => Value::from(column.as_primitive::<Int64Type>().value(at)),
             DataType::Float64 => Value::from(column.as_primitive::<Float64Type>().value(at)),
             DataType::Boolean => Value::from(column.as_boolean().value(at)),
+            ty if *ty == merge::EXACT_TIME => {
+                let date = Moment::of_ns(column.as_primitive::<Decimal128Type>().value(at));
+                date.map_or(Value::Null, |date| time_value(date, self.format.as_ref()))
+            }
             DataType::Decimal128(..) => merge::whole_value(column.as_primitive::<Decimal128Type>().value(at)),
             DataType::Binary => mixed::value(column.as_binary::<i32>().value(at), self.descending),
-            DataType::Timestamp(..) => {
-                let time_us = column.as_primitive::<TimestampMicrosecondType>().value(at);
-                time_value(Moment { time_us, nanos: 0 }, self.format.as_ref())
-            }
             _ => column.as_string_opt::<i32>().map_or(Value::Null, |texts| Value::from(texts.value(at))),
         }
     }
@@ -408,12 +420,13 @@ fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
             return Err(Error::invalid(format!("sort mode [{name}] is not supported: use min or max")));
         }
     };
-    let ty = match mixed::is_mixed(field.types()) {
-        true => mixed::MIXED,
-        false => merge::common_type(field.types()),
+    let ty = match merge::common_type(field.types()) {
+        _ if mixed::is_mixed(field.types()) => mixed::MIXED,
+        DataType::Timestamp(..) => merge::EXACT_TIME,
+        other => other,
     };
     let missing = missing_value(&sort.missing, &ty, descending)?;
-    let values = Of::Values { field: field.clone(), descending, largest, missing };
+    let values = Of::Values { field: field.clone(), descending, largest, dates_are_exact: true, missing };
     let output = Output::new(format!("k{at}"), ty, values);
     Ok(OrderKey { of: KeyOf::Column(output), descending, nulls_first, format })
 }
@@ -445,6 +458,7 @@ fn position_value(
         DataType::Int64 => ScalarValue::Int64(Some(whole(value).ok_or_else(wrong)?)),
         DataType::Float64 => ScalarValue::Float64(Some(number(value).ok_or_else(wrong)?)),
         DataType::Boolean => ScalarValue::Boolean(Some(value.as_bool().ok_or_else(wrong)?)),
+        ty if *ty == merge::EXACT_TIME => merge::exact_scalar(time_of(value, format).ok_or_else(wrong)?),
         DataType::Decimal128(precision, scale) => {
             ScalarValue::Decimal128(Some(big(value).ok_or_else(wrong)?), *precision, *scale)
         }
@@ -456,6 +470,7 @@ fn position_value(
 }
 
 fn cannot_be_compared(value: &Value, ty: &DataType) -> Error {
+    let ty = if *ty == merge::EXACT_TIME { &merge::time_type() } else { ty };
     Error::invalid(format!("search_after: {value} cannot be compared with a sort key of type {ty}"))
 }
 
@@ -480,8 +495,9 @@ fn big(value: &Value) -> Option<i128> {
 fn time_value(moment: Moment, format: Option<&Format>) -> Value {
     let Moment { time_us, nanos } = moment;
     let full = || {
-        let time = jiff::Timestamp::from_microsecond(time_us).ok()?;
-        Some(time.checked_add(jiff::Span::new().nanoseconds(nanos)).ok()?.to_string())
+        const EPOCH: jiff::civil::DateTime = jiff::civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+        let since = SignedDuration::from_micros(time_us) + SignedDuration::from_nanos(nanos.into());
+        Some(format!("{}Z", EPOCH.checked_add(since).ok()?))
     };
     let Some(format) = format else {
         let millis = Value::from(time_us as f64 / 1e3);
@@ -492,30 +508,31 @@ fn time_value(moment: Moment, format: Option<&Format>) -> Value {
             _ => full().map_or(millis, Value::from),
         };
     };
-    let text = format_date(time_us, format, &TimeZone::UTC);
-    if nanos == 0 && format.read(&text, false, &TimeZone::UTC) == Some(time_us) {
+    let text = format.write(moment, &TimeZone::UTC);
+    if read_as(format, &text) == Some(moment) {
         return Value::from(text);
     }
     Value::from(full().unwrap_or(text))
 }
 
+fn read_as(format: &Format, text: &str) -> Option<Moment> {
+    let (time_us, nanos) = format.read_exactly(text, false, &TimeZone::UTC)?;
+    Some(Moment { time_us, nanos: nanos.unwrap_or(0) })
+}
+
 /// The time that a sort value of an answer represents.
 fn time_of(value: &Value, format: Option<&Format>) -> Option<Moment> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let read = |format: &Format| {
-        let (time_us, nanos) = format.read_exactly(&text, false, &TimeZone::UTC)?;
-        Some(Moment { time_us, nanos: nanos.unwrap_or(0) })
-    };
-    let time = format.and_then(read).or_else(|| {
+    let time = format.and_then(|format| read_as(format, &text)).or_else(|| {
         let text = value.as_str()?;
         // A text is a date as everywhere in a request: `2024` is a year.
-        read(&Format::default()).or_else(|| frostline_split::parse_moment(text))
+        read_as(&Format::default(), text).or_else(|| frostline_split::parse_moment(text))
     });
     time.or_else(|| {
         // Whole milliseconds beyond 2^53 of them are no double.
         let whole = whole(value).and_then(|millis| millis.checked_mul(1_000));
         let time_us = whole.or_else(|| Some((number(value)? * 1e3).round() as i64))?;
-        Some(Moment { time_us, nanos: 0 })
+        Some(Moment::of_us(time_us))
     })
 }
 

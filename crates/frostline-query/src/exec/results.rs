@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::{Error, Result};
 
 /// Version of entries: a program that aggregates differently must not read another's.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// The result cache.
 #[derive(Debug)]

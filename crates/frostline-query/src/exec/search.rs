@@ -31,7 +31,7 @@ use crate::exec::top::TimeTop;
 use crate::filter::Filter;
 use crate::prune;
 use crate::read::merge::arrow_error;
-use crate::read::output::Output;
+use crate::read::output::{Output, Parts};
 
 /// What is searched in some splits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,8 +56,8 @@ pub(crate) struct Search {
 pub(crate) struct Hits {
     pub(crate) order: Order,
     pub(crate) wanted: usize,
-    /// Whether documents are read with the hits at no extra cost, because these are all the splits.
-    pub(crate) documents: bool,
+    /// What is read of documents with the hits at no extra cost, because these are all the splits.
+    pub(crate) documents: Option<Parts>,
     /// The field that documents have their times in.
     pub(crate) time_field: String,
 }
@@ -113,8 +113,10 @@ impl Running {
             let (local, meter) = (Arc::clone(&local), Arc::clone(&meter));
             Scan::new(local, &search.splits, filter, meter, search.partial)
         };
-        let with_documents =
-            search.hits.as_ref().filter(|hits| hits.documents && hits.order.time_only().is_some());
+        let reads_documents = |hits: &&Hits| {
+            hits.documents.is_some_and(|parts| parts.source) && hits.order.time_only().is_some()
+        };
+        let with_documents = search.hits.as_ref().filter(reads_documents);
         let showing = |scan: Scan| match with_documents {
             Some(hits) => Arc::new(scan.showing(hits.wanted, &hits.time_field)),
             None => Arc::new(scan),
@@ -181,7 +183,7 @@ impl Running {
         let mut held = None;
         let rows: Arc<dyn ExecutionPlan> = match hits.order.time_only() {
             Some(descending) => {
-                let documents = hits.documents.then(Output::document);
+                let documents = hits.documents.map(Parts::outputs);
                 let fields = outputs
                     .iter()
                     .chain(documents.iter().flatten())

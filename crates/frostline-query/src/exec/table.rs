@@ -80,7 +80,7 @@ fn columns(mapping: &Mapping) -> Vec<Output> {
         columns.push(Output::new(
             path,
             ty,
-            Of::Values { field, descending: false, largest: false, missing: None },
+            Of::Values { field, descending: false, largest: false, dates_are_exact: false, missing: None },
         ));
     }
     columns.push(Output::new(METADATA[0], DataType::Utf8, Of::Source));

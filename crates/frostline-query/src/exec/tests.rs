@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use frostline_base::ReadRanges;
-use frostline_split::Mapping;
+use frostline_split::{Mapping, WriterOptions};
 use frostline_store::{OpenOptions, Repository};
 use serde_json::{Value, json};
 
@@ -323,6 +323,56 @@ async fn grouping_by_a_field_of_the_digest_reads_no_column() {
         let cost = sql.run(query).await.unwrap().cost;
         assert_eq!((cost.gets, cost.splits.answered_digest), (0, 9), "{query}");
     }
+}
+
+/// A split whose digest is a read of its own.
+async fn with_digest_outside() -> Place {
+    let options = WriterOptions { hot_footer_bytes_max: 4 << 10, ..WriterOptions::default() };
+    let document = |n: u64| {
+        let time = 1_700_000_000_000 + n * 61_000;
+        json!({"@timestamp": time, "n": n, "host": format!("web-{}", n * 7 % 300), "ok": n.is_multiple_of(3)})
+    };
+    Place::written(&(0..3_000).map(document).collect::<Vec<_>>(), options).await
+}
+
+#[tokio::test]
+async fn a_digest_is_read_only_where_it_can_answer() {
+    let mut place = with_digest_outside().await;
+    let of_time = json!({"date_histogram": {"field": "@timestamp", "fixed_interval": "1h"}});
+    let hosts = json!({"terms": {"field": "host.keyword"}});
+    let nested = json!({"terms": {"field": "n"}, "aggs": {"a": hosts.clone()}});
+    for (agg, by_digest) in [(of_time, 1), (hosts, 0), (nested, 0)] {
+        let body = json!({"size": 0, "query": {"term": {"ok": true}}, "aggs": {"a": agg}});
+        let mut costs = Vec::new();
+        for use_digests in [true, false] {
+            place = place.set(Settings { use_digests, ..Settings::default() });
+            let cost = place.answer(&body).await.cost;
+            costs.push((cost.splits.answered_digest, cost.gets, cost.bytes_used));
+        }
+        let (_, gets, bytes) = costs[1];
+        match by_digest {
+            0 => assert_eq!(costs[0], (0, gets, bytes), "{body}"),
+            _ => assert_eq!(costs[0].0, 1, "{body}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn times_by_a_value_are_read_without_those_of_all_rows() {
+    let place = with_digest_outside().await;
+    let of_time = json!({"date_histogram": {"field": "@timestamp", "fixed_interval": "1h"}});
+    let ok = json!({"term": {"ok": true}});
+    // It begins with the second ten minutes.
+    let later = json!({"range": {"@timestamp": {"gte": 1_700_000_400_000_u64, "format": "epoch_millis"}}});
+    let mut bytes = Vec::new();
+    for filters in [vec![ok.clone()], vec![ok, later]] {
+        let body = json!({"size": 0, "query": {"bool": {"filter": filters}}, "aggs": {"t": of_time}});
+        place.searcher.forget();
+        let cost = place.answer(&body).await.cost;
+        assert_eq!(cost.splits.answered_digest, 1, "{body}");
+        bytes.push(cost.bytes_used);
+    }
+    assert!(bytes[0] < bytes[1], "{bytes:?}");
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ pub(crate) struct TimeTop {
     pub(crate) scan: Arc<Scan>,
     pub(crate) outputs: Arc<[Output]>,
     /// Further columns of the documents; null if they are better read when the best rows are known.
-    pub(crate) documents: Option<[Output; 2]>,
+    pub(crate) documents: Option<Vec<Output>>,
     pub(crate) descending: bool,
     pub(crate) wanted: usize,
     /// Matches are counted until there are more than this, also in splits that cannot contain a hit.

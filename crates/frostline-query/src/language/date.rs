@@ -14,12 +14,6 @@ pub use rounding::{Rounding, Unit};
 pub use zone::parse_time_zone;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
-
-/// Writes a time in a format (its first alternative) and a time zone.
-pub fn format_date(us: i64, format: &Format, zone: &TimeZone) -> String {
-    format.write(us, zone)
-}
 
 fn timestamp(us: i64) -> Option<Timestamp> {
     Timestamp::from_microsecond(us).ok()

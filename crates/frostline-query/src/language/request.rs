@@ -43,6 +43,10 @@ pub struct SearchRequest {
     pub fields: Vec<FieldFormat>,
     /// Fields to return from columns; names may hold `*`.
     pub docvalue_fields: Vec<FieldFormat>,
+    /// Whether hits show how many documents of their `_id` there were.
+    pub version: bool,
+    /// Whether hits show their sequence numbers.
+    pub seq_no_primary_term: bool,
     /// The raw `aggs` object, if there is one.
     pub aggs: Option<Map<String, Value>>,
     /// How long the search may take before it answers with what it has.
@@ -226,6 +230,8 @@ impl Default for SearchRequest {
             source: SourceFilter::All,
             fields: Vec::new(),
             docvalue_fields: Vec::new(),
+            version: false,
+            seq_no_primary_term: false,
             aggs: None,
             timeout_ms: None,
             warnings: Vec::new(),
@@ -274,9 +280,6 @@ impl SearchRequest {
         }
         // Scores and statistics groups change nothing in which documents are returned.
         body.ignore(&["track_scores", "indices_boost", "stats"]);
-        // Hits have neither.
-        body.boolean("version")?;
-        body.boolean("seq_no_primary_term")?;
         let mut request = SearchRequest {
             filter: clause(&mut body, &at, "query", context)?.unwrap_or(Filter::All),
             post_filter: clause(&mut body, &at, "post_filter", context)?,
@@ -287,6 +290,8 @@ impl SearchRequest {
                 .map_or(Ok(SourceFilter::All), |value| source(value, &at.key("_source")))?,
             fields: field_formats(&mut body, &at, "fields")?,
             docvalue_fields: field_formats(&mut body, &at, "docvalue_fields")?,
+            version: body.boolean("version")?.unwrap_or(false),
+            seq_no_primary_term: body.boolean("seq_no_primary_term")?.unwrap_or(false),
             aggs: aggregations(&mut body, &at)?,
             timeout_ms: timeout(&mut body, &at)?,
             warnings: without_effect(&mut body, &at)?,
@@ -297,6 +302,21 @@ impl SearchRequest {
         window(&mut body, &at, &mut request)?;
         body.finish()?;
         Ok(request)
+    }
+
+    /// Whether hits show fields beside `_source`.
+    pub(crate) fn shows_fields(&self) -> bool {
+        !self.fields.is_empty() || !self.docvalue_fields.is_empty()
+    }
+
+    /// Whether hits show anything of their documents.
+    pub(crate) fn shows_source(&self) -> bool {
+        self.source != SourceFilter::None || self.shows_fields()
+    }
+
+    /// Whether hits show versions or sequence numbers.
+    pub(crate) fn shows_numbers(&self) -> bool {
+        self.version || self.seq_no_primary_term
     }
 }
 

@@ -1,8 +1,8 @@
-use frostline_split::{FieldType, Mapping, ValueType};
+use frostline_split::{FieldType, Mapping, Moment, ValueType};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::date::{Format, format_date};
+use super::date::Format;
 use super::*;
 use crate::filter::{Bound, Edge, Minimum, Number, Pattern, Scalar};
 use crate::json::Json;
@@ -96,7 +96,7 @@ fn show_edge(edge: &Edge) -> String {
         (Some(Number::Long(number)), ..) => number.to_string(),
         (Some(Number::Big(number)), ..) => number.to_string(),
         (Some(Number::Double(number)), ..) => format!("{number:?}"),
-        (None, Some(us), _) => format_date(us, &Format::default(), &jiff::tz::TimeZone::UTC),
+        (None, Some(us), _) => Format::default().write(Moment::of_us(us), &jiff::tz::TimeZone::UTC),
         (None, None, text) => format!("'{}'", text.clone().unwrap_or_default()),
     }
 }

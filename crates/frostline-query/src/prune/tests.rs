@@ -72,6 +72,25 @@ fn bounds_are_half_open_microseconds() {
 }
 
 #[test]
+fn dates_are_between_bounds_where_their_microseconds_are_possible() {
+    let edge = |us, nanos| Edge { time_us: Some(us), nanos, ..Edge::default() };
+    let edges = [edge(1, None), edge(2, Some(0)), edge(2, Some(500)), edge(2, None), Edge::default()];
+    let of = |edge: &Edge| [Bound::Included(edge.clone()), Bound::Excluded(edge.clone())];
+    let ends: Vec<Bound> = edges.iter().flat_map(of).chain([Bound::Open]).collect();
+    for (lower, upper) in ends.iter().flat_map(|lower| ends.iter().map(move |upper| (lower, upper))) {
+        let TimeBounds { possible, certain } = TimeBounds::new(lower, upper);
+        for time_us in 0..4 {
+            let inside = |nanos: &u16| is_between(Moment { time_us, nanos: *nanos }, lower, upper);
+            let found = [0, 499, 500, 501, 999].iter().filter(|nanos| inside(nanos)).count();
+            assert!(found == 0 || possible.contains(time_us), "{time_us} {lower:?} {upper:?}");
+            assert!(found == 5 || !certain.contains(time_us), "{time_us} {lower:?} {upper:?}");
+        }
+    }
+    let no_date = Bound::Included(Edge::default());
+    assert!(TimeBounds::new(&no_date, &Bound::Excluded(edge(2, Some(500)))).possible.is_empty());
+}
+
+#[test]
 fn splits_of_which_the_times_say_the_same_share_one_filter() {
     let splits: Vec<_> = (0..100).map(|n| split(Some((n * 10, n * 10 + 9)), 0)).collect();
     let values = (0..1_000).map(Scalar::Long).collect();

@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayBuilder, ArrayRef, AsArray, BooleanBuilder, Float64Builder, Int64Builder, ListBuilder,
-    RecordBatch, StringBuilder, TimestampMicrosecondBuilder,
+    Array, ArrayBuilder, ArrayRef, AsArray, BooleanBuilder, Decimal128Array, Decimal128Builder,
+    Float64Builder, Int64Builder, ListArray, ListBuilder, RecordBatch, StringBuilder,
+    TimestampMicrosecondBuilder,
 };
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{
@@ -14,13 +15,13 @@ use arrow::datatypes::{
 };
 use frostline_base::Share;
 use frostline_split::{
-    Bounds, DYNAMIC_COLUMN, DynamicPairs, KeyRange, Mapping, NANOS_COLUMN, SOURCE_COLUMN, SplitField,
+    Bounds, DYNAMIC_COLUMN, DynamicPairs, KeyRange, Mapping, Moment, NANOS_COLUMN, SOURCE_COLUMN, SplitField,
     TIME_COLUMN, TextAs, Value, ValueType, ip_key, parse_cidr, parse_date, parse_moment,
 };
 use roaring::RoaringBitmap;
 
 use crate::filter::{Bound, Number, Scalar};
-use crate::read::merge::BIG;
+use crate::read::merge::{BIG, EXACT_TIME};
 use crate::read::view::View;
 use crate::{Error, Result};
 
@@ -29,18 +30,31 @@ pub(crate) enum FieldValue<'a> {
     /// A whole number, or a time in microseconds.
     Long(i64),
     Double(f64),
+    /// A larger whole number, or a time in nanoseconds.
     Big(i128),
     Text(&'a str),
 }
 
-/// The columns in which a reading's values stand.
+/// The columns in which a reading's values stand; those of its nanoseconds are beside them.
 pub(crate) fn columns_of(field: &SplitField) -> Vec<String> {
     if field.dynamic {
         return vec![DYNAMIC_COLUMN.to_owned()];
     }
+    forms_of(field).map(|list| Mapping::column_name(&field.path, field.ty, list)).collect()
+}
+
+/// The columns of the nanoseconds of a reading's dates, in the order of [`columns_of`].
+fn nanos_columns_of(field: &SplitField) -> Vec<String> {
+    match field.has_nanos && !field.dynamic {
+        true => forms_of(field).map(|list| Mapping::nanos_column_name(&field.path, list)).collect(),
+        false => Vec::new(),
+    }
+}
+
+/// Whether each column has lists.
+fn forms_of(field: &SplitField) -> impl Iterator<Item = bool> {
     let kinds = [(field.has_scalar, false), (field.has_list, true)];
-    let present = kinds.into_iter().filter(|(present, _)| *present);
-    present.map(|(_, list)| Mapping::column_name(&field.path, field.ty, list)).collect()
+    kinds.into_iter().filter(|(present, _)| *present).map(|(_, list)| list)
 }
 
 /// The named columns of the given rows, in row order, each batch with its first row's position in `rows`.
@@ -109,6 +123,29 @@ pub(crate) async fn for_each_value(
         let numbers: Vec<u32> = numbers.by_ref().take(batch_rows).collect();
         for array in arrays {
             each_value(&array, &numbers, &mut take);
+        }
+    }
+    Ok(())
+}
+
+/// Hands every date of one reading of a field to `take`, with its row.
+pub(crate) async fn for_each_date(
+    view: View<'_>,
+    field: &SplitField,
+    rows: &RoaringBitmap,
+    mut take: impl FnMut(u32, Moment) + Send,
+) -> Result<()> {
+    let mut numbers = rows.iter();
+    for (batch_rows, arrays) in read_dates(view, field, rows).await? {
+        let numbers: Vec<u32> = numbers.by_ref().take(batch_rows).collect();
+        for array in arrays {
+            each_value(&array, &numbers, &mut |row, value| {
+                if let FieldValue::Big(date) = value
+                    && let Some(date) = Moment::of_ns(date)
+                {
+                    take(row, date);
+                }
+            });
         }
     }
     Ok(())
@@ -204,6 +241,55 @@ pub(crate) async fn read_reading(
         .collect()
 }
 
+/// The dates of one reading as [`read_reading`] has them, but to the nanosecond: arrays of [`EXACT_TIME`].
+async fn read_dates(
+    view: View<'_>,
+    field: &SplitField,
+    rows: &RoaringBitmap,
+) -> Result<Vec<(usize, Vec<ArrayRef>)>> {
+    let (columns, nanos) = (columns_of(field), nanos_columns_of(field));
+    let names: Vec<&str> = columns.iter().chain(&nanos).map(String::as_str).collect();
+    let batches = read_columns(view, &names, Some(rows), TextAs::Plain).await?;
+    let pairs = field.dynamic.then(|| view.split().dynamic_pairs(field));
+    let exact = |batch: RecordBatch| {
+        let arrays = match &pairs {
+            Some(pairs) => vec![dynamic_dates(&batch, pairs)?],
+            None => {
+                let (dates, nanos) = batch.columns().split_at(columns.len());
+                let dates = dates.iter().enumerate().map(|(at, dates)| exact_dates(dates, nanos.get(at)));
+                dates.collect::<Result<_>>()?
+            }
+        };
+        Ok((batch.num_rows(), arrays))
+    };
+    batches.into_iter().map(exact).collect()
+}
+
+/// Dates to the nanosecond, of their microseconds and what is beside these.
+fn exact_dates(dates: &ArrayRef, nanos: Option<&ArrayRef>) -> Result<ArrayRef> {
+    let wrong = || Error::corrupt("the dates of a field and their nanoseconds do not belong together");
+    if let Some(lists) = dates.as_list_opt::<i32>() {
+        let nanos = match nanos.map(|nanos| nanos.as_list_opt::<i32>().ok_or_else(wrong)).transpose()? {
+            Some(nanos) if nanos.offsets() != lists.offsets() => return Err(wrong()),
+            nanos => nanos.map(|nanos| nanos.values()),
+        };
+        let item = Arc::new(Field::new_list_field(EXACT_TIME, true));
+        let exact = exact_dates(lists.values(), nanos)?;
+        return Ok(Arc::new(ListArray::new(item, lists.offsets().clone(), exact, lists.nulls().cloned())));
+    }
+    let dates = dates.as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(wrong)?;
+    let nanos = match nanos {
+        Some(nanos) => nanos_in(std::iter::once(nanos))?,
+        None => vec![0; dates.len()],
+    };
+    if nanos.len() != dates.len() {
+        return Err(wrong());
+    }
+    let exact = |(time_us, nanos): (Option<i64>, u16)| Some(Moment { time_us: time_us?, nanos }.ns());
+    let exact: Decimal128Array = dates.iter().zip(nanos).map(exact).collect();
+    Ok(Arc::new(exact.with_data_type(EXACT_TIME)))
+}
+
 /// Numbers out of their digits.
 fn big_numbers(digits: &ArrayRef) -> Result<ArrayRef> {
     let ty = match digits.data_type() {
@@ -213,17 +299,33 @@ fn big_numbers(digits: &ArrayRef) -> Result<ArrayRef> {
     cast(digits, &ty).map_err(crate::read::merge::arrow_error)
 }
 
-/// The values of a reading that has no column of its own, taken from the pairs of a batch that holds
-/// `_dynamic`: a list of the reading's type.
-fn dynamic_values(batch: &RecordBatch, pairs: &DynamicPairs, ty: ValueType) -> Result<ArrayRef> {
+/// The values of a reading that has no column of its own, by row, taken from the pairs of a batch that holds
+/// `_dynamic`.
+fn dynamic_rows<'a>(
+    batch: &'a RecordBatch,
+    pairs: &'a DynamicPairs,
+) -> Result<impl Iterator<Item = impl Iterator<Item = Value<'a>>>> {
     let lists = batch.column_by_name(DYNAMIC_COLUMN).and_then(|c| c.as_list_opt::<i32>());
     let lists = lists.ok_or_else(|| Error::corrupt("the column _dynamic does not hold lists"))?;
     let texts = lists.values().as_string_opt::<i32>();
     let texts = texts.ok_or_else(|| Error::corrupt("the column _dynamic does not hold text"))?;
-    let values = (0..lists.len()).map(|row| {
+    Ok((0..lists.len()).map(move |row| {
         let here = lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize;
-        here.filter(|at| texts.is_valid(*at)).filter_map(|at| pairs.value(texts.value(at)))
-    });
+        here.filter(move |at| texts.is_valid(*at)).filter_map(move |at| pairs.value(texts.value(at)))
+    }))
+}
+
+/// The dates among these values to the nanosecond: lists of [`EXACT_TIME`].
+fn dynamic_dates(batch: &RecordBatch, pairs: &DynamicPairs) -> Result<ArrayRef> {
+    let builder = Decimal128Builder::new().with_data_type(EXACT_TIME);
+    Ok(list_of(dynamic_rows(batch, pairs)?, builder, |builder, value| {
+        builder.append_option(if let Value::Date(date) = value { Some(date.ns()) } else { None });
+    }))
+}
+
+/// These values as lists of the reading's type.
+fn dynamic_values(batch: &RecordBatch, pairs: &DynamicPairs, ty: ValueType) -> Result<ArrayRef> {
+    let values = dynamic_rows(batch, pairs)?;
     Ok(match ty {
         ValueType::Boolean => list_of(values, BooleanBuilder::new(), |builder, value| {
             builder.append_option(if let Value::Boolean(truth) = value { Some(truth) } else { None });
@@ -237,7 +339,7 @@ fn dynamic_values(batch: &RecordBatch, pairs: &DynamicPairs, ty: ValueType) -> R
         ValueType::Date => {
             let builder = TimestampMicrosecondBuilder::new().with_data_type(ty.arrow_type());
             list_of(values, builder, |builder, value| {
-                builder.append_option(if let Value::Date(time_us) = value { Some(time_us) } else { None });
+                builder.append_option(if let Value::Date(date) = value { Some(date.time_us) } else { None });
             })
         }
         ValueType::Big | ValueType::Ip | ValueType::Text => {
@@ -426,14 +528,19 @@ pub(crate) fn ceil(number: Number) -> Option<i64> {
     }
 }
 
-/// Every array of one reading of a field for the given rows, whole.
+/// Every array of one reading of a field for the given rows, whole; dates in microseconds, or to the nanosecond in
+/// arrays of [`EXACT_TIME`].
 pub(crate) async fn read_whole(
     view: View<'_>,
     field: &SplitField,
     rows: &RoaringBitmap,
     text_as: TextAs,
+    dates_are_exact: bool,
 ) -> Result<Vec<ArrayRef>> {
-    let batches = read_reading(view, field, rows, text_as).await?;
+    let batches = match field.ty {
+        ValueType::Date if dates_are_exact => read_dates(view, field, rows).await?,
+        _ => read_reading(view, field, rows, text_as).await?,
+    };
     let width = batches.first().map_or(0, |(_, arrays)| arrays.len());
     (0..width)
         .map(|at| {

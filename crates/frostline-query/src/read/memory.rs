@@ -98,6 +98,20 @@ pub(crate) fn reservation(pool: &Arc<dyn MemoryPool>, name: &str) -> MemoryReser
     MemoryConsumer::new(name).register(pool)
 }
 
+/// Memory of queries that is taken until this is dropped.
+#[derive(Debug)]
+pub struct Memory {
+    _memory: MemoryReservation,
+}
+
+impl Memory {
+    pub(crate) fn take(pool: &Arc<dyn MemoryPool>, bytes: usize) -> Result<Memory> {
+        let memory = reservation(pool, "answer");
+        memory.try_grow(bytes).map_err(internal)?;
+        Ok(Memory { _memory: memory })
+    }
+}
+
 /// Permits that stand for memory.
 #[derive(Debug)]
 pub(crate) struct Permits {

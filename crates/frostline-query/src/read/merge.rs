@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt32Array, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, ListArray, StringArray, TimestampMicrosecondArray, UInt32Array, new_null_array,
+};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, concat, take};
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, Decimal128Type, Field, TimeUnit};
 use datafusion::common::ScalarValue;
-use frostline_split::ValueType;
+use frostline_split::{Moment, ValueType};
 use serde_json::Value;
 
 use crate::{Error, Result};
@@ -22,6 +24,39 @@ pub(crate) fn time_type() -> DataType {
 
 /// The type of whole numbers that 64 bits do not hold.
 pub(crate) const BIG: DataType = DataType::Decimal128(38, 0);
+
+/// The type of dates to the nanosecond: microseconds with three decimals.
+pub(crate) const EXACT_TIME: DataType = DataType::Decimal128(38, 3);
+
+/// A date to the nanosecond as a value of a column.
+pub(crate) fn exact_scalar(date: Moment) -> ScalarValue {
+    ScalarValue::Decimal128(Some(date.ns()), 38, 3)
+}
+
+/// Values of any type, or the lists of them, with dates of [`EXACT_TIME`] as text: as Arrow writes their microseconds,
+/// with nine digits where these are not all.
+pub(crate) fn with_dates_as_text(values: ArrayRef) -> Result<ArrayRef> {
+    if let Some(lists) = values.as_list_opt::<i32>() {
+        let values = with_dates_as_text(Arc::clone(lists.values()))?;
+        let item = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+        return Ok(Arc::new(ListArray::new(item, lists.offsets().clone(), values, lists.nulls().cloned())));
+    }
+    let dates = values.as_primitive_opt::<Decimal128Type>();
+    let Some(dates) = dates.filter(|dates| *dates.data_type() == EXACT_TIME) else { return Ok(values) };
+    let dates: Vec<Option<Moment>> = dates.iter().map(|date| date.and_then(Moment::of_ns)).collect();
+    let micros = dates.iter().map(|date| date.map(|date| date.time_us));
+    let micros = micros.collect::<TimestampMicrosecondArray>().with_timezone("UTC");
+    let texts = cast(&micros, &DataType::Utf8).map_err(arrow_error)?;
+    let exact = texts.as_string::<i32>().iter().zip(&dates).map(|(text, date)| match date {
+        Some(Moment { nanos: nanos @ 1.., .. }) => text.map(|text| {
+            let text = text.trim_end_matches('Z');
+            let (seconds, micros) = text.split_once('.').unwrap_or((text, ""));
+            format!("{seconds}.{micros:0<6}{nanos:03}Z")
+        }),
+        _ => text.map(str::to_owned),
+    });
+    Ok(Arc::new(exact.collect::<StringArray>()))
+}
 
 /// A time as a value of a column.
 pub(crate) fn time_scalar(time_us: i64) -> ScalarValue {

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
-use frostline_base::{Cost, Meter, ReadRanges, Share, SplitId, read_decoded};
+use frostline_base::{Cost, Meter, ObjectRef, ReadRanges, Share, SplitId, read_decoded};
 use frostline_catalog::{Index, SplitEntry};
+use frostline_needle::{Segment, TermKey};
 use frostline_split::Split;
 use frostline_store::{Prices, Repository};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::read::memory::{Budget, Permits};
+use crate::read::memory::{Budget, Memory, Permits};
 use crate::read::numbered::{KnownVersions, Numbered};
 use crate::read::packs::Packs;
-use crate::read::segments::{LeftByNeedle, OpenSegments, Segments};
+use crate::read::segments::{self, LeftByNeedle, OpenSegments, Segments};
 use crate::{Error, Result};
 
 /// Reads splits through a cache or a store, and remembers the hot footers of those it opened.
@@ -25,7 +26,7 @@ pub struct Searcher {
     pub(crate) prices: Prices,
     pub(crate) simulated: bool,
     /// What all queries together may hold.
-    memory: Arc<dyn MemoryPool>,
+    pub(crate) memory: Arc<dyn MemoryPool>,
     open: Cache<SplitId, Arc<OpenSplit>, ByMemory>,
     pub(crate) segments: Segments,
     pub(crate) left_by_needle: LeftByNeedle,
@@ -127,6 +128,22 @@ impl Searcher {
     /// The needle segments of some indices.
     pub(crate) async fn segments_of(&self, indices: &[Arc<Index>], meter: &Meter) -> OpenSegments {
         self.segments.open(indices, self.reader.as_ref(), &self.reads, meter).await
+    }
+
+    /// Takes memory of queries for as long as what is returned lives. `Exhausted` where one query may not hold so much,
+    /// or not so much is left.
+    pub fn hold(&self, bytes: usize) -> Result<Memory> {
+        Memory::take(&self.budget(), bytes)
+    }
+
+    /// The needle segment of a split, with its object and the key by which it is asked; none where it has none.
+    pub(crate) async fn segment_of(
+        &self,
+        index: &Index,
+        split: SplitId,
+        meter: &Meter,
+    ) -> Result<Option<(TermKey, ObjectRef, Arc<Segment>)>> {
+        segments::of_split(index, split, self.reader.as_ref(), &self.reads, meter).await
     }
 
     /// All live splits of some indices, with numbers.

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
-    UInt16Array, UInt32Array, new_null_array,
+    Array, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
+    TimestampMicrosecondArray, UInt16Array, UInt32Array, new_null_array,
 };
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
@@ -47,16 +47,22 @@ pub(crate) enum Of {
     Source,
     /// `_id`.
     Id,
+    /// How many documents of its `_id` there were with it.
+    Version,
+    /// The sequence number.
+    SeqNo,
     /// The number by which the question names the split.
     Split,
     /// The row in the split.
     Row,
     /// All values of a field: a list where the type is a list, else the smallest or the largest; with
-    /// `missing` in place of none. Where the type is [`mixed::MIXED`], the keys of a sort in this direction.
+    /// `missing` in place of none. Where the type is [`mixed::MIXED`], the keys of a sort in this direction. Dates are in
+    /// microseconds, or to the nanosecond: of the type [`merge::EXACT_TIME`] if the field has no other.
     Values {
         field: FieldRef,
         descending: bool,
         largest: bool,
+        dates_are_exact: bool,
         #[serde(with = "literal")]
         missing: Option<ScalarValue>,
     },
@@ -72,12 +78,6 @@ impl Output {
         [Output::new("_split", ADDRESS_TYPE, Of::Split), Output::new("_row", ADDRESS_TYPE, Of::Row)]
     }
 
-    /// The two columns of a document that is shown: itself as text, null where it is not text, and its `_id`.
-    pub(crate) fn document() -> [Output; 2] {
-        let text = |name, of| Output::new(name, DataType::Utf8, of);
-        [text("_source", Of::Source), text("_id", Of::Id)]
-    }
-
     pub(crate) fn field(&self) -> Field {
         Field::new(&self.name, self.ty.clone(), true)
     }
@@ -89,6 +89,8 @@ impl Output {
             Of::Split => Ok(Arc::new(UInt32Array::from_value(ordinal, count))),
             Of::Row => Ok(row_numbers(rows)),
             Of::Id => Ok(Arc::new(StringArray::from(view.ids(rows).await?))),
+            Of::Version => self.given(view, frostline_split::VERSION_COLUMN, 1, rows).await,
+            Of::SeqNo => self.given(view, frostline_split::SEQ_NO_COLUMN, 0, rows).await,
             Of::Time { missing } => {
                 let times = match view.times_in_documents(rows) {
                     Some(times) => {
@@ -111,8 +113,11 @@ impl Output {
                 Some(texts) => cast(&StringArray::from(texts), &self.ty).map_err(arrow_error),
                 None => self.whole(&fields::read_documents(view, rows).await?),
             },
-            Of::Values { field, descending, largest, missing } => {
-                let mut arrays = readings(view, field, rows, TextAs::Plain).await?;
+            Of::Values { field, descending, largest, dates_are_exact, missing } => {
+                let mut arrays = readings(view, field, rows, TextAs::Plain, *dates_are_exact).await?;
+                if *dates_are_exact && self.ty != merge::EXACT_TIME {
+                    arrays = arrays.into_iter().map(merge::with_dates_as_text).collect::<Result<_>>()?;
+                }
                 if self.ty == mixed::MIXED {
                     arrays =
                         arrays.iter().map(|array| mixed::keys(array, *descending)).collect::<Result<_>>()?;
@@ -125,6 +130,14 @@ impl Output {
 
     async fn column(&self, view: View<'_>, name: &str, rows: &RoaringBitmap) -> Result<ArrayRef> {
         self.whole(&fields::read_columns(view, &[name], Some(rows), TextAs::Plain).await?)
+    }
+
+    /// A column of what clients gave with an `_id`; `first` where none did.
+    async fn given(&self, view: View<'_>, name: &str, first: i64, rows: &RoaringBitmap) -> Result<ArrayRef> {
+        if !view.split().has_identities() || rows.is_empty() {
+            return Ok(Arc::new(Int64Array::from_value(first, rows.len() as usize)));
+        }
+        filled(self.column(view, name, rows).await?, Some(&ScalarValue::from(first)))
     }
 
     /// The column that has a part of the times in these batches of [`EXACT_TIME`].
@@ -156,6 +169,28 @@ impl Output {
             return Ok(Arc::new(merge::lists(arrays, item.data_type(), rows)?));
         }
         merge::scalars(arrays, &self.ty, rows, |values, range| pick(values, range, largest))
+    }
+}
+
+/// What is read of documents that are shown, beside their `_id`s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Parts {
+    /// The documents themselves.
+    pub(crate) source: bool,
+    /// Their versions and sequence numbers.
+    pub(crate) numbers: bool,
+}
+
+impl Parts {
+    /// As columns; a document is text, null where it is not text.
+    pub(crate) fn outputs(self) -> Vec<Output> {
+        let id = [Output::new("_id", DataType::Utf8, Of::Id)];
+        let source = self.source.then(|| Output::new("_source", DataType::Utf8, Of::Source));
+        let numbers = self.numbers.then(|| {
+            let number = |name, of| Output::new(name, DataType::Int64, of);
+            [number("_version", Of::Version), number("_seq_no", Of::SeqNo)]
+        });
+        source.into_iter().chain(id).chain(numbers.into_iter().flatten()).collect()
     }
 }
 
@@ -210,16 +245,18 @@ pub(crate) async fn read_rows(
 /// The columns of times to the nanosecond.
 const EXACT_TIME: [&str; 2] = [TIME_COLUMN, NANOS_COLUMN];
 
-/// The arrays of every reading of a field for the given rows, each with one entry a row.
+/// The arrays of every reading of a field for the given rows, each with one entry a row; dates in microseconds, or to the
+/// nanosecond but for the documents' time.
 pub(crate) async fn readings(
     view: View<'_>,
     field: &FieldRef,
     rows: &RoaringBitmap,
     text_as: TextAs,
+    dates_are_exact: bool,
 ) -> Result<Vec<ArrayRef>> {
     view.know_fields(&[field]).await?;
     let readings = field.in_split(view.split())?.into_iter();
-    let arrays = readings.map(|(field, _)| fields::read_whole(view, field, rows, text_as));
+    let arrays = readings.map(|(field, _)| fields::read_whole(view, field, rows, text_as, dates_are_exact));
     let mut arrays: Vec<ArrayRef> = try_join_all(arrays).await?.into_iter().flatten().collect();
     if field.is_time() {
         let time = Output::new(field.name(), merge::time_type(), Of::Time { missing: None });
@@ -248,7 +285,9 @@ pub(crate) async fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringB
             usize::try_from(bytes / u128::from(all)).unwrap_or(usize::MAX)
         }
         Of::Id => 48 * rows.len() as usize,
-        Of::Time { .. } | Of::Nanos | Of::Split | Of::Row => 8 * rows.len() as usize,
+        Of::Time { .. } | Of::Nanos | Of::Split | Of::Row | Of::Version | Of::SeqNo => {
+            8 * rows.len() as usize
+        }
     };
     Ok(outputs.iter().map(each).sum::<usize>().saturating_add(columns))
 }
@@ -332,6 +371,7 @@ pub(crate) mod literal {
         Text(String),
         Bytes(Vec<u8>),
         Big(i128),
+        ExactTime(i128),
     }
 
     pub(crate) fn serialize<S: Serializer>(value: &Option<ScalarValue>, to: S) -> Result<S::Ok, S::Error> {
@@ -344,6 +384,7 @@ pub(crate) mod literal {
             Some(ScalarValue::Utf8(Some(value))) => Some(Literal::Text(value.clone())),
             Some(ScalarValue::Binary(Some(value))) => Some(Literal::Bytes(value.clone())),
             Some(ScalarValue::Decimal128(Some(value), 38, 0)) => Some(Literal::Big(*value)),
+            Some(ScalarValue::Decimal128(Some(value), 38, 3)) => Some(Literal::ExactTime(*value)),
             Some(other) => return Err(S::Error::custom(format!("no column has the value {other}"))),
         };
         literal.serialize(to)
@@ -357,6 +398,7 @@ pub(crate) mod literal {
             Literal::Time(value) => time_scalar(value),
             Literal::Text(value) => ScalarValue::Utf8(Some(value)),
             Literal::Big(value) => ScalarValue::Decimal128(Some(value), 38, 0),
+            Literal::ExactTime(value) => ScalarValue::Decimal128(Some(value), 38, 3),
             Literal::Bytes(value) => ScalarValue::Binary(Some(value)),
         }))
     }

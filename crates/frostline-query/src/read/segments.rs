@@ -20,6 +20,7 @@ use quick_cache::sync::Cache;
 use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
 
+use crate::Result;
 use crate::read::memory::Permits;
 
 /// The segments of a repository that are open, at most so many bytes of them.
@@ -115,12 +116,7 @@ impl Segments {
         let failed = Mutex::new(Vec::new());
         let read = async |wanted: &Wanted<'_>| {
             let Wanted { index, object, directory, .. } = wanted;
-            let bytes = (directory.end - directory.start).saturating_mul(DIRECTORY_PACKED);
-            let _room = reads.acquire(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
-            let scope = Scope::of_splits(index.table_id());
-            let decode = |bytes: Vec<Bytes>| Segment::open(&bytes.concat(), &scope, &open.key);
-            let range = std::slice::from_ref(directory);
-            let segment = read_decoded(reader, object, range, Share::Footer, meter, decode).await;
+            let segment = read_segment(index, object, directory, &open.key, reader, reads, meter).await;
             segment.map(|segment| Some(Arc::new(segment))).or_else(|error| {
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                 failed.push(error.clone().with("object", &object.key));
@@ -222,6 +218,48 @@ impl State {
             bytes -= self.files.remove(&id).map_or(0, |file| file.bytes);
         }
     }
+}
+
+async fn read_segment(
+    index: &Index,
+    object: &ObjectRef,
+    directory: &ByteRange,
+    key: &TermKey,
+    reader: &dyn ReadRanges,
+    reads: &Permits,
+    meter: &Meter,
+) -> Result<Segment> {
+    let bytes = (directory.end - directory.start).saturating_mul(DIRECTORY_PACKED);
+    let _room = reads.acquire(usize::try_from(bytes).unwrap_or(usize::MAX)).await;
+    let scope = Scope::of_splits(index.table_id());
+    let decode = |bytes: Vec<Bytes>| Segment::open(&bytes.concat(), &scope, key);
+    read_decoded(reader, object, std::slice::from_ref(directory), Share::Footer, meter, decode).await
+}
+
+/// A segment that answers for a split, read anew: the smallest, also one of this split alone. None where the index
+/// has none.
+pub(crate) async fn of_split(
+    index: &Index,
+    split: SplitId,
+    reader: &dyn ReadRanges,
+    reads: &Permits,
+    meter: &Meter,
+) -> Result<Option<(TermKey, ObjectRef, Arc<Segment>)>> {
+    let Some(key) = index.term_key().await?.map(TermKey::from_random) else { return Ok(None) };
+    let mut files: Vec<(&FileEntry, About)> = index
+        .files()
+        .filter_map(|file| Some((file.as_ref(), About::of_splits(&file.kind, &file.about)?)))
+        .filter(|(_, about)| about.named.is_empty() || about.named.contains(&split))
+        .collect();
+    files.sort_by_key(|(_, about)| about.splits);
+    for (file, about) in files {
+        let Some(directory) = about.directory(file.object.bytes) else { continue };
+        let segment = read_segment(index, &file.object, &directory, &key, reader, reads, meter).await?;
+        if segment.splits().contains(&split) {
+            return Ok(Some((key, file.object.clone(), Arc::new(segment))));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether another attempt would give the same error.

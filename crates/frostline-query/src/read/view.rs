@@ -95,13 +95,13 @@ impl<'a> View<'a> {
         keys.iter().map(|keys| table.blocks(keys)).collect()
     }
 
-    /// What the digest says of these fields; `None` where it was left out.
-    pub(crate) async fn digest(&self, fields: &[u16]) -> Result<Option<Arc<Digest>>> {
-        let keys = self.split().digest_keys(fields);
+    /// What the digest says of these fields and, where wanted, of the times of all rows; `None` where it was left out.
+    pub(crate) async fn digest(&self, fields: &[u16], with_times: bool) -> Result<Option<Arc<Digest>>> {
+        let keys = self.split().digest_keys(fields, with_times);
         let mut blocks = self.blocks_of(&self.split().digest_table(), &keys).await?.concat();
         blocks.sort_unstable_by_key(|block| block.range.start);
         blocks.dedup();
-        self.blocks(&blocks, Share::Index, |read| self.split().digest(fields, read)).await
+        self.blocks(&blocks, Share::Index, |read| self.split().digest(fields, with_times, read)).await
     }
 
     /// About how much memory these ranges take while they are decoded.

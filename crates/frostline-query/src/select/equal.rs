@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use frostline_base::TimeRange;
-use frostline_split::{KeyRange, SplitField, ValueType, ip_text, parse_cidr, parse_ip};
+use frostline_split::{KeyRange, Moment, SplitField, ValueType, ip_text, parse_cidr, parse_ip};
 use futures::future::{try_join, try_join_all};
 use roaring::RoaringBitmap;
 
@@ -80,10 +80,19 @@ impl View<'_> {
                 self.texts_equal(field, &texts, among).await
             }
             ValueType::Date => {
-                let spans: Vec<(i64, i64)> = wanted.iter().filter_map(fields::time_span).collect();
-                let inside = |t: i64| spans.iter().any(|(start, end)| *start <= t && t < *end);
-                self.scan_longs(field, among, &inside, |low, high| {
-                    spans.iter().any(|(start, end)| low < *end && high >= *start)
+                let spans: Vec<_> = wanted
+                    .iter()
+                    .filter_map(|value| Some((fields::time_span(value)?, fields::time_nanos(value))))
+                    .collect();
+                let inside = |date: Moment| {
+                    spans.iter().any(|((start, end), nanos)| {
+                        (*start..*end).contains(&date.time_us)
+                            && nanos.as_ref().is_none_or(|nanos| nanos.contains(&date.nanos))
+                    })
+                };
+                let are_exact = spans.iter().any(|(_, nanos)| nanos.is_some());
+                self.scan_dates(field, among, are_exact, &inside, |low, high| {
+                    spans.iter().any(|((start, end), _)| low < *end && high >= *start)
                 })
                 .await
             }

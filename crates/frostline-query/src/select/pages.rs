@@ -1,10 +1,8 @@
 //! Values between bounds: from the times of a split, from dictionaries if they list all values, else
 //! from the pages whose bounds do not decide it.
 
-use std::cmp::Ordering;
-
 use frostline_base::TimeRange;
-use frostline_split::{Bounds, SplitField, ValueType};
+use frostline_split::{Bounds, Moment, SplitField, ValueType};
 use roaring::RoaringBitmap;
 
 use crate::Result;
@@ -53,12 +51,14 @@ impl View<'_> {
                     .await
             }
             ValueType::Date => {
-                let span = prune::bounds(lower, upper);
-                if span.is_empty() {
+                let possible = TimeBounds::new(lower, upper).possible;
+                if possible.is_empty() {
                     return Ok(RoaringBitmap::new());
                 }
-                let overlaps = |low: i64, high: i64| low < span.end_us && high >= span.start_us;
-                self.scan_longs(field, among, &|t| span.contains(t), overlaps).await
+                let are_exact = [lower, upper].into_iter().any(|bound| prune::nanos_of(bound).is_some());
+                let inside = |date: Moment| prune::is_between(date, lower, upper);
+                let overlaps = |low: i64, high: i64| low < possible.end_us && high >= possible.start_us;
+                self.scan_dates(field, among, are_exact, &inside, overlaps).await
             }
             ValueType::Double => {
                 let Some((above, below)) = fields::double_tests(lower, upper) else {
@@ -125,19 +125,11 @@ impl View<'_> {
     /// The rows whose time is between two bounds.
     async fn rows_between(self, lower: &Bound, upper: &Bound) -> Result<RoaringBitmap> {
         let mut rows = self.rows_in_time(TimeBounds::new(lower, upper).possible).await?;
-        for (bound, is_lower) in [(lower, true), (upper, false)] {
-            let (edge, included) = match bound {
-                Bound::Open => continue,
-                Bound::Included(edge) => (edge, true),
-                Bound::Excluded(edge) => (edge, false),
-            };
-            let (Some(start_us), Some(nanos)) = (edge.time_us, edge.nanos) else { continue };
-            let inside = |of_row: u16| match of_row.cmp(&nanos) {
-                Ordering::Equal => included,
-                Ordering::Greater => is_lower,
-                Ordering::Less => !is_lower,
-            };
-            rows -= self.rows_at(start_us, |of_row| !inside(of_row)).await?;
+        for bound in [lower, upper] {
+            let (Bound::Included(edge) | Bound::Excluded(edge)) = bound else { continue };
+            let (Some(time_us), Some(_)) = (edge.time_us, edge.nanos) else { continue };
+            let outside = |nanos| !prune::is_between(Moment { time_us, nanos }, lower, upper);
+            rows -= self.rows_at(time_us, outside).await?;
         }
         Ok(rows)
     }
@@ -181,6 +173,29 @@ impl View<'_> {
     ) -> Result<RoaringBitmap> {
         let rows = fields::rows_in_pages(self, field, among, overlaps, |_, _| false);
         self.keep(field, &rows, |value| matches!(value, FieldValue::Long(n) if inside(*n))).await
+    }
+
+    /// The rows with a date inside, compared to the nanosecond or by its microsecond alone.
+    pub(super) async fn scan_dates(
+        self,
+        field: &SplitField,
+        among: Option<&RoaringBitmap>,
+        are_exact: bool,
+        inside: &(dyn Fn(Moment) -> bool + Sync),
+        overlaps: impl Fn(i64, i64) -> bool,
+    ) -> Result<RoaringBitmap> {
+        if !are_exact || !field.has_nanos {
+            return self.scan_longs(field, among, &|us| inside(Moment::of_us(us)), overlaps).await;
+        }
+        let rows = fields::rows_in_pages(self, field, among, overlaps, |_, _| false);
+        let mut found = RoaringBitmap::new();
+        fields::for_each_date(self, field, &rows, |row, date| {
+            if inside(date) {
+                found.insert(row);
+            }
+        })
+        .await?;
+        Ok(found)
     }
 
     pub(super) async fn scan_doubles(

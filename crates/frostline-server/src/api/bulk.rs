@@ -3,7 +3,7 @@
 //! What is answered with success is in the bucket and in the catalog, so that every search that begins afterwards finds
 //! it: `refresh` has nothing to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -31,6 +31,11 @@ pub(crate) const IGNORED: &[&str] = &[
     "timeout",
     "wait_for_active_shards",
 ];
+
+/// The most indices of one request, each of which may have to be made.
+const INDICES_MAX: usize = 1_000;
+/// The longest line of an action.
+const ACTION_BYTES_MAX: usize = 64 << 10;
 
 /// The header with which a client names a request, so that it is taken once however often it is sent.
 const KEY: &str = "idempotency-key";
@@ -143,6 +148,9 @@ fn parse(body: &Bytes, index: Option<&str>) -> Result<Vec<Operation>> {
         }
         let wrong =
             |what: String| ApiError::invalid(format!("Malformed action/metadata line [{number}], {what}"));
+        if line.len() > ACTION_BYTES_MAX {
+            return Err(wrong(format!("it has more than {ACTION_BYTES_MAX} bytes")));
+        }
         let action: Map<String, Value> = serde_json::from_slice(line)
             .map_err(|e| wrong(format!("expected an object with one action: {e}")))?;
         let mut members = action.iter();
@@ -168,9 +176,11 @@ fn parse(body: &Bytes, index: Option<&str>) -> Result<Vec<Operation>> {
         let id = id_of(metadata).ok().flatten();
         operations.push(Operation { action, index: named.unwrap_or_default().to_owned(), id, what });
     }
-    match operations.is_empty() {
-        true => Err(ApiError::invalid("Validation Failed: 1: no requests added;")),
-        false => Ok(operations),
+    let indices: BTreeSet<&str> = operations.iter().map(|operation| operation.index.as_str()).collect();
+    match indices.len() {
+        0 => Err(ApiError::invalid("Validation Failed: 1: no requests added;")),
+        1..=INDICES_MAX => Ok(operations),
+        _ => Err(ApiError::invalid(format!("a request writes to at most {INDICES_MAX} indices"))),
     }
 }
 
@@ -418,12 +428,7 @@ impl Item {
             }
             Edited::Conflict(numbers) => Err(conflict(id, numbers)),
             Edited::Refused(refusal) => Err(no_document(refusal.reason())),
-            Edited::TooLarge { later: true } => Err(ApiError::busy(
-                "the documents of one request are in too many splits: send fewer at a time",
-            )),
-            Edited::TooLarge { later: false } => Err(ApiError::invalid(format!(
-                "[{id}]: the document is in a split that is too large to be written anew"
-            ))),
+            Edited::Failed(error) => Err(failed(error)),
         };
     }
 }

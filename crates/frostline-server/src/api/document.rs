@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
 use frostline_catalog::Resolve;
-use frostline_ingest::{Action, Changed, Operation as Edit, StoredDocument, Update};
+use frostline_ingest::{Action, Changed, Found, Numbers, Operation as Edit, Update};
 use frostline_query::Json;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -93,12 +93,14 @@ pub(crate) fn if_seq_no(seq_no: Option<Value>, term: Option<Value>) -> Result<Op
 }
 
 /// What the body of an update asks for.
-pub(crate) fn update_of(body: &[u8]) -> Result<Update> {
+pub(crate) fn update_of(body: &Bytes) -> Result<Update> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Body {
-        doc: Option<Json>,
-        upsert: Option<Box<RawValue>>,
+    struct Body<'a> {
+        #[serde(borrow)]
+        doc: Option<&'a RawValue>,
+        #[serde(borrow)]
+        upsert: Option<&'a RawValue>,
         doc_as_upsert: Option<bool>,
         detect_noop: Option<bool>,
         script: Option<Value>,
@@ -106,34 +108,35 @@ pub(crate) fn update_of(body: &[u8]) -> Result<Update> {
         _source: Option<Value>,
     }
     let parsed = frostline_split::check_unique_keys(body).map_err(|e| e.to_string());
-    let parsed = parsed.and_then(|()| serde_json::from_slice::<Body>(body).map_err(|e| e.to_string()));
+    let parsed = parsed.and_then(|()| serde_json::from_slice::<Body<'_>>(body).map_err(|e| e.to_string()));
     let Body { doc, upsert, doc_as_upsert, detect_noop, script, .. } =
         parsed.map_err(|e| ApiError::unparsed(format!("the body is no update: {e}")))?;
     if script.is_some() {
         return Err(ApiError::unsupported("[script] is not supported: give a [doc]"));
     }
-    let doc = doc.filter(|doc| matches!(doc, Json::Object(_)));
+    let parsed = doc.map(|doc| serde_json::from_str::<Json>(doc.get())).transpose();
+    let parsed = parsed.map_err(|e| ApiError::unparsed(format!("the body is no update: {e}")))?;
+    let doc = doc.filter(|_| matches!(parsed, Some(Json::Object(_))));
     let doc = doc.ok_or_else(|| {
         ApiError::invalid("Validation Failed: 1: script or doc is missing;")
             .named("action_request_validation_exception")
     })?;
-    let whole = Bytes::from(serde_json::to_vec(&doc).map_err(unwritten)?);
-    let upsert = match (upsert, doc_as_upsert.unwrap_or(false)) {
-        (_, true) => Some(whole),
-        (Some(upsert), false) => Some(Bytes::copy_from_slice(upsert.get().as_bytes())),
-        (None, false) => None,
-    };
+    let upsert = if doc_as_upsert.unwrap_or(false) { Some(doc) } else { upsert };
+    // Many wait at the same time: each is held as it was sent.
+    let as_sent = |json: &RawValue| body.slice_ref(json.get().as_bytes());
+    let (doc, upsert) = (as_sent(doc), upsert.map(as_sent));
     let detect_noop = detect_noop.unwrap_or(true);
-    Ok(Arc::new(move |before| match before {
+    let make = move |before: Option<&[u8]>| match before {
         None => upsert.clone().map_or(Changed::Missing, Changed::To),
         Some(text) => merged(text, &doc, detect_noop).unwrap_or(Changed::Nothing),
-    }))
+    };
+    Ok(Update { make: Arc::new(make), bytes: body.len() as u64 })
 }
 
-/// None where the document is no JSON, which none is that was stored.
-fn merged(text: &[u8], doc: &Json, detect_noop: bool) -> Option<Changed> {
+/// None where one of them is no JSON: a document that is stored is, and so is a `doc` that was read.
+fn merged(text: &[u8], doc: &[u8], detect_noop: bool) -> Option<Changed> {
     let mut document: Json = serde_json::from_slice(text).ok()?;
-    let is_changed = merge(&mut document, doc);
+    let is_changed = merge(&mut document, &serde_json::from_slice(doc).ok()?);
     match is_changed || !detect_noop {
         true => Some(Changed::To(serde_json::to_vec(&document).ok()?.into())),
         false => Some(Changed::Nothing),
@@ -167,11 +170,11 @@ fn merge(document: &mut Json, doc: &Json) -> bool {
 
 /// One document, as it is answered.
 #[derive(Serialize)]
-struct Got {
+struct Got<'a> {
     #[serde(rename = "_index")]
-    index: String,
+    index: &'a str,
     #[serde(rename = "_id")]
-    id: String,
+    id: &'a str,
     #[serde(rename = "_version", skip_serializing_if = "Option::is_none")]
     version: Option<i64>,
     #[serde(rename = "_seq_no", skip_serializing_if = "Option::is_none")]
@@ -180,39 +183,44 @@ struct Got {
     primary_term: Option<i64>,
     found: bool,
     #[serde(rename = "_source", skip_serializing_if = "Option::is_none")]
-    source: Option<Box<RawValue>>,
+    source: Option<&'a RawValue>,
 }
 
-impl Got {
-    fn new(index: &str, id: &str, stored: Option<StoredDocument>, with_source: bool) -> Result<Got> {
-        let (index, id) = (index.to_owned(), id.to_owned());
-        let Some(StoredDocument { document, identity }) = stored else {
-            let (version, seq_no, primary_term, source) = (None, None, None, None);
-            return Ok(Got { index, id, version, seq_no, primary_term, found: false, source });
-        };
-        let (version, seq_no) = identity.map_or((1, 0), |identity| (identity.version, identity.seq_no));
-        let source = with_source.then(|| raw(document)).transpose()?;
-        let (version, seq_no, primary_term) = (Some(version), Some(seq_no), Some(1));
-        Ok(Got { index, id, version, seq_no, primary_term, found: true, source })
+impl<'a> Got<'a> {
+    fn new(index: &'a str, id: &'a str, stored: Option<&'a Found>) -> Result<Got<'a>> {
+        let wrong = |e| Error::corrupt("a stored document is no JSON").with_source(e);
+        let text = stored.and_then(|stored| stored.text.as_deref());
+        let source = text.map(serde_json::from_slice).transpose().map_err(wrong)?;
+        let numbers = stored.map(|stored| stored.numbers);
+        Ok(Got {
+            index,
+            id,
+            version: numbers.map(|Numbers { version, .. }| version),
+            seq_no: numbers.map(|Numbers { seq_no, .. }| seq_no),
+            primary_term: numbers.map(|_| 1),
+            found: stored.is_some(),
+            source,
+        })
     }
 }
 
-fn raw(document: Vec<u8>) -> Result<Box<RawValue>> {
-    let wrong = || Error::corrupt("a stored document is no JSON");
-    let text = String::from_utf8(document).map_err(|e| wrong().with_source(e))?;
-    Ok(RawValue::from_string(text).map_err(|e| wrong().with_source(e))?)
-}
+/// The documents of an index that are there, or cannot be told, by their `_id`s.
+type Stored = HashMap<String, Result<Found>>;
 
-fn unwritten(error: serde_json::Error) -> ApiError {
-    Error::internal("an answer cannot be written as JSON").with_source(error).into()
-}
-
-/// The documents of an index, as far as they are there.
-async fn stored(state: &State, index: &IndexName, ids: &[String]) -> Result<Vec<Option<StoredDocument>>> {
-    state.edits.get(index, ids).await.map_err(|error| match error.kind() {
+async fn stored(state: &State, index: &IndexName, ids: &[String], with_source: bool) -> Result<Stored> {
+    let looked_up = state.edits.get(index, ids, with_source).await.map_err(|error| match error.kind() {
         ErrorKind::NotFound => ApiError::no_such_index(&index.to_string()),
         _ => error.into(),
-    })
+    })?;
+    let mut stored: Stored = looked_up.found.into_iter().map(|found| (found.id.clone(), Ok(found))).collect();
+    for unknown in looked_up.unknown {
+        match unknown.error.kind() {
+            // It is the request that asks for too much.
+            ErrorKind::Exhausted => return Err(unknown.error.into()),
+            _ => drop(stored.insert(unknown.id, Err(unknown.error.into()))),
+        }
+    }
+    Ok(stored)
 }
 
 /// The index that is meant by its name, or by an alias of it alone.
@@ -229,28 +237,27 @@ async fn holder(call: &Call, name: &str) -> Result<IndexName> {
     }
 }
 
-async fn one(call: &Call) -> Result<(IndexName, String, Option<StoredDocument>)> {
+async fn one(call: &Call, with_source: bool) -> Result<(IndexName, String, Option<Found>)> {
     let index = holder(call, call.index()).await?;
     let id = call.part("id").unwrap_or_default().to_owned();
-    let stored = stored(&call.state, &index, std::slice::from_ref(&id)).await?;
-    Ok((index, id, stored.into_iter().next().flatten()))
+    let mut stored = stored(&call.state, &index, std::slice::from_ref(&id), with_source).await?;
+    let stored = stored.remove(&id).transpose()?;
+    Ok((index, id, stored))
 }
 
 /// `GET /{index}/_doc/{id}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
     let with_source = call.params.flag("_source")?.unwrap_or(true);
-    let (index, id, stored) = one(&call).await?;
+    let (index, id, stored) = one(&call, with_source).await?;
     let status = if stored.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
-    Ok(Answer::json(&Got::new(&index.to_string(), &id, stored, with_source)?)?.with_status(status))
+    Ok(Answer::json(&Got::new(index.as_str(), &id, stored.as_ref())?)?.with_status(status))
 }
 
 /// `GET /{index}/_source/{id}`.
 pub(crate) async fn source(call: Call) -> Result<Answer> {
-    let (index, id, stored) = one(&call).await?;
-    match stored {
-        Some(stored) => {
-            Ok(Answer { content: Content::Json(stored.document), ..Answer::empty(StatusCode::OK) })
-        }
+    let (index, id, stored) = one(&call, true).await?;
+    match stored.and_then(|stored| stored.text) {
+        Some(text) => Ok(Answer { content: Content::Json(text.into()), ..Answer::empty(StatusCode::OK) }),
         None => {
             let reason = format!("Document not found [{index}]/[{id}]");
             Err(ApiError::new(StatusCode::NOT_FOUND, "resource_not_found_exception", reason))
@@ -264,36 +271,47 @@ pub(crate) async fn mget(call: Call) -> Result<Answer> {
     only(&body, &["docs", "ids"])?;
     let all_have_source = call.params.flag("_source")?.unwrap_or(true);
     let wanted = wanted(&Value::Object(body), call.part("index"), all_have_source)?;
-    let mut by_index: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (index, id, _) in &wanted {
-        by_index.entry(index).or_default().push(id.clone());
+    let mut by_index: BTreeMap<(&str, bool), Vec<String>> = BTreeMap::new();
+    for (index, id, with_source) in &wanted {
+        by_index.entry((index, *with_source)).or_default().push(id.clone());
     }
     let mut found = BTreeMap::new();
-    for (name, ids) in by_index {
+    for ((name, with_source), ids) in by_index {
         let stored = match holder(&call, name).await {
-            Ok(index) => stored(&call.state, &index, &ids).await,
+            Ok(index) => stored(&call.state, &index, &ids, with_source).await,
             Err(error) => Err(error),
         };
-        let stored = match stored {
-            Ok(stored) => stored.into_iter().map(Ok).collect(),
-            Err(error) if error.status.is_server_error() => return Err(error),
-            Err(error) => vec![Err(error); ids.len()],
-        };
-        found.extend(ids.into_iter().zip(stored).map(|(id, stored)| ((name.to_owned(), id), stored)));
+        if let Err(error) = &stored
+            && (error.status.is_server_error() || error.status == StatusCode::TOO_MANY_REQUESTS)
+        {
+            return Err(error.clone());
+        }
+        found.insert((name, with_source), stored);
     }
-    let documents = wanted.into_iter().map(|(index, id, with_source)| {
-        let stored = found.get(&(index.clone(), id.clone())).cloned().unwrap_or(Ok(None));
-        let document = match stored {
-            Ok(stored) => serde_json::value::to_raw_value(&Got::new(&index, &id, stored, with_source)?),
-            Err(error) => {
-                let error = json!({ "_index": index, "_id": id, "error": error.to_json() });
-                serde_json::value::to_raw_value(&error)
-            }
-        };
-        document.map_err(unwritten)
+    let stored =
+        wanted.iter().map(|(index, id, with_source)| match &found[&(index.as_str(), *with_source)] {
+            Ok(stored) => stored.get(id).map_or(Ok(None), |stored| stored.as_ref().map(Some)),
+            Err(error) => Err(error),
+        });
+    let stored: Vec<std::result::Result<Option<&Found>, &ApiError>> = stored.collect();
+    // A document may be wanted many times.
+    let texts = stored.iter().flatten().flatten().filter_map(|stored| stored.text.as_ref());
+    let searcher = call.state.node.searcher().await?;
+    let _memory = searcher.hold(texts.map(Bytes::len).sum())?;
+    let documents = wanted.iter().zip(stored).map(|((index, id, _), stored)| match stored {
+        Ok(stored) => Got::new(index, id, stored).map(Item::Got),
+        Err(error) => Ok(Item::Failed(json!({ "_index": index, "_id": id, "error": error.to_json() }))),
     });
-    let documents = documents.collect::<Result<Vec<Box<RawValue>>>>()?;
+    let documents = documents.collect::<Result<Vec<Item<'_>>>>()?;
     Answer::json(&BTreeMap::from([("docs", documents)]))
+}
+
+/// What is answered of a document among several.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Item<'a> {
+    Got(Got<'a>),
+    Failed(Value),
 }
 
 /// The index and the `_id` of each document, and whether its source is wanted.

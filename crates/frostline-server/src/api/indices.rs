@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::{Index, Resolve};
+use frostline_catalog::{Index, Resolve, spelled_out};
+use frostline_query::language::IndexVersion;
 
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::scope::Scope;
 use crate::state::{Call, State};
+
+/// The most parts of an expression.
+const PARTS_MAX: usize = 1_000;
 
 /// What happens to missing indices, as the URL says it.
 pub(crate) fn how(params: &Params) -> Result<Resolve> {
@@ -40,6 +44,7 @@ pub(crate) async fn open(
     expression: &str,
     how: Resolve,
 ) -> Result<Vec<Arc<Index>>> {
+    check_length(expression)?;
     let mut narrowed = None;
     if !scope.is_all() {
         let names = names(state, scope, expression, how).await?;
@@ -48,11 +53,8 @@ pub(crate) async fn open(
         }
         narrowed = Some(names.iter().map(IndexName::as_str).collect::<Vec<_>>().join(","));
     }
-    let expression = narrowed.as_deref().unwrap_or(expression);
-    match state.node.indices(expression, how).await {
-        Ok(indices) => Ok(indices),
-        Err(error) => Err(missing(state, expression, how, error).await),
-    }
+    let opened = state.node.indices(narrowed.as_deref().unwrap_or(expression), how).await;
+    opened.map_err(|error| missing(state, scope, expression, how, error))
 }
 
 /// Whether an index is in the scope: itself, or by a name that stands for it.
@@ -66,49 +68,63 @@ pub(crate) fn allows(state: &State, scope: &Scope, index: &IndexName) -> bool {
         })
 }
 
+/// Refuses versions of an index that is not in the scope.
+pub(crate) fn check(state: &State, scope: &Scope, versions: &[IndexVersion]) -> Result<()> {
+    match versions.iter().find(|version| !allows(state, scope, &version.name)) {
+        Some(other) => Err(scope.forbidden(other.name.as_str())),
+        None => Ok(()),
+    }
+}
+
 /// The names of the indices that an expression names, of those in the scope. An error of status 403 where it spells out
-/// another one, whether or not there is one of that name.
+/// another name, whether or not that means something.
 pub(crate) async fn names(
     state: &State,
     scope: &Scope,
     expression: &str,
     how: Resolve,
 ) -> Result<Vec<IndexName>> {
-    if !scope.is_all() {
-        let is_one = |part: &&str| {
-            !part.is_empty() && !part.contains('*') && *part != "_all" && !part.starts_with('-')
-        };
-        for part in expression.split(',').map(str::trim).filter(is_one) {
-            let means = state.node.catalog().resolve(part, how).await.unwrap_or_default();
-            let is_allowed = part.parse().is_ok_and(|name| scope.allows(&name));
-            let are_allowed = !means.is_empty() && means.iter().all(|name| allows(state, scope, name));
-            if !is_allowed && !are_allowed {
-                return Err(scope.forbidden(part));
-            }
-        }
+    check_length(expression)?;
+    let (records, now_us) = (state.node.catalog().records().await?, state.node.clock().now_us());
+    if let Some(other) = spelled_out(expression, now_us)?.iter().find(|name| !allows(state, scope, name)) {
+        return Err(scope.forbidden(other.as_str()));
     }
-    match state.node.catalog().resolve(expression, how).await {
-        Ok(mut names) => {
-            names.retain(|name| allows(state, scope, name));
-            Ok(names)
-        }
-        Err(error) => Err(missing(state, expression, how, error).await),
-    }
+    let names = records.resolve(expression, now_us, how, |name| scope.allows(name));
+    names.map_err(|error| missing(state, scope, expression, how, error))
 }
 
-/// The error where one of these indices is missing names it, and keeps what we say of it.
-async fn missing(state: &State, expression: &str, how: Resolve, error: frostline_base::Error) -> ApiError {
+/// The error where one of these indices is missing names it, and what in the scope may be meant.
+fn missing(
+    state: &State,
+    scope: &Scope,
+    expression: &str,
+    how: Resolve,
+    error: frostline_base::Error,
+) -> ApiError {
     if error.kind() != ErrorKind::NotFound {
         return error.into();
     }
-    for part in expression.split(',').map(str::trim) {
-        match state.node.catalog().resolve(part, how).await {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => {
-                return ApiError::no_such_index(part).caused_by(&cause);
+    let now_us = state.node.clock().now_us();
+    if let Some(records) = state.node.catalog().seen_records() {
+        for part in expression.split(',').map(str::trim) {
+            match records.resolve(part, now_us, how, |name| scope.allows(name)) {
+                Err(cause) if cause.kind() == ErrorKind::NotFound => {
+                    return ApiError::no_such_index(part).caused_by(&cause);
+                }
+                _ => {}
             }
-            _ => {}
         }
     }
     // It was deleted while it was opened.
-    ApiError::no_such_index(expression).caused_by(&error)
+    ApiError::no_such_index(expression)
+}
+
+/// Refuses an expression that would keep the server busy.
+fn check_length(expression: &str) -> Result<()> {
+    match expression.split(',').nth(PARTS_MAX) {
+        Some(_) => {
+            Err(ApiError::invalid(format!("over {PARTS_MAX} names of indices in a list: use wildcards")))
+        }
+        None => Ok(()),
+    }
 }

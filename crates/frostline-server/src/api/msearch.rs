@@ -11,6 +11,7 @@ use crate::answer::Answer;
 use crate::api::indices::{self, expands};
 use crate::api::search::{Asked, Manner, total_as_int};
 use crate::api::search_body::SearchBody;
+use crate::body::TREE;
 use crate::error::{ApiError, Result};
 use crate::state::Call;
 
@@ -41,7 +42,7 @@ pub(crate) async fn msearch(call: Call) -> Result<Answer> {
     let as_int = call.params.flag("rest_total_hits_as_int")?.unwrap_or(false);
     let (how, path) = (indices::how(&call.params)?, call.part("index"));
     let typed_keys = call.params.flag("typed_keys")?.unwrap_or(false);
-    let wanted = Wanted::parse(&call.body, how)?;
+    let wanted = Wanted::parse(&call.body, how, call.state.settings.body_bytes_max / TREE)?;
     let (state, scope) = (&call.state, &call.client.scope);
     let searches = wanted.into_iter().map(|wanted| async move {
         let Wanted { expression, how, strict, body } = wanted;
@@ -75,7 +76,7 @@ struct Wanted {
 
 impl Wanted {
     /// The searches of a body: for each a line about its indices, and a line with what is asked.
-    fn parse(body: &[u8], how: Resolve) -> Result<Vec<Wanted>> {
+    fn parse(body: &[u8], how: Resolve, line_bytes_max: usize) -> Result<Vec<Wanted>> {
         let Some(body) = body.strip_suffix(b"\n").or_else(|| body.is_empty().then_some(body)) else {
             return Err(ApiError::invalid("The msearch request must be terminated by a newline [\\n]"));
         };
@@ -88,6 +89,10 @@ impl Wanted {
                 None if header.is_empty() => break,
                 None => return Err(ApiError::invalid(format!("line {line} has no body after it"))),
             };
+            if header.len().max(body.len()) > line_bytes_max {
+                let reason = format!("line {line}: a search has at most {line_bytes_max} bytes");
+                return Err(ApiError::invalid(reason));
+            }
             if all.len() == SEARCHES_MAX {
                 return Err(ApiError::invalid(format!("a request has at most {SEARCHES_MAX} searches")));
             }
@@ -180,7 +185,7 @@ mod tests {
     use super::*;
 
     fn read(body: &str) -> Result<Vec<(Option<String>, bool)>> {
-        let wanted = Wanted::parse(body.as_bytes(), Resolve::default())?;
+        let wanted = Wanted::parse(body.as_bytes(), Resolve::default(), 50)?;
         Ok(wanted.into_iter().map(|wanted| (wanted.expression, wanted.body.is_ok())).collect())
     }
 
@@ -197,5 +202,7 @@ mod tests {
         assert!(reason("{\"indx\":\"web\"}\n{}\n").contains("line 1: key [indx]"));
         assert!(reason("{}\n{}\n{}\n").contains("line 3"), "{}", reason("{}\n{}\n{}\n"));
         assert_eq!(reason(""), "no requests added");
+        let long = format!("{{}}\n{{\"a\":\"{}\"}}\n", "a".repeat(50));
+        assert!(reason(&long).contains("at most 50 bytes"));
     }
 }

@@ -45,9 +45,7 @@ pub(crate) async fn target(
         Some(records) => records,
         None => catalog.records().await?,
     };
-    let stream = records.data_streams().get(name).and_then(|stream| stream.indices.last());
-    let behind = stream.or_else(|| records.aliases().get(name).and_then(|alias| alias.write_index()));
-    if ![Some(name), behind].into_iter().flatten().any(|index| indices::allows(state, scope, index)) {
+    if !indices::allows(state, scope, name) {
         return Err(scope.forbidden(name.as_str()));
     }
     let is_alias = records.aliases().contains_key(name);

@@ -35,6 +35,7 @@ pub(crate) async fn close(call: Call) -> Result<Answer> {
     let (mut closed, mut each) = (0, Vec::new());
     for id in ids {
         let pit: PointInTime = id.parse()?;
+        indices::check(&call.state, &call.client.scope, &pit.versions())?;
         let ended = call.state.node.close_point_in_time(&pit).await?;
         closed += ended;
         each.push(json!({ "pit_id": id, "successful": ended > 0 }));

@@ -69,17 +69,26 @@ impl Scrolls {
         Ok(())
     }
 
-    /// The scroll of this id, which is kept at least until `until_us` from now on.
-    fn get(&self, id: &str, now_us: i64, until_us: i64) -> Result<Arc<tokio::sync::Mutex<Scroll>>> {
+    /// The scroll of this id, which is kept at least until `until_us` from now on, for who may read it.
+    fn get(
+        &self,
+        id: &str,
+        now_us: i64,
+        until_us: i64,
+        may_read: impl Fn(&PointInTime) -> bool,
+    ) -> Result<Arc<tokio::sync::Mutex<Scroll>>> {
         let mut kept = self.kept();
-        let found = kept.get_mut(id).filter(|kept| kept.until_us > now_us).ok_or_else(|| missing(id))?;
+        let found = kept.get_mut(id).filter(|kept| kept.until_us > now_us && may_read(&kept.pit));
+        let found = found.ok_or_else(|| missing(id))?;
         found.until_us = found.until_us.max(until_us);
         Ok(Arc::clone(&found.scroll))
     }
 
-    /// Forgets a scroll. What it has pinned.
-    fn remove(&self, id: &str) -> Option<PointInTime> {
-        self.kept().remove(id).map(|kept| kept.pit)
+    /// Forgets a scroll, for who may read it. What it has pinned.
+    fn remove(&self, id: &str, may_read: impl Fn(&PointInTime) -> bool) -> Option<PointInTime> {
+        let mut kept = self.kept();
+        kept.get(id).filter(|kept| may_read(&kept.pit))?;
+        kept.remove(id).map(|kept| kept.pit)
     }
 
     fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
@@ -196,6 +205,10 @@ fn check(body: &SearchBody, bytes: usize) -> Result<()> {
     Ok(())
 }
 
+fn may_read(call: &Call, pit: &PointInTime) -> bool {
+    indices::check(&call.state, &call.client.scope, &pit.versions()).is_ok()
+}
+
 /// Begins a scroll, and answers its first page.
 pub(crate) async fn open(
     call: &Call,
@@ -233,11 +246,8 @@ pub(crate) async fn scroll(call: Call) -> Result<Answer> {
     let as_int = call.params.flag("rest_total_hits_as_int")?.unwrap_or(false);
     let (state, now_us) = (&call.state, call.state.node.clock().now_us());
     let until_us = keep_alive.map_or(now_us, |keep_alive| until(now_us, keep_alive));
-    let scroll = state.scrolls.get(id, now_us, until_us)?;
+    let scroll = state.scrolls.get(id, now_us, until_us, |pit| may_read(&call, pit))?;
     let mut scroll = scroll.lock().await;
-    if !scroll.indices.iter().all(|index| indices::allows(state, &call.client.scope, index.name())) {
-        return Err(missing(id));
-    }
     if let Some(keep_alive) = keep_alive {
         scroll.extend(now_us, keep_alive).await?;
     }
@@ -266,7 +276,7 @@ pub(crate) async fn clear(call: Call) -> Result<Answer> {
         ids => ids.iter().map(|id| (*id).to_owned()).collect(),
     };
     let mut freed = 0;
-    for pit in ids.iter().filter_map(|id| scrolls.remove(id)) {
+    for pit in ids.iter().filter_map(|id| scrolls.remove(id, |pit| may_read(&call, pit))) {
         call.state.node.close_point_in_time(&pit).await?;
         freed += 1;
     }

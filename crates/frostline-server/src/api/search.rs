@@ -125,10 +125,7 @@ impl Asked<'_> {
             )));
         }
         let versions = held.versions();
-        let other = versions.iter().find(|version| !indices::allows(state, self.scope, &version.name));
-        if let Some(other) = other {
-            return Err(self.scope.forbidden(other.name.as_str()));
-        }
+        indices::check(state, self.scope, &versions)?;
         if let Some(expression) = self.expression {
             let names = indices::names(state, self.scope, expression, self.how).await?;
             if let Some(other) = versions.iter().find(|version| !names.contains(&version.name)) {

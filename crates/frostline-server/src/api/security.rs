@@ -11,7 +11,7 @@ use crate::error::{ApiError, Result};
 use crate::scope::{Grant, Privilege};
 use crate::state::{Call, State, only};
 
-/// The longest body that is kept with a key.
+/// The longest body that is kept with a key or a user.
 const BYTES_MAX: usize = 64 << 10;
 
 /// `GET /_security/_authenticate`.
@@ -42,10 +42,7 @@ pub(crate) async fn authenticate(call: Call) -> Result<Answer> {
 
 /// `POST /_security/api_key`.
 pub(crate) async fn create_key(call: Call) -> Result<Answer> {
-    if call.body.len() > BYTES_MAX {
-        return Err(ApiError::invalid(format!("what is kept with a key has at most {BYTES_MAX} bytes")));
-    }
-    let body = call.object()?;
+    let body = kept_body(&call)?;
     only(&body, &["expiration", "metadata", "name", "role_descriptors"])?;
     let name = body.get("name").and_then(Value::as_str).filter(|name| (1..=256).contains(&name.len()));
     let name = name.ok_or_else(|| ApiError::invalid("Validation Failed: 1: api key name is required;"))?;
@@ -73,6 +70,14 @@ pub(crate) async fn create_key(call: Call) -> Result<Answer> {
         answer["expiration"] = json!(expires_ms);
     }
     Ok(Answer::json(&answer)?.with_warnings(warning))
+}
+
+/// A body of which parts are kept.
+fn kept_body(call: &Call) -> Result<Map<String, Value>> {
+    match call.body.len() > BYTES_MAX {
+        true => Err(ApiError::invalid(format!("what is kept has at most {BYTES_MAX} bytes"))),
+        false => call.object(),
+    }
 }
 
 /// Makes a key and keeps it; its id and its secret.
@@ -124,7 +129,8 @@ fn grants(descriptors: Option<&Value>) -> Result<(Option<Vec<Grant>>, Option<Str
         }
     }
     let is_full = |grant: &Grant| {
-        grant.names.iter().any(|name| name == "*") && grant.privileges.len() == Privilege::ALL.len()
+        grant.names.iter().any(|name| name == "*")
+            && Privilege::ALL.iter().all(|privilege| grant.privileges.contains(privilege))
     };
     if cluster.iter().any(|privilege| privilege == "all") && grants.iter().any(is_full) {
         return Ok((None, None));
@@ -280,7 +286,7 @@ pub(crate) async fn put_user(call: Call) -> Result<Answer> {
     if name.is_empty() || name.len() > 256 || name.contains(|c: char| c.is_control() || c == ':') {
         return Err(ApiError::invalid("a user's name has 1 to 256 characters, and no colon"));
     }
-    let body = call.object()?;
+    let body = kept_body(&call)?;
     only(&body, &["email", "enabled", "full_name", "metadata", "password", "roles"])?;
     if body.get("enabled") == Some(&json!(false)) {
         return Err(ApiError::unsupported("a user is not disabled: delete it"));

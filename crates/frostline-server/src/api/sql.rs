@@ -1,6 +1,7 @@
 //! `_sql`.
 
 use arrow_schema::DataType;
+use frostline_base::IndexName;
 use frostline_query::{QueryCost, Sql, SqlAnswer, json_value};
 use frostline_show::{Table, printable};
 use serde::ser::{Error as _, SerializeSeq as _};
@@ -9,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::{Answer, Content};
 use crate::api::indices;
+use crate::api::info::NAME;
 use crate::error::{ApiError, Result};
 use crate::state::{Call, only};
 
@@ -41,7 +43,10 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
         tables.push((name, indices));
     }
     let sql = Sql::over(&node.searcher().await?, tables, node.results().await)?;
-    let answer = sql.run(query).await.map_err(read)?;
+    let answer = match Sql::shows_tables(query) {
+        true => tables_of(&call, &sql).await?,
+        false => sql.run(query).await.map_err(read)?,
+    };
     let ignored = body.keys().filter(|name| IGNORED.contains(&name.as_str()));
     let warnings: Vec<String> =
         ignored.map(|name| format!("[{name}] has no effect: the answer is whole")).collect();
@@ -58,6 +63,19 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
         other => Err(ApiError::invalid(format!("invalid format [{other}]: json, csv, tsv or txt"))),
     };
     Ok(shown?.with_warnings(warnings))
+}
+
+/// The indices and aliases, as Elasticsearch lists them.
+async fn tables_of(call: &Call, sql: &Sql) -> Result<SqlAnswer> {
+    let (state, scope) = (&call.state, &call.client.scope);
+    let records = state.node.catalog().records().await?;
+    let indices = indices::names(state, scope, "*", frostline_catalog::Resolve::default()).await?;
+    let aliases = records.aliases().keys().filter(|name| scope.allows(name));
+    let row = |name: &IndexName, ty: &str, kind: &str| [NAME, name.as_str(), ty, kind].map(str::to_owned);
+    let indices = indices.iter().map(|name| row(name, "TABLE", "INDEX"));
+    let mut rows: Vec<_> = indices.chain(aliases.map(|name| row(name, "VIEW", "ALIAS"))).collect();
+    rows.sort_unstable();
+    Ok(sql.texts(["catalog", "name", "type", "kind"], &rows)?)
 }
 
 fn check(body: &Map<String, Value>) -> Result<()> {

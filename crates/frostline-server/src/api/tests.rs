@@ -51,6 +51,11 @@ async fn indices_are_named_by_expressions() {
     assert_eq!(error["error"]["index"], "gone");
     let (status, ..) = tested.error("GET", "/nothing-*/_count?allow_no_indices=false", "").await;
     assert_eq!(status, 404);
+    for method in ["GET", "HEAD"] {
+        let (most, more) = ("web,".repeat(999), "web,".repeat(1_000));
+        assert_eq!(tested.send(method, &format!("/{most}web/_mapping"), "").await.status, 200);
+        assert_eq!(tested.send(method, &format!("/{more}web/_mapping"), "").await.status, 400);
+    }
 }
 
 #[tokio::test]
@@ -249,6 +254,15 @@ async fn sql_answers_in_each_format() {
     assert!(status == 400 && reason.contains("did you mean word"), "{reason}");
     assert_eq!(tested.error("POST", "/_sql", r#"{"query":"select 1 from gone"}"#).await.0, 404);
     assert_eq!(tested.error("POST", "/_sql", r#"{"query":"delete from web"}"#).await.0, 400);
+    tested.ok("PUT", "/web/_alias/site", "{}").await;
+    let tables = tested.ok("POST", "/_sql", r#"{"query":"SHOW TABLES;"}"#).await;
+    let names: Vec<&str> =
+        tables["columns"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["catalog", "name", "type", "kind"]);
+    let rows = tables["rows"].as_array().unwrap();
+    assert!(rows.contains(&json!(["frostline", "web", "TABLE", "INDEX"])), "{rows:?}");
+    assert!(rows.contains(&json!(["frostline", "site", "VIEW", "ALIAS"])), "{rows:?}");
+    assert!(rows.iter().all(|row| row[0] == "frostline"), "{rows:?}");
     assert_eq!(tested.error("POST", "/_sql", r#"{"query":"select 1","params":[1]}"#).await.0, 501);
 }
 
@@ -331,6 +345,12 @@ async fn a_bulk_that_cannot_be_read_adds_nothing() {
     assert!(reason("{\"index\":{}}\n{}\n{\"index\":{}}\n").await.contains("line [3], no document"));
     assert!(reason("{\"index\":{}}\n{}\n{\"add\":{}}\n{}\n").await.contains("line [3]"));
     assert!(reason("nonsense\n{}\n").await.contains("line [1]"));
+    let long = format!("{{\"index\":{{\"_id\":\"{}\"}}}}\n{{}}\n", "a".repeat(64 << 10));
+    assert!(reason(&long).await.contains("line [1], it has more than"));
+    let many: Vec<String> =
+        (0..=1_000).map(|n| format!("{{\"index\":{{\"_index\":\"many-{n}\"}}}}\n{{}}\n")).collect();
+    assert!(reason(&many.concat()).await.contains("at most 1000 indices"));
+    assert_eq!(tested.send("HEAD", "/many-0", "").await.status, 404);
     assert_eq!(tested.error("POST", "/web/_bulk?pipeline=p", "{}\n").await.0, 400);
     assert_eq!(tested.error("POST", "/web/_bulk?refresh=later", "{}\n").await.0, 400);
     assert_eq!(tested.send("HEAD", "/web", "").await.status, 404);

@@ -62,6 +62,11 @@ async fn a_parameter_is_understood_or_ignored_aloud_or_refused() {
     let warnings: Vec<_> = ignored.headers.get_all("warning").iter().map(|w| w.to_str().unwrap()).collect();
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].starts_with("299 Elasticsearch-") && warnings[0].contains("[preference]"));
+    let twice = tested.get("/web/_search?preference=a&preference=b").await;
+    assert_eq!(twice.headers.get_all("warning").iter().count(), 1);
+    let unknown = tested.get("/web/_search?q=wrod:w1").await;
+    let warning = unknown.headers["warning"].to_str().unwrap();
+    assert!(warning.ends_with("\"no document has the field wrod; did you mean word?\""), "{warning}");
     let (status, kind, reason) = tested.error("GET", "/web/_search?siez=1", "").await;
     assert_eq!((status, kind.as_str()), (400, "illegal_argument_exception"));
     assert_eq!(
@@ -105,7 +110,9 @@ async fn what_is_no_json_is_refused_at_once() {
 async fn limits_answer_before_the_server_suffers() {
     let small = Settings { body_bytes_max: 100, requests_max: 1, ..Settings::default() };
     let tested = Tested::with(small);
-    let (status, ..) = tested.error("POST", "/_search", &" ".repeat(101)).await;
+    let (status, ..) = tested.error("POST", "/_bulk", &" ".repeat(101)).await;
+    assert_eq!(status, 413);
+    let (status, ..) = tested.error("POST", "/_search", &" ".repeat(7)).await;
     assert_eq!(status, 413);
     let permit = tested.state.requests.try_acquire().unwrap();
     let busy = tested.get("/_search").await;
@@ -113,6 +120,20 @@ async fn limits_answer_before_the_server_suffers() {
     assert_eq!(tested.get("/health").await.status, 200);
     drop(permit);
     assert_eq!(tested.get("/_search").await.status, 200);
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_make_others_wait() {
+    let tested = Tested::with(Settings { answers_bytes_max: 8 << 10, ..Settings::default() });
+    tested.ingest("web", 60).await;
+    let ask = || tested.service.respond(Request::get("/web/_search?size=60").body(Full::default()).unwrap());
+    let unread = ask().await;
+    assert_eq!(unread.status(), 200);
+    let busy = ask().await;
+    assert_eq!((busy.status().as_u16(), busy.headers()["retry-after"].to_str().unwrap()), (429, "1"));
+    assert_eq!(tested.get("/").await.status, 200);
+    drop(unread);
+    assert_eq!(ask().await.status(), 200);
 }
 
 /// Takes the turns of all searches.
@@ -159,16 +180,30 @@ async fn a_request_that_takes_too_long_is_given_up() {
 #[tokio::test]
 async fn a_page_of_another_site_is_not_answered() {
     let tested = Tested::new();
-    let status = async |host: &str| {
-        let request = Request::get("/").header("host", host);
+    let status = async |header: &str, site: &str| {
+        let request = Request::get("/").header(header, site);
         tested.request(request.body(Full::default()).unwrap()).await.status.as_u16()
     };
-    for own in ["localhost:9200", "127.0.0.1", "[::1]:9200", "10.0.0.1:9200"] {
-        assert_eq!(status(own).await, 200, "{own}");
+    for own in ["localhost:9200", "127.0.0.1", "[::1]:9200"] {
+        assert_eq!(status("host", own).await, 200, "{own}");
+        assert_eq!(status("origin", &format!("http://{own}")).await, 200, "{own}");
     }
+    assert_eq!(status("host", "10.0.0.1:9200").await, 200);
+    assert_eq!(status("origin", "http://10.0.0.1:9200").await, 403);
     for other in ["evil.example", "localhost.evil.example:9200", ""] {
-        assert_eq!(status(other).await, 403, "{other}");
+        assert_eq!(status("host", other).await, 403, "{other}");
+        assert_eq!(status("origin", &format!("https://{other}")).await, 403, "{other}");
     }
+    assert_eq!(status("origin", "null").await, 403);
+}
+
+#[tokio::test]
+async fn a_link_changes_nothing() {
+    let tested = Tested::new();
+    let lines = "source=%7B%22index%22%3A%7B%7D%7D%0A%7B%7D%0A";
+    let (status, ..) = tested.error("POST", &format!("/web/_bulk?{lines}"), "").await;
+    assert_eq!(status, 400);
+    assert_eq!(tested.get("/web/_count?source=%7B%7D").await.status, 404);
 }
 
 #[tokio::test]

@@ -32,13 +32,13 @@ proptest! {
         let table = writer.table(3).unwrap().finish(&mut file, 0).unwrap();
         let blocks = table.blocks(&KeyRange::all()).unwrap();
         let read = blocks.iter().map(|block| (block, &file[block.range.start as usize..block.range.end as usize]));
-        let digest = Digest::of_blocks(&[8, 9], read.clone()).unwrap().unwrap();
+        let digest = Digest::of_blocks(&[8, 9], true, read.clone()).unwrap().unwrap();
         prop_assert_eq!(&digest, &Digest::of_block(&writer.block().unwrap()).unwrap());
         prop_assert_eq!((digest.squares(9), digest.distribution(9)), (Some(squares), Some(&distribution)));
         prop_assert_eq!((old.squares(9), old.distribution(9)), (None, None));
         prop_assert_eq!((old.minutes(), old.numbers(9)), (digest.minutes(), digest.numbers(9)));
         prop_assert_eq!(old.values(9).unwrap(), Some(counts.clone()));
-        prop_assert_eq!(Digest::of_blocks(&[8], read).unwrap().unwrap().fields().count(), 0);
+        prop_assert_eq!(Digest::of_blocks(&[8], true, read).unwrap().unwrap().fields().count(), 0);
         prop_assert_eq!(digest.minutes(), &[(-1, 1), (0, 2), (1, 1)]);
         prop_assert_eq!(digest.numbers(9), Some(numbers));
         prop_assert_eq!(digest.values(9).unwrap(), Some(counts));

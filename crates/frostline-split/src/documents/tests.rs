@@ -163,7 +163,7 @@ fn a_field_without_doc_values_has_no_digest_and_no_copy_that_costs_much() {
         let is_copied =
             ["took__double", "host__text"].map(|name| split.column_range(name).unwrap().start >= end);
         let numbers = ["took", "host"].map(|path| split.readings(path).next().unwrap().number);
-        let digest = split.digest(&numbers, []).unwrap().unwrap();
+        let digest = split.digest(&numbers, true, []).unwrap().unwrap();
         (is_copied, numbers.map(|number| digest.fields().any(|other| other == number)), file.len())
     };
     let (with, without) = (written(true), written(false));

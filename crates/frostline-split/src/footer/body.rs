@@ -34,6 +34,8 @@ pub(crate) const COLUMN_LISTS: u64 = 1 << 10;
 pub(crate) const CLIENT_IDS: u64 = 1 << 11;
 /// The feature of pages of scan copies in streams.
 pub(crate) const PAGE_STREAMS: u64 = 1 << 12;
+/// The feature of dates of fields with nanoseconds.
+pub(crate) const DATE_NANOS: u64 = 1 << 13;
 /// The features that this reader knows.
 const REQUIRED_KNOWN: u64 = ENTRY_HEADS
     | LISTS
@@ -46,7 +48,8 @@ const REQUIRED_KNOWN: u64 = ENTRY_HEADS
     | STREAMS
     | COLUMN_LISTS
     | CLIENT_IDS
-    | PAGE_STREAMS;
+    | PAGE_STREAMS
+    | DATE_NANOS;
 /// The rules that make the keys of the text dictionary.
 const ANALYSER: u64 = 2;
 const WRITER: &str = concat!("frostline ", env!("CARGO_PKG_VERSION"));

@@ -96,6 +96,7 @@ fn contents(readings: u16) -> Contents {
             has_list: false,
             is_indexed: true,
             dynamic: false,
+            has_nanos: false,
             rows_with_value: 1,
         };
         FieldRecord { field, exists: vec![2, 0], chunks: vec![chunk] }

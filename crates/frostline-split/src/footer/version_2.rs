@@ -79,7 +79,8 @@ fn read_field(cursor: &mut Cursor<'_>, number: u16, rows: u32) -> Result<SplitFi
     }
     let (has_scalar, has_list, dynamic) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
     let is_indexed = true;
-    Ok(SplitField { number, path, ty, has_scalar, has_list, dynamic, is_indexed, rows_with_value })
+    let has_nanos = false;
+    Ok(SplitField { number, path, ty, has_scalar, has_list, dynamic, has_nanos, is_indexed, rows_with_value })
 }
 
 fn read_kind(cursor: &mut Cursor<'_>, records: &[FieldRecord]) -> Result<ColumnKind> {
@@ -130,7 +131,7 @@ fn body_of(contents: &Contents) -> Vec<u8> {
         put_bytes(&mut out, chunk.name.as_bytes());
         match chunk.kind {
             // No reader of version 2 would know nanoseconds or identities, and no writer of it has any.
-            ColumnKind::Time | ColumnKind::Nanos => out.push(0),
+            ColumnKind::Time | ColumnKind::Nanos | ColumnKind::FieldNanos { .. } => out.push(0),
             ColumnKind::Id | ColumnKind::Version | ColumnKind::SeqNo => out.push(0),
             ColumnKind::Source | ColumnKind::Shape | ColumnKind::Residual | ColumnKind::Raw => out.push(1),
             ColumnKind::Dynamic { .. } => out.push(5),

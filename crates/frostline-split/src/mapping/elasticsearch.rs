@@ -105,8 +105,8 @@ impl Mapping {
     fn read_field(&mut self, path: &str, json: &Value, depth: usize) -> Result<()> {
         let body = as_object(json, path)?;
         let ty = match body.get("type") {
-            // The time of documents has nanoseconds under either name.
-            Some(ty) if *ty == DATE_NANOS && path == self.time_field => FieldType::Date,
+            // Dates have nanoseconds under either name.
+            Some(ty) if *ty == DATE_NANOS => FieldType::Date,
             Some(ty) => read_type(path, ty)?,
             None if body.contains_key("properties") || body.is_empty() => FieldType::Object,
             None => return Err(Error::invalid(format!("field {path:?} has no type"))),
@@ -183,7 +183,9 @@ impl Field {
 
     fn to_json(&self) -> Option<Value> {
         let ty = self.shown_type()?;
-        let mut body = Map::from_iter([("type".to_owned(), json!(ty.name()))]);
+        let has_nanos = self.readings.get(&ValueType::Date).is_some_and(|dates| dates.nanos);
+        let name = if ty == FieldType::Date && has_nanos { DATE_NANOS } else { ty.name() };
+        let mut body = Map::from_iter([("type".to_owned(), json!(name))]);
         if self.unindexed {
             body.insert("index".to_owned(), json!(false));
         }
@@ -241,7 +243,7 @@ impl FieldType {
     }
 }
 
-/// Dates that keep nine digits, as only the time of documents does.
+/// Dates of which some are no whole microseconds.
 const DATE_NANOS: &str = "date_nanos";
 
 /// The mapping inside of what APIs answer and take.

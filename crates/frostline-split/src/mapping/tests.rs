@@ -60,7 +60,7 @@ fn writers_that_grew_apart_exceed_the_budget_rather_than_lose() {
     assert_eq!(merged.column_count(), 2);
     assert_eq!(
         merged.field("a").unwrap().readings[&ValueType::Long],
-        Reading { scalar: true, list: false, dynamic: true, dynamic_list: false }
+        Reading { scalar: true, list: false, dynamic: true, dynamic_list: false, nanos: false }
     );
 }
 
@@ -107,22 +107,36 @@ fn elasticsearch_mappings_are_read() {
 }
 
 #[test]
-fn the_time_alone_may_be_declared_with_nanoseconds() {
-    let declared = |path: &str| json!({"properties": {path: {"type": "date_nanos"}}});
-    let mut mapping = read(declared("@timestamp"));
-    assert_eq!(mapping.field("@timestamp").unwrap().declared, Some(FieldType::Date));
-    check_refused(declared("at"), r#"the type "date_nanos" is not supported"#);
-    let time =
-        |mapping: &Mapping| mapping.to_elasticsearch_json()["properties"]["@timestamp"]["type"].clone();
-    assert_eq!(time(&mapping), "date");
-    // One index of two with nanoseconds makes them a column of both.
+fn dates_may_be_declared_with_nanoseconds_and_have_columns_of_them_once_some_do() {
+    let declared =
+        json!({"properties": {"@timestamp": {"type": "date_nanos"}, "at": {"type": "date_nanos"}}});
+    let mut mapping = read(declared);
+    for path in ["@timestamp", "at"] {
+        assert_eq!(mapping.field(path).unwrap().declared, Some(FieldType::Date));
+    }
+    mapping.place("at", ValueType::Date, false);
+    mapping.place("at", ValueType::Date, true);
+    let types = |mapping: &Mapping| {
+        let json = mapping.to_elasticsearch_json();
+        ["@timestamp", "at"].map(|path| json["properties"][path]["type"].clone())
+    };
+    let names = |mapping: &Mapping| -> Vec<String> {
+        mapping.arrow_schema().fields().iter().map(|field| field.name().clone()).collect()
+    };
+    assert_eq!(types(&mapping), ["date", "date"]);
+    assert_eq!(names(&mapping), ["_timestamp", "_source", "_dynamic", "at__date", "at__date_list"]);
+    // One index of two with nanoseconds makes them columns of both.
     let mut other = mapping.clone();
     other.note_nanos();
+    other.note_nanos_of("at");
     assert!(mapping.merge(&other).unwrap());
-    assert_eq!(
-        (time(&mapping), mapping.arrow_schema().field(1).name().as_str()),
-        (json!("date_nanos"), NANOS_COLUMN)
-    );
+    assert_eq!(types(&mapping), ["date_nanos", "date_nanos"]);
+    let columns = ["_timestamp", NANOS_COLUMN, "_source", "_dynamic"];
+    let of_field = ["at__date", "at__date_ns", "at__date_list", "at__date_list_ns"];
+    assert_eq!(names(&mapping), [&columns[..], &of_field[..]].concat());
+    assert_eq!(mapping.arrow_schema().field(7).data_type(), &list_of(DataType::Int16));
+    assert_eq!(mapping.column_count(), 2);
+    assert_eq!(read(mapping.to_elasticsearch_json()).field("at").unwrap().declared, Some(FieldType::Date));
 }
 
 #[test]
@@ -309,6 +323,9 @@ fn any_mapping() -> impl Strategy<Value = Mapping> {
         declared.iter().for_each(|path| mapping.declare(path, FieldType::Keyword).unwrap());
         for (path, ty, list) in placed {
             mapping.place(&path, ty, list);
+            if ty == ValueType::Date && path.len() == 1 {
+                mapping.note_nanos_of(&path);
+            }
         }
         mapping
     })
@@ -336,11 +353,14 @@ proptest! {
             for (ty, reading) in &field.readings {
                 let kept = both.field(path).unwrap().readings[ty];
                 prop_assert!(kept.scalar >= reading.scalar && kept.list >= reading.list && kept.dynamic >= reading.dynamic);
+                prop_assert!(kept.nanos >= reading.nanos);
             }
         }
         let schema = both.arrow_schema();
         let names: std::collections::BTreeSet<String> = schema.fields().iter().map(|f| f.name().to_lowercase()).collect();
-        prop_assert_eq!(names.len(), both.column_count() + 3);
+        let nanos = both.fields().values().filter_map(|field| field.readings.get(&ValueType::Date));
+        let nanos = nanos.filter(|dates| dates.nanos).flat_map(Reading::columns).count();
+        prop_assert_eq!(names.len(), both.column_count() + nanos + 3);
     }
 
     #[test]

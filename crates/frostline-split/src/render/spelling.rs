@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 use crate::document::{Value, plain_length};
 use crate::mapping::ValueType;
-use crate::values::{ip_address, parse_ip, parse_zone};
+use crate::values::{Moment, ip_address, parse_ip, parse_zone};
 
 /// How a scalar is written, without the quotes of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,7 +201,7 @@ impl Spelling {
     /// The first of the likely spellings that gives `written` for the value, and how many bytes it gives: what
     /// follows these is the zone of a date. `last` is the one that the field had before: fields keep to one.
     pub(super) fn of(
-        (value, nanos): (&Value<'_>, u16),
+        value: &Value<'_>,
         written: &str,
         last: Option<Spelling>,
         scratch: &mut Vec<u8>,
@@ -213,7 +213,7 @@ impl Spelling {
                 _ => written.len(),
             };
             let (text, zone) = written.split_at_checked(length)?;
-            spelling.write(value, nanos, parse_zone(zone)?, scratch)?;
+            spelling.write(value, parse_zone(zone)?, scratch)?;
             (scratch.as_slice() == text.as_bytes()).then_some((spelling, length))
         };
         if let Some(found) = last.and_then(&mut gives) {
@@ -235,9 +235,9 @@ impl Spelling {
         }
     }
 
-    /// Appends the value as it is written here, a date with so many nanoseconds more and in a zone so many seconds east
-    /// of UTC. `None`, with some of it appended, where it cannot be written so.
-    pub(super) fn write(self, value: &Value<'_>, nanos: u16, offset_s: i32, out: &mut Vec<u8>) -> Option<()> {
+    /// Appends the value as it is written here, a date in a zone so many seconds east of UTC. `None`, with some of it
+    /// appended, where it cannot be written so.
+    pub(super) fn write(self, value: &Value<'_>, offset_s: i32, out: &mut Vec<u8>) -> Option<()> {
         match (self, value) {
             (Spelling::Text(escapes), Value::Text(text)) => escapes.write(text, out),
             (Spelling::Boolean, Value::Boolean(truth)) => {
@@ -251,7 +251,7 @@ impl Spelling {
                 write!(out, "{:.*}", usize::from(count), number + 0.0).ok()?;
             }
             (Spelling::Ip(address), Value::Ip(text)) => address.write(text, out)?,
-            (Spelling::Date(form), Value::Date(time_us)) => form.write(*time_us, nanos, offset_s, out)?,
+            (Spelling::Date(form), Value::Date(moment)) => form.write(*moment, offset_s, out)?,
             _ => return None,
         }
         Some(())
@@ -453,10 +453,11 @@ impl Form {
         (length <= written.len()).then_some(length)
     }
 
-    fn write(self, time_us: i64, nanos: u16, offset_s: i32, out: &mut Vec<u8>) -> Option<()> {
+    fn write(self, moment: Moment, offset_s: i32, out: &mut Vec<u8>) -> Option<()> {
         if let Form::Epoch { per_second_log10, decimals } = self {
-            return write_epoch(time_us, nanos, (per_second_log10, decimals), out);
+            return write_epoch(moment, (per_second_log10, decimals), out);
         }
+        let Moment { time_us, nanos } = moment;
         let local = time_us.checked_add(i64::from(offset_s) * 1_000_000)?;
         let seconds = local.div_euclid(1_000_000);
         let fraction_ns = local.rem_euclid(1_000_000) as u32 * 1_000 + u32::from(nanos);
@@ -539,9 +540,10 @@ fn civil(days: i64) -> Option<(u32, u32, u32)> {
     Some((year, month as u32, day as u32))
 }
 
-fn write_epoch(time_us: i64, nanos: u16, form: (u8, u8), out: &mut Vec<u8>) -> Option<()> {
+fn write_epoch(moment: Moment, form: (u8, u8), out: &mut Vec<u8>) -> Option<()> {
+    let time_us = moment.time_us;
     match form {
-        (9, _) => write!(out, "{}", i128::from(time_us) * 1_000 + i128::from(nanos)).ok(),
+        (9, _) => write!(out, "{}", moment.ns()).ok(),
         (per_second_log10, 0) => {
             let unit = 10_i64.pow(6_u32.checked_sub(u32::from(per_second_log10))?);
             (time_us % unit == 0).then_some(())?;

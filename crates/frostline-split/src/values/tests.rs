@@ -26,10 +26,37 @@ fn dates_of_the_iso_subset_are_read() {
 }
 
 #[test]
-fn the_end_of_the_calendar_is_a_date_but_no_time() {
-    let end = "9999-12-31T23:59:59.999999Z";
-    assert_eq!(parse_date(end), Some(253_402_300_799_999_999));
-    assert_eq!(parse_time_field(&Value::Text(end)), None);
+fn the_end_of_the_calendar_is_a_time_and_what_follows_is_none() {
+    let end = Some(253_402_300_799_999_999);
+    let text = "9999-12-31T23:59:59.999999Z";
+    assert_eq!((parse_date(text), parse_time_field(&Value::Text(text))), (end, end));
+    assert_eq!(parse_time_field(&Value::Text("9999-12-31 23:59:59.999999")), end);
+    assert_eq!(parse_time_field(&Value::Long(253_402_300_799_999_999)), end);
+    assert_eq!(parse_time_field(&Value::Text("9999-12-31T23:59:59-00:01")), None);
+    assert_eq!(parse_time_field(&Value::Date(Moment::of_us(253_402_300_800_000_000))), None);
+}
+
+/// A number counts the same on both sides of 1970, and as text.
+#[test]
+fn numbers_count_the_units_that_their_magnitude_says() {
+    for (number, time_us) in [
+        (99_999_999_999, 99_999_999_999_000_000),
+        (100_000_000_000, 100_000_000_000_000),
+        (100_000_000_000_000, 100_000_000_000_000_000),
+        (253_402_300_799_999, 253_402_300_799_999_000),
+        (253_402_300_800_000, 253_402_300_800_000),
+        (253_402_300_799_999_999, 253_402_300_799_999_999),
+        (253_402_300_800_000_000, 253_402_300_800_000),
+    ] {
+        for sign in [1, -1] {
+            assert_eq!(parse_time_field(&Value::Long(sign * number)), Some(sign * time_us), "{number}");
+            let double = (sign * number) as f64;
+            if double as i64 == sign * number {
+                assert_eq!(parse_time_field(&Value::Double(double)), Some(sign * time_us), "{number}");
+            }
+        }
+        assert_eq!(parse_time_field(&Value::Text(&number.to_string())), Some(time_us), "{number}");
+    }
 }
 
 #[test]
@@ -180,7 +207,7 @@ proptest! {
             prop_assert_eq!(parse_moment_field(&Value::Text(&text)), Some(expected));
         }
         prop_assert_eq!(parse_moment(&text), Some(expected));
-        if time_ns.unsigned_abs() >= 100_000_000_000_000_000 {
+        if time_ns.unsigned_abs() >= 253_402_300_800_000_000 {
             prop_assert_eq!(parse_moment_field(&Value::Long(time_ns as i64)), Some(expected));
         }
     }

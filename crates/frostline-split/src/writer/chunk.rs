@@ -72,7 +72,7 @@ impl Physical {
     pub(crate) fn of(kind: ColumnKind) -> Physical {
         match kind {
             ColumnKind::Time | ColumnKind::Version | ColumnKind::SeqNo => Physical::Int64,
-            ColumnKind::Nanos => Physical::Int32,
+            ColumnKind::Nanos | ColumnKind::FieldNanos { .. } => Physical::Int32,
             ColumnKind::Id
             | ColumnKind::Source
             | ColumnKind::Shape

@@ -1,5 +1,6 @@
 //! Encodes collected documents as a split, front to back.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::io::Write;
 use std::sync::Arc;
@@ -183,8 +184,44 @@ struct ArrangedReading {
     span: std::ops::Range<usize>,
     /// The distinct values, ascending; `numbers` are places in it.
     distinct: Vec<u32>,
+    /// Of dates with nanoseconds.
+    micros: Option<Micros>,
     has_scalar: bool,
     has_list: bool,
+}
+
+/// The distinct microseconds of dates with nanoseconds.
+struct Micros {
+    /// A date of each, ascending.
+    distinct: Vec<u32>,
+    /// Their places, by those of the dates.
+    places: Vec<u32>,
+}
+
+impl Micros {
+    fn new(dates: &[u32], values: &Values) -> Micros {
+        let mut micros = Micros { distinct: Vec::new(), places: Vec::with_capacity(dates.len()) };
+        for date in dates {
+            if micros.distinct.last().is_none_or(|last| values.bits(*last) != values.bits(*date)) {
+                micros.distinct.push(*date);
+            }
+            micros.places.push(micros.distinct.len() as u32 - 1);
+        }
+        micros
+    }
+}
+
+impl ArrangedReading {
+    /// What a column has of these values: places among the distinct ones.
+    fn column_numbers<'n>(&self, numbers: &'n [u32], kind: ColumnKind) -> (Cow<'n, [u32]>, &[u32]) {
+        match &self.micros {
+            Some(micros) if matches!(kind, ColumnKind::Field { .. }) => {
+                let places = numbers.iter().map(|number| micros.places[*number as usize]);
+                (places.collect(), &micros.distinct)
+            }
+            _ => (numbers.into(), &self.distinct),
+        }
+    }
 }
 
 impl Arranged {
@@ -218,12 +255,14 @@ impl Arranged {
             let distinct =
                 number_distinct(&mut numbers[span.clone()], &writer.values, reading.ty, &mut place_of);
             let (path, ty, dynamic) = (Arc::clone(&reading.path), reading.ty, reading.dynamic);
+            let micros = reading.has_nanos.then(|| Micros::new(&distinct, &writer.values));
             ArrangedReading {
                 path,
                 ty,
                 dynamic,
                 span,
                 distinct,
+                micros,
                 has_scalar: reading.scalar,
                 has_list: reading.list,
             }
@@ -297,7 +336,8 @@ fn number_distinct(numbers: &mut [u32], values: &Values, ty: ValueType, place_of
 fn compare(values: &Values, ty: ValueType, a: u32, b: u32) -> Ordering {
     match ty {
         ValueType::Boolean => values.bits(a).cmp(&values.bits(b)),
-        ValueType::Long | ValueType::Date => (values.bits(a) as i64).cmp(&(values.bits(b) as i64)),
+        ValueType::Long => (values.bits(a) as i64).cmp(&(values.bits(b) as i64)),
+        ValueType::Date => values.moment(a).cmp(&values.moment(b)),
         ValueType::Double => f64::from_bits(values.bits(a)).total_cmp(&f64::from_bits(values.bits(b))),
         ValueType::Big => big(values.text(a)).cmp(&big(values.text(b))),
         ValueType::Ip | ValueType::Text => values.bytes(a).cmp(values.bytes(b)),
@@ -327,10 +367,14 @@ fn plan_columns(arranged: &Arranged) -> Vec<Column> {
     for (field, reading) in arranged.readings.iter().enumerate().filter(|(_, reading)| !reading.dynamic) {
         let (field, ty) = (field as u16, reading.ty);
         let lists = reading.has_scalar.then_some(false).into_iter().chain(reading.has_list.then_some(true));
-        columns.extend(lists.map(|list| Column {
-            name: Mapping::column_name(&reading.path, ty, list),
-            kind: ColumnKind::Field { field, ty, list },
-        }));
+        for list in lists {
+            let name = Mapping::column_name(&reading.path, ty, list);
+            columns.push(Column { name, kind: ColumnKind::Field { field, ty, list } });
+            columns.extend(reading.micros.as_ref().map(|_| Column {
+                name: Mapping::nanos_column_name(&reading.path, list),
+                kind: ColumnKind::FieldNanos { field, list },
+            }));
+        }
     }
     if arranged.readings.iter().any(|reading| reading.dynamic) {
         columns.push(Column { name: DYNAMIC_COLUMN.to_owned(), kind: ColumnKind::Dynamic { typed: true } });
@@ -368,11 +412,16 @@ fn open_file<'a, W: Write + Send>(
 struct ReadingCells<'a> {
     values: &'a Values,
     distinct: &'a [u32],
+    kind: ColumnKind,
 }
 
 impl Cells for ReadingCells<'_> {
     fn bits(&self, number: u32) -> u64 {
-        self.values.bits(self.distinct[number as usize])
+        let value = self.distinct[number as usize];
+        match self.kind {
+            ColumnKind::FieldNanos { .. } => u64::from(self.values.nanos(value)),
+            _ => self.values.bits(value),
+        }
     }
 
     fn bytes(&self, number: u32) -> &[u8] {
@@ -551,17 +600,18 @@ impl<'a> ColumnsWriter<'a> {
                 every = (0..rows.len() as u32).collect();
                 self.encoder.encode(&input(&rows, &every, &cells, None, None), descriptor, self.at)
             }
-            ColumnKind::Field { field, list, .. } => {
+            ColumnKind::Field { field, list, .. } | ColumnKind::FieldNanos { field, list } => {
                 let reading = &arranged.readings[usize::from(field)];
-                let (rows, numbers) =
-                    (&arranged.rows[reading.span.clone()], &arranged.numbers[reading.span.clone()]);
-                let cells = ReadingCells { values: &self.writer.values, distinct: &reading.distinct };
-                let distinct = Some(reading.distinct.len());
+                let rows = &arranged.rows[reading.span.clone()];
+                let (numbers, distinct) =
+                    reading.column_numbers(&arranged.numbers[reading.span.clone()], column.kind);
+                let cells = ReadingCells { values: &self.writer.values, distinct, kind: column.kind };
+                let distinct = matches!(column.kind, ColumnKind::Field { .. }).then_some(distinct.len());
                 let both = reading.has_scalar && reading.has_list;
                 let (some_rows, some_numbers) =
-                    if both { rows_of_kind(rows, numbers, list) } else { Default::default() };
+                    if both { rows_of_kind(rows, &numbers, list) } else { Default::default() };
                 let (rows, numbers) =
-                    if both { (&some_rows[..], &some_numbers[..]) } else { (rows, numbers) };
+                    if both { (&some_rows[..], &some_numbers[..]) } else { (rows, &numbers[..]) };
                 self.encoder.encode(&input(rows, numbers, &cells, distinct, None), descriptor, self.at)
             }
         }
@@ -674,6 +724,8 @@ fn write_index<W: Write + Send>(
         }
         let (path, ty, dynamic) = (reading.path.to_string(), reading.ty, reading.dynamic);
         let (has_scalar, has_list) = (reading.has_scalar, reading.has_list);
+        let has_nanos = reading.micros.is_some();
+        required |= if has_nanos { footer::DATE_NANOS } else { 0 };
         let field = SplitField {
             number: field,
             path,
@@ -681,6 +733,7 @@ fn write_index<W: Write + Send>(
             has_scalar,
             has_list,
             dynamic,
+            has_nanos,
             is_indexed,
             rows_with_value,
         };
@@ -724,7 +777,9 @@ fn write_index<W: Write + Send>(
         let bytes = chunk.bytes();
         *(if chunk.kind == ColumnKind::Source { &mut parts.source } else { &mut parts.columns }) += bytes;
         match chunk.kind {
-            ColumnKind::Field { field, .. } => fields[usize::from(field)].chunks.push(chunk),
+            ColumnKind::Field { field, .. } | ColumnKind::FieldNanos { field, .. } => {
+                fields[usize::from(field)].chunks.push(chunk)
+            }
             _ => own.push(chunk),
         }
     }

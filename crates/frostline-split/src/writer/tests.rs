@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Float64Type, Int16Type, Int64Type, TimestampMicrosecondType};
 use bytes::Bytes;
 use proptest::prelude::*;
 use roaring::RoaringBitmap;
@@ -13,9 +13,9 @@ use crate::footer::Footer;
 use crate::text_index::{Form, each_key};
 use crate::{
     Block, DYNAMIC_COLUMN, Dictionary, Digest, DigestValue, Entry, HeldText, KeyRange, KeyRanges, MINUTE_US,
-    Numbers, Origin, PairKey, Phrase, Postings, SOURCE_COLUMN, Split, TIME_COLUMN, Table, TextAs, TextKey,
-    Tokenizer, Value, Wanted, decode_postings, exact_key, ip_key, parse_ip, text_key, token_of_text,
-    value_token,
+    NANOS_COLUMN, Numbers, Origin, PairKey, Phrase, Postings, SOURCE_COLUMN, Split, TIME_COLUMN, Table,
+    TextAs, TextKey, Tokenizer, Value, Wanted, decode_postings, exact_key, ip_key, parse_ip, text_key,
+    token_of_text, value_token,
 };
 
 const ID: SplitId = SplitId::from_random(7);
@@ -28,13 +28,13 @@ enum Held {
     Boolean(bool),
     Long(i64),
     Double(f64),
-    Date(i64),
+    Date(Moment),
     Text(String),
 }
 
 struct Model {
     sources: Vec<String>,
-    times: Vec<Option<i64>>,
+    times: Vec<Option<Moment>>,
     /// By path and type, the values of each row.
     readings: BTreeMap<(String, ValueType), BTreeMap<u32, Vec<Held>>>,
 }
@@ -45,16 +45,16 @@ impl Model {
         let mut parse = |source: &str| {
             parse_document(source.as_bytes(), &Mapping::dynamic(), &Limits::default(), &mut document)
                 .unwrap();
-            document.time.map(|time| time.time_us)
+            document.time
         };
         let mut sorted: Vec<&String> = documents.iter().collect();
-        sorted.sort_by_key(|source| parse(source).unwrap_or(i64::MAX));
+        sorted.sort_by_key(|source| parse(source).map_or((true, None), |time| (false, Some(time))));
         let mut model = Model { sources: Vec::new(), times: Vec::new(), readings: BTreeMap::new() };
         for (row, source) in sorted.into_iter().enumerate() {
             parse_document(source.as_bytes(), &Mapping::dynamic(), &Limits::default(), &mut document)
                 .unwrap();
             model.sources.push(source.clone());
-            model.times.push(document.time.map(|time| time.time_us));
+            model.times.push(document.time);
             for (path, value) in document.values() {
                 let key = (document.path(path).to_owned(), type_of(&value));
                 model.readings.entry(key).or_default().entry(row as u32).or_default().push(held(&value));
@@ -266,7 +266,7 @@ fn digest_of(file: &[u8], split: &Split) -> Result<Digest> {
     let fields: Vec<u16> = split.fields().map(|field| field.number).collect();
     let blocks = blocks_of(file, &split.digest_table())?;
     let read: Vec<Bytes> = blocks.iter().map(|block| cut(file, &block.range)).collect();
-    let digest = split.digest(&fields, blocks.iter().zip(read.iter().map(|bytes| bytes.as_ref())))?;
+    let digest = split.digest(&fields, true, blocks.iter().zip(read.iter().map(|bytes| bytes.as_ref())))?;
     Ok(Digest::clone(&digest.expect("a digest of few minutes is kept")))
 }
 
@@ -376,7 +376,7 @@ fn values_at(column: &dyn Array, row: usize) -> Vec<Held> {
         DataType::Int64 => vec![Held::Long(column.as_primitive::<Int64Type>().value(row))],
         DataType::Float64 => vec![Held::Double(column.as_primitive::<Float64Type>().value(row))],
         DataType::Timestamp(..) => {
-            vec![Held::Date(column.as_primitive::<TimestampMicrosecondType>().value(row))]
+            vec![Held::Date(Moment::of_us(column.as_primitive::<TimestampMicrosecondType>().value(row)))]
         }
         DataType::Utf8 => vec![Held::Text(column.as_string::<i32>().value(row).to_owned())],
         DataType::Dictionary(..) => {
@@ -390,6 +390,22 @@ fn values_at(column: &dyn Array, row: usize) -> Vec<Held> {
         }
         other => panic!("no column has the type {other}"),
     }
+}
+
+/// The dates of a row with the nanoseconds that are in a column of their own.
+fn moments_at(column: &dyn Array, nanos: &dyn Array, row: usize) -> Vec<Held> {
+    let rest = match nanos.as_list_opt::<i32>() {
+        Some(_) if nanos.is_null(row) => Vec::new(),
+        Some(lists) => lists.value(row).as_primitive::<Int16Type>().values().to_vec(),
+        None => nanos.as_primitive::<Int16Type>().slice(row, 1).iter().flatten().collect(),
+    };
+    let dates = values_at(column, row);
+    assert_eq!(dates.len(), rest.len());
+    let whole = |(date, nanos): (Held, i16)| match date {
+        Held::Date(moment) => Held::Date(Moment { nanos: nanos as u16, ..moment }),
+        other => panic!("{other:?} is no date"),
+    };
+    dates.into_iter().zip(rest).map(whole).collect()
 }
 
 fn check(documents: &[String], wanted: &BTreeSet<u32>) {
@@ -436,20 +452,39 @@ fn check_split(documents: &[String], wanted: &BTreeSet<u32>, model: &Model, file
 
 fn check_columns(file: &[u8], split: &Split, model: &Model, wanted: Option<&RoaringBitmap>) {
     let rows: Vec<u32> = wanted.map_or_else(|| (0..split.rows()).collect(), |wanted| wanted.iter().collect());
-    let base = read(file, split, &[TIME_COLUMN], wanted, TextAs::Plain).unwrap();
+    let has_nanos = model.times.iter().flatten().any(|time| time.nanos > 0);
+    assert_eq!(split.has_column(NANOS_COLUMN), has_nanos);
+    let times = &[TIME_COLUMN, NANOS_COLUMN][..1 + usize::from(has_nanos)];
+    let base = read(file, split, times, wanted, TextAs::Plain).unwrap();
     let documents = read_documents(file, split, wanted).unwrap();
     assert_eq!((base.num_rows(), documents.len()), (rows.len(), rows.len()));
     for (at, row) in rows.iter().enumerate() {
         assert_eq!(documents[at], model.sources[*row as usize]);
         let time = model.times[*row as usize].map(Held::Date);
-        assert_eq!(values_at(base.column(0), at), time.into_iter().collect::<Vec<_>>());
+        let found = match has_nanos {
+            true => moments_at(base.column(0), base.column(1), at),
+            false => values_at(base.column(0), at),
+        };
+        assert_eq!(found, time.into_iter().collect::<Vec<_>>());
     }
     for ((path, ty), held) in &model.readings {
         for list in [false, true] {
             let name = Mapping::column_name(path, *ty, list);
             let expected = |row: &u32| held.get(row).filter(|values| (values.len() > 1) == list).cloned();
             assert_eq!(split.has_column(&name), held.keys().any(|row| expected(row).is_some()));
+            let nanos = Mapping::nanos_column_name(path, list);
+            let is_exact = |value: &Held| matches!(value, Held::Date(Moment { nanos: 1.., .. }));
+            let has_nanos = split.has_column(&name) && held.values().flatten().any(is_exact);
+            assert!(*ty != ValueType::Date || split.has_column(&nanos) == has_nanos, "{nanos}");
             if !split.has_column(&name) {
+                continue;
+            }
+            if has_nanos {
+                let batch = read(file, split, &[&name, &nanos], wanted, TextAs::Plain).unwrap();
+                for (at, row) in rows.iter().enumerate() {
+                    let found = moments_at(batch.column(0), batch.column(1), at);
+                    assert_eq!(found, expected(row).unwrap_or_default(), "{nanos} row {row}");
+                }
                 continue;
             }
             for text_as in [TextAs::Plain, TextAs::Dictionary] {
@@ -469,7 +504,7 @@ fn check_columns(file: &[u8], split: &Split, model: &Model, wanted: Option<&Roar
 fn check_digest(file: &[u8], split: &Split, model: &Model) {
     let digest = digest_of(file, split).unwrap();
     let mut minutes: BTreeMap<i64, u32> = BTreeMap::new();
-    for time in model.times.iter().flatten() {
+    for Moment { time_us: time, .. } in model.times.iter().flatten() {
         *minutes.entry(time.div_euclid(MINUTE_US)).or_default() += 1;
     }
     assert_eq!(digest.minutes(), minutes.into_iter().collect::<Vec<_>>());
@@ -513,6 +548,8 @@ fn scalar() -> impl Strategy<Value = String> {
             .prop_map(|ip| format!("{ip:?}")),
         prop::sample::select(vec!["2024-01-01", "2024-01-01T10:20:30.5Z", "1969-12-31T23:59:59Z"])
             .prop_map(|date| format!("{date:?}")),
+        prop::sample::select(vec![1, 2, 500, 999, 1_000, 1_001])
+            .prop_map(|nanos| format!("\"2024-01-01T10:20:30.{nanos:09}Z\"")),
         prop::collection::vec(
             prop::sample::select(vec!["GET", "/a/b", "x=1", "powershell.exe", "é", "日本", "-", ""]),
             0..5
@@ -535,7 +572,11 @@ fn document() -> impl Strategy<Value = String> {
     let fields =
         prop::collection::btree_map(prop::sample::select(vec!["a", "b", "B", "c.d", "wide"]), value(), 0..4);
     (time, fields).prop_map(|(time, fields)| {
-        let time = time.map(|s| format!("\"@timestamp\":{}", 1_700_000_000_000 + s * 10));
+        // Some have nanoseconds.
+        let time = time.map(|s| match s % 4 {
+            0 => format!("\"@timestamp\":{}", 1_700_000_000_000_000_000 + s / 2_000),
+            _ => format!("\"@timestamp\":{}", 1_700_000_000_000 + s * 10),
+        });
         let fields = fields.into_iter().map(|(name, value)| format!("{name:?}:{value}"));
         format!("{{{}}}", time.into_iter().chain(fields).collect::<Vec<_>>().join(","))
     })
@@ -696,11 +737,12 @@ fn sample(count: usize) -> Vec<String> {
     let document = |n: usize| {
         let (seconds, status, user) = (1_700_000_000 + n as i64 * 37 % 5000, 200 + n % 3 * 102, n % 7);
         format!(
-            r#"{{"@timestamp":{seconds}000,"status":{status},"user":"user-{user}","message":"request {n} of user-{user} took {}ms","took":{}.5,"ip":"10.0.0.{}","tags":["t{}","u"]}}"#,
+            r#"{{"@timestamp":{seconds}000,"status":{status},"user":"user-{user}","message":"request {n} of user-{user} took {}ms","took":{}.5,"ip":"10.0.0.{}","tags":["t{}","u"],"at":"2024-01-01T00:00:00.{:09}Z"}}"#,
             n % 11,
             n % 13,
             n % 5,
-            n % 2
+            n % 2,
+            n % 50 * 123
         )
     };
     (0..count).map(document).collect()
@@ -962,11 +1004,48 @@ fn nanoseconds_have_a_column_if_any_time_has_them() {
         has
     };
     assert!(!required(&[r#"{"@timestamp":"2024-01-01T00:00:00.123456000Z"}"#, "{}"]));
-    // Of other fields than the time they are not kept.
-    assert!(!required(&[r#"{"at":"2024-01-01T00:00:00.123456789Z"}"#]));
     assert!(required(&[r#"{"@timestamp":"2024-01-01T00:00:00.123456001Z"}"#, "{}"]));
     assert!(required(&[r#"{"@timestamp":1704067200000000001}"#]));
     assert!(required(&[r#"{"@timestamp":"2024-01-01 00:00:00.1234567 +02:00"}"#]));
+}
+
+#[test]
+fn nanoseconds_of_a_field_have_columns_if_any_date_has_them() {
+    let at = |nanos: u32| format!("\"2024-01-01T00:00:00.{nanos:09}Z\"");
+    let (micro, nanos) = (at(123_456_000), at(123_456_789));
+    for (values, expected) in [
+        (vec![micro.clone(), format!("[{micro},{micro}]")], None),
+        (vec![nanos.clone()], Some(vec!["at__date", "at__date_ns"])),
+        // The dates of one column have them, and the other has a column of zeros.
+        (
+            vec![micro.clone(), format!("[{micro},{nanos}]")],
+            Some(vec!["at__date", "at__date_ns", "at__date_list", "at__date_list_ns"]),
+        ),
+    ] {
+        for (version, budget) in [(3, 1_000), (3, 0), (2, 1_000)] {
+            let options = WriterOptions { version, ..WriterOptions::default() };
+            let mut writer = SplitWriter::new(Mapping::dynamic().with_column_budget(budget), options);
+            for value in &values {
+                writer.add(format!(r#"{{"at":{value}}}"#).as_bytes()).unwrap();
+            }
+            let mut file = Vec::new();
+            let sealed = writer.seal(ID, &mut file).unwrap();
+            let split = open(&file, &sealed.footer).unwrap();
+            let has_nanos = version == 3 && expected.is_some();
+            assert_eq!(split.field("at", ValueType::Date).unwrap().has_nanos, has_nanos);
+            let names: Vec<&str> = split.column_names().filter(|name| name.starts_with("at")).collect();
+            match &expected {
+                Some(expected) if has_nanos && budget > 0 => assert_eq!(names, *expected),
+                _ => assert!(names.iter().all(|name| !name.ends_with("_ns")), "{names:?}"),
+            }
+            if version == 3 {
+                let start = sealed.footer.start as usize;
+                let required = u64::from_le_bytes(file[start + 12..start + 20].try_into().unwrap());
+                assert_eq!(required & crate::footer::DATE_NANOS != 0, has_nanos);
+            }
+            assert_eq!(sealed.mapping.field("at").unwrap().readings[&ValueType::Date].nanos, has_nanos);
+        }
+    }
 }
 
 #[test]

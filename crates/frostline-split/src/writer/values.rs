@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::document::Value;
 use crate::mapping::ValueType;
+use crate::values::Moment;
 
 /// Texts are addressed by 40 bits of offset and 24 of length.
 pub(crate) const TEXT_BYTES_MAX: usize = (1 << 24) - 1;
@@ -20,11 +21,14 @@ pub(crate) struct Values {
     table: HashTable<u32>,
 }
 
+#[derive(Clone, Copy)]
 struct Entry {
-    /// The bits of a number, or where the text is.
+    /// The bits of a number, the microseconds of a date, or where the text is.
     bits: u64,
     hash: u32,
     reading: u16,
+    /// Of a date.
+    nanos: u16,
 }
 
 pub(crate) fn type_of(value: &Value<'_>) -> ValueType {
@@ -51,25 +55,27 @@ impl Values {
     /// The number of `value` in `reading`.
     pub(crate) fn intern(&mut self, reading: u16, value: &Value<'_>) -> u32 {
         match value {
-            Value::Boolean(truth) => self.intern_bits(reading, u64::from(*truth)),
-            Value::Long(number) | Value::Date(number) => self.intern_bits(reading, *number as u64),
-            Value::Double(number) => self.intern_bits(reading, number.to_bits()),
+            Value::Boolean(truth) => self.intern_bits(reading, u64::from(*truth), 0),
+            Value::Long(number) => self.intern_bits(reading, *number as u64, 0),
+            Value::Date(Moment { time_us, nanos }) => self.intern_bits(reading, *time_us as u64, *nanos),
+            Value::Double(number) => self.intern_bits(reading, number.to_bits(), 0),
             Value::Big(text) | Value::Ip(text) | Value::Text(text) => {
                 self.intern_text(reading, text.as_bytes())
             }
         }
     }
 
-    fn intern_bits(&mut self, reading: u16, bits: u64) -> u32 {
-        let hash = xxh3_64_with_seed(&bits.to_le_bytes(), u64::from(reading)) as u32;
+    fn intern_bits(&mut self, reading: u16, bits: u64, nanos: u16) -> u32 {
+        let seed = u64::from(reading) | u64::from(nanos) << 16;
+        let hash = xxh3_64_with_seed(&bits.to_le_bytes(), seed) as u32;
         let same = |n: &u32| {
-            let entry = &self.entries[*n as usize];
-            entry.hash == hash && entry.bits == bits && entry.reading == reading
+            let entry = self.entries[*n as usize];
+            (entry.hash, entry.bits, entry.nanos, entry.reading) == (hash, bits, nanos, reading)
         };
         if let Some(known) = self.table.find(spread(hash), same) {
             return *known;
         }
-        self.push(Entry { bits, hash, reading })
+        self.push(Entry { bits, hash, reading, nanos })
     }
 
     fn intern_text(&mut self, reading: u16, bytes: &[u8]) -> u32 {
@@ -83,7 +89,7 @@ impl Values {
         }
         let bits = (self.text.len() as u64) << 24 | bytes.len() as u64;
         self.text.extend_from_slice(bytes);
-        self.push(Entry { bits, hash, reading })
+        self.push(Entry { bits, hash, reading, nanos: 0 })
     }
 
     fn push(&mut self, entry: Entry) -> u32 {
@@ -104,9 +110,19 @@ impl Values {
         self.entries[number as usize].reading
     }
 
-    /// The bits of a boolean, a number or a date.
+    /// The bits of a boolean or a number, or the microseconds of a date.
     pub(crate) fn bits(&self, number: u32) -> u64 {
         self.entries[number as usize].bits
+    }
+
+    /// The nanoseconds of a date.
+    pub(crate) fn nanos(&self, number: u32) -> u16 {
+        self.entries[number as usize].nanos
+    }
+
+    /// A date.
+    pub(crate) fn moment(&self, number: u32) -> Moment {
+        Moment { time_us: self.bits(number) as i64, nanos: self.nanos(number) }
     }
 
     /// The bytes of a text or an address.
@@ -126,7 +142,7 @@ impl Values {
             ValueType::Boolean => Value::Boolean(self.bits(number) != 0),
             ValueType::Long => Value::Long(self.bits(number) as i64),
             ValueType::Double => Value::Double(f64::from_bits(self.bits(number))),
-            ValueType::Date => Value::Date(self.bits(number) as i64),
+            ValueType::Date => Value::Date(self.moment(number)),
             ValueType::Big => Value::Big(self.text(number)),
             ValueType::Ip => Value::Ip(self.text(number)),
             ValueType::Text => Value::Text(self.text(number)),

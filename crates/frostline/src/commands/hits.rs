@@ -130,6 +130,9 @@ mod tests {
         let hit = Hit {
             index: "logs".to_owned(),
             id: "1".to_owned(),
+            version: None,
+            seq_no: None,
+            primary_term: None,
             score: None,
             source: Some(serde_json::from_str(source).unwrap()),
             fields: None,
@@ -146,6 +149,9 @@ mod tests {
         let hit = Hit {
             index: "logs".to_owned(),
             id: "1".to_owned(),
+            version: None,
+            seq_no: None,
+            primary_term: None,
             score: None,
             source: Some(serde_json::from_str(r#"{"a":2}"#).unwrap()),
             fields: Some(fields),

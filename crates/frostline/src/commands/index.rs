@@ -11,7 +11,9 @@ use frostline_ingest::{retention, set_retention};
 use frostline_node::Node;
 use frostline_query::language::date::parse_duration_us;
 use frostline_show::{Table, note, printable, say, say_json, show_bytes, show_count};
-use frostline_split::{ColumnList, KeyRanges, Pack, PackAbout, Postings, Split, TextAs, decode_postings};
+use frostline_split::{
+    ColumnList, KeyRanges, Moment, Pack, PackAbout, Postings, Split, TextAs, decode_postings,
+};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -95,8 +97,8 @@ fn summary(node: &Node, index: &Index) -> Summary {
 }
 
 fn iso(time_us: i64) -> String {
-    use frostline_query::language::date::{Format, format_date};
-    format_date(time_us, &Format::default(), &frostline_query::UTC)
+    let format = frostline_query::language::date::Format::default();
+    format.write(Moment::of_us(time_us), &frostline_query::UTC)
 }
 
 async fn list(node: &Node, config: &Config) -> Result<Outcome> {
@@ -397,7 +399,7 @@ async fn verify_split(node: &Node, entry: &SplitEntry, meter: &Meter) -> frostli
     whole.know_all(&split).await?;
     let fields: Vec<u16> = split.fields().map(|field| field.number).collect();
     let blocks = whole.blocks(&split.digest_table()).await?;
-    let digest = split.digest(&fields, blocks.iter().map(|(block, bytes)| (block, bytes.as_ref())))?;
+    let digest = split.digest(&fields, true, blocks.iter().map(|(block, bytes)| (block, bytes.as_ref())))?;
     for field in fields.iter().filter(|_| digest.is_some()) {
         digest.as_ref().map(|digest| digest.values(*field)).transpose()?;
     }

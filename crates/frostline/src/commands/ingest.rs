@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use frostline_base::{ErrorKind, IndexName};
+use frostline_base::IndexName;
 use frostline_ingest::{
     Cancel, Format, Ingest, IngestOptions, IngestReport, InputReport, Inputs, MergePolicy, Progress, Random,
 };
-use frostline_node::Node;
 use frostline_show::{note, parse_bytes, printable, say, say_json, show_bytes, show_count};
 use frostline_split::Mapping;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -43,9 +42,6 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
     let inputs =
         if given.follow { Inputs::default() } else { Inputs::without(&config.own(), &given.inputs)? };
     let options = options(config, &given)?;
-    if given.mapping.is_some() || given.time_field.is_some() {
-        make_room(&node, &name, &given).await?;
-    }
     let rejects = given.rejects.clone().unwrap_or_else(|| {
         config.data.join("rejects").join(node.settings().repo_key()).join(format!("{name}.ndjson"))
     });
@@ -84,39 +80,10 @@ pub(crate) async fn run(config: &Config, given: args::Ingest) -> Result<Outcome>
         }
     }
     if report.documents == 0 && (report.rejected_total() > 0 || !report.failed.is_empty()) {
-        let time = given.time_field.map(|field| {
-            format!(", which takes its time from {field:?} until another --time-field is given")
-        });
-        bail!("nothing was ingested into {name}{}", time.unwrap_or_default());
+        bail!("nothing was ingested into {name}");
     }
     let is_whole = report.failed.is_empty() && (given.follow || !report.cancelled);
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
-}
-
-/// An existing index keeps its mapping and its time field, unless nothing was ever committed to it and no other name means
-/// it: then it is created again with those that are given. A time field alone replaces no declarations.
-async fn make_room(node: &Node, name: &IndexName, given: &args::Ingest) -> Result<()> {
-    let index = match node.catalog().open(name).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        opened => opened?,
-    };
-    let here = index.mapping();
-    let keeps_time = given.time_field.as_deref().is_none_or(|field| field == here.time_field());
-    if given.mapping.is_none() && keeps_time {
-        return Ok(());
-    }
-    let records = node.catalog().records().await?;
-    let is_named = records.aliases().values().any(|alias| alias.indices.contains(name))
-        || records.data_streams().values().any(|stream| stream.indices.contains(name));
-    let declares_nothing = *here == Mapping::dynamic().with_time_field(here.time_field());
-    if index.version() == 0 && !is_named && (given.mapping.is_some() || declares_nothing) {
-        return Ok(node.catalog().delete(name).await?);
-    }
-    if given.mapping.is_some() {
-        bail!("{name} exists and keeps its mapping: omit --mapping, or ingest into a new index");
-    }
-    // Ingest refuses the time field.
-    Ok(())
 }
 
 /// The first Ctrl-C or SIGTERM stops the run after committing what it has read, the second one at once.
@@ -191,13 +158,9 @@ fn options(config: &Config, given: &args::Ingest) -> Result<IngestOptions> {
     let mapping = match &given.mapping {
         Some(path) => {
             let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            Mapping::from_elasticsearch_bytes(&text).with_context(|| format!("{}", path.display()))?
+            Some(Mapping::from_elasticsearch_bytes(&text).with_context(|| format!("{}", path.display()))?)
         }
-        None => Mapping::dynamic(),
-    };
-    let mapping = match &given.time_field {
-        Some(field) => mapping.with_time_field(field.as_str()),
-        None => mapping,
+        None => None,
     };
     let split_bytes = parse_bytes(&given.split_bytes).context("--split-bytes")?;
     if split_bytes < SPLIT_BYTES_MIN {
@@ -249,11 +212,10 @@ fn show(bar: &ProgressBar, progress: &Progress) {
 }
 
 fn print(report: &IngestReport, name: &IndexName, rejects: &Path) -> Result<()> {
-    if report.documents > 0 {
+    if let Some(version) = report.version.filter(|_| report.documents > 0) {
         say!(
-            "{} into {name} (version {}): {} in, {} out in {}, {:.1} MB/s",
+            "{} into {name} (version {version}): {} in, {} out in {}, {:.1} MB/s",
             show_count(report.documents, "document"),
-            report.version,
             show_bytes(report.bytes_in),
             show_bytes(report.bytes_out),
             show_count(report.splits, "split"),
@@ -294,6 +256,9 @@ fn print(report: &IngestReport, name: &IndexName, rejects: &Path) -> Result<()> 
             report.rejected.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         let lines = show_count(report.rejected_total(), "line");
         note!("{lines} refused ({}): appended to {}", reasons.join(", "), rejects.display());
+    }
+    if report.version.is_none() {
+        note!("the index {name} is not created: there is no document for it");
     }
     Ok(())
 }

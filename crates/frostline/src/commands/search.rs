@@ -35,9 +35,6 @@ pub(crate) async fn run(config: &Config, given: args::Search) -> Result<Outcome>
     tell_of_likely_mistakes(&given, &indices);
     let options = node.search_options(!given.no_result_cache, given.strict).await;
     let search = prepared(&node, &indices, &given, &body, &options).await?;
-    for field in search.unknown_fields() {
-        tell_of_unknown(&given, &indices, &field);
-    }
     let (opening, opening_cost) = (config.started.elapsed(), opening_cost(&node));
     let mut response = search.run().await?;
     response.cost.opening.add(&opening_cost);
@@ -207,17 +204,11 @@ fn tell_of_likely_mistakes(given: &args::Search, indices: &[Arc<Index>]) {
         let below = format!("{field}.");
         let known = |path: &str| path == field || path.starts_with(&below);
         if field != "@timestamp" && !paths(indices).any(known) {
-            tell_of_unknown(given, indices, field);
+            let meant = nearest(field, paths(indices).chain(["@timestamp"]))
+                .map_or(String::new(), |name| format!("; did you mean {}?", printable(name)));
+            note!("no document has the field {}{meant}", printable(field));
         }
     }
-}
-
-fn tell_of_unknown(given: &args::Search, indices: &[Arc<Index>], field: &str) {
-    let known = paths(indices).chain(["@timestamp"]);
-    let meant =
-        nearest(field, known).map_or(String::new(), |name| format!("; did you mean {}?", printable(name)));
-    let asked = given.index.as_deref().unwrap_or("this point in time");
-    note!("no document of {asked} has the field {}{meant}", printable(field));
 }
 
 /// The fields of all these indices, perhaps with duplicates.

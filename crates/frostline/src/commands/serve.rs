@@ -19,6 +19,9 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
         settings.upkeep = None;
     }
     let uses_tls = settings.tls.is_some();
+    if settings.auth && !uses_tls && !settings.listen.ip().is_loopback() {
+        note!("connections are not encrypted: give --tls-cert, or put a proxy with TLS before the server");
+    }
     let mut stops = Stops::new()?;
     let node = config.node_made()?;
     let url = node.repository().url().to_owned();

@@ -16,7 +16,7 @@ pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
     let query = given.query.as_str();
     let node = config.node()?;
     let format = given.format.unwrap_or(if config.json { Format::Json } else { Format::Table });
-    if shows_tables(query) {
+    if Sql::shows_tables(query) {
         return show_tables(&node, format).await;
     }
     let mut names = Sql::tables(query)?;
@@ -62,12 +62,6 @@ pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
 struct Column {
     name: String,
     is_number: bool,
-}
-
-/// Whether it is `show tables`, which is answered from the catalog without opening an index.
-fn shows_tables(query: &str) -> bool {
-    let words = query.trim().trim_end_matches(';').split_whitespace();
-    words.map(str::to_lowercase).eq(["show", "tables"])
 }
 
 async fn show_tables(node: &frostline_node::Node, format: Format) -> Result<Outcome> {
@@ -148,19 +142,5 @@ fn cell(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn show_tables_is_told_from_other_queries() {
-        for (query, shows) in
-            [("show tables", true), (" SHOW\n TABLES ; ", true), ("show tables like 'x'", false)]
-        {
-            assert_eq!(shows_tables(query), shows, "{query}");
-        }
     }
 }

@@ -11,30 +11,36 @@ use crate::live::tests::{Bench, append, land, name};
 use crate::live::{LiveOptions, Outcome};
 use crate::merge::{Merge, MergePolicy};
 
-/// An `_id` that cannot be looked for.
+/// An `_id` that takes too much to be looked for.
 const TOO_MUCH: &str = "too much";
 
 /// Finds documents by reading all of them.
 struct Reading(Repository);
 
 impl FindIds for Reading {
-    fn find<'a>(&'a self, index: &'a Arc<Index>, ids: &'a [String]) -> BoxFuture<'a, Result<Vec<Found>>> {
+    fn find<'a>(
+        &'a self,
+        index: &'a Arc<Index>,
+        ids: &'a [String],
+        with_text: bool,
+    ) -> BoxFuture<'a, Result<Lookup>> {
         async move {
-            if ids.iter().any(|id| id == TOO_MUCH) {
-                return Err(Error::exhausted("too many documents have that id"));
-            }
-            let all = documents(&self.0, index).await?;
-            let wanted = all.into_iter().filter(|(id, ..)| ids.contains(id));
-            Ok(wanted.map(|(id, split, row, _)| Found { id, split, row }).collect())
+            let mut found = documents(&self.0, index).await?;
+            found.retain(|found| ids.contains(&found.id));
+            found.iter_mut().filter(|_| !with_text).for_each(|found| found.text = None);
+            let unknown = ids.iter().filter(|id| *id == TOO_MUCH).map(|id| UnknownId {
+                id: id.clone(),
+                split: None,
+                error: Error::exhausted("it takes too much memory"),
+            });
+            Ok(Lookup { found, unknown: unknown.collect() })
         }
         .boxed()
     }
 }
 
-type Row = (String, SplitId, u32, StoredDocument);
-
-/// Every document of an index by its `_id`, and where it is.
-async fn documents(repository: &Repository, index: &Index) -> Result<Vec<Row>> {
+/// Every document of an index.
+async fn documents(repository: &Repository, index: &Index) -> Result<Vec<Found>> {
     let (reads, splits) = (BlockingReads::new(repository), index.splits().to_vec());
     let read = move || {
         let mut rows = Vec::new();
@@ -42,11 +48,11 @@ async fn documents(repository: &Repository, index: &Index) -> Result<Vec<Row>> {
             let (mut split, mut row) = (Documents::open(&reads, &entry)?, 0);
             while split.head(&reads)?.is_some() {
                 let Some((document, known)) = split.next_document() else { break };
-                let (id, identity) = match known {
-                    Known::Landed(origin) => (origin.to_string(), None),
-                    Known::Given(identity) => (identity.id.clone(), Some(identity)),
+                let (id, numbers) = match known {
+                    Known::Landed(origin) => (origin.to_string(), Numbers::FIRST),
+                    Known::Given(Identity { id, version, seq_no }) => (id, Numbers { version, seq_no }),
                 };
-                rows.push((id, entry.id, row, StoredDocument { document, identity }));
+                rows.push(Found { id, split: entry.id, row, numbers, text: Some(document.into()) });
                 row += 1;
             }
         }
@@ -72,7 +78,7 @@ impl Bench {
     /// The text of each document by its `_id`; each `_id` is there once.
     async fn by_id(&self) -> BTreeMap<String, String> {
         let rows = documents(&self.repository(), &self.index().await).await.unwrap();
-        let text = |(id, _, _, stored): Row| (id, String::from_utf8(stored.document).unwrap());
+        let text = |found: Found| (found.id, String::from_utf8(found.text.unwrap().to_vec()).unwrap());
         let (count, by_id) = (rows.len(), rows.into_iter().map(text).collect::<BTreeMap<_, _>>());
         assert_eq!(by_id.len(), count);
         by_id
@@ -110,7 +116,12 @@ fn short(edited: &Edited) -> (&'static str, i64) {
         Edited::Missing => ("missing", 0),
         Edited::Conflict(numbers) => ("conflict", numbers.map_or(0, |numbers| numbers.version)),
         Edited::Refused(_) => ("refused", 0),
-        Edited::TooLarge { .. } => ("too large", 0),
+        Edited::Failed(error) => match error.kind() {
+            ErrorKind::Exhausted => ("too much", 0),
+            ErrorKind::Invalid => ("too large", 0),
+            ErrorKind::Corrupt => ("damaged", 0),
+            kind => panic!("{kind:?}"),
+        },
     }
 }
 
@@ -170,10 +181,10 @@ async fn operations_are_done_in_their_order_within_a_commit_and_after_it() {
     assert_eq!(of(&second), [&expected[..], &ends[..]].concat());
     assert_eq!(bench.by_id().await, left);
     assert!(numbers(&second[2]).seq_no > numbers(&first[2]).seq_no);
-    let stored = edits.get(&name(), &["a", "x", "a"].map(str::to_owned)).await.unwrap();
-    let identity = stored[0].as_ref().unwrap().identity.as_ref().unwrap();
-    assert_eq!((identity.version, identity.seq_no), (3, numbers(&second[2]).seq_no));
-    assert!(stored[1].is_none() && stored[2] == stored[0]);
+    let got = edits.get(&name(), &["a", "x", "a"].map(str::to_owned), true).await.unwrap();
+    assert_eq!((got.found.len(), got.unknown.len()), (1, 0));
+    assert_eq!((got.found[0].numbers, got.found[0].numbers.version), (numbers(&second[2]), 3));
+    assert_eq!(got.found[0].text.as_deref(), Some(&br#"{"n":3}"#[..]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -210,7 +221,8 @@ fn mark(id: &str, mark: &'static str) -> Operation {
             Changed::To(text.replace("\"}", &format!("{mark}\"}}")).into())
         }
     };
-    Operation { id: id.to_owned(), action: Action::Update(Arc::new(update)), if_seq_no: None }
+    let update = Update { make: Arc::new(update), bytes: mark.len() as u64 };
+    Operation { id: id.to_owned(), action: Action::Update(update), if_seq_no: None }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -273,11 +285,10 @@ async fn a_split_that_is_too_large_is_left_alone() {
         |rewrite_bytes_max| bench.edits_with(LiveOptions { rewrite_bytes_max, ..LiveOptions::default() });
     let operations = [index("a", "{}"), delete("b"), delete("a"), create("c", "{}")];
     let done = applied(&of(0), operations).await;
-    assert!(done[..3].iter().all(|edited| *edited == Edited::TooLarge { later: false }), "{done:?}");
+    assert!(done[..3].iter().all(|edited| short(edited).0 == "too large"), "{done:?}");
     assert_eq!((short(&done[3]), bench.by_id().await.len()), (("created", 1), before.len() + 1));
     let done = applied(&of(bytes), [index("a", "{}"), delete("b"), delete("a")]).await;
-    assert_eq!(done.each_ref().map(short), [("updated", 2), ("too large", 0), ("deleted", 3)]);
-    assert_eq!(done[1], Edited::TooLarge { later: true });
+    assert_eq!(done.each_ref().map(short), [("updated", 2), ("too much", 0), ("deleted", 3)]);
     assert_eq!(bench.by_id().await.into_keys().collect::<Vec<_>>(), ["b", "c"]);
 }
 
@@ -427,17 +438,134 @@ async fn what_several_writers_were_told_is_one_history_of_each_document() {
     }
 }
 
-#[tokio::test]
-async fn what_is_too_much_for_one_request_does_not_fail_the_others() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_too_much_fails_alone() {
     let bench = Bench::new();
     let edits = bench.edits();
     // All of these are pushed before the first group is taken.
-    let requests = ["a", TOO_MUCH, "b"].map(|id| apply(&edits, [index(id, "{}")]));
-    let kinds = futures::future::join_all(requests).await.into_iter().map(|edited| match edited {
-        Ok(edited) => Ok(short(&edited[0])),
-        Err(error) => Err(error.kind()),
-    });
-    let created = Ok(("created", 1));
-    assert_eq!(kinds.collect::<Vec<_>>(), [created, Err(ErrorKind::Exhausted), created]);
-    assert_eq!(bench.by_id().await.len(), 2);
+    let requests = ["a", TOO_MUCH, "b"].map(|id| apply(&edits, [index(id, "{}"), create("c", "{}")]));
+    let done = join_all(requests).await.into_iter().map(|edited| edited.unwrap().iter().map(short).collect());
+    let (made, known, failed) = (("created", 1), ("conflict", 1), ("too much", 0));
+    assert_eq!(done.collect::<Vec<Vec<_>>>(), [[made, made], [failed, known], [made, known]]);
+    assert_eq!(bench.by_id().await.len(), 3);
+}
+
+/// An operation holds what its update does, however many wait.
+#[tokio::test]
+async fn an_update_takes_of_what_may_be_held() {
+    let bench = Bench::new();
+    let edits = bench.edits_with(LiveOptions { held_bytes_max: 1 << 20, ..LiveOptions::default() });
+    let update = Update { make: Arc::new(|_| Changed::Missing), bytes: 1 << 20 };
+    let large = Operation { id: "a".to_owned(), action: Action::Update(update), if_seq_no: None };
+    assert_eq!(apply(&edits, [large]).await.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(short(&applied(&edits, [mark("a", "1")]).await[0]), ("created", 1));
+}
+
+/// A split whose documents are damaged fails those that it has, and no others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_split_fails_its_own_documents_alone() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    applied(&edits, [create("a", r#"{"n":1}"#), create("b", r#"{"n":2}"#)]).await;
+    applied(&edits, [create("c", r#"{"n":3}"#)]).await;
+    let known = Remembering(documents(&bench.repository(), &bench.index().await).await.unwrap());
+    let damaged = known.0.iter().find(|found| found.id == "a").unwrap().split;
+    let entry = Arc::clone(bench.index().await.split(damaged).unwrap());
+    let meter = frostline_base::Meter::default();
+    let mut bytes = bench.repository().get(&entry.object.key, &meter).await.unwrap().to_vec();
+    bytes.iter_mut().for_each(|byte| *byte ^= 0x55);
+    bench.repository().put(&entry.object.key, bytes.into()).await.unwrap();
+    let live = bench.live_with(LiveOptions { group_after: Duration::ZERO, ..LiveOptions::default() });
+    let edits = Edits::new(&live, Arc::new(known), Arc::new(SystemClock));
+    let done = applied(&edits, [index("a", "{}"), index("c", "{}"), delete("b"), create("d", "{}")]).await;
+    let (failed, made) = (("damaged", 0), ("created", 1));
+    assert_eq!(done.each_ref().map(short), [failed, ("updated", 2), failed, made]);
+    let Edited::Failed(error) = &done[0] else { panic!("{done:?}") };
+    assert!(error.to_string().contains(&damaged.to_string()), "{error}");
+    assert_eq!(error.fact("object"), Some(entry.object.key.as_str()));
+    assert!(bench.index().await.split(damaged).is_some());
+}
+
+/// Finds documents where they were.
+struct Remembering(Vec<Found>);
+
+impl FindIds for Remembering {
+    fn find<'a>(
+        &'a self,
+        index: &'a Arc<Index>,
+        ids: &'a [String],
+        _: bool,
+    ) -> BoxFuture<'a, Result<Lookup>> {
+        let is_there = |found: &&Found| ids.contains(&found.id) && index.split(found.split).is_some();
+        let found = self.0.iter().filter(is_there).cloned().collect();
+        async move { Ok(Lookup { found, unknown: Vec::new() }) }.boxed()
+    }
+}
+
+/// Deletes the index while documents are looked for, and cannot read what is gone.
+struct Deleting {
+    reading: Reading,
+    catalog: Catalog,
+    /// Whether it is deleted before documents are looked for, else after that.
+    before: bool,
+    left: Mutex<u32>,
+}
+
+impl FindIds for Deleting {
+    fn find<'a>(
+        &'a self,
+        index: &'a Arc<Index>,
+        ids: &'a [String],
+        with_text: bool,
+    ) -> BoxFuture<'a, Result<Lookup>> {
+        let deletes = {
+            let mut left = self.left.lock().unwrap();
+            let deletes = *left > 0;
+            *left = left.saturating_sub(1);
+            deletes
+        };
+        async move {
+            if deletes && self.before {
+                self.catalog.delete(&name()).await?;
+            }
+            let found = match self.reading.find(index, ids, with_text).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    let split = index.splits().first().map(|split| split.id);
+                    let unknown = |id: &String| UnknownId { id: id.clone(), split, error: error.clone() };
+                    Ok(Lookup { found: Vec::new(), unknown: ids.iter().map(unknown).collect() })
+                }
+                found => found,
+            };
+            if deletes && !self.before {
+                self.catalog.delete(&name()).await?;
+            }
+            found
+        }
+        .boxed()
+    }
+}
+
+/// Where an index is deleted while it is written to, it is created again by what creates indices, and by nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_that_is_deleted_meanwhile_is_created_again() {
+    for (before, times) in [(true, 1), (false, 1), (true, 3), (false, 3)] {
+        let bench = Bench::new();
+        let repository = bench.repository();
+        let edits = || async {
+            applied(&bench.edits(), [create("a", "{}")]).await;
+            let (catalog, reading) = (bench.catalog(&repository), Reading(repository.clone()));
+            let deleting = Deleting { reading, catalog, before, left: Mutex::new(times) };
+            let live = bench.live_with(LiveOptions { group_after: Duration::ZERO, ..LiveOptions::default() });
+            Edits::new(&live, Arc::new(deleting), Arc::new(SystemClock))
+        };
+        let done = applied(&edits().await, [index("a", r#"{"n":1}"#), create("b", "{}"), delete("c")]).await;
+        assert_eq!(done.each_ref().map(short), [("created", 1), ("created", 1), ("missing", 0)], "{before}");
+        let left = BTreeMap::from(
+            [("a", r#"{"n":1}"#), ("b", "{}")].map(|(id, text)| (id.to_owned(), text.to_owned())),
+        );
+        assert_eq!(bench.by_id().await, left);
+        let edit = Edit { operations: vec![delete("a")], create: None };
+        let gone = edits().await.apply(&name(), edit).await.unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::NotFound);
+    }
 }

@@ -95,6 +95,26 @@ async fn splits_expire_whole_when_their_last_document_does() {
 }
 
 #[tokio::test]
+async fn a_retention_that_changes_while_it_is_applied_removes_only_what_the_new_one_does() {
+    let days = |days: u64| Duration::from_micros(days * DAY_US as u64);
+    for (meanwhile, left) in [(None, 3), (Some(days(10)), 2), (Some(days(3)), 1)] {
+        let bench = Bench::new();
+        let upkeep = upkeep(&bench, UpkeepOptions { merge: None, vacuum: None, ..UpkeepOptions::default() });
+        for age in [1, 9, 20] {
+            let time = (bench.clock.now_us() - age * DAY_US) / 1_000;
+            land(&at_once(&bench), append([format!("{{\"@timestamp\":{time}}}")])).await.unwrap();
+        }
+        set_retention(bench.index().await, Some(days(2))).await.unwrap();
+        let other = bench.clone();
+        bench.store.before_put("_delta_log", async move {
+            set_retention(other.index().await, meanwhile).await.unwrap();
+        });
+        assert_eq!(kept(&upkeep).await.splits_expired, 3 - left);
+        assert_eq!(bench.index().await.splits().len() as u64, left);
+    }
+}
+
+#[tokio::test]
 async fn a_retention_that_is_none_is_refused() {
     let bench = Bench::new();
     land(&at_once(&bench), append(["{}"])).await.unwrap();

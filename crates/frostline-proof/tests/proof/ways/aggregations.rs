@@ -136,8 +136,8 @@ impl Oracle {
         let is_time = self.is_time(field);
         let number = |value| match value {
             Typed::Number(n) if has_numbers => Some(n),
-            Typed::Date(time_us) if is_time || !has_numbers => {
-                Some(Number::Whole(time_us.div_euclid(1_000).into()))
+            Typed::Date(time_ns) if is_time || !has_numbers => {
+                Some(Number::Whole(time_ns.div_euclid(1_000_000).into()))
             }
             Typed::Boolean(b) if !has_numbers && !has_times => Some(Number::Whole(b.into())),
             _ => None,
@@ -147,7 +147,11 @@ impl Oracle {
 
     fn times(&self, doc: &Doc, field: &str) -> Vec<i64> {
         let values = self.only_values(doc, field).into_iter();
-        values.filter_map(|value| if let Typed::Date(time) = value { Some(time) } else { None }).collect()
+        values
+            .filter_map(
+                |value| if let Typed::Date(time) = value { Some(time.div_euclid(1_000)) } else { None },
+            )
+            .collect()
     }
 
     fn histogram(&self, docs: &[&Doc], body: &Value, below: Option<&Value>) -> Answer<Value> {
@@ -337,8 +341,8 @@ impl Style {
                 (*n as i64).to_string()
             }
             Typed::Number(Number::Fraction(n)) => format!("{n:?}"),
-            Typed::Date(time_us) => {
-                time_head(*time_us)["key_as_string"].as_str().unwrap_or_default().to_owned()
+            Typed::Date(time_ns) => {
+                time_head(time_ns.div_euclid(1_000))["key_as_string"].as_str().unwrap_or_default().to_owned()
             }
             Typed::Address(address) => super::values::address_text(*address),
             Typed::Text(text) => text.clone(),
@@ -356,10 +360,11 @@ impl Style {
             (Style::Doubles, Typed::Number(n)) => {
                 Key { number: Some(*n), text, head: json!({"key": n.as_f64()}) }
             }
-            (Style::Own, Typed::Date(time_us)) => {
+            (Style::Own, Typed::Date(time_ns)) => {
                 // Keys of times are whole milliseconds.
-                let ms = time_us.div_euclid(1_000);
-                Key { number: Some(Number::Whole(ms.into())), text: String::new(), head: time_head(*time_us) }
+                let ms = time_ns.div_euclid(1_000_000);
+                let head = time_head(time_ns.div_euclid(1_000));
+                Key { number: Some(Number::Whole(ms.into())), text: String::new(), head }
             }
             _ => Key::text(&text),
         }

@@ -96,6 +96,22 @@ impl fmt::Display for Scene {
 }
 
 impl Scene {
+    /// Whether a date is between two microseconds.
+    pub(crate) fn has_nanoseconds(&self) -> bool {
+        fn has(value: &Value) -> bool {
+            match value {
+                Value::String(text) => text
+                    .strip_suffix('Z')
+                    .and_then(|text| text.rsplit_once('.'))
+                    .is_some_and(|(_, digits)| digits.len() == 9 && !digits.ends_with("000")),
+                Value::Array(items) => items.iter().any(has),
+                Value::Object(members) => members.values().any(has),
+                _ => false,
+            }
+        }
+        self.documents().any(has)
+    }
+
     /// The scene of a seed.
     pub(crate) fn random(dice: &mut Dice) -> Scene {
         match dice.below(10) {
@@ -328,6 +344,7 @@ impl Fields {
             1 | 2 => Some(json!(at + ms)),
             3 if self.time_oddities => Some(json!([text(at + ms), text(at)])),
             4 if self.time_oddities => Some(json!("yesterday")),
+            5 => Some(json!(format!("{}{:06}Z", text(at + ms).trim_end_matches('Z'), dice.below(3) * 500))),
             _ => Some(json!(text(at + ms))),
         }
     }
@@ -378,6 +395,10 @@ impl Fields {
                 "2024-05-31",
                 "2024-05-31T10:00:00.000Z",
                 "2024-05-31T10:00:00.500Z",
+                "2024-05-31T10:00:00.500000001Z",
+                "2024-05-31T10:00:00.500000499Z",
+                "2024-05-31T10:00:00.500000500Z",
+                "2024-05-31T10:00:00.500001Z",
                 "2023-01-02T03:04:05.678Z",
             ])),
             Kind::Boolean => json!(dice.chance(0.5)),

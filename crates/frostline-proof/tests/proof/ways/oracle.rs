@@ -116,7 +116,7 @@ impl Oracle {
         let mut values = Vec::new();
         for target in self.resolve(name) {
             match target {
-                Target::Time => values.extend(doc.time_us.map(|time| (Typed::Date(time), false))),
+                Target::Time => values.extend(doc.time_ns.map(|time| (Typed::Date(time), false))),
                 Target::Field { path, exact } => values.extend(doc.at(&path).map(|v| (v.clone(), exact))),
             }
         }
@@ -200,7 +200,7 @@ impl Oracle {
             let values: Vec<(Typed, bool)> =
                 doc.values.iter().map(|(_, value)| (value.clone(), false)).collect();
             let values: Vec<(Typed, bool)> =
-                values.into_iter().chain(doc.time_us.map(|time| (Typed::Date(time), false))).collect();
+                values.into_iter().chain(doc.time_ns.map(|time| (Typed::Date(time), false))).collect();
             return match phrase {
                 true => Ok(has_phrase(&values, text, false)),
                 false => matches_text(&values, text, body, false),
@@ -363,7 +363,7 @@ impl Oracle {
             let value = |doc: &Doc| {
                 let values = match self.resolve(field).contains(&Target::Time) {
                     // The order is that of the documents' times.
-                    true => doc.time_us.map(|time_us| (Typed::Date(time_us), true)).into_iter().collect(),
+                    true => doc.time_ns.map(|time| (Typed::Date(time), true)).into_iter().collect(),
                     false => self.values(doc, field),
                 };
                 let values = values.into_iter().map(|(value, _)| match value {
@@ -440,7 +440,7 @@ fn equals(values: &[(Typed, bool)], asked: &Value, folded: bool) -> Answer<bool>
     }))
 }
 
-/// The microseconds that a date in a question leaves open.
+/// The nanoseconds that a date in a question leaves open.
 fn span(asked: &Value) -> Option<(i64, i64)> {
     match asked {
         Value::String(text) if text.len() == 4 && text.bytes().all(|b| b.is_ascii_digit()) => {
@@ -448,15 +448,17 @@ fn span(asked: &Value) -> Option<(i64, i64)> {
         }
         Value::String(text) if text.parse::<i64>().is_ok() => {
             let ms: i64 = text.parse().ok()?;
-            Some((ms.checked_mul(1_000)?, ms.checked_mul(1_000)? + 1_000))
+            let start = ms.checked_mul(1_000_000)?;
+            Some((start, start + 1_000_000))
         }
         Value::String(text) => {
             let start = date(text)?;
             let digits = text.split_once('.').map_or(0, |(_, fraction)| fraction.len() - 1);
             let width = match (text.len(), digits) {
-                (10, _) => 86_400_000_000,
-                (_, 0..=3) => 1_000,
-                _ => 1,
+                (10, _) => 86_400_000_000_000,
+                (_, 0..=3) => 1_000_000,
+                (_, 4..=6) => 1_000,
+                (_, digits) => 10_i64.pow(9 - digits.min(9) as u32),
             };
             Some((start, start + width))
         }

@@ -104,6 +104,18 @@ fn columns(oracle: &Oracle) -> Vec<String> {
     oracle.paths().into_iter().filter(asked).map(str::to_owned).collect()
 }
 
+/// A value as statements have it, and as a search for the same.
+fn asked(value: &Typed) -> Value {
+    match value {
+        // Times have microseconds.
+        Typed::Date(time_ns) => {
+            let time = jiff::Timestamp::from_microsecond(time_ns.div_euclid(1_000)).expect("a time");
+            json!(format!("{time:.6}"))
+        }
+        other => literal(other),
+    }
+}
+
 fn condition(dice: &mut Dice, oracle: &Oracle, columns: &[String], depth: usize) -> Option<Value> {
     if depth > 0 && dice.chance(0.5) {
         let mut part = || condition(dice, oracle, columns, depth - 1);
@@ -120,7 +132,7 @@ fn condition(dice: &mut Dice, oracle: &Oracle, columns: &[String], depth: usize)
     }
     let column = dice.one(columns);
     let ty = column_type(oracle, column);
-    let values: Vec<Value> = oracle.docs.iter().flat_map(|doc| doc.at(column)).map(literal).collect();
+    let values: Vec<Value> = oracle.docs.iter().flat_map(|doc| doc.at(column)).map(asked).collect();
     let mut value = || match dice.one(&values) {
         // A column of text is compared with text and with numbers.
         Value::Bool(b) if ty == Type::Text => json!(b.to_string()),
@@ -388,7 +400,7 @@ fn truth(oracle: &Oracle, doc: &Doc, condition: &Value) -> Answer<Option<bool>> 
         let name = name()?;
         // The column of the time holds the documents' times and nothing else.
         if oracle.is_time(name) {
-            return Ok(doc.time_us.map(Typed::Date).into_iter().collect());
+            return Ok(doc.time_ns.map(Typed::Date).into_iter().collect());
         }
         Ok(doc.at(name).cloned().collect())
     };
@@ -458,7 +470,11 @@ fn compare(value: &Typed, constant: &Value, is_text: bool) -> Option<Ordering> {
         Typed::Number(own) => {
             constant.is_number().then(|| Number::of(constant)).flatten().map(|n| own.compare(n))
         }
-        Typed::Date(own) => constant.as_str().and_then(date).map(|other| own.cmp(&other)),
+        // Times have microseconds, in columns and in statements.
+        Typed::Date(own) => {
+            let other = constant.as_str().and_then(date)?;
+            Some(own.div_euclid(1_000).cmp(&other.div_euclid(1_000)))
+        }
         Typed::Address(_) | Typed::Text(_) => None,
     }
 }

@@ -12,7 +12,7 @@ use super::documents::Scene;
 pub(crate) enum Typed {
     Boolean(bool),
     Number(Number),
-    /// Microseconds since 1970 UTC.
+    /// Nanoseconds since 1970 UTC.
     Date(i64),
     Address(u128),
     Text(String),
@@ -82,13 +82,13 @@ fn whole_and_fraction(whole: i128, fraction: f64) -> Ordering {
 pub(crate) struct Doc {
     /// Its number, unique in the scene.
     pub(crate) n: i64,
-    pub(crate) time_us: Option<i64>,
+    pub(crate) time_ns: Option<i64>,
     pub(crate) values: Vec<(String, Typed)>,
 }
 
 impl Doc {
     pub(crate) fn new(scene: &Scene, source: &Value) -> Doc {
-        let mut doc = Doc { n: source["n"].as_i64().unwrap_or(-1), time_us: None, values: Vec::new() };
+        let mut doc = Doc { n: source["n"].as_i64().unwrap_or(-1), time_ns: None, values: Vec::new() };
         if let Value::Object(object) = source {
             doc.object(scene, "", object);
         }
@@ -106,8 +106,8 @@ impl Doc {
             Value::Null => {}
             Value::Object(object) => self.object(scene, &format!("{path}."), object),
             Value::Array(items) => items.iter().for_each(|item| self.value(scene, path, item)),
-            _ if path == scene.time_field && self.time_us.is_none() && time_of(value).is_some() => {
-                self.time_us = time_of(value);
+            _ if path == scene.time_field && self.time_ns.is_none() && time_of(value).is_some() => {
+                self.time_ns = time_of(value);
             }
             one => self.values.push((path.to_owned(), typed(scene.declared(path), one))),
         }
@@ -162,7 +162,7 @@ fn natural(value: &Value) -> Typed {
     match value {
         Value::Bool(b) => Typed::Boolean(*b),
         Value::String(text) => match (date(text), address(text)) {
-            (Some(time_us), _) => Typed::Date(time_us),
+            (Some(time_ns), _) => Typed::Date(time_ns),
             (_, Some(address)) => Typed::Address(address),
             _ => Typed::Text(text.clone()),
         },
@@ -170,22 +170,26 @@ fn natural(value: &Value) -> Typed {
     }
 }
 
-/// The microseconds of a date as the generator writes them: a day, or a time in UTC.
+/// The nanoseconds of a date as the generator writes them: a day, or a time in UTC.
 pub(crate) fn date(text: &str) -> Option<i64> {
     if text.len() == 10 {
         let day: jiff::civil::Date = text.parse().ok()?;
-        return Some(day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_microsecond());
+        return nanoseconds(day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp());
     }
     let looks = text.len() >= 20 && text.as_bytes()[10] == b'T' && text.ends_with('Z');
     let time: jiff::Timestamp = text.parse().ok().filter(|_| looks)?;
-    Some(time.as_microsecond())
+    nanoseconds(time)
+}
+
+fn nanoseconds(time: jiff::Timestamp) -> Option<i64> {
+    time.as_nanosecond().try_into().ok()
 }
 
 /// The time that a value of the time field, or of a declared date, is.
 pub(crate) fn time_of(value: &Value) -> Option<i64> {
     match value {
         // The generator writes milliseconds.
-        Value::Number(n) => n.as_i64().and_then(|ms| ms.checked_mul(1_000)),
+        Value::Number(n) => n.as_i64().and_then(|ms| ms.checked_mul(1_000_000)),
         Value::String(text) => date(text),
         _ => None,
     }
@@ -211,8 +215,14 @@ pub(crate) fn literal(value: &Typed) -> Value {
         Typed::Boolean(b) => Value::from(*b),
         Typed::Number(Number::Whole(n)) => whole_value(*n),
         Typed::Number(Number::Fraction(n)) => Value::from(*n),
-        Typed::Date(time_us) => {
-            Value::from(format!("{:.3}", jiff::Timestamp::from_microsecond(*time_us).expect("a time")))
+        Typed::Date(time_ns) => {
+            let time = jiff::Timestamp::from_nanosecond((*time_ns).into()).expect("a time");
+            let digits = match (time_ns % 1_000_000, time_ns % 1_000) {
+                (0, _) => 3,
+                (_, 0) => 6,
+                _ => 9,
+            };
+            Value::from(format!("{time:.digits$}"))
         }
         Typed::Address(address) => Value::from(address_text(*address)),
         Typed::Text(text) => Value::from(text.as_str()),

@@ -2,8 +2,13 @@ use super::*;
 
 #[test]
 fn a_time_is_read_back_from_its_sort_value_exactly_in_every_format() {
-    let formats =
-        ["epoch_second", "epoch_millis", "yyyy-MM-dd", "strict_date_optional_time", "dd/MM/yyyy HH:mm:ss"];
+    let formats = [
+        "epoch_second",
+        "epoch_millis",
+        "yyyy-MM-dd",
+        "strict_date_optional_time",
+        "dd/MM/yyyy HH:mm:ss.SSSSSSSSS",
+    ];
     let formats = formats.iter().map(|format| Some(Format::parse(format).unwrap())).chain([None]);
     for format in formats {
         for time in [0, 1_717_200_000_000_000, 1_717_200_000_123_000, 1_717_200_000_123_456, -1_500_001] {

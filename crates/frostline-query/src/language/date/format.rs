@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use frostline_split::Moment;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, ToSpan};
@@ -87,12 +88,12 @@ impl Format {
         self.shapes.iter().find_map(|shape| shape.read(text, round_up, zone))
     }
 
-    /// Writes a time; one that is beyond the calendar as milliseconds since 1970.
-    pub fn write(&self, us: i64, zone: &TimeZone) -> String {
+    /// Writes a time in the first of the formats; one that is beyond the calendar as milliseconds since 1970.
+    pub fn write(&self, time: Moment, zone: &TimeZone) -> String {
         let mut out = String::new();
-        match (self.shapes.first(), Local::at(us, zone)) {
-            (Some(Shape::EpochSecond), _) => out = us.div_euclid(1_000_000).to_string(),
-            (Some(Shape::EpochMillis), _) | (_, None) => out = us.div_euclid(1_000).to_string(),
+        match (self.shapes.first(), Local::at(time, zone)) {
+            (Some(Shape::EpochSecond), _) => out = time.time_us.div_euclid(1_000_000).to_string(),
+            (Some(Shape::EpochMillis), _) | (_, None) => out = time.time_us.div_euclid(1_000).to_string(),
             (Some(Shape::Pattern(items)), Some(time)) => write_items(&mut out, items, &time),
             (_, Some(time)) => write_iso(&mut out, &time),
         }
@@ -101,19 +102,30 @@ impl Format {
 }
 
 /// A time on the clock of a zone.
-struct Local<'a> {
-    civil: DateTime,
+pub(super) struct Local<'a> {
+    pub(super) civil: DateTime,
     offset: Offset,
     zone: &'a TimeZone,
 }
 
 impl Local<'_> {
-    fn at(us: i64, zone: &TimeZone) -> Option<Local<'_>> {
-        let offset = zone.to_offset(timestamp(us).unwrap_or_else(|| last_instant(us > 0)));
-        let local_us = us.checked_add(offset_us(offset))?;
-        let civil = EPOCH.checked_add(SignedDuration::from_micros(local_us)).ok()?;
+    pub(super) fn at(time: Moment, zone: &TimeZone) -> Option<Local<'_>> {
+        let Moment { time_us, nanos } = time;
+        let offset = zone.to_offset(timestamp(time_us).unwrap_or_else(|| last_instant(time_us > 0)));
+        let local_us = time_us.checked_add(offset_us(offset))?;
+        let since = SignedDuration::from_micros(local_us) + SignedDuration::from_nanos(nanos.into());
+        let civil = EPOCH.checked_add(since).ok()?;
         Some(Local { civil, offset, zone })
     }
+}
+
+/// The time at which the clock of a zone shows `civil`.
+pub(super) fn instant(civil: DateTime, zone: &TimeZone) -> Option<i64> {
+    if let Ok(time) = zone.to_timestamp(civil) {
+        return Some(time.as_microsecond());
+    }
+    let local_us = i64::try_from(civil.duration_since(EPOCH).as_micros()).ok()?;
+    Some(local_us - offset_us(zone.to_offset(last_instant(civil.year() > 0))))
 }
 
 /// The calendar goes on for a day and a half after the last instant: 9999-12-31 is what stands for "never". The offset
@@ -289,12 +301,7 @@ impl Parts {
         let (minute, second) = (small(open(self.minute, 59))?, small(open(self.second, 59))?);
         let time = Time::new(small(open(hour, 23))?, minute, second, nanos).ok()?;
         let zone = self.zone.as_ref().unwrap_or(zone);
-        let civil = date.to_datetime(time);
-        if let Ok(time) = zone.to_timestamp(civil) {
-            return Some(time.as_microsecond());
-        }
-        let local_us = i64::try_from(civil.duration_since(EPOCH).as_micros()).ok()?;
-        Some(local_us - offset_us(zone.to_offset(last_instant(year > 0))))
+        instant(date.to_datetime(time), zone)
     }
 }
 
@@ -341,7 +348,7 @@ fn read_epoch(text: &str, unit_us: i64, round_up: bool) -> Option<i64> {
         None => 0,
     };
     let us = whole.checked_add(if negative && fraction.is_some() { -part } else { part })?;
-    Local::at(us, &TimeZone::UTC).map(|_| us)
+    Local::at(Moment::of_us(us), &TimeZone::UTC).map(|_| us)
 }
 
 /// The digits behind a decimal point, in millionths; further digits are cut.
@@ -528,8 +535,7 @@ const DAYS: &[&str] = &["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", 
 fn write_iso(out: &mut String, time: &Local<'_>) {
     let _ = write!(out, "{:04}-{:02}-{:02}T", time.civil.year(), time.civil.month(), time.civil.day());
     let _ = write!(out, "{:02}:{:02}:{:02}.", time.civil.hour(), time.civil.minute(), time.civil.second());
-    let micros = time.civil.subsec_nanosecond() / 1_000;
-    let digits = format!("{micros:06}");
+    let digits = format!("{:09}", time.civil.subsec_nanosecond());
     let kept = digits.trim_end_matches('0').len().max(3);
     out.push_str(digits.get(..kept).unwrap_or(&digits));
     write_offset(out, time, "Z", ':');

@@ -1,11 +1,11 @@
 //! Date math (`now-1d/d`, `2020-01-01||+1M/d`), time zones and durations.
 
+use frostline_split::Moment;
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
 
-use super::format::Format;
+use super::format::{Format, Local, instant};
 use super::rounding::{Unit, civil_floor};
-use super::timestamp;
 use crate::{Error, Result};
 
 /// Reads dates and date math in given formats and a time zone.
@@ -59,8 +59,7 @@ impl DateReader {
             let position = text.chars().count() - left.chars().count() + 1;
             Error::invalid(format!("{what} at character {position} of the date math [{text}]"))
         };
-        let start = timestamp(start_us).ok_or_else(|| bad(math, "the date is out of range"))?;
-        let mut time = start.to_zoned(self.zone.clone());
+        let mut time_us = start_us;
         let mut rest = math;
         while let Some(operator) = rest.chars().next() {
             if !"+-/".contains(operator) {
@@ -82,13 +81,13 @@ impl DateReader {
                 '/' if count != 1 => {
                     return Err(bad(step, "rounding takes one unit, without a number: error"));
                 }
-                '/' => round(&time, named, round_up),
-                '+' => shift(&time, named, count),
-                _ => shift(&time, named, count.saturating_neg()),
+                '/' => round(time_us, &self.zone, named, round_up),
+                '+' => shift(time_us, &self.zone, named, count),
+                _ => shift(time_us, &self.zone, named, count.saturating_neg()),
             };
-            time = moved.ok_or_else(|| bad(step, "the date is out of range"))?;
+            time_us = moved.ok_or_else(|| bad(step, "the date is out of range"))?;
         }
-        Ok(time.timestamp().as_microsecond())
+        Ok(time_us)
     }
 }
 
@@ -105,19 +104,28 @@ fn unit_of(letter: char) -> Option<Unit> {
     }
 }
 
-fn shift(time: &Zoned, unit: Unit, count: i64) -> Option<Zoned> {
-    time.checked_add(unit.span(count)?).ok()
+/// None where that is beyond the calendar.
+fn shift(us: i64, zone: &TimeZone, unit: Unit, count: i64) -> Option<i64> {
+    let moved = match unit.fixed_us() {
+        _ if count == 0 => us,
+        Some(length) => us.checked_add(length.checked_mul(count)?)?,
+        None => {
+            instant(Local::at(Moment::of_us(us), zone)?.civil.checked_add(unit.span(count)?).ok()?, zone)?
+        }
+    };
+    Local::at(Moment::of_us(moved), zone).map(|_| moved)
 }
 
-fn round(time: &Zoned, unit: Unit, up: bool) -> Option<Zoned> {
-    let floor = civil_floor(time.datetime(), unit)?;
-    let zone = time.time_zone();
+fn round(us: i64, zone: &TimeZone, unit: Unit, up: bool) -> Option<i64> {
+    let floor = civil_floor(Local::at(Moment::of_us(us), zone)?.civil, unit)?;
     if !up {
-        return zone.to_zoned(floor).ok();
+        return instant(floor, zone);
     }
-    let next = zone.to_zoned(floor.checked_add(unit.span(1)?).ok()?).ok()?;
-    let last: Timestamp = timestamp(next.timestamp().as_microsecond().checked_sub(1)?)?;
-    Some(last.to_zoned(zone.clone()))
+    match floor.checked_add(unit.span(1)?) {
+        Ok(next) => instant(next, zone)?.checked_sub(1),
+        // The unit ends with the calendar.
+        Err(_) => instant(DateTime::MAX, zone),
+    }
 }
 
 /// Reads a duration of a whole number and a unit, in microseconds: `30s`, `5m`, `12h`, `7d`, `100ms`,

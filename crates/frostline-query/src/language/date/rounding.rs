@@ -45,7 +45,7 @@ impl Unit {
     }
 
     /// Length in microseconds of the units that no calendar changes.
-    fn fixed_us(self) -> Option<i64> {
+    pub(super) fn fixed_us(self) -> Option<i64> {
         match self {
             Unit::Second => Some(1_000_000),
             Unit::Minute => Some(60_000_000),

@@ -139,3 +139,34 @@ fn documents_of_many_members_are_merged() {
     assert_eq!((members.len(), members[149_999].0.as_str()), (150_000, "k149999"));
     assert!(!merge(&mut document, &doc));
 }
+
+#[tokio::test]
+async fn what_is_got_at_once_keeps_to_the_memory_of_a_query() {
+    let tested = Tested::new();
+    let large = json!({ "text": "x".repeat(1 << 20) }).to_string();
+    assert_eq!(written(&tested, "PUT", "/web/_doc/a", &large).await.0, 201);
+    let wanted = |times: usize| json!({ "ids": vec!["a"; times] }).to_string();
+    let answer = tested.ok("POST", "/web/_mget", &wanted(3)).await;
+    assert_eq!(answer["docs"].as_array().unwrap().len(), 3);
+    // One query may hold 1 GiB.
+    assert_eq!(tested.error("POST", "/web/_mget", &wanted(1_100)).await.1, "circuit_breaking_exception");
+    let without = tested.ok("POST", "/web/_mget?_source=false", &wanted(1_100)).await;
+    assert_eq!(without["docs"][1_099]["found"], true);
+}
+
+#[tokio::test]
+async fn hits_show_versions_and_sequence_numbers_where_they_are_wanted() {
+    let tested = Tested::new();
+    let bulk = "{\"index\":{\"_id\":\"a\"}}\n{\"n\":1}\n{\"index\":{\"_id\":\"a\"}}\n{\"n\":2}\n{\"index\":{}}\n{\"n\":1}\n";
+    tested.ok("POST", "/web/_bulk", bulk).await;
+    let got = tested.ok("GET", "/web/_doc/a", "").await;
+    let numbers = |hit: &Value| ["_version", "_seq_no", "_primary_term"].map(|name| hit[name].clone());
+    let body = r#"{"sort":[{"n":"desc"}],"version":true,"seq_no_primary_term":true}"#;
+    let found = tested.ok("POST", "/web/_search", body).await;
+    assert_eq!(numbers(&found["hits"]["hits"][0]), numbers(&got));
+    assert_eq!(numbers(&found["hits"]["hits"][1]), [json!(1), json!(0), json!(1)]);
+    let found = tested.ok("POST", "/web/_search?version=true&_source=false&sort=n:desc", "").await;
+    assert_eq!(numbers(&found["hits"]["hits"][0]), [json!(2), Value::Null, Value::Null]);
+    let found = tested.ok("POST", "/web/_search", "").await;
+    assert_eq!(numbers(&found["hits"]["hits"][0]), [Value::Null, Value::Null, Value::Null]);
+}

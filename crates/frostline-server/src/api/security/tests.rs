@@ -126,6 +126,63 @@ async fn a_key_reads_and_writes_what_it_was_made_for() {
         ok(&tested, &admin, "POST", "/_search/scroll", &page).await["hits"]["hits"].as_array().unwrap().len(),
         1
     );
+    // Who may not read it cannot end it either.
+    let pits = json!({ "id": [pit] }).to_string();
+    assert_eq!(refused("DELETE", "/_search/scroll", &page).await, 404);
+    assert_eq!(refused("DELETE", "/_pit", &pits).await, 403);
+    assert_eq!(ok(&tested, &admin, "DELETE", "/_search/scroll", &page).await["num_freed"], 1);
+    assert_eq!(ok(&tested, &admin, "DELETE", "/_pit", &pits).await["num_freed"], 1);
+}
+
+#[tokio::test]
+async fn a_key_is_told_of_no_name_that_it_may_not_see() {
+    let (tested, admin) = tested().await;
+    ok(&tested, &admin, "PUT", "/web/_alias/hidden", "").await;
+    tested.ingest("secret-1", 3).await;
+    let (reader, _) = key(&tested, &admin, &["web*", "*-2"], &["read"]).await;
+    let count = async |uri: &str| ok(&tested, &reader, "GET", uri, "").await["count"].clone();
+    for (uri, expected) in
+        [("/h*/_count", 0), ("/s*/_count", 0), ("/*,-hidden/_count", 60), ("/*,-h*/_count", 60)]
+    {
+        assert_eq!(count(uri).await, expected, "{uri}");
+    }
+    // What is hidden is answered as what is not there.
+    for (there, not) in [("hidden", "hiddem"), ("secret*", "decret*"), ("web,secret-1", "web,secret-3")] {
+        let answer = async |name: &str| {
+            let uri = format!("/{name}/_search?allow_no_indices=false");
+            let answered = send(&tested, &reader, "GET", &uri, "").await;
+            let unseen = name.rsplit(',').next().unwrap();
+            (answered.status, String::from_utf8(answered.body.to_vec()).unwrap().replace(unseen, ""))
+        };
+        assert_eq!(answer(there).await, answer(not).await);
+    }
+    let (writer, _) = key(&tested, &admin, &["web*"], &["all"]).await;
+    for name in ["hidden", "hiddem"] {
+        assert_eq!(status(&tested, &writer, "POST", &format!("/{name}/_doc"), "{}").await, 403, "{name}");
+    }
+    let near = send(&tested, &reader, "GET", "/secret-2/_search", "").await;
+    assert_eq!(near.status, 404);
+    assert!(!String::from_utf8(near.body.to_vec()).unwrap().contains("secret-1"));
+    let position = ok(&tested, &admin, "GET", "/secret-1/_search?size=1&sort=_doc", "").await;
+    let position = position["hits"]["hits"][0]["sort"].clone();
+    let next = json!({ "sort": ["_doc"], "search_after": position }).to_string();
+    assert_eq!(status(&tested, &reader, "POST", "/_search", &next).await, 403);
+}
+
+#[tokio::test]
+async fn a_key_may_do_everything_only_where_all_of_it_was_granted() {
+    let (tested, admin) = tested().await;
+    for (privileges, expected) in [
+        (&["read", "write", "monitor"][..], 403),
+        (&["all", "monitor"], 200),
+        (&["read", "write", "manage"], 200),
+    ] {
+        let role = json!({ "cluster": ["all"], "indices": [{ "names": ["*"], "privileges": privileges }] });
+        let body = json!({ "name": "x", "role_descriptors": { "role": role } }).to_string();
+        let made = ok(&tested, &admin, "POST", "/_security/api_key", &body).await;
+        let who = format!("ApiKey {}", made["encoded"].as_str().unwrap());
+        assert_eq!(status(&tested, &who, "GET", "/_security/api_key", "").await, expected, "{privileges:?}");
+    }
 }
 
 #[tokio::test]

@@ -105,7 +105,7 @@ pub(super) fn plan(stored: &[Column], arranged: &Arranged, writer: &SplitWriter)
         columns.iter().zip(&mut copied).zip(sizes.iter().zip(&plain)).take(fields)
     {
         let is_scanned = match column.kind {
-            ColumnKind::Field { field, .. } => {
+            ColumnKind::Field { field, .. } | ColumnKind::FieldNanos { field, .. } => {
                 let mapped = writer.mapping.field(&arranged.readings[usize::from(field)].path);
                 !mapped.is_some_and(|field| field.without_doc_values)
             }
@@ -484,15 +484,16 @@ impl<'a> GroupWriter<'a> {
                 cells = &texts;
                 (documents.raw_rows.clone(), every(documents.raw_rows.len()), None)
             }
-            ColumnKind::Field { field, list, .. } => {
+            ColumnKind::Field { field, list, .. } | ColumnKind::FieldNanos { field, list } => {
                 let reading = &arranged.readings[usize::from(field)];
                 let span = inside(&arranged.rows[reading.span.clone()]);
                 let span = reading.span.start + span.start..reading.span.start + span.end;
-                let (rows, numbers) = (local(&arranged.rows[span.clone()]), &arranged.numbers[span]);
+                let rows = local(&arranged.rows[span.clone()]);
+                let (numbers, distinct) = reading.column_numbers(&arranged.numbers[span], column.kind);
                 let both = reading.has_scalar && reading.has_list;
                 let (rows, numbers) =
-                    if both { rows_of_kind(&rows, numbers, list) } else { (rows, numbers.to_vec()) };
-                values = ReadingCells { values: &self.writer.values, distinct: &reading.distinct };
+                    if both { rows_of_kind(&rows, &numbers, list) } else { (rows, numbers.into_owned()) };
+                values = ReadingCells { values: &self.writer.values, distinct, kind: column.kind };
                 cells = &values;
                 (rows, numbers, None)
             }
@@ -527,8 +528,9 @@ impl<'a> GroupWriter<'a> {
         let columns = self.columns.iter().zip(chunks).filter(|(_, encoded)| encoded.values > 0);
         let columns = columns.map(|(column, encoded)| {
             let reading = match column.kind {
-                ColumnKind::Field { field, ty, .. } => {
-                    Some((self.arranged.readings[usize::from(field)].path.to_string(), ty))
+                ColumnKind::Field { field, .. } | ColumnKind::FieldNanos { field, .. } => {
+                    let reading = &self.arranged.readings[usize::from(field)];
+                    Some((reading.path.to_string(), reading.ty))
                 }
                 _ => None,
             };

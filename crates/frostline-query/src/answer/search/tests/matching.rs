@@ -406,6 +406,38 @@ async fn the_last_year_of_the_calendar_is_one_bucket() {
 }
 
 #[tokio::test]
+async fn the_last_hours_of_the_calendar_are_times_of_documents() {
+    let times = [
+        json!("9999-12-30T22:00:00.000000001Z"),
+        json!("9999-12-31T00:00:00Z"),
+        json!(253_402_300_799_999_u64),
+        json!("9999-12-31T23:59:59.999999999Z"),
+    ];
+    let lines = times.iter().enumerate().map(|(n, time)| json!({"n": n, "@timestamp": time}).to_string());
+    let place = Place::with_lines(&[lines.collect()]).await;
+    let answer = place.answer(&json!({"sort": ["@timestamp"]})).await;
+    assert_eq!(answer.hits.hits.len(), 4);
+    for (at, hit) in answer.hits.hits.iter().enumerate() {
+        let next = json!({"sort": ["@timestamp"], "search_after": hit.sort});
+        assert_eq!(place.numbers(&next).await, [0, 1, 2, 3][at + 1..], "{next}");
+    }
+    for (range, expected) in [
+        (json!({"gte": "9999-12-31||/d"}), vec![1, 2, 3]),
+        (json!({"lte": "9999-12-31||/M"}), vec![0, 1, 2, 3]),
+        (json!({"lt": "9999-12-31"}), vec![0]),
+        (json!({"gt": "9999-12-31||/d"}), vec![]),
+    ] {
+        let body = json!({"query": {"range": {"@timestamp": range}}, "sort": ["n"]});
+        assert_eq!(place.numbers(&body).await, expected, "{body}");
+    }
+    let days = json!({"date_histogram": {"field": "@timestamp", "calendar_interval": "day"}});
+    let answer = place.answer(&json!({"size": 0, "aggs": {"days": days}})).await.aggregations.unwrap();
+    let buckets = answer["days"]["buckets"].as_array().unwrap();
+    let counts: Vec<_> = buckets.iter().map(|bucket| bucket["doc_count"].as_u64().unwrap()).collect();
+    assert_eq!(counts, [1, 3]);
+}
+
+#[tokio::test]
 async fn numbers_beyond_all_bounds_match_nothing_and_panic_nowhere() {
     let lines = [r#"{"n":0,"v":5}"#, r#"{"n":1,"v":18446744073709551616}"#].map(str::to_owned);
     let place = Place::with_lines(&[lines.to_vec()]).await;
@@ -602,9 +634,21 @@ async fn the_fields_that_no_document_has_are_told_wherever_they_are_named() {
             "must_not": [{"exists": {"field": "tgas"}}, {"exists": {"field": "tags"}}],
         }},
         "post_filter": {"term": {"pots": 1}},
-        "sort": [{"srot": "asc"}, "n"],
+        "sort": [{"srot": "asc"}, "n", {"allowed": {"unmapped_type": "long"}}],
         "aggs": {"a": {"terms": {"field": "agg"}}},
     });
     let unknown = place.search(&body).unwrap().unknown_fields();
     assert_eq!(unknown, ["agg", "hots", "hst", "mgs", "ms.g", "pots", "srot", "statos", "tgas"]);
+    let told = place.answer(&body).await.warnings;
+    assert_eq!(
+        told[1..],
+        [
+            "no document has the field hots; did you mean host?",
+            "no document has the field hst; did you mean host?",
+            "no document has 6 more of the fields that the search names",
+        ]
+    );
+    assert!(told[0].starts_with("no document has the field agg"), "{told:?}");
+    let known = json!({"query": {"match": {"host": "a"}}, "sort": ["@timestamp", "_doc"]});
+    assert_eq!(place.answer(&known).await.warnings, Vec::<String>::new());
 }

@@ -1,8 +1,8 @@
 //! What filters mean, by a look at every value of every document.
 
 use frostline_split::{
-    Document, Limits, Mapping, Tokenizer, Value as Typed, ValueType, contains_phrase, each_term, parse_cidr,
-    parse_document, parse_ip, query_pieces,
+    Document, Limits, Mapping, Moment, Tokenizer, Value as Typed, ValueType, contains_phrase, each_term,
+    parse_cidr, parse_document, parse_ip, query_pieces,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::numbers;
 use crate::filter::{Bound, Edge, FieldRef, Filter, Minimum, Number, Pattern, Scalar};
 use crate::language::SearchRequest;
+use crate::read::fields;
 use crate::select::terms::{Ask, Terms};
 use crate::testing::{NOW_US, Place};
 use crate::{Search, SearchOptions};
@@ -58,7 +59,14 @@ fn text() -> impl Strategy<Value = String> {
             "", "x", "Foo", "foo bar", "bar foo", "foo.bar", "2", "true", "10.0.0.1", "10.2.0.9", "é*"
         ])
         .prop_map(str::to_owned),
-        prop::sample::select(vec!["2024-05-30", "2024-05-31T10:00:00Z"]).prop_map(str::to_owned),
+        prop::sample::select(vec![
+            "2024-05-30",
+            "2024-05-31T10:00:00Z",
+            "2024-05-31T10:00:00.000000500Z",
+            "2024-05-31T10:00:00.0000005Z",
+            "2024-05-31T10:00:00.000001Z",
+        ])
+        .prop_map(str::to_owned),
         prop::sample::select(vec![format!("{long}a"), format!("{long}b")]),
     ]
 }
@@ -152,7 +160,12 @@ fn bound() -> impl Strategy<Value = Bound> {
         address: parse_ip(text),
         ..Edge::default()
     });
-    let edge = prop_oneof![number, fraction, word];
+    let date =
+        (-1i64..2, prop::option::of(prop::sample::select(vec![0, 499, 500, 501]))).prop_map(|(us, nanos)| {
+            let time_us = frostline_split::parse_date("2024-05-31T10:00:00Z").map(|time_us| time_us + us);
+            Edge { time_us, nanos, ..Edge::default() }
+        });
+    let edge = prop_oneof![number, fraction, word, date];
     (edge, 0..3u8).prop_map(|(edge, kind)| match kind {
         0 => Bound::Open,
         1 => Bound::Included(edge),
@@ -248,7 +261,7 @@ enum Owned {
     Boolean(bool),
     Long(i64),
     Double(f64),
-    Date(i64),
+    Date(Moment),
     Ip(String),
     Text(String),
 }
@@ -361,8 +374,11 @@ fn equal(own: &Owned, value: &Scalar) -> bool {
         },
         Owned::Long(n) => number(value).is_some_and(|v| v == *n as f64),
         Owned::Double(n) => number(value) == Some(*n),
-        Owned::Date(time) => {
-            crate::read::fields::time_span(value).is_some_and(|(start, end)| start <= *time && *time < end)
+        Owned::Date(date) => {
+            let nanos = fields::time_nanos(value);
+            fields::time_span(value).is_some_and(|(start, end)| {
+                (start..end).contains(&date.time_us) && nanos.is_none_or(|nanos| nanos.contains(&date.nanos))
+            })
         }
         Owned::Ip(text) => {
             let Scalar::Text(wanted) = value else { return false };
@@ -387,7 +403,10 @@ fn inside(own: &Owned, lower: &Bound, upper: &Bound) -> bool {
     let compare = |edge: &Edge| match own {
         Owned::Long(n) => edge.number.and_then(|e| (*n as f64).partial_cmp(&as_f64(e))),
         Owned::Double(n) => edge.number.and_then(|e| n.partial_cmp(&as_f64(e))),
-        Owned::Date(time) => edge.time_us.map(|e| time.cmp(&e)),
+        Owned::Date(date) => edge.time_us.map(|time_us| match edge.nanos {
+            Some(nanos) => date.cmp(&Moment { time_us, nanos }),
+            None => date.time_us.cmp(&time_us),
+        }),
         Owned::Ip(text) => edge.address.map(|e| parse_ip(text).unwrap().cmp(&e)),
         Owned::Text(text) => edge.text.as_deref().map(|e| text.as_str().cmp(e)),
         Owned::Boolean(_) => None,

@@ -1,12 +1,14 @@
-//! The time of a document is compared, ordered, paged and shown to the nanosecond.
+//! Dates are compared, ordered, paged and shown to the nanosecond.
 
-use frostline_split::WriterOptions;
+use frostline_split::{DocumentForm, Mapping, WriterOptions};
 use serde_json::{Value, json};
 
 use crate::testing::{Place, Recorded, numbers};
 
 const SPLITS: usize = 4;
 const ROWS: usize = 12;
+/// Fields with the same dates: the time, single values, lists, and what is beyond the column budget.
+const FIELDS: [&str; 4] = ["@timestamp", "at", "ats", "far"];
 
 /// The nanoseconds of the documents since 2024-05-01T10:00:00Z, by their numbers, in no order: some fall on a microsecond,
 /// many share one, some are the same.
@@ -20,10 +22,13 @@ fn text(nanos: u64) -> String {
     format!("2024-05-01T10:00:00.{nanos:09}Z")
 }
 
-/// Documents with those times, and in each split one without and one with another form of time.
+/// Documents with those dates, and in each split one without.
 fn documents() -> Vec<Vec<Value>> {
     let nanos = nanos();
-    let document = |n: usize| json!({"n": n, "@timestamp": text(nanos[n])});
+    let document = |n: usize| {
+        let date = text(nanos[n]);
+        json!({"n": n, "@timestamp": date, "at": date, "ats": [date, date], "far": date})
+    };
     let split = |split: usize| {
         let mut documents: Vec<Value> = (split * ROWS..(split + 1) * ROWS).map(document).collect();
         documents.push(json!({"n": 1_000 + split}));
@@ -40,21 +45,30 @@ fn such(is_such: impl Fn(u64) -> bool) -> Vec<i64> {
     found.into_iter().map(|(_, n)| n).collect()
 }
 
+/// Every place with every field.
+fn questions(places: &[Place]) -> impl Iterator<Item = (&Place, &'static str)> {
+    places.iter().flat_map(|place| FIELDS.map(|field| (place, field)))
+}
+
 async fn places() -> Vec<Place> {
-    let place = || async { Place::with(&documents()).await };
+    let mapping = Mapping::dynamic().with_column_budget(3);
+    let place = || async { Place::at("memory:", &documents(), mapping.clone()).await };
     let (one, merged) = (vec![0, 1, 2, 3], WriterOptions::default());
     let outside = WriterOptions { hot_footer_bytes_max: 0, ..WriterOptions::default() };
+    let documents = DocumentForm::Rendered;
+    let rendered = WriterOptions { documents, group_rows_max: 9, ..WriterOptions::default() };
     vec![
         place().await,
         place().await.merged(&[vec![0, 2]], merged.clone()).await,
         place().await.merged(std::slice::from_ref(&one), merged).await,
-        place().await.merged(&[one], outside).await,
+        place().await.merged(std::slice::from_ref(&one), outside).await,
+        place().await.merged(&[one], rendered).await,
     ]
 }
 
 #[tokio::test]
 async fn ranges_compare_nanoseconds() {
-    for place in places().await {
+    for (place, field) in questions(&places().await) {
         for nanos in [0, 1, 499, 999, 1_000, 1_001, 2_499, 2_500, 3_998, 5_999, 6_000] {
             let bound = text(nanos);
             for name in ["gte", "gt", "lte", "lt"] {
@@ -64,11 +78,14 @@ async fn ranges_compare_nanoseconds() {
                     "lte" => time <= nanos,
                     _ => time < nanos,
                 };
-                let query = json!({"range": {"@timestamp": {name: bound}}});
+                let query = json!({"range": {field: {name: bound}}});
                 let mut expected = such(is_such);
                 expected.sort_unstable();
                 let found = place.numbers(&json!({"query": query, "sort": ["n"], "size": 100})).await;
                 assert_eq!(found, expected, "{query}");
+                if field != FIELDS[0] {
+                    continue;
+                }
                 // Counted, by rows and where digests could.
                 let counted = place.answer(&json!({"query": query, "size": 0})).await;
                 assert_eq!(counted.hits.total.unwrap().value, expected.len() as u64, "{query}");
@@ -80,7 +97,7 @@ async fn ranges_compare_nanoseconds() {
                     "{query}"
                 );
             }
-            let both = json!({"range": {"@timestamp": {"gt": text(499), "lt": bound}}});
+            let both = json!({"range": {field: {"gt": text(499), "lt": bound}}});
             let found = place.answer(&json!({"query": both, "size": 0})).await.hits.total.unwrap().value;
             assert_eq!(found, such(|time| time > 499 && time < nanos).len() as u64, "{both}");
         }
@@ -88,8 +105,8 @@ async fn ranges_compare_nanoseconds() {
 }
 
 #[tokio::test]
-async fn a_time_stands_for_what_it_is_written_to() {
-    for place in places().await {
+async fn a_date_stands_for_what_it_is_written_to() {
+    for (place, field) in questions(&places().await) {
         for (written, from, to) in [
             ("2024-05-01T10:00:00.000002499Z", 2_499, 2_500),
             ("2024-05-01T10:00:00.00000249Z", 2_490, 2_500),
@@ -100,15 +117,15 @@ async fn a_time_stands_for_what_it_is_written_to() {
         ] {
             let expected = such(|time| (from..to).contains(&time)).len() as u64;
             for query in [
-                json!({"term": {"@timestamp": written}}),
-                json!({"terms": {"@timestamp": [written]}}),
-                json!({"match": {"@timestamp": written}}),
-                json!({"query_string": {"query": format!("@timestamp:\"{written}\"")}}),
+                json!({"term": {field: written}}),
+                json!({"terms": {field: [written, "1999-01-01"]}}),
+                json!({"match": {field: written}}),
+                json!({"query_string": {"query": format!("{field}:\"{written}\"")}}),
                 // What `gt` leaves out, and `lte` takes in, is all that the text may mean.
-                json!({"bool": {"filter": [{"range": {"@timestamp": {"gte": written}}}],
-                                "must_not": [{"range": {"@timestamp": {"gt": written}}}]}}),
-                json!({"bool": {"filter": [{"range": {"@timestamp": {"lte": written}}}],
-                                "must_not": [{"range": {"@timestamp": {"lt": written}}}]}}),
+                json!({"bool": {"filter": [{"range": {field: {"gte": written}}}],
+                                "must_not": [{"range": {field: {"gt": written}}}]}}),
+                json!({"bool": {"filter": [{"range": {field: {"lte": written}}}],
+                                "must_not": [{"range": {field: {"lt": written}}}]}}),
             ] {
                 let found = place.answer(&json!({"query": query, "size": 0})).await.hits.total.unwrap().value;
                 assert_eq!(found, expected, "{query}");
@@ -120,7 +137,7 @@ async fn a_time_stands_for_what_it_is_written_to() {
 #[tokio::test]
 async fn hits_are_in_the_order_of_nanoseconds_and_pages_continue_in_it() {
     let times = nanos();
-    for place in places().await {
+    for (place, field) in questions(&places().await) {
         for order in ["asc", "desc"] {
             let mut expected = such(|_| true);
             if order == "desc" {
@@ -131,9 +148,9 @@ async fn hits_are_in_the_order_of_nanoseconds_and_pages_continue_in_it() {
                 found.iter().filter_map(|n| times.get(*n as usize)).copied().collect()
             };
             for sort in [
-                json!([{"@timestamp": order}]),
-                json!([{"@timestamp": order}, {"n": "asc"}]),
-                json!([{"@timestamp": order}, {"_doc": order}]),
+                json!([{field: order}]),
+                json!([{field: order}, {"n": "asc"}]),
+                json!([{field: order}, {"_doc": order}]),
             ] {
                 for size in [1, 5, 47, 100] {
                     let found = place.numbers(&json!({"sort": sort, "size": size})).await;
@@ -163,18 +180,25 @@ async fn hits_are_in_the_order_of_nanoseconds_and_pages_continue_in_it() {
 }
 
 #[tokio::test]
-async fn sort_values_say_the_time_exactly() {
-    let place = Place::with(&[vec![
-        json!({"n": 0, "@timestamp": "2024-05-01T10:00:00.000002499Z"}),
-        json!({"n": 1, "@timestamp": "2024-05-01T10:00:00.5Z"}),
-        json!({"n": 2, "@timestamp": "2024-05-01T10:00:00.600001000Z"}),
-        json!({"n": 3, "@timestamp": 1_714_557_601_000_000_001_u64}),
-        json!({"n": 4, "@timestamp": "1969-12-31T23:59:59.999999999Z"}),
-    ]])
-    .await;
+async fn sort_values_say_the_date_exactly() {
+    let dates = [
+        "2024-05-01T10:00:00.000002499Z",
+        "2024-05-01T10:00:00.5Z",
+        "2024-05-01T10:00:00.600001000Z",
+        "2024-05-01T10:00:01.000000001Z",
+        "1969-12-31T23:59:59.999999999Z",
+    ];
+    let documents = (0..).zip(dates).map(|(n, date)| json!({"n": n, "@timestamp": date, "at": date}));
+    let place = Place::with(&[documents.collect()]).await;
+    for field in ["@timestamp", "at"] {
+        check_sort_values(&place, field).await;
+    }
+}
+
+async fn check_sort_values(place: &Place, field: &str) {
     let sort = |format: Option<&str>| match format {
-        Some(format) => json!([{"@timestamp": {"order": "asc", "format": format}}]),
-        None => json!([{"@timestamp": "asc"}]),
+        Some(format) => json!([{field: {"order": "asc", "format": format}}]),
+        None => json!([{field: "asc"}]),
     };
     for (format, expected) in [
         (
@@ -205,6 +229,69 @@ async fn sort_values_say_the_time_exactly() {
         for (at, value) in values.iter().enumerate() {
             let next = json!({"sort": sort(format), "search_after": [value]});
             assert_eq!(place.numbers(&next).await, [4, 0, 1, 2, 3][at + 1..], "{next}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_is_ordered_by_its_first_or_last_date() {
+    let date = |nanos: u64| Value::from(text(nanos));
+    let place = Place::with(&[vec![
+        json!({"n": 0, "at": [date(7), date(400), date(1_000)]}),
+        json!({"n": 1, "at": date(8)}),
+        json!({"n": 2, "at": [date(999), date(6)]}),
+        json!({"n": 3}),
+    ]])
+    .await;
+    for (how, expected) in [
+        (json!({"order": "asc"}), [2, 0, 1, 3]),
+        (json!({"order": "desc"}), [0, 2, 1, 3]),
+        (json!({"order": "asc", "mode": "max"}), [1, 2, 0, 3]),
+        (json!({"order": "asc", "missing": text(7)}), [2, 0, 3, 1]),
+        (json!({"order": "desc", "missing": "_first"}), [3, 0, 2, 1]),
+    ] {
+        let sort = json!([{"at": how}, {"n": "asc"}]);
+        assert_eq!(place.numbers(&json!({ "sort": sort })).await, expected, "{sort}");
+        let mut paged = Vec::new();
+        let mut body = json!({"sort": sort, "size": 1});
+        while let Some(hit) = place.answer(&body).await.hits.hits.pop() {
+            paged.extend(hit.sort.as_ref().map(|sort| sort[1].clone()));
+            body["search_after"] = json!(hit.sort);
+        }
+        assert_eq!(json!(paged), json!(expected), "pages of {sort}");
+    }
+}
+
+#[tokio::test]
+async fn dates_among_texts_are_ordered_as_they_are_written() {
+    let values = ["alpha", &text(2), &text(1), &text(1_000), &text(1_001)].map(str::to_owned);
+    let documents = (0..).zip(&values).map(|(n, value)| json!({"n": n, "v": value}));
+    let place = Place::with(&[documents.collect()]).await;
+    let sort = json!([{"v": "asc"}]);
+    let answer = place.answer(&json!({ "sort": sort })).await;
+    // A whole microsecond has six digits.
+    assert_eq!(numbers(&answer), [2, 1, 4, 3, 0]);
+    for (at, hit) in answer.hits.hits.iter().enumerate() {
+        let next = json!({"sort": sort, "search_after": hit.sort});
+        assert_eq!(place.numbers(&next).await, [2, 1, 4, 3, 0][at + 1..], "{next}");
+    }
+}
+
+#[tokio::test]
+async fn formats_with_nine_digits_write_them() {
+    let date = text(2_499);
+    let place = Place::with(&[vec![json!({"n": 0, "@timestamp": date, "at": date})]]).await;
+    for (format, expected) in [
+        ("strict_date_optional_time_nanos", date.as_str()),
+        ("yyyy-MM-dd HH:mm:ss.SSSSSSSSS", "2024-05-01 10:00:00.000002499"),
+        ("yyyy-MM-dd HH:mm:ss.SSSSSS", "2024-05-01 10:00:00.000002"),
+        ("epoch_millis", "1714557600000"),
+    ] {
+        for field in ["@timestamp", "at"] {
+            let body = json!({"docvalue_fields": [{"field": field, "format": format}]});
+            let answer = place.answer(&body).await;
+            let fields = json!(answer.hits.hits[0].fields);
+            assert_eq!(fields[field], json!([expected]), "{body}");
         }
     }
 }
