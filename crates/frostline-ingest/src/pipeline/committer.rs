@@ -15,7 +15,7 @@ use super::{Cancel, Finished, IngestReport, InputReport, Run};
 use crate::identity::SourceKey;
 use crate::inputs::Skipped;
 use crate::lines::Format;
-use crate::needle::{Extent, Segments};
+use crate::needle::{Extent, Segments, Terms};
 use crate::packs::{HeldFooters, PACK_SPLITS_MIN, Packs};
 use crate::rejects::Rejects;
 use crate::seal::{Output, mapping_of};
@@ -27,7 +27,8 @@ const RUNS_MAX: usize = 64;
 
 pub(super) struct Committer<'a> {
     run: &'a Run,
-    pub(super) index: Index,
+    /// None until it is created for the first split.
+    pub(super) index: Option<Index>,
     next: u64,
     pub(super) waiting: BTreeMap<u64, Finished>,
     /// Where this run expects the marks of its inputs.
@@ -57,10 +58,10 @@ struct Account {
 type Sink<'a> = Option<&'a mut (dyn Write + Send + 'static)>;
 
 impl<'a> Committer<'a> {
-    pub(super) fn new(run: &'a Run, index: Index, merges: Merges) -> Self {
+    pub(super) fn new(run: &'a Run, merges: Merges) -> Self {
         Committer {
             run,
-            index,
+            index: run.target.before.clone(),
             next: 0,
             waiting: BTreeMap::new(),
             expected: BTreeMap::new(),
@@ -78,15 +79,18 @@ impl<'a> Committer<'a> {
         finishes: &mut tokio::sync::mpsc::Receiver<Result<Finished>>,
         mut rejects: Sink<'_>,
     ) -> Result<()> {
-        while let Some(finished) = finishes.recv().await {
-            let finished = finished?;
+        loop {
+            let finished = tokio::select! {
+                finished = finishes.recv() => finished,
+                () = self.merges.go_on(self.index.as_ref()) => continue,
+            };
+            let Some(finished) = finished.transpose()? else { return Ok(()) };
             self.waiting.insert(finished.number, finished);
             let ready = self.ready();
             if !ready.is_empty() {
                 self.commit(ready, &mut rejects).await?;
             }
         }
-        Ok(())
     }
 
     /// The inputs of which lines were refused and none was ingested.
@@ -144,6 +148,9 @@ impl<'a> Committer<'a> {
                 Error::unavailable("refused lines cannot be written to their file").with_source(error)
             })?;
         }
+        if self.index.is_none() {
+            self.index = self.run.target.known_output().map(|output| output.index.clone());
+        }
         let progress = self.progress(&batches)?;
         let splits = || batches.iter().flat_map(|batch| &batch.splits);
         let change = Change {
@@ -154,50 +161,67 @@ impl<'a> Committer<'a> {
             operation: "ingest".into(),
             ..Change::default()
         };
-        if !change.add.is_empty() || !progress.is_empty() {
-            self.index = self.index.commit(change).await?;
+        // Without an index there is no split, and the next run reads these inputs again, in vain.
+        if let Some(index) = self.index.as_ref().filter(|_| !change.add.is_empty() || !progress.is_empty()) {
+            let index = index.commit(change).await?;
+            self.run.learn(index.mapping());
+            self.index = Some(index);
+            self.expected.extend(progress.into_iter().map(|(source, value)| (source, Some(value))));
         }
-        self.expected.extend(progress.into_iter().map(|(source, value)| (source, Some(value))));
-        self.run.learn(self.index.mapping());
         self.count(&batches, &written);
-        if self.run.output.terms.is_some() {
+        if self.run.target.known_output().is_some_and(|output| output.terms.is_some()) {
             for split in batches.into_iter().flat_map(|batch| batch.splits) {
                 self.footers.insert(split.entry.id, split.footer);
             }
         }
         self.run.report_progress();
-        if self.index.files().filter(|file| file.kind == KIND).count() > self.segments_left + RUNS_MAX {
+        if self.segments() > self.segments_left + RUNS_MAX {
             self.merge_segments(Extent::Small).await;
-            self.segments_left = self.index.files().filter(|file| file.kind == KIND).count();
+            self.segments_left = self.segments();
         }
-        self.merges.work_on(&self.index).await;
+        if let Some(index) = &self.index {
+            self.merges.work_on(index);
+        }
         Ok(())
+    }
+
+    /// Needle segments that the index has.
+    fn segments(&self) -> usize {
+        let files = self.index.iter().flat_map(Index::files);
+        files.filter(|file| file.kind == KIND).count()
     }
 
     /// Merges splits until nothing is left, or stops merging at once.
     pub(super) async fn end_merges(&mut self, at_once: bool) {
-        self.index = self.merges.end(self.index.clone(), &mut self.report, at_once).await;
+        if let Some(index) = &self.index {
+            self.index = Some(self.merges.end(index.clone(), &mut self.report, at_once).await);
+        }
+    }
+
+    /// The index, and where what is beside its splits is written to, if it has that.
+    fn beside(&self) -> Option<(Index, Output, Terms)> {
+        let (index, output) = (self.index.clone()?, self.run.target.known_output()?.clone());
+        let terms = output.terms.clone()?;
+        Some((index, output, terms))
     }
 
     /// Merges needle segments. What is committed stays so, whatever becomes of them.
     pub(super) async fn merge_segments(&mut self, extent: Extent) {
-        let Output { repository, random, terms: Some(terms), .. } = &self.run.output else { return };
-        let (repository, random, terms) = (repository.clone(), Arc::clone(random), terms.clone());
+        let Some((index, Output { repository, random, .. }, terms)) = self.beside() else { return };
         let segments = Segments { repository, random, terms, cancel: Cancel::default() };
-        match segments.merge(self.index.clone(), extent).await {
-            Ok((index, _)) => self.index = index,
+        match segments.merge(index, extent).await {
+            Ok((index, _)) => self.index = Some(index),
             Err(error) => tracing::warn!(?error, "needle segments are not merged: a later run does it"),
         }
     }
 
     /// Packs the hot footers of new splits. What is committed stays so, whatever becomes of them.
     pub(super) async fn write_packs(&mut self) {
-        let Output { repository, random, terms: Some(_), .. } = &self.run.output else { return };
-        let (repository, random) = (repository.clone(), Arc::clone(random));
+        let Some((index, Output { repository, random, .. }, _)) = self.beside() else { return };
         let (cancel, held) = (Cancel::default(), std::mem::take(&mut self.footers));
         let packs = Packs { repository, random, cancel, splits_min: PACK_SPLITS_MIN, held };
-        match packs.write_if_many(self.index.clone()).await {
-            Ok(index) => self.index = index,
+        match packs.write_if_many(index).await {
+            Ok(index) => self.index = Some(index),
             Err(error) => tracing::warn!(?error, "hot footers are not packed: a later run does it"),
         }
     }
@@ -247,9 +271,10 @@ impl<'a> Committer<'a> {
     /// The catalog itself refuses a commit if a mark has moved since the version that it starts from.
     fn check(&mut self, key: &SourceKey) -> Result<()> {
         let name = key.name();
-        let now = self.index.progress(&name);
-        let expected =
-            *self.expected.entry(name.clone()).or_insert_with(|| self.run.output.index.progress(&name));
+        let reached = |index: &Option<Index>| index.as_ref().and_then(|index| index.progress(&name));
+        let now = reached(&self.index);
+        let at_start = || reached(&self.run.target.before);
+        let expected = *self.expected.entry(name.clone()).or_insert_with(at_start);
         if now == expected {
             return Ok(());
         }

@@ -3,11 +3,12 @@
 //! One merge at a time runs beside the committer, which never waits for it: both change the index by commits of their own.
 //! When everything is read, merging goes on until nothing is left. Whatever becomes of a merge, what is ingested stays so.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use frostline_base::ErrorKind;
 use frostline_catalog::Index;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use super::{Cancel, IngestOptions, IngestReport, Run};
 use crate::merge::{Merge, MergePolicy, Merging};
@@ -29,6 +30,8 @@ pub(super) struct Merges {
 enum State {
     /// The run does not merge.
     Off,
+    /// It has not merged yet.
+    New,
     Idle(Box<Merging>),
     Busy(JoinHandle<Box<Merging>>),
 }
@@ -37,34 +40,30 @@ impl Merges {
     pub(super) fn new(run: &Arc<Run>, merge: Merge) -> Merges {
         let cancel = run.cancel.of_part();
         let merge = merge.with_cancel(&cancel);
-        let state = match &run.options.merge {
-            None => State::Off,
-            Some(policy) => {
-                let policy = MergePolicy { memory_bytes_max: memory_bytes(&run.options), ..policy.clone() };
-                State::Idle(Box::new(merge.merging(
-                    run.output.index.clone(),
-                    run.output.terms.clone(),
-                    &policy,
-                )))
-            }
-        };
+        let state = if run.options.merge.is_some() { State::New } else { State::Off };
         Merges { run: Arc::clone(run), merge, state, cancel }
     }
 
-    /// Merges what `index` has to be merged, unless merges are under way.
-    pub(super) async fn work_on(&mut self, index: &Index) {
+    /// Merges what `index` has to be merged. Merges that are under way end first: see [`Merges::go_on`].
+    pub(super) fn work_on(&mut self, index: &Index) {
+        let memory_bytes_max = memory_bytes(&self.run.options);
         self.state = match std::mem::replace(&mut self.state, State::Off) {
-            State::Busy(busy) if !busy.is_finished() => State::Busy(busy),
-            state => match state.ended().await {
-                None => State::Off,
-                Some(mut merging) => {
-                    merging.continue_at(index);
-                    match merging.next() {
-                        None => State::Idle(merging),
-                        Some(_) => State::Busy(tokio::spawn(merge_all(merging))),
-                    }
-                }
-            },
+            State::New => self
+                .begin(index, |policy| MergePolicy { memory_bytes_max, ..policy })
+                .map_or(State::Off, |merging| work(merging, index)),
+            State::Idle(merging) => work(merging, index),
+            state => state,
+        };
+    }
+
+    /// Waits for the merges that are under way, for ever if none are. Then goes on if `index` is newer than they saw.
+    /// Nothing is lost if the future is dropped.
+    pub(super) async fn go_on(&mut self, index: Option<&Index>) {
+        let (State::Busy(busy), Some(index)) = (&mut self.state, index) else { return pending().await };
+        self.state = match ended(busy.await) {
+            None => State::Off,
+            Some(merging) if merging.index().version() < index.version() => work(merging, index),
+            Some(merging) => State::Idle(merging),
         };
     }
 
@@ -73,33 +72,49 @@ impl Merges {
         if at_once {
             self.cancel.cancel();
         }
-        let Some(mut merging) = std::mem::replace(&mut self.state, State::Off).ended().await else {
-            return index;
+        let merging = match std::mem::replace(&mut self.state, State::Off) {
+            State::Off => return index,
+            State::New => None,
+            State::Idle(merging) => Some(merging),
+            State::Busy(busy) => match ended(busy.await) {
+                None => return index,
+                merging => merging,
+            },
         };
-        merging.continue_at(&index);
-        let mut index = count(&merging, report);
-        if let (false, Some(policy)) = (at_once, &self.run.options.merge) {
-            let memory_bytes_max = self.run.options.memory_bytes_max;
-            let policy =
-                MergePolicy { memory_bytes_max, growth: MergePolicy::default().growth, ..policy.clone() };
-            let last = self.merge.merging(index, self.run.output.terms.clone(), &policy);
-            let last = merge_all(Box::new(last)).await;
-            index = count(&last, report);
+        let mut index = match merging {
+            None => index,
+            Some(mut merging) => {
+                merging.continue_at(&index);
+                count(&merging, report)
+            }
+        };
+        let memory_bytes_max = self.run.options.memory_bytes_max;
+        let last = |policy| MergePolicy { memory_bytes_max, growth: MergePolicy::default().growth, ..policy };
+        if let Some(last) = self.begin(&index, last).filter(|_| !at_once) {
+            index = count(&*merge_all(last).await, report);
         }
         index
     }
+
+    /// Merges of `index`, by the policy of the run as `adapt` changes it.
+    fn begin(&self, index: &Index, adapt: impl FnOnce(MergePolicy) -> MergePolicy) -> Option<Box<Merging>> {
+        let policy = adapt(self.run.options.merge.clone()?);
+        let terms = self.run.target.known_output().and_then(|output| output.terms.clone());
+        Some(Box::new(self.merge.merging(index.clone(), terms, &policy)))
+    }
 }
 
-impl State {
-    async fn ended(self) -> Option<Box<Merging>> {
-        match self {
-            State::Off => None,
-            State::Idle(merging) => Some(merging),
-            State::Busy(busy) => {
-                busy.await.inspect_err(|error| tracing::warn!(%error, "merging was cut short")).ok()
-            }
-        }
+/// Goes on in `index`.
+fn work(mut merging: Box<Merging>, index: &Index) -> State {
+    merging.continue_at(index);
+    match merging.next() {
+        None => State::Idle(merging),
+        Some(_) => State::Busy(tokio::spawn(merge_all(merging))),
     }
+}
+
+fn ended(merging: Result<Box<Merging>, JoinError>) -> Option<Box<Merging>> {
+    merging.inspect_err(|error| tracing::warn!(%error, "merging was cut short")).ok()
 }
 
 /// Merges until nothing is left, or the store does not answer: the next commit tries again.

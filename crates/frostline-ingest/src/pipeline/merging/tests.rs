@@ -13,9 +13,11 @@ use frostline_store::{OpenOptions, Repository, RetryOptions};
 use crate::documents::{BlockingReads, Documents};
 use crate::inputs::Inputs;
 use crate::lines::Format;
-use crate::merge::MergePolicy;
+use crate::merge::{Merge, MergePolicy};
+use crate::pipeline::merging::{Merges, State};
+use crate::pipeline::target::Target;
 use crate::pipeline::tests::{Bench, name};
-use crate::pipeline::{Cancel, IngestOptions, IngestReport, Pause};
+use crate::pipeline::{Cancel, IngestOptions, IngestReport, Pause, Work};
 
 fn lines(first: usize, count: usize) -> String {
     (first..first + count)
@@ -75,7 +77,7 @@ async fn a_run_merges_to_the_end_when_everything_is_read() {
     assert_eq!((report.splits, report.splits_live), (30, 1), "{report:?}");
     assert!(report.merges >= 1 && report.merge_bytes > 0 && report.cost.bytes_written > report.merge_bytes);
     let index = bench.index().await;
-    assert_eq!((index.version(), index.splits().len()), (report.version, 1));
+    assert_eq!((index.version(), index.splits().len()), (report.version.unwrap(), 1));
     assert_eq!(documents(&bench.repository(), &index).await, once(&lines(0, 30)));
     let without = IngestOptions { merge: None, ..options() };
     let report = ingest(&bench, &bench.repository(), &lines(30, 30), without).await.unwrap();
@@ -136,6 +138,34 @@ async fn a_run_that_follows_merges_as_it_goes() {
     assert!(report.merges > 0 && report.splits_live < 15, "{report:?}");
     let index = bench.index().await;
     assert_eq!(documents(&bench.repository(), &index).await, once(&lines(0, 60)));
+}
+
+/// Splits that are committed when the merges under way see them no more need no other commit to be merged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_committed_while_merges_end_is_merged() {
+    let bench = Bench::new();
+    let without = || IngestOptions { merge: None, needle: false, ..options() };
+    ingest(&bench, &bench.repository(), &lines(0, 1), without()).await.unwrap();
+    let first = bench.index().await;
+    ingest(&bench, &bench.repository(), &lines(1, 20), without()).await.unwrap();
+    let (last, ingest) = (bench.index().await, bench.ingest(&bench.repository()));
+    let target = Target::new(&ingest, &name(), &options()).find(&options()).await.unwrap();
+    let run = Arc::new(ingest.plan(&Work::Read(Inputs::default()), target, options()));
+    let mut merges = Merges::new(&run, Merge::new(&ingest.repository, &ingest.catalog, bench.random()));
+
+    merges.work_on(&first);
+    let State::Idle(merging) = std::mem::replace(&mut merges.state, State::Off) else { panic!("one split") };
+    let (end, ends) = tokio::sync::oneshot::channel::<()>();
+    merges.state = State::Busy(tokio::spawn(async {
+        ends.await.unwrap();
+        merging
+    }));
+    merges.work_on(&last);
+    end.send(()).unwrap();
+    while matches!(merges.state, State::Busy(_)) {
+        merges.go_on(Some(&last)).await;
+    }
+    assert!(bench.index().await.splits().len() < 15);
 }
 
 /// One of the splits to merge is damaged. The documents are ingested all the same, and the others are merged.
