@@ -86,6 +86,9 @@ pub struct WriterOptions {
     /// or the list takes at least this part of them.
     #[doc(hidden)]
     pub list_column_part: u64,
+    /// Zeros before the columns, or after the row groups, for tests of what reads far into a file.
+    #[doc(hidden)]
+    pub empty_bytes: u64,
     /// The version of the format; 2 is for tests of what reads older splits.
     #[doc(hidden)]
     pub version: u32,
@@ -124,6 +127,7 @@ impl Default for WriterOptions {
             list_inline_bytes_max: INLINE_BYTES_MAX,
             list_column_bytes_max: 128 << 10,
             list_column_part: 128,
+            empty_bytes: 0,
             version: FORMAT_VERSION,
         }
     }

@@ -408,6 +408,17 @@ fn open_file<'a, W: Write + Send>(
     SerializedFileWriter::new(out, schema.root_schema_ptr(), Arc::new(properties)).map_err(internal)
 }
 
+fn leave_empty<W: Write + Send>(file: &mut File<'_, W>, bytes: u64) -> Result<()> {
+    let zeros = vec![0; bytes.min(1 << 20) as usize];
+    let mut left = bytes;
+    while left > 0 {
+        let here = left.min(zeros.len() as u64);
+        file.write_all(&zeros[..here as usize]).map_err(cannot_write)?;
+        left -= here;
+    }
+    Ok(())
+}
+
 /// Values by their place among a reading's distinct ones.
 struct ReadingCells<'a> {
     values: &'a Values,
@@ -507,8 +518,9 @@ fn write_columns<W: Write + Send>(
     writer: &SplitWriter,
 ) -> Result<Written> {
     let descriptors = file.schema_descr().columns().to_vec();
+    leave_empty(file, writer.options.empty_bytes)?;
+    let mut columns_writer = ColumnsWriter::new(arranged, writer, file.bytes_written() as u64)?;
     let mut group = file.next_row_group().map_err(internal)?;
-    let mut columns_writer = ColumnsWriter::new(arranged, writer, MAGIC_BYTES)?;
     for (column, descriptor) in columns.iter().zip(&descriptors) {
         columns_writer.write(column, descriptor, &mut group)?;
     }

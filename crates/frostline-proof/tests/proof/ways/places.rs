@@ -1,6 +1,10 @@
 //! The same documents, kept in different ways.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -61,6 +65,14 @@ impl Places {
             Place::written("lists in columns", scene, lists_in_columns).await?,
             Place::written("rendered", scene, rendered).await?,
             Place::written("rendered and merged", scene, rendered).await?.merged().await?,
+            Place::in_folder("large splits", &folder.path().join("large"), scene, large)
+                .await?
+                .with_needle()
+                .await?,
+            Place::in_folder("large splits, merged", &folder.path().join("large and merged"), scene, large)
+                .await?
+                .merged()
+                .await?,
         ];
         all.push(Place::new("packs", scene, &scene.groups).await?.packed().await?);
         // Version 2 cuts dates to the microsecond.
@@ -101,6 +113,17 @@ impl Place {
         Place::within(repository, &index_name(), name, scene, &scene.groups, options).await
     }
 
+    /// The same in a directory, where the zeros of a split take no room.
+    async fn in_folder(
+        name: &'static str,
+        folder: &Path,
+        scene: &Scene,
+        options: fn(usize) -> WriterOptions,
+    ) -> Result<Place> {
+        let repository = Repository::open(&folder.display().to_string(), &OpenOptions::default())?;
+        Place::within(repository, &index_name(), name, scene, &scene.groups, options).await
+    }
+
     async fn within(
         repository: Repository,
         index: &IndexName,
@@ -136,17 +159,28 @@ impl Place {
     async fn add(&mut self, groups: &[Vec<Value>]) -> Result<()> {
         for group in groups.iter().filter(|group| !group.is_empty()) {
             let splits = self.index.splits().len();
-            let mut writer = SplitWriter::new(self.index.mapping().clone(), (self.options)(splits));
+            let options = (self.options)(splits);
+            let is_large = options.empty_bytes > 0;
+            let mut writer = SplitWriter::new(self.index.mapping().clone(), options);
             for document in group {
                 writer.add(document.to_string().as_bytes())?;
             }
-            let mut bytes = Vec::new();
             // No two splits of a repository have the same identity.
             let number = self.index.name().as_str().len() * 1_000 + splits;
             let id = SplitId::from_random(number as u128);
-            let sealed = writer.seal(id, &mut bytes)?;
             let key = self.index.split_key(id);
-            self.repository.put(&key, Bytes::from(bytes)).await?;
+            let sealed = match is_large {
+                false => {
+                    let mut bytes = Vec::new();
+                    let sealed = writer.seal(id, &mut bytes)?;
+                    self.repository.put(&key, Bytes::from(bytes)).await?;
+                    sealed
+                }
+                true => {
+                    let path = Path::new(self.repository.url()).join(&key);
+                    writer.seal(id, &mut Sparse::create(&path).expect("a file"))?
+                }
+            };
             let entry = SplitEntry::new(id, key, &sealed);
             let change = Change {
                 add: vec![entry],
@@ -282,6 +316,45 @@ fn rendered(number: usize) -> WriterOptions {
         group_rows_max: 1 + number % 9,
         scanned_bytes_min: number % 3 * 50,
         ..WriterOptions::default()
+    }
+}
+
+/// Splits that end beyond 4 GiB, every second one with that bound among its columns.
+fn large(number: usize) -> WriterOptions {
+    let empty_bytes = if number.is_multiple_of(2) { 5 << 30 } else { (4 << 30) - 2_000 };
+    WriterOptions { empty_bytes, ..rendered_or_stored(number) }
+}
+
+/// Every third split without its documents.
+fn rendered_or_stored(number: usize) -> WriterOptions {
+    if number.is_multiple_of(3) { rendered(number) } else { WriterOptions::default() }
+}
+
+/// A file of which long pieces, which are zeros, are not written.
+struct Sparse {
+    file: File,
+    at: u64,
+}
+
+impl Sparse {
+    fn create(path: &Path) -> io::Result<Sparse> {
+        fs::create_dir_all(path.parent().unwrap_or(path))?;
+        Ok(Sparse { file: File::create_new(path)?, at: 0 })
+    }
+}
+
+impl Write for Sparse {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Nothing that is made of a scene is as long.
+        if bytes.len() < 1 << 20 {
+            self.file.write_all_at(bytes, self.at)?;
+        }
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 

@@ -209,7 +209,9 @@ pub(super) fn write<W: Write + Send>(
         (at, start) = (end, group.end);
     }
     let mut further = at - MAGIC_BYTES;
-    let mut copies = ColumnsWriter::of_copies(arranged, writer, at)?;
+    // Row groups follow each other from the beginning of the file.
+    leave_empty(file, writer.options.empty_bytes)?;
+    let mut copies = ColumnsWriter::of_copies(arranged, writer, file.bytes_written() as u64)?;
     for ((column, scan), (descriptor, copied)) in
         plan.columns.iter().zip(scans).zip(groups.descriptors.iter().zip(&plan.copied))
     {
