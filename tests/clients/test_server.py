@@ -330,6 +330,60 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_server_is_killed(frostli
     assert again.stop() == DONE
 
 
+def test_delete_by_query_deletes_what_matches_and_nothing_else(known, frostline):
+    client, as_body = known.client, not isinstance(known, Elasticsearch)
+    frostline.ingest("by-query", ({"n": n, "even": n % 2 == 0} for n in range(1_000)), "--split-bytes", "4KB")
+    actions = ({"_index": "by-query", "_id": f"id {n}", "n": n, "even": n % 2 == 0} for n in range(1_000, 1_500))
+    assert known.helpers.bulk(client, actions) == (500, [])
+
+    def delete(query, **options):
+        return client.delete_by_query(index="by-query", **({"body": {"query": query}} if as_body else {"query": query}), **options)
+
+    done = delete({"term": {"even": True}}, refresh=True, conflicts="proceed")
+    assert (done["total"], done["deleted"], done["version_conflicts"], done["failures"]) == (750, 750, 0, [])
+    found = sorted(hit["_source"]["n"] for hit in known.helpers.scan(client, index="by-query"))
+    assert found == list(range(1, 1_500, 2))
+    assert delete({"match_all": {}}, max_docs=50)["deleted"] == 50
+    assert client.count(index="by-query")["count"] == 700
+    with pytest.raises(known.errors.ApiError if not as_body else known.errors.TransportError) as error:
+        delete({"match_all": {}}, wait_for_completion=False)
+    assert known.status(error.value) == 501
+    client.indices.delete(index="by-query")
+
+
+def test_a_deletion_that_is_killed_leaves_each_document_there_or_gone(frostline):
+    frostline.ingest("half", ({"n": n, "part": n % 50} for n in range(2_000)), "--split-bytes", "16KB")
+    server = Server(frostline)
+    client = elasticsearch.Elasticsearch(server.url, max_retries=0, request_timeout=60)
+    asked, deleted = [], []
+
+    def delete():
+        for part in range(0, 50, 2):
+            asked.append(part)
+            try:
+                done = client.delete_by_query(index="half", query={"term": {"part": part}})
+            except elasticsearch.TransportError:
+                return
+            assert done["deleted"] == 40
+            deleted.append(part)
+
+    worker = threading.Thread(target=delete)
+    worker.start()
+    while len(deleted) < 2:
+        assert server.process.poll() is None
+    server.process.kill()
+    worker.join()
+    server.process.wait()
+    again = Server(frostline)
+    client = elasticsearch.Elasticsearch(again.url)
+    found = [hit["_source"]["n"] for hit in elasticsearch.helpers.scan(client, index="half")]
+    assert len(found) == len(set(found))
+    assert {n for n in range(2_000) if n % 50 not in asked} <= set(found)
+    assert not {n for n in found if n % 50 in deleted}
+    client.indices.delete(index="half")
+    assert again.stop() == DONE
+
+
 def test_sql_is_answered(server):
     client = elasticsearch.Elasticsearch(server.url)
     answer = client.sql.query(query="select status, count(*) as n from web group by status order by status")

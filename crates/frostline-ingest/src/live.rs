@@ -38,7 +38,8 @@ use crate::pipeline::Random;
 use group::Writer;
 
 pub use edits::{
-    Action, Changed, Edit, Edited, Edits, FindIds, Found, Lookup, Make, Numbers, Operation, UnknownId, Update,
+    Action, Changed, Edit, Edited, Edits, FindIds, Found, Lookup, Make, Numbers, Operation, Removal, Removed,
+    UnknownId, Update,
 };
 pub use upkeep::{Kept, Upkeep, UpkeepOptions, retention, set_retention};
 

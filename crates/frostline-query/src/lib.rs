@@ -25,6 +25,7 @@ mod select;
 #[cfg(test)]
 mod testing;
 
+pub use answer::matches::{Matched, Matches};
 pub use answer::response::{
     Hit, Hits, OpeningCost, QueryCost, Response, ShardFailure, Shards, SplitCost, Total,
 };

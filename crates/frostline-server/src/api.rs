@@ -2,6 +2,7 @@
 
 pub(crate) mod alias;
 pub(crate) mod bulk;
+pub(crate) mod by_query;
 pub(crate) mod cat;
 pub(crate) mod cluster;
 pub(crate) mod data_stream;

@@ -9,8 +9,8 @@ use percent_encoding::percent_decode_str;
 
 use crate::answer::Answer;
 use crate::api::{
-    alias, bulk, cat, cluster, data_stream, document, field_caps, index, info, mapping, msearch, pit,
-    resolve, scroll, search, security, sql, stats, tasks, template,
+    alias, bulk, by_query, cat, cluster, data_stream, document, field_caps, index, info, mapping, msearch,
+    pit, resolve, scroll, search, security, sql, stats, tasks, template,
 };
 use crate::body::TREE;
 use crate::error::{ApiError, Result};
@@ -347,6 +347,15 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[&["refresh"], document::WRITE],
         ignores: &[bulk::IGNORED],
         answer: |call| Box::pin(document::delete(call)),
+    },
+    Api {
+        name: "delete_by_query",
+        methods: POST,
+        paths: &["/{index}/_delete_by_query"],
+        action: Action::Write,
+        takes: &[INDICES, QUERY, by_query::PARAMETERS],
+        ignores: &[by_query::IGNORED],
+        answer: |call| Box::pin(by_query::delete(call)),
     },
     Api {
         name: "get",

@@ -66,6 +66,7 @@ const SCOPED: &[&str] = &[
     "count",
     "create",
     "delete",
+    "delete_by_query",
     "field_caps",
     "get",
     "get_source",

@@ -184,6 +184,33 @@ impl Edit {
     }
 }
 
+/// Documents of one split that are to be deleted, whatever their `_id`s.
+#[derive(Clone, Debug)]
+pub struct Removal {
+    /// The split,
+    pub split: SplitId,
+    /// and the rows in it.
+    pub rows: RoaringBitmap,
+}
+
+impl Removal {
+    fn bytes(&self) -> u64 {
+        self.rows.serialized_size() as u64 + OPERATION_BYTES
+    }
+}
+
+/// What became of a removal.
+#[derive(Clone, Debug)]
+pub enum Removed {
+    /// The documents of these rows are gone. Those of the others somebody replaced or deleted at the same time.
+    Rows(RoaringBitmap),
+    /// The index does not have the split any more: its documents were merged, or others of them replaced or deleted. None of
+    /// these was.
+    Moved,
+    /// It failed, and those beside it did not. The errors are those of [`Edited::Failed`].
+    Failed(Error),
+}
+
 /// What became of an operation.
 #[derive(Clone, Debug)]
 pub enum Edited {
@@ -233,8 +260,32 @@ pub struct Edits {
 /// A request that is not answered yet.
 struct Request {
     edit: Edit,
-    answer: oneshot::Sender<Result<Vec<Edited>>>,
+    removals: Vec<Removal>,
+    answer: oneshot::Sender<Result<Done>>,
     _held: Held,
+}
+
+impl Request {
+    fn bytes(&self) -> u64 {
+        self.edit.bytes() + self.removals.iter().map(Removal::bytes).sum::<u64>()
+    }
+}
+
+/// What became of the operations and the removals of some requests.
+#[derive(Clone, Debug)]
+struct Done {
+    edited: Vec<Edited>,
+    removed: Vec<Removed>,
+}
+
+impl Done {
+    /// Whether the index is another one.
+    fn is_change(&self) -> bool {
+        let is_edit =
+            |edited: &Edited| matches!(edited, Edited::Created(_) | Edited::Updated(_) | Edited::Deleted(_));
+        let is_removal = |removed: &Removed| matches!(removed, Removed::Rows(rows) if !rows.is_empty());
+        self.edited.iter().any(is_edit) || self.removed.iter().any(is_removal)
+    }
 }
 
 impl Edits {
@@ -252,9 +303,26 @@ impl Edits {
         if edit.operations.is_empty() {
             return Ok(Vec::new());
         }
-        let held = Held::take(&self.shared, edit.bytes())?;
+        Ok(self.done(index, edit, Vec::new()).await?.edited)
+    }
+
+    /// Deletes documents of an index, each split given once, and returns what became of each removal when it is in the bucket
+    /// and in the catalog. Operations on the same documents at the same time come first.
+    ///
+    /// Nothing is looked for: a split that the index has is as it was when the rows were found. Errors and dropping are as in
+    /// [`Edits::apply`].
+    pub async fn remove(&self, index: &IndexName, removals: Vec<Removal>) -> Result<Vec<Removed>> {
+        if removals.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.done(index, Edit::default(), removals).await?.removed)
+    }
+
+    async fn done(&self, index: &IndexName, edit: Edit, removals: Vec<Removal>) -> Result<Done> {
+        let bytes = edit.bytes() + removals.iter().map(Removal::bytes).sum::<u64>();
+        let held = Held::take(&self.shared, bytes)?;
         let (answer, answered) = oneshot::channel();
-        self.editor(index).push(Request { edit, answer, _held: held });
+        self.editor(index).push(Request { edit, removals, answer, _held: held });
         answered.await.unwrap_or_else(|_| Err(Error::internal("editing documents was cut short")))
     }
 
@@ -319,10 +387,9 @@ struct Slot {
 
 /// What a commit of edits is made of.
 struct Planned {
-    edited: Vec<Edited>,
+    done: Done,
     documents: Vec<(Bytes, Identity)>,
-    /// The rows that go, by their split.
-    removed: BTreeMap<SplitId, (Arc<SplitEntry>, RoaringBitmap)>,
+    removed: Removing,
     /// The last number that was given.
     seq_no: i64,
 }
@@ -360,7 +427,7 @@ impl Editor {
         let (mut requests, mut bytes) = (Vec::new(), 0);
         while bytes < self.edits.shared.options.group_bytes {
             let Some(request) = queue.requests.pop_front() else { break };
-            bytes += request.edit.bytes();
+            bytes += request.bytes();
             requests.push(request);
         }
         queue.is_worked_on = !requests.is_empty();
@@ -372,11 +439,11 @@ impl Editor {
     }
 
     /// What became of all operations.
-    async fn edited(&self, requests: &[Request]) -> Result<Vec<Edited>> {
+    async fn edited(&self, requests: &[Request]) -> Result<Done> {
         let mut damaged = BTreeMap::new();
         for _ in 0..TRIES_MAX {
-            if let Some(edited) = self.try_land(requests, &mut damaged).await? {
-                return Ok(edited);
+            if let Some(done) = self.try_land(requests, &mut damaged).await? {
+                return Ok(done);
             }
         }
         Err(changed())
@@ -388,7 +455,7 @@ impl Editor {
         &self,
         requests: &[Request],
         damaged: &mut BTreeMap<SplitId, Error>,
-    ) -> Result<Option<Vec<Edited>>> {
+    ) -> Result<Option<Done>> {
         let create = requests.iter().find_map(|request| request.edit.create.as_ref());
         let operations: Vec<&Operation> =
             requests.iter().flat_map(|request| &request.edit.operations).collect();
@@ -400,14 +467,13 @@ impl Editor {
         let updated = updated.into_iter().cloned().collect();
         // Texts take their memory until this ends.
         let (index, lookup) = self.look(create, [(updated, true), (others, false)]).await?;
-        let planned = self.plan(&index, &operations, &lookup, damaged)?;
+        let removals = requests.iter().flat_map(|request| &request.removals);
+        let planned = self.plan(&index, &operations, removals, &lookup, damaged)?;
         // What was made and deleted again leaves nothing to write, but has to have happened before or after what others do.
-        let is_change =
-            |edited: &Edited| matches!(edited, Edited::Created(_) | Edited::Updated(_) | Edited::Deleted(_));
-        if !planned.edited.iter().any(is_change) {
-            return Ok(Some(planned.edited));
+        if !planned.done.is_change() {
+            return Ok(Some(planned.done));
         }
-        let Planned { edited, documents, removed, seq_no } = planned;
+        let Planned { done, documents, removed, seq_no } = planned;
         let live = &self.edits.shared;
         let terms = Terms::of(&live.catalog, &index, &live.random).await?;
         let output = Output {
@@ -438,7 +504,7 @@ impl Editor {
             return Ok(None);
         }
         let is_committed = self.commit(&index, dead, &splits, seq_no).await?;
-        Ok(is_committed.then_some(edited))
+        Ok(is_committed.then_some(done))
     }
 
     /// The newest version of the index.
@@ -492,11 +558,12 @@ impl Editor {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does the operations one after the other.
-    fn plan(
+    /// Does the operations one after the other, and then the removals.
+    fn plan<'a>(
         &self,
         index: &Index,
         operations: &[&Operation],
+        removals: impl Iterator<Item = &'a Removal>,
         lookup: &Lookup,
         damaged: &BTreeMap<SplitId, Error>,
     ) -> Result<Planned> {
@@ -527,7 +594,12 @@ impl Editor {
             }));
         }
         documents.sort_by_key(|(_, identity)| identity.seq_no);
-        Ok(Planned { edited, documents, removed: by_split(index, &removed)?, seq_no })
+        let mut by_split = by_split(index, &removed)?;
+        let removed = removals.map(|removal| remove(removal, index, &mut by_split, &mut budget));
+        let done = Done { edited, removed: removed.collect() };
+        // Each commit moves the number, also one that gives none.
+        let seq_no = if done.removed.is_empty() { seq_no } else { seq_no.saturating_add(1) };
+        Ok(Planned { done, documents, removed: by_split, seq_no })
     }
 
     /// Whether the splits were exchanged. If not, the index is to be looked at again.
@@ -578,11 +650,37 @@ impl Editor {
     }
 }
 
-fn answer(requests: Vec<Request>, edited: Result<Vec<Edited>>) {
-    let mut edited = edited.map(Vec::into_iter);
-    for Request { edit, answer, _held } in requests {
-        let of_request = match &mut edited {
-            Ok(edited) => Ok(edited.by_ref().take(edit.operations.len()).collect()),
+/// The rows of a split that go, and the split.
+type Removing = BTreeMap<SplitId, (Arc<SplitEntry>, RoaringBitmap)>;
+
+/// Adds a removal to what goes.
+fn remove(removal: &Removal, index: &Index, by_split: &mut Removing, budget: &mut Budget<'_>) -> Removed {
+    let Removal { split, rows } = removal;
+    let Some(entry) = index.split(*split) else { return Removed::Moved };
+    let going = by_split.get(split).map(|(_, going)| going);
+    let rows = going.map_or_else(|| rows.clone(), |going| rows - going);
+    if rows.is_empty() {
+        return Removed::Rows(rows);
+    }
+    // A split that goes as a whole is not read.
+    if rows.len() + going.map_or(0, RoaringBitmap::len) < entry.rows {
+        match budget.take(index, [split]) {
+            Ok(None) => {}
+            Ok(Some(error)) | Err(error) => return Removed::Failed(error),
+        }
+    }
+    by_split.entry(*split).or_insert_with(|| (Arc::clone(entry), RoaringBitmap::new())).1 |= &rows;
+    Removed::Rows(rows)
+}
+
+fn answer(requests: Vec<Request>, done: Result<Done>) {
+    let mut done = done.map(|Done { edited, removed }| (edited.into_iter(), removed.into_iter()));
+    for Request { edit, removals, answer, _held } in requests {
+        let of_request = match &mut done {
+            Ok((edited, removed)) => Ok(Done {
+                edited: edited.take(edit.operations.len()).collect(),
+                removed: removed.take(removals.len()).collect(),
+            }),
             Err(error) => Err(error.clone()),
         };
         // A client that has gone is no reason to do anything else.
@@ -654,7 +752,7 @@ impl Slot {
             }
         };
         if self.written.is_none()
-            && let Some(error) = budget.take(index, &self.stored)?
+            && let Some(error) = budget.take(index, self.stored.iter().map(|(split, _)| split))?
         {
             return Ok(Edited::Failed(error));
         }
@@ -687,9 +785,13 @@ impl Budget<'_> {
         Budget { bytes_max, left: bytes_max, splits: BTreeSet::new(), damaged }
     }
 
-    /// Takes in the splits of these documents, or says why it cannot.
-    fn take(&mut self, index: &Index, stored: &[(SplitId, u32)]) -> Result<Option<Error>> {
-        let splits: BTreeSet<SplitId> = stored.iter().map(|(split, _)| *split).collect();
+    /// Takes in these splits of documents, or says why it cannot.
+    fn take<'a>(
+        &mut self,
+        index: &Index,
+        splits: impl IntoIterator<Item = &'a SplitId>,
+    ) -> Result<Option<Error>> {
+        let splits: BTreeSet<SplitId> = splits.into_iter().copied().collect();
         if let Some(error) = splits.iter().find_map(|split| self.damaged.get(split)) {
             return Ok(Some(error.clone()));
         }
@@ -716,10 +818,7 @@ fn live(index: &Index, split: SplitId) -> Result<&Arc<SplitEntry>> {
 }
 
 /// The rows of these documents, by their split.
-fn by_split(
-    index: &Index,
-    stored: &[(SplitId, u32)],
-) -> Result<BTreeMap<SplitId, (Arc<SplitEntry>, RoaringBitmap)>> {
+fn by_split(index: &Index, stored: &[(SplitId, u32)]) -> Result<Removing> {
     let mut by_split = BTreeMap::new();
     for (split, row) in stored {
         let entry = live(index, *split)?;

@@ -51,7 +51,7 @@ pub struct Search {
     /// All live splits.
     splits: Splits,
     /// The query as it reads in which of the splits: indices may declare a field differently.
-    readings: Vec<Reading>,
+    pub(super) readings: Vec<Reading>,
     tree: Arc<AggTree>,
     order: Order,
     results: Option<Arc<Results>>,
@@ -60,10 +60,10 @@ pub struct Search {
 }
 
 /// A query as indices read it whose declarations of its fields agree.
-struct Reading {
+pub(super) struct Reading {
     indices: Vec<Arc<Index>>,
     splits: Splits,
-    filter: Filter,
+    pub(super) filter: Filter,
     post_filter: Option<Filter>,
 }
 
@@ -296,7 +296,7 @@ impl Search {
         codec::write(&self.plan(&self.asked().await)?)
     }
 
-    fn local(&self) -> Local {
+    pub(super) fn local(&self) -> Local {
         Local::new(&self.searcher, self.results.clone())
     }
 
@@ -310,7 +310,7 @@ impl Search {
     }
 
     /// The splits of each reading that may have something to say.
-    async fn asked(&self) -> Vec<Splits> {
+    pub(super) async fn asked(&self) -> Vec<Splits> {
         if self.tree.has_global() {
             return self.asked_by_time();
         }

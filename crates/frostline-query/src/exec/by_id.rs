@@ -2,6 +2,7 @@
 //!
 //! A split that cannot be read fails only the `_id`s that it may have, as far as its needle segment tells.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{AsArray, RecordBatch};
@@ -12,6 +13,7 @@ use frostline_base::{Meter, SplitId};
 use frostline_catalog::{Index, SplitEntry};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use roaring::RoaringBitmap;
 
 use crate::errors::internal;
 use crate::exec::needle::{matching, may_have};
@@ -21,7 +23,7 @@ use crate::exec::splits::Splits;
 use crate::filter::Filter;
 use crate::prune::Target;
 use crate::read::memory::{Room, reservation};
-use crate::read::open::Searcher;
+use crate::read::open::{OpenSplit, Searcher};
 use crate::read::output::{Output, Parts, bytes_of, read_rows};
 use crate::{Error, ErrorKind, Result};
 
@@ -93,6 +95,36 @@ impl Searcher {
             Ok(all)
         };
         found.try_fold(LookedUp::default(), add).await
+    }
+
+    /// The documents of these rows of splits of this version of an index, without their texts.
+    ///
+    /// `Exhausted` if they take more memory than one query may.
+    pub async fn at_rows(
+        self: &Arc<Self>,
+        index: &Arc<Index>,
+        rows: &BTreeMap<SplitId, RoaringBitmap>,
+    ) -> Result<Vec<ById>> {
+        let lookup = Lookup {
+            local: Arc::new(Local::new(self, None)),
+            index: Arc::clone(index),
+            parts: Parts { source: false, numbers: true },
+        };
+        let all = Splits::of(self, std::slice::from_ref(index));
+        let wanted = all.ordinals().zip(all.entries()).filter(|(_, entry)| rows.contains_key(&entry.id));
+        let splits = all.only(wanted.map(|(ordinal, _)| ordinal));
+        let (local, meter) = (Arc::clone(&lookup.local), Arc::new(Meter::default()));
+        let scan = Scan::new(local, &splits, &Filter::All, meter, false);
+        scan.expect(0..scan.targets.len()).await;
+        let (mut found, memory) = (Vec::new(), reservation(&lookup.local.memory, "documents by row"));
+        for target in &scan.targets {
+            let Some(rows) = rows.get(&target.entry.id) else { continue };
+            let open = scan.open(target).await?;
+            let (batch, _room) = lookup.of_rows(&scan, target, &open, rows).await?;
+            memory.try_grow(batch.get_array_memory_size() * COPIES).map_err(internal)?;
+            found.extend(documents(target.entry.id, &batch, &memory)?);
+        }
+        Ok(found)
     }
 }
 
@@ -168,11 +200,21 @@ impl Lookup {
     }
 
     async fn of_split(&self, scan: &Scan, target: &Target) -> Result<(RecordBatch, Room)> {
-        let outputs: Vec<Output> = Output::address().into_iter().chain(self.parts.outputs()).collect();
         let open = scan.open(target).await?;
         let rows = scan.select(target, &open).await?.clone().bitmap(open.split.rows());
-        let room = scan.window.room(bytes_of(scan.view(&open), &outputs, &rows).await?).await?;
-        let batch = read_rows(scan.view(&open), target.ordinal, &outputs, &rows).await?;
+        self.of_rows(scan, target, &open, &rows).await
+    }
+
+    async fn of_rows(
+        &self,
+        scan: &Scan,
+        target: &Target,
+        open: &OpenSplit,
+        rows: &RoaringBitmap,
+    ) -> Result<(RecordBatch, Room)> {
+        let outputs: Vec<Output> = Output::address().into_iter().chain(self.parts.outputs()).collect();
+        let room = scan.window.room(bytes_of(scan.view(open), &outputs, rows).await?).await?;
+        let batch = read_rows(scan.view(open), target.ordinal, &outputs, rows).await?;
         Ok((batch, room))
     }
 }

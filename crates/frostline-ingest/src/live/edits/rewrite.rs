@@ -18,14 +18,17 @@ pub(super) fn bytes(entry: &SplitEntry) -> u64 {
     entry.unpacked_bytes.unwrap_or(entry.object.bytes.saturating_mul(UNPACKED))
 }
 
-/// The split without the documents of these rows; none where no other is left. Those that stay keep their `_id`s. Blocks: not
-/// for a thread of the runtime.
+/// The split without the documents of these rows; none where no other is left, and then it is not read. Those that stay keep
+/// their `_id`s. Blocks: not for a thread of the runtime.
 pub(super) fn without(
     reads: &BlockingReads,
     output: &Output,
     entry: &Arc<SplitEntry>,
     rows: &RoaringBitmap,
 ) -> Result<Option<NewSplit>> {
+    if rows.len() == entry.rows {
+        return Ok(None);
+    }
     let options = WriterOptions {
         rows_max: u32::MAX,
         // It was one split before.

@@ -466,7 +466,7 @@ async fn an_update_takes_of_what_may_be_held() {
 async fn a_damaged_split_fails_its_own_documents_alone() {
     let bench = Bench::new();
     let edits = bench.edits();
-    applied(&edits, [create("a", r#"{"n":1}"#), create("b", r#"{"n":2}"#)]).await;
+    applied(&edits, [create("a", r#"{"n":1}"#), create("b", r#"{"n":2}"#), create("stays", "{}")]).await;
     applied(&edits, [create("c", r#"{"n":3}"#)]).await;
     let known = Remembering(documents(&bench.repository(), &bench.index().await).await.unwrap());
     let damaged = known.0.iter().find(|found| found.id == "a").unwrap().split;
@@ -567,5 +567,93 @@ async fn an_index_that_is_deleted_meanwhile_is_created_again() {
         let edit = Edit { operations: vec![delete("a")], create: None };
         let gone = edits().await.apply(&name(), edit).await.unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::NotFound);
+    }
+}
+
+fn rows<const N: usize>(split: SplitId, rows: [u32; N]) -> Removal {
+    Removal { split, rows: rows.into_iter().collect() }
+}
+
+/// How many documents went, or why none did.
+fn outcome(removed: &Removed) -> std::result::Result<u64, &'static str> {
+    match removed {
+        Removed::Rows(rows) => Ok(rows.len()),
+        Removed::Moved => Err("moved"),
+        Removed::Failed(error) if error.kind() == ErrorKind::Exhausted => Err("too much"),
+        Removed::Failed(error) if error.kind() == ErrorKind::Invalid => Err("too large"),
+        Removed::Failed(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_are_deleted_where_they_were_found() {
+    let bench = Bench::new();
+    let (live, edits) = (bench.live(), bench.edits());
+    land(&live, append((0..5).map(|n| format!(r#"{{"n":{n}}}"#)))).await.unwrap();
+    applied(&edits, [create("a", "{}"), create("b", "{}")]).await;
+    let of_rows = |index: &Index, rows| index.splits().iter().find(|split| split.rows == rows).unwrap().id;
+    let (landed, mine) = (of_rows(&bench.index().await, 5), of_rows(&bench.index().await, 2));
+    let mut expected = bench.by_id().await;
+    let removals = || vec![rows(landed, [1, 3]), rows(mine, [0, 1])];
+    let removed = edits.remove(&name(), removals()).await.unwrap();
+    assert_eq!(removed.iter().map(outcome).collect::<Vec<_>>(), [Ok(2), Ok(2)]);
+    for id in ["a", "b", &format!("{landed}-1"), &format!("{landed}-3")] {
+        assert!(expected.remove(id).is_some(), "{id}");
+    }
+    assert_eq!(bench.by_id().await, expected);
+    // By a process that has seen nothing of it.
+    let removed = bench.edits().remove(&name(), removals()).await.unwrap();
+    assert_eq!(removed.iter().map(outcome).collect::<Vec<_>>(), [Err("moved"), Err("moved")]);
+    assert_eq!(bench.by_id().await, expected);
+    let left = bench.index().await.splits()[0].id;
+    let name = name();
+    let twice = join_all((0..2).map(|_| edits.remove(&name, vec![rows(left, [0])]))).await;
+    assert_eq!(bench.by_id().await.len(), 2);
+    let gone: u64 = twice.iter().map(|removed| outcome(&removed.as_ref().unwrap()[0]).unwrap_or(0)).sum();
+    assert_eq!(gone, 1);
+    assert!(edits.remove(&"gone".parse().unwrap(), vec![rows(left, [0])]).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_split_that_goes_as_a_whole_is_not_written_anew() {
+    let bench = Bench::new();
+    let edits = bench.edits();
+    for id in ["a", "b"] {
+        applied(&edits, [create(id, "{}"), create(&format!("{id}2"), "{}")]).await;
+    }
+    let index_now = bench.index().await;
+    let splits: Vec<SplitId> = index_now.splits().iter().map(|split| split.id).collect();
+    let none = bench.edits_with(LiveOptions { rewrite_bytes_max: 0, ..LiveOptions::default() });
+    let removed = none.remove(&name(), vec![rows(splits[0], [0]), rows(splits[1], [0, 1])]).await.unwrap();
+    assert_eq!(removed.iter().map(outcome).collect::<Vec<_>>(), [Err("too large"), Ok(2)]);
+    let bytes = rewrite::bytes(&index_now.splits()[0]);
+    applied(&edits, [create("c", "{}"), create("c2", "{}")]).await;
+    let newest = bench.index().await;
+    let last = newest.splits().iter().find(|split| index_now.split(split.id).is_none()).unwrap().id;
+    let some = bench.edits_with(LiveOptions { rewrite_bytes_max: bytes, ..LiveOptions::default() });
+    let removed = some.remove(&name(), vec![rows(splits[0], [0]), rows(last, [0])]).await.unwrap();
+    assert_eq!(removed.iter().map(outcome).filter(|outcome| *outcome == Ok(1)).count(), 1, "{removed:?}");
+    assert_eq!(removed.iter().map(outcome).filter(|outcome| *outcome == Err("too much")).count(), 1);
+}
+
+/// Beside a request for documents by `_id` that lands in the same commit, each document goes once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_that_is_edited_at_the_same_time_is_not_lost() {
+    for _ in 0..10 {
+        let bench = Bench::new();
+        let edits = bench.edits();
+        applied(&edits, [create("a", r#"{"n":1}"#), create("b", "{}"), create("c", "{}")]).await;
+        let split = bench.index().await.splits()[0].id;
+        let name = name();
+        let removing = edits.remove(&name, vec![rows(split, [0, 1])]);
+        let (done, removed) = tokio::join!(applied(&edits, [index("a", r#"{"n":2}"#)]), removing);
+        let removed = outcome(&removed.unwrap()[0]);
+        let left = bench.by_id().await;
+        assert_eq!(left["a"], r#"{"n":2}"#);
+        match (short(&done[0]), removed) {
+            (("updated", 2), Ok(1)) | (("created", 1), Ok(2)) => assert_eq!(left.len(), 2),
+            (("updated", 2), Err("moved")) => assert_eq!(left.len(), 3),
+            other => panic!("{other:?}"),
+        }
     }
 }

@@ -225,6 +225,16 @@ async fn a_writer_adds_to_its_indices_and_reads_none() {
     let (editor, _) = key(&tested, &admin, &["new-*"], &["write"]).await;
     assert_eq!(change(&editor).await, (200, 200, 201));
     assert_eq!(status(&tested, &editor, "GET", "/new-1/_doc/b", "").await, 403);
+    // To delete what a query finds takes both.
+    let all = "{\"query\":{\"match_all\":{}}}";
+    let (both, _) = key(&tested, &admin, &["new-*"], &["read", "write"]).await;
+    let (adding, _) = key(&tested, &admin, &["new-*"], &["read", "create_doc"]).await;
+    for who in [&writer, &editor, &adding] {
+        assert_eq!(status(&tested, who, "POST", "/new-1/_delete_by_query", all).await, 403);
+    }
+    assert_eq!(status(&tested, &both, "POST", "/new-1,web/_delete_by_query", all).await, 403);
+    assert_eq!(ok(&tested, &both, "POST", "/*/_delete_by_query", all).await["deleted"], 2);
+    assert_eq!(ok(&tested, &admin, "GET", "/web/_count", "").await["count"], 60);
     let (manager, _) = key(&tested, &admin, &["new-*"], &["manage"]).await;
     let alias = "{\"aliases\":{\"web-alias\":{}}}";
     assert_eq!(status(&tested, &manager, "PUT", "/new-2", alias).await, 403);

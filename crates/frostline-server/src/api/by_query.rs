@@ -1,0 +1,435 @@
+//! `_delete_by_query`: deletes what a query matches in the version that an index has when the request comes.
+//!
+//! Documents are deleted by the splits and rows in which they were found, many splits with each commit, so that no `_id` is
+//! looked for. Where a split is gone meanwhile, because it was merged or others of its documents were edited, its documents
+//! are looked for by their `_id`s in the newest version, and only those are deleted that nobody has changed.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use frostline_base::{Error, ErrorKind, IndexName, SplitId};
+use frostline_catalog::Index;
+use frostline_ingest::{Removal, Removed};
+use frostline_query::{ById, Matched, Search, SearchOptions};
+use http::StatusCode;
+use roaring::RoaringBitmap;
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::api::search_body::{SearchBody, query};
+use crate::api::{bulk, indices};
+use crate::error::{ApiError, Result};
+use crate::scope::Privilege;
+use crate::searches::Task;
+use crate::state::{Call, State};
+
+pub(crate) const PARAMETERS: &[&str] = &["conflicts", "max_docs", "refresh", "wait_for_completion"];
+/// How much is read and deleted at a time, which the server knows best, and how a search is spread.
+pub(crate) const IGNORED: &[&str] = &[
+    "analyze_wildcard",
+    "analyzer",
+    "preference",
+    "request_cache",
+    "requests_per_second",
+    "scroll",
+    "scroll_size",
+    "search_timeout",
+    "search_type",
+    "slices",
+    "stats",
+    "timeout",
+    "version",
+    "wait_for_active_shards",
+];
+
+/// The most of what one commit takes.
+const BATCH_SPLITS: usize = 1_000;
+const BATCH_BYTES: usize = 4 << 20;
+/// Documents that are looked for by their `_id`s at once.
+const IDS_AT_ONCE: u64 = 1_000;
+/// Times that documents are looked for because their splits are gone, and that commits leave no room for a split.
+const TRIES_MAX: u32 = 16;
+/// Failures that an answer lists.
+const FAILURES_MAX: usize = 100;
+
+/// The rows of splits that are to be deleted.
+type Places = BTreeMap<SplitId, RoaringBitmap>;
+
+/// `POST /{index}/_delete_by_query`.
+pub(crate) async fn delete(call: Call) -> Result<Answer> {
+    let started = Instant::now();
+    let asked = Asked::of(&call)?;
+    let (state, scope) = (&call.state, &call.client.scope);
+    let (reads, edits) = (scope.to(Privilege::Read), scope.to(Privilege::Edit));
+    let indices = indices::open(state, &reads, call.index(), indices::how(&call.params)?).await?;
+    if let Some(other) = indices.iter().find(|index| !indices::allows(state, &edits, index.name())) {
+        return Err(edits.forbidden(other.name().as_str()));
+    }
+    let about = format!("POST /{}/_delete_by_query", call.index());
+    let query = Arc::new(Query {
+        options: state.node.search_options(false, true).await,
+        body: asked.body,
+        state: Arc::clone(state),
+        about,
+    });
+    // What is wrong with the query is wrong before anything is deleted.
+    for index in &indices {
+        query.search(index).await?;
+    }
+    let mut deletion =
+        Deletion { query, left: asked.max_docs, proceed: asked.proceed, done: Done::default() };
+    for index in indices {
+        if !deletion.is_over() {
+            deletion.of_index(index).await?;
+        }
+    }
+    deletion.done.answer(started, asked.proceed)
+}
+
+/// What a request says.
+struct Asked {
+    body: Vec<u8>,
+    max_docs: u64,
+    /// Whether a conflict ends it.
+    proceed: bool,
+}
+
+impl Asked {
+    fn of(call: &Call) -> Result<Asked> {
+        bulk::check_params(call)?;
+        if call.params.flag("wait_for_completion")? == Some(false) {
+            return Err(ApiError::unsupported(
+                "[wait_for_completion=false] is not supported: the answer comes when the documents are deleted",
+            ));
+        }
+        let mut body = SearchBody::parse(&call.body)?;
+        if let Some(other) = body.names().find(|name| !["query", "max_docs", "conflicts"].contains(name)) {
+            return Err(ApiError::unparsed(format!("request does not support [{other}]")));
+        }
+        if let Some(query) = query(&call.params) {
+            body.set("query", &query)?;
+        }
+        if body.get("query").is_none() {
+            return Err(ApiError::invalid("Validation Failed: 1: query is missing;")
+                .named("action_request_validation_exception"));
+        }
+        let max_docs = match call.params.scalar("max_docs").or_else(|| body.value("max_docs")) {
+            None => u64::MAX,
+            Some(most) => most.as_u64().filter(|most| *most > 0).ok_or_else(|| {
+                ApiError::invalid(format!("[max_docs] is a number of documents above 0, found [{most}]"))
+            })?,
+        };
+        let conflicts = call.params.scalar("conflicts").or_else(|| body.value("conflicts"));
+        let proceed = match conflicts.as_ref().map(Value::as_str) {
+            None | Some(Some("abort")) => false,
+            Some(Some("proceed")) => true,
+            _ => return Err(ApiError::invalid("conflicts may only be \"proceed\" or \"abort\"")),
+        };
+        body.remove("max_docs");
+        body.remove("conflicts");
+        Ok(Asked { body: body.bytes()?, max_docs, proceed })
+    }
+}
+
+/// What is searched for, on the threads of searches.
+struct Query {
+    state: Arc<State>,
+    body: Vec<u8>,
+    options: SearchOptions,
+    /// As the list of tasks shows it.
+    about: String,
+}
+
+/// Where documents are now that were found elsewhere.
+#[derive(Default)]
+struct Moved {
+    places: Places,
+    /// Those that somebody has changed meanwhile.
+    changed: u64,
+    /// The `_id`s of some of them.
+    ids: Vec<String>,
+}
+
+impl Query {
+    async fn search(&self, index: &Arc<Index>) -> Result<Search> {
+        let searcher = self.state.node.searcher().await?;
+        let search = Search::new(&searcher, std::slice::from_ref(index), &self.body, &self.options);
+        search.map_err(|e| ApiError::from(e).named("parsing_exception"))
+    }
+
+    /// Runs a part of the search in its turn.
+    async fn run<T: Send + 'static>(
+        &self,
+        part: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let task = Task {
+            number: 0,
+            api: "delete_by_query",
+            about: self.about.clone(),
+            opaque_id: None,
+            begun_us: self.state.node.clock().now_us(),
+            begun: Instant::now(),
+        };
+        self.state.searches.run(task, part).await
+    }
+
+    /// The documents at these places of some versions.
+    async fn documents(&self, versions: &[Arc<Index>], places: &Places) -> Result<Vec<ById>> {
+        let searcher = self.state.node.searcher().await?;
+        let mut documents = Vec::new();
+        for version in versions {
+            let of_it = places.iter().filter(|(split, _)| {
+                let first = versions.iter().find(|version| version.split(**split).is_some());
+                first.is_some_and(|first| Arc::ptr_eq(first, version))
+            });
+            let of_it: Places = of_it.map(|(split, rows)| (*split, rows.clone())).collect();
+            documents.extend(searcher.at_rows(version, &of_it).await?);
+        }
+        Ok(documents)
+    }
+
+    /// Where those of these documents are in the newest version that match in it and that nobody has changed.
+    async fn find_again(
+        &self,
+        versions: &[Arc<Index>],
+        newest: &Arc<Index>,
+        places: &Places,
+    ) -> Result<Moved> {
+        let searcher = self.state.node.searcher().await?;
+        let mut moved = Moved::default();
+        for places in parts(places) {
+            let before = self.documents(versions, &places).await?;
+            let ids: Vec<String> = before.iter().map(|document| document.id.clone()).collect();
+            let mut matches = self.search(newest).await?.among(&ids).matches().await;
+            let mut places = Places::new();
+            while let Some(matched) = matches.next().await? {
+                places.extend(matched.into_iter().map(|Matched { split, rows, .. }| (split, rows)));
+            }
+            let known: HashSet<(&str, i64, i64)> = before.iter().map(identity).collect();
+            let after = searcher.at_rows(newest, &places).await?;
+            let same: Vec<&ById> =
+                after.iter().filter(|document| known.contains(&identity(document))).collect();
+            let found: HashSet<(&str, i64, i64)> = same.iter().map(|document| identity(document)).collect();
+            for document in &same {
+                moved.places.entry(document.split).or_default().insert(document.row);
+            }
+            let changed = before.iter().filter(|document| !found.contains(&identity(document)));
+            for document in changed {
+                moved.changed += 1;
+                if moved.ids.len() < FAILURES_MAX {
+                    moved.ids.push(document.id.clone());
+                }
+            }
+        }
+        Ok(moved)
+    }
+}
+
+/// What tells a document from others, and from what it was before it was changed.
+fn identity(document: &ById) -> (&str, i64, i64) {
+    (&document.id, document.version, document.seq_no)
+}
+
+/// The same places in parts of few documents.
+fn parts(places: &Places) -> Vec<Places> {
+    let (mut parts, mut last, mut count) = (Vec::new(), Places::new(), 0);
+    for (split, row) in places.iter().flat_map(|(split, rows)| rows.iter().map(move |row| (*split, row))) {
+        last.entry(split).or_default().insert(row);
+        count += 1;
+        if count == IDS_AT_ONCE {
+            parts.push(std::mem::take(&mut last));
+            count = 0;
+        }
+    }
+    parts.extend((!last.is_empty()).then_some(last));
+    parts
+}
+
+/// What is done by now.
+#[derive(Default)]
+struct Done {
+    total: u64,
+    deleted: u64,
+    batches: u64,
+    version_conflicts: u64,
+    failures: Vec<(StatusCode, Value)>,
+}
+
+impl Done {
+    fn fail(&mut self, index: &IndexName, id: Option<&str>, error: &ApiError) {
+        if self.failures.len() == FAILURES_MAX {
+            return;
+        }
+        let mut failure =
+            json!({ "index": index.as_str(), "cause": error.to_json(), "status": error.status.as_u16() });
+        if let Some(id) = id {
+            failure["id"] = json!(id);
+        }
+        self.failures.push((error.status, failure));
+    }
+
+    fn answer(self, started: Instant, proceed: bool) -> Result<Answer> {
+        // Conflicts are failures of who does not expect them.
+        let status = match self.failures.first() {
+            Some((status, _)) => *status,
+            None if self.version_conflicts > 0 && !proceed => StatusCode::CONFLICT,
+            None => StatusCode::OK,
+        };
+        let failures: Vec<Value> = self.failures.into_iter().map(|(_, failure)| failure).collect();
+        let answer = Answer::json(&json!({
+            "took": started.elapsed().as_millis() as u64,
+            "timed_out": false,
+            "total": self.total,
+            "deleted": self.deleted,
+            "batches": self.batches,
+            "version_conflicts": self.version_conflicts,
+            "noops": 0,
+            "retries": { "bulk": 0, "search": 0 },
+            "throttled_millis": 0,
+            "requests_per_second": -1.0,
+            "throttled_until_millis": 0,
+            "failures": failures,
+        }))?;
+        Ok(answer.with_status(status))
+    }
+}
+
+/// A request that is being done.
+struct Deletion {
+    query: Arc<Query>,
+    /// How many documents it may still take.
+    left: u64,
+    proceed: bool,
+    done: Done,
+}
+
+impl Deletion {
+    fn is_over(&self) -> bool {
+        let is_ended = self.done.version_conflicts > 0 && !self.proceed;
+        self.left == 0 || is_ended || !self.done.failures.is_empty()
+    }
+
+    async fn of_index(&mut self, index: Arc<Index>) -> Result<()> {
+        let search = self.query.search(&index).await?;
+        let mut matches = self.query.run(async move { Ok(search.matches().await) }).await?;
+        let (mut batch, mut bytes) = (Places::new(), 0);
+        while !self.is_over() {
+            let next = async move {
+                let matched = matches.next().await?;
+                Ok((matched, matches))
+            };
+            let (matched, rest) = self.query.run(next).await?;
+            let Some(matched) = matched else { break };
+            matches = rest;
+            for Matched { split, rows, .. } in matched {
+                let rows = if rows.len() > self.left {
+                    rows.iter().take(self.left as usize).collect()
+                } else {
+                    rows
+                };
+                if rows.is_empty() {
+                    break;
+                }
+                self.left -= rows.len();
+                self.done.total += rows.len();
+                bytes += rows.serialized_size();
+                batch.insert(split, rows);
+            }
+            if batch.len() >= BATCH_SPLITS || bytes >= BATCH_BYTES {
+                self.remove(&index, std::mem::take(&mut batch)).await?;
+                bytes = 0;
+            }
+        }
+        self.remove(&index, batch).await
+    }
+
+    /// Deletes the documents at these places of a version.
+    async fn remove(&mut self, index: &Arc<Index>, mut left: Places) -> Result<()> {
+        let (name, mut versions) = (index.name().clone(), vec![Arc::clone(index)]);
+        let (mut moves, mut idle) = (0, 0);
+        while !left.is_empty() {
+            let removals = left.iter().map(|(split, rows)| Removal { split: *split, rows: rows.clone() });
+            let removed = self.query.state.edits.remove(&name, removals.collect()).await?;
+            self.done.batches += 1;
+            let (mut again, mut gone, mut taken) = (Places::new(), Places::new(), Places::new());
+            let before = self.done.deleted;
+            let mut no_room = None;
+            for ((split, rows), removed) in left.into_iter().zip(removed) {
+                match removed {
+                    Removed::Rows(deleted) => {
+                        self.done.deleted += deleted.len();
+                        let others = rows - deleted;
+                        if !others.is_empty() {
+                            taken.insert(split, others);
+                        }
+                    }
+                    Removed::Moved => {
+                        gone.insert(split, rows);
+                    }
+                    Removed::Failed(error) if error.kind() == ErrorKind::Exhausted => {
+                        again.insert(split, rows);
+                        no_room = Some(error);
+                    }
+                    Removed::Failed(error) => self.done.fail(&name, None, &error.into()),
+                }
+            }
+            self.conflict(&name, &versions, taken).await?;
+            idle = if self.done.deleted == before && gone.is_empty() { idle + 1 } else { 0 };
+            moves += u32::from(!gone.is_empty());
+            if let Some(error) = no_room.filter(|_| idle == TRIES_MAX) {
+                self.done.fail(&name, None, &error.into());
+                return Ok(());
+            }
+            if moves > TRIES_MAX {
+                let error = Error::unavailable("other writers keep changing the index: try again");
+                self.done.fail(&name, None, &error.into());
+                return Ok(());
+            }
+            left = again;
+            if !gone.is_empty() {
+                let newest = self.query.state.node.index(&name).await?;
+                let (query, old, new) = (Arc::clone(&self.query), versions.clone(), Arc::clone(&newest));
+                let find = async move { query.find_again(&old, &new, &gone).await };
+                let moved = self.query.run(find).await?;
+                self.conflicts(&name, moved.changed, &moved.ids);
+                for (split, rows) in moved.places {
+                    *left.entry(split).or_default() |= rows;
+                }
+                versions.push(newest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts documents that somebody else took.
+    async fn conflict(&mut self, index: &IndexName, versions: &[Arc<Index>], taken: Places) -> Result<()> {
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let count = taken.values().map(RoaringBitmap::len).sum();
+        let (query, versions) = (Arc::clone(&self.query), versions.to_vec());
+        let some = parts(&taken).into_iter().next().unwrap_or_default();
+        let read = async move { query.documents(&versions, &some).await };
+        let ids: Vec<String> = match self.proceed {
+            true => Vec::new(),
+            false => self.query.run(read).await?.into_iter().map(|document| document.id).collect(),
+        };
+        self.conflicts(index, count, &ids);
+        Ok(())
+    }
+
+    fn conflicts(&mut self, index: &IndexName, count: u64, ids: &[String]) {
+        self.done.version_conflicts += count;
+        if !self.proceed {
+            for id in ids {
+                let reason = format!("[{id}]: version conflict, the document was changed since it was found");
+                let kind = "version_conflict_engine_exception";
+                self.done.fail(index, Some(id), &ApiError::new(StatusCode::CONFLICT, kind, reason));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
