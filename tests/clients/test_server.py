@@ -332,7 +332,7 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_server_is_killed(frostli
 
 def test_delete_by_query_deletes_what_matches_and_nothing_else(known, frostline):
     client, as_body = known.client, not isinstance(known, Elasticsearch)
-    frostline.ingest("by-query", ({"n": n, "even": n % 2 == 0} for n in range(1_000)), "--split-bytes", "4KB")
+    frostline.ingest("by-query", ({"n": n, "even": n % 2 == 0, "text": "x" * 200} for n in range(1_000)), "--split-bytes", "70KB")
     actions = ({"_index": "by-query", "_id": f"id {n}", "n": n, "even": n % 2 == 0} for n in range(1_000, 1_500))
     assert known.helpers.bulk(client, actions) == (500, [])
 
@@ -352,7 +352,7 @@ def test_delete_by_query_deletes_what_matches_and_nothing_else(known, frostline)
 
 
 def test_a_deletion_that_is_killed_leaves_each_document_there_or_gone(frostline):
-    frostline.ingest("half", ({"n": n, "part": n % 50} for n in range(2_000)), "--split-bytes", "16KB")
+    frostline.ingest("half", ({"n": n, "part": n % 50, "text": "x" * 100} for n in range(2_000)), "--split-bytes", "70KB")
     server = Server(frostline)
     client = elasticsearch.Elasticsearch(server.url, max_retries=0, request_timeout=60)
     asked, deleted = [], []
@@ -382,6 +382,22 @@ def test_a_deletion_that_is_killed_leaves_each_document_there_or_gone(frostline)
     assert not {n for n in found if n % 50 in deleted}
     client.indices.delete(index="half")
     assert again.stop() == DONE
+
+
+def test_a_text_is_analysed_as_documents_are(known):
+    def analyze(**body):
+        asked = body if isinstance(known, Elasticsearch) else {"body": body, "index": body.pop("index", None)}
+        return known.client.indices.analyze(**asked)["tokens"]
+
+    tokens = analyze(text="GET /cmd.exe")
+    assert [(token["token"], token["start_offset"], token["end_offset"], token["position"]) for token in tokens] == [
+        ("get", 0, 3, 0), ("cmd", 5, 8, 1), ("cmd.exe", 5, 12, 1), ("exe", 9, 12, 2),
+    ]
+    assert [token["token"] for token in analyze(text=["Web 1", "b"], analyzer="keyword")] == ["Web 1", "b"]
+    assert [token["token"] for token in analyze(index="web", field="message.keyword", text="Request 1")] == ["Request 1"]
+    assert [token["token"] for token in analyze(index="web", field="message", text="Request 1")] == ["request", "1"]
+    with pytest.raises(known.errors.BadRequestError if isinstance(known, Elasticsearch) else known.errors.RequestError):
+        analyze(text="a", analyzer="english")
 
 
 def test_sql_is_answered(server):

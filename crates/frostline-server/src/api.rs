@@ -1,6 +1,7 @@
 //! The APIs, in modules of their own; the table of them is in [`crate::routes`].
 
 pub(crate) mod alias;
+pub(crate) mod analyze;
 pub(crate) mod bulk;
 pub(crate) mod by_query;
 pub(crate) mod cat;

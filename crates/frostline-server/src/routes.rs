@@ -9,8 +9,8 @@ use percent_encoding::percent_decode_str;
 
 use crate::answer::Answer;
 use crate::api::{
-    alias, bulk, by_query, cat, cluster, data_stream, document, field_caps, index, info, mapping, msearch,
-    pit, resolve, scroll, search, security, sql, stats, tasks, template,
+    alias, analyze, bulk, by_query, cat, cluster, data_stream, document, field_caps, index, info, mapping,
+    msearch, pit, resolve, scroll, search, security, sql, stats, tasks, template,
 };
 use crate::body::TREE;
 use crate::error::{ApiError, Result};
@@ -446,6 +446,15 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[INDICES, &["flat_settings"]],
         ignores: &[CLUSTER, &["include_defaults"]],
         answer: |call| Box::pin(index::settings(call)),
+    },
+    Api {
+        name: "indices.analyze",
+        methods: GET_OR_POST,
+        paths: &["/_analyze", "/{index}/_analyze"],
+        action: Action::ViewIndex,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(analyze::of_text(call)),
     },
     Api {
         name: "indices.refresh",

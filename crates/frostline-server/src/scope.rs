@@ -71,6 +71,7 @@ const SCOPED: &[&str] = &[
     "get",
     "get_source",
     "index",
+    "indices.analyze",
     "indices.clear_cache",
     "indices.create",
     "indices.delete",

@@ -79,8 +79,8 @@ pub use text_index::{
     CUT_START_BYTES, Form, Keys, PieceKeys, Says, TOKEN_BYTES_MAX, text_key, token_of_text, tokens_of_texts,
 };
 pub use tokenizer::{
-    Phrase, Piece, Tokenizer, contains_phrase, is_joiner, lower, phrase_words, query_pieces, query_tokens,
-    tokenize,
+    Phrase, Piece, Placed, Tokenizer, analyze, contains_phrase, is_joiner, lower, phrase_words, query_pieces,
+    query_tokens, tokenize,
 };
 pub use unique_keys::check_unique_keys;
 pub use values::{

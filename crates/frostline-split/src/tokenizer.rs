@@ -45,6 +45,78 @@ pub fn tokenize(text: &str, emit: impl FnMut(&str)) {
     Tokenizer::new().tokenize(text, emit);
 }
 
+/// A token of a text, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// In lower case.
+    pub text: String,
+    /// Where it begins in the text as it is written, in UTF-16 code units,
+    pub start: usize,
+    /// and where it ends.
+    pub end: usize,
+    /// How many words are before it.
+    pub position: usize,
+    /// How many words it has.
+    pub words: usize,
+    /// Whether joiners of compounds hold its words together, if it has several.
+    pub is_compound: bool,
+}
+
+/// The tokens of a text in their order, at every level; where there are more than `tokens_max`, as many of them.
+pub fn analyze(text: &str, tokens_max: usize) -> Vec<Placed> {
+    let offsets = Offsets::of(text);
+    let (mut tokens, mut position) = (Vec::new(), 0);
+    Tokenizer::new().each_chunk(text, |chunk| {
+        let begun = tokens.len();
+        chunk.each_token(|token, level, words| {
+            if let ([first, ..], [.., last], true) = (words, words, tokens.len() < tokens_max) {
+                tokens.push(Placed {
+                    text: token.to_owned(),
+                    start: offsets.start(first.start),
+                    end: offsets.end(last.end),
+                    position: position + chunk.words.partition_point(|word| word.start < first.start),
+                    words: words.len(),
+                    is_compound: level <= COMPOUND,
+                });
+            }
+        });
+        if let Some(of_chunk) = tokens.get_mut(begun..) {
+            of_chunk.sort_by_key(|token| (token.position, token.words));
+        }
+        position += chunk.words.len();
+    });
+    tokens
+}
+
+/// Where the characters of a text are in lower case, and where they are as they are written, in UTF-16 code units. Ends
+/// with the end of both.
+struct Offsets(Vec<(usize, usize)>);
+
+impl Offsets {
+    fn of(text: &str) -> Offsets {
+        let (mut lower, mut written, mut all) = (0, 0, Vec::new());
+        for c in text.chars() {
+            all.push((lower, written));
+            lower += c.to_lowercase().map(char::len_utf8).sum::<usize>();
+            written += c.len_utf16();
+        }
+        all.push((lower, written));
+        Offsets(all)
+    }
+
+    /// Of the character that has this place in lower case.
+    fn start(&self, lower: usize) -> usize {
+        let after = self.0.partition_point(|(start, _)| *start <= lower);
+        after.checked_sub(1).and_then(|at| self.0.get(at)).map_or(0, |(_, written)| *written)
+    }
+
+    /// Of the first character that begins there or after it.
+    fn end(&self, lower: usize) -> usize {
+        let at = self.0.partition_point(|(start, _)| *start < lower);
+        self.0.get(at).or(self.0.last()).map_or(0, |(_, written)| *written)
+    }
+}
+
 /// Text as it is compared: in lower case, each character by itself, so that a word's neighbours never
 /// change how it is written.
 pub fn lower(text: &str) -> String {

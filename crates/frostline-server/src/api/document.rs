@@ -224,7 +224,7 @@ async fn stored(state: &State, index: &IndexName, ids: &[String], with_source: b
 }
 
 /// The index that is meant by its name, or by an alias of it alone.
-async fn holder(call: &Call, name: &str) -> Result<IndexName> {
+pub(crate) async fn holder(call: &Call, name: &str) -> Result<IndexName> {
     let name = names::parse(name)?;
     let how = Resolve { wildcards: false, allow_no_indices: false, ignore_unavailable: false };
     let mut indices = indices::names(&call.state, &call.client.scope, name.as_str(), how).await?;

@@ -28,6 +28,47 @@ fn words_and_punctuation() {
     check("wait...what", &["wait", "what"]);
 }
 
+fn placed(text: &str) -> Vec<(String, usize, usize, usize, usize)> {
+    let tokens = analyze(text, 100).into_iter();
+    tokens.map(|token| (token.text, token.start, token.end, token.position, token.words)).collect()
+}
+
+#[test]
+fn a_token_is_told_where_it_is() {
+    let token = |text: &str, start, end, position, words| (text.to_owned(), start, end, position, words);
+    let expected = vec![
+        token("run", 0, 3, 0, 1),
+        token("c", 5, 6, 1, 1),
+        token("c:/cmd.exe", 5, 15, 1, 3),
+        token("cmd", 8, 11, 2, 1),
+        token("cmd.exe", 8, 15, 2, 2),
+        token("exe", 12, 15, 3, 1),
+        token("now", 17, 20, 4, 1),
+    ];
+    assert_eq!(placed("Run (C:/CMD.exe) NOW"), expected);
+    // Offsets are those of the text as it is written: `İ` is two characters in lower case, and `😀` two units.
+    let expected = [token("i\u{307}x", 0, 2, 0, 1), token("😀", 3, 5, 1, 1), token("é", 6, 7, 2, 1)];
+    assert_eq!(placed("İX 😀 É"), expected);
+    assert_eq!((analyze("a b c", 2).len(), analyze("...", 9).len()), (2, 0));
+}
+
+proptest! {
+    #[test]
+    fn what_is_placed_is_every_token_of_the_text(text in "[a-zİ\u{df}é日😀 ./@=-]{0,20}") {
+        let mut all = Vec::new();
+        tokenize(&text, |token| all.push(token.to_owned()));
+        let units: Vec<u16> = text.encode_utf16().collect();
+        let mut found = Vec::new();
+        for token in analyze(&text, usize::MAX) {
+            prop_assert_eq!(lower(&String::from_utf16(&units[token.start..token.end]).unwrap()), token.text.clone());
+            found.push(token.text);
+        }
+        all.sort_unstable();
+        found.sort_unstable();
+        prop_assert_eq!(all, found);
+    }
+}
+
 #[test]
 fn files_and_hosts() {
     check("PowerShell.exe", &["powershell", "exe", "powershell.exe"]);

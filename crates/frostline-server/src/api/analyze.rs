@@ -1,0 +1,159 @@
+//! `_analyze`: the tokens of a text.
+
+use frostline_split::{FieldType, Placed, analyze};
+use serde_json::{Map, Value, json};
+
+use crate::answer::Answer;
+use crate::api::document;
+use crate::error::{ApiError, Result};
+use crate::state::Call;
+
+/// As many as Elasticsearch answers.
+const TOKENS_MAX: usize = 10_000;
+/// What is between the values of a field: positions, and characters.
+const GAPS: (usize, usize) = (100, 1);
+
+/// `POST /{index}/_analyze`.
+pub(crate) async fn of_text(call: Call) -> Result<Answer> {
+    let body = call.object()?;
+    for member in body.keys().filter(|member| !["analyzer", "field", "text"].contains(&member.as_str())) {
+        return Err(ApiError::invalid(format!(
+            "[{member}] is not supported: name an [analyzer] or a [field]"
+        )));
+    }
+    let texts = texts(&body)?;
+    let text = |name: &str| match body.get(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str())),
+        Some(other) => Err(ApiError::unparsed(format!("[{name}] is {other}, not text"))),
+    };
+    let analyzer = match (text("analyzer")?, text("field")?, call.part("index")) {
+        (Some(name), _, index) => {
+            if let Some(index) = index {
+                document::holder(&call, index).await?;
+            }
+            Analyzer::named(name)?
+        }
+        (None, Some(_), None) => {
+            return Err(ApiError::invalid("[field] is a field of an index: the path names none"));
+        }
+        (None, Some(field), Some(index)) => Analyzer::of_field(&call, index, field).await?,
+        (None, None, index) => {
+            if let Some(index) = index {
+                document::holder(&call, index).await?;
+            }
+            Analyzer::Standard
+        }
+    };
+    Answer::json(&json!({ "tokens": analyzer.tokens(&texts)? }))
+}
+
+fn texts(body: &Map<String, Value>) -> Result<Vec<&str>> {
+    let wrong = || ApiError::unparsed("[text] is a text, or a list of texts");
+    let texts = match body.get("text") {
+        Some(Value::String(text)) => vec![text.as_str()],
+        Some(Value::Array(texts)) => {
+            texts.iter().map(Value::as_str).collect::<Option<Vec<&str>>>().ok_or_else(wrong)?
+        }
+        None => Vec::new(),
+        Some(_) => return Err(wrong()),
+    };
+    match texts.is_empty() {
+        true => Err(ApiError::invalid("Validation Failed: 1: text is missing;")
+            .named("action_request_validation_exception")),
+        false => Ok(texts),
+    }
+}
+
+/// How a text is taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Analyzer {
+    /// Into the tokens that text has.
+    Standard,
+    /// Not at all.
+    Keyword,
+}
+
+impl Analyzer {
+    fn named(name: &str) -> Result<Analyzer> {
+        match name {
+            "default" | "standard" => Ok(Analyzer::Standard),
+            "keyword" => Ok(Analyzer::Keyword),
+            other => Err(ApiError::invalid(format!(
+                "failed to find analyzer [{other}]: there are [standard], which is how all text is analysed, and [keyword]"
+            ))),
+        }
+    }
+
+    /// How a field is searched. One that is not known yet has text.
+    async fn of_field(call: &Call, index: &str, name: &str) -> Result<Analyzer> {
+        let index = call.state.node.index(&document::holder(call, index).await?).await?;
+        let resolved = index.mapping().resolve(name);
+        let is_text = |path: &str| {
+            let declared = index.mapping().field(path).and_then(|field| field.declared);
+            declared.is_none_or(|declared| matches!(declared, FieldType::Text | FieldType::MatchOnlyText))
+        };
+        match resolved.paths.as_slice() {
+            [] if resolved.is_time => {}
+            [] => return Ok(Analyzer::Standard),
+            paths if paths.iter().any(|(path, is_exact)| !is_exact && is_text(path)) => {
+                return Ok(Analyzer::Standard);
+            }
+            paths if paths.iter().any(|(_, is_exact)| *is_exact) => return Ok(Analyzer::Keyword),
+            _ => {}
+        }
+        Err(ApiError::invalid(format!(
+            "Can't process field [{name}], Analysis requests are only supported on tokenized fields"
+        )))
+    }
+
+    fn tokens(self, texts: &[&str]) -> Result<Vec<Value>> {
+        let (mut tokens, mut next, mut offset) = (Vec::new(), 0, 0);
+        for text in texts {
+            let placed = match self {
+                Analyzer::Standard => analyze(text, TOKENS_MAX + 1),
+                Analyzer::Keyword => vec![whole(text)],
+            };
+            if tokens.len() + placed.len() > TOKENS_MAX {
+                return Err(ApiError::invalid(format!(
+                    "The number of tokens produced by calling _analyze has exceeded the allowed maximum of [{TOKENS_MAX}]."
+                )));
+            }
+            let first = next;
+            for token in placed {
+                next = next.max(first + token.position + token.words);
+                let mut shown = json!({
+                    "token": token.text,
+                    "start_offset": offset + token.start,
+                    "end_offset": offset + token.end,
+                    "type": kind(&token),
+                    "position": first + token.position,
+                });
+                if token.words > 1 {
+                    shown["positionLength"] = json!(token.words);
+                }
+                tokens.push(shown);
+            }
+            next += GAPS.0;
+            offset += text.encode_utf16().count() + GAPS.1;
+        }
+        Ok(tokens)
+    }
+}
+
+/// A text as the only token of it.
+fn whole(text: &str) -> Placed {
+    let end = text.encode_utf16().count();
+    Placed { text: text.to_owned(), start: 0, end, position: 0, words: 1, is_compound: false }
+}
+
+fn kind(token: &Placed) -> &'static str {
+    match (token.words, token.is_compound) {
+        (1, _) => "word",
+        (_, true) => "compound",
+        (_, false) => "whole",
+    }
+}
+
+#[cfg(test)]
+mod tests;
