@@ -201,6 +201,19 @@ def test_an_alias_stands_for_its_indices(known):
     assert not indices.exists(index="front")
 
 
+def test_an_alias_with_a_filter_is_read_through_it(known):
+    add = {"index": "web", "alias": "errors", "filter": {"term": {"status": 500}}}
+    known.client.indices.update_aliases(**body(known, {"actions": [{"add": add}]}))
+    expected = sum(document["status"] == 500 for document in documents())
+    assert known.client.count(index="errors")["count"] == expected
+    found = {hit["_source"]["status"] for hit in known.helpers.scan(known.client, index="errors", size=500)}
+    assert found == {500}
+    assert known.client.indices.get_alias(name="errors")["web"]["aliases"]["errors"]["filter"] == add["filter"]
+    with pytest.raises(known.errors.BadRequestError if isinstance(known, Elasticsearch) else known.errors.RequestError):
+        known.client.get(index="errors", id="1")
+    known.client.indices.delete_alias(index="web", name="errors")
+
+
 def test_templates_make_indices_and_data_streams(known):
     client, indices = known.client, known.client.indices
     codes = {"mappings": {"properties": {"code": {"type": "keyword"}}}}

@@ -1,6 +1,6 @@
 //! Names that stand for indices.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,6 +15,9 @@ pub struct Alias {
     /// The one of them that takes documents which are sent to the alias; the only one does without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write: Option<IndexName>,
+    /// Queries, by the indices of which the alias means only the documents that match. The catalog does not read them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub filters: BTreeMap<IndexName, Value>,
     /// Members that a newer version wrote.
     #[serde(flatten)]
     others: Map<String, Value>,
@@ -37,7 +40,19 @@ pub struct DataStream {
 impl Alias {
     /// An alias of these indices.
     pub fn new(indices: BTreeSet<IndexName>, write: Option<IndexName>) -> Alias {
-        Alias { indices, write, others: Map::new() }
+        Alias { indices, write, filters: BTreeMap::new(), others: Map::new() }
+    }
+
+    /// Takes an index out.
+    pub fn remove(&mut self, index: &IndexName) {
+        self.indices.remove(index);
+        self.filters.remove(index);
+        self.write.take_if(|write| write == index);
+    }
+
+    /// Whether it means only some of the documents of an index.
+    pub fn has_filter(&self) -> bool {
+        !self.filters.is_empty()
     }
 
     /// The index that takes documents, if it is clear which one does.

@@ -42,7 +42,7 @@ impl Records {
 
     /// The indices that an expression names at a time, were there only those that `sees` lets see, each by its own name
     /// or by one that stands for it: neither the answer nor an error tells what else there is. Errors are those of
-    /// [`crate::Catalog::resolve`].
+    /// [`crate::Catalog::resolve`]; an alias with a filter is `Invalid`, and no wildcard names it.
     pub fn resolve(
         &self,
         expression: &str,
@@ -50,6 +50,14 @@ impl Records {
         how: Resolve,
         sees: impl Fn(&IndexName) -> bool,
     ) -> Result<Vec<IndexName>> {
+        let filtered = |name: &&IndexName| {
+            sees(name) && self.aliases().get(*name).is_some_and(|alias| alias.has_filter())
+        };
+        if let Some(alias) = expression::spelled_out(expression, now_us)?.iter().find(filtered) {
+            return Err(Error::invalid(format!(
+                "the alias {alias} has a filter, which only searches and counts of the server apply: name its indices"
+            )));
+        }
         let mut standing_for = self.registry.standing_for();
         standing_for.retain(|name, _| sees(name));
         let mut indices: BTreeSet<&IndexName> = self.indices().filter(|name| sees(name)).collect();
@@ -150,8 +158,7 @@ pub(crate) fn without(registry: &Registry, index: &IndexName) -> Vec<RecordChang
     let aliases = registry.aliases.iter().filter(|(_, alias)| alias.indices.contains(index));
     let aliases = aliases.map(|(name, alias)| {
         let mut left = Alias::clone(alias);
-        left.indices.remove(index);
-        left.write.take_if(|write| write == index);
+        left.remove(index);
         RecordChange::Alias(name.clone(), Some(left).filter(|left| !left.indices.is_empty()))
     });
     let streams = registry.data_streams.iter().filter(|(_, stream)| stream.indices.contains(index));

@@ -39,6 +39,27 @@ async fn an_alias_is_seen_by_every_process_and_means_its_indices() {
 }
 
 #[tokio::test]
+async fn an_alias_with_a_filter_is_not_taken_for_its_indices() {
+    let store = Faulty::sound();
+    let (here, there) = (catalog(&store), catalog(&store));
+    for index in ["web", "app"] {
+        make(&here, index).await;
+    }
+    let mut some = alias(&["web", "app"], None).unwrap();
+    some.filters.insert(name("web"), json!({ "term": { "n": 1 } }));
+    change(&here, vec![RecordChange::Alias(name("some"), Some(some.clone()))]).await.unwrap();
+    for expression in ["some", "app,some"] {
+        let error = there.resolve(expression, Resolve::default()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{expression}: {error}");
+        assert!(there.open_all(expression, Resolve::default(), |_| None).await.is_err());
+    }
+    assert_eq!(there.resolve("s*", Resolve::default()).await.unwrap(), []);
+    assert_eq!(there.records().await.unwrap().aliases()[&name("some")].filters, some.filters);
+    here.delete(&name("web")).await.unwrap();
+    assert_eq!(there.resolve("some", Resolve::default()).await.unwrap(), [name("app")]);
+}
+
+#[tokio::test]
 async fn a_name_means_one_thing() {
     let store = Faulty::sound();
     let catalog = catalog(&store);

@@ -169,9 +169,10 @@ impl Registry {
         of_kind.map(|((_, name), value)| (name.as_str(), value.as_ref()))
     }
 
-    /// The indices that each alias and each data stream stands for, as far as they exist.
+    /// The indices that each alias without filters and each data stream stands for, as far as they exist.
     pub(crate) fn standing_for(&self) -> BTreeMap<&IndexName, Vec<&IndexName>> {
-        let aliases = self.aliases.iter().map(|(name, alias)| (name, alias.indices.iter().collect()));
+        let aliases = self.aliases.iter().filter(|(_, alias)| !alias.has_filter());
+        let aliases = aliases.map(|(name, alias)| (name, alias.indices.iter().collect()));
         let streams = self.data_streams.iter().map(|(name, stream)| (name, stream.indices.iter().collect()));
         let all = aliases.chain(streams).map(|(name, mut indices): (_, Vec<&IndexName>)| {
             indices.retain(|index| self.indices.contains_key(*index));

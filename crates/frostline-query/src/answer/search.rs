@@ -8,7 +8,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt32Type;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
-use frostline_base::Meter;
+use frostline_base::{IndexName, Meter};
 use frostline_catalog::Index;
 use frostline_show::nearest;
 use frostline_split::{Mapping, Resolved, TIME_FIELD};
@@ -39,7 +39,7 @@ use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::read::output::Parts;
 use crate::select::terms::Terms;
-use crate::{Error, Result};
+use crate::{Error, Result, prune};
 
 /// A `terms` may have thousands of texts, and a search may name as many fields.
 const WARNINGS_MAX: usize = 3;
@@ -78,6 +78,8 @@ pub struct SearchOptions {
     pub strict: bool,
     /// Whether aggregations are named with their types, as in `sterms#hosts`.
     pub typed_keys: bool,
+    /// Queries, by the indices of which there is nothing but what they match.
+    pub filters: BTreeMap<IndexName, Value>,
 }
 
 impl Search {
@@ -105,7 +107,43 @@ impl Search {
             };
             search.readings = classes.iter().map(reading).collect::<Result<_>>()?;
         }
+        search.narrow(indices, options)?;
         Ok(search)
+    }
+
+    /// Leaves of each index what its filter matches.
+    fn narrow(&mut self, indices: &[Arc<Index>], options: &SearchOptions) -> Result<()> {
+        if options.filters.is_empty() {
+            return Ok(());
+        }
+        if self.tree.has_global() {
+            return Err(Error::invalid("a [global] aggregation does not know the filter of an alias"));
+        }
+        let mut narrowed = Vec::new();
+        for reading in std::mem::take(&mut self.readings) {
+            let mut parts: Vec<(Option<&Value>, Vec<Arc<Index>>)> = Vec::new();
+            for index in &reading.indices {
+                let own = options.filters.get(index.name());
+                match parts.iter_mut().find(|(filter, _)| *filter == own) {
+                    Some((_, part)) => part.push(Arc::clone(index)),
+                    None => parts.push((own, vec![Arc::clone(index)])),
+                }
+            }
+            for (own, part) in parts {
+                let own = own.map_or(Ok(Filter::All), |own| read_filter(own, &part, options.now_us))?;
+                let is_in = |place: usize| {
+                    indices.get(place).is_some_and(|index| part.iter().any(|other| Arc::ptr_eq(index, other)))
+                };
+                narrowed.push(Reading {
+                    splits: reading.splits.of_indices(is_in),
+                    indices: part.clone(),
+                    filter: prune::and([reading.filter.clone(), own].into_iter()),
+                    post_filter: reading.post_filter.clone(),
+                });
+            }
+        }
+        self.readings = narrowed;
+        Ok(())
     }
 
     /// A search for what `request` says, which was read against the fields of these indices.
@@ -505,6 +543,12 @@ fn check_versions(mut wanted: Vec<IndexVersion>, mut given: Vec<IndexVersion>) -
     Err(Error::invalid(format!(
         "this page belongs to {wanted}, and {given} would be asked: search again from the first page"
     )))
+}
+
+/// Reads a query that is no part of a request, against the fields of some indices.
+pub(crate) fn read_filter(query: &Value, indices: &[Arc<Index>], now_us: i64) -> Result<Filter> {
+    let mapping = mapping(indices)?;
+    language::parse_query(query, "filter", &Context { now_us, mapping: &mapping })
 }
 
 fn parse_aggs(aggs: &Value, mapping: &Mapping, now_us: i64) -> Result<AggTree> {

@@ -27,6 +27,7 @@ use frostline_catalog::Index;
 use futures::stream::TryStreamExt;
 
 use crate::answer::response::QueryCost;
+use crate::answer::search::{SearchOptions, read_filter};
 use crate::answer::sql_error::worded;
 use crate::errors::internal;
 use crate::exec::codec;
@@ -95,6 +96,20 @@ impl Sql {
             session.register_table(TableReference::bare(name), Arc::new(table)).map_err(internal)?;
         }
         Ok(Sql { session, searcher: Arc::clone(searcher) })
+    }
+
+    /// The same with one more table, of what a query of the query DSL matches in some indices.
+    pub fn with_filtered(
+        self,
+        name: &str,
+        indices: &[Arc<Index>],
+        filter: &serde_json::Value,
+        options: &SearchOptions,
+    ) -> Result<Sql> {
+        let filter = read_filter(filter, indices, options.now_us)?;
+        let table = IndexTable::new(&self.searcher, options.results.clone(), indices)?.filtered(filter);
+        self.session.register_table(TableReference::bare(name), Arc::new(table)).map_err(internal)?;
+        Ok(self)
     }
 
     /// Runs one query. Statements that change anything are refused.

@@ -38,6 +38,8 @@ pub(crate) struct IndexTable {
     indices: Vec<Arc<Index>>,
     splits: Splits,
     mapping: Mapping,
+    /// There is nothing in the table but what this matches.
+    filter: Filter,
     columns: Vec<Output>,
     schema: SchemaRef,
 }
@@ -54,7 +56,12 @@ impl IndexTable {
         let schema = Arc::new(Schema::new(columns.iter().map(Output::field).collect::<Vec<Field>>()));
         let splits = Splits::of(searcher, indices);
         let (searcher, indices) = (Arc::clone(searcher), indices.to_vec());
-        Ok(IndexTable { searcher, results, splits, indices, mapping, columns, schema })
+        Ok(IndexTable { searcher, results, splits, indices, mapping, filter: Filter::All, columns, schema })
+    }
+
+    /// The table of what `filter` matches.
+    pub(crate) fn filtered(self, filter: Filter) -> IndexTable {
+        IndexTable { filter, ..self }
     }
 }
 
@@ -126,7 +133,8 @@ impl TableProvider for IndexTable {
             translated.ok_or_else(|| internal_datafusion_err!("the index does not take over {filter}"))
         });
         let translated: Vec<Translated> = translated.collect::<DataFusionResult<_>>()?;
-        let filter = prune::and(translated.into_iter().map(|t| t.filter));
+        let asked = translated.into_iter().map(|t| t.filter);
+        let filter = prune::and(asked.chain([self.filter.clone()]));
         let outputs = match projection {
             Some(wanted) => wanted.iter().filter_map(|at| self.columns.get(*at).cloned()).collect(),
             None => self.columns.clone(),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use frostline_base::{ErrorKind, IndexName};
 use frostline_catalog::{Alias, RecordChange, Records};
+use frostline_query::Search;
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -18,7 +19,7 @@ use crate::state::{Call, State, only};
 /// One step of a change.
 #[derive(Clone, Debug)]
 enum Step {
-    Add { indices: Vec<IndexName>, aliases: Vec<IndexName>, write: Option<bool> },
+    Add { indices: Vec<IndexName>, aliases: Vec<IndexName>, write: Option<bool>, filter: Option<Value> },
     Remove { indices: Vec<IndexName>, aliases: Vec<String>, must_exist: bool },
 }
 
@@ -70,12 +71,30 @@ async fn step(call: &Call, name: &str, about: &Map<String, Value>) -> Result<Ste
         let must_exist = about.get("must_exist").is_none_or(|must| *must != json!(false));
         return Ok(Step::Remove { indices, aliases, must_exist });
     }
-    let write = of_alias(about, KNOWN)?;
-    Ok(Step::Add {
-        indices,
-        aliases: aliases.iter().map(|alias| parse(alias)).collect::<Result<_>>()?,
-        write,
-    })
+    let aliases = aliases.iter().map(|alias| parse(alias)).collect::<Result<_>>()?;
+    add(call, indices, aliases, about, KNOWN).await
+}
+
+/// Adds indices to aliases, with what is said of that.
+async fn add(
+    call: &Call,
+    indices: Vec<IndexName>,
+    aliases: Vec<IndexName>,
+    about: &Map<String, Value>,
+    known: &[&str],
+) -> Result<Step> {
+    let filter = about.get("filter").filter(|filter| !filter.is_null()).cloned();
+    let write = of_alias(about, &[known, &["filter"]].concat())?;
+    if let Some(filter) = &filter {
+        let (node, body) = (&call.state.node, json!({ "query": filter }).to_string());
+        for index in &indices {
+            let options = node.search_options(false, true).await;
+            let read =
+                Search::new(&node.searcher().await?, &[node.index(index).await?], body.as_bytes(), &options);
+            read.map_err(|e| ApiError::invalid(format!("failed to parse filter for alias: {e}")))?;
+        }
+    }
+    Ok(Step::Add { indices, aliases, write, filter })
 }
 
 /// Indices that an alias is to have must be there.
@@ -115,11 +134,12 @@ fn take(
         None => records.aliases().get(name).map(|alias| Alias::clone(alias)),
     };
     match step {
-        Step::Add { indices, aliases, write } => {
+        Step::Add { indices, aliases, write, filter } => {
             for name in aliases {
                 let mut alias = now(changed, name).unwrap_or_default();
                 for index in indices {
                     alias = joining(alias, index, *write);
+                    alias.filters.extend(filter.clone().map(|filter| (index.clone(), filter)));
                 }
                 changed.insert(name.clone(), Some(alias));
             }
@@ -132,8 +152,7 @@ fn take(
                 for name in known.iter().filter(|name| matches(pattern, name)) {
                     let Some(mut alias) = now(changed, name) else { continue };
                     let before = alias.indices.len();
-                    alias.indices.retain(|index| !indices.contains(index));
-                    alias.write.take_if(|write| indices.contains(write));
+                    indices.iter().for_each(|index| alias.remove(index));
                     found |= alias.indices.len() < before;
                     changed.insert(name.clone(), Some(alias).filter(|alias| !alias.indices.is_empty()));
                 }
@@ -152,10 +171,11 @@ fn matches(pattern: &str, name: &IndexName) -> bool {
 
 /// `PUT /{index}/_alias/{name}`.
 pub(crate) async fn put(call: Call) -> Result<Answer> {
-    let write = of_alias(&call.object()?, &[])?;
+    let about = call.object()?;
     let aliases = vec![parse(call.part("name").unwrap_or_default())?];
     let indices = indices::names(&call.state, &call.client.scope, call.index(), strict()).await?;
-    apply(&call.state, vec![Step::Add { indices, aliases, write }]).await
+    let step = add(&call, indices, aliases, &about, &[]).await?;
+    apply(&call.state, vec![step]).await
 }
 
 /// `DELETE /{index}/_alias/{name}`.
@@ -179,9 +199,9 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
     for index in &indices {
         let own = of_index(&records, index).filter(|(name, _)| is_wanted(name));
         let own: Map<String, Value> = own
-            .map(|(name, write)| {
+            .map(|(name, about)| {
                 seen.insert(name.clone());
-                (name.to_string(), alias_json(write))
+                (name.to_string(), about)
             })
             .collect();
         if wanted.is_none() || !own.is_empty() {
@@ -208,19 +228,19 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
     Ok(Answer::json(&answer)?.with_status(StatusCode::NOT_FOUND))
 }
 
-/// The aliases of an index, each with whether the index takes the documents that are sent to it, where that was said.
+/// The aliases of an index, each with what was said of it for this index.
 pub(crate) fn of_index<'a>(
     records: &'a Records,
     index: &'a IndexName,
-) -> impl Iterator<Item = (&'a IndexName, Option<bool>)> {
+) -> impl Iterator<Item = (&'a IndexName, Value)> {
     let of_it = records.aliases().iter().filter(|(_, alias)| alias.indices.contains(index));
-    of_it.map(move |(name, alias)| (name, alias.write.as_ref().map(|write| write == index)))
+    of_it.map(move |(name, alias)| {
+        let write = alias.write.as_ref().map(|write| write == index);
+        (name, alias_json(write, alias.filters.get(index)))
+    })
 }
 
 /// The aliases of an index as an object.
 pub(crate) fn shown(records: &Records, index: &IndexName) -> Value {
-    of_index(records, index)
-        .map(|(name, write)| (name.to_string(), alias_json(write)))
-        .collect::<Map<_, _>>()
-        .into()
+    of_index(records, index).map(|(name, about)| (name.to_string(), about)).collect::<Map<_, _>>().into()
 }

@@ -16,9 +16,10 @@ const GAPS: (usize, usize) = (100, 1);
 /// `POST /{index}/_analyze`.
 pub(crate) async fn of_text(call: Call) -> Result<Answer> {
     let body = call.object()?;
-    for member in body.keys().filter(|member| !["analyzer", "field", "text"].contains(&member.as_str())) {
+    if let Some(other) = body.keys().find(|member| !["analyzer", "field", "text"].contains(&member.as_str()))
+    {
         return Err(ApiError::invalid(format!(
-            "[{member}] is not supported: name an [analyzer] or a [field]"
+            "[{other}] is not supported: name an [analyzer] or a [field]"
         )));
     }
     let texts = texts(&body)?;

@@ -62,13 +62,14 @@ pub(crate) async fn delete(call: Call) -> Result<Answer> {
     let asked = Asked::of(&call)?;
     let (state, scope) = (&call.state, &call.client.scope);
     let (reads, edits) = (scope.to(Privilege::Read), scope.to(Privilege::Edit));
-    let indices = indices::open(state, &reads, call.index(), indices::how(&call.params)?).await?;
+    let how = indices::how(&call.params)?;
+    let (indices, filters) = indices::open_filtered(state, &reads, call.index(), how).await?;
     if let Some(other) = indices.iter().find(|index| !indices::allows(state, &edits, index.name())) {
         return Err(edits.forbidden(other.name().as_str()));
     }
     let about = format!("POST /{}/_delete_by_query", call.index());
     let query = Arc::new(Query {
-        options: state.node.search_options(false, true).await,
+        options: SearchOptions { filters, ..state.node.search_options(false, true).await },
         body: asked.body,
         state: Arc::clone(state),
         about,

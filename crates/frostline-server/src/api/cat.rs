@@ -138,7 +138,8 @@ pub(crate) async fn aliases(call: Call) -> Result<Answer> {
     let rows = found.flat_map(|(name, alias)| {
         alias.indices.iter().map(move |index| {
             let writes = alias.write.as_ref().map_or("-".to_owned(), |write| (write == index).to_string());
-            let cells = [name.to_string(), index.to_string(), "-".into(), "-".into(), "-".into(), writes];
+            let filter = if alias.filters.contains_key(index) { "*" } else { "-" };
+            let cells = [name.to_string(), index.to_string(), filter.into(), "-".into(), "-".into(), writes];
             cells.map(Cell::Text).to_vec()
         })
     });

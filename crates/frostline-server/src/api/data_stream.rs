@@ -168,6 +168,11 @@ async fn follow(
         }
         let alias = records.aliases().get(name).filter(|alias| alias.write_index() == Some(old));
         let mut alias = alias.map(|alias| Alias::clone(alias)).ok_or_else(late)?;
+        if alias.has_filter() {
+            return Err(frostline_base::Error::invalid(format!(
+                "the alias [{name}] has a filter: it is not rolled over"
+            )));
+        }
         match alias.write {
             Some(_) => {
                 alias.indices.insert(new.clone());

@@ -1,10 +1,13 @@
 //! Which indices a request names.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use frostline_base::{ErrorKind, IndexName};
-use frostline_catalog::{Index, Resolve, spelled_out};
+use frostline_catalog::{Index, Records, Resolve, spelled_out};
 use frostline_query::language::IndexVersion;
+
+use serde_json::{Value, json};
 
 use crate::error::{ApiError, Result};
 use crate::params::Params;
@@ -37,6 +40,127 @@ pub(crate) async fn named(call: &Call) -> Result<Vec<Arc<Index>>> {
     open(&call.state, &call.client.scope, call.index(), how(&call.params)?).await
 }
 
+/// Queries, by the indices that are read only through aliases with them.
+pub(crate) type Filters = BTreeMap<IndexName, Value>;
+
+/// The newest versions of the indices that the path of a request names, and the filters of what is read of them.
+pub(crate) async fn named_filtered(call: &Call) -> Result<(Vec<Arc<Index>>, Filters)> {
+    open_filtered(&call.state, &call.client.scope, call.index(), how(&call.params)?).await
+}
+
+/// As [`open`], for who applies the filters of aliases.
+pub(crate) async fn open_filtered(
+    state: &State,
+    scope: &Scope,
+    expression: &str,
+    how: Resolve,
+) -> Result<(Vec<Arc<Index>>, Filters)> {
+    check_length(expression)?;
+    let seen = through_filters(state, expression, state.node.catalog().seen_records())?;
+    let through = match seen {
+        Some(through) => through,
+        None => match open(state, scope, expression, how).await {
+            // An alias may have just got a filter. What was read to refuse it is seen now.
+            Err(error) => {
+                let seen = through_filters(state, expression, state.node.catalog().seen_records())?;
+                seen.ok_or(error)?
+            }
+            opened => return Ok((opened?, Filters::new())),
+        },
+    };
+    let (names, filters) = through.resolve(state, scope, how).await?;
+    let names = names.iter().map(IndexName::as_str).collect::<Vec<_>>().join(",");
+    let opened = match names.is_empty() {
+        true => Vec::new(),
+        false => state.node.indices(&names, how).await.map_err(|e| missing(state, scope, &names, how, e))?,
+    };
+    Ok((opened, filters))
+}
+
+/// As [`names`], for who applies the filters of aliases.
+pub(crate) async fn names_filtered(
+    state: &State,
+    scope: &Scope,
+    expression: &str,
+    how: Resolve,
+) -> Result<(Vec<IndexName>, Filters)> {
+    check_length(expression)?;
+    let records = state.node.catalog().records().await?;
+    match through_filters(state, expression, Some(records))? {
+        Some(through) => through.resolve(state, scope, how).await,
+        None => Ok((names(state, scope, expression, how).await?, Filters::new())),
+    }
+}
+
+/// An expression that spells out aliases with filters.
+struct ThroughFilters {
+    records: Records,
+    aliases: Vec<IndexName>,
+    /// Its other parts.
+    rest: Vec<String>,
+}
+
+/// None where an expression names no alias with a filter.
+fn through_filters(
+    state: &State,
+    expression: &str,
+    records: Option<Records>,
+) -> Result<Option<ThroughFilters>> {
+    let Some(records) = records else { return Ok(None) };
+    let now_us = state.node.clock().now_us();
+    let has_filter = |name: &IndexName| records.aliases().get(name).is_some_and(|alias| alias.has_filter());
+    let aliases: Vec<IndexName> = spelled_out(expression, now_us)?.into_iter().filter(has_filter).collect();
+    if aliases.is_empty() {
+        return Ok(None);
+    }
+    let mut rest = Vec::new();
+    for part in expression.split(',').map(str::trim) {
+        if part.starts_with('-') || !spelled_out(part, now_us)?.iter().any(has_filter) {
+            rest.push(part.to_owned());
+        }
+    }
+    Ok(Some(ThroughFilters { records, aliases, rest }))
+}
+
+impl ThroughFilters {
+    /// Each index once. What is also named without a filter has none, and of several filters any may match.
+    async fn resolve(self, state: &State, scope: &Scope, how: Resolve) -> Result<(Vec<IndexName>, Filters)> {
+        if let Some(other) = self.aliases.iter().find(|alias| !scope.allows(alias)) {
+            return Err(scope.forbidden(other.as_str()));
+        }
+        if let Some(part) = self.rest.iter().find(|part| part.starts_with('-')) {
+            return Err(ApiError::invalid(format!(
+                "[{part}] takes away from an expression with an alias that has a filter: list the indices"
+            )));
+        }
+        let mut found = match self.rest.is_empty() {
+            true => Vec::new(),
+            false => names(state, scope, &self.rest.join(","), how).await?,
+        };
+        let mut filtered: BTreeMap<IndexName, Vec<Value>> = BTreeMap::new();
+        for alias in self.aliases.iter().filter_map(|name| self.records.aliases().get(name)) {
+            for index in alias.indices.iter().filter(|index| self.records.has_index(index)) {
+                match alias.filters.get(index) {
+                    Some(filter) => filtered.entry(index.clone()).or_default().push(filter.clone()),
+                    None => found.push(index.clone()),
+                }
+            }
+        }
+        let filters = filtered.into_iter().filter(|(index, _)| !found.contains(index)).map(|(index, all)| {
+            let any = match <[Value; 1]>::try_from(all) {
+                Ok([filter]) => filter,
+                Err(all) => json!({ "bool": { "should": all, "minimum_should_match": 1 } }),
+            };
+            (index, any)
+        });
+        let filters: Filters = filters.collect();
+        found.extend(filters.keys().cloned());
+        found.sort_unstable();
+        found.dedup();
+        Ok((found, filters))
+    }
+}
+
 /// The newest versions of the indices that an expression names, of those in the scope.
 pub(crate) async fn open(
     state: &State,
@@ -61,7 +185,9 @@ pub(crate) async fn open(
 pub(crate) fn allows(state: &State, scope: &Scope, index: &IndexName) -> bool {
     scope.allows(index)
         || state.node.catalog().seen_records().is_some_and(|records| {
-            let aliases = records.aliases().iter().filter(|(_, alias)| alias.indices.contains(index));
+            let is_of_it =
+                |alias: &frostline_catalog::Alias| alias.indices.contains(index) && !alias.has_filter();
+            let aliases = records.aliases().iter().filter(|(_, alias)| is_of_it(alias));
             let streams = records.data_streams().iter().filter(|(_, stream)| stream.indices.contains(index));
             let mut names = aliases.map(|(name, _)| name).chain(streams.map(|(name, _)| name));
             names.any(|name| scope.allows(name))

@@ -136,6 +136,7 @@ pub(crate) fn exists(name: &IndexName) -> ApiError {
 /// An alias with one index more; where it takes the documents, no other does.
 pub(crate) fn joining(mut alias: Alias, index: &IndexName, write: Option<bool>) -> Alias {
     alias.indices.insert(index.clone());
+    alias.filters.remove(index);
     match write {
         Some(true) => alias.write = Some(index.clone()),
         Some(false) => {

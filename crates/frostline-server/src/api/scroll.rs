@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::api::indices;
+use crate::api::indices::{self, Filters};
 use crate::api::search::{self, Manner, gone, total_as_int};
 use crate::api::search_body::SearchBody;
 use crate::error::{ApiError, Result};
@@ -46,6 +46,8 @@ struct Scroll {
     pit: PointInTime,
     pinned_until_us: i64,
     indices: Vec<Arc<Index>>,
+    /// Of the aliases that it reads through, as they were when it began.
+    filters: Filters,
     body: SearchBody,
     /// Whether the order ends with one key more than was asked for.
     tiebreaker: bool,
@@ -102,7 +104,8 @@ impl Scroll {
     async fn begin(call: &Call, mut body: SearchBody, keep_alive: Duration) -> Result<Scroll> {
         let manner = Manner::of(&call.params)?;
         let (node, how) = (&call.state.node, indices::how(&call.params)?);
-        let names = indices::names(&call.state, &call.client.scope, call.index(), how).await?;
+        let (names, filters) =
+            indices::names_filtered(&call.state, &call.client.scope, call.index(), how).await?;
         let tiebreaker = !body.sorts_each();
         if tiebreaker {
             let mut keys = body.sort();
@@ -113,7 +116,7 @@ impl Scroll {
         let pinned_until_us = until(node.clock().now_us(), pinned_for);
         let (pit, indices) = node.open_point_in_time(&names, pinned_for).await?;
         body.set("pit", &json!({ "id": pit.to_string() }))?;
-        Ok(Scroll { pit, pinned_until_us, indices, body, tiebreaker, manner, last: None })
+        Ok(Scroll { pit, pinned_until_us, indices, filters, body, tiebreaker, manner, last: None })
     }
 
     /// The next page.
@@ -126,7 +129,8 @@ impl Scroll {
             self.body.remove("aggs");
             self.body.remove("aggregations");
         }
-        let mut page = search::run(state, &self.indices, &self.body.bytes()?, self.manner).await?;
+        let mut page =
+            search::run(state, &self.indices, self.filters.clone(), &self.body.bytes()?, self.manner).await?;
         page.pit_id = None;
         if self.tiebreaker {
             for hit in &mut page.hits.hits {

@@ -8,8 +8,9 @@ use frostline_query::{Json, Response, Search, SearchOptions};
 use serde_json::json;
 
 use crate::answer::Answer;
+use crate::api::indices::{self, Filters};
+use crate::api::scroll;
 use crate::api::search_body::{SearchBody, query};
-use crate::api::{indices, scroll};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::scope::Scope;
@@ -109,15 +110,16 @@ impl Asked<'_> {
             body.set("sort", &keys)?;
         }
         let body = body.bytes()?;
-        let indices = self.indices(state, &body).await?;
-        run(state, &indices, &body, self.manner).await
+        let (indices, filters) = self.indices(state, &body).await?;
+        run(state, &indices, filters, &body, self.manner).await
     }
 
-    /// In the versions that the body is held to, or else the newest.
-    async fn indices(&self, state: &Arc<State>, body: &[u8]) -> Result<Vec<Arc<Index>>> {
+    /// In the versions that the body is held to, or else the newest; with the filters of aliases in the path.
+    async fn indices(&self, state: &Arc<State>, body: &[u8]) -> Result<(Vec<Arc<Index>>, Filters)> {
         let held = Held::of_body(body).map_err(|e| ApiError::from(e).named("parsing_exception"))?;
         let Some(held) = held else {
-            return indices::open(state, self.scope, self.expression.unwrap_or("_all"), self.how).await;
+            let expression = self.expression.unwrap_or("_all");
+            return indices::open_filtered(state, self.scope, expression, self.how).await;
         };
         if let (Held::PointInTime(..), Some(expression)) = (&held, self.expression) {
             return Err(ApiError::invalid(format!(
@@ -126,8 +128,10 @@ impl Asked<'_> {
         }
         let versions = held.versions();
         indices::check(state, self.scope, &versions)?;
+        let mut filters = Filters::new();
         if let Some(expression) = self.expression {
-            let names = indices::names(state, self.scope, expression, self.how).await?;
+            let (names, through) = indices::names_filtered(state, self.scope, expression, self.how).await?;
+            filters = through;
             if let Some(other) = versions.iter().find(|version| !names.contains(&version.name)) {
                 return Err(ApiError::invalid(format!(
                     "the body continues a search of [{}], which the path does not name",
@@ -135,7 +139,7 @@ impl Asked<'_> {
                 )));
             }
         }
-        state.node.held(&held).await.map_err(gone)
+        Ok((state.node.held(&held).await.map_err(gone)?, filters))
     }
 }
 
@@ -152,11 +156,12 @@ pub(crate) fn gone(error: frostline_base::Error) -> ApiError {
 pub(crate) async fn run(
     state: &State,
     indices: &[Arc<Index>],
+    filters: Filters,
     body: &[u8],
     manner: Manner,
 ) -> Result<Response> {
     let options = state.node.search_options(true, manner.strict).await;
-    let options = SearchOptions { typed_keys: manner.typed_keys, ..options };
+    let options = SearchOptions { typed_keys: manner.typed_keys, filters, ..options };
     let search = Search::new(&state.node.searcher().await?, indices, body, &options);
     let search = search.map_err(|e| ApiError::from(e).named("parsing_exception"))?;
     Ok(search.run().await?)
@@ -222,13 +227,13 @@ fn only_query(call: &Call) -> Result<SearchBody> {
 pub(crate) async fn count(call: Call) -> Result<Answer> {
     let mut body = only_query(&call)?;
     body.set("size", &0)?;
-    let indices = indices::named(&call).await?;
+    let (indices, filters) = indices::named_filtered(&call).await?;
     for name in ["min_score", "terminate_after"] {
         if let Some(value) = call.params.number(name)? {
             body.set(name, &value)?;
         }
     }
-    let response = run(&call.state, &indices, &body.bytes()?, Manner::default()).await?;
+    let response = run(&call.state, &indices, filters, &body.bytes()?, Manner::default()).await?;
     let count = response.hits.total.as_ref().map_or(0, |total| total.value);
     let answer = Answer::json(&json!({ "count": count, "_shards": response.shards }))?;
     Ok(answer.with_warnings(response.warnings))
@@ -237,8 +242,8 @@ pub(crate) async fn count(call: Call) -> Result<Answer> {
 /// `GET /{index}/_validate/query`.
 pub(crate) async fn validate(call: Call) -> Result<Answer> {
     let body = only_query(&call)?;
-    let indices = indices::named(&call).await?;
-    let options = call.state.node.search_options(false, true).await;
+    let (indices, filters) = indices::named_filtered(&call).await?;
+    let options = SearchOptions { filters, ..call.state.node.search_options(false, true).await };
     let searcher = call.state.node.searcher().await?;
     let read = Search::new(&searcher, &indices, &body.bytes()?, &options);
     let error = read.err().map(ApiError::from);

@@ -36,13 +36,29 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
         .ok_or_else(|| ApiError::invalid("Validation Failed: 1: one of [query] or [cursor] is required;"))?;
     let columnar = body.get("columnar").and_then(Value::as_bool).unwrap_or(false);
     let node = &call.state.node;
-    let mut tables = Vec::new();
+    let (mut tables, mut filtered) = (Vec::new(), Vec::new());
     for name in Sql::tables(query).map_err(read)? {
         let how = frostline_catalog::Resolve { allow_no_indices: false, ..Default::default() };
-        let indices = indices::open(&call.state, &call.client.scope, &name, how).await?;
-        tables.push((name, indices));
+        let (indices, filters) = indices::open_filtered(&call.state, &call.client.scope, &name, how).await?;
+        let mut own = indices.iter().map(|index| filters.get(index.name()));
+        match own.next().flatten() {
+            None if own.all(|filter| filter.is_none()) => tables.push((name, indices)),
+            Some(filter) if own.all(|other| other == Some(filter)) => {
+                let filter = filter.clone();
+                filtered.push((name, indices, filter));
+            }
+            _ => {
+                return Err(ApiError::unsupported(format!(
+                    "[{name}] reads indices through different filters of aliases, and a table has one"
+                )));
+            }
+        }
     }
-    let sql = Sql::over(&node.searcher().await?, tables, node.results().await)?;
+    let options = node.search_options(true, true).await;
+    let mut sql = Sql::over(&node.searcher().await?, tables, options.results.clone())?;
+    for (name, indices, filter) in &filtered {
+        sql = sql.with_filtered(name, indices, filter, &options)?;
+    }
     let answer = match Sql::shows_tables(query) {
         true => tables_of(&call, &sql).await?,
         false => sql.run(query).await.map_err(read)?,

@@ -141,7 +141,8 @@ pub(crate) fn of_alias(about: &Map<String, Value>, known: &[&str]) -> Result<Opt
             ("routing" | "index_routing" | "search_routing", _) => {}
             ("filter", Value::Null) => {}
             ("filter", _) => {
-                return Err(ApiError::unsupported("an alias has no [filter] here: it names whole indices"));
+                let what = "an alias gets its [filter] by _aliases or _alias: its index is there then";
+                return Err(ApiError::unsupported(what));
             }
             (member, value) => {
                 return Err(ApiError::unparsed(format!(
@@ -372,7 +373,7 @@ pub(crate) async fn simulate(call: Call) -> Result<Answer> {
     let records = call.state.node.catalog().records().await?;
     let composed = compose(&records, name)?.unwrap_or_default();
     let object = |value: Value| if value.is_null() { json!({}) } else { value };
-    let aliases = composed.aliases.iter().map(|(name, write)| (name.to_string(), alias_json(*write)));
+    let aliases = composed.aliases.iter().map(|(name, write)| (name.to_string(), alias_json(*write, None)));
     Answer::json(&json!({
         "template": {
             "settings": object(composed.settings.clone()),
@@ -384,8 +385,13 @@ pub(crate) async fn simulate(call: Call) -> Result<Answer> {
 }
 
 /// An alias as it is shown.
-pub(crate) fn alias_json(write: Option<bool>) -> Value {
-    write.map_or_else(|| json!({}), |write| json!({ "is_write_index": write }))
+pub(crate) fn alias_json(write: Option<bool>, filter: Option<&Value>) -> Value {
+    let members = [("filter", filter.cloned()), ("is_write_index", write.map(Value::from))];
+    members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 #[cfg(test)]

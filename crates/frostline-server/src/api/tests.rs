@@ -553,12 +553,97 @@ async fn an_alias_is_read_and_written_as_an_index_is() {
     assert_eq!(tested.ok("GET", "/all/_count", "").await["count"], 61);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_alias_with_a_filter_is_read_through_it_or_not_at_all() {
+    let tested = tested().await;
+    let filter = json!({ "term": { "word": "w1" } });
+    let actions = json!({ "actions": [
+        { "add": { "index": "web", "alias": "ones", "filter": filter } },
+        { "add": { "index": "web", "alias": "few", "filter": { "range": { "n": { "lt": 3 } } } } },
+        { "add": { "index": "app", "alias": "few", "filter": { "range": { "n": { "lt": 1 } } } } },
+    ] });
+    tested.ok("POST", "/_aliases", &actions.to_string()).await;
+    let count = async |name: &str| tested.ok("GET", &format!("/{name}/_count"), "").await["count"].clone();
+    // Any of several filters may match, and an index that is named itself has none.
+    for (name, expected) in [
+        ("ones", 20),
+        ("few", 4),
+        ("ones,few", 23),
+        ("ones,app", 50),
+        ("ones,web", 60),
+        ("web,few", 61),
+        ("w*,ones", 60),
+        ("*", 90),
+    ] {
+        assert_eq!(count(name).await, expected, "{name}");
+    }
+    let body = json!({ "query": { "range": { "n": { "lt": 30 } } }, "size": 100, "sort": "n",
+        "aggs": { "words": { "terms": { "field": "word.keyword" } } } });
+    let found = tested.ok("POST", "/ones/_search", &body.to_string()).await;
+    assert_eq!(numbers(&found), (0..30).filter(|n| n % 3 == 1).collect::<Vec<u64>>());
+    assert_eq!(found["aggregations"]["words"]["buckets"], json!([{ "key": "w1", "doc_count": 10 }]));
+    let several = "{\"index\":\"few\"}\n{\"size\":0}\n{}\n{\"size\":0}\n";
+    let several = tested.ok("POST", "/ones/_msearch", several).await;
+    let totals = several["responses"].as_array().unwrap().iter().map(|one| &one["hits"]["total"]["value"]);
+    assert_eq!(totals.collect::<Vec<_>>(), [4, 20]);
+    let sql = async |query: &str| {
+        let body = json!({ "query": query }).to_string();
+        tested.ok("POST", "/_sql", &body).await["rows"].clone()
+    };
+    assert_eq!(sql("select count(*) from ones").await, json!([[20]]));
+    assert_eq!(sql("select max(n), count(*) from ones where n < 10").await, json!([[7, 3]]));
+    assert_eq!(sql("select n from ones order by n limit 1").await, json!([[1]]));
+    assert_eq!(sql("select count(*) from ones, app where ones.n = app.n").await, json!([[10]]));
+    let page = tested.ok("GET", "/ones/_search?scroll=1m&size=15", "").await;
+    let uri = format!("/_search/scroll?scroll_id={}", page["_scroll_id"].as_str().unwrap());
+    assert_eq!((numbers(&page).len(), numbers(&tested.ok("GET", &uri, "").await).len()), (15, 5));
+    assert_eq!(
+        tested.ok("GET", "/_alias/ones", "").await,
+        json!({ "web": { "aliases": { "ones": { "filter": filter } } } })
+    );
+    assert_eq!(tested.get("/_cat/aliases/ones?h=alias,filter").await.body, "ones *\n");
+    let mut page = json!({ "size": 15, "sort": ["_doc"] });
+    let first = tested.ok("POST", "/ones/_search", &page.to_string()).await;
+    page["search_after"] = first["hits"]["hits"][14]["sort"].clone();
+    let second = tested.ok("POST", "/ones/_search", &page.to_string()).await;
+    let mut both = [numbers(&first), numbers(&second)].concat();
+    both.sort_unstable();
+    assert_eq!(both, (0..60).filter(|n| n % 3 == 1).collect::<Vec<u64>>());
+    // What does not apply a filter does not read past it.
+    let global = r#"{"size":0,"aggs":{"all":{"global":{}}}}"#;
+    let source = "{\"query\":\"select count(*) from few\"}";
+    for (method, uri, body) in [
+        ("POST", "/ones/_search", global),
+        ("POST", "/_sql", source),
+        ("POST", "/ones/_pit?keep_alive=1m", ""),
+        ("GET", "/ones/_doc/1", ""),
+        ("GET", "/ones/_field_caps?fields=*", ""),
+        ("GET", "/ones/_mapping", ""),
+        ("GET", "/_cat/count/ones", ""),
+        ("POST", "/ones/_forcemerge", ""),
+        ("DELETE", "/ones", ""),
+        ("GET", "/w*,-app,ones/_count", ""),
+    ] {
+        let status = tested.send(method, uri, body).await.status.as_u16();
+        assert!([400, 501].contains(&status), "{method} {uri}: {status}");
+    }
+    let (_, _, reason) = tested.error("GET", "/ones/_mapping", "").await;
+    assert!(reason.contains("the alias ones has a filter"), "{reason}");
+    let all = r#"{"query":{"match_all":{}}}"#;
+    assert_eq!(tested.ok("POST", "/ones/_delete_by_query", all).await["deleted"], 20);
+    assert_eq!((count("web").await, count("ones").await), (json!(40), json!(0)));
+    // Said again without a filter, it has none.
+    tested.ok("PUT", "/web/_alias/ones", "").await;
+    assert_eq!(count("ones").await, 40);
+}
+
 #[tokio::test]
 async fn a_name_is_an_index_or_an_alias_and_its_documents_have_one_place() {
     let tested = tested().await;
     let put = async |uri: &str, body: Value| tested.error("PUT", uri, &body.to_string()).await;
     assert_eq!(put("/web/_alias/app", json!({})).await.1, "invalid_alias_name_exception");
-    assert_eq!(put("/web/_alias/b", json!({ "filter": { "term": { "n": 1 } } })).await.0, 501);
+    assert_eq!(put("/web/_alias/b", json!({ "filter": { "trem": { "n": 1 } } })).await.0, 400);
+    assert_eq!(put("/x", json!({ "aliases": { "b": { "filter": { "term": { "n": 1 } } } } })).await.0, 501);
     assert_eq!(put("/web/_alias/Upper", json!({})).await.0, 400);
     assert_eq!(put("/gone/_alias/b", json!({})).await.0, 404);
     tested.ok("PUT", "/web,app/_alias/both", "").await;

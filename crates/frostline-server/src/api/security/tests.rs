@@ -160,6 +160,11 @@ async fn a_key_is_told_of_no_name_that_it_may_not_see() {
     for name in ["hidden", "hiddem"] {
         assert_eq!(status(&tested, &writer, "POST", &format!("/{name}/_doc"), "{}").await, 403, "{name}");
     }
+    ok(&tested, &admin, "PUT", "/web/_alias/sieve", "{\"filter\":{\"term\":{\"n\":1}}}").await;
+    for name in ["sieve", "sieze", "*,-web,sieve", "*,-web,sieze"] {
+        assert_eq!(status(&tested, &reader, "GET", &format!("/{name}/_search"), "").await, 403, "{name}");
+    }
+    assert_eq!(count("/*,-sieve/_count").await, 60);
     let near = send(&tested, &reader, "GET", "/secret-2/_search", "").await;
     assert_eq!(near.status, 404);
     assert!(!String::from_utf8(near.body.to_vec()).unwrap().contains("secret-1"));
@@ -225,6 +230,16 @@ async fn a_writer_adds_to_its_indices_and_reads_none() {
     let (editor, _) = key(&tested, &admin, &["new-*"], &["write"]).await;
     assert_eq!(change(&editor).await, (200, 200, 201));
     assert_eq!(status(&tested, &editor, "GET", "/new-1/_doc/b", "").await, 403);
+    // Who may read an alias with a filter reads nothing past it.
+    let filter = "{\"filter\":{\"range\":{\"n\":{\"lt\":5}}}}";
+    ok(&tested, &admin, "PUT", "/web/_alias/few", filter).await;
+    let (few, _) = key(&tested, &admin, &["few"], &["read"]).await;
+    assert_eq!(ok(&tested, &few, "GET", "/few/_count", "").await["count"], 5);
+    assert_eq!(ok(&tested, &few, "GET", "/_count", "").await["count"], 0);
+    for uri in ["/web/_count", "/few,web/_count", "/web/_doc/1"] {
+        assert_eq!(status(&tested, &few, "GET", uri, "").await, 403, "{uri}");
+    }
+    assert_eq!(status(&tested, &reader, "GET", "/few/_count", "").await, 403);
     // To delete what a query finds takes both.
     let all = "{\"query\":{\"match_all\":{}}}";
     let (both, _) = key(&tested, &admin, &["new-*"], &["read", "write"]).await;
