@@ -1,0 +1,96 @@
+use serde_json::json;
+
+use super::Condition;
+use crate::document::{Document, Stop};
+
+fn holds(condition: &str) -> Result<bool, &'static str> {
+    let source = json!({
+        "status": 404, "ratio": 0.5, "message": "GET /index", "ok": true, "none": null,
+        "host": { "name": "web-1", "tags": ["a", "b"], "first name": "x" }, "empty": "",
+    });
+    let document = Document::new("logs", None, source.as_object().unwrap().clone(), 0);
+    Condition::parse(condition).unwrap().holds(&document).map_err(|stop| match stop {
+        Stop::Fail(failure) => failure.kind,
+        Stop::Drop => "drop",
+    })
+}
+
+#[test]
+fn conditions_hold_or_not() {
+    for condition in [
+        "ctx.status == 404",
+        "ctx.status == 404.0",
+        "ctx['status'] >= 400 && ctx.status < 500",
+        "ctx.ratio <= 0.5 && ctx.ratio > -1",
+        "ctx.host.name == 'web-1'",
+        "ctx.host.name.startsWith(\"web\") && ctx.host.name.endsWith('-1')",
+        "ctx.host.tags.contains('a')",
+        "ctx.host['first name'] == 'x'",
+        "ctx.host?.missing?.deep == null",
+        "ctx.missing == null",
+        "ctx?.missing?.deep?.contains('x') != true",
+        "!(ctx.status == 1) && (ctx.ok || ctx.missing.deep)",
+        "ctx.containsKey('host') && !ctx.host.containsKey('x')",
+        "['x', 'GET /index'].contains(ctx.message)",
+        "ctx.host.tags[0] == 'a' && ctx.host.tags[-1] == 'b'",
+        "ctx.host.tags.size() == 2 && ctx.empty.isEmpty()",
+        "ctx.message.equalsIgnoreCase('get /INDEX')",
+        "ctx._index == 'logs'",
+        "ctx.ok",
+        "return ctx.ok == true;",
+        "ctx.none == null && ctx.status != '404'",
+    ] {
+        assert_eq!(holds(condition), Ok(true), "{condition}");
+        assert_eq!(
+            holds(&format!("!({})", condition.trim_start_matches("return ").trim_end_matches(';'))),
+            Ok(false)
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_evaluated_fails() {
+    for (condition, kind) in [
+        ("ctx.missing.deep == 1", "null_pointer_exception"),
+        ("ctx.none.contains('x')", "null_pointer_exception"),
+        ("ctx.message > 1", "script_exception"),
+        ("ctx.status", "script_exception"),
+        ("ctx.missing", "script_exception"),
+        ("ctx.status.contains('x')", "script_exception"),
+        ("ctx.host.tags[7] == 1", "script_exception"),
+        ("ctx.message.x == 1", "script_exception"),
+    ] {
+        assert_eq!(holds(condition), Err(kind), "{condition}");
+    }
+}
+
+#[test]
+fn what_is_not_of_the_grammar_is_invalid_with_its_position() {
+    for (condition, what) in [
+        ("", "unexpected the end at position 0"),
+        ("ctx.a ==", "unexpected the end at position 8"),
+        ("ctx.a = 1", "unexpected [=] at position 6"),
+        ("ctx.a == 1 == 2", "unexpected [==] at position 11"),
+        ("ctx.a instanceof Map", "[instanceof] is not supported in a condition at position 6"),
+        ("ctx.a =~ /x/", "patterns are not supported in a condition: found a match at position 6"),
+        ("foo.a == 1", "unexpected [foo] at position 0"),
+        ("ctx.a.matches('x')", "the method [matches] is not supported in a condition at position 6"),
+        ("ctx.a.contains()", "[contains] takes 1 arguments at position 6"),
+        ("ctx.a == 'x", "a text without an end at position 9"),
+        ("ctx.a == 1 + 1", "unexpected [+] at position 11"),
+        ("ctx.a == 1x", "a number that is not understood at position 9"),
+        ("ctx.ä == 1", "unexpected character [ä] at position 4"),
+        ("true; false", "unexpected [false] at position 6"),
+        ("true ? false : true", "unexpected [?] at position 5"),
+    ] {
+        let error = Condition::parse(condition).unwrap_err();
+        assert_eq!(error.what(), what, "{condition}");
+    }
+    for (open, close) in [("(", ")"), ("!", ""), ("[", "]"), ("ctx[", "]")] {
+        let deep = format!("{}true{}", open.repeat(10_000), close.repeat(10_000));
+        assert!(Condition::parse(&deep).unwrap_err().what().contains("more than 64 inside each other"));
+    }
+    assert!(Condition::parse(&"x".repeat(1 << 20)).is_err());
+    let long = vec!["true"; 5_000].join(" && ");
+    assert_eq!(holds(&long), Ok(true));
+}

@@ -1,0 +1,322 @@
+//! Processors that move and make fields: `set`, `rename`, `remove`, `append`, `convert`.
+
+use std::net::IpAddr;
+
+use frostline_base::Result;
+use serde_json::{Number, Value};
+
+use crate::document::{Document, Done, Path, brief, kind, shown, text_of, unfit};
+use crate::options::{Field, Options};
+use crate::pipeline::{Processor, Run};
+use crate::template::{Escape, MEDIA_TYPES, ValueTemplate};
+
+#[derive(Debug)]
+struct Set {
+    field: Field,
+    value: From,
+    overrides: bool,
+    ignore_empty: bool,
+}
+
+#[derive(Debug)]
+enum From {
+    Value(ValueTemplate),
+    Field(Field),
+}
+
+pub(crate) fn set(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    let value = options.take_any("value");
+    let copy_from = options.field("copy_from")?;
+    let escape = options.one_of("media_type", MEDIA_TYPES)?.unwrap_or(Escape::Json);
+    let value = match (value, copy_from) {
+        (Some(value), None) => {
+            From::Value(ValueTemplate::parse(value, escape).map_err(|what| options.wrong("value", what))?)
+        }
+        (None, Some(field)) => From::Field(field),
+        (Some(_), Some(_)) => {
+            return Err(
+                options.wrong("copy_from", "cannot set both `copy_from` and `value` in the same processor")
+            );
+        }
+        (None, None) => return Err(options.wrong("value", "required property is missing")),
+    };
+    Ok(Box::new(Set {
+        field: options.required_field("field")?,
+        value,
+        overrides: options.flag("override", true)?,
+        ignore_empty: options.flag("ignore_empty_value", false)?,
+    }))
+}
+
+impl Processor for Set {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        let path = self.field.path(document)?;
+        if !self.overrides && document.find(&path).is_some_and(|found| !found.is_null()) {
+            return Ok(());
+        }
+        let value = match &self.value {
+            From::Value(template) => template.render(document)?,
+            From::Field(from) => match document.need(&*from.path(document)?, self.ignore_empty)? {
+                Some(found) => found.clone(),
+                None => return Ok(()),
+            },
+        };
+        if self.ignore_empty && (value.is_null() || value == "") {
+            return Ok(());
+        }
+        document.put(&path, value)
+    }
+}
+
+#[derive(Debug)]
+struct Rename {
+    field: Field,
+    target: Field,
+    ignore_missing: bool,
+    overrides: bool,
+}
+
+pub(crate) fn rename(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    Ok(Box::new(Rename {
+        field: options.required_field("field")?,
+        target: options.required_field("target_field")?,
+        ignore_missing: options.flag("ignore_missing", false)?,
+        overrides: options.flag("override", false)?,
+    }))
+}
+
+impl Processor for Rename {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        let path = self.field.path(document)?;
+        let target = self.target.path(document)?;
+        if document.find(&path).is_none() {
+            return match self.ignore_missing {
+                true => Ok(()),
+                false => Err(unfit(format!("field [{path}] doesn't exist"))),
+            };
+        }
+        if !self.overrides && document.find(&target).is_some() {
+            return Err(unfit(format!("field [{target}] already exists")));
+        }
+        match document.remove(&path)? {
+            Some(value) => document.put(&target, value),
+            None => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Remove {
+    Fields { fields: Vec<Field>, ignore_missing: bool },
+    Keep(Vec<Path>),
+}
+
+pub(crate) fn remove(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    let ignore_missing = options.flag("ignore_missing", false)?;
+    Ok(Box::new(match (options.fields("field")?, options.texts("keep")?) {
+        (Some(fields), None) => Remove::Fields { fields, ignore_missing },
+        (None, Some(keep)) => {
+            let keep: std::result::Result<Vec<Path>, String> =
+                keep.iter().map(|name| Path::parse(name)).collect();
+            let keep = keep.map_err(|what| options.wrong("keep", what))?;
+            // What is kept of an object would have to be told apart from what is not.
+            if let Some(path) =
+                keep.iter().find(|path| path.top() != Some(&path.to_string()) && path.top().is_some())
+            {
+                return Err(
+                    options.wrong("keep", format!("has [{path}], which is not at the top of the document"))
+                );
+            }
+            Remove::Keep(keep)
+        }
+        _ => return Err(options.wrong("field", "either this or [keep] is given")),
+    }))
+}
+
+impl Processor for Remove {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        match self {
+            Remove::Keep(keep) => document.keep(|name| keep.iter().any(|path| path.top() == Some(name))),
+            Remove::Fields { fields, ignore_missing } => {
+                for field in fields {
+                    let path = field.path(document)?.into_owned();
+                    if document.remove(&path)?.is_none() && !ignore_missing {
+                        return Err(unfit(format!("field [{path}] not present as part of path [{path}]")));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Append {
+    field: Field,
+    value: ValueTemplate,
+    allow_duplicates: bool,
+}
+
+pub(crate) fn append(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    let value = options.take("value");
+    let value = options.required("value", value)?;
+    let escape = options.one_of("media_type", MEDIA_TYPES)?.unwrap_or(Escape::Json);
+    Ok(Box::new(Append {
+        field: options.required_field("field")?,
+        value: ValueTemplate::parse(value, escape).map_err(|what| options.wrong("value", what))?,
+        allow_duplicates: options.flag("allow_duplicates", true)?,
+    }))
+}
+
+impl Processor for Append {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        let path = self.field.path(document)?;
+        let values = match self.value.render(document)? {
+            Value::Array(values) => values,
+            value => vec![value],
+        };
+        document.append(&path, values, self.allow_duplicates)
+    }
+}
+
+#[derive(Debug)]
+struct Convert {
+    field: Field,
+    target: Option<Field>,
+    to: Type,
+    ignore_missing: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    Auto,
+    Boolean,
+    Double,
+    Float,
+    Integer,
+    Ip,
+    Long,
+    String,
+}
+
+const TYPES: &[(&str, Type)] = &[
+    ("auto", Type::Auto),
+    ("boolean", Type::Boolean),
+    ("double", Type::Double),
+    ("float", Type::Float),
+    ("integer", Type::Integer),
+    ("ip", Type::Ip),
+    ("long", Type::Long),
+    ("string", Type::String),
+];
+
+pub(crate) fn convert(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    let to = options.one_of("type", TYPES)?;
+    Ok(Box::new(Convert {
+        field: options.required_field("field")?,
+        target: options.field("target_field")?,
+        to: options.required("type", to)?,
+        ignore_missing: options.flag("ignore_missing", false)?,
+    }))
+}
+
+impl Processor for Convert {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        let path = self.field.path(document)?;
+        let Some(found) = document.need(&path, self.ignore_missing)? else { return Ok(()) };
+        let converted = match found {
+            Value::Array(elements) => {
+                Value::Array(elements.iter().map(|element| converted(element, self.to)).collect::<Done<_>>()?)
+            }
+            value => converted(value, self.to)?,
+        };
+        match &self.target {
+            None => document.put(&path, converted),
+            Some(target) => document.put(&*target.path(document)?, converted),
+        }
+    }
+}
+
+fn converted(value: &Value, to: Type) -> Done<Value> {
+    let text = text_of(value);
+    let cannot = |to: &str| unfit(format!("unable to convert [{}] to {to}", brief(value)));
+    if matches!(value, Value::Array(_) | Value::Object(_)) && !matches!(to, Type::Auto | Type::String) {
+        return Err(unfit(format!("[{}] cannot be converted", kind(value))));
+    }
+    Ok(match to {
+        Type::String => Value::String(text),
+        Type::Boolean => match text.to_ascii_lowercase().as_str() {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            _ => {
+                return Err(unfit(format!(
+                    "[{}] is not a boolean value, cannot convert to boolean",
+                    shown(&text)
+                )));
+            }
+        },
+        Type::Integer => {
+            let whole = whole(value, &text).and_then(|whole| i32::try_from(whole).ok());
+            whole.map(Value::from).ok_or_else(|| cannot("integer"))?
+        }
+        Type::Long => whole(value, &text).map(Value::from).ok_or_else(|| cannot("long"))?,
+        Type::Float => float(&text).ok_or_else(|| cannot("float"))?,
+        Type::Double => double(&text).ok_or_else(|| cannot("double"))?,
+        Type::Ip => match text.parse::<IpAddr>() {
+            Ok(_) => Value::String(text),
+            Err(_) => return Err(unfit(format!("'{}' is not an IP string literal.", shown(&text)))),
+        },
+        Type::Auto => match value {
+            Value::String(_) => match text.as_str() {
+                "true" | "false" => Value::Bool(text == "true"),
+                _ => whole(value, &text)
+                    .map(Value::from)
+                    .or_else(|| double(&text))
+                    .unwrap_or(Value::String(text)),
+            },
+            other => other.clone(),
+        },
+    })
+}
+
+/// A whole number: decimal, or hexadecimal after `0x`. A number with a fraction loses it.
+fn whole(value: &Value, text: &str) -> Option<i64> {
+    if let Value::Number(number) = value {
+        let truncated = || number.as_f64().filter(|x| x.abs() < 9.2e18).map(|x| x.trunc() as i64);
+        return number.as_i64().or_else(|| if number.is_u64() { None } else { truncated() });
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    match unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
+        Some(digits) if digits.starts_with(|c: char| c.is_ascii_hexdigit()) => {
+            let whole = i64::from_str_radix(digits, 16).ok()?;
+            Some(if text.starts_with('-') { -whole } else { whole })
+        }
+        _ => text.parse().ok(),
+    }
+}
+
+fn double(text: &str) -> Option<Value> {
+    let is_number = text.trim().starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
+    let number: f64 = text.trim().parse().ok().filter(|_| is_number)?;
+    Number::from_f64(number).map(Value::Number)
+}
+
+/// The same in single precision: the shortest digits that mean it.
+fn float(text: &str) -> Option<Value> {
+    let Value::Number(number) = double(text)? else { return None };
+    let single = number.as_f64()? as f32;
+    double(&single.to_string())
+}
+
+/// A value that a capture of `grok` has, of a type that it says.
+pub(crate) fn captured(text: &str, to: &str) -> Option<Value> {
+    let value = Value::String(text.to_owned());
+    match to {
+        "int" => whole(&value, text).and_then(|whole| i32::try_from(whole).ok()).map(Value::from),
+        "long" => whole(&value, text).map(Value::from),
+        "float" => float(text),
+        "double" => double(text),
+        "boolean" => Some(Value::Bool(text.eq_ignore_ascii_case("true"))),
+        _ => Some(value),
+    }
+}

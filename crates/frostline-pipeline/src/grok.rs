@@ -1,0 +1,237 @@
+//! `grok`: takes a text apart with patterns that have names.
+//!
+//! Patterns are those of the crate `regex`: without looking ahead or behind and without references back, which are
+//! refused, and always in time that is linear in the text. An atomic group `(?>` is read as a plain one.
+
+use std::collections::BTreeMap;
+
+use frostline_base::Result;
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use crate::document::{Document, Done, Path, shown, unfit};
+use crate::fields::captured;
+use crate::options::{Field, Options};
+use crate::pipeline::{Processor, Run};
+
+mod patterns;
+
+/// The longest pattern once the patterns in it are written out.
+const EXPANDED_BYTES_MAX: usize = 256 << 10;
+/// Patterns inside each other.
+const DEPTH_MAX: usize = 32;
+
+#[derive(Debug)]
+struct Grok {
+    field: Field,
+    patterns: Vec<Pattern>,
+    ignore_missing: bool,
+    trace_match: bool,
+}
+
+#[derive(Debug)]
+struct Pattern {
+    regex: Regex,
+    captures: Vec<Capture>,
+}
+
+/// What a group is captured as.
+#[derive(Debug)]
+struct Capture {
+    path: Path,
+    /// `int`, `long`, `float`, `double`, `boolean`, or a text.
+    to: String,
+}
+
+pub(crate) fn grok(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    let texts = options.texts("patterns")?;
+    let texts = options.required("patterns", texts)?;
+    if texts.is_empty() {
+        return Err(options.wrong("patterns", "List of patterns must not be empty"));
+    }
+    let own = match options.take("pattern_definitions") {
+        None => Map::new(),
+        Some(Value::Object(own)) => own,
+        Some(_) => return Err(options.wrong("pattern_definitions", "property isn't a map")),
+    };
+    let definitions = own.iter().map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+    let Some(definitions) = definitions.collect::<Option<BTreeMap<&str, &str>>>() else {
+        return Err(options.wrong("pattern_definitions", "has a pattern that is not a string"));
+    };
+    let is_ecs = options.one_of("ecs_compatibility", &[("disabled", false), ("v1", true)])?.unwrap_or(false);
+    let names = Names { own: definitions, is_ecs };
+    let mut patterns = Vec::new();
+    for text in &texts {
+        let mut expansion = Expansion::default();
+        let expanded = expansion.expand(text, &names, 0);
+        expanded.map_err(|what| options.wrong("patterns", format!("has [{}]: {what}", shown(text))))?;
+        let regex = options.pattern("patterns", &expansion.text)?;
+        patterns.push(Pattern { regex, captures: expansion.captures });
+    }
+    Ok(Box::new(Grok {
+        field: options.required_field("field")?,
+        patterns,
+        ignore_missing: options.flag("ignore_missing", false)?,
+        trace_match: options.flag("trace_match", false)?,
+    }))
+}
+
+impl Processor for Grok {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        let path = self.field.path(document)?;
+        let Some(text) = document.need_text(&path, self.ignore_missing)? else { return Ok(()) };
+        document.spend(text.len() as u64)?;
+        let text = text.to_owned();
+        let mut patterns = self.patterns.iter().enumerate();
+        let found = patterns.find_map(|(n, pattern)| Some((n, pattern, pattern.regex.captures(&text)?)));
+        let Some((number, pattern, groups)) = found else {
+            return Err(unfit(format!(
+                "Provided Grok expressions do not match field value: [{}]",
+                shown(&text)
+            )));
+        };
+        let mut set: Vec<&Path> = Vec::new();
+        for (n, Capture { path, to }) in pattern.captures.iter().enumerate() {
+            let Some(group) = groups.name(&group_name(n)) else { continue };
+            // The first of several captures of a name counts.
+            if set.contains(&path) {
+                continue;
+            }
+            let value = captured(group.as_str(), to)
+                .ok_or_else(|| unfit(format!("[{}] of [{path}] is no {to}", shown(group.as_str()))))?;
+            document.put(path, value)?;
+            set.push(path);
+        }
+        if self.trace_match {
+            document.set_ingest("_grok_match_index", Some(Value::from(number.to_string())));
+        }
+        Ok(())
+    }
+}
+
+fn group_name(number: usize) -> String {
+    format!("g{number}")
+}
+
+/// Which patterns there are.
+struct Names<'a> {
+    own: BTreeMap<&'a str, &'a str>,
+    is_ecs: bool,
+}
+
+impl<'a> Names<'a> {
+    fn get(&self, name: &str) -> Option<&'a str> {
+        self.own.get(name).copied().or_else(|| patterns::get(name, self.is_ecs))
+    }
+}
+
+/// A pattern with the patterns in it written out.
+#[derive(Default)]
+struct Expansion {
+    text: String,
+    captures: Vec<Capture>,
+    /// How many characters classes are open in each other.
+    is_class: bool,
+}
+
+impl Expansion {
+    fn expand(&mut self, pattern: &str, names: &Names<'_>, depth: usize) -> std::result::Result<(), String> {
+        if depth > DEPTH_MAX {
+            return Err("patterns are too deep inside each other, or name themselves".to_owned());
+        }
+        let mut rest = pattern;
+        while let Some(first) = rest.chars().next() {
+            if self.text.len() > EXPANDED_BYTES_MAX {
+                return Err(format!("it has more than {EXPANDED_BYTES_MAX} bytes when written out"));
+            }
+            let at = pattern.len() - rest.len();
+            let taken = match first {
+                '\\' => {
+                    let escaped = rest[1..].chars().next().map_or(0, char::len_utf8);
+                    self.text.push_str(&rest[..1 + escaped]);
+                    1 + escaped
+                }
+                '%' if !self.is_class && rest.starts_with("%{") => self.reference(rest, at, names, depth)?,
+                '(' if !self.is_class => self.group(rest, at)?,
+                _ => {
+                    match first {
+                        '[' => self.is_class = true,
+                        ']' => self.is_class = false,
+                        _ => {}
+                    }
+                    self.text.push(first);
+                    first.len_utf8()
+                }
+            };
+            rest = &rest[taken..];
+        }
+        Ok(())
+    }
+
+    /// `%{NAME}`, `%{NAME:field}`, `%{NAME:field:type}`.
+    fn reference(
+        &mut self,
+        rest: &str,
+        at: usize,
+        names: &Names<'_>,
+        depth: usize,
+    ) -> std::result::Result<usize, String> {
+        let end = rest.find('}').ok_or_else(|| format!("a reference without an end at {at}"))?;
+        let mut parts = rest[2..end].splitn(3, ':');
+        let name = parts.next().unwrap_or_default();
+        let definition = names.get(name).ok_or_else(|| {
+            format!("Unable to find pattern [{}] in Grok's pattern dictionary", shown(name))
+        })?;
+        match parts.next() {
+            None => self.text.push_str("(?:"),
+            Some(field) => self.capture(field, parts.next())?,
+        }
+        self.expand(definition, names, depth + 1)?;
+        self.text.push(')');
+        Ok(end + 1)
+    }
+
+    /// Begins a group that is captured.
+    fn capture(&mut self, field: &str, to: Option<&str>) -> std::result::Result<(), String> {
+        let to = to.unwrap_or("string");
+        if !["boolean", "double", "float", "int", "long", "string"].contains(&to) {
+            return Err(format!("[{}] is no type of a capture", shown(to)));
+        }
+        // Both `[a][b]` and `a.b` are b in a.
+        let field = match field.strip_prefix('[').and_then(|field| field.strip_suffix(']')) {
+            Some(inside) => inside.replace("][", "."),
+            None => field.to_owned(),
+        };
+        let name = group_name(self.captures.len());
+        self.captures.push(Capture { path: Path::parse(&field)?, to: to.to_owned() });
+        self.text.push_str(&format!("(?P<{name}>"));
+        Ok(())
+    }
+
+    /// What begins a group.
+    fn group(&mut self, rest: &str, at: usize) -> std::result::Result<usize, String> {
+        if rest.starts_with("(?>") {
+            self.text.push_str("(?:");
+            return Ok(3);
+        }
+        if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|looking| rest.starts_with(looking)) {
+            return Err(format!("looking ahead or behind is not supported: found it at {at}"));
+        }
+        let named = rest.strip_prefix("(?<").or_else(|| rest.strip_prefix("(?P<"));
+        match named {
+            Some(named) => {
+                let end = named.find('>').ok_or_else(|| format!("a group without an end at {at}"))?;
+                let mut parts = named[..end].splitn(2, ':');
+                self.capture(parts.next().unwrap_or_default(), parts.next())?;
+                Ok(rest.len() - named.len() + end + 1)
+            }
+            None => {
+                self.text.push('(');
+                Ok(1)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

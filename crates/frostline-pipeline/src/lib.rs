@@ -1,0 +1,56 @@
+//! Ingest pipelines, as Elasticsearch writes them: read from JSON, and run over a document before it is stored.
+//!
+//! What this crate guarantees:
+//!
+//! - **Pure.** A run depends on the pipelines, the document and the time that it is given, and on nothing else.
+//! - **Nothing is ignored.** A processor, an option, a template or a condition that is not understood is `Invalid` when
+//!   the pipeline is read, with its place. What was read can be run.
+//! - **No input causes a panic**, and none runs for long: see [`limits`]. A document that reaches one of them fails, and
+//!   no `on_failure` or `ignore_failure` hides that.
+//! - **A document that fails may be half changed.** Whoever runs a pipeline drops it.
+//!
+//! The modules: `document` is what processors work on, `options`, `template` and `condition` read what a
+//! processor says, `pipeline` runs it, and each other module is a family of processors.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod condition;
+mod date;
+mod dissect;
+mod document;
+mod fields;
+mod fingerprint;
+mod flow;
+mod grok;
+mod options;
+mod pipeline;
+mod records;
+mod template;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use condition::Condition;
+pub use document::{Document, Failure};
+pub use pipeline::{Outcome, Pipeline, Pipelines, Status, Trace, run};
+
+/// What bounds a pipeline, and what it does to one document.
+pub mod limits {
+    /// Processors of a pipeline, with those inside others.
+    pub const PROCESSORS_MAX: usize = 1_000;
+    /// Patterns of a pipeline that are compiled.
+    pub const PATTERNS_MAX: usize = 100;
+    /// Memory of a compiled pattern.
+    pub const PATTERN_BYTES_MAX: usize = 2 << 20;
+    /// Processors inside processors, and pipelines that call pipelines.
+    pub const NESTING_MAX: usize = 16;
+    /// The longest `if`.
+    pub const CONDITION_BYTES_MAX: usize = 64 << 10;
+    /// Parentheses and the like inside each other in an `if`.
+    pub const CONDITION_DEPTH_MAX: usize = 64;
+    /// Objects and arrays inside each other in a document.
+    pub const DEPTH_MAX: usize = 100;
+    /// Processors that run over one document, with those of `foreach` and of other pipelines.
+    pub const STEPS_MAX: usize = 10_000;
+    /// What processors write, besides four times the document.
+    pub const WRITTEN_BYTES_MAX: usize = 64 << 20;
+}

@@ -1,0 +1,340 @@
+//! A pipeline: read from JSON, and run over a document.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use frostline_base::{Error, Result};
+use serde_json::Value;
+
+use crate::condition::Condition;
+use crate::document::{Document, Done, Failure, Stop, failure, weight};
+use crate::limits::NESTING_MAX;
+use crate::options::{Counts, Options};
+use crate::{date, dissect, fields, fingerprint, flow, grok, records, text};
+
+/// Processors in their order, and what is done where one of them fails.
+#[derive(Debug)]
+pub struct Pipeline {
+    steps: Vec<Step>,
+    on_failure: Vec<Step>,
+}
+
+/// The pipelines that a pipeline can call, by their ids.
+pub trait Pipelines {
+    /// The pipeline of an id, if there is one.
+    fn get(&self, id: &str) -> Option<&Pipeline>;
+}
+
+impl Pipelines for BTreeMap<String, Arc<Pipeline>> {
+    fn get(&self, id: &str) -> Option<&Pipeline> {
+        BTreeMap::get(self, id).map(Arc::as_ref)
+    }
+}
+
+/// What became of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is to be stored as it now is.
+    Done,
+    /// It is not to be stored.
+    Dropped,
+    /// It cannot be stored.
+    Failed(Failure),
+}
+
+/// What one processor did.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// Its type.
+    pub processor: &'static str,
+    /// Its tag.
+    pub tag: Option<String>,
+    /// What its writer says of it.
+    pub description: Option<String>,
+    /// Its `if`, and whether that held.
+    pub condition: Option<(String, bool)>,
+    /// What became of it.
+    pub status: Status,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// The document afterwards.
+    pub document: Option<Document>,
+}
+
+/// What became of a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It ran.
+    Success,
+    /// Its `if` did not hold.
+    Skipped,
+    /// It dropped the document.
+    Dropped,
+    /// It failed.
+    Error,
+    /// It failed, which is ignored.
+    ErrorIgnored,
+}
+
+/// What one kind of processor does.
+pub(crate) trait Processor: Debug + Send + Sync {
+    fn run(&self, document: &mut Document, run: &mut Run<'_>) -> Done;
+}
+
+/// A processor with the options that each of them has.
+#[derive(Debug)]
+pub(crate) struct Step {
+    kind: &'static str,
+    tag: Option<String>,
+    description: Option<String>,
+    condition: Option<Condition>,
+    ignore_failure: bool,
+    on_failure: Vec<Step>,
+    processor: Box<dyn Processor>,
+}
+
+pub(crate) type Read = fn(&mut Options<'_>) -> Result<Box<dyn Processor>>;
+
+/// Every processor.
+const PROCESSORS: &[(&str, Read)] = &[
+    ("append", fields::append),
+    ("convert", fields::convert),
+    ("csv", records::csv),
+    ("date", date::date),
+    ("dissect", dissect::dissect),
+    ("drop", flow::drop_document),
+    ("fail", flow::fail),
+    ("fingerprint", fingerprint::fingerprint),
+    ("foreach", flow::foreach),
+    ("grok", grok::grok),
+    ("gsub", text::gsub),
+    ("join", text::join),
+    ("json", records::json),
+    ("kv", records::kv),
+    ("lowercase", text::lowercase),
+    ("pipeline", flow::pipeline),
+    ("remove", fields::remove),
+    ("rename", fields::rename),
+    ("set", fields::set),
+    ("split", text::split),
+    ("trim", text::trim),
+    ("uppercase", text::uppercase),
+];
+
+impl Pipeline {
+    /// Reads a pipeline as Elasticsearch writes it. `Invalid` with its place where something is not understood.
+    pub fn parse(json: &Value) -> Result<Pipeline> {
+        let counts = &mut Counts::default();
+        let mut options = Options::new("pipeline".to_owned(), 0, json, counts)?;
+        for about in ["_meta", "deprecated", "description", "version"] {
+            options.take_any(about);
+        }
+        options.one_of("field_access_pattern", &[("classic", ())])?;
+        let steps = options.take("processors");
+        let steps = options.required("processors", steps)?;
+        let on_failure = handlers(&mut options)?;
+        options.finish()?;
+        Ok(Pipeline {
+            steps: read_steps(&steps, "processors", 0, counts)?,
+            on_failure: match on_failure {
+                Some(json) => read_steps(&json, "on_failure", 0, counts)?,
+                None => Vec::new(),
+            },
+        })
+    }
+}
+
+fn handlers(options: &mut Options<'_>) -> Result<Option<Value>> {
+    let on_failure = options.take("on_failure");
+    match on_failure.as_ref().and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        true => Err(options.wrong("on_failure", "processors list cannot be empty")),
+        false => Ok(on_failure),
+    }
+}
+
+fn read_steps(json: &Value, place: &str, depth: usize, counts: &mut Counts) -> Result<Vec<Step>> {
+    let Value::Array(all) = json else {
+        return Err(Error::invalid("expected a list of processors").with("at", place));
+    };
+    let steps =
+        all.iter().enumerate().map(|(n, json)| read_step(json, &format!("{place}[{n}]"), depth, counts));
+    steps.collect()
+}
+
+/// Reads a processor that is inside of `depth` others.
+pub(crate) fn read_step(json: &Value, place: &str, depth: usize, counts: &mut Counts) -> Result<Step> {
+    let wrong = |what: String| Error::invalid(what).with("at", place);
+    counts.processor(place)?;
+    if depth >= NESTING_MAX {
+        return Err(wrong(format!("processors are at most {NESTING_MAX} inside each other")));
+    }
+    let mut members = json.as_object().into_iter().flatten();
+    let (Some((kind, json)), None) = (members.next(), members.next()) else {
+        return Err(wrong("a processor is an object with one member, its type".to_owned()));
+    };
+    let Some((kind, read)) = PROCESSORS.iter().find(|(known, _)| known == kind) else {
+        return Err(wrong(match kind.as_str() {
+            "geoip" | "ip_location" | "user_agent" => {
+                format!("the processor [{kind}] is not supported: it needs data that Frostline does not have")
+            }
+            _ => format!("no processor type exists with name [{kind}]"),
+        }));
+    };
+    let place = format!("{place}.{kind}");
+    let mut options = Options::new(place.clone(), depth, json, counts)?;
+    let tag = options.text("tag")?;
+    let description = options.text("description")?;
+    let ignore_failure = options.flag("ignore_failure", false)?;
+    let condition = options.take("if").map(|json| condition(&options, &json)).transpose()?;
+    let on_failure = handlers(&mut options)?;
+    let processor = read(&mut options)?;
+    options.finish()?;
+    let on_failure = match on_failure {
+        Some(json) => read_steps(&json, &format!("{place}.on_failure"), depth + 1, counts)?,
+        None => Vec::new(),
+    };
+    Ok(Step { kind, tag, description, condition, ignore_failure, on_failure, processor })
+}
+
+fn condition(options: &Options<'_>, json: &Value) -> Result<Condition> {
+    let source = match json {
+        Value::String(source) => source,
+        Value::Object(script) => {
+            let is_known = |(name, value): (&String, &Value)| match name.as_str() {
+                "source" => true,
+                "lang" => value == "painless",
+                _ => false,
+            };
+            match script.get("source") {
+                Some(Value::String(source)) if script.iter().all(is_known) => source,
+                _ => return Err(options.wrong("if", "has a [source] and a [lang], which is painless")),
+            }
+        }
+        _ => return Err(options.wrong("if", "is neither a text nor an object")),
+    };
+    Condition::parse(source).map_err(|error| options.wrong("if", error.what()))
+}
+
+/// Runs pipelines one after the other over a document, until one stops it. `trace` takes what each processor did.
+pub fn run(
+    pipelines: &dyn Pipelines,
+    id: &str,
+    pipeline: &Pipeline,
+    document: &mut Document,
+    trace: Option<&mut Vec<Trace>>,
+) -> Outcome {
+    let mut run = Run { pipelines, running: Vec::new(), trace };
+    match run.pipeline(id, pipeline, document) {
+        Ok(()) => Outcome::Done,
+        Err(Stop::Drop) => Outcome::Dropped,
+        Err(Stop::Fail(failure)) => Outcome::Failed(*failure),
+    }
+}
+
+/// A run over a document.
+pub(crate) struct Run<'a> {
+    pub(crate) pipelines: &'a dyn Pipelines,
+    /// The pipelines that have called each other.
+    running: Vec<String>,
+    trace: Option<&'a mut Vec<Trace>>,
+}
+
+impl Run<'_> {
+    pub(crate) fn pipeline(&mut self, id: &str, pipeline: &Pipeline, document: &mut Document) -> Done {
+        if self.running.iter().any(|running| running == id) {
+            return Err(failure("graph_structure_exception", format!("Cycle detected for pipeline: {id}")));
+        }
+        if self.running.len() >= NESTING_MAX {
+            let reason = format!("pipelines call at most {NESTING_MAX} others inside each other");
+            return Err(failure("graph_structure_exception", reason));
+        }
+        self.running.push(id.to_owned());
+        let outer = document.set_ingest("pipeline", Some(Value::from(id)));
+        let done = match self.all(&pipeline.steps, document) {
+            Err(Stop::Fail(failure)) => self.handle(&pipeline.on_failure, failure, document),
+            done => done,
+        };
+        document.set_ingest("pipeline", outer);
+        self.running.pop();
+        done
+    }
+
+    fn all(&mut self, steps: &[Step], document: &mut Document) -> Done {
+        steps.iter().try_for_each(|step| self.step(step, document))
+    }
+
+    /// Runs what is to be done after a failure; without that it stays one.
+    fn handle(&mut self, handlers: &[Step], failure: Box<Failure>, document: &mut Document) -> Done {
+        if handlers.is_empty() || failure.is_limit {
+            return Err(Stop::Fail(failure));
+        }
+        let tag = failure.tag.map(Value::from);
+        let about = [
+            ("on_failure_message", Some(Value::from(failure.reason))),
+            ("on_failure_processor_type", Some(Value::from(failure.processor))),
+            ("on_failure_processor_tag", tag),
+            ("on_failure_pipeline", Some(Value::from(failure.pipeline))),
+        ];
+        let outer = about.map(|(name, value)| (name, document.set_ingest(name, value)));
+        let done = self.all(handlers, document);
+        outer.into_iter().for_each(|(name, value)| drop(document.set_ingest(name, value)));
+        done
+    }
+
+    /// Runs one processor, if its condition holds.
+    pub(crate) fn step(&mut self, step: &Step, document: &mut Document) -> Done {
+        let named = |stop: Stop, pipeline: Option<&String>| match stop {
+            Stop::Fail(mut failure) => {
+                if failure.processor.is_empty() {
+                    failure.processor = step.kind;
+                    failure.tag.clone_from(&step.tag);
+                    failure.pipeline = pipeline.cloned().unwrap_or_default();
+                }
+                Stop::Fail(failure)
+            }
+            Stop::Drop => Stop::Drop,
+        };
+        document.step().map_err(|stop| named(stop, self.running.last()))?;
+        let holds = step.condition.as_ref().map_or(Ok(true), |condition| condition.holds(document));
+        let (status, done) = match holds.map_err(|stop| named(stop, self.running.last())) {
+            Ok(false) => (Status::Skipped, Ok(())),
+            Err(stop) => (Status::Error, Err(stop)),
+            Ok(true) => match step.processor.run(document, self).map_err(|s| named(s, self.running.last())) {
+                Ok(()) => (Status::Success, Ok(())),
+                Err(Stop::Drop) => (Status::Dropped, Err(Stop::Drop)),
+                Err(Stop::Fail(failure)) if step.ignore_failure && !failure.is_limit => {
+                    self.trace(step, Status::ErrorIgnored, Some(&failure), document)?;
+                    return Ok(());
+                }
+                Err(Stop::Fail(failure)) => {
+                    self.trace(step, Status::Error, Some(&failure), document)?;
+                    return self.handle(&step.on_failure, failure, document);
+                }
+            },
+        };
+        let failed = match &done {
+            Err(Stop::Fail(failure)) => Some(failure.as_ref()),
+            _ => None,
+        };
+        self.trace(step, status, failed, document)?;
+        done
+    }
+
+    fn trace(&mut self, step: &Step, status: Status, failed: Option<&Failure>, document: &Document) -> Done {
+        let Some(trace) = &mut self.trace else { return Ok(()) };
+        document.spend(weight(document.source()) + weight(document.ingest()))?;
+        let held = !matches!(status, Status::Skipped);
+        let shows = matches!(status, Status::Success | Status::ErrorIgnored);
+        trace.push(Trace {
+            processor: step.kind,
+            tag: step.tag.clone(),
+            description: step.description.clone(),
+            condition: step.condition.as_ref().map(|condition| (condition.source().to_owned(), held)),
+            status,
+            failure: failed.cloned(),
+            document: shows.then(|| document.clone()),
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,828 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use crate::limits::{DEPTH_MAX, NESTING_MAX, PATTERNS_MAX, PROCESSORS_MAX};
+use crate::{Document, Failure, Outcome, Pipeline, Status, run};
+
+/// 2024-05-06T07:08:09Z.
+const NOW_US: i64 = 1_714_979_289_000_000;
+
+pub(crate) type Pipelines = BTreeMap<String, Arc<Pipeline>>;
+
+pub(crate) fn document(source: Value) -> Document {
+    let Value::Object(source) = source else { panic!("{source}") };
+    Document::new("logs", Some("7"), source, NOW_US)
+}
+
+fn parse(pipeline: Value) -> Pipeline {
+    Pipeline::parse(&pipeline).unwrap()
+}
+
+fn run_all(pipeline: Value, source: Value) -> (Outcome, Document) {
+    let mut document = document(source);
+    let outcome = run(&Pipelines::new(), "p", &parse(pipeline), &mut document, None);
+    (outcome, document)
+}
+
+/// What processors make of a document.
+fn check(processors: Value, before: Value, after: Value) {
+    let (outcome, document) = run_all(json!({ "processors": processors }), before);
+    assert_eq!(outcome, Outcome::Done, "{processors}");
+    assert_eq!(document.source(), &after, "{processors}");
+}
+
+/// Why a processor fails.
+fn fails(processor: Value, before: Value, reason: &str) {
+    match run_all(json!({ "processors": [processor] }), before) {
+        (Outcome::Failed(failure), _) => assert!(failure.reason.contains(reason), "{}", failure.reason),
+        (outcome, document) => panic!("{processor}: {outcome:?} {document:?}"),
+    }
+}
+
+/// Why a pipeline is refused, and where.
+fn refused(pipeline: Value, at: &str, reason: &str) {
+    let error = Pipeline::parse(&pipeline).unwrap_err();
+    assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
+    assert_eq!(error.fact("at"), Some(at), "{error}");
+    assert!(error.what().contains(reason), "{error}");
+}
+
+fn one(processor: Value) -> Value {
+    json!({ "processors": [processor] })
+}
+
+#[test]
+fn set_writes_values_templates_and_fields() {
+    check(json!([{ "set": { "field": "env", "value": "live" } }]), json!({}), json!({ "env": "live" }));
+    check(
+        json!([{ "set": { "field": "a.b.c", "value": [1, null] } }]),
+        json!({}),
+        json!({ "a": { "b": { "c": [1, null] } } }),
+    );
+    check(
+        json!([{ "set": { "field": "{{kind}}_of", "value": "{{{host.name}}}:{{port}} {{missing}}" } }]),
+        json!({ "kind": "port", "host": { "name": "a\"b" }, "port": 80 }),
+        json!({ "kind": "port", "host": { "name": "a\"b" }, "port": 80, "port_of": "a\"b:80 " }),
+    );
+    check(
+        json!([{ "set": { "field": "x", "value": "{{a}}" } }]),
+        json!({ "a": "\"" }),
+        json!({ "a": "\"", "x": "\\\"" }),
+    );
+    check(
+        json!([{ "set": { "field": "x", "value": "{{a}}", "media_type": "text/plain" } }]),
+        json!({ "a": "\"" }),
+        json!({ "a": "\"", "x": "\"" }),
+    );
+    check(
+        json!([{ "set": { "field": "x", "copy_from": "a" } }]),
+        json!({ "a": { "b": 1 } }),
+        json!({ "a": { "b": 1 }, "x": { "b": 1 } }),
+    );
+    check(
+        json!([{ "set": { "field": "a", "value": 2, "override": false } }]),
+        json!({ "a": 1 }),
+        json!({ "a": 1 }),
+    );
+    check(
+        json!([{ "set": { "field": "a", "value": 2, "override": false } }]),
+        json!({ "a": null }),
+        json!({ "a": 2 }),
+    );
+    check(
+        json!([{ "set": { "field": "a", "value": "{{none}}", "ignore_empty_value": true } }]),
+        json!({ "a": 1 }),
+        json!({ "a": 1 }),
+    );
+    check(json!([{ "set": { "field": "l.1", "value": 9 } }]), json!({ "l": [1, 2] }), json!({ "l": [1, 9] }));
+    check(
+        json!([{ "set": { "field": "at", "value": "{{_ingest.timestamp}}" } }]),
+        json!({}),
+        json!({ "at": "2024-05-06T07:08:09Z" }),
+    );
+    fails(
+        json!({ "set": { "field": "l.5", "value": 9 } }),
+        json!({ "l": [1] }),
+        "[5] is out of bounds for array with length [1]",
+    );
+    fails(json!({ "set": { "field": "l.x", "value": 9 } }), json!({ "l": [1] }), "[x] is not an integer");
+    fails(
+        json!({ "set": { "field": "a.b", "value": 9 } }),
+        json!({ "a": "t" }),
+        "cannot set [b] with parent object of type [string]",
+    );
+    fails(json!({ "set": { "field": "x", "copy_from": "a" } }), json!({}), "field [a] not present");
+}
+
+#[test]
+fn metadata_can_be_read_and_changed() {
+    let processors = json!([
+        { "set": { "field": "_index", "value": "{{_index}}-{{team}}" } }, { "set": { "field": "_id", "value": "{{_id}}-x" } },
+    ]);
+    let (outcome, document) = run_all(json!({ "processors": processors }), json!({ "team": "web" }));
+    assert_eq!((outcome, document.index(), document.id()), (Outcome::Done, "logs-web", Some("7-x")));
+    fails(json!({ "set": { "field": "_index", "value": "" } }), json!({}), "a text that is not empty");
+    fails(json!({ "remove": { "field": "_index" } }), json!({}), "[_index] cannot be removed");
+    let (_, document) = run_all(one(json!({ "remove": { "field": "_id" } })), json!({}));
+    assert_eq!(document.id(), None);
+    refused(
+        one(json!({ "set": { "field": "_routing", "value": 1 } })),
+        "processors[0].set",
+        "[_routing] cannot be",
+    );
+}
+
+#[test]
+fn rename_moves_a_field() {
+    check(
+        json!([{ "rename": { "field": "a", "target_field": "b.c" } }]),
+        json!({ "a": 1, "z": 2 }),
+        json!({ "z": 2, "b": { "c": 1 } }),
+    );
+    check(
+        json!([{ "rename": { "field": "a", "target_field": "b", "ignore_missing": true } }]),
+        json!({}),
+        json!({}),
+    );
+    check(
+        json!([{ "rename": { "field": "a", "target_field": "b", "override": true } }]),
+        json!({ "a": 1, "b": 2 }),
+        json!({ "b": 1 }),
+    );
+    fails(json!({ "rename": { "field": "a", "target_field": "b" } }), json!({}), "field [a] doesn't exist");
+    fails(
+        json!({ "rename": { "field": "a", "target_field": "b" } }),
+        json!({ "a": 1, "b": 2 }),
+        "field [b] already exists",
+    );
+}
+
+#[test]
+fn remove_takes_fields_or_keeps_some() {
+    check(
+        json!([{ "remove": { "field": ["a", "b.c"] } }]),
+        json!({ "a": 1, "b": { "c": 2, "d": 3 } }),
+        json!({ "b": { "d": 3 } }),
+    );
+    check(
+        json!([{ "remove": { "field": "x", "ignore_missing": true } }]),
+        json!({ "a": 1 }),
+        json!({ "a": 1 }),
+    );
+    check(json!([{ "remove": { "keep": ["a", "_id"] } }]), json!({ "a": 1, "b": 2 }), json!({ "a": 1 }));
+    fails(json!({ "remove": { "field": "x" } }), json!({}), "field [x] not present");
+    refused(
+        one(json!({ "remove": { "field": "a", "keep": "b" } })),
+        "processors[0].remove",
+        "either this or [keep]",
+    );
+}
+
+#[test]
+fn append_makes_an_array() {
+    check(
+        json!([{ "append": { "field": "tags", "value": ["live", "{{env}}"] } }]),
+        json!({ "env": "eu", "tags": "web" }),
+        json!({ "env": "eu", "tags": ["web", "live", "eu"] }),
+    );
+    check(json!([{ "append": { "field": "a.b", "value": 1 } }]), json!({}), json!({ "a": { "b": [1] } }));
+    check(
+        json!([{ "append": { "field": "t", "value": ["x", "y"], "allow_duplicates": false } }]),
+        json!({ "t": ["x"] }),
+        json!({ "t": ["x", "y"] }),
+    );
+}
+
+#[test]
+fn convert_changes_types() {
+    for (to, before, after) in [
+        ("integer", json!("42"), json!(42)),
+        ("integer", json!("0x1F"), json!(31)),
+        ("integer", json!(2.9), json!(2)),
+        ("long", json!("-9000000000"), json!(-9_000_000_000_i64)),
+        ("double", json!("1.25"), json!(1.25)),
+        ("float", json!("0.1"), json!(0.1)),
+        ("boolean", json!("TRUE"), json!(true)),
+        ("string", json!(12.5), json!("12.5")),
+        ("string", json!(true), json!("true")),
+        ("ip", json!("2001:db8::1"), json!("2001:db8::1")),
+        ("auto", json!("true"), json!(true)),
+        ("auto", json!("17"), json!(17)),
+        ("auto", json!("1.5"), json!(1.5)),
+        ("auto", json!("inf"), json!("inf")),
+        ("integer", json!(["1", "2"]), json!([1, 2])),
+    ] {
+        check(
+            json!([{ "convert": { "field": "f", "type": to } }]),
+            json!({ "f": before }),
+            json!({ "f": after }),
+        );
+    }
+    check(
+        json!([{ "convert": { "field": "f", "type": "long", "target_field": "g", "ignore_missing": true } }]),
+        json!({ "f": "1" }),
+        json!({ "f": "1", "g": 1 }),
+    );
+    for (to, before) in [
+        ("integer", json!("3000000000")),
+        ("long", json!("x")),
+        ("boolean", json!("yes")),
+        ("ip", json!("1.2.3")),
+        ("double", json!("NaN")),
+        ("long", json!({})),
+    ] {
+        fails(json!({ "convert": { "field": "f", "type": to } }), json!({ "f": before }), "");
+    }
+    refused(
+        one(json!({ "convert": { "field": "f", "type": "date" } })),
+        "processors[0].convert",
+        "not one of [auto, ",
+    );
+}
+
+#[test]
+fn text_is_changed_also_in_arrays() {
+    check(
+        json!([{ "lowercase": { "field": "a" } }]),
+        json!({ "a": ["ÄB", "C"] }),
+        json!({ "a": ["äb", "c"] }),
+    );
+    check(
+        json!([{ "uppercase": { "field": "a", "target_field": "b" } }]),
+        json!({ "a": "x" }),
+        json!({ "a": "x", "b": "X" }),
+    );
+    check(json!([{ "trim": { "field": "a" } }]), json!({ "a": "  x \n" }), json!({ "a": "x" }));
+    check(
+        json!([{ "trim": { "field": "a", "ignore_missing": true } }]),
+        json!({ "a": null }),
+        json!({ "a": null }),
+    );
+    fails(json!({ "trim": { "field": "a" } }), json!({ "a": null }), "field [a] is null, cannot process it.");
+    fails(
+        json!({ "trim": { "field": "a" } }),
+        json!({ "a": 1 }),
+        "field [a] of type [number] is not a string",
+    );
+    check(
+        json!([{ "split": { "field": "a", "separator": "\\s+" } }]),
+        json!({ "a": "x  y z" }),
+        json!({ "a": ["x", "y", "z"] }),
+    );
+    check(
+        json!([{ "split": { "field": "a", "separator": "," } }]),
+        json!({ "a": "x,,y,," }),
+        json!({ "a": ["x", "", "y"] }),
+    );
+    check(
+        json!([{ "split": { "field": "a", "separator": ",", "preserve_trailing": true } }]),
+        json!({ "a": "x,," }),
+        json!({ "a": ["x", "", ""] }),
+    );
+    check(
+        json!([{ "split": { "field": "a", "separator": "" } }]),
+        json!({ "a": "abc" }),
+        json!({ "a": ["a", "b", "c"] }),
+    );
+    check(
+        json!([{ "join": { "field": "a", "separator": "-" } }]),
+        json!({ "a": ["x", 1, true] }),
+        json!({ "a": "x-1-true" }),
+    );
+    fails(json!({ "join": { "field": "a", "separator": "-" } }), json!({ "a": "x" }), "is not an array");
+    check(
+        json!([{ "gsub": { "field": "a", "pattern": "(\\w+)@(?P<d>\\w+)", "replacement": "${d}-$1x\\$" } }]),
+        json!({ "a": "me@home, you@work" }),
+        json!({ "a": "home-mex$, work-youx$" }),
+    );
+    refused(
+        one(json!({ "gsub": { "field": "a", "pattern": "(", "replacement": "" } })),
+        "processors[0].gsub",
+        "[pattern] is no pattern",
+    );
+    refused(
+        one(json!({ "gsub": { "field": "a", "pattern": "a(?=b)", "replacement": "" } })),
+        "processors[0].gsub",
+        "look-around",
+    );
+    refused(
+        one(json!({ "gsub": { "field": "a", "pattern": "a", "replacement": "$1" } })),
+        "processors[0].gsub",
+        "a group [1]",
+    );
+}
+
+#[test]
+fn kv_takes_pairs_apart() {
+    let kv = |more: Value| {
+        let mut options = json!({ "field": "m", "field_split": " ", "value_split": "=" });
+        options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!([{ "kv": options }, { "remove": { "field": "m" } }])
+    };
+    check(
+        kv(json!({})),
+        json!({ "m": "ip=10.0.0.1 code=REFUSED tag=a tag=b q=x=y" }),
+        json!({ "ip": "10.0.0.1", "code": "REFUSED", "tag": ["a", "b"], "q": "x=y" }),
+    );
+    check(
+        kv(json!({ "target_field": "t", "prefix": "p_", "include_keys": ["a", "b"], "exclude_keys": ["b"] })),
+        json!({ "m": "a=1 b=2 c=3" }),
+        json!({ "t": { "p_a": "1" } }),
+    );
+    check(
+        kv(json!({ "strip_brackets": true, "trim_key": "<>", "trim_value": "," })),
+        json!({ "m": "<a>=(1) b=2," }),
+        json!({ "a": "1", "b": "2" }),
+    );
+    fails(
+        json!({ "kv": { "field": "m", "field_split": " ", "value_split": "=" } }),
+        json!({ "m": "a=1 b" }),
+        "does not contain value_split [=]",
+    );
+    check(
+        json!([{ "kv": { "field": "m", "field_split": " ", "value_split": "=", "ignore_missing": true } }]),
+        json!({}),
+        json!({}),
+    );
+}
+
+#[test]
+fn csv_takes_a_line_apart() {
+    let csv = |more: Value| {
+        let mut options = json!({ "field": "m", "target_fields": ["a", "b", "c.d"] });
+        options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!([{ "csv": options }, { "remove": { "field": "m" } }])
+    };
+    check(
+        csv(json!({})),
+        json!({ "m": "1,\"x, \"\"y\"\"\",3,4" }),
+        json!({ "a": "1", "b": "x, \"y\"", "c": { "d": "3" } }),
+    );
+    check(csv(json!({})), json!({ "m": "1,,3" }), json!({ "a": "1", "c": { "d": "3" } }));
+    check(
+        csv(json!({ "empty_value": 0 })),
+        json!({ "m": "1,," }),
+        json!({ "a": "1", "b": 0, "c": { "d": 0 } }),
+    );
+    check(
+        csv(json!({ "separator": ";", "quote": "'", "trim": true })),
+        json!({ "m": " 1 ; 'a;b' ;x" }),
+        json!({ "a": "1", "b": "a;b", "c": { "d": "x" } }),
+    );
+    for wrong in ["a\"b", "\"a", "\"a\"b"] {
+        fails(
+            json!({ "csv": { "field": "m", "target_fields": ["a"] } }),
+            json!({ "m": wrong }),
+            "is no line of CSV",
+        );
+    }
+}
+
+#[test]
+fn json_is_read_from_text() {
+    check(
+        json!([{ "json": { "field": "m", "target_field": "j" } }]),
+        json!({ "m": "{\"a\": [1, 2.5]}" }),
+        json!({ "m": "{\"a\": [1, 2.5]}", "j": { "a": [1, 2.5] } }),
+    );
+    check(json!([{ "json": { "field": "m" } }]), json!({ "m": "null" }), json!({ "m": null }));
+    let root = |strategy: &str| json!([{ "json": { "field": "m", "add_to_root": true, "add_to_root_conflict_strategy": strategy } }, { "remove": { "field": "m" } }]);
+    let before = json!({ "m": "{\"a\": {\"x\": 1}, \"b.c\": 2}", "a": { "y": 2 } });
+    check(root("replace"), before.clone(), json!({ "a": { "x": 1 }, "b.c": 2 }));
+    check(root("merge"), before, json!({ "a": { "y": 2, "x": 1 }, "b.c": 2 }));
+    fails(json!({ "json": { "field": "m" } }), json!({ "m": "{\"a\": 1, \"a\": 2}" }), "Duplicate field 'a'");
+    check(
+        json!([{ "json": { "field": "m", "allow_duplicate_keys": true } }]),
+        json!({ "m": "{\"a\": 1, \"a\": 2}" }),
+        json!({ "m": { "a": 2 } }),
+    );
+    fails(json!({ "json": { "field": "m" } }), json!({ "m": "1 x" }), "is no JSON");
+    check(
+        json!([{ "json": { "field": "m", "strict_json_parsing": false } }]),
+        json!({ "m": "1 x" }),
+        json!({ "m": 1 }),
+    );
+    fails(
+        json!({ "json": { "field": "m", "add_to_root": true } }),
+        json!({ "m": "[]" }),
+        "cannot add non-map fields to root",
+    );
+}
+
+#[test]
+fn dissect_takes_text_apart_at_delimiters() {
+    for (pattern, text, after) in [
+        (
+            "%{client} - [%{at}] \"%{verb} %{url}\" %{size}",
+            "1.2.3.4 - [now] \"GET /a b\" 326",
+            json!({ "client": "1.2.3.4", "at": "now", "verb": "GET", "url": "/a b", "size": "326" }),
+        ),
+        ("%{ts->} %{level}", "1998   WARN", json!({ "ts": "1998", "level": "WARN" })),
+        ("[%{ts}]%{->}[%{level}]", "[1998]   [WARN]", json!({ "ts": "1998", "level": "WARN" })),
+        ("%{+name} %{+name} %{+name}", "a b c", json!({ "name": "a,b,c" })),
+        ("%{+name/2} %{+name/4} %{+name/1}", "x y z", json!({ "name": "z,x,y" })),
+        ("%{name} %{+name}", "x y", json!({ "name": "x,y" })),
+        ("%{a} %{?skipped} %{}", "x y z", json!({ "a": "x" })),
+        ("[%{ts}] %{*p1}:%{&p1}", "[1] ip:1.2.3.4", json!({ "ts": "1", "ip": "1.2.3.4" })),
+        ("%{a},%{b},%{c}", "1,,3", json!({ "a": "1", "b": "", "c": "3" })),
+        ("%{a.b}!", "x!", json!({ "a": { "b": "x" } })),
+    ] {
+        let processors = json!([{ "dissect": { "field": "m", "pattern": pattern, "append_separator": "," } }, { "remove": { "field": "m" } }]);
+        check(processors, json!({ "m": text }), after);
+    }
+    fails(
+        json!({ "dissect": { "field": "m", "pattern": "%{a}-%{b}" } }),
+        json!({ "m": "x" }),
+        "Unable to find match for dissect pattern",
+    );
+    for wrong in ["none", "%{a", "%{a}%{b}", "%{*a} %{b}", "%{a..b}"] {
+        let pipeline = one(json!({ "dissect": { "field": "m", "pattern": wrong } }));
+        refused(pipeline, "processors[0].dissect", "[pattern]");
+    }
+}
+
+#[test]
+fn drop_and_fail_end_a_run() {
+    let (outcome, _) = run_all(
+        json!({ "processors": [{ "drop": { "if": "ctx.level == 'debug'" } }] }),
+        json!({ "level": "debug" }),
+    );
+    assert_eq!(outcome, Outcome::Dropped);
+    check(
+        json!([{ "drop": { "if": "ctx.level == 'debug'" } }]),
+        json!({ "level": "info" }),
+        json!({ "level": "info" }),
+    );
+    let (outcome, _) =
+        run_all(one(json!({ "fail": { "message": "no {{what}}", "tag": "t" } })), json!({ "what": "host" }));
+    let expected = Failure {
+        kind: "fail_processor_exception",
+        reason: "no host".to_owned(),
+        processor: "fail",
+        tag: Some("t".to_owned()),
+        pipeline: "p".to_owned(),
+        is_limit: false,
+    };
+    assert_eq!(outcome, Outcome::Failed(expected));
+}
+
+#[test]
+fn foreach_runs_over_elements_and_members() {
+    check(
+        json!([{ "foreach": { "field": "l", "processor": { "uppercase": { "field": "_ingest._value" } } } }]),
+        json!({ "l": ["a", "b"] }),
+        json!({ "l": ["A", "B"] }),
+    );
+    check(
+        json!([{ "foreach": { "field": "l", "processor": { "remove": { "field": "_ingest._value.id" } } } }]),
+        json!({ "l": [{ "id": 1, "n": "x" }, { "id": 2 }] }),
+        json!({ "l": [{ "n": "x" }, {}] }),
+    );
+    check(
+        json!([{ "foreach": { "field": "o", "processor": { "set": { "field": "_ingest._value", "value": "{{_ingest._key}}!" } } } }]),
+        json!({ "o": { "a": 1, "b": 2 } }),
+        json!({ "o": { "a": "a!", "b": "b!" } }),
+    );
+    check(
+        json!([{ "foreach": { "field": "o", "processor": { "uppercase": { "field": "_ingest._key" } } } }]),
+        json!({ "o": { "a": 1 } }),
+        json!({ "o": { "A": 1 } }),
+    );
+    check(
+        json!([{ "foreach": { "field": "l", "processor": { "foreach": { "field": "_ingest._value", "processor": { "append": { "field": "all", "value": "{{_ingest._value}}" } } } } } }]),
+        json!({ "l": [[1, 2], [3]] }),
+        json!({ "l": [[1, 2], [3]], "all": ["1", "2", "3"] }),
+    );
+    fails(
+        json!({ "foreach": { "field": "l", "processor": { "fail": { "message": "no" } } } }),
+        json!({ "l": [1] }),
+        "no",
+    );
+    fails(
+        json!({ "foreach": { "field": "l", "processor": { "drop": {} } } }),
+        json!({ "l": 1 }),
+        "is not an array or an object",
+    );
+    check(
+        json!([{ "foreach": { "field": "l", "ignore_missing": true, "processor": { "drop": {} } } }]),
+        json!({}),
+        json!({}),
+    );
+}
+
+#[test]
+fn failures_are_ignored_or_handled() {
+    check(json!([{ "fail": { "message": "no", "ignore_failure": true } }]), json!({}), json!({}));
+    let about = json!({ "set": { "field": "e", "value": "{{_ingest.on_failure_processor_type}} {{_ingest.on_failure_processor_tag}} {{_ingest.on_failure_pipeline}}: {{{_ingest.on_failure_message}}}" } });
+    check(
+        json!([{ "rename": { "field": "a", "target_field": "b", "tag": "move", "on_failure": [about] } }, { "set": { "field": "after", "value": "{{_ingest.on_failure_message}}" } }]),
+        json!({}),
+        json!({ "e": "rename move p: field [a] doesn't exist", "after": "" }),
+    );
+    let pipeline = json!({ "processors": [{ "fail": { "message": "x" } }, { "set": { "field": "n", "value": 1 } }], "on_failure": [about] });
+    let (outcome, document) = run_all(pipeline, json!({}));
+    assert_eq!((outcome, document.source()), (Outcome::Done, &json!({ "e": "fail  p: x" })));
+    // What handles a failure may fail itself.
+    let pipeline = json!({ "processors": [{ "fail": { "message": "x", "on_failure": [{ "fail": { "message": "y" } }] } }] });
+    assert!(
+        matches!(run_all(pipeline, json!({})).0, Outcome::Failed(Failure { reason, .. }) if reason == "y")
+    );
+    // A condition is not part of the processor that is ignored.
+    let pipeline = one(json!({ "drop": { "if": "ctx.a.b == 1", "ignore_failure": true } }));
+    assert!(matches!(
+        run_all(pipeline, json!({})).0,
+        Outcome::Failed(Failure { kind: "null_pointer_exception", .. })
+    ));
+}
+
+#[test]
+fn pipelines_call_others_without_cycles() {
+    let call = |name: &str| json!({ "pipeline": { "name": name } });
+    let pipelines = |all: Vec<(&str, Value)>| -> Pipelines {
+        all.into_iter()
+            .map(|(id, processors)| (id.to_owned(), Arc::new(parse(json!({ "processors": processors })))))
+            .collect()
+    };
+    let ran = |pipelines: &Pipelines, id: &str| {
+        let mut document = document(json!({ "next": "b" }));
+        let outcome = run(pipelines, id, &pipelines[id], &mut document, None);
+        (outcome, document)
+    };
+    let all = pipelines(vec![
+        ("a", json!([call("{{next}}"), { "set": { "field": "of", "value": "{{_ingest.pipeline}}" } }])),
+        ("b", json!([{ "set": { "field": "inner", "value": "{{_ingest.pipeline}}" } }])),
+        ("lost", json!([call("nowhere")])),
+        ("may", json!([{ "pipeline": { "name": "nowhere", "ignore_missing_pipeline": true } }])),
+        ("x", json!([call("y")])),
+        ("y", json!([call("x")])),
+        ("quiet", json!([call("dropping"), { "fail": { "message": "not reached" } }])),
+        ("dropping", json!([{ "drop": {} }])),
+    ]);
+    let (outcome, document) = ran(&all, "a");
+    assert_eq!(
+        (outcome, document.source()),
+        (Outcome::Done, &json!({ "next": "b", "inner": "b", "of": "a" }))
+    );
+    assert!(
+        matches!(ran(&all, "lost").0, Outcome::Failed(f) if f.reason.contains("non-existent pipeline [nowhere]"))
+    );
+    assert_eq!(ran(&all, "may").0, Outcome::Done);
+    assert!(matches!(ran(&all, "x").0, Outcome::Failed(f) if f.reason == "Cycle detected for pipeline: x"));
+    assert_eq!(ran(&all, "quiet").0, Outcome::Dropped);
+
+    let names: Vec<String> = (0..=NESTING_MAX).map(|n| format!("p{n}")).collect();
+    let chain = |last: usize| {
+        let each = names[..last].windows(2).map(|pair| (pair[0].as_str(), json!([call(&pair[1])])));
+        pipelines(each.chain([(names[last - 1].as_str(), json!([]))]).collect())
+    };
+    assert_eq!(ran(&chain(NESTING_MAX), "p0").0, Outcome::Done);
+    assert!(
+        matches!(ran(&chain(NESTING_MAX + 1), "p0").0, Outcome::Failed(f) if f.reason.contains("at most 16"))
+    );
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_its_place() {
+    refused(json!([]), "pipeline", "expected an object");
+    refused(json!({}), "pipeline", "[processors] required property is missing");
+    refused(json!({ "processors": [], "procesors": [] }), "pipeline", "[procesors] is not known");
+    refused(one(json!({ "sett": {} })), "processors[0]", "no processor type exists with name [sett]");
+    for refusal in ["geoip", "user_agent"] {
+        refused(
+            one(json!({ refusal: { "field": "a" } })),
+            "processors[0]",
+            "is not supported: it needs data",
+        );
+    }
+    refused(
+        one(json!({ "set": { "field": "a", "value": 1, "valeu": 1 } })),
+        "processors[0].set",
+        "[valeu] is not known",
+    );
+    refused(
+        one(json!({ "set": { "value": 1 } })),
+        "processors[0].set",
+        "[field] required property is missing",
+    );
+    refused(
+        one(json!({ "set": { "field": "a", "value": "{{#a}}x{{/a}}" } })),
+        "processors[0].set",
+        "only names of fields",
+    );
+    refused(
+        one(json!({ "set": { "field": "a", "value": "{{a" } })),
+        "processors[0].set",
+        "a template without an end at 0",
+    );
+    refused(
+        one(json!({ "drop": { "if": "ctx.a instanceof String" } })),
+        "processors[0].drop",
+        "[instanceof] is not supported in a condition at position 6",
+    );
+    refused(
+        one(json!({ "drop": { "if": { "source": "true", "lang": "mustache" } } })),
+        "processors[0].drop",
+        "[if] has a [source]",
+    );
+    refused(
+        one(json!({ "drop": { "on_failure": [] } })),
+        "processors[0].drop",
+        "processors list cannot be empty",
+    );
+    let handler = json!({ "fail": { "message": "x", "on_failure": [{ "drop": {} }, { "foreach": { "field": "f", "processor": { "none": {} } } }] } });
+    refused(one(handler), "processors[0].fail.on_failure[1].foreach.processor", "[none]");
+    refused(
+        one(json!({ "date": { "field": "f", "formats": ["yyyy-QQ"] } })),
+        "processors[0].date",
+        "not understood at 5",
+    );
+    refused(
+        one(json!({ "date": { "field": "f", "formats": ["UNIX"], "timezone": "Mars/Base" } })),
+        "processors[0].date",
+        "no time zone",
+    );
+    refused(
+        one(json!({ "grok": { "field": "f", "patterns": ["%{NOPE:a}"] } })),
+        "processors[0].grok",
+        "Unable to find pattern [NOPE]",
+    );
+}
+
+#[test]
+fn pipelines_are_bounded_when_they_are_read() {
+    let many = |count: usize, one: Value| json!({ "processors": vec![one; count] });
+    assert!(Pipeline::parse(&many(PROCESSORS_MAX, json!({ "drop": {} }))).is_ok());
+    let error = Pipeline::parse(&many(PROCESSORS_MAX + 1, json!({ "drop": {} }))).unwrap_err();
+    assert!(error.what().contains("at most 1000 processors"), "{error}");
+    let error =
+        Pipeline::parse(&many(PATTERNS_MAX + 1, json!({ "split": { "field": "a", "separator": "," } })))
+            .unwrap_err();
+    assert!(error.what().contains("more than 100 patterns"), "{error}");
+    let nested = |depth: usize| {
+        (0..depth).fold(
+            json!({ "drop": {} }),
+            |inner, _| json!({ "foreach": { "field": "f", "processor": inner } }),
+        )
+    };
+    assert!(Pipeline::parse(&one(nested(NESTING_MAX - 1))).is_ok());
+    assert!(
+        Pipeline::parse(&one(nested(NESTING_MAX)))
+            .unwrap_err()
+            .what()
+            .contains("at most 16 inside each other")
+    );
+    let large = json!({ "gsub": { "field": "a", "pattern": "\\w{200}{200}", "replacement": "" } });
+    assert!(Pipeline::parse(&one(large)).unwrap_err().what().contains("exceeds size limit"));
+}
+
+#[test]
+fn what_a_document_may_cost_is_bounded_and_nothing_hides_that() {
+    // It doubles with each processor.
+    let doubling =
+        vec![json!({ "set": { "field": "a", "value": "{{a}}{{a}}", "ignore_failure": true } }); 40];
+    let (outcome, _) =
+        run_all(json!({ "processors": doubling, "on_failure": [{ "drop": {} }] }), json!({ "a": "x" }));
+    assert!(matches!(outcome, Outcome::Failed(f) if f.is_limit && f.reason.contains("write more than")));
+    // Each deepens the object.
+    let deepening = vec![json!({ "set": { "field": "a.b", "copy_from": "a" } }); 2 * DEPTH_MAX];
+    let (outcome, _) = run_all(json!({ "processors": deepening }), json!({ "a": {} }));
+    assert!(matches!(outcome, Outcome::Failed(f) if f.reason.contains("objects or arrays deep")));
+    // Each runs for each element.
+    let inner = json!({ "foreach": { "field": "l", "processor": { "set": { "field": "x", "value": 1 } } } });
+    let (outcome, _) = run_all(
+        one(json!({ "foreach": { "field": "l", "processor": inner } })),
+        json!({ "l": vec![0; 1000] }),
+    );
+    assert!(matches!(outcome, Outcome::Failed(f) if f.reason.contains("more than 10000 processors")));
+    // A separator between many elements.
+    let (outcome, _) = run_all(
+        one(json!({ "join": { "field": "l", "separator": "x".repeat(1 << 20) } })),
+        json!({ "l": vec![0; 1000] }),
+    );
+    assert!(matches!(outcome, Outcome::Failed(f) if f.is_limit));
+}
+
+#[test]
+fn a_trace_has_each_processor() {
+    let pipeline = parse(json!({ "processors": [
+        { "set": { "field": "a", "value": 1, "tag": "first", "if": "true" } },
+        { "drop": { "if": "ctx.a == 2" } },
+        { "fail": { "message": "m", "ignore_failure": true } },
+        { "fail": { "message": "n", "on_failure": [{ "set": { "field": "b", "value": 2 } }] } },
+        { "drop": {} },
+    ] }));
+    let mut trace = Vec::new();
+    let mut document = document(json!({}));
+    assert_eq!(run(&Pipelines::new(), "p", &pipeline, &mut document, Some(&mut trace)), Outcome::Dropped);
+    let seen: Vec<_> =
+        trace.iter().map(|step| (step.processor, step.status, step.document.is_some())).collect();
+    let expected = [
+        ("set", Status::Success, true),
+        ("drop", Status::Skipped, false),
+        ("fail", Status::ErrorIgnored, true),
+        ("fail", Status::Error, false),
+        ("set", Status::Success, true),
+        ("drop", Status::Dropped, false),
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(trace[0].condition, Some(("true".to_owned(), true)));
+    assert_eq!(trace[1].condition, Some(("ctx.a == 2".to_owned(), false)));
+    assert_eq!(trace[2].failure.as_ref().unwrap().reason, "m");
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(|x| serde_json::Number::from_f64(x).map_or(Value::Null, Value::Number)),
+        "\\PC{0,12}".prop_map(Value::from),
+        "[ab]=[12] ?(,\"[xy]\"?)?|10\\.0\\.0\\.[0-9]{1,3}|2024-0[1-9]-1[0-9]T0[0-9]:00:00Z|\\{\"a\": [0-9]\\}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec(("[a-d]", inner), 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn any_field() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-d](\\.[a-d0-2]){0,2}",
+        "\\{\\{[a-d]\\}\\}",
+        "_ingest\\._value",
+        "_index|_id|_source\\.a|_ingest\\.b"
+    ]
+}
+
+fn any_processor() -> impl Strategy<Value = Value> {
+    let leaf = (0..20_usize, any_field(), any_field(), any::<bool>()).prop_map(|(kind, a, b, flag)| match kind {
+        0 => json!({ "set": { "field": a, "value": format!("{{{{{{{b}}}}}}}"), "override": flag } }),
+        1 => json!({ "set": { "field": a, "copy_from": b } }),
+        2 => json!({ "rename": { "field": a, "target_field": b, "override": flag } }),
+        3 => json!({ "remove": { "field": [a, b], "ignore_missing": flag } }),
+        4 => json!({ "append": { "field": a, "value": [1, "x", {}], "allow_duplicates": flag } }),
+        5 => json!({ "convert": { "field": a, "type": "auto", "target_field": b } }),
+        6 => json!({ "convert": { "field": a, "type": if flag { "integer" } else { "float" } } }),
+        7 => json!({ "lowercase": { "field": a, "target_field": b } }),
+        8 => json!({ "trim": { "field": a } }),
+        9 => json!({ "split": { "field": a, "separator": if flag { "" } else { "[,=]" }, "target_field": b } }),
+        10 => json!({ "join": { "field": a, "separator": "-" } }),
+        11 => json!({ "gsub": { "field": a, "pattern": "(.)x*", "replacement": "$1\\$0" } }),
+        12 => json!({ "kv": { "field": a, "field_split": " ", "value_split": "=", "strip_brackets": flag } }),
+        13 => json!({ "csv": { "field": a, "target_fields": ["a", "b.c"], "trim": flag } }),
+        14 => json!({ "json": { "field": a, "add_to_root": flag } }),
+        15 => json!({ "date": { "field": a, "formats": ["ISO8601", "UNIX", "UNIX_MS", "TAI64N", "d/M/yy[ H:m]"], "target_field": b } }),
+        16 => json!({ "dissect": { "field": a, "pattern": "%{a}=%{+b/1->} %{+b}" } }),
+        17 => json!({ "grok": { "field": a, "patterns": ["%{IP:a.b}", "%{NUMBER:c:int}", "(?<d>.)"] } }),
+        18 => json!({ "fingerprint": { "fields": [a, b], "ignore_missing": true, "method": if flag { "MurmurHash3" } else { "MD5" } } }),
+        _ => json!({ "set": { "field": a, "value": 1, "if": "ctx.a?.b != null && (ctx['c'] == 1 || ctx.d?.contains('x'))" } }),
+    });
+    leaf.prop_flat_map(|processor| {
+        (any_field(), 0..4_u8).prop_map(move |(field, wrap)| match wrap {
+            0 => json!({ "foreach": { "field": field, "processor": processor } }),
+            _ => processor.clone(),
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_run_neither_panics_nor_depends_on_anything_else(
+        processors in prop::collection::vec(any_processor(), 0..8),
+        members in prop::collection::vec(("[a-d]", any_value()), 0..4),
+        is_quiet in any::<bool>(),
+    ) {
+        let mut processors = Value::from(processors);
+        for processor in processors.as_array_mut().unwrap() {
+            let options = processor.as_object_mut().unwrap().values_mut().next().unwrap();
+            options["ignore_failure"] = json!(is_quiet);
+        }
+        let pipeline = json!({ "processors": processors });
+        // Some fields go with no processor.
+        if let Ok(pipeline) = Pipeline::parse(&pipeline) {
+            let source: Map<String, Value> = members.into_iter().collect();
+            let ran = || {
+                let mut document = Document::new("logs", None, source.clone(), NOW_US);
+                let outcome = run(&Pipelines::new(), "p", &pipeline, &mut document, None);
+                prop_assert!(document.source().is_object() && !document.index().is_empty());
+                let text = document.source().to_string();
+                prop_assert_eq!(&serde_json::from_str::<Value>(&text).unwrap().to_string(), &text);
+                Ok((outcome, text, document.id().map(str::to_owned)))
+            };
+            prop_assert_eq!(ran()?, ran()?);
+        }
+    }
+
+    #[test]
+    fn no_text_of_a_condition_panics(text in "(ctx|a|\\.|\\?\\.|\\(|\\)|\\[|\\]|'x'|12|!|&&|\\|\\||==|<|,| |contains|é){0,12}") {
+        if let Ok(condition) = crate::Condition::parse(&text) {
+            let _ = condition.holds(&document(json!({ "a": { "b": [1, "x"] } })));
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Processors that change text: `lowercase`, `uppercase`, `trim`, `split`, `join`, `gsub`.
+
+use frostline_base::Result;
+use regex::Regex;
+use serde_json::Value;
+
+use crate::document::{Document, Done, brief, not_a, text_of, unfit};
+use crate::options::{Field, Options};
+use crate::pipeline::{Processor, Run};
+
+/// Where a text comes from and goes to.
+#[derive(Debug)]
+struct Fields {
+    field: Field,
+    target: Option<Field>,
+    ignore_missing: bool,
+}
+
+impl Fields {
+    fn read(options: &mut Options<'_>) -> Result<Fields> {
+        Ok(Fields {
+            field: options.required_field("field")?,
+            target: options.field("target_field")?,
+            ignore_missing: options.flag("ignore_missing", false)?,
+        })
+    }
+
+    /// Puts what `change` makes of a field in its place, or where it is to go.
+    fn change(&self, document: &mut Document, change: impl Fn(&Document, &Value) -> Done<Value>) -> Done {
+        let path = self.field.path(document)?;
+        let Some(found) = document.need(&path, self.ignore_missing)? else { return Ok(()) };
+        let changed = change(document, found)?;
+        match &self.target {
+            None => document.put(&path, changed),
+            Some(target) => document.put(&*target.path(document)?, changed),
+        }
+    }
+
+    /// The same of a text, or of each text of an array.
+    fn change_texts(
+        &self,
+        document: &mut Document,
+        change: impl Fn(&Document, &str) -> Done<String>,
+    ) -> Done {
+        self.change(document, |document, found| match found {
+            Value::String(text) => change(document, text).map(Value::String),
+            Value::Array(elements) => {
+                let changed = elements.iter().map(|element| match element {
+                    Value::String(text) => change(document, text).map(Value::String),
+                    other => Err(unfit(format!("value [{}] in a list is not a string", brief(other)))),
+                });
+                changed.collect::<Done<Vec<Value>>>().map(Value::Array)
+            }
+            other => Err(not_a(&*self.field.path(document)?, other, "a string")),
+        })
+    }
+}
+
+/// What is done to a text without further options.
+#[derive(Debug)]
+struct Simple {
+    fields: Fields,
+    change: fn(&str) -> String,
+}
+
+impl Processor for Simple {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        self.fields.change_texts(document, |_, text| Ok((self.change)(text)))
+    }
+}
+
+pub(crate) fn lowercase(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    Ok(Box::new(Simple { fields: Fields::read(options)?, change: str::to_lowercase }))
+}
+
+pub(crate) fn uppercase(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    Ok(Box::new(Simple { fields: Fields::read(options)?, change: str::to_uppercase }))
+}
+
+pub(crate) fn trim(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    Ok(Box::new(Simple { fields: Fields::read(options)?, change: |text| text.trim().to_owned() }))
+}
+
+#[derive(Debug)]
+struct Split {
+    fields: Fields,
+    separator: Regex,
+    preserve_trailing: bool,
+}
+
+pub(crate) fn split(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    Ok(Box::new(Split {
+        fields: Fields::read(options)?,
+        separator: options.required_pattern("separator")?,
+        preserve_trailing: options.flag("preserve_trailing", false)?,
+    }))
+}
+
+impl Processor for Split {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        self.fields.change(document, |document, found| match found {
+            Value::String(text) => {
+                let mut parts = Vec::new();
+                for part in parts_of(text, &self.separator, self.preserve_trailing) {
+                    document.spend(32)?;
+                    parts.push(Value::from(part));
+                }
+                Ok(Value::Array(parts))
+            }
+            other => Err(not_a(&*self.fields.field.path(document)?, other, "a string")),
+        })
+    }
+}
+
+/// The parts of a text between the matches of a pattern, as Java splits: nothing before an empty match at the beginning,
+/// and no empty parts at the end unless they are wanted.
+pub(crate) fn parts_of<'t>(text: &'t str, separator: &Regex, preserve_trailing: bool) -> Vec<&'t str> {
+    let mut parts = Vec::new();
+    let mut from = 0;
+    for found in separator.find_iter(text) {
+        if found.is_empty() && (found.start() == 0 || found.start() == text.len()) {
+            continue;
+        }
+        parts.push(&text[from..found.start()]);
+        from = found.end();
+    }
+    parts.push(&text[from..]);
+    while !preserve_trailing && parts.len() > 1 && parts.last().is_some_and(|part| part.is_empty()) {
+        parts.pop();
+    }
+    parts
+}
+
+#[derive(Debug)]
+struct Join {
+    fields: Fields,
+    separator: String,
+}
+
+pub(crate) fn join(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    let separator = options.text("separator")?;
+    Ok(Box::new(Join {
+        fields: Fields::read(options)?,
+        separator: options.required("separator", separator)?,
+    }))
+}
+
+impl Processor for Join {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        self.fields.change(document, |document, found| {
+            let Value::Array(elements) = found else {
+                return Err(not_a(&*self.fields.field.path(document)?, found, "an array"));
+            };
+            document.spend((self.separator.len() as u64).saturating_mul(elements.len() as u64))?;
+            let texts: Vec<String> = elements.iter().map(text_of).collect();
+            Ok(Value::String(texts.join(&self.separator)))
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Gsub {
+    fields: Fields,
+    pattern: Regex,
+    replacement: Vec<Piece>,
+}
+
+/// A piece of a replacement.
+#[derive(Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    Group(usize),
+}
+
+pub(crate) fn gsub(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
+    let pattern = options.required_pattern("pattern")?;
+    let replacement = options.text("replacement")?;
+    let replacement = options.required("replacement", replacement)?;
+    let replacement = pieces(&replacement, &pattern).map_err(|what| options.wrong("replacement", what))?;
+    Ok(Box::new(Gsub { fields: Fields::read(options)?, pattern, replacement }))
+}
+
+/// Reads a replacement as Java does: `$1`, `${name}`, and a backslash before what is meant as it is.
+fn pieces(text: &str, pattern: &Regex) -> std::result::Result<Vec<Piece>, String> {
+    let mut pieces = Vec::new();
+    let mut plain = String::new();
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let group = match c {
+            '\\' => {
+                plain.push(rest.next().ok_or("ends in a backslash")?);
+                continue;
+            }
+            '$' if rest.next_if_eq(&'{').is_some() => {
+                let name: String = rest.by_ref().take_while(|c| *c != '}').collect();
+                let names = pattern.capture_names().position(|known| known == Some(name.as_str()));
+                names.ok_or_else(|| format!("names a group [{name}] that the pattern does not have"))?
+            }
+            '$' => {
+                let digit = rest.next().and_then(|c| c.to_digit(10));
+                let mut group = digit.ok_or("has a $ without a number after it")? as usize;
+                if group >= pattern.captures_len() {
+                    return Err(format!("names a group [{group}] that the pattern does not have"));
+                }
+                // As many digits as there are groups for.
+                while let Some(digit) = rest.peek().and_then(|c| c.to_digit(10)) {
+                    let longer = group * 10 + digit as usize;
+                    if longer >= pattern.captures_len() {
+                        break;
+                    }
+                    group = longer;
+                    rest.next();
+                }
+                group
+            }
+            other => {
+                plain.push(other);
+                continue;
+            }
+        };
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(std::mem::take(&mut plain)));
+        }
+        pieces.push(Piece::Group(group));
+    }
+    if !plain.is_empty() {
+        pieces.push(Piece::Text(plain));
+    }
+    Ok(pieces)
+}
+
+impl Processor for Gsub {
+    fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
+        self.fields.change_texts(document, |document, text| {
+            let mut changed = String::new();
+            let mut from = 0;
+            for found in self.pattern.captures_iter(text) {
+                let Some(whole) = found.get(0) else { continue };
+                changed.push_str(&text[from..whole.start()]);
+                from = whole.end();
+                for piece in &self.replacement {
+                    let piece = match piece {
+                        Piece::Text(text) => text,
+                        Piece::Group(group) => found.get(*group).map_or("", |group| group.as_str()),
+                    };
+                    document.spend(piece.len() as u64)?;
+                    changed.push_str(piece);
+                }
+            }
+            changed.push_str(&text[from..]);
+            Ok(changed)
+        })
+    }
+}
