@@ -49,6 +49,7 @@ class Elasticsearch:
     """The client of Elasticsearch, and what it calls things."""
 
     errors = elasticsearch
+    refusal = elasticsearch.BadRequestError
     helpers = elasticsearch.helpers
 
     def __init__(self, url):
@@ -63,6 +64,7 @@ class Elasticsearch:
 
 class OpenSearch:
     errors = opensearchpy.exceptions
+    refusal = opensearchpy.exceptions.RequestError
     helpers = opensearchpy.helpers
 
     def __init__(self, url):
@@ -181,9 +183,11 @@ def test_an_index_is_made_and_deleted(known):
     assert not indices.exists(index="made")
 
 
-def body(known, members):
-    """The body of a request as the client takes it."""
-    return members if isinstance(known, Elasticsearch) else {"body": members}
+def body(known, members, name=None):
+    """The body of a request as the client takes it, in an argument of that name if it has one."""
+    if isinstance(known, Elasticsearch):
+        return {name: members} if name else members
+    return {"body": members}
 
 
 def test_an_alias_stands_for_its_indices(known):
@@ -242,6 +246,69 @@ def test_templates_make_indices_and_data_streams(known):
         indices.delete_index_template(name=name)
     client.cluster.delete_component_template(name="codes")
     assert not indices.exists(index="events-app,made")
+
+
+ACCESS = {
+    "description": "lines of a web server",
+    "processors": [
+        {"grok": {"field": "message", "patterns": ["%{IP:client.ip} %{WORD:verb} %{NOTSPACE:path} %{NUMBER:status:int} %{NUMBER:took:double}"]}},
+        {"drop": {"if": "ctx.path == '/health' || ctx.verb == 'OPTIONS'"}},
+        {"date": {"field": "at", "formats": ["dd/MMM/yyyy:HH:mm:ss Z"]}},
+        {"kv": {"field": "labels", "field_split": ",", "value_split": "=", "target_field": "label", "ignore_missing": True}},
+        {"foreach": {"field": "tags", "ignore_missing": True, "processor": {"lowercase": {"field": "_ingest._value"}}}},
+        {"pipeline": {"name": "cleaning"}},
+    ],
+}
+CLEANING = {"processors": [{"remove": {"field": ["message", "at", "labels"], "ignore_missing": True}}]}
+
+
+def test_pipelines_change_documents_before_they_are_stored(known):
+    client, ingest = known.client, known.client.ingest
+    ingest.put_pipeline(id="cleaning", **body(known, CLEANING))
+    ingest.put_pipeline(id="access", **body(known, ACCESS))
+    assert ingest.get_pipeline(id="access") == {"access": ACCESS}
+    assert set(ingest.get_pipeline()) == {"access", "cleaning"}
+    line = {"at": "06/May/2024:07:08:09 +0200", "message": "10.0.0.7 GET /a 404 0.25", "labels": "env=live,zone=b", "tags": ["Web", "EU"]}
+    stored = {"client": {"ip": "10.0.0.7"}, "verb": "GET", "path": "/a", "status": 404, "took": 0.25, "tags": ["web", "eu"],
+              "label": {"env": "live", "zone": "b"}, "@timestamp": "2024-05-06T05:08:09.000Z"}
+    simulated = ingest.simulate(id="access", **body(known, {"docs": [{"_source": line}]}))
+    assert simulated["docs"][0]["doc"]["_source"] == stored
+    verbose = ingest.simulate(id="access", verbose=True, **body(known, {"docs": [{"_source": line}]}))
+    assert [step["status"] for step in verbose["docs"][0]["processor_results"]].count("success") == 6
+
+    lines = [{**line, "message": f"10.0.0.{n % 256} GET /{'health' if n % 10 == 0 else n} 200 0.5"} for n in range(300)]
+    actions = [{"_index": "piped", "pipeline": "access", "_source": line} for line in lines]
+    assert known.helpers.bulk(client, actions) == (300, [])
+    assert client.count(index="piped")["count"] == 270
+    _, failed = known.helpers.bulk(
+        client, [{"_index": "piped", "pipeline": "access", "_source": {"message": message}} for message in ("nothing", "1.2.3.4 OPTIONS / 200 1")],
+        raise_on_error=False)
+    [failed] = failed
+    assert failed["index"]["status"] == 400 and failed["index"]["error"]["processor_type"] == "grok"
+    made = client.index(index="piped", id="one", pipeline="access", **body(known, line, "document"))
+    assert made["result"] == "created" and client.get_source(index="piped", id="one") == stored
+    dropped = client.index(index="piped", id="two", pipeline="access", **body(known, {"message": "1.2.3.4 OPTIONS / 200 1"}, "document"))
+    assert dropped["result"] == "noop" and not client.exists(index="piped", id="two")
+
+    template = {"index_patterns": ["lines-*"], "template": {"settings": {"index": {"default_pipeline": "access"}}}}
+    client.indices.put_index_template(name="lines", **body(known, template))
+    assert known.helpers.bulk(client, [{"_index": "lines-1", "_source": line} for line in lines]) == (300, [])
+    assert client.count(index="lines-1")["count"] == 270
+    assert client.indices.get_settings(index="lines-1")["lines-1"]["settings"]["index"]["default_pipeline"] == "access"
+    with pytest.raises(known.refusal):
+        ingest.delete_pipeline(id="access")
+    client.indices.put_settings(index="lines-1", **body(known, {"index.default_pipeline": None}, "settings"))
+    client.index(index="lines-1", id="raw", **body(known, line, "document"))
+    assert client.get_source(index="lines-1", id="raw") == line
+    with pytest.raises(known.refusal) as refused:
+        ingest.put_pipeline(id="wrong", **body(known, {"processors": [{"user_agent": {"field": "agent"}}]}))
+    assert "user_agent" in str(refused.value)
+    client.indices.delete_index_template(name="lines")
+    client.indices.delete(index="piped,lines-1")
+    for name in ("access", "cleaning"):
+        ingest.delete_pipeline(id=name)
+    with pytest.raises(known.errors.NotFoundError):
+        ingest.get_pipeline(id="access")
 
 
 def test_what_dashboards_and_operators_ask_is_answered(known):

@@ -47,7 +47,7 @@ pub use history::Event;
 pub use index::Index;
 pub use names::{Alias, DataStream};
 pub use pin::Pin;
-pub use records::{RecordChange, Records};
+pub use records::{INDEX_SETTINGS, RecordChange, Records};
 pub use repository_log::index_of_folder;
 pub use schema::Settings;
 pub use split_entry::{ForeignFile, SplitEntry};

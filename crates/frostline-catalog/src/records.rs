@@ -11,6 +11,9 @@ use crate::expression::{self, Resolve};
 use crate::names::{Alias, DataStream};
 use crate::repository_log::{ALIAS, DATA_STREAM, LogEntry, Record, Registry, is_own_kind};
 
+/// The kind of records that belong to the index of their name, and are gone with it.
+pub const INDEX_SETTINGS: &str = "index_settings";
+
 /// The names and records of a repository at one version of its log.
 #[derive(Clone, Debug)]
 pub struct Records {
@@ -102,7 +105,7 @@ impl Records {
 
     /// A record of another kind.
     pub fn other(&self, kind: &str, name: &str) -> Option<&Value> {
-        self.others(kind).find(|(known, _)| *known == name).map(|(_, value)| value)
+        self.registry.other(kind, name)
     }
 }
 
@@ -153,7 +156,7 @@ pub(crate) fn add(entry: &mut LogEntry, registry: &Registry, changes: Vec<Record
     Ok(())
 }
 
-/// The changes that take a deleted index out of the names that stand for it.
+/// The changes that take a deleted index out of the names that stand for it, and its settings with it.
 pub(crate) fn without(registry: &Registry, index: &IndexName) -> Vec<RecordChange> {
     let aliases = registry.aliases.iter().filter(|(_, alias)| alias.indices.contains(index));
     let aliases = aliases.map(|(name, alias)| {
@@ -167,7 +170,12 @@ pub(crate) fn without(registry: &Registry, index: &IndexName) -> Vec<RecordChang
         left.indices.retain(|kept| kept != index);
         RecordChange::DataStream(name.clone(), Some(left).filter(|left| !left.indices.is_empty()))
     });
-    aliases.chain(streams).collect()
+    let settings = registry.other(INDEX_SETTINGS, index.as_str()).map(|_| RecordChange::Other {
+        kind: INDEX_SETTINGS,
+        name: index.to_string(),
+        value: None,
+    });
+    aliases.chain(streams).chain(settings).collect()
 }
 
 #[cfg(test)]

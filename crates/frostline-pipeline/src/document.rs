@@ -173,6 +173,11 @@ impl Document {
         self.id.as_str()
     }
 
+    /// Takes its fields.
+    pub fn into_source(self) -> Value {
+        self.source
+    }
+
     /// Its fields: an object.
     pub fn source(&self) -> &Value {
         &self.source

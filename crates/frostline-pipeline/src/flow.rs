@@ -54,9 +54,8 @@ pub(crate) fn pipeline(options: &mut Options<'_>) -> Result<Box<dyn Processor>> 
 impl Processor for Pipeline {
     fn run(&self, document: &mut Document, run: &mut Run<'_>) -> Done {
         let name = self.name.render(document)?;
-        let pipelines = run.pipelines;
-        match pipelines.get(&name) {
-            Some(pipeline) => run.pipeline(&name, pipeline, document),
+        match run.pipelines.get(&name) {
+            Some(pipeline) => run.pipeline(&name, &pipeline, document),
             None if self.ignore_missing => Ok(()),
             None => Err(failure(
                 "illegal_state_exception",
@@ -95,7 +94,7 @@ impl Foreach {
     ) -> Done<(Option<Value>, Option<Value>)> {
         let outer_value = document.set_ingest("_value", Some(value));
         let outer_key = document.set_ingest("_key", key.map(Value::from));
-        let done = run.step(&self.step, document);
+        let done = run.part(&self.step, document);
         let value = document.set_ingest("_value", outer_value);
         let key = document.set_ingest("_key", outer_key);
         done.map(|()| (key, value))

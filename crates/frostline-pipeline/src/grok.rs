@@ -16,6 +16,9 @@ use crate::pipeline::{Processor, Run};
 
 mod patterns;
 
+#[cfg(test)]
+pub(crate) use patterns::names;
+
 /// The longest pattern once the patterns in it are written out.
 const EXPANDED_BYTES_MAX: usize = 256 << 10;
 /// Patterns inside each other.

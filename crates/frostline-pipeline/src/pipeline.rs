@@ -23,12 +23,12 @@ pub struct Pipeline {
 /// The pipelines that a pipeline can call, by their ids.
 pub trait Pipelines {
     /// The pipeline of an id, if there is one.
-    fn get(&self, id: &str) -> Option<&Pipeline>;
+    fn get(&self, id: &str) -> Option<Arc<Pipeline>>;
 }
 
 impl Pipelines for BTreeMap<String, Arc<Pipeline>> {
-    fn get(&self, id: &str) -> Option<&Pipeline> {
-        BTreeMap::get(self, id).map(Arc::as_ref)
+    fn get(&self, id: &str) -> Option<Arc<Pipeline>> {
+        BTreeMap::get(self, id).cloned()
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Step {
 pub(crate) type Read = fn(&mut Options<'_>) -> Result<Box<dyn Processor>>;
 
 /// Every processor.
-const PROCESSORS: &[(&str, Read)] = &[
+pub(crate) const PROCESSORS: &[(&str, Read)] = &[
     ("append", fields::append),
     ("convert", fields::convert),
     ("csv", records::csv),
@@ -282,8 +282,16 @@ impl Run<'_> {
         done
     }
 
+    /// Runs a processor that is part of another one, of which alone a trace tells.
+    pub(crate) fn part(&mut self, step: &Step, document: &mut Document) -> Done {
+        let trace = self.trace.take();
+        let done = self.step(step, document);
+        self.trace = trace;
+        done
+    }
+
     /// Runs one processor, if its condition holds.
-    pub(crate) fn step(&mut self, step: &Step, document: &mut Document) -> Done {
+    fn step(&mut self, step: &Step, document: &mut Document) -> Done {
         let named = |stop: Stop, pipeline: Option<&String>| match stop {
             Stop::Fail(mut failure) => {
                 if failure.processor.is_empty() {

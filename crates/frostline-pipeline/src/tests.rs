@@ -712,10 +712,11 @@ fn a_trace_has_each_processor() {
         { "drop": { "if": "ctx.a == 2" } },
         { "fail": { "message": "m", "ignore_failure": true } },
         { "fail": { "message": "n", "on_failure": [{ "set": { "field": "b", "value": 2 } }] } },
+        { "foreach": { "field": "l", "processor": { "trim": { "field": "_ingest._value" } } } },
         { "drop": {} },
     ] }));
     let mut trace = Vec::new();
-    let mut document = document(json!({}));
+    let mut document = document(json!({ "l": [" x"] }));
     assert_eq!(run(&Pipelines::new(), "p", &pipeline, &mut document, Some(&mut trace)), Outcome::Dropped);
     let seen: Vec<_> =
         trace.iter().map(|step| (step.processor, step.status, step.document.is_some())).collect();
@@ -725,12 +726,25 @@ fn a_trace_has_each_processor() {
         ("fail", Status::ErrorIgnored, true),
         ("fail", Status::Error, false),
         ("set", Status::Success, true),
+        ("foreach", Status::Success, true),
         ("drop", Status::Dropped, false),
     ];
     assert_eq!(seen, expected);
     assert_eq!(trace[0].condition, Some(("true".to_owned(), true)));
     assert_eq!(trace[1].condition, Some(("ctx.a == 2".to_owned(), false)));
     assert_eq!(trace[2].failure.as_ref().unwrap().reason, "m");
+}
+
+#[test]
+fn the_documentation_lists_every_processor_and_pattern() {
+    let documented = include_str!("../../../docs/pipelines.md");
+    let rows: Vec<&str> =
+        documented.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let processors: Vec<&str> = crate::pipeline::PROCESSORS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(rows, processors);
+    let unlisted: Vec<&str> =
+        crate::grok::names().filter(|name| !documented.contains(&format!("`{name}`"))).collect();
+    assert!(unlisted.is_empty(), "{unlisted:?}");
 }
 
 fn any_value() -> impl Strategy<Value = Value> {

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use crate::answer::Answer;
 use crate::api::{
     alias, analyze, bulk, by_query, cat, cluster, data_stream, document, field_caps, index, info, mapping,
-    msearch, pit, resolve, scroll, search, security, sql, stats, tasks, template,
+    msearch, pipeline, pit, resolve, scroll, search, security, sql, stats, tasks, template,
 };
 use crate::body::TREE;
 use crate::error::{ApiError, Result};
@@ -448,6 +448,15 @@ pub(crate) static APIS: &[Api] = &[
         answer: |call| Box::pin(index::settings(call)),
     },
     Api {
+        name: "indices.put_settings",
+        methods: PUT,
+        paths: &["/_settings", "/{index}/_settings"],
+        action: Action::Manage,
+        takes: &[INDICES],
+        ignores: &[CLUSTER, &["flat_settings", "preserve_existing", "reopen"]],
+        answer: |call| Box::pin(index::put_settings(call)),
+    },
+    Api {
         name: "indices.analyze",
         methods: GET_OR_POST,
         paths: &["/_analyze", "/{index}/_analyze"],
@@ -608,6 +617,42 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[],
         ignores: &[CLUSTER],
         answer: |call| Box::pin(template::delete(call, template::Kind::Component)),
+    },
+    Api {
+        name: "ingest.put_pipeline",
+        methods: PUT,
+        paths: &["/_ingest/pipeline/{id}"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(pipeline::put(call)),
+    },
+    Api {
+        name: "ingest.get_pipeline",
+        methods: GET,
+        paths: &["/_ingest/pipeline", "/_ingest/pipeline/{id}"],
+        action: Action::Monitor,
+        takes: &[&["summary"]],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(pipeline::get(call)),
+    },
+    Api {
+        name: "ingest.delete_pipeline",
+        methods: DELETE,
+        paths: &["/_ingest/pipeline/{id}"],
+        action: Action::Manage,
+        takes: &[],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(pipeline::delete(call)),
+    },
+    Api {
+        name: "ingest.simulate",
+        methods: GET_OR_POST,
+        paths: &["/_ingest/pipeline/_simulate", "/_ingest/pipeline/{id}/_simulate"],
+        action: Action::Monitor,
+        takes: &[&["verbose"]],
+        ignores: &[],
+        answer: |call| Box::pin(pipeline::simulate(call)),
     },
     Api {
         name: "indices.create_data_stream",

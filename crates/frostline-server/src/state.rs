@@ -10,6 +10,7 @@ use http::HeaderMap;
 use tokio::sync::Semaphore;
 
 use crate::answer::Unread;
+use crate::api::pipeline::Compiled;
 use crate::api::scroll::Scrolls;
 use crate::auth::{Auth, Client};
 use crate::body::Bodies;
@@ -38,6 +39,7 @@ pub(crate) struct State {
     pub(crate) searches: Searches,
     pub(crate) auth: Auth,
     pub(crate) scrolls: Scrolls,
+    pub(crate) pipelines: Compiled,
     /// Set once the server is told to stop.
     pub(crate) draining: AtomicBool,
 }
@@ -61,6 +63,7 @@ impl State {
             searches: Searches::new(&settings)?,
             auth: Auth::new(settings.auth, &random),
             scrolls: Scrolls::default(),
+            pipelines: Compiled::default(),
             draining: AtomicBool::new(false),
             node,
             random,

@@ -82,7 +82,7 @@ async fn a_name_means_one_thing() {
 }
 
 #[tokio::test]
-async fn a_deleted_index_is_in_no_alias_even_if_it_is_made_again() {
+async fn a_deleted_index_is_in_no_alias_and_has_no_settings_even_if_it_is_made_again() {
     let store = Faulty::sound();
     let catalog = catalog(&store);
     for index in ["web-1", "web-2"] {
@@ -93,10 +93,17 @@ async fn a_deleted_index_is_in_no_alias_even_if_it_is_made_again() {
     let mut stream = DataStream::new(name("web-1"), "template".to_owned());
     stream.indices.push(name("web-2"));
     let stream = RecordChange::DataStream(name("stream"), Some(stream));
-    change(&catalog, vec![both, one, stream]).await.unwrap();
+    let settings = |index: &str| RecordChange::Other {
+        kind: INDEX_SETTINGS,
+        name: index.to_owned(),
+        value: Some(json!({ "x": 1 })),
+    };
+    change(&catalog, vec![both, one, stream, settings("web-1"), settings("web-2")]).await.unwrap();
     catalog.delete(&name("web-1")).await.unwrap();
     make(&catalog, "web-1").await;
     let records = catalog.records().await.unwrap();
+    assert_eq!(records.other(INDEX_SETTINGS, "web-1"), None);
+    assert!(records.other(INDEX_SETTINGS, "web-2").is_some());
     assert_eq!(records.aliases().keys().collect::<Vec<_>>(), [&name("web")]);
     assert_eq!(records.aliases()[&name("web")].write_index(), Some(&name("web-2")));
     assert_eq!(records.data_streams()[&name("stream")].indices, [name("web-2")]);

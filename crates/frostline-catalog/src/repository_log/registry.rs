@@ -169,6 +169,11 @@ impl Registry {
         of_kind.map(|((_, name), value)| (name.as_str(), value.as_ref()))
     }
 
+    /// A record of another kind.
+    pub(crate) fn other(&self, kind: &str, name: &str) -> Option<&Value> {
+        self.others.get(&(kind.to_owned(), name.to_owned())).map(|value| value.as_ref())
+    }
+
     /// The indices that each alias without filters and each data stream stands for, as far as they exist.
     pub(crate) fn standing_for(&self) -> BTreeMap<&IndexName, Vec<&IndexName>> {
         let aliases = self.aliases.iter().filter(|(_, alias)| !alias.has_filter());

@@ -172,6 +172,6 @@ const ECS: &[(&str, &str)] = &[
 
 /// The names of all, for tests.
 #[cfg(test)]
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     PATTERNS.iter().map(|(name, _)| *name)
 }

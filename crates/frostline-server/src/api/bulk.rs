@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::names::{self, Required, Target};
-use crate::api::{document, indices};
+use crate::api::{document, indices, ingest};
 use crate::error::{ApiError, Result};
 use crate::scope::Privilege;
 use crate::state::Call;
@@ -33,7 +33,7 @@ pub(crate) const IGNORED: &[&str] = &[
 ];
 
 /// The most indices of one request, each of which may have to be made.
-const INDICES_MAX: usize = 1_000;
+pub(crate) const INDICES_MAX: usize = 1_000;
 /// The longest line of an action.
 const ACTION_BYTES_MAX: usize = 64 << 10;
 
@@ -44,7 +44,7 @@ const KEY: &str = "idempotency-key";
 pub(crate) async fn bulk(call: Call) -> Result<Answer> {
     let started = Instant::now();
     check_params(&call)?;
-    let operations = parse(&call.body, call.part("index"))?;
+    let operations = parse(&call.body, call.part("index"), call.params.get("pipeline"))?;
     let items = write(&call, operations, required(&call)?, key(&call)?).await?;
     let errors = items.iter().any(|item| item.outcome.is_err());
     let items: Vec<Value> = items.iter().map(|item| json!({ item.action: item.to_json() })).collect();
@@ -61,7 +61,8 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
         return Err(ApiError::unparsed("request body is required"));
     }
     let what = Ok(What::Append(call.body.clone()));
-    let operation = Operation { action: "index", index: call.index().to_owned(), id: None, what };
+    let pipeline = call.params.get("pipeline").map(str::to_owned);
+    let operation = Operation { action: "index", index: call.index().to_owned(), id: None, pipeline, what };
     write_one(&call, operation, key(&call)?).await
 }
 
@@ -77,13 +78,12 @@ pub(crate) async fn write_one(call: &Call, operation: Operation, key: Option<Str
     }
 }
 
-/// Refuses parameters that would change where documents go, or what they become.
+/// Refuses parameters that mean nothing.
 pub(crate) fn check_params(call: &Call) -> Result<()> {
     let refresh = call.params.get("refresh").unwrap_or_default();
     if !matches!(refresh, "" | "true" | "false" | "wait_for") {
         return Err(ApiError::invalid(format!("Unknown value for refresh: [{refresh}].")));
     }
-    check_pipeline(call.params.get("pipeline"))?;
     Ok(())
 }
 
@@ -93,13 +93,6 @@ fn required(call: &Call) -> Result<Required> {
         alias: call.params.flag("require_alias")?.unwrap_or(false),
         data_stream: call.params.flag("require_data_stream")?.unwrap_or(false),
     })
-}
-
-fn check_pipeline(pipeline: Option<&str>) -> Result<()> {
-    match pipeline {
-        None | Some("_none") => Ok(()),
-        Some(name) => Err(ApiError::invalid(format!("pipeline with id [{name}] does not exist"))),
-    }
 }
 
 fn key(call: &Call) -> Result<Option<String>> {
@@ -113,6 +106,8 @@ pub(crate) struct Operation {
     pub(crate) action: &'static str,
     pub(crate) index: String,
     pub(crate) id: Option<String>,
+    /// What its document goes through instead of the default pipeline of its index.
+    pub(crate) pipeline: Option<String>,
     pub(crate) what: Result<What>,
 }
 
@@ -122,6 +117,8 @@ pub(crate) enum What {
     Append(Bytes),
     /// It has an `_id`.
     Edit(IdOperation),
+    /// A pipeline dropped it.
+    Nothing,
 }
 
 impl What {
@@ -133,7 +130,7 @@ impl What {
 
 /// The operations of a body. What makes the lines after it unreadable is an error of the whole; anything else fails
 /// alone.
-fn parse(body: &Bytes, index: Option<&str>) -> Result<Vec<Operation>> {
+fn parse(body: &Bytes, index: Option<&str>, pipeline: Option<&str>) -> Result<Vec<Operation>> {
     if body.trim_ascii().is_empty() {
         return Err(ApiError::unparsed("request body is required"));
     }
@@ -174,7 +171,14 @@ fn parse(body: &Bytes, index: Option<&str>) -> Result<Vec<Operation>> {
         let named = metadata.get("_index").and_then(Value::as_str).or(index);
         let what = check(metadata, named).and_then(|()| what(action, metadata, document));
         let id = id_of(metadata).ok().flatten();
-        operations.push(Operation { action, index: named.unwrap_or_default().to_owned(), id, what });
+        let pipeline = metadata.get("pipeline").and_then(Value::as_str).or(pipeline).map(str::to_owned);
+        operations.push(Operation {
+            action,
+            index: named.unwrap_or_default().to_owned(),
+            id,
+            pipeline,
+            what,
+        });
     }
     let indices: BTreeSet<&str> = operations.iter().map(|operation| operation.index.as_str()).collect();
     match indices.len() {
@@ -226,7 +230,7 @@ fn check(metadata: &Map<String, Value>, index: Option<&str>) -> Result<()> {
             | "list_executed_pipelines"
             | "retry_on_conflict"
             | "routing" => {}
-            "pipeline" => check_pipeline(value.as_str())?,
+            "pipeline" if value.is_string() => {}
             "require_alias" | "require_data_stream" if *value == json!(false) => {}
             other => return Err(ApiError::invalid(format!("[{other}] is not supported in an action"))),
         }
@@ -255,6 +259,8 @@ struct Done {
 
 impl Done {
     const NOTHING: Done = Done { result: "noop", status: StatusCode::OK, version: 1, seq_no: 0 };
+    /// As Elasticsearch answers what a pipeline dropped.
+    const DROPPED: Done = Done { result: "noop", status: StatusCode::OK, version: -3, seq_no: -2 };
 
     fn new(result: &'static str, status: StatusCode, Numbers { version, seq_no }: Numbers) -> Done {
         Done { result, status, version, seq_no }
@@ -264,6 +270,14 @@ impl Done {
 impl Item {
     fn to_json(&self) -> Value {
         match &self.outcome {
+            Ok(Done { result, status, version, seq_no: ..0 }) => json!({
+                "_index": self.index,
+                "_id": self.id.as_deref().unwrap_or("auto-generated"),
+                "_version": version,
+                "result": result,
+                "_shards": { "total": 0, "successful": 0, "failed": 0 },
+                "status": status.as_u16(),
+            }),
             Ok(Done { result, status, version, seq_no }) => json!({
                 "_index": self.index,
                 "_id": self.id,
@@ -293,16 +307,18 @@ struct OfIndex {
 /// Does operations, those of all indices at the same time, and those on documents with `_id`s in their order.
 async fn write(
     call: &Call,
-    operations: Vec<Operation>,
+    mut operations: Vec<Operation>,
     required: Required,
     key: Option<String>,
 ) -> Result<Vec<Item>> {
     let state = &call.state;
-    let targets = targets(call, &operations, required).await;
+    let mut targets = Targets::new();
+    find_targets(call, &operations, required, &mut targets).await;
+    ingest::apply(call, &mut operations, required, &mut targets).await?;
     let edits = call.client.scope.to(Privilege::Edit);
     let mut items: Vec<Item> = Vec::with_capacity(operations.len());
     let mut written: BTreeMap<IndexName, OfIndex> = BTreeMap::new();
-    for Operation { action, index, id, what } in operations {
+    for Operation { action, index, id, what, .. } in operations {
         let place = items.len();
         let target = what.and_then(|what| match targets.get(&index) {
             _ if key.is_some() && matches!(what, What::Edit(_)) => {
@@ -316,6 +332,7 @@ async fn write(
             None => Err(frostline_base::Error::internal("a name was not looked up").into()),
         });
         let (index, outcome) = match target {
+            Ok((Target { index, .. }, What::Nothing)) => (index.to_string(), Ok(Done::DROPPED)),
             Ok((Target { index, create }, what)) => {
                 let of_index = written.entry(index.clone()).or_default();
                 match what {
@@ -331,6 +348,7 @@ async fn write(
                         of_index.edit.operations.push(operation);
                         of_index.edited.push(place);
                     }
+                    What::Nothing => {}
                 }
                 (index.to_string(), Ok(Done::NOTHING))
             }
@@ -382,12 +400,15 @@ fn fail(items: &mut [Item], places: Vec<usize>, error: ApiError) {
 }
 
 /// Where the documents of each name go.
-async fn targets(
+pub(crate) type Targets = BTreeMap<String, Result<Target>>;
+
+/// Adds those of the names of operations that are not known yet.
+pub(crate) async fn find_targets(
     call: &Call,
     operations: &[Operation],
     required: Required,
-) -> BTreeMap<String, Result<Target>> {
-    let mut targets = BTreeMap::new();
+    targets: &mut Targets,
+) {
     for Operation { index, .. } in operations.iter().filter(|operation| operation.what.is_ok()) {
         if !targets.contains_key(index) {
             let target = match names::parse(index) {
@@ -397,7 +418,6 @@ async fn targets(
             targets.insert(index.clone(), target);
         }
     }
-    targets
 }
 
 impl Item {
@@ -433,7 +453,7 @@ impl Item {
     }
 }
 
-fn no_document(reason: &str) -> ApiError {
+pub(crate) fn no_document(reason: &str) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, "document_parsing_exception", reason)
 }
 

@@ -155,6 +155,7 @@ async fn follow(
     [old, new]: [&IndexName; 2],
     composed: &Composed,
 ) -> Result<()> {
+    let settings = composed.index_settings()?;
     let also = |records: &Records| {
         let late = || frostline_base::Error::conflict(format!("{name} was rolled over by another request"));
         if let Some(stream) = records.data_streams().get(name) {
@@ -164,7 +165,8 @@ async fn follow(
             }
             stream.indices.push(new.clone());
             stream.generation += 1;
-            return Ok(vec![RecordChange::DataStream(name.clone(), Some(stream))]);
+            let stream = RecordChange::DataStream(name.clone(), Some(stream));
+            return Ok([stream].into_iter().chain(settings.record(new)).collect());
         }
         let alias = records.aliases().get(name).filter(|alias| alias.write_index() == Some(old));
         let mut alias = alias.map(|alias| Alias::clone(alias)).ok_or_else(late)?;
@@ -181,7 +183,8 @@ async fn follow(
             // The alias always names the one index that takes documents.
             None => alias.indices = [new.clone()].into(),
         }
-        Ok(vec![RecordChange::Alias(name.clone(), Some(alias))])
+        let alias = RecordChange::Alias(name.clone(), Some(alias));
+        Ok([alias].into_iter().chain(settings.record(new)).collect())
     };
     let made =
         call.state.node.catalog().create_with(new, composed.mapping()?, Settings::default(), also).await;

@@ -74,8 +74,12 @@ async fn write(call: &Call, action: &'static str, what: Action) -> Result<Answer
     let id = call.part("id").unwrap_or_default().to_owned();
     let if_seq_no = if_seq_no(call.params.scalar("if_seq_no"), call.params.scalar("if_primary_term"))?;
     let edit = Edit { id: id.clone(), action: what, if_seq_no };
-    let operation =
-        Operation { action, index: call.index().to_owned(), id: Some(id), what: Ok(What::Edit(edit)) };
+    let pipeline = call.params.get("pipeline").map(str::to_owned);
+    if action == "update" && pipeline.as_deref().is_some_and(|pipeline| pipeline != "_none") {
+        return Err(ApiError::unsupported("an update goes through no pipeline"));
+    }
+    let what = Ok(What::Edit(edit));
+    let operation = Operation { action, index: call.index().to_owned(), id: Some(id), pipeline, what };
     bulk::write_one(call, operation, None).await
 }
 

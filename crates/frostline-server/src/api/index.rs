@@ -1,14 +1,16 @@
 //! Indices: made, deleted, shown.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use frostline_catalog::Index;
+use frostline_catalog::{Index, Records};
 use frostline_ingest::{Merge, MergePolicy};
 use frostline_query::language::wildcard_matches;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::settings::{self, IndexSettings};
 use crate::api::template::{self, compose};
 use crate::api::{alias, indices, names};
 use crate::error::{ApiError, Result};
@@ -34,11 +36,10 @@ pub(crate) async fn create(call: Call) -> Result<Answer> {
     aliases.keys().try_for_each(|alias| call.client.scope.check(alias))?;
     composed.aliases.extend(aliases);
     let composed = composed.with(body.get("mappings"));
-    names::make_index(&call.state, &index_name, composed.mapping()?, &composed.aliases).await?;
-    let settings = body.get("settings").and_then(Value::as_object);
-    let ignored = settings.is_some_and(|settings| !settings.is_empty());
-    let warning =
-        ignored.then(|| "the settings have no effect: there are no shards and no replicas".to_owned());
+    let index_settings = composed.index_settings()?.with(IndexSettings::read(body.get("settings"))?);
+    names::make_index(&call.state, &index_name, composed.mapping()?, &composed.aliases, &index_settings)
+        .await?;
+    let warning = settings::warning(body.get("settings"));
     let answer = json!({ "acknowledged": true, "shards_acknowledged": true, "index": name });
     Ok(Answer::json(&answer)?.with_warnings(warning))
 }
@@ -102,7 +103,7 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
             let value = match *feature {
                 "aliases" => alias::shown(&records, index.name()),
                 "mappings" => index.mapping().to_elasticsearch_json(),
-                "settings" => settings_of(&index, flat, &["*"]),
+                "settings" => settings_of(&records, &index, flat, &["*"]),
                 other => return Err(ApiError::invalid(format!("unknown feature [{other}]"))),
             };
             shown.insert((*feature).to_owned(), value);
@@ -122,20 +123,38 @@ pub(crate) async fn settings(call: Call) -> Result<Answer> {
     let names: Vec<&str> = call.part("name").unwrap_or("*").split(',').collect();
     let names = if names == ["_all"] { vec!["*"] } else { names };
     let indices = indices::named(&call).await?;
-    let each = indices
-        .iter()
-        .map(|index| (index.name().to_string(), json!({ "settings": settings_of(index, flat, &names) })));
+    let records = call.state.node.catalog().records().await?;
+    let each = indices.iter().map(|index| {
+        (index.name().to_string(), json!({ "settings": settings_of(&records, index, flat, &names) }))
+    });
     Answer::json(&each.collect::<Map<String, Value>>())
 }
 
+/// `PUT /{index}/_settings`.
+pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
+    let body = Value::Object(call.object()?);
+    let settings = body.get("settings").filter(|settings| settings.is_object()).unwrap_or(&body);
+    let change = IndexSettings::read(Some(settings))?;
+    let names =
+        indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;
+    let plan = |records: &Records| {
+        let there = names.iter().filter(|name| records.has_index(name));
+        Ok(there.filter_map(|name| IndexSettings::of(records, name).changed(change.clone(), name)).collect())
+    };
+    call.state.node.catalog().change_records("settings", plan).await?;
+    Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(settings::warning(Some(settings))))
+}
+
 /// The settings of an index whose names match, as text, which is how Elasticsearch shows them.
-fn settings_of(index: &Index, flat: bool, names: &[&str]) -> Value {
+fn settings_of(records: &Records, index: &Index, flat: bool, names: &[&str]) -> Value {
     let all = [
         ("index.number_of_replicas", "0"),
         ("index.number_of_shards", "1"),
         ("index.provided_name", index.name().as_str()),
         ("index.uuid", index.table_id()),
     ];
+    let own = IndexSettings::of(records, index.name());
+    let all = own.shown().chain(all).collect::<BTreeMap<_, _>>();
     let matches = |name: &str| names.iter().any(|pattern| wildcard_matches(pattern, name));
     let shown = all.into_iter().filter(|(name, _)| matches(name));
     if flat {

@@ -9,6 +9,7 @@ use frostline_split::Mapping;
 use http::StatusCode;
 
 use crate::api::indices;
+use crate::api::settings::IndexSettings;
 use crate::api::template::{Composed, compose};
 use crate::error::{ApiError, Result};
 use crate::scope::Scope;
@@ -82,7 +83,9 @@ async fn made(state: &State, name: &IndexName, composed: Composed) -> Result<Tar
         return Err(ApiError { reason, ..ApiError::no_such_index(name.as_str()) });
     }
     let create = composed.mapping()?;
-    let index = match (composed.data_stream, composed.aliases.is_empty()) {
+    let settings = composed.index_settings()?;
+    let says_more = !composed.aliases.is_empty() || !settings.is_empty();
+    let index = match (composed.data_stream, says_more) {
         (true, _) => match make_stream(state, name, &composed).await {
             Err(error) if error.status == StatusCode::BAD_REQUEST => {
                 // Another request has just made it.
@@ -92,9 +95,9 @@ async fn made(state: &State, name: &IndexName, composed: Composed) -> Result<Tar
             }
             made => made?,
         },
-        (false, true) => name.clone(),
-        (false, false) => {
-            match make_index(state, name, create.clone(), &composed.aliases).await {
+        (false, false) => name.clone(),
+        (false, true) => {
+            match make_index(state, name, create.clone(), &composed.aliases, &settings).await {
                 // Another request has just made it.
                 Err(error) if error.kind == EXISTS => {}
                 made => made?,
@@ -107,19 +110,20 @@ async fn made(state: &State, name: &IndexName, composed: Composed) -> Result<Tar
 
 const EXISTS: &str = "resource_already_exists_exception";
 
-/// Makes an index with its aliases, each with whether the index takes the documents that are sent to it.
+/// Makes an index with its settings and its aliases, each with whether the index takes the documents that are sent to it.
 pub(crate) async fn make_index(
     state: &State,
     name: &IndexName,
     mapping: Mapping,
     aliases: &BTreeMap<IndexName, Option<bool>>,
+    settings: &IndexSettings,
 ) -> Result<()> {
     let also = |records: &Records| {
         let joined = aliases.iter().map(|(alias, write)| {
             let old = records.aliases().get(alias).map(|old| Alias::clone(old)).unwrap_or_default();
             RecordChange::Alias(alias.clone(), Some(joining(old, name, *write)))
         });
-        Ok(joined.collect())
+        Ok(joined.chain(settings.record(name)).collect())
     };
     let made = state.node.catalog().create_with(name, mapping, Settings::default(), also).await;
     made.map(drop).map_err(|e| match e.kind() {
@@ -151,7 +155,11 @@ pub(crate) fn joining(mut alias: Alias, index: &IndexName, write: Option<bool>) 
 pub(crate) async fn make_stream(state: &State, name: &IndexName, composed: &Composed) -> Result<IndexName> {
     let first = backing(name, 1)?;
     let stream = DataStream::new(first.clone(), composed.template.clone());
-    let also = |_: &Records| Ok(vec![RecordChange::DataStream(name.clone(), Some(stream.clone()))]);
+    let settings = composed.index_settings()?;
+    let also = |_: &Records| {
+        let stream = RecordChange::DataStream(name.clone(), Some(stream.clone()));
+        Ok([stream].into_iter().chain(settings.record(&first)).collect())
+    };
     let mapping = composed.mapping()?;
     let made = state.node.catalog().create_with(&first, mapping, Settings::default(), also).await;
     made.map_err(|e| match e.kind() {

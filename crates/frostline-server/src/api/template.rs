@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::names;
+use crate::api::settings::{self, IndexSettings};
 use crate::error::{ApiError, Result};
 use crate::state::{Call, only};
 
@@ -57,6 +58,10 @@ pub(crate) struct Composed {
 impl Composed {
     pub(crate) fn mapping(&self) -> Result<Mapping> {
         mapping(&self.mappings)
+    }
+
+    pub(crate) fn index_settings(&self) -> Result<IndexSettings> {
+        IndexSettings::read(Some(&self.settings))
     }
 
     /// The same with what a request says itself.
@@ -197,10 +202,7 @@ pub(crate) async fn put(call: Call, kind: Kind) -> Result<Answer> {
     let put = call.state.node.catalog().change_records("template", plan).await;
     let refused = refused.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     put.map_err(|e| refused.unwrap_or_else(|| e.into()))?;
-    let settings = body.pointer("/template/settings").and_then(Value::as_object);
-    let ignored = settings.is_some_and(|settings| !settings.is_empty());
-    let warning =
-        ignored.then(|| "the settings have no effect: there are no shards and no replicas".to_owned());
+    let warning = settings::warning(body.pointer("/template/settings"));
     Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(warning))
 }
 
@@ -239,6 +241,7 @@ fn check(body: &Value, kind: Kind) -> Result<()> {
     only(template, &["aliases", "mappings", "settings"])?;
     mapping(template.get("mappings").unwrap_or(&Value::Null))?;
     aliases(template.get("aliases"))?;
+    IndexSettings::read(template.get("settings"))?;
     Ok(())
 }
 

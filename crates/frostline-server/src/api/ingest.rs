@@ -1,0 +1,220 @@
+//! Documents go through pipelines before they are stored.
+//!
+//! A document that is added or replaced goes through the pipeline that its request names, else the default one of its
+//! index, and then through the final one of the index to which it goes then. A document that fails is an error of its
+//! item alone. Updates and deletions go through none.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use frostline_base::Error;
+use frostline_catalog::Records;
+use frostline_ingest::{Action, Operation as IdOperation};
+use frostline_pipeline::{Document, Outcome, Pipeline};
+use serde_json::{Map, Value};
+
+use crate::api::bulk::{INDICES_MAX, Operation, Targets, What, find_targets, no_document};
+use crate::api::names::Required;
+use crate::api::pipeline::{Known, existing, failed};
+use crate::api::settings::IndexSettings;
+use crate::error::{ApiError, Result};
+use crate::state::Call;
+
+/// What documents of a request take after their pipelines, besides four times the request.
+const BYTES_MAX: usize = 64 << 20;
+
+/// Changes operations to what pipelines make of their documents. An index that they go to then is one of `targets`.
+pub(crate) async fn apply(
+    call: &Call,
+    operations: &mut [Operation],
+    required: Required,
+    targets: &mut Targets,
+) -> Result<()> {
+    let seen = call.state.node.catalog().seen_records();
+    let has_own = |target: &Result<_>| match (target, &seen) {
+        (Ok(target), Some(seen)) => !settings(seen, target).is_empty(),
+        _ => false,
+    };
+    let is_asked =
+        operations.iter().any(|operation| operation.pipeline.is_some() && document(operation).is_some());
+    if !is_asked && !targets.values().any(has_own) {
+        return Ok(());
+    }
+    let known = Arc::new(Known {
+        state: Arc::clone(&call.state),
+        records: call.state.node.catalog().records().await?,
+    });
+    let mut left = call.body.len().saturating_mul(4).saturating_add(BYTES_MAX);
+
+    let first =
+        jobs(operations, targets, &known, |operation, settings| match operation.pipeline.as_deref() {
+            Some("_none") => None,
+            Some(id) => Some(id.to_owned()),
+            None => settings.default_pipeline().map(str::to_owned),
+        });
+    run(call, &known, first, operations, &mut left, false).await?;
+    let names: BTreeSet<&str> = operations.iter().map(|operation| operation.index.as_str()).collect();
+    if names.len() > INDICES_MAX {
+        return Err(ApiError::invalid(format!("a request writes to at most {INDICES_MAX} indices")));
+    }
+    find_targets(call, operations, required, targets).await;
+    // A template may just have made an index.
+    let records = call.state.node.catalog().seen_records().unwrap_or_else(|| known.records.clone());
+    let known = Arc::new(Known { state: Arc::clone(&call.state), records });
+    let last = jobs(operations, targets, &known, |_, settings| settings.final_pipeline().map(str::to_owned));
+    run(call, &known, last, operations, &mut left, true).await
+}
+
+fn settings(records: &Records, target: &crate::api::names::Target) -> IndexSettings {
+    IndexSettings::of(records, &target.index)
+}
+
+/// The document that an operation stores as it is.
+fn document(operation: &Operation) -> Option<&Bytes> {
+    match operation.what.as_ref().ok()? {
+        What::Append(document) => Some(document),
+        What::Edit(IdOperation { action: Action::Index(document) | Action::Create(document), .. }) => {
+            Some(document)
+        }
+        What::Edit(_) | What::Nothing => None,
+    }
+}
+
+/// A document that is to go through a pipeline.
+struct Job {
+    place: usize,
+    id: String,
+    pipeline: Result<Arc<Pipeline>>,
+    index: String,
+    document_id: Option<String>,
+    document: Bytes,
+}
+
+fn jobs(
+    operations: &[Operation],
+    targets: &Targets,
+    known: &Known,
+    wanted: impl Fn(&Operation, &IndexSettings) -> Option<String>,
+) -> Vec<Job> {
+    let of_target = |(name, target): (&String, &Result<_>)| {
+        Some((name.clone(), settings(&known.records, target.as_ref().ok()?)))
+    };
+    let settings: std::collections::BTreeMap<String, IndexSettings> =
+        targets.iter().filter_map(of_target).collect();
+    let jobs = operations.iter().enumerate().filter_map(|(place, operation)| {
+        let document = document(operation)?.clone();
+        let id = wanted(operation, settings.get(&operation.index)?)?;
+        Some(Job {
+            place,
+            pipeline: existing(&known.state, &known.records, &id),
+            id,
+            index: operation.index.clone(),
+            document_id: operation.id.clone(),
+            document,
+        })
+    });
+    jobs.collect()
+}
+
+/// What became of a document: None where it was dropped.
+type Ran = Result<Option<Changed>>;
+
+struct Changed {
+    index: String,
+    id: Option<String>,
+    document: Bytes,
+}
+
+/// Runs pipelines, and changes the operations to what they made.
+async fn run(
+    call: &Call,
+    known: &Arc<Known>,
+    jobs: Vec<Job>,
+    operations: &mut [Operation],
+    left: &mut usize,
+    is_final: bool,
+) -> Result<()> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let (known, now_us, mut still_left) = (Arc::clone(known), call.state.node.clock().now_us(), *left);
+    let ran = tokio::task::spawn_blocking(move || {
+        let ran = jobs.into_iter().map(|job| {
+            let place = job.place;
+            let mut ran = one(&known, job, now_us, is_final);
+            if let Ok(Some(changed)) = &ran {
+                match still_left.checked_sub(changed.document.len()) {
+                    Some(less) => still_left = less,
+                    None => {
+                        ran = Err(ApiError::busy(
+                            "the documents of the request are too large after their pipelines: send fewer",
+                        ))
+                    }
+                }
+            }
+            (place, ran)
+        });
+        (ran.collect::<Vec<(usize, Ran)>>(), still_left)
+    });
+    let (ran, still_left) =
+        ran.await.map_err(|e| Error::internal("a pipeline ended early").with_source(e))?;
+    *left = still_left;
+    for (place, ran) in ran {
+        let operation = &mut operations[place];
+        match ran {
+            Err(error) => operation.what = Err(error),
+            Ok(None) => operation.what = Ok(What::Nothing),
+            Ok(Some(changed)) => operation.becomes(changed),
+        }
+    }
+    Ok(())
+}
+
+fn one(known: &Known, job: Job, now_us: i64, is_final: bool) -> Ran {
+    let pipeline = job.pipeline?;
+    let parsed = frostline_split::check_unique_keys(&job.document);
+    let parsed = parsed.and_then(|()| serde_json::from_slice::<Map<String, Value>>(&job.document));
+    let source = parsed.map_err(|e| no_document(&format!("failed to parse: {e}")))?;
+    let mut document = Document::new(&job.index, job.document_id.as_deref(), source, now_us);
+    match frostline_pipeline::run(known, &job.id, &pipeline, &mut document, None) {
+        Outcome::Dropped => Ok(None),
+        Outcome::Failed(failure) => Err(failed(failure)),
+        Outcome::Done if is_final && document.index() != job.index => Err(ApiError::invalid(format!(
+            "final pipeline [{}] can't change the target index from [{}] to [{}]",
+            job.id,
+            job.index,
+            document.index()
+        ))),
+        Outcome::Done => {
+            let (index, id) = (document.index().to_owned(), document.id().map(str::to_owned));
+            let written = serde_json::to_vec(&document.into_source());
+            let written =
+                written.map_err(|e| Error::internal("a document cannot be written").with_source(e))?;
+            Ok(Some(Changed { index, id, document: written.into() }))
+        }
+    }
+}
+
+impl Operation {
+    /// The same with a document as a pipeline left it.
+    fn becomes(&mut self, Changed { index, id, document }: Changed) {
+        let if_seq_no = match &self.what {
+            Ok(What::Edit(operation)) => operation.if_seq_no,
+            _ => None,
+        };
+        self.index = index;
+        self.id.clone_from(&id);
+        self.what = Ok(match id {
+            None => What::Append(document),
+            Some(id) => {
+                let action =
+                    if self.action == "create" { Action::Create(document) } else { Action::Index(document) };
+                What::Edit(IdOperation { id, action, if_seq_no })
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

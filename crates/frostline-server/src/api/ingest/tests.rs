@@ -1,0 +1,251 @@
+use http::Request;
+use http_body_util::Full;
+use serde_json::{Value, json};
+
+use crate::api::security::first_key;
+use crate::settings::Settings;
+use crate::testing::Tested;
+
+async fn put(tested: &Tested, id: &str, processors: Value) {
+    let body = json!({ "processors": processors }).to_string();
+    tested.ok("PUT", &format!("/_ingest/pipeline/{id}"), &body).await;
+}
+
+/// Answers of a bulk, each by its action.
+async fn bulk(tested: &Tested, uri: &str, lines: &[Value]) -> Vec<Value> {
+    let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let answer = tested.ok("POST", uri, &body).await;
+    let items = answer["items"].as_array().unwrap().iter();
+    items.map(|item| item.as_object().unwrap().values().next().unwrap().clone()).collect()
+}
+
+async fn sources(tested: &Tested, index: &str) -> Vec<Value> {
+    let found = tested.ok("GET", &format!("/{index}/_search?sort=n&size=100"), "").await;
+    found["hits"]["hits"].as_array().unwrap().iter().map(|hit| hit["_source"].clone()).collect()
+}
+
+#[tokio::test]
+async fn documents_are_stored_as_pipelines_leave_them() {
+    let tested = Tested::new();
+    put(&tested, "a", json!([{ "set": { "field": "by", "value": "a of {{_index}}" } }])).await;
+    put(&tested, "b", json!([{ "set": { "field": "by", "value": "b at {{_ingest.timestamp}}" } }])).await;
+    let items = bulk(
+        &tested,
+        "/_bulk?pipeline=a",
+        &[
+            json!({ "index": { "_index": "web" } }),
+            json!({ "n": 1 }),
+            json!({ "create": { "_index": "web", "_id": "2", "pipeline": "b" } }),
+            json!({ "n": 2 }),
+            json!({ "index": { "_index": "web", "_id": "3", "pipeline": "_none" } }),
+            json!({ "n": 3 }),
+            json!({ "index": { "_index": "web", "pipeline": "gone" } }),
+            json!({ "n": 4 }),
+            json!({ "index": { "_index": "web" } }),
+            json!([]),
+            json!({ "delete": { "_index": "web", "_id": "9" } }),
+        ],
+    )
+    .await;
+    let statuses: Vec<_> = items.iter().map(|item| item["status"].as_u64().unwrap()).collect();
+    assert_eq!(statuses, [201, 201, 201, 400, 400, 404], "{items:?}");
+    assert_eq!(items[3]["error"]["reason"], "pipeline with id [gone] does not exist");
+    assert_eq!(items[4]["error"]["type"], "document_parsing_exception");
+    let written = sources(&tested, "web").await;
+    let expected = [
+        json!({ "n": 1, "by": "a of web" }),
+        json!({ "n": 2, "by": "b at 2024-06-01T00:00:00Z" }),
+        json!({ "n": 3 }),
+    ];
+    assert_eq!(written, expected);
+
+    assert_eq!(tested.send("POST", "/web/_doc?pipeline=a", "{\"n\":5}").await.status, 201);
+    assert_eq!(tested.send("PUT", "/web/_doc/6?pipeline=a", "{\"n\":6}").await.status, 201);
+    assert_eq!(tested.send("PUT", "/web/_create/7?pipeline=a", "{\"n\":7}").await.status, 201);
+    assert!(sources(&tested, "web").await[3..].iter().all(|source| source["by"] == "a of web"));
+    assert_eq!(tested.error("POST", "/web/_doc?pipeline=gone", "{\"n\":5}").await.0, 400);
+    assert_eq!(tested.error("POST", "/web/_update/7?pipeline=a", "{\"doc\":{\"n\":8}}").await.0, 501);
+    // A change counts with the next request.
+    put(&tested, "a", json!([{ "set": { "field": "by", "value": "new" } }])).await;
+    assert_eq!(tested.send("PUT", "/web/_doc/6?pipeline=a", "{\"n\":6}").await.status, 200);
+    assert_eq!(tested.ok("GET", "/web/_source/6", "").await, json!({ "n": 6, "by": "new" }));
+}
+
+#[tokio::test]
+async fn what_is_dropped_is_a_noop_and_what_fails_fails_alone() {
+    let tested = Tested::new();
+    put(&tested, "p", json!([
+        { "drop": { "if": "ctx.n == 1" } }, { "convert": { "field": "n", "type": "long", "tag": "number" } },
+    ])).await;
+    let items = bulk(
+        &tested,
+        "/web/_bulk?pipeline=p",
+        &[
+            json!({ "index": {} }),
+            json!({ "n": 1 }),
+            json!({ "index": { "_id": "x" } }),
+            json!({ "n": 1 }),
+            json!({ "index": {} }),
+            json!({ "n": "two" }),
+            json!({ "index": {} }),
+            json!({ "n": "3" }),
+        ],
+    )
+    .await;
+    let dropped = json!({
+        "_index": "web", "_id": "auto-generated", "_version": -3, "result": "noop",
+        "_shards": { "total": 0, "successful": 0, "failed": 0 }, "status": 200,
+    });
+    assert_eq!(items[0], dropped);
+    assert_eq!((&items[1]["_id"], &items[1]["result"]), (&json!("x"), &json!("noop")));
+    let error = &items[2]["error"];
+    assert_eq!(
+        (&error["type"], &error["reason"]),
+        (&json!("illegal_argument_exception"), &json!("unable to convert [two] to long"))
+    );
+    assert_eq!(
+        (&error["processor_type"], &error["processor_tag"], &error["pipeline_origin"]),
+        (&json!("convert"), &json!("number"), &json!(["p"]))
+    );
+    assert_eq!(items[3]["status"], 201);
+    assert_eq!(sources(&tested, "web").await, [json!({ "n": 3 })]);
+    assert_eq!(tested.send("POST", "/web/_doc?pipeline=p", "{\"n\":1}").await.json(), dropped);
+}
+
+#[tokio::test]
+async fn a_pipeline_may_send_a_document_elsewhere_under_another_id() {
+    let tested = Tested::new();
+    put(
+        &tested,
+        "p",
+        json!([
+            { "set": { "field": "_index", "value": "logs-{{team}}" } },
+            { "set": { "field": "_id", "value": "{{key}}", "if": "ctx.key != null" } },
+            { "remove": { "field": "_id", "if": "ctx.key == null", "ignore_missing": true } },
+        ]),
+    )
+    .await;
+    let items = bulk(
+        &tested,
+        "/web/_bulk?pipeline=p",
+        &[
+            json!({ "index": {} }),
+            json!({ "n": 1, "team": "a", "key": "k" }),
+            json!({ "index": { "_id": "gone" } }),
+            json!({ "n": 2, "team": "b" }),
+            json!({ "create": {} }),
+            json!({ "n": 3, "team": "a", "key": "k" }),
+            json!({ "index": {} }),
+            json!({ "n": 4, "team": "NO" }),
+        ],
+    )
+    .await;
+    assert_eq!(
+        (&items[0]["_index"], &items[0]["_id"], &items[0]["status"]),
+        (&json!("logs-a"), &json!("k"), &json!(201))
+    );
+    assert_eq!((&items[1]["_index"], &items[1]["status"]), (&json!("logs-b"), &json!(201)));
+    assert_ne!(items[1]["_id"], "gone");
+    assert_eq!(items[2]["status"], 409);
+    assert_eq!(items[3]["error"]["type"], "invalid_index_name_exception");
+    assert_eq!(sources(&tested, "logs-a").await[0]["n"], 1);
+}
+
+#[tokio::test]
+async fn an_index_has_a_default_and_a_final_pipeline() {
+    let tested = Tested::new();
+    put(&tested, "d", json!([{ "append": { "field": "by", "value": "default" } }])).await;
+    put(&tested, "f", json!([{ "append": { "field": "by", "value": "final" } }])).await;
+    put(&tested, "o", json!([{ "append": { "field": "by", "value": "own" } }])).await;
+    let settings = json!({ "settings": { "index": { "default_pipeline": "d", "final_pipeline": "f" } } });
+    tested.ok("PUT", "/web", &settings.to_string()).await;
+    let by = async |uri: &str, index: &str| {
+        assert_eq!(tested.send("PUT", uri, "{\"n\":1}").await.status.as_u16() / 100, 2);
+        tested.ok("GET", &format!("/{index}/_source/1"), "").await["by"].clone()
+    };
+    assert_eq!(by("/web/_doc/1", "web").await, json!(["default", "final"]));
+    assert_eq!(by("/web/_doc/1?pipeline=o", "web").await, json!(["own", "final"]));
+    assert_eq!(by("/web/_doc/1?pipeline=_none", "web").await, json!(["final"]));
+    let shown = tested.ok("GET", "/web/_settings/index.*_pipeline?flat_settings", "").await;
+    let expected = json!({ "index.default_pipeline": "d", "index.final_pipeline": "f" });
+    assert_eq!(shown["web"]["settings"], expected);
+    let (status, _, reason) = tested.error("DELETE", "/_ingest/pipeline/d", "").await;
+    assert_eq!(status, 400);
+    assert!(reason.contains("default pipeline of the index [web]"), "{reason}");
+    tested.ok("PUT", "/web/_settings", "{\"index.default_pipeline\":null}").await;
+    assert_eq!(by("/web/_doc/1", "web").await, json!(["final"]));
+    let other = tested
+        .send("PUT", "/web/_settings", "{\"settings\":{\"number_of_replicas\":1,\"final_pipeline\":\"o\"}}")
+        .await;
+    assert!(other.header("warning").contains("no effect"));
+    assert_eq!(by("/web/_doc/1", "web").await, json!(["own"]));
+    // An index of the same name has none of that.
+    tested.ok("DELETE", "/web", "").await;
+    assert_eq!(by("/web/_doc/1", "web").await, Value::Null);
+
+    let template =
+        json!({ "index_patterns": ["made-*"], "template": { "settings": { "default_pipeline": "d" } } });
+    let put = tested.send("PUT", "/_index_template/made", &template.to_string()).await;
+    assert_eq!((put.status.as_u16(), put.header("warning")), (200, ""));
+    assert_eq!(by("/made-1/_doc/1", "made-1").await, json!(["default"]));
+    let stream = json!({
+        "index_patterns": ["events"], "data_stream": {}, "template": { "settings": { "index.final_pipeline": "f" } },
+    });
+    tested.ok("PUT", "/_index_template/events", &stream.to_string()).await;
+    for _ in 0..2 {
+        assert_eq!(tested.send("POST", "/events/_doc", "{\"n\":1}").await.status, 201);
+        tested.ok("POST", "/events/_rollover", "").await;
+    }
+    assert!(sources(&tested, "events").await.iter().all(|source| source["by"] == json!(["final"])));
+    // The final one of the index that a document is sent to by another.
+    put_redirect(&tested).await;
+    tested.ok("PUT", "/last", "{\"settings\":{\"final_pipeline\":\"f\"}}").await;
+    tested.ok("PUT", "/bent", "{\"settings\":{\"final_pipeline\":\"redirect\"}}").await;
+    assert_eq!(by("/anything/_doc/1?pipeline=redirect", "last").await, json!(["final"]));
+    let (status, _, reason) = tested.error("POST", "/bent/_doc", "{\"n\":1}").await;
+    assert_eq!(status, 400);
+    assert!(reason.contains("can't change the target index from [bent] to [last]"), "{reason}");
+}
+
+async fn put_redirect(tested: &Tested) {
+    put(tested, "redirect", json!([{ "set": { "field": "_index", "value": "last" } }])).await;
+}
+
+#[tokio::test]
+async fn a_key_writes_nowhere_else_by_a_pipeline() {
+    let tested = Tested::with(Settings { auth: true, ..Settings::default() });
+    let admin = format!("ApiKey {}", first_key(&tested.state).await.unwrap().unwrap());
+    let send = async |who: &str, method: &str, uri: &str, body: &str| {
+        let request = Request::builder().method(method).uri(uri).header("content-type", "application/json");
+        let request = request.header("authorization", who).header("host", "logs.example");
+        tested.request(request.body(Full::from(body.to_owned())).unwrap()).await
+    };
+    let pipelines = [
+        ("away", json!([{ "set": { "field": "_index", "value": "secret" } }])),
+        ("named", json!([{ "set": { "field": "_id", "value": "1" } }])),
+    ];
+    for (id, processors) in pipelines {
+        let body = json!({ "processors": processors }).to_string();
+        assert_eq!(send(&admin, "PUT", &format!("/_ingest/pipeline/{id}"), &body).await.status, 200);
+    }
+    let role = json!({ "indices": [{ "names": ["web"], "privileges": ["create_doc"] }] });
+    let body = json!({ "name": "limited", "role_descriptors": { "role": role } }).to_string();
+    let made = send(&admin, "POST", "/_security/api_key", &body).await.json();
+    let limited = format!("ApiKey {}", made["encoded"].as_str().unwrap());
+    let status =
+        async |method: &str, uri: &str| send(&limited, method, uri, "{\"n\":1}").await.status.as_u16();
+    assert_eq!(status("POST", "/web/_doc").await, 201);
+    assert_eq!(status("POST", "/web/_doc?pipeline=away").await, 403);
+    // To replace a document takes more than to add one.
+    assert_eq!(status("POST", "/web/_doc?pipeline=named").await, 403);
+    for (method, uri) in [
+        ("PUT", "/_ingest/pipeline/x"),
+        ("GET", "/_ingest/pipeline"),
+        ("DELETE", "/_ingest/pipeline/away"),
+        ("POST", "/_ingest/pipeline/away/_simulate"),
+        ("PUT", "/web/_settings"),
+    ] {
+        assert_eq!(status(method, uri).await, 403, "{method} {uri}");
+    }
+    assert_eq!(send(&admin, "HEAD", "/secret", "").await.status, 404);
+}

@@ -1,0 +1,273 @@
+//! Ingest pipelines: put, shown, deleted, tried.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use frostline_catalog::{INDEX_SETTINGS, RecordChange, Records};
+use frostline_pipeline::{Document, Failure, Outcome, Pipeline, Pipelines, Status, Trace};
+use frostline_query::language::wildcard_matches;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::answer::Answer;
+use crate::api::settings::IndexSettings;
+use crate::error::{ApiError, Result};
+use crate::state::{Call, State, only};
+
+/// The kind of records that pipelines are.
+const KIND: &str = "ingest_pipeline";
+/// The longest pipeline, which every server holds.
+const BYTES_MAX: usize = 1 << 20;
+/// The most documents that are tried at once.
+const SIMULATED_MAX: usize = 1_000;
+
+/// Pipelines as this server has read them, each with what it was read from.
+#[derive(Default)]
+pub(crate) struct Compiled(Mutex<HashMap<String, (Value, Arc<Pipeline>)>>);
+
+impl Compiled {
+    /// The pipeline of an id; none where there is none.
+    pub(crate) fn get(&self, records: &Records, id: &str) -> Result<Option<Arc<Pipeline>>> {
+        let Some(json) = records.other(KIND, id) else { return Ok(None) };
+        let read = |compiled: &HashMap<String, (Value, Arc<Pipeline>)>| {
+            let (from, pipeline) = compiled.get(id)?;
+            (from == json).then(|| Arc::clone(pipeline))
+        };
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pipeline) = read(&lock()) {
+            return Ok(Some(pipeline));
+        }
+        let pipeline = Arc::new(parsed(json)?);
+        let mut compiled = lock();
+        compiled.retain(|id, _| records.other(KIND, id).is_some());
+        compiled.insert(id.to_owned(), (json.clone(), Arc::clone(&pipeline)));
+        Ok(Some(pipeline))
+    }
+}
+
+fn parsed(json: &Value) -> Result<Pipeline> {
+    Pipeline::parse(json).map_err(|error| ApiError::from(error).named("parse_exception"))
+}
+
+/// The pipelines of a repository at one time.
+pub(crate) struct Known {
+    pub(crate) state: Arc<State>,
+    pub(crate) records: Records,
+}
+
+impl Pipelines for Known {
+    fn get(&self, id: &str) -> Option<Arc<Pipeline>> {
+        self.state.pipelines.get(&self.records, id).ok().flatten()
+    }
+}
+
+/// `PUT /_ingest/pipeline/{id}`.
+pub(crate) async fn put(call: Call) -> Result<Answer> {
+    let id = call.part("id").unwrap_or_default();
+    if id.is_empty() || id.contains(['*', ',', ' ']) || id.starts_with('_') || id.len() > 200 {
+        return Err(ApiError::invalid(format!("[{id}] is no name of a pipeline")));
+    }
+    if call.body.len() > BYTES_MAX {
+        return Err(ApiError::invalid(format!("a pipeline has at most {BYTES_MAX} bytes")));
+    }
+    let body = Value::Object(call.object()?);
+    parsed(&body)?;
+    let plan = |records: &Records| {
+        let put = RecordChange::Other { kind: KIND, name: id.to_owned(), value: Some(body.clone()) };
+        Ok(if records.other(KIND, id) == Some(&body) { Vec::new() } else { vec![put] })
+    };
+    call.state.node.catalog().change_records("pipeline", plan).await?;
+    Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// The pipelines of these names or patterns.
+fn matching<'a>(records: &'a Records, wanted: &str) -> Vec<(&'a str, &'a Value)> {
+    let is_wanted = |name: &str| wanted.split(',').any(|pattern| wildcard_matches(pattern, name));
+    records.others(KIND).filter(|(name, _)| is_wanted(name)).collect()
+}
+
+/// `GET /_ingest/pipeline/{id}`.
+pub(crate) async fn get(call: Call) -> Result<Answer> {
+    let records = call.state.node.catalog().records().await?;
+    let summary = call.params.flag("summary")?.unwrap_or(false);
+    let wanted = call.part("id").unwrap_or("*");
+    let found = matching(&records, wanted);
+    let is_missing = found.is_empty() && !wanted.contains('*');
+    let shown = found.into_iter().map(|(id, body)| {
+        let shown = match summary {
+            true => json!({ "description": body.get("description") }),
+            false => body.clone(),
+        };
+        (id.to_owned(), shown)
+    });
+    let answer = Answer::json(&shown.collect::<Map<_, _>>())?;
+    Ok(if is_missing { answer.with_status(StatusCode::NOT_FOUND) } else { answer })
+}
+
+/// `DELETE /_ingest/pipeline/{id}`.
+pub(crate) async fn delete(call: Call) -> Result<Answer> {
+    let wanted = call.part("id").unwrap_or_default();
+    let catalog = call.state.node.catalog();
+    if matching(&catalog.records().await?, wanted).is_empty() && wanted != "*" {
+        let reason = format!("pipeline [{wanted}] is missing");
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "resource_not_found_exception", reason));
+    }
+    let plan = |records: &Records| {
+        let found = matching(records, wanted);
+        if let Some(reason) = found.iter().find_map(|(id, _)| user_of(records, id)) {
+            return Err(frostline_base::Error::invalid(reason));
+        }
+        let gone =
+            |(id, _): (&str, &Value)| RecordChange::Other { kind: KIND, name: id.to_owned(), value: None };
+        Ok(found.into_iter().map(gone).collect())
+    };
+    catalog.change_records("delete pipeline", plan).await?;
+    Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// Why a pipeline cannot be deleted: an index has it.
+fn user_of(records: &Records, id: &str) -> Option<String> {
+    let indices = records.others(INDEX_SETTINGS).filter_map(|(index, _)| index.parse().ok());
+    indices.map(|index| (IndexSettings::of(records, &index), index)).find_map(|(settings, index)| {
+        let what = match Some(id) {
+            id if id == settings.default_pipeline() => "default",
+            id if id == settings.final_pipeline() => "final",
+            _ => return None,
+        };
+        Some(format!(
+            "pipeline [{id}] cannot be deleted because it is the {what} pipeline of the index [{index}]"
+        ))
+    })
+}
+
+/// `POST /_ingest/pipeline/_simulate`: what a pipeline makes of documents, which are not stored.
+pub(crate) async fn simulate(call: Call) -> Result<Answer> {
+    let mut body = call.object()?;
+    only(&body, &["docs", "pipeline"])?;
+    let records = call.state.node.catalog().records().await?;
+    let (id, pipeline) = match (call.part("id"), body.get("pipeline")) {
+        (Some(id), None) => (id, existing(&call.state, &records, id)?),
+        (None, Some(json)) => ("_simulate_pipeline", Arc::new(parsed(json)?)),
+        (None, None) => return Err(ApiError::unparsed("[pipeline] required property is missing")),
+        (Some(_), Some(_)) => return Err(ApiError::unparsed("[pipeline] is given in the path already")),
+    };
+    let Some(Value::Array(docs)) = body.remove("docs") else {
+        return Err(ApiError::unparsed("[docs] required property is missing"));
+    };
+    if docs.is_empty() || docs.len() > SIMULATED_MAX {
+        return Err(ApiError::invalid(format!("[docs] has 1 to {SIMULATED_MAX} documents")));
+    }
+    let now_us = call.state.node.clock().now_us();
+    let documents = docs.into_iter().map(|doc| simulated(doc, now_us)).collect::<Result<Vec<Document>>>()?;
+    let verbose = call.params.flag("verbose")?.unwrap_or(false);
+    let known = Known { state: Arc::clone(&call.state), records };
+    let id = id.to_owned();
+    let bytes_max = call.state.settings.body_bytes_max;
+    let tried = tokio::task::spawn_blocking(move || {
+        let mut tried = Vec::new();
+        let mut bytes = 0;
+        for document in documents {
+            let shown = if verbose {
+                traced(&known, &id, &pipeline, document)
+            } else {
+                ran(&known, &id, &pipeline, document)
+            };
+            bytes += shown.to_string().len();
+            if bytes > bytes_max {
+                return Err(ApiError::invalid(format!(
+                    "the answer has more than {bytes_max} bytes: try fewer documents"
+                )));
+            }
+            tried.push(shown);
+        }
+        Ok(tried)
+    });
+    let tried = tried
+        .await
+        .map_err(|e| frostline_base::Error::internal("a pipeline ended early").with_source(e))??;
+    Answer::json(&json!({ "docs": tried }))
+}
+
+/// The pipeline of an id, which has to be there.
+pub(crate) fn existing(state: &State, records: &Records, id: &str) -> Result<Arc<Pipeline>> {
+    let found = state.pipelines.get(records, id)?;
+    found.ok_or_else(|| ApiError::invalid(format!("pipeline with id [{id}] does not exist")))
+}
+
+fn simulated(doc: Value, now_us: i64) -> Result<Document> {
+    let Value::Object(mut doc) = doc else { return Err(ApiError::unparsed("[docs] hold objects")) };
+    let mut text = |name: &str| match doc.remove(name) {
+        None => Ok(name.to_owned()),
+        Some(Value::String(text)) => Ok(text),
+        Some(Value::Number(number)) => Ok(number.to_string()),
+        Some(_) => Err(ApiError::unparsed(format!("[{name}] property isn't a string"))),
+    };
+    let (index, id) = (text("_index")?, text("_id")?);
+    let Some(Value::Object(source)) = doc.remove("_source") else {
+        return Err(ApiError::unparsed("[_source] required property is missing"));
+    };
+    only(&doc, &["_if_primary_term", "_if_seq_no", "_routing", "_version", "_version_type"])?;
+    Ok(Document::new(&index, Some(&id), source, now_us))
+}
+
+fn shown(document: &Document) -> Value {
+    json!({
+        "_index": document.index(), "_id": document.id(), "_version": "-3",
+        "_source": document.source(), "_ingest": document.ingest(),
+    })
+}
+
+fn ran(known: &Known, id: &str, pipeline: &Pipeline, mut document: Document) -> Value {
+    match frostline_pipeline::run(known, id, pipeline, &mut document, None) {
+        Outcome::Done => json!({ "doc": shown(&document) }),
+        Outcome::Dropped => Value::Null,
+        Outcome::Failed(failure) => json!({ "error": failed(failure).to_json() }),
+    }
+}
+
+fn traced(known: &Known, id: &str, pipeline: &Pipeline, mut document: Document) -> Value {
+    let mut trace = Vec::new();
+    frostline_pipeline::run(known, id, pipeline, &mut document, Some(&mut trace));
+    json!({ "processor_results": trace.into_iter().map(step).collect::<Vec<_>>() })
+}
+
+fn step(step: Trace) -> Value {
+    let Trace { processor, tag, description, condition, status, failure, document } = step;
+    let status_name = match status {
+        Status::Success => "success",
+        Status::Skipped => "skipped",
+        Status::Dropped => "dropped",
+        Status::Error => "error",
+        Status::ErrorIgnored => "error_ignored",
+    };
+    let mut shown = Map::new();
+    let mut add = |name: &str, value: Option<Value>| {
+        value.map(|value| shown.insert(name.to_owned(), value));
+    };
+    add("processor_type", Some(json!(processor)));
+    add("status", Some(json!(status_name)));
+    add("description", description.map(Value::from));
+    add("tag", tag.map(Value::from));
+    add("if", condition.map(|(condition, result)| json!({ "condition": condition, "result": result })));
+    let error = failure.map(|failure| failed(failure).to_json());
+    match status {
+        Status::ErrorIgnored => add("ignored_error", error.map(|error| json!({ "error": error }))),
+        _ => add("error", error),
+    }
+    add("doc", document.as_ref().map(self::shown));
+    Value::Object(shown)
+}
+
+/// The error of a document that a pipeline refused.
+pub(crate) fn failed(failure: Failure) -> ApiError {
+    let Failure { kind, reason, processor, tag, pipeline, .. } = failure;
+    let error = ApiError::new(StatusCode::BAD_REQUEST, kind, reason);
+    let error = error.about("processor_type", processor).about("pipeline_origin", json!([pipeline]));
+    match tag {
+        Some(tag) => error.about("processor_tag", tag),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+use serde_json::{Value, json};
+
+use crate::testing::Tested;
+
+async fn put(tested: &Tested, id: &str, processors: Value) {
+    let body = json!({ "description": format!("of {id}"), "processors": processors }).to_string();
+    tested.ok("PUT", &format!("/_ingest/pipeline/{id}"), &body).await;
+}
+
+#[tokio::test]
+async fn pipelines_are_put_shown_and_deleted() {
+    let tested = Tested::new();
+    let processors = json!([{ "set": { "field": "a", "value": 1 } }]);
+    put(&tested, "one", processors.clone()).await;
+    put(&tested, "other", json!([])).await;
+    let shown = tested.ok("GET", "/_ingest/pipeline/one", "").await;
+    assert_eq!(shown, json!({ "one": { "description": "of one", "processors": processors } }));
+    let all = tested.ok("GET", "/_ingest/pipeline?summary=true", "").await;
+    assert_eq!(all, json!({ "one": { "description": "of one" }, "other": { "description": "of other" } }));
+    assert_eq!(tested.ok("GET", "/_ingest/pipeline/o*,none", "").await.as_object().unwrap().len(), 2);
+    let missing = tested.get("/_ingest/pipeline/none").await;
+    assert_eq!((missing.status.as_u16(), missing.json()), (404, json!({})));
+    tested.ok("PUT", "/_ingest/pipeline/other", "{\"processors\":[{\"drop\":{}}]}").await;
+    assert_eq!(
+        tested.ok("GET", "/_ingest/pipeline/other", "").await["other"]["processors"],
+        json!([{ "drop": {} }])
+    );
+    tested.ok("DELETE", "/_ingest/pipeline/o*", "").await;
+    assert_eq!(tested.ok("GET", "/_ingest/pipeline", "").await, json!({}));
+    let (status, kind, reason) = tested.error("DELETE", "/_ingest/pipeline/one", "").await;
+    assert_eq!(
+        (status, kind.as_str(), reason.as_str()),
+        (404, "resource_not_found_exception", "pipeline [one] is missing")
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_pipeline_is_refused_with_its_place() {
+    let tested = Tested::new();
+    for (body, at) in [
+        (json!({ "processors": [{ "drop": {} }, { "sett": {} }] }), "processors[1]"),
+        (
+            json!({ "processors": [{ "set": { "field": "a", "value": 1, "if": "ctx.a =~ /x/" } }] }),
+            "processors[0].set",
+        ),
+        (json!({ "processors": [{ "geoip": { "field": "ip" } }] }), "processors[0]"),
+    ] {
+        let (status, kind, reason) = tested.error("PUT", "/_ingest/pipeline/p", &body.to_string()).await;
+        assert_eq!((status, kind.as_str()), (400, "parse_exception"));
+        assert!(reason.contains(&format!("[at={at}]")), "{reason}");
+    }
+    assert_eq!(tested.error("PUT", "/_ingest/pipeline/_p", "{\"processors\":[]}").await.0, 400);
+    let large = json!({ "description": "x".repeat(2 << 20), "processors": [] }).to_string();
+    assert_eq!(tested.error("PUT", "/_ingest/pipeline/p", &large).await.0, 400);
+    assert_eq!(tested.ok("GET", "/_ingest/pipeline", "").await, json!({}));
+}
+
+#[tokio::test]
+async fn a_pipeline_is_tried_without_storing_anything() {
+    let tested = Tested::new();
+    let processors = json!([
+        { "drop": { "if": "ctx.n == 0", "tag": "none" } },
+        { "fail": { "message": "no {{n}}", "if": "ctx.n == 1" } },
+        { "uppercase": { "field": "word", "ignore_failure": true } },
+    ]);
+    put(&tested, "p", processors.clone()).await;
+    let docs = json!([
+        { "_source": { "n": 0 } }, { "_source": { "n": 1 } }, { "_index": "web", "_id": "7", "_source": { "n": 2, "word": "x" } },
+    ]);
+    let stored =
+        tested.ok("POST", "/_ingest/pipeline/p/_simulate", &json!({ "docs": docs }).to_string()).await;
+    let given = json!({ "docs": docs, "pipeline": { "processors": processors } });
+    let tried = tested.ok("POST", "/_ingest/pipeline/_simulate", &given.to_string()).await;
+    for (answer, id) in [(&stored, "p"), (&tried, "_simulate_pipeline")] {
+        assert_eq!(answer["docs"][0], Value::Null);
+        assert_eq!(answer["docs"][1]["error"]["reason"], "no 1");
+        let doc = &answer["docs"][2]["doc"];
+        assert_eq!((&doc["_index"], &doc["_id"]), (&json!("web"), &json!("7")));
+        assert_eq!(doc["_source"], json!({ "n": 2, "word": "X" }));
+        assert_eq!(doc["_ingest"], json!({ "timestamp": "2024-06-01T00:00:00Z" }), "{id}");
+    }
+    let verbose = tested
+        .ok("POST", "/_ingest/pipeline/p/_simulate?verbose", &json!({ "docs": docs }).to_string())
+        .await;
+    let statuses = |doc: usize| -> Vec<&str> {
+        let results = verbose["docs"][doc]["processor_results"].as_array().unwrap();
+        results.iter().map(|result| result["status"].as_str().unwrap()).collect()
+    };
+    assert_eq!(statuses(0), ["dropped"]);
+    assert_eq!(statuses(1), ["skipped", "error"]);
+    assert_eq!(statuses(2), ["skipped", "skipped", "success"]);
+    let first = &verbose["docs"][0]["processor_results"][0];
+    assert_eq!(
+        (&first["tag"], &first["if"]),
+        (&json!("none"), &json!({ "condition": "ctx.n == 0", "result": true }))
+    );
+    assert_eq!(verbose["docs"][1]["processor_results"][1]["error"]["reason"], "no 1");
+    assert_eq!(
+        tested.error("POST", "/_ingest/pipeline/none/_simulate", "{\"docs\":[{\"_source\":{}}]}").await.0,
+        400
+    );
+    for wrong in [
+        json!({}),
+        json!({ "docs": [] }),
+        json!({ "docs": [{}] }),
+        json!({ "docs": [{ "_source": {} }], "pipeline": {} }),
+    ] {
+        assert_eq!(
+            tested.error("POST", "/_ingest/pipeline/p/_simulate", &wrong.to_string()).await.0,
+            400,
+            "{wrong}"
+        );
+    }
+    assert_eq!(tested.ok("GET", "/_cat/indices?format=json", "").await, json!([]));
+}
