@@ -130,14 +130,6 @@ impl Path {
             Root::Ingest | Root::Source => &self.parts,
         }
     }
-
-    /// Its name at the top of the document, where it is such a field.
-    pub(crate) fn top(&self) -> Option<&str> {
-        match (self.root, self.parts.as_slice()) {
-            (Root::Source, [name, ..]) => Some(name),
-            _ => None,
-        }
-    }
 }
 
 impl std::fmt::Display for Path {
@@ -321,11 +313,11 @@ impl Document {
         Ok(())
     }
 
-    /// Removes the fields at the top that `keep` does not say.
-    pub(crate) fn keep(&mut self, keep: impl Fn(&str) -> bool) {
-        if let Value::Object(members) = &mut self.source {
-            members.retain(|name, _| keep(name));
-        }
+    /// Removes the fields that are neither some of `paths` nor inside of one. Metadata stays.
+    pub(crate) fn keep(&mut self, paths: &[Path]) {
+        let of_source = paths.iter().filter(|path| path.root == Root::Source);
+        let kept: Vec<&[String]> = of_source.map(|path| path.parts.as_slice()).collect();
+        keep(&mut self.source, &kept);
     }
 
     /// Sets a member of `_ingest`, or removes it. What it was.
@@ -405,6 +397,19 @@ fn place(mut at: &mut Value, path: &Path, value: Value) -> Done {
         other => return Err(no_parent(other, last, path)),
     }
     Ok(())
+}
+
+/// Removes what none of `kept` begins with or leads to.
+fn keep(value: &mut Value, kept: &[&[String]]) {
+    let Value::Object(members) = value else { return };
+    members.retain(|name, member| {
+        let inside = kept.iter().filter_map(|path| path.split_first().filter(|(first, _)| *first == name));
+        let inside: Vec<&[String]> = inside.map(|(_, rest)| rest).collect();
+        if !inside.iter().any(|rest| rest.is_empty()) {
+            keep(member, &inside);
+        }
+        !inside.is_empty()
+    });
 }
 
 fn merge(into: &mut Value, from: Value) {

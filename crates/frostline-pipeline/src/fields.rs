@@ -119,14 +119,6 @@ pub(crate) fn remove(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
             let keep: std::result::Result<Vec<Path>, String> =
                 keep.iter().map(|name| Path::parse(name)).collect();
             let keep = keep.map_err(|what| options.wrong("keep", what))?;
-            // What is kept of an object would have to be told apart from what is not.
-            if let Some(path) =
-                keep.iter().find(|path| path.top() != Some(&path.to_string()) && path.top().is_some())
-            {
-                return Err(
-                    options.wrong("keep", format!("has [{path}], which is not at the top of the document"))
-                );
-            }
             Remove::Keep(keep)
         }
         _ => return Err(options.wrong("field", "either this or [keep] is given")),
@@ -136,7 +128,7 @@ pub(crate) fn remove(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
 impl Processor for Remove {
     fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
         match self {
-            Remove::Keep(keep) => document.keep(|name| keep.iter().any(|path| path.top() == Some(name))),
+            Remove::Keep(keep) => document.keep(keep),
             Remove::Fields { fields, ignore_missing } => {
                 for field in fields {
                     let path = field.path(document)?.into_owned();

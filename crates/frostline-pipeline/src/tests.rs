@@ -173,6 +173,12 @@ fn remove_takes_fields_or_keeps_some() {
         json!({ "a": 1 }),
     );
     check(json!([{ "remove": { "keep": ["a", "_id"] } }]), json!({ "a": 1, "b": 2 }), json!({ "a": 1 }));
+    let nested = json!({ "a": { "b": 1, "c": 2 }, "d": 3, "e": { "f": 4 } });
+    check(
+        json!([{ "remove": { "keep": ["a.b", "_source.e", "e.x"] } }]),
+        nested,
+        json!({ "a": { "b": 1 }, "e": { "f": 4 } }),
+    );
     fails(json!({ "remove": { "field": "x" } }), json!({}), "field [x] not present");
     refused(
         one(json!({ "remove": { "field": "a", "keep": "b" } })),

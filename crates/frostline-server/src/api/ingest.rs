@@ -4,7 +4,7 @@
 //! index, and then through the final one of the index to which it goes then. A document that fails is an error of its
 //! item alone. Updates and deletions go through none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,8 +15,8 @@ use frostline_pipeline::{Document, Outcome, Pipeline};
 use serde_json::{Map, Value};
 
 use crate::api::bulk::{INDICES_MAX, Operation, Targets, What, find_targets, no_document};
-use crate::api::names::Required;
-use crate::api::pipeline::{Known, existing, failed};
+use crate::api::names::{Required, Target};
+use crate::api::pipeline::{Known, aside, existing, failed};
 use crate::api::settings::IndexSettings;
 use crate::error::{ApiError, Result};
 use crate::state::Call;
@@ -66,7 +66,7 @@ pub(crate) async fn apply(
     run(call, &known, last, operations, &mut left, true).await
 }
 
-fn settings(records: &Records, target: &crate::api::names::Target) -> IndexSettings {
+fn settings(records: &Records, target: &Target) -> IndexSettings {
     IndexSettings::of(records, &target.index)
 }
 
@@ -85,7 +85,6 @@ fn document(operation: &Operation) -> Option<&Bytes> {
 struct Job {
     place: usize,
     id: String,
-    pipeline: Result<Arc<Pipeline>>,
     index: String,
     document_id: Option<String>,
     document: Bytes,
@@ -100,19 +99,11 @@ fn jobs(
     let of_target = |(name, target): (&String, &Result<_>)| {
         Some((name.clone(), settings(&known.records, target.as_ref().ok()?)))
     };
-    let settings: std::collections::BTreeMap<String, IndexSettings> =
-        targets.iter().filter_map(of_target).collect();
+    let settings: BTreeMap<String, IndexSettings> = targets.iter().filter_map(of_target).collect();
     let jobs = operations.iter().enumerate().filter_map(|(place, operation)| {
         let document = document(operation)?.clone();
         let id = wanted(operation, settings.get(&operation.index)?)?;
-        Some(Job {
-            place,
-            pipeline: existing(&known.state, &known.records, &id),
-            id,
-            index: operation.index.clone(),
-            document_id: operation.id.clone(),
-            document,
-        })
+        Some(Job { place, id, index: operation.index.clone(), document_id: operation.id.clone(), document })
     });
     jobs.collect()
 }
@@ -139,26 +130,19 @@ async fn run(
         return Ok(());
     }
     let (known, now_us, mut still_left) = (Arc::clone(known), call.state.node.clock().now_us(), *left);
-    let ran = tokio::task::spawn_blocking(move || {
+    let ran = aside(move || {
+        let mut pipelines: HashMap<String, Result<Arc<Pipeline>>> = HashMap::new();
         let ran = jobs.into_iter().map(|job| {
             let place = job.place;
-            let mut ran = one(&known, job, now_us, is_final);
-            if let Ok(Some(changed)) = &ran {
-                match still_left.checked_sub(changed.document.len()) {
-                    Some(less) => still_left = less,
-                    None => {
-                        ran = Err(ApiError::busy(
-                            "the documents of the request are too large after their pipelines: send fewer",
-                        ))
-                    }
-                }
-            }
-            (place, ran)
+            let pipeline = pipelines
+                .entry(job.id.clone())
+                .or_insert_with(|| existing(&known.state, &known.records, &job.id));
+            let ran = pipeline.clone().and_then(|pipeline| one(&known, job, &pipeline, now_us, is_final));
+            (place, ran.and_then(|ran| fitting(ran, &mut still_left)))
         });
-        (ran.collect::<Vec<(usize, Ran)>>(), still_left)
+        Ok((ran.collect::<Vec<(usize, Ran)>>(), still_left))
     });
-    let (ran, still_left) =
-        ran.await.map_err(|e| Error::internal("a pipeline ended early").with_source(e))?;
+    let (ran, still_left) = ran.await?;
     *left = still_left;
     for (place, ran) in ran {
         let operation = &mut operations[place];
@@ -171,13 +155,21 @@ async fn run(
     Ok(())
 }
 
-fn one(known: &Known, job: Job, now_us: i64, is_final: bool) -> Ran {
-    let pipeline = job.pipeline?;
+/// Counts what a document takes.
+fn fitting(ran: Option<Changed>, left: &mut usize) -> Ran {
+    let bytes = ran.as_ref().map_or(0, |changed| changed.document.len());
+    *left = left.checked_sub(bytes).ok_or_else(|| {
+        ApiError::busy("the documents of the request are too large after their pipelines: send fewer")
+    })?;
+    Ok(ran)
+}
+
+fn one(known: &Known, job: Job, pipeline: &Pipeline, now_us: i64, is_final: bool) -> Ran {
     let parsed = frostline_split::check_unique_keys(&job.document);
     let parsed = parsed.and_then(|()| serde_json::from_slice::<Map<String, Value>>(&job.document));
     let source = parsed.map_err(|e| no_document(&format!("failed to parse: {e}")))?;
     let mut document = Document::new(&job.index, job.document_id.as_deref(), source, now_us);
-    match frostline_pipeline::run(known, &job.id, &pipeline, &mut document, None) {
+    match frostline_pipeline::run(known, &job.id, pipeline, &mut document, None) {
         Outcome::Dropped => Ok(None),
         Outcome::Failed(failure) => Err(failed(failure)),
         Outcome::Done if is_final && document.index() != job.index => Err(ApiError::invalid(format!(
@@ -206,6 +198,10 @@ impl Operation {
         self.index = index;
         self.id.clone_from(&id);
         self.what = Ok(match id {
+            None if if_seq_no.is_some() => {
+                self.what = Err(ApiError::invalid("a document without [_id] has no [if_seq_no]"));
+                return;
+            }
             None => What::Append(document),
             Some(id) => {
                 let action =

@@ -61,6 +61,12 @@ impl Pipelines for Known {
     }
 }
 
+/// Runs what takes long on a thread that answers nobody else meanwhile.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|e| frostline_base::Error::internal("a pipeline ended early").with_source(e))?
+}
+
 /// `PUT /_ingest/pipeline/{id}`.
 pub(crate) async fn put(call: Call) -> Result<Answer> {
     let id = call.part("id").unwrap_or_default();
@@ -71,7 +77,11 @@ pub(crate) async fn put(call: Call) -> Result<Answer> {
         return Err(ApiError::invalid(format!("a pipeline has at most {BYTES_MAX} bytes")));
     }
     let body = Value::Object(call.object()?);
-    parsed(&body)?;
+    aside({
+        let body = body.clone();
+        move || parsed(&body).map(drop)
+    })
+    .await?;
     let plan = |records: &Records| {
         let put = RecordChange::Other { kind: KIND, name: id.to_owned(), value: Some(body.clone()) };
         Ok(if records.other(KIND, id) == Some(&body) { Vec::new() } else { vec![put] })
@@ -145,9 +155,9 @@ pub(crate) async fn simulate(call: Call) -> Result<Answer> {
     let mut body = call.object()?;
     only(&body, &["docs", "pipeline"])?;
     let records = call.state.node.catalog().records().await?;
-    let (id, pipeline) = match (call.part("id"), body.get("pipeline")) {
-        (Some(id), None) => (id, existing(&call.state, &records, id)?),
-        (None, Some(json)) => ("_simulate_pipeline", Arc::new(parsed(json)?)),
+    let (id, given) = match (call.part("id"), body.remove("pipeline")) {
+        (Some(id), None) => (id.to_owned(), None),
+        (None, Some(json)) => ("_simulate_pipeline".to_owned(), Some(json)),
         (None, None) => return Err(ApiError::unparsed("[pipeline] required property is missing")),
         (Some(_), Some(_)) => return Err(ApiError::unparsed("[pipeline] is given in the path already")),
     };
@@ -161,9 +171,12 @@ pub(crate) async fn simulate(call: Call) -> Result<Answer> {
     let documents = docs.into_iter().map(|doc| simulated(doc, now_us)).collect::<Result<Vec<Document>>>()?;
     let verbose = call.params.flag("verbose")?.unwrap_or(false);
     let known = Known { state: Arc::clone(&call.state), records };
-    let id = id.to_owned();
     let bytes_max = call.state.settings.body_bytes_max;
-    let tried = tokio::task::spawn_blocking(move || {
+    let tried = aside(move || {
+        let pipeline = match &given {
+            Some(json) => Arc::new(parsed(json)?),
+            None => existing(&known.state, &known.records, &id)?,
+        };
         let mut tried = Vec::new();
         let mut bytes = 0;
         for document in documents {
@@ -182,10 +195,7 @@ pub(crate) async fn simulate(call: Call) -> Result<Answer> {
         }
         Ok(tried)
     });
-    let tried = tried
-        .await
-        .map_err(|e| frostline_base::Error::internal("a pipeline ended early").with_source(e))??;
-    Answer::json(&json!({ "docs": tried }))
+    Answer::json(&json!({ "docs": tried.await? }))
 }
 
 /// The pipeline of an id, which has to be there.
