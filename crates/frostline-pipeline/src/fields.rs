@@ -56,10 +56,16 @@ impl Processor for Set {
         }
         let value = match &self.value {
             From::Value(template) => template.render(document)?,
-            From::Field(from) => match document.need(&*from.path(document)?, self.ignore_empty)? {
-                Some(found) => found.clone(),
-                None => return Ok(()),
-            },
+            From::Field(from) => {
+                let from = from.path(document)?;
+                match document.find(&from) {
+                    Some(found) => found.clone(),
+                    None if self.ignore_empty => return Ok(()),
+                    None => {
+                        return Err(unfit(format!("field [{from}] not present as part of path [{from}]")));
+                    }
+                }
+            }
         };
         if self.ignore_empty && (value.is_null() || value == "") {
             return Ok(());
@@ -98,10 +104,13 @@ impl Processor for Rename {
         if !self.overrides && document.find(&target).is_some() {
             return Err(unfit(format!("field [{target}] already exists")));
         }
-        match document.remove(&path)? {
-            Some(value) => document.put(&target, value),
-            None => Ok(()),
+        let Some(value) = document.remove(&path)? else { return Ok(()) };
+        let moved = document.put(&target, value.clone());
+        if moved.is_err() {
+            // What is done after the failure sees the document as it was.
+            document.put(&path, value)?;
         }
+        moved
     }
 }
 

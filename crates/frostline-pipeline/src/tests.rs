@@ -103,6 +103,14 @@ fn set_writes_values_templates_and_fields() {
         json!({}),
         json!({ "at": "2024-05-06T07:08:09Z" }),
     );
+    check(
+        json!([
+            { "set": { "field": "x", "copy_from": "a" } },
+            { "set": { "field": "y", "copy_from": "b", "ignore_empty_value": true } },
+        ]),
+        json!({ "a": null }),
+        json!({ "a": null, "x": null }),
+    );
     fails(
         json!({ "set": { "field": "l.5", "value": 9 } }),
         json!({ "l": [1] }),
@@ -151,6 +159,11 @@ fn rename_moves_a_field() {
         json!([{ "rename": { "field": "a", "target_field": "b", "override": true } }]),
         json!({ "a": 1, "b": 2 }),
         json!({ "b": 1 }),
+    );
+    check(
+        json!([{ "rename": { "field": "a", "target_field": "b.c", "ignore_failure": true } }]),
+        json!({ "a": 1, "b": "text" }),
+        json!({ "b": "text", "a": 1 }),
     );
     fails(json!({ "rename": { "field": "a", "target_field": "b" } }), json!({}), "field [a] doesn't exist");
     fails(
