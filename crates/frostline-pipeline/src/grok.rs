@@ -133,7 +133,7 @@ impl<'a> Names<'a> {
 struct Expansion {
     text: String,
     captures: Vec<Capture>,
-    /// How many characters classes are open in each other.
+    /// Whether a class of characters is open, in which nothing is a group.
     is_class: bool,
 }
 

@@ -216,7 +216,7 @@ fn condition(options: &Options<'_>, json: &Value) -> Result<Condition> {
     Condition::parse(source).map_err(|error| options.wrong("if", error.what()))
 }
 
-/// Runs pipelines one after the other over a document, until one stops it. `trace` takes what each processor did.
+/// Runs a pipeline over a document, with those that it calls. `trace` takes what each processor did.
 pub fn run(
     pipelines: &dyn Pipelines,
     id: &str,
