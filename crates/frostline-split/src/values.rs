@@ -223,7 +223,28 @@ fn parse_epoch_text(text: &str) -> Option<Moment> {
     if whole < 9 {
         return None;
     }
-    text.parse().ok().and_then(epoch).or_else(|| epoch_double(parse_double(text)?))
+    epoch_digits(text).or_else(|| epoch_double(parse_double(text)?))
+}
+
+/// The number since 1970 that these digits are, with or without a sign and a fraction, none of them lost to a double.
+fn epoch_digits(text: &str) -> Option<Moment> {
+    const PARTS: i128 = 1_000_000_000;
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let whole: i128 = whole.parse().ok()?;
+    let unit_ns = i128::from(epoch_unit_ns(u64::try_from(whole).unwrap_or(u64::MAX)));
+    let padded = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+    let part = padded.fold(0, |number, digit| number * 10 + i128::from(digit - b'0')) * unit_ns;
+    let magnitude_ns = whole.checked_mul(unit_ns)?.checked_add(part / PARTS)?;
+    if !text.starts_with('-') {
+        return Moment::of_ns(magnitude_ns);
+    }
+    // What is cut before 1970 makes the time earlier, as it does after.
+    let is_cut = part % PARTS != 0 || fraction.bytes().skip(9).any(|digit| digit != b'0');
+    Moment::of_ns(-magnitude_ns - i128::from(is_cut))
 }
 
 /// The nanoseconds of what a number since 1970 of this magnitude counts: seconds up to the year 5138, else milliseconds
@@ -245,9 +266,10 @@ fn epoch_double(number: f64) -> Option<Moment> {
     if let Some(whole) = whole_number(number) {
         return epoch(whole);
     }
-    // A fraction such as .537 has no exact double; rounding recovers the microsecond that was meant.
-    let time_us = (number * (epoch_unit_ns(number.abs() as u64) as f64 / 1e3)).round();
-    (time_us.is_finite() && time_us.abs() < 9e18).then_some(Moment::of_us(time_us as i64))
+    // A fraction such as .537 has no exact double: the fewest digits that are this double are those that were meant. It
+    // has none for nanoseconds.
+    let moment = epoch_digits(&number.to_string())?;
+    Some(Moment::of_us(moment.time_us))
 }
 
 /// Whether a time is in the years -9999 to 9999, which the calendar has.

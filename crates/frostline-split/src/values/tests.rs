@@ -112,6 +112,29 @@ fn the_time_field_takes_what_logs_write() {
     check(Value::Double(1_591_742_096_537.25), "2020-06-09T22:34:56.537250Z");
 }
 
+/// No digit is lost to a double, and those after the nanosecond are cut: the time is never in the next minute.
+#[test]
+fn the_digits_of_a_number_since_1970_are_its_time() {
+    let check = |value: Value<'_>, expected: &str| {
+        assert_eq!(parse_moment_field(&value), parse_moment(expected), "{value:?}");
+    };
+    check(Value::Text("1700000039.9999999"), "2023-11-14T22:13:59.9999999Z");
+    check(Value::Text("1700000039.99999999999"), "2023-11-14T22:13:59.999999999Z");
+    check(Value::Text("+1700000039.123456789"), "2023-11-14T22:13:59.123456789Z");
+    check(Value::Text("1700000039123.456789"), "2023-11-14T22:13:59.123456789Z");
+    check(Value::Text("1700000039123456.789"), "2023-11-14T22:13:59.123456789Z");
+    check(Value::Text("1700000039123456789.9"), "2023-11-14T22:13:59.123456789Z");
+    check(Value::Text("10000000000000000001"), "2286-11-20T17:46:40.000000001Z");
+    check(Value::Text("1700000039."), "2023-11-14T22:13:59Z");
+    check(Value::Text("1700000039e0"), "2023-11-14T22:13:59Z");
+    check(Value::Text("-1700000040.000000001"), "1916-02-18T01:45:59.999999999Z");
+    check(Value::Text("-1700000040.0000000001"), "1916-02-18T01:45:59.999999999Z");
+    check(Value::Text("-1700000039123456.7891"), "1916-02-18T01:46:00.876543210Z");
+    check(Value::Double(1_700_000_039.999_999_5), "2023-11-14T22:13:59.999999Z");
+    check(Value::Double(-1_700_000_039.537), "1916-02-18T01:46:00.463Z");
+    check(Value::Double(0.5), "1970-01-01T00:00:00.5Z");
+}
+
 #[test]
 fn what_is_no_time_is_none() {
     let texts = [
