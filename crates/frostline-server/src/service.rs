@@ -224,9 +224,7 @@ async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap
             headers.append(WWW_AUTHENTICATE, HeaderValue::from_static(way));
         }
     }
-    let mut said = BTreeSet::new();
-    let warnings = answer.warnings.iter().filter(|text| said.insert(text.as_str()));
-    for warning in warnings.filter_map(|text| warning(text)) {
+    for warning in warnings(&answer.warnings) {
         headers.append(WARNING, warning);
     }
     let mut body = Bytes::from(match answer.content {
@@ -276,6 +274,25 @@ async fn gzip(body: &Bytes) -> Option<Vec<u8>> {
     }
     let body = body.clone();
     tokio::task::spawn_blocking(move || pack(&body)).await.ok().flatten()
+}
+
+/// The `Warning` headers of these texts, each of which is said once. Together they are no longer than clients read of all
+/// headers.
+fn warnings(texts: &[String]) -> Vec<HeaderValue> {
+    const BYTES_MAX: usize = 4 * 1024;
+    let mut said = BTreeSet::new();
+    let once: Vec<_> = texts.iter().filter(|text| said.insert(text.as_str())).collect();
+    let mut headers: Vec<HeaderValue> = Vec::new();
+    let mut bytes = 0;
+    for (at, header) in once.iter().enumerate().filter_map(|(at, text)| Some((at, warning(text)?))) {
+        bytes += header.len();
+        if bytes > BYTES_MAX {
+            headers.extend(warning(&format!("and {} more warnings", once.len() - at)));
+            break;
+        }
+        headers.push(header);
+    }
+    headers
 }
 
 /// A `Warning` header, as Elasticsearch writes them.

@@ -1,5 +1,6 @@
 //! One search: a request in, hits and aggregations out, with their cost.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,6 +44,9 @@ use crate::{Error, Result, prune};
 
 /// A `terms` may have thousands of texts, and a search may name as many fields.
 const WARNINGS_MAX: usize = 3;
+
+/// The characters of a name or a text that a warning shows: servers send warnings in headers, which clients bound.
+const WARNED_CHARS_MAX: usize = 100;
 
 /// A search that is ready to run, or to be explained.
 pub struct Search {
@@ -210,6 +214,9 @@ impl Search {
             indices.flat_map(|index| index.mapping().fields().keys()).map(String::as_str).chain([TIME_FIELD])
         };
         let told = unknown.iter().take(WARNINGS_MAX).map(|field| {
+            if is_long(field) {
+                return format!("no document has the field {}", shortened(field));
+            }
             let meant =
                 nearest(field, known()).map_or(String::new(), |name| format!("; did you mean {name}?"));
             format!("no document has the field {field}{meant}")
@@ -292,7 +299,7 @@ impl Search {
         let mut warnings = Vec::new();
         self.request.filter.each_whole_text(&mut |field, text| {
             if text.contains(char::is_alphanumeric) && warnings.len() < WARNINGS_MAX {
-                let field = field.name();
+                let (field, text) = (shortened(field.name()), shortened(text));
                 warnings.push(format!(
                     "a term on the text field {field} compares whole values: to find the word {text:?} in them use match"
                 ));
@@ -555,6 +562,18 @@ fn parse_aggs(aggs: &Value, mapping: &Mapping, now_us: i64) -> Result<AggTree> {
     let context = Context { now_us, mapping };
     let filter = |clause: &Value, position: &str| language::parse_query(clause, position, &context);
     AggTree::parse(aggs, &ParseContext { now_us, mapping, filter: &filter })
+}
+
+fn is_long(text: &str) -> bool {
+    text.chars().nth(WARNED_CHARS_MAX).is_some()
+}
+
+/// What a warning shows of a name or a text.
+fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(WARNED_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
 }
 
 #[cfg(test)]

@@ -215,6 +215,29 @@ async fn a_server_that_stops_is_not_ready() {
     assert_eq!(tested.get("/health").await.status, 200);
 }
 
+#[tokio::test]
+async fn warnings_are_no_longer_than_clients_read() {
+    let tested = Tested::new();
+    tested.ingest("web", 3).await;
+    let name = "x".repeat(200_000);
+    let body = json!({"query": {"bool": {"must_not": [{"term": {name: "1"}}]}}}).to_string();
+    let request = Request::post("/web/_search").header("content-type", "application/json");
+    let answered = tested.request(request.body(Full::from(body)).unwrap()).await;
+    assert_eq!(answered.status, 200);
+    let told = answered.header("warning");
+    assert!(told.len() < 250 && told.contains("no document has the field xxx"), "{told}");
+
+    let texts: Vec<String> = (0..100).map(|n| format!("{n} {}", "x".repeat(100))).collect();
+    let headers = warnings(&texts);
+    let bytes: usize = headers.iter().map(HeaderValue::len).sum();
+    assert!((3_000..4_500).contains(&bytes), "{bytes}");
+    let last = headers.last().unwrap().to_str().unwrap();
+    assert!(last.ends_with(&format!("\"and {} more warnings\"", 101 - headers.len())), "{last}");
+    assert_eq!(warnings(&vec!["once".to_owned(); 100]).len(), 1);
+    let long = warnings(&["x".repeat(200_000)]);
+    assert_eq!(long.iter().map(HeaderValue::len).sum::<usize>() / 100, 0);
+}
+
 #[test]
 fn a_warning_is_one_line_of_ascii() {
     let header = warning("a \"b\" \u{e9}\n\\").unwrap();
