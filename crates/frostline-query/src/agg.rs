@@ -185,22 +185,29 @@ struct Histogram {
     order: Vec<OrderBy>,
 }
 
-/// `range` and `date_range`. Bounds of dates are microseconds, half-open like all others.
+/// `range` and `date_range`, half-open. All their bounds are of one kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Ranges {
     field: FieldIndex,
     /// Set for `date_range`.
     format: Option<DateFormat>,
     keyed: bool,
-    missing: Option<f64>,
+    missing: Option<RangeBound>,
     ranges: Vec<RangeBucket>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct RangeBucket {
     key: String,
-    from: Option<f64>,
-    to: Option<f64>,
+    from: Option<RangeBound>,
+    to: Option<RangeBound>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+enum RangeBound {
+    Number(f64),
+    /// Microseconds, which no double has beyond the years 1684 to 2255.
+    Time(i64),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

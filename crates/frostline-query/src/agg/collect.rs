@@ -17,7 +17,7 @@ use super::state::{Hit, HitAddress, Hits, Keyed, Node, Slots, nodes, within};
 use super::time::{Rounding, Span};
 use super::{
     Agg, AggState, AggTree, Cardinality, Composite, Filters, Include, Kind, Metric, MetricKind, Percentiles,
-    Ranges, SourceBy, Terms, TopHits,
+    RangeBound, Ranges, SourceBy, Terms, TopHits,
 };
 use crate::filter::{FieldRef, Measure};
 use crate::{Error, Result};
@@ -264,7 +264,7 @@ impl Ranges {
         let mut values = Vec::new();
         slots_of(agg, slots, batch, docs, |at, put| {
             values.clear();
-            column.each(at as usize, |value| values.extend(self.number(value, measure)));
+            column.each(at as usize, |value| values.extend(self.comparable(value, measure)));
             if values.is_empty() && !column.has(at as usize) {
                 values.extend(self.missing);
             }
@@ -280,13 +280,13 @@ impl Ranges {
     }
 
     /// A value as the ranges compare it.
-    fn number(&self, value: Scalar<'_>, measure: Option<Measure>) -> Option<f64> {
+    fn comparable(&self, value: Scalar<'_>, measure: Option<Measure>) -> Option<RangeBound> {
         match (value, self.format.is_some()) {
-            (Scalar::Time(us), true) => Some(us as f64),
+            (Scalar::Time(us), true) => Some(RangeBound::Time(us)),
             // A number in a date field is milliseconds.
-            (Scalar::Long(ms), true) => Some(ms as f64 * 1000.0),
+            (Scalar::Long(ms), true) => Some(RangeBound::Time(ms.saturating_mul(1000))),
             (Scalar::Boolean(_), _) | (_, true) => None,
-            (value, false) => number(value, measure).map(Number::as_f64),
+            (value, false) => number(value, measure).map(|number| RangeBound::Number(number.as_f64())),
         }
     }
 }

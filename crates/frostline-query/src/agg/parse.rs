@@ -1,5 +1,7 @@
 //! Parses the `aggs` of a request into a tree. Anything not understood is refused by name and path.
 
+use std::cmp::Ordering;
+
 use frostline_show::nearest;
 use frostline_split::Mapping;
 use jiff::tz::TimeZone;
@@ -11,8 +13,8 @@ use super::sketch::Accuracy;
 use super::time::{self, DateFormat, Rounding, Unit};
 use super::{
     Agg, AggTree, Cardinality, Composite, DateHistogram, FieldIndex, Filters, Histogram, Include, Kind,
-    Metric, MetricKind, OrderBy, OrderKey, Percentiles, RangeBucket, Ranges, SortBy, SortField, Source,
-    SourceBy, Terms, TopHits,
+    Metric, MetricKind, OrderBy, OrderKey, Percentiles, RangeBound, RangeBucket, Ranges, SortBy, SortField,
+    Source, SourceBy, Terms, TopHits,
 };
 use crate::filter::{FieldRef, Filter};
 use crate::language::date::{DateReader, Format, parse_time_zone};
@@ -350,14 +352,15 @@ impl Parser<'_> {
                 format!("{}-{}", text(from), text(to))
             });
             range.done()?;
-            ranges.push(RangeBucket { key, from, to });
+            let number = |bound: Option<f64>| bound.map(RangeBound::Number);
+            ranges.push(RangeBucket { key, from: number(from), to: number(to) });
         }
         let keyed = params.flag("keyed")?.unwrap_or(false);
         Ok(Kind::Range(Ranges {
             field,
             format: None,
             keyed,
-            missing: params.number("missing")?,
+            missing: params.number("missing")?.map(RangeBound::Number),
             ranges: sorted(ranges),
         }))
     }
@@ -378,15 +381,14 @@ impl Parser<'_> {
                 format!("{}-{}", text(from), text(to))
             });
             range.done()?;
-            // Microseconds up to the year 2255 are exact as doubles.
-            ranges.push(RangeBucket { key, from: from.map(|us| us as f64), to: to.map(|us| us as f64) });
+            ranges.push(RangeBucket { key, from: from.map(RangeBound::Time), to: to.map(RangeBound::Time) });
         }
         let missing =
             params.take("missing").map(|value| self.date(&value, Some(&format), &zone)).transpose()?;
         Ok(Kind::Range(Ranges {
             field,
             keyed: params.flag("keyed")?.unwrap_or(false),
-            missing: missing.map(|us| us as f64),
+            missing: missing.map(RangeBound::Time),
             ranges: sorted(ranges),
             format: Some(format),
         }))
@@ -743,9 +745,8 @@ fn ordered<T: PartialOrd>(params: &Params, (min, max): (Option<T>, Option<T>)) -
 
 /// Elasticsearch answers ranges by their lower, then their upper bound.
 fn sorted(mut ranges: Vec<RangeBucket>) -> Vec<RangeBucket> {
-    let bounds =
-        |r: &RangeBucket| (Real(r.from.unwrap_or(f64::NEG_INFINITY)), Real(r.to.unwrap_or(f64::INFINITY)));
-    ranges.sort_by_key(bounds);
+    let bounds = |range: &RangeBucket| (range.from, range.to.is_none(), range.to);
+    ranges.sort_by(|a, b| bounds(a).partial_cmp(&bounds(b)).unwrap_or(Ordering::Equal));
     ranges
 }
 

@@ -11,7 +11,7 @@ use super::state::{AggState, Hit, HitAddress, Hits, Keyed, Node};
 use super::time::DateFormat;
 use super::{
     Agg, AggTree, Composite, DateHistogram, Filters, Histogram, Kind, Metric, MetricKind, OrderBy, OrderKey,
-    Percentiles, Ranges, Source, SourceBy, Terms, TopHits,
+    Percentiles, RangeBound, Ranges, Source, SourceBy, Terms, TopHits,
 };
 use crate::{Error, Result};
 
@@ -433,13 +433,14 @@ impl Writer<'_> {
                 head.insert("key".to_owned(), json!(range.key));
             }
             for (name, bound) in [("from", range.from), ("to", range.to)] {
-                match (bound, &of.format) {
-                    (Some(us), Some(format)) => {
-                        head.insert(name.to_owned(), json!((us / 1000.0).floor()));
-                        head.insert(format!("{name}_as_string"), json!(format.text(us as i64)));
+                match bound {
+                    Some(RangeBound::Time(us)) => {
+                        head.insert(name.to_owned(), json!(us.div_euclid(1000) as f64));
+                        let text = of.format.as_ref().map(|format| json!(format.text(us)));
+                        head.extend(text.map(|text| (format!("{name}_as_string"), text)));
                     }
-                    (Some(bound), None) => drop(head.insert(name.to_owned(), json!(bound))),
-                    (None, _) => {}
+                    Some(RangeBound::Number(bound)) => drop(head.insert(name.to_owned(), json!(bound))),
+                    None => {}
                 }
             }
             let at = slot_of(parent, slot, of.ranges.len());

@@ -400,6 +400,27 @@ fn histograms_and_ranges() {
     );
 }
 
+/// No double has these microseconds.
+#[test]
+fn ranges_of_dates_are_exact_in_every_century() {
+    for (before, at) in [
+        ("2300-12-31T20:28:52.662188Z", "2300-12-31T20:28:52.662189Z"),
+        ("1600-12-31T20:28:52.662188Z", "1600-12-31T20:28:52.662189Z"),
+        ("9999-12-30T20:28:52.662188Z", "9999-12-30T20:28:52.662189Z"),
+    ] {
+        let ms = |text| frostline_split::parse_date(text).unwrap().div_euclid(1_000) as f64;
+        check(
+            &json!([{"t": at}, {"t": before}]),
+            json!({"date_range": {"field": "t", "ranges": [{"from": at}, {"to": at, "key": "b"}, {"from": before, "to": at, "key": "c"}]}}),
+            json!({"buckets": [
+                {"key": "b", "to": ms(at), "to_as_string": at, "doc_count": 1},
+                {"key": "c", "from": ms(before), "from_as_string": before,
+                    "to": ms(at), "to_as_string": at, "doc_count": 1},
+                {"key": format!("{at}-*"), "from": ms(at), "from_as_string": at, "doc_count": 1}]}),
+        );
+    }
+}
+
 #[test]
 fn filters_missing_and_global() {
     let docs = json!([{"n": 1}, {"n": 2}, {}, {"n": 4}]);
