@@ -6,7 +6,7 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, ToSpan};
 use serde::{Deserialize, Serialize};
 
-use crate::language::date::Format;
+use crate::language::date::{self, Format, Local};
 
 const SECOND_US: i64 = 1_000_000;
 const MINUTE_US: i64 = 60 * SECOND_US;
@@ -90,52 +90,33 @@ impl Rounding {
     }
 
     fn span_unshifted(&self, us: i64) -> Span {
-        let exact = Span { key: us, start: us, end: us.saturating_add(1) };
-        let Ok(at) = Timestamp::from_microsecond(us) else {
-            return if us > 0 { self.last(us).unwrap_or(exact) } else { exact };
-        };
         match self.unit {
-            Unit::Fixed(length) => self.fixed(at, length),
-            unit => self.calendar(at, unit).unwrap_or(exact),
-        }
-    }
-
-    /// Of the last two hours and the last day of the calendar, which no [`Timestamp`] is in: the zone's offset does
-    /// not count there.
-    fn last(&self, us: i64) -> Option<Span> {
-        let day = |length| {
-            let start = floor(us, length);
-            Some(Span { key: start, start, end: start.saturating_add(length) })
-        };
-        match self.unit {
-            Unit::Fixed(length) => day(length),
-            Unit::Day => day(DAY_US),
-            // In microseconds, as it is here, the greatest timestamp is beyond itself.
-            unit @ (Unit::Week | Unit::Month | Unit::Quarter | Unit::Year) => {
-                self.calendar(Timestamp::MAX, unit)
+            Unit::Fixed(length) => self.fixed(us, length),
+            unit => {
+                let exact = Span { key: us, start: us, end: us.saturating_add(1) };
+                self.calendar(us, unit).unwrap_or(exact)
             }
         }
     }
 
     /// Local time is cut into equal pieces. Pieces follow the clock, so one that a change of offset lies
     /// in is longer or shorter.
-    fn fixed(&self, at: Timestamp, length: i64) -> Span {
-        let us = at.as_microsecond();
+    fn fixed(&self, us: i64, length: i64) -> Span {
+        let at = date::nearest_instant(us);
         let offset = self.zone.to_offset(at);
         let shift = i64::from(offset.seconds()) * SECOND_US;
-        let start = floor(us + shift, length) - shift;
+        let start = floor(us.saturating_add(shift), length).saturating_sub(shift);
         let end = start.saturating_add(length);
         if self.zone.to_fixed_offset().is_ok() {
             return Span { key: start, start, end };
         }
         let since = self.zone.preceding(at).next().map_or(i64::MIN, |t| t.timestamp().as_microsecond());
-        let since = match self.zone.to_offset_info(at).offset() {
-            // The transition at this very instant is not "preceding".
-            _ if self.zone.to_offset(at - 1.microsecond()) != offset => us,
-            _ => since,
-        };
+        // The transition at this very instant is not "preceding".
+        let is_transition =
+            at.checked_sub(1.microsecond()).is_ok_and(|before| self.zone.to_offset(before) != offset);
+        let since = if is_transition { us } else { since };
         let until = self.zone.following(at).next().map_or(i64::MAX, |t| t.timestamp().as_microsecond());
-        let key = if start >= since { start } else { self.resolve(start + shift, us) };
+        let key = if start >= since { start } else { self.resolve(start.saturating_add(shift), us) };
         Span { key, start: start.max(since), end: end.min(until) }
     }
 
@@ -146,8 +127,13 @@ impl Rounding {
         instant.map_or(us, |t| t.as_microsecond().min(us))
     }
 
-    fn calendar(&self, at: Timestamp, unit: Unit) -> Option<Span> {
-        let date = self.zone.to_datetime(at).date();
+    fn calendar(&self, us: i64, unit: Unit) -> Option<Span> {
+        let date = match Local::at(Moment::of_us(us), &self.zone) {
+            Some(local) => local.civil.date(),
+            // Where the zone's clock is beyond the calendar, its last unit goes on.
+            None if us > 0 => Date::MAX,
+            None => return None,
+        };
         let (first, next) = match unit {
             Unit::Day | Unit::Fixed(_) => (date, date.tomorrow().ok()),
             Unit::Week => {
@@ -169,8 +155,12 @@ impl Rounding {
     }
 
     fn start_of(&self, date: Date) -> Option<i64> {
-        let zoned = self.zone.to_zoned(DateTime::from(date)).ok()?;
-        Some(zoned.start_of_day().ok()?.timestamp().as_microsecond())
+        let midnight = DateTime::from(date);
+        match self.zone.to_zoned(midnight).and_then(|zoned| zoned.start_of_day()) {
+            Ok(start) => Some(start.timestamp().as_microsecond()),
+            // The day begins after the last instant.
+            Err(_) => date::instant(midnight, &self.zone),
+        }
     }
 }
 
@@ -179,7 +169,7 @@ fn months(first: Date, months: i64) -> (Date, Option<Date>) {
 }
 
 fn floor(value: i64, length: i64) -> i64 {
-    value - value.rem_euclid(length)
+    value.saturating_sub(value.rem_euclid(length))
 }
 
 /// A length of time like `90m`, signed; units `ms s m h d` and, as Elasticsearch allows, `micros`.

@@ -9,6 +9,7 @@ mod rounding;
 mod zone;
 
 pub use format::Format;
+pub(crate) use format::{Local, instant, nearest_instant};
 pub use math::{DateReader, parse_duration_us};
 pub use rounding::{Rounding, Unit};
 pub use zone::parse_time_zone;

@@ -102,16 +102,16 @@ impl Format {
 }
 
 /// A time on the clock of a zone.
-pub(super) struct Local<'a> {
-    pub(super) civil: DateTime,
+pub(crate) struct Local<'a> {
+    pub(crate) civil: DateTime,
     offset: Offset,
     zone: &'a TimeZone,
 }
 
 impl Local<'_> {
-    pub(super) fn at(time: Moment, zone: &TimeZone) -> Option<Local<'_>> {
+    pub(crate) fn at(time: Moment, zone: &TimeZone) -> Option<Local<'_>> {
         let Moment { time_us, nanos } = time;
-        let offset = zone.to_offset(timestamp(time_us).unwrap_or_else(|| last_instant(time_us > 0)));
+        let offset = zone.to_offset(nearest_instant(time_us));
         let local_us = time_us.checked_add(offset_us(offset))?;
         let since = SignedDuration::from_micros(local_us) + SignedDuration::from_nanos(nanos.into());
         let civil = EPOCH.checked_add(since).ok()?;
@@ -120,12 +120,17 @@ impl Local<'_> {
 }
 
 /// The time at which the clock of a zone shows `civil`.
-pub(super) fn instant(civil: DateTime, zone: &TimeZone) -> Option<i64> {
+pub(crate) fn instant(civil: DateTime, zone: &TimeZone) -> Option<i64> {
     if let Ok(time) = zone.to_timestamp(civil) {
         return Some(time.as_microsecond());
     }
     let local_us = i64::try_from(civil.duration_since(EPOCH).as_micros()).ok()?;
     Some(local_us - offset_us(zone.to_offset(last_instant(civil.year() > 0))))
+}
+
+/// The instant of a time, or the last one that there is.
+pub(crate) fn nearest_instant(us: i64) -> Timestamp {
+    timestamp(us).unwrap_or_else(|| last_instant(us > 0))
 }
 
 /// The calendar goes on for a day and a half after the last instant: 9999-12-31 is what stands for "never". The offset

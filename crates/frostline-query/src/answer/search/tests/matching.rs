@@ -426,6 +426,37 @@ async fn the_last_hours_of_the_calendar_are_times_of_documents() {
         (json!({"lte": "9999-12-31||/M"}), vec![0, 1, 2, 3]),
         (json!({"lt": "9999-12-31"}), vec![0]),
         (json!({"gt": "9999-12-31||/d"}), vec![]),
+/// In every order of the values, of the time and of another date.
+#[tokio::test]
+async fn the_last_day_of_the_calendar_is_a_bucket_of_its_own() {
+    let times = ["9999-12-30T10:00:00Z", "9999-12-31T10:00:00Z", "9999-12-31T12:00:00Z"];
+    let lines = |order: [usize; 3]| {
+        order.map(|n| format!(r#"{{"n":{n},"d":"{0}","@timestamp":"{0}"}}"#, times[n])).to_vec()
+    };
+    for (order, filter) in [([0, 1, 2], "match_all"), ([2, 1, 0], "match_all"), ([1, 0, 2], "exists")] {
+        let place = Place::with_lines(&[lines(order)]).await;
+        let query =
+            if filter == "exists" { json!({"exists": {"field": "n"}}) } else { json!({"match_all": {}}) };
+        for (field, zone, expected) in [
+            ("d", "UTC", [("9999-12-30T00:00:00.000Z", 1), ("9999-12-31T00:00:00.000Z", 2)]),
+            ("@timestamp", "UTC", [("9999-12-30T00:00:00.000Z", 1), ("9999-12-31T00:00:00.000Z", 2)]),
+            ("d", "+09:00", [("9999-12-30T00:00:00.000+09:00", 1), ("9999-12-31T00:00:00.000+09:00", 2)]),
+        ] {
+            let histogram = json!({"field": field, "calendar_interval": "day", "time_zone": zone});
+            let body = json!({"size": 0, "query": query, "aggs": {"h": {"date_histogram": histogram}}});
+            let aggregations = place.answer(&body).await.aggregations.unwrap();
+            let buckets = aggregations["h"]["buckets"].as_array().unwrap();
+            let found: Vec<_> = buckets
+                .iter()
+                .map(|bucket| {
+                    (bucket["key_as_string"].as_str().unwrap(), bucket["doc_count"].as_i64().unwrap())
+                })
+                .collect();
+            assert_eq!(found, expected, "{order:?} {body}");
+        }
+    }
+}
+
     ] {
         let body = json!({"query": {"range": {"@timestamp": range}}, "sort": ["n"]});
         assert_eq!(place.numbers(&body).await, expected, "{body}");
