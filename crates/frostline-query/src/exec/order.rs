@@ -16,6 +16,7 @@ use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, cre
 use datafusion::prelude::{Expr, col, lit};
 use frostline_split::Moment;
 use jiff::SignedDuration;
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -494,25 +495,39 @@ fn big(value: &Value) -> Option<i128> {
 /// order is exact: if milliseconds or the format cannot represent the time, it is written in full.
 fn time_value(moment: Moment, format: Option<&Format>) -> Value {
     let Moment { time_us, nanos } = moment;
-    let full = || {
-        const EPOCH: jiff::civil::DateTime = jiff::civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
-        let since = SignedDuration::from_micros(time_us) + SignedDuration::from_nanos(nanos.into());
-        Some(format!("{}Z", EPOCH.checked_add(since).ok()?))
-    };
     let Some(format) = format else {
         let millis = Value::from(time_us as f64 / 1e3);
         // Beyond 2^53 microseconds no double of milliseconds is the time: text is.
         return match time_us % 1_000 {
             0 if nanos == 0 => Value::from(time_us / 1_000),
             _ if time_of(&millis, None) == Some(moment) => millis,
-            _ => full().map_or(millis, Value::from),
+            _ => full(moment).map_or(millis, Value::from),
         };
     };
     let text = format.write(moment, &TimeZone::UTC);
     if read_as(format, &text) == Some(moment) {
         return Value::from(text);
     }
-    Value::from(full().unwrap_or(text))
+    Value::from(full(moment).unwrap_or(text))
+}
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+/// A time to its last digit, which [`time_of`] reads. The last day of the calendar ends later in zones west of UTC: a
+/// time that is beyond it in UTC is written in the last of these zones.
+fn full(moment: Moment) -> Option<String> {
+    const WEST: (SignedDuration, &str) = (SignedDuration::from_secs(-86_340), "-23:59");
+    let since = SignedDuration::from_micros(moment.time_us) + SignedDuration::from_nanos(moment.nanos.into());
+    [(SignedDuration::ZERO, "Z"), WEST].into_iter().find_map(|(shift, zone)| {
+        let civil = EPOCH.checked_add(since.checked_add(shift)?).ok()?;
+        Some(format!("{civil}{zone}"))
+    })
+}
+
+/// A time before the year 0 as [`full`] writes it: with six digits of the year.
+fn before_year_0(text: &str) -> Option<Moment> {
+    let civil: DateTime = text.strip_suffix('Z').filter(|text| text.starts_with('-'))?.parse().ok()?;
+    Moment::of_ns(civil.duration_since(EPOCH).as_nanos())
 }
 
 fn read_as(format: &Format, text: &str) -> Option<Moment> {
@@ -526,7 +541,9 @@ fn time_of(value: &Value, format: Option<&Format>) -> Option<Moment> {
     let time = format.and_then(|format| read_as(format, &text)).or_else(|| {
         let text = value.as_str()?;
         // A text is a date as everywhere in a request: `2024` is a year.
-        read_as(&Format::default(), text).or_else(|| frostline_split::parse_moment(text))
+        read_as(&Format::default(), text)
+            .or_else(|| frostline_split::parse_moment(text))
+            .or_else(|| before_year_0(text))
     });
     time.or_else(|| {
         // Whole milliseconds beyond 2^53 of them are no double.
