@@ -387,9 +387,11 @@ impl OrderKey {
     }
 }
 
-fn time_key(at: usize, missing: Option<ScalarValue>) -> KeyOf {
+fn time_key(at: usize, missing: Option<Moment>) -> KeyOf {
+    let nanos = Of::Nanos { missing: missing.map_or(0, |moment| moment.nanos) };
+    let missing = missing.map(|moment| merge::time_scalar(moment.time_us));
     let time = Output::new(format!("k{at}"), merge::time_type(), Of::Time { missing });
-    KeyOf::Time(time, Output::new(format!("k{at}_ns"), DataType::UInt16, Of::Nanos))
+    KeyOf::Time(time, Output::new(format!("k{at}_ns"), DataType::UInt16, nanos))
 }
 
 fn moment_at(batch: &RecordBatch, time: &Output, nanos: &Output, at: usize) -> Option<Moment> {
@@ -407,7 +409,10 @@ fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
         }
         SortBy::Doc => return Ok(OrderKey { of: KeyOf::Doc, descending, nulls_first: false, format: None }),
         SortBy::Field(field) if field.is_time() => {
-            let missing = missing_value(&sort.missing, &merge::time_type(), descending)?;
+            let missing = missing_json(&sort.missing).map(|value| {
+                time_of(&value, None).ok_or_else(|| cannot_be_compared(&value, &merge::time_type()))
+            });
+            let missing = missing.transpose()?;
             return Ok(OrderKey { of: time_key(at, missing), descending, nulls_first, format });
         }
         SortBy::Field(field) => field,
@@ -434,14 +439,20 @@ fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
 
 /// The value that represents absence in a key of type `ty`; none if absence has its own position.
 fn missing_value(missing: &Missing, ty: &DataType, descending: bool) -> Result<Option<ScalarValue>> {
-    let Missing::Value(value) = missing else { return Ok(None) };
-    let json = match value {
+    match missing_json(missing) {
+        Some(json) => position_value(&json, ty, descending, None),
+        None => Ok(None),
+    }
+}
+
+fn missing_json(missing: &Missing) -> Option<Value> {
+    let Missing::Value(value) = missing else { return None };
+    Some(match value {
         Scalar::Boolean(b) => Value::from(*b),
         Scalar::Long(n) => Value::from(*n),
         Scalar::Double(n) => Value::from(*n),
         Scalar::Text(text) => Value::from(text.as_str()),
-    };
-    position_value(&json, ty, descending, None)
+    })
 }
 
 /// A sort value of an answer, parsed as a value of the key's column; none for null.

@@ -12,18 +12,18 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
-use frostline_split::{NANOS_COLUMN, TIME_COLUMN, TextAs};
-use futures::future::{FutureExt, try_join_all};
+use frostline_split::{Moment, NANOS_COLUMN, TIME_COLUMN, TextAs};
+use futures::future::{FutureExt, try_join, try_join_all};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
 use crate::errors::internal;
 use crate::filter::FieldRef;
 use crate::read::fields;
 use crate::read::merge::{self, arrow_error};
 use crate::read::mixed;
 use crate::read::view::View;
+use crate::{Error, Result};
 
 /// A named column of one type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,8 +41,8 @@ pub(crate) enum Of {
         #[serde(with = "literal")]
         missing: Option<ScalarValue>,
     },
-    /// The nanoseconds since that; 0 without a time.
-    Nanos,
+    /// The nanoseconds since that; `missing` without a time.
+    Nanos { missing: u16 },
     /// The document as it was written.
     Source,
     /// `_id`.
@@ -101,12 +101,20 @@ impl Output {
                 };
                 filled(times, missing.as_ref())
             }
-            Of::Nanos => {
-                let nanos =
-                    match view.times_in_documents(rows).filter(|_| view.split().has_column(NANOS_COLUMN)) {
-                        Some(times) => times.iter().map(|time| time.map_or(0, |time| time.nanos)).collect(),
-                        None => fields::nanos(view, rows).await?,
-                    };
+            Of::Nanos { missing } => {
+                let has_nanos = view.split().has_column(NANOS_COLUMN);
+                let nanos = match view.times_in_documents(rows) {
+                    Some(times) => {
+                        let nanos = |time: Moment| if has_nanos { time.nanos } else { 0 };
+                        times.iter().map(|time| time.map_or(*missing, nanos)).collect()
+                    }
+                    None if *missing == 0 => fields::nanos(view, rows).await?,
+                    None => {
+                        let times = fields::read_columns(view, &[TIME_COLUMN], Some(rows), TextAs::Plain);
+                        let (nanos, times) = try_join(fields::nanos(view, rows), times).await?;
+                        nanos_or(nanos, times.iter().map(|batch| batch.column(0)), *missing)
+                    }
+                };
                 Ok(Arc::new(UInt16Array::from(nanos)))
             }
             Of::Source => match view.known_documents(rows) {
@@ -144,10 +152,12 @@ impl Output {
     fn of_exact_times(&self, batches: &[RecordBatch]) -> Result<ArrayRef> {
         match &self.of {
             Of::Time { missing } => filled(self.whole(batches)?, missing.as_ref()),
-            _ => {
+            Of::Nanos { missing } => {
                 let nanos = fields::nanos_in(batches.iter().map(|batch| batch.column(1)))?;
+                let nanos = nanos_or(nanos, batches.iter().map(|batch| batch.column(0)), *missing);
                 Ok(Arc::new(UInt16Array::from(nanos)))
             }
+            _ => Err(Error::internal("a part of times that they have not")),
         }
     }
 
@@ -212,8 +222,8 @@ pub(crate) async fn read_rows(
     let has_documents = outputs.iter().any(|output| matches!(output.of, Of::Source));
     let documents = view.learn_documents(rows).shared();
     // One read has the times and their nanoseconds.
-    let are_exact =
-        outputs.iter().any(|output| output.of == Of::Nanos) && view.split().has_column(NANOS_COLUMN);
+    let are_exact = outputs.iter().any(|output| matches!(output.of, Of::Nanos { .. }))
+        && view.split().has_column(NANOS_COLUMN);
     let times = async {
         if has_documents {
             documents.clone().await?;
@@ -226,7 +236,7 @@ pub(crate) async fn read_rows(
     let times = times.shared();
     let columns = outputs.iter().map(async |output| {
         // Times are taken from documents that are read anyway.
-        if matches!(output.of, Of::Time { .. } | Of::Nanos)
+        if matches!(output.of, Of::Time { .. } | Of::Nanos { .. })
             && let Some(batches) = times.clone().await?
         {
             return output.of_exact_times(&batches);
@@ -285,7 +295,7 @@ pub(crate) async fn bytes_of(view: View<'_>, outputs: &[Output], rows: &RoaringB
             usize::try_from(bytes / u128::from(all)).unwrap_or(usize::MAX)
         }
         Of::Id => 48 * rows.len() as usize,
-        Of::Time { .. } | Of::Nanos | Of::Split | Of::Row | Of::Version | Of::SeqNo => {
+        Of::Time { .. } | Of::Nanos { .. } | Of::Split | Of::Row | Of::Version | Of::SeqNo => {
             8 * rows.len() as usize
         }
     };
@@ -312,6 +322,15 @@ pub(crate) async fn column_bytes(
 
 /// About how many times a column's values are larger than its packed pages.
 const COLUMN_PACKED: u64 = 6;
+
+/// The nanoseconds of these times, `missing` where there is none.
+fn nanos_or<'a>(nanos: Vec<u16>, times: impl Iterator<Item = &'a ArrayRef>, missing: u16) -> Vec<u16> {
+    if missing == 0 {
+        return nanos;
+    }
+    let is_null = times.flat_map(|times| (0..times.len()).map(|at| times.is_null(at)));
+    nanos.into_iter().zip(is_null).map(|(nanos, is_null)| if is_null { missing } else { nanos }).collect()
+}
 
 fn filled(values: ArrayRef, missing: Option<&ScalarValue>) -> Result<ArrayRef> {
     let Some(missing) = missing else { return Ok(values) };

@@ -234,6 +234,55 @@ async fn check_sort_values(place: &Place, field: &str) {
 }
 
 #[tokio::test]
+#[tokio::test]
+async fn pages_continue_beyond_both_ends_of_the_calendar() {
+    let documents = (0..5).map(|n| {
+        json!({"n": n, "late": format!("9999-12-31T23:59:59.{:09}-01:00", 1_000 + n),
+            "early": format!("0000-01-01T00:00:00.{:09}+01:00", 1_000 + n),
+            "@timestamp": -62_200_000_000_123_456_i64 + n})
+    });
+    let place = Place::with(&[documents.collect()]).await;
+    for field in ["late", "early", "@timestamp"] {
+        let mut paged = Vec::new();
+        let mut body = json!({"sort": [{field: "asc"}], "size": 2});
+        while paged.len() < 10 {
+            let answer = place.answer(&body).await;
+            paged.extend(numbers(&answer));
+            let Some(last) = answer.hits.hits.last() else { break };
+            body["search_after"] = json!(last.sort);
+        }
+        assert_eq!(paged, [0, 1, 2, 3, 4], "{field}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_time_has_the_nanoseconds_that_it_is_given() {
+    let date = |nanos: u64| Value::from(text(nanos));
+    let with_nanos = vec![
+        json!({"n": 0, "@timestamp": date(500), "w": "a"}),
+        json!({"n": 1, "@timestamp": date(900), "w": "a"}),
+        json!({"n": 2, "w": "a"}),
+    ];
+    let without = vec![json!({"n": 3, "w": "a"}), json!({"n": 4, "@timestamp": date(0), "w": "a"})];
+    let place = Place::with(&[with_nanos, without]).await;
+    for (missing, expected) in [(789, [4, 0, 2, 3, 1]), (1, [4, 2, 3, 0, 1]), (1_000, [4, 0, 1, 2, 3])] {
+        for source in [true, false] {
+            let sort = json!([{"@timestamp": {"order": "asc", "missing": date(missing)}}, {"n": "asc"}]);
+            let body = json!({"query": {"match": {"w": "a"}}, "sort": sort, "_source": source});
+            let hits = place.answer(&body).await.hits.hits;
+            let found: Vec<_> = hits.iter().map(|hit| hit.sort.as_ref().unwrap()[1].clone()).collect();
+            assert_eq!(json!(found), json!(expected), "{body}");
+            for (at, hit) in hits.iter().enumerate() {
+                let mut next = body.clone();
+                next["search_after"] = json!(hit.sort);
+                let hits = place.answer(&next).await.hits.hits;
+                let found: Vec<_> = hits.iter().map(|hit| hit.sort.as_ref().unwrap()[1].clone()).collect();
+                assert_eq!(json!(found), json!(expected[at + 1..]), "{next}");
+            }
+        }
+    }
+}
+
 async fn a_list_is_ordered_by_its_first_or_last_date() {
     let date = |nanos: u64| Value::from(text(nanos));
     let place = Place::with(&[vec![
