@@ -103,7 +103,8 @@ impl Scene {
                 Value::String(text) => text
                     .strip_suffix('Z')
                     .and_then(|text| text.rsplit_once('.'))
-                    .is_some_and(|(_, digits)| digits.len() == 9 && !digits.ends_with("000")),
+                    .and_then(|(_, digits)| digits.get(6..9))
+                    .is_some_and(|nanos| nanos != "000"),
                 Value::Array(items) => items.iter().any(has),
                 Value::Object(members) => members.values().any(has),
                 _ => false,
@@ -397,6 +398,7 @@ impl Fields {
                 "2024-05-31T10:00:00.500Z",
                 "2024-05-31T10:00:00.500000001Z",
                 "2024-05-31T10:00:00.500000499Z",
+                "2024-05-31T10:00:00.500000499999Z",
                 "2024-05-31T10:00:00.500000500Z",
                 "2024-05-31T10:00:00.500001Z",
                 "2023-01-02T03:04:05.678Z",

@@ -170,14 +170,19 @@ fn natural(value: &Value) -> Typed {
     }
 }
 
-/// The nanoseconds of a date as the generator writes them: a day, or a time in UTC.
+/// The nanoseconds of a date as the generator writes them: a day, or a time in UTC. Further digits are cut.
 pub(crate) fn date(text: &str) -> Option<i64> {
     if text.len() == 10 {
         let day: jiff::civil::Date = text.parse().ok()?;
         return nanoseconds(day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp());
     }
     let looks = text.len() >= 20 && text.as_bytes()[10] == b'T' && text.ends_with('Z');
-    let time: jiff::Timestamp = text.parse().ok().filter(|_| looks)?;
+    let nine = "2024-05-31T10:00:00.123456789".len();
+    let cut = match text.strip_suffix('Z').filter(|digits| digits.len() > nine) {
+        Some(_) => format!("{}Z", text.get(..nine)?),
+        None => text.to_owned(),
+    };
+    let time: jiff::Timestamp = cut.parse().ok().filter(|_| looks)?;
     nanoseconds(time)
 }
 

@@ -358,7 +358,7 @@ fn read_epoch(text: &str, unit_us: i64, round_up: bool) -> Option<i64> {
 
 /// The digits behind a decimal point, in millionths; further digits are cut.
 fn fraction_us(digits: &str) -> Option<i64> {
-    if digits.is_empty() || digits.len() > 18 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     let kept = digits.get(..6).unwrap_or(digits);
@@ -391,7 +391,7 @@ fn read_iso(text: &str, strict: bool) -> Option<Parts> {
             if reader.skip(":") {
                 parts.second = Some(reader.digits(least, 2)?);
                 if reader.skip(".") || reader.skip(",") {
-                    reader.fraction(1, 9, &mut parts)?;
+                    reader.fraction(1, usize::MAX, &mut parts)?;
                 }
             }
         }

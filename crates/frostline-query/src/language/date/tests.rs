@@ -284,6 +284,27 @@ proptest! {
 }
 
 #[test]
+fn a_year_before_0_has_as_many_digits_as_any() {
+    assert_eq!(iso(-62_200_000_000_000_000), "-0002-12-17T14:13:20.000Z");
+    assert_eq!(iso(-62_150_000_000_000_000), "0000-07-18T07:06:40.000Z");
+    let pattern = Format::parse("yyyy yy").unwrap();
+    assert_eq!(pattern.write(Moment::of_us(-62_200_000_000_000_000), &TimeZone::UTC), "-0002 02");
+}
+
+/// As of documents, whatever the number of digits.
+#[test]
+fn digits_after_the_nanosecond_are_cut() {
+    let reader = DateReader::new(0);
+    let nine = reader.read_exactly("2020-01-01T00:00:00.123456789Z", false).unwrap();
+    for digits in ["1234567890", "12345678999", "1234567899999999999999"] {
+        for up in [false, true] {
+            let text = format!("2020-01-01T00:00:00.{digits}Z");
+            assert_eq!(reader.read_exactly(&text, up).unwrap(), nine, "{text}");
+        }
+    }
+}
+
+#[test]
 fn the_last_day_of_the_calendar_is_a_date() {
     let reader = DateReader::new(0);
     let day = 253_402_214_400_000_000;
