@@ -1,7 +1,5 @@
 //! Converts our errors to DataFusion's and back.
 
-use std::sync::Arc;
-
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
@@ -29,23 +27,33 @@ pub(crate) fn internal(error: DataFusionError) -> Error {
     if let Some(ours) = ours(&error) {
         return ours;
     }
-    match error {
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => internal(*inner),
-        DataFusionError::Shared(inner) => match Arc::try_unwrap(inner) {
-            Ok(inner) => internal(inner),
-            Err(shared) => Error::internal(shared.to_string()),
-        },
+    match beneath(&error) {
         DataFusionError::ResourcesExhausted(what) => {
             Error::exhausted(format!("the query needs more memory than it may use: {what}"))
         }
-        DataFusionError::SQL(..) | DataFusionError::Plan(_) | DataFusionError::SchemaError(..) => {
-            Error::invalid(error.strip_backtrace())
-        }
         DataFusionError::NotImplemented(what) => Error::invalid(format!("not supported: {what}")),
-        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => {
-            Error::invalid(error.strip_backtrace())
+        DataFusionError::Execution(what)
+            if what.starts_with("Timestamp ") && what.contains("out of range") =>
+        {
+            Error::invalid(format!(
+                "{what}: functions of times reach from 1677 to 2262; leave the times beyond that out with WHERE"
+            ))
         }
-        other => Error::internal("the query failed").with_source(other),
+        asked @ (DataFusionError::SQL(..)
+        | DataFusionError::Plan(_)
+        | DataFusionError::SchemaError(..)
+        | DataFusionError::ArrowError(..)
+        | DataFusionError::Execution(_)) => Error::invalid(asked.strip_backtrace()),
+        _ => Error::internal("the query failed").with_source(error),
+    }
+}
+
+/// The error inside of what tells where it happened, and of what several plans share.
+fn beneath(error: &DataFusionError) -> &DataFusionError {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => beneath(inner),
+        DataFusionError::Shared(inner) => beneath(inner),
+        other => other,
     }
 }
 

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use regex::Regex;
 use serde_json::{Value, json};
 
+use crate::ErrorKind;
 use crate::filter::{Filter, Pattern};
 use crate::select::Rows;
 use crate::testing::Place;
@@ -385,6 +386,26 @@ async fn windows_slide_over_lists_and_text() {
 }
 
 #[tokio::test]
+async fn sql_says_which_times_its_functions_reach() {
+    let line = |n, exp| format!(r#"{{"n":{n},"exp":"{exp}","@timestamp":"{exp}"}}"#);
+    let lines = [line(0, "2025-01-01T10:00:00Z"), line(1, "9999-12-30T10:00:00Z")];
+    let place = Place::with_lines(&[lines[..1].to_vec(), lines[1..].to_vec()]).await;
+    for query in [
+        "SELECT date_trunc('day', exp) FROM logs",
+        "SELECT date_trunc('day', exp) AS t, count(*) FROM logs GROUP BY t",
+        "SELECT date_trunc('day', exp) AS t, count(*) FROM logs GROUP BY t ORDER BY t",
+        "SELECT count(DISTINCT date_trunc('day', exp)) FROM logs",
+        "SELECT n FROM logs WHERE date_trunc('day', exp) > '2020-01-01' ORDER BY n",
+    ] {
+        let error = place.sql(query).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{query}: {error}");
+        assert!(error.to_string().contains("from 1677 to 2262; leave"), "{query}: {error}");
+    }
+    let within = "SELECT n FROM logs WHERE exp < '2262-01-01' AND date_trunc('day', exp) > '2020-01-01'";
+    assert_eq!(place.sql(within).await.unwrap(), [json!(0)]);
+}
+
+#[tokio::test]
 async fn the_last_year_of_the_calendar_is_one_bucket() {
     let times =
         ["9998-12-31T23:59:59", "9999-01-17T01:00:00.5", "9999-12-29T00:00:00", "9999-12-31T23:00:00"];
@@ -405,27 +426,6 @@ async fn the_last_year_of_the_calendar_is_one_bucket() {
     }
 }
 
-#[tokio::test]
-async fn the_last_hours_of_the_calendar_are_times_of_documents() {
-    let times = [
-        json!("9999-12-30T22:00:00.000000001Z"),
-        json!("9999-12-31T00:00:00Z"),
-        json!(253_402_300_799_999_u64),
-        json!("9999-12-31T23:59:59.999999999Z"),
-    ];
-    let lines = times.iter().enumerate().map(|(n, time)| json!({"n": n, "@timestamp": time}).to_string());
-    let place = Place::with_lines(&[lines.collect()]).await;
-    let answer = place.answer(&json!({"sort": ["@timestamp"]})).await;
-    assert_eq!(answer.hits.hits.len(), 4);
-    for (at, hit) in answer.hits.hits.iter().enumerate() {
-        let next = json!({"sort": ["@timestamp"], "search_after": hit.sort});
-        assert_eq!(place.numbers(&next).await, [0, 1, 2, 3][at + 1..], "{next}");
-    }
-    for (range, expected) in [
-        (json!({"gte": "9999-12-31||/d"}), vec![1, 2, 3]),
-        (json!({"lte": "9999-12-31||/M"}), vec![0, 1, 2, 3]),
-        (json!({"lt": "9999-12-31"}), vec![0]),
-        (json!({"gt": "9999-12-31||/d"}), vec![]),
 /// In every order of the values, of the time and of another date.
 #[tokio::test]
 async fn the_last_day_of_the_calendar_is_a_bucket_of_its_own() {
@@ -457,6 +457,27 @@ async fn the_last_day_of_the_calendar_is_a_bucket_of_its_own() {
     }
 }
 
+#[tokio::test]
+async fn the_last_hours_of_the_calendar_are_times_of_documents() {
+    let times = [
+        json!("9999-12-30T22:00:00.000000001Z"),
+        json!("9999-12-31T00:00:00Z"),
+        json!(253_402_300_799_999_u64),
+        json!("9999-12-31T23:59:59.999999999Z"),
+    ];
+    let lines = times.iter().enumerate().map(|(n, time)| json!({"n": n, "@timestamp": time}).to_string());
+    let place = Place::with_lines(&[lines.collect()]).await;
+    let answer = place.answer(&json!({"sort": ["@timestamp"]})).await;
+    assert_eq!(answer.hits.hits.len(), 4);
+    for (at, hit) in answer.hits.hits.iter().enumerate() {
+        let next = json!({"sort": ["@timestamp"], "search_after": hit.sort});
+        assert_eq!(place.numbers(&next).await, [0, 1, 2, 3][at + 1..], "{next}");
+    }
+    for (range, expected) in [
+        (json!({"gte": "9999-12-31||/d"}), vec![1, 2, 3]),
+        (json!({"lte": "9999-12-31||/M"}), vec![0, 1, 2, 3]),
+        (json!({"lt": "9999-12-31"}), vec![0]),
+        (json!({"gt": "9999-12-31||/d"}), vec![]),
     ] {
         let body = json!({"query": {"range": {"@timestamp": range}}, "sort": ["n"]});
         assert_eq!(place.numbers(&body).await, expected, "{body}");
