@@ -38,7 +38,7 @@ pub(crate) async fn field_caps(call: Call) -> Result<Answer> {
     let mut fields: BTreeMap<String, Types> = BTreeMap::new();
     for index in &indices {
         for (path, ty) in all_of(index).into_iter().filter(|(path, _)| wanted(path)) {
-            fields.entry(path).or_default().entry(ty.name()).or_default().insert(index.name().as_str());
+            fields.entry(path).or_default().entry(ty).or_default().insert(index.name().as_str());
         }
     }
     let mut shown: Map<String, Value> =
@@ -56,14 +56,14 @@ pub(crate) async fn field_caps(call: Call) -> Result<Answer> {
 type Types<'a> = BTreeMap<&'static str, BTreeSet<&'a str>>;
 
 /// The fields of an index, their other names, and the objects that they are in.
-fn all_of(index: &Index) -> Vec<(String, FieldType)> {
+fn all_of(index: &Index) -> Vec<(String, &'static str)> {
     let mut all = fields_of(index);
     let parents: BTreeSet<String> = all
         .iter()
         .flat_map(|(path, _)| path.match_indices('.').map(|(at, _)| path[..at].to_owned()))
         .filter(|parent| all.iter().all(|(path, _)| path != parent))
         .collect();
-    all.extend(parents.into_iter().map(|parent| (parent, FieldType::Object)));
+    all.extend(parents.into_iter().map(|parent| (parent, FieldType::Object.name())));
     all
 }
 

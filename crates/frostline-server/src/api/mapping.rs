@@ -11,21 +11,21 @@ use crate::error::Result;
 use crate::state::Call;
 
 /// The fields of an index with the type that each is shown as, their other names among them.
-pub(crate) fn fields_of(index: &Index) -> Vec<(String, FieldType)> {
+pub(crate) fn fields_of(index: &Index) -> Vec<(String, &'static str)> {
     let mapping = index.mapping();
     let mut all = Vec::new();
     for (path, field) in mapping.fields() {
-        let Some(ty) = field.shown_type() else { continue };
-        all.push((path.clone(), ty));
+        let Some(name) = field.shown_name() else { continue };
+        all.push((path.clone(), name));
         let mut names = field.multi_fields.clone();
-        if ty == FieldType::Text {
+        if field.shown_type() == Some(FieldType::Text) {
             names.entry("keyword".to_owned()).or_insert(FieldType::Keyword);
         }
-        all.extend(names.into_iter().map(|(name, ty)| (format!("{path}.{name}"), ty)));
+        all.extend(names.into_iter().map(|(name, ty)| (format!("{path}.{name}"), ty.name())));
     }
     let time = mapping.time_field();
     all.retain(|(path, _)| path != time);
-    all.push((time.to_owned(), FieldType::Date));
+    all.push((time.to_owned(), mapping.time_name()));
     all
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn get_fields(call: Call) -> Result<Answer> {
         let fields: Map<String, Value> = wanted
             .map(|(path, ty)| {
                 let last = path.rsplit('.').next().unwrap_or(&path).to_owned();
-                let field = json!({ "full_name": path, "mapping": { last: { "type": ty.name() } } });
+                let field = json!({ "full_name": path, "mapping": { last: { "type": ty } } });
                 (path, field)
             })
             .collect();

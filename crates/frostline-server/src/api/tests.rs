@@ -221,6 +221,17 @@ async fn fields_are_shown_with_what_can_be_done_with_them() {
     let body = tested.ok("POST", "/_field_caps", r#"{"fields":["n"]}"#).await;
     assert_eq!(body["fields"].as_object().unwrap().len(), 1);
     assert_eq!(tested.error("GET", "/_field_caps", "").await.0, 400);
+    // The types are those of the mapping.
+    let exact = r#"{"@timestamp":"2024-05-01T10:00:00.000000001Z","at":"2024-05-01T10:00:00.000000001Z"}"#;
+    tested.ok("POST", "/exact/_bulk?refresh=true", &format!("{{\"index\":{{}}}}\n{exact}\n")).await;
+    let caps = tested.ok("GET", "/exact/_field_caps?fields=@timestamp,at", "").await;
+    let mapping = tested.ok("GET", "/exact/_mapping", "").await;
+    let fields = tested.ok("GET", "/exact/_mapping/field/at", "").await;
+    for name in ["@timestamp", "at"] {
+        assert_eq!(caps["fields"][name]["date_nanos"]["type"], "date_nanos");
+        assert_eq!(mapping["exact"]["mappings"]["properties"][name]["type"], "date_nanos");
+    }
+    assert_eq!(fields["exact"]["mappings"]["at"]["mapping"]["at"]["type"], "date_nanos");
     let fields = tested.ok("GET", "/web/_mapping/field/wo*", "").await;
     assert_eq!(fields["web"]["mappings"]["word"]["mapping"]["word"]["type"], "text");
 }

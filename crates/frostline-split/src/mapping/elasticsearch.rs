@@ -56,6 +56,11 @@ impl Mapping {
         Self::from_elasticsearch_json(&parsed.map_err(invalid)?)
     }
 
+    /// Elasticsearch's name of the type of the documents' time.
+    pub fn time_name(&self) -> &'static str {
+        if self.has_nanos { DATE_NANOS } else { FieldType::Date.name() }
+    }
+
     /// Writes the mapping as Elasticsearch would. A field whose values have several types is written
     /// with the type that reads them all; [`Mapping::conflicts`] lists them.
     pub fn to_elasticsearch_json(&self) -> Value {
@@ -65,8 +70,7 @@ impl Mapping {
                 put(&mut properties, path, body);
             }
         }
-        let time = if self.has_nanos { DATE_NANOS } else { "date" };
-        put(&mut properties, &self.time_field, json!({"type": time}));
+        put(&mut properties, &self.time_field, json!({"type": self.time_name()}));
         let dynamic = match self.mode {
             Mode::Dynamic => "true",
             Mode::Strict => "strict",
@@ -181,10 +185,15 @@ impl Field {
         }
     }
 
-    fn to_json(&self) -> Option<Value> {
+    /// Elasticsearch's name of that type.
+    pub fn shown_name(&self) -> Option<&'static str> {
         let ty = self.shown_type()?;
         let has_nanos = self.readings.get(&ValueType::Date).is_some_and(|dates| dates.nanos);
-        let name = if ty == FieldType::Date && has_nanos { DATE_NANOS } else { ty.name() };
+        Some(if ty == FieldType::Date && has_nanos { DATE_NANOS } else { ty.name() })
+    }
+
+    fn to_json(&self) -> Option<Value> {
+        let (ty, name) = (self.shown_type()?, self.shown_name()?);
         let mut body = Map::from_iter([("type".to_owned(), json!(name))]);
         if self.unindexed {
             body.insert("index".to_owned(), json!(false));

@@ -538,12 +538,19 @@ const MONTHS: &[&str] = &[
 const DAYS: &[&str] = &["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 fn write_iso(out: &mut String, time: &Local<'_>) {
-    let _ = write!(out, "{:04}-{:02}-{:02}T", time.civil.year(), time.civil.month(), time.civil.day());
+    write_year(out, time.civil.year(), 4);
+    let _ = write!(out, "-{:02}-{:02}T", time.civil.month(), time.civil.day());
     let _ = write!(out, "{:02}:{:02}:{:02}.", time.civil.hour(), time.civil.minute(), time.civil.second());
     let digits = format!("{:09}", time.civil.subsec_nanosecond());
     let kept = digits.trim_end_matches('0').len().max(3);
     out.push_str(digits.get(..kept).unwrap_or(&digits));
     write_offset(out, time, "Z", ':');
+}
+
+/// A year of so many digits, after a minus where it is before the year 0.
+fn write_year(out: &mut String, year: i16, digits: usize) {
+    out.push_str(if year < 0 { "-" } else { "" });
+    let _ = write!(out, "{:0digits$}", year.unsigned_abs());
 }
 
 /// The offset as `+hh:mm`, or `zero` where it is zero.
@@ -575,8 +582,8 @@ fn write_field(out: &mut String, letter: char, count: usize, time: &Local<'_>) {
         let _ = write!(out, "{number:0count$}");
     };
     match letter {
-        'y' | 'u' if count == 2 => padded(out, i64::from(time.civil.year()) % 100),
-        'y' | 'u' => padded(out, i64::from(time.civil.year())),
+        'y' | 'u' if count == 2 => padded(out, i64::from(time.civil.year().unsigned_abs() % 100)),
+        'y' | 'u' => write_year(out, time.civil.year(), count),
         'M' if count >= 3 => out.push_str(name_of(MONTHS, time.civil.month(), count > 3)),
         'M' => padded(out, i64::from(time.civil.month())),
         'd' => padded(out, i64::from(time.civil.day())),
