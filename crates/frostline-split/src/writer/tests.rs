@@ -12,10 +12,10 @@ use super::*;
 use crate::footer::Footer;
 use crate::text_index::{Form, each_key};
 use crate::{
-    Block, DYNAMIC_COLUMN, Dictionary, Digest, DigestValue, Entry, HeldText, KeyRange, KeyRanges, MINUTE_US,
-    NANOS_COLUMN, Numbers, Origin, PairKey, Phrase, Postings, SOURCE_COLUMN, Split, TIME_COLUMN, Table,
-    TextAs, TextKey, Tokenizer, Value, Wanted, decode_postings, exact_key, ip_key, parse_ip, text_key,
-    token_of_text, value_token,
+    Block, Dictionary, Digest, DigestValue, Entry, HeldText, KeyRange, KeyRanges, MINUTE_US, NANOS_COLUMN,
+    Numbers, Origin, PairKey, Phrase, Postings, SOURCE_COLUMN, Split, TIME_COLUMN, Table, TextAs, TextKey,
+    Tokenizer, Value, Wanted, decode_postings, exact_key, ip_key, parse_ip, text_key, token_of_text,
+    value_token,
 };
 
 const ID: SplitId = SplitId::from_random(7);
@@ -244,8 +244,9 @@ fn cut(file: &[u8], range: &std::ops::Range<u64>) -> Bytes {
 /// The split, with all that its hot footer leaves to other parts of the file.
 fn open(file: &[u8], footer: &std::ops::Range<u64>) -> Result<Split> {
     let split = Split::open(&cut(file, footer))?;
+    let columns: Vec<&str> = split.column_names().collect();
     let blocks = split.unread_fields(Wanted::All).into_iter();
-    for block in blocks.chain(split.unread_pages(&[SOURCE_COLUMN, DYNAMIC_COLUMN])) {
+    for block in blocks.chain(split.unread_pages(&columns)) {
         split.keep(&block, &cut(file, &block.range))?;
     }
     Ok(split)
