@@ -37,10 +37,7 @@ use crate::lines::Refusal;
 use crate::pipeline::Random;
 use group::Writer;
 
-pub use edits::{
-    Action, Changed, Edit, Edited, Edits, FindIds, Found, Lookup, Make, Numbers, Operation, Removal, Removed,
-    UnknownId, Update,
-};
+pub use edits::{Action, Changed, Edit, Edited, Edits, FindIds, Make, Operation, Removal, Removed, Update};
 pub use upkeep::{Kept, Upkeep, UpkeepOptions, retention, set_retention};
 
 /// The longest key of a request.

@@ -31,7 +31,6 @@ pub use answer::response::{
 };
 pub use answer::search::{Explained, Search, SearchOptions};
 pub use answer::sql::{Sql, SqlAnswer, json_value};
-pub use exec::by_id::{ById, LookedUp, UnknownId};
 pub use exec::results::Results;
 pub use exec::session::run_plan;
 pub use frostline_base::{Error, ErrorKind, Result};

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Result, SplitId};
-use frostline_catalog::{Catalog, Change, Index, Settings, SplitEntry};
+use frostline_catalog::{Catalog, Change, Index, Located, LookedUp, Numbers, Settings, SplitEntry};
 use frostline_split::{Document, Identity, Limits, Mapping, SplitWriter, WriterOptions, parse_document};
 use futures::future::BoxFuture;
 use roaring::RoaringBitmap;
@@ -52,42 +52,7 @@ pub trait FindIds: Send + Sync {
         index: &'a Arc<Index>,
         ids: &'a [String],
         with_text: bool,
-    ) -> BoxFuture<'a, Result<Lookup>>;
-}
-
-/// What was found of some `_id`s.
-#[derive(Clone, Debug, Default)]
-pub struct Lookup {
-    /// The documents, several of one `_id` where an index has several.
-    pub found: Vec<Found>,
-    /// The `_id`s of which it cannot be told whether there is a document: none of these is found.
-    pub unknown: Vec<UnknownId>,
-}
-
-/// A document, and where it is.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// Its `_id`.
-    pub id: String,
-    /// The split,
-    pub split: SplitId,
-    /// and the row in it.
-    pub row: u32,
-    /// [`Numbers::FIRST`] where no client gave it an `_id`.
-    pub numbers: Numbers,
-    /// Byte for byte, where it was wanted.
-    pub text: Option<Bytes>,
-}
-
-/// An `_id` of which it cannot be told whether there is a document.
-#[derive(Clone, Debug)]
-pub struct UnknownId {
-    /// The `_id`.
-    pub id: String,
-    /// The split that may have it and cannot be read, if that is why.
-    pub split: Option<SplitId>,
-    /// Why.
-    pub error: Error,
+    ) -> BoxFuture<'a, Result<LookedUp>>;
 }
 
 /// What is to be done with the document of an `_id`.
@@ -234,20 +199,6 @@ pub enum Edited {
     Failed(Error),
 }
 
-/// What tells the documents of one `_id` from each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Numbers {
-    /// How many there were, this one included, since there was none.
-    pub version: i64,
-    /// It grows with each.
-    pub seq_no: i64,
-}
-
-impl Numbers {
-    /// Those of a document to which no client gave an `_id`.
-    pub const FIRST: Numbers = Numbers { version: 1, seq_no: 0 };
-}
-
 /// Edits the indices of a repository. Cheap to clone.
 #[derive(Clone)]
 pub struct Edits {
@@ -328,18 +279,18 @@ impl Edits {
 
     /// The documents of these `_id`s in the newest version of an index; with their texts where these are wanted. Of
     /// several documents of one `_id` the one that was written last.
-    pub async fn get(&self, index: &IndexName, ids: &[String], with_text: bool) -> Result<Lookup> {
+    pub async fn get(&self, index: &IndexName, ids: &[String], with_text: bool) -> Result<LookedUp> {
         let ids: BTreeSet<&String> = ids.iter().collect();
         let ids: Vec<String> = ids.into_iter().cloned().collect();
-        let (_, Lookup { found, unknown }) = self.editor(index).look(None, [(ids, with_text)]).await?;
-        let mut newest: BTreeMap<String, Found> = BTreeMap::new();
-        for found in found {
+        let (_, LookedUp { documents, unknown }) = self.editor(index).look(None, [(ids, with_text)]).await?;
+        let mut newest: BTreeMap<String, Located> = BTreeMap::new();
+        for found in documents {
             match newest.get(&found.id) {
                 Some(known) if known.numbers.seq_no >= found.numbers.seq_no => {}
                 _ => drop(newest.insert(found.id.clone(), found)),
             }
         }
-        Ok(Lookup { found: newest.into_values().collect(), unknown })
+        Ok(LookedUp { documents: newest.into_values().collect(), unknown })
     }
 
     fn editor(&self, index: &IndexName) -> Arc<Editor> {
@@ -531,16 +482,14 @@ impl Editor {
         &self,
         create: Option<&Mapping>,
         wanted: [(Vec<String>, bool); N],
-    ) -> Result<(Arc<Index>, Lookup)> {
+    ) -> Result<(Arc<Index>, LookedUp)> {
         for _ in 0..TRIES_MAX {
-            let (index, mut all) = (Arc::new(self.open(create).await?), Lookup::default());
+            let (index, mut all) = (Arc::new(self.open(create).await?), LookedUp::default());
             for (ids, with_text) in &wanted {
                 if ids.is_empty() {
                     continue;
                 }
-                let Lookup { found, unknown } = self.edits.find.find(&index, ids, *with_text).await?;
-                all.found.extend(found);
-                all.unknown.extend(unknown);
+                all.add(self.edits.find.find(&index, ids, *with_text).await?);
             }
             let blamed: BTreeSet<SplitId> = all.unknown.iter().filter_map(|unknown| unknown.split).collect();
             if blamed.is_empty() {
@@ -564,11 +513,11 @@ impl Editor {
         index: &Index,
         operations: &[&Operation],
         removals: impl Iterator<Item = &'a Removal>,
-        lookup: &Lookup,
+        lookup: &LookedUp,
         damaged: &BTreeMap<SplitId, Error>,
     ) -> Result<Planned> {
         let mut slots: HashMap<&str, Slot> = HashMap::new();
-        for found in &lookup.found {
+        for found in &lookup.documents {
             slots.entry(&found.id).or_default().add(found);
         }
         let unknown: HashMap<&str, &Error> =
@@ -706,7 +655,7 @@ fn of_split(entry: &SplitEntry, what: &str, error: &Error) -> Error {
 
 impl Slot {
     /// A document that is stored. The one that was written last is the one that operations find.
-    fn add(&mut self, found: &Found) {
+    fn add(&mut self, found: &Located) {
         self.stored.push((found.split, found.row));
         if self.current.is_none_or(|current| current.seq_no < found.numbers.seq_no) {
             self.current = Some(found.numbers);

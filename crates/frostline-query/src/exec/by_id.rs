@@ -10,7 +10,7 @@ use arrow::datatypes::UInt32Type;
 use bytes::Bytes;
 use datafusion::execution::memory_pool::MemoryReservation;
 use frostline_base::{Meter, SplitId};
-use frostline_catalog::{Index, SplitEntry};
+use frostline_catalog::{Index, Located, LookedUp, Numbers, SplitEntry, UnknownId};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
@@ -27,43 +27,6 @@ use crate::read::open::{OpenSplit, Searcher};
 use crate::read::output::{Output, Parts, bytes_of, read_rows};
 use crate::{Error, ErrorKind, Result};
 
-/// A document that was looked up by its `_id`.
-#[derive(Clone, Debug)]
-pub struct ById {
-    /// Its `_id`.
-    pub id: String,
-    /// The split that has it.
-    pub split: SplitId,
-    /// Its row there.
-    pub row: u32,
-    /// How many documents of its `_id` there were with it; 1 where no client gave it one.
-    pub version: i64,
-    /// Its sequence number; 0 where no client gave it an `_id`.
-    pub seq_no: i64,
-    /// Its text, where it was wanted. Until it is dropped it counts as memory of queries.
-    pub text: Option<Bytes>,
-}
-
-/// What was found of some `_id`s.
-#[derive(Debug, Default)]
-pub struct LookedUp {
-    /// The documents, several of one `_id` where an index has several.
-    pub documents: Vec<ById>,
-    /// The `_id`s of which it cannot be told: none of the documents has one of them.
-    pub unknown: Vec<UnknownId>,
-}
-
-/// An `_id` of which it cannot be told whether there is a document.
-#[derive(Clone, Debug)]
-pub struct UnknownId {
-    /// The `_id`.
-    pub id: String,
-    /// The split that may have it and cannot be read; none where the documents take too much memory.
-    pub split: Option<SplitId>,
-    /// Why.
-    pub error: Error,
-}
-
 /// More would not be asked of needle segments at once.
 const IDS_AT_ONCE: usize = 100;
 const LOOKUPS_AT_ONCE: usize = 4;
@@ -73,7 +36,7 @@ const COPIES: usize = 2;
 impl Searcher {
     /// The documents of these `_id`s, each given once, in one version of an index.
     ///
-    /// Takes as much memory as one query may. An `_id` is unknown if its documents take more than is left (`Exhausted`),
+    /// Takes as much memory as one query may: texts count as memory of queries until they are dropped. An `_id` is unknown if its documents take more than is left (`Exhausted`),
     /// or a split that may have it is damaged or gone (`Corrupt`). Any other failure fails the whole.
     pub async fn by_id(
         self: &Arc<Self>,
@@ -104,7 +67,7 @@ impl Searcher {
         self: &Arc<Self>,
         index: &Arc<Index>,
         rows: &BTreeMap<SplitId, RoaringBitmap>,
-    ) -> Result<Vec<ById>> {
+    ) -> Result<Vec<Located>> {
         let lookup = Lookup {
             local: Arc::new(Local::new(self, None)),
             index: Arc::clone(index),
@@ -125,13 +88,6 @@ impl Searcher {
             found.extend(documents(target.entry.id, &batch, &memory)?);
         }
         Ok(found)
-    }
-}
-
-impl LookedUp {
-    fn add(&mut self, other: LookedUp) {
-        self.documents.extend(other.documents);
-        self.unknown.extend(other.unknown);
     }
 }
 
@@ -227,7 +183,7 @@ fn unreadable(id: &str, entry: &SplitEntry, error: &Error) -> UnknownId {
 }
 
 /// The documents of a batch; the texts take their part of `memory` with them.
-fn documents(split: SplitId, batch: &RecordBatch, memory: &MemoryReservation) -> Result<Vec<ById>> {
+fn documents(split: SplitId, batch: &RecordBatch, memory: &MemoryReservation) -> Result<Vec<Located>> {
     let rows = batch.column_by_name("_row").and_then(|rows| rows.as_primitive_opt::<UInt32Type>());
     let rows = rows.ok_or_else(|| Error::internal("a lookup by _id without rows"))?;
     let of_row = |(at, row): (usize, &u32)| {
@@ -235,7 +191,7 @@ fn documents(split: SplitId, batch: &RecordBatch, memory: &MemoryReservation) ->
             return Err(Error::corrupt("a document is not text"));
         };
         let text = source.map(|text| held(text, memory));
-        Ok(ById { id, split, row: *row, version, seq_no, text })
+        Ok(Located { id, split, row: *row, numbers: Numbers { version, seq_no }, text })
     };
     rows.values().iter().enumerate().map(of_row).collect()
 }

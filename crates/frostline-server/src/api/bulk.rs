@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use frostline_base::{ErrorKind, IndexName};
-use frostline_ingest::{Action, Append, Appended, Edit, Edited, Numbers, Operation as IdOperation, Outcome};
+use frostline_catalog::Numbers;
+use frostline_ingest::{Action, Append, Appended, Edit, Edited, Operation as IdOperation, Outcome};
 use futures::future::{join, join_all};
 use http::StatusCode;
 use serde_json::{Map, Value, json};

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use frostline_base::{Error, ErrorKind, IndexName, SplitId};
-use frostline_catalog::Index;
+use frostline_catalog::{Index, Located, Numbers};
 use frostline_ingest::{Removal, Removed};
-use frostline_query::{ById, Matched, Search, SearchOptions};
+use frostline_query::{Matched, Search, SearchOptions};
 use http::StatusCode;
 use roaring::RoaringBitmap;
 use serde_json::{Value, json};
@@ -176,7 +176,7 @@ impl Query {
     }
 
     /// The documents at these places of some versions.
-    async fn documents(&self, versions: &[Arc<Index>], places: &Places) -> Result<Vec<ById>> {
+    async fn documents(&self, versions: &[Arc<Index>], places: &Places) -> Result<Vec<Located>> {
         let searcher = self.state.node.searcher().await?;
         let mut documents = Vec::new();
         for version in versions {
@@ -207,11 +207,11 @@ impl Query {
             while let Some(matched) = matches.next().await? {
                 places.extend(matched.into_iter().map(|Matched { split, rows, .. }| (split, rows)));
             }
-            let known: HashSet<(&str, i64, i64)> = before.iter().map(identity).collect();
+            let known: HashSet<(&str, Numbers)> = before.iter().map(identity).collect();
             let after = searcher.at_rows(newest, &places).await?;
-            let same: Vec<&ById> =
+            let same: Vec<&Located> =
                 after.iter().filter(|document| known.contains(&identity(document))).collect();
-            let found: HashSet<(&str, i64, i64)> = same.iter().map(|document| identity(document)).collect();
+            let found: HashSet<(&str, Numbers)> = same.iter().map(|document| identity(document)).collect();
             for document in &same {
                 moved.places.entry(document.split).or_default().insert(document.row);
             }
@@ -228,8 +228,8 @@ impl Query {
 }
 
 /// What tells a document from others, and from what it was before it was changed.
-fn identity(document: &ById) -> (&str, i64, i64) {
-    (&document.id, document.version, document.seq_no)
+fn identity(document: &Located) -> (&str, Numbers) {
+    (&document.id, document.numbers)
 }
 
 /// The same places in parts of few documents.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
-use frostline_catalog::Resolve;
-use frostline_ingest::{Action, Changed, Found, Numbers, Operation as Edit, Update};
+use frostline_catalog::{Located, Numbers, Resolve};
+use frostline_ingest::{Action, Changed, Operation as Edit, Update};
 use frostline_query::Json;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -191,7 +191,7 @@ struct Got<'a> {
 }
 
 impl<'a> Got<'a> {
-    fn new(index: &'a str, id: &'a str, stored: Option<&'a Found>) -> Result<Got<'a>> {
+    fn new(index: &'a str, id: &'a str, stored: Option<&'a Located>) -> Result<Got<'a>> {
         let wrong = |e| Error::corrupt("a stored document is no JSON").with_source(e);
         let text = stored.and_then(|stored| stored.text.as_deref());
         let source = text.map(serde_json::from_slice).transpose().map_err(wrong)?;
@@ -209,14 +209,15 @@ impl<'a> Got<'a> {
 }
 
 /// The documents of an index that are there, or cannot be told, by their `_id`s.
-type Stored = HashMap<String, Result<Found>>;
+type Stored = HashMap<String, Result<Located>>;
 
 async fn stored(state: &State, index: &IndexName, ids: &[String], with_source: bool) -> Result<Stored> {
     let looked_up = state.edits.get(index, ids, with_source).await.map_err(|error| match error.kind() {
         ErrorKind::NotFound => ApiError::no_such_index(&index.to_string()),
         _ => error.into(),
     })?;
-    let mut stored: Stored = looked_up.found.into_iter().map(|found| (found.id.clone(), Ok(found))).collect();
+    let mut stored: Stored =
+        looked_up.documents.into_iter().map(|found| (found.id.clone(), Ok(found))).collect();
     for unknown in looked_up.unknown {
         match unknown.error.kind() {
             // It is the request that asks for too much.
@@ -241,7 +242,7 @@ pub(crate) async fn holder(call: &Call, name: &str) -> Result<IndexName> {
     }
 }
 
-async fn one(call: &Call, with_source: bool) -> Result<(IndexName, String, Option<Found>)> {
+async fn one(call: &Call, with_source: bool) -> Result<(IndexName, String, Option<Located>)> {
     let index = holder(call, call.index()).await?;
     let id = call.part("id").unwrap_or_default().to_owned();
     let mut stored = stored(&call.state, &index, std::slice::from_ref(&id), with_source).await?;
@@ -297,7 +298,7 @@ pub(crate) async fn mget(call: Call) -> Result<Answer> {
             Ok(stored) => stored.get(id).map_or(Ok(None), |stored| stored.as_ref().map(Some)),
             Err(error) => Err(error),
         });
-    let stored: Vec<std::result::Result<Option<&Found>, &ApiError>> = stored.collect();
+    let stored: Vec<std::result::Result<Option<&Located>, &ApiError>> = stored.collect();
     // A document may be wanted many times.
     let texts = stored.iter().flatten().flatten().filter_map(|stored| stored.text.as_ref());
     let searcher = call.state.node.searcher().await?;

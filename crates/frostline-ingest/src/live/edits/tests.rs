@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use frostline_base::SystemClock;
+use frostline_catalog::UnknownId;
 use frostline_store::{Mishap, Repository};
 use futures::FutureExt as _;
 use futures::future::join_all;
@@ -23,7 +24,7 @@ impl FindIds for Reading {
         index: &'a Arc<Index>,
         ids: &'a [String],
         with_text: bool,
-    ) -> BoxFuture<'a, Result<Lookup>> {
+    ) -> BoxFuture<'a, Result<LookedUp>> {
         async move {
             let mut found = documents(&self.0, index).await?;
             found.retain(|found| ids.contains(&found.id));
@@ -33,14 +34,14 @@ impl FindIds for Reading {
                 split: None,
                 error: Error::exhausted("it takes too much memory"),
             });
-            Ok(Lookup { found, unknown: unknown.collect() })
+            Ok(LookedUp { documents: found, unknown: unknown.collect() })
         }
         .boxed()
     }
 }
 
 /// Every document of an index.
-async fn documents(repository: &Repository, index: &Index) -> Result<Vec<Found>> {
+async fn documents(repository: &Repository, index: &Index) -> Result<Vec<Located>> {
     let (reads, splits) = (BlockingReads::new(repository), index.splits().to_vec());
     let read = move || {
         let mut rows = Vec::new();
@@ -52,7 +53,7 @@ async fn documents(repository: &Repository, index: &Index) -> Result<Vec<Found>>
                     Known::Landed(origin) => (origin.to_string(), Numbers::FIRST),
                     Known::Given(Identity { id, version, seq_no }) => (id, Numbers { version, seq_no }),
                 };
-                rows.push(Found { id, split: entry.id, row, numbers, text: Some(document.into()) });
+                rows.push(Located { id, split: entry.id, row, numbers, text: Some(document.into()) });
                 row += 1;
             }
         }
@@ -78,7 +79,7 @@ impl Bench {
     /// The text of each document by its `_id`; each `_id` is there once.
     async fn by_id(&self) -> BTreeMap<String, String> {
         let rows = documents(&self.repository(), &self.index().await).await.unwrap();
-        let text = |found: Found| (found.id, String::from_utf8(found.text.unwrap().to_vec()).unwrap());
+        let text = |found: Located| (found.id, String::from_utf8(found.text.unwrap().to_vec()).unwrap());
         let (count, by_id) = (rows.len(), rows.into_iter().map(text).collect::<BTreeMap<_, _>>());
         assert_eq!(by_id.len(), count);
         by_id
@@ -182,9 +183,9 @@ async fn operations_are_done_in_their_order_within_a_commit_and_after_it() {
     assert_eq!(bench.by_id().await, left);
     assert!(numbers(&second[2]).seq_no > numbers(&first[2]).seq_no);
     let got = edits.get(&name(), &["a", "x", "a"].map(str::to_owned), true).await.unwrap();
-    assert_eq!((got.found.len(), got.unknown.len()), (1, 0));
-    assert_eq!((got.found[0].numbers, got.found[0].numbers.version), (numbers(&second[2]), 3));
-    assert_eq!(got.found[0].text.as_deref(), Some(&br#"{"n":3}"#[..]));
+    assert_eq!((got.documents.len(), got.unknown.len()), (1, 0));
+    assert_eq!((got.documents[0].numbers, got.documents[0].numbers.version), (numbers(&second[2]), 3));
+    assert_eq!(got.documents[0].text.as_deref(), Some(&br#"{"n":3}"#[..]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -487,7 +488,7 @@ async fn a_damaged_split_fails_its_own_documents_alone() {
 }
 
 /// Finds documents where they were.
-struct Remembering(Vec<Found>);
+struct Remembering(Vec<Located>);
 
 impl FindIds for Remembering {
     fn find<'a>(
@@ -495,10 +496,10 @@ impl FindIds for Remembering {
         index: &'a Arc<Index>,
         ids: &'a [String],
         _: bool,
-    ) -> BoxFuture<'a, Result<Lookup>> {
-        let is_there = |found: &&Found| ids.contains(&found.id) && index.split(found.split).is_some();
+    ) -> BoxFuture<'a, Result<LookedUp>> {
+        let is_there = |found: &&Located| ids.contains(&found.id) && index.split(found.split).is_some();
         let found = self.0.iter().filter(is_there).cloned().collect();
-        async move { Ok(Lookup { found, unknown: Vec::new() }) }.boxed()
+        async move { Ok(LookedUp { documents: found, unknown: Vec::new() }) }.boxed()
     }
 }
 
@@ -517,7 +518,7 @@ impl FindIds for Deleting {
         index: &'a Arc<Index>,
         ids: &'a [String],
         with_text: bool,
-    ) -> BoxFuture<'a, Result<Lookup>> {
+    ) -> BoxFuture<'a, Result<LookedUp>> {
         let deletes = {
             let mut left = self.left.lock().unwrap();
             let deletes = *left > 0;
@@ -532,7 +533,7 @@ impl FindIds for Deleting {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     let split = index.splits().first().map(|split| split.id);
                     let unknown = |id: &String| UnknownId { id: id.clone(), split, error: error.clone() };
-                    Ok(Lookup { found: Vec::new(), unknown: ids.iter().map(unknown).collect() })
+                    Ok(LookedUp { documents: Vec::new(), unknown: ids.iter().map(unknown).collect() })
                 }
                 found => found,
             };

@@ -43,7 +43,7 @@ async fn what_matches_is_told_where_it_is() {
     let documents = place.searcher.at_rows(&place.index, &some).await.unwrap();
     let mut given: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     given.sort_unstable();
-    let is_landed = |document: &&crate::ById| document.id == format!("{}-1", document.split);
+    let is_landed = |document: &&frostline_catalog::Located| document.id == format!("{}-1", document.split);
     assert_eq!((given.len(), documents.iter().filter(is_landed).count()), (70, 35));
     assert!(given.contains(&"68-1") && !given.contains(&"69-1"));
     // The same documents, by what they are called.

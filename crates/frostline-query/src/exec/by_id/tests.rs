@@ -39,7 +39,8 @@ type Short<'a> = (&'a str, i64, i64);
 
 /// The `_id`s of what was found, with versions and sequence numbers, and of what is unknown, with the kinds of error.
 fn short(found: &LookedUp) -> (Vec<Short<'_>>, Vec<(&str, ErrorKind)>) {
-    let documents = found.documents.iter().map(|found| (found.id.as_str(), found.version, found.seq_no));
+    let documents =
+        found.documents.iter().map(|found| (found.id.as_str(), found.numbers.version, found.numbers.seq_no));
     let unknown = found.unknown.iter().map(|unknown| (unknown.id.as_str(), unknown.error.kind()));
     let (mut documents, mut unknown): (Vec<_>, Vec<_>) = (documents.collect(), unknown.collect());
     documents.sort_unstable();
