@@ -29,6 +29,10 @@ pub(crate) enum Privilege {
     Write,
     /// To replace, update and delete documents as well.
     Edit,
+    /// To make indices.
+    CreateIndex,
+    /// To delete indices.
+    DeleteIndex,
     /// To make, merge and delete indices.
     Manage,
 }
@@ -45,14 +49,49 @@ impl Privilege {
             "read" => vec![Privilege::Read],
             "auto_configure" | "create" | "create_doc" | "index" => vec![Privilege::Write],
             "write" => vec![Privilege::Write, Privilege::Edit],
-            "create_index" | "delete_index" | "manage" => vec![Privilege::Manage],
+            "create_index" => vec![Privilege::CreateIndex],
+            "delete_index" => vec![Privilege::DeleteIndex],
+            "manage" => vec![Privilege::Manage],
             "maintenance" | "monitor" | "view_index_metadata" => vec![Privilege::View],
             other => {
                 return Err(ApiError::invalid(format!(
-                    "unknown index privilege [{other}]: use all, read, write, manage or view_index_metadata"
+                    "unknown index privilege [{other}]: use all, read, create_doc, write, create_index, delete_index, \
+                     manage or view_index_metadata"
                 )));
             }
         })
+    }
+
+    /// Elasticsearch's names that grant these, and no more.
+    pub(crate) fn names(granted: &[Privilege]) -> Vec<&'static str> {
+        if Privilege::ALL.iter().all(|privilege| granted.contains(privilege)) {
+            return vec!["all"];
+        }
+        let is_covered =
+            |privilege: &Privilege| *privilege == Privilege::Write && granted.contains(&Privilege::Edit);
+        granted.iter().filter(|privilege| !is_covered(privilege)).map(|privilege| privilege.name()).collect()
+    }
+
+    /// Elasticsearch's name of the least that contains it.
+    fn name(self) -> &'static str {
+        match self {
+            Privilege::View => "view_index_metadata",
+            Privilege::Read => "read",
+            Privilege::Write => "create_doc",
+            Privilege::Edit => "write",
+            Privilege::CreateIndex => "create_index",
+            Privilege::DeleteIndex => "delete_index",
+            Privilege::Manage => "manage",
+        }
+    }
+
+    fn is_in(self, granted: &[Privilege]) -> bool {
+        let contains = |privilege| granted.contains(&privilege);
+        match self {
+            Privilege::View => true,
+            Privilege::CreateIndex | Privilege::DeleteIndex => contains(self) || contains(Privilege::Manage),
+            _ => contains(self),
+        }
     }
 }
 
@@ -124,13 +163,15 @@ impl Scope {
         let privilege = match api.action {
             Action::Read | Action::Release => Privilege::Read,
             Action::Write => Privilege::Write,
-            Action::CreateIndex | Action::DeleteIndex => Privilege::Manage,
+            Action::CreateIndex => Privilege::CreateIndex,
+            Action::DeleteIndex => Privilege::DeleteIndex,
             Action::Probe | Action::Monitor | Action::ViewIndex | Action::Manage => Privilege::View,
         };
         if self.is_all() || api.action == Action::Probe || SCOPED.contains(&api.name) {
             return Ok(Scope { privilege, ..self.clone() });
         }
-        let reason = format!("action [{}] is unauthorized for {client}: it may not do everything", api.name);
+        let reason =
+            format!("action [{}] is unauthorized for {client}: it needs a key with all privileges", api.name);
         Err(ApiError::new(StatusCode::FORBIDDEN, "security_exception", reason))
     }
 
@@ -143,7 +184,7 @@ impl Scope {
     pub(crate) fn allows(&self, name: &IndexName) -> bool {
         let Some(grants) = &self.grants else { return true };
         grants.iter().any(|grant| {
-            let is_granted = self.privilege == Privilege::View || grant.privileges.contains(&self.privilege);
+            let is_granted = self.privilege.is_in(&grant.privileges);
             is_granted && grant.names.iter().any(|pattern| wildcard_matches(pattern, name.as_str()))
         })
     }
@@ -157,7 +198,7 @@ impl Scope {
     }
 
     pub(crate) fn forbidden(&self, name: &str) -> ApiError {
-        let privilege = format!("{:?}", self.privilege).to_lowercase();
+        let privilege = self.privilege.name();
         let reason = format!("the privilege [{privilege}] is not granted on the index [{name}]");
         ApiError::new(StatusCode::FORBIDDEN, "security_exception", reason)
     }
@@ -187,6 +228,36 @@ mod tests {
         assert!(!allows("search", "web") && !allows("bulk", "web-1") && !allows("indices.delete", "app"));
         let full = Scope::all().for_api(api("sql.query"), "a user").unwrap();
         assert!(full.allows(&"anything".parse().unwrap()));
+    }
+
+    #[test]
+    fn who_may_make_indices_may_not_delete_them() {
+        let may = |privilege: &str| {
+            let scope = scope(&["*"], &[privilege]);
+            ["indices.create", "indices.delete"]
+                .map(|name| scope.for_api(api(name), "a key").unwrap().allows(&"web".parse().unwrap()))
+        };
+        assert_eq!(may("create_index"), [true, false]);
+        assert_eq!(may("delete_index"), [false, true]);
+        assert_eq!(may("manage"), [true, true]);
+        assert_eq!(may("all"), [true, true]);
+    }
+
+    /// Who grants again what is shown grants neither more nor less.
+    #[test]
+    fn privileges_are_shown_as_what_grants_them() {
+        for name in [
+            "all",
+            "read",
+            "create_doc",
+            "write",
+            "create_index",
+            "delete_index",
+            "manage",
+            "view_index_metadata",
+        ] {
+            assert_eq!(Privilege::names(&Privilege::of(name).unwrap()), [name]);
+        }
     }
 
     #[test]

@@ -64,12 +64,12 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
     let what = Ok(What::Append(call.body.clone()));
     let pipeline = call.params.get("pipeline").map(str::to_owned);
     let operation = Operation { action: "index", index: call.index().to_owned(), id: None, pipeline, what };
-    write_one(&call, operation, key(&call)?).await
+    write_one(&call, operation).await
 }
 
 /// Does an operation alone, and answers as it is answered alone.
-pub(crate) async fn write_one(call: &Call, operation: Operation, key: Option<String>) -> Result<Answer> {
-    let items = write(call, vec![operation], required(call)?, key).await?;
+pub(crate) async fn write_one(call: &Call, operation: Operation) -> Result<Answer> {
+    let items = write(call, vec![operation], required(call)?, key(call)?).await?;
     let Some(item) = items.into_iter().next() else {
         return Err(frostline_base::Error::internal("a document was not answered").into());
     };

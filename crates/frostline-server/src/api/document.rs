@@ -80,7 +80,7 @@ async fn write(call: &Call, action: &'static str, what: Action) -> Result<Answer
     }
     let what = Ok(What::Edit(edit));
     let operation = Operation { action, index: call.index().to_owned(), id: Some(id), pipeline, what };
-    bulk::write_one(call, operation, None).await
+    bulk::write_one(call, operation).await
 }
 
 /// The sequence number that a document must have. There is one primary term.

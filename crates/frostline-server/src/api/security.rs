@@ -144,6 +144,14 @@ fn grants(descriptors: Option<&Value>) -> Result<(Option<Vec<Grant>>, Option<Str
     Ok((Some(grants), warning))
 }
 
+/// The same, as role descriptors that grant it.
+fn descriptors(grants: &[Grant]) -> Value {
+    let indices = grants.iter().map(
+        |Grant { names, privileges }| json!({ "names": names, "privileges": Privilege::names(privileges) }),
+    );
+    json!({ "key": { "indices": indices.collect::<Vec<_>>() } })
+}
+
 fn grant(value: &Value) -> Result<Grant> {
     let object =
         value.as_object().ok_or_else(|| ApiError::unparsed("privileges of indices are an object"))?;
@@ -226,7 +234,7 @@ pub(crate) async fn get_keys(call: Call) -> Result<Answer> {
             "username": key.owner,
             "realm": "native",
             "metadata": if key.metadata.is_null() { json!({}) } else { key.metadata.clone() },
-            "role_descriptors": key.grants.as_ref().map_or_else(|| json!({}), |grants| json!({ "key": { "indices": grants } })),
+            "role_descriptors": key.grants.as_deref().map_or_else(|| json!({}), descriptors),
         });
         for (name, ms) in [("expiration", key.expires_ms), ("invalidation", key.invalidated_ms)] {
             if let Some(ms) = ms {

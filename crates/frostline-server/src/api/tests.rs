@@ -371,11 +371,12 @@ async fn a_bulk_that_cannot_be_read_adds_nothing() {
 #[tokio::test]
 async fn a_request_with_a_key_is_taken_once() {
     let tested = Tested::new();
-    let send = async |body: &'static str| {
-        let request = http::Request::post("/web/_bulk").header("content-type", "application/x-ndjson");
+    let send_to = async |path: &str, body: &'static str| {
+        let request = http::Request::post(path).header("content-type", "application/x-ndjson");
         let request = request.header("idempotency-key", "k1");
         tested.request(request.body(http_body_util::Full::from(body)).unwrap()).await.json()
     };
+    let send = async |body: &'static str| send_to("/web/_bulk", body).await;
     let first = send("{\"index\":{}}\n{\"n\":1}\n").await;
     let second = send("{\"index\":{}}\n{\"n\":1}\n").await;
     assert_eq!(first["items"][0]["index"]["result"], "created");
@@ -383,6 +384,11 @@ async fn a_request_with_a_key_is_taken_once() {
     assert_eq!(tested.ok("GET", "/web/_count", "").await["count"], 1);
     let other = send("{\"index\":{}}\n{\"n\":2}\n").await;
     assert_eq!(other["items"][0]["index"]["status"], 409);
+    // Documents with `_id`s have no keys, in a bulk or alone.
+    let with_id = send("{\"index\":{\"_id\":\"1\"}}\n{\"n\":1}\n").await;
+    let alone = send_to("/web/_doc/1", "{\"n\":1}").await;
+    assert_eq!(with_id["items"][0]["index"]["status"], alone["status"]);
+    assert!(alone["error"]["reason"].as_str().unwrap().contains("documents without [_id]"), "{alone}");
 }
 
 #[tokio::test]
