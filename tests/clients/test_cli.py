@@ -107,6 +107,9 @@ ERRORS = [
     (["serach", "--index", "logs"], MISUSED, ["search"]),
     (["search", "--index", "logs", "x", "--body", "{}"], MISUSED, ["--body"]),
     (["vacuum"], MISUSED, ["NAME"]),
+    (["serve", "--listen", "localhost:9290"], MISUSED, ["write an address and a port: 127.0.0.1:9200"]),
+    (["serve", "--listen", "9200"], MISUSED, ["write an address and a port: 127.0.0.1:9200"]),
+    (["pit", "open", "logs", "--keep-alive", "40d"], FAILED, ["at most 30d"]),
 ]
 
 

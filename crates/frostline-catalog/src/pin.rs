@@ -17,6 +17,8 @@ use crate::index::Index;
 use crate::log::Log;
 use crate::split_entry::split_of_path;
 
+const HOUR_MS: i64 = 3_600_000;
+
 /// A version of an index that vacuum keeps complete until `until_us`, by the clock of the vacuuming machine. Plain
 /// data: another
 /// process can open the version with [`crate::Catalog::open_pin`].
@@ -107,9 +109,9 @@ impl Index {
         let lifetime_us = i64::try_from(lifetime.as_micros()).unwrap_or(i64::MAX);
         let max_ms = self.settings().log_retention_ms;
         if lifetime_us / 1_000 > max_ms {
-            return Err(Error::invalid("the log does not keep a version for that long")
-                .with("lifetime_ms", lifetime_us / 1_000)
-                .with("log_retention_ms", max_ms));
+            let hours = max_ms / HOUR_MS;
+            let most = if hours % 24 == 0 { format!("{}d", hours / 24) } else { format!("{hours}h") };
+            return Err(Error::invalid(format!("the log keeps a version for at most {most}")));
         }
         Ok(Pin {
             index: self.name().clone(),

@@ -58,7 +58,7 @@ impl Records {
         };
         if let Some(alias) = expression::spelled_out(expression, now_us)?.iter().find(filtered) {
             return Err(Error::invalid(format!(
-                "the alias {alias} has a filter, which only searches and counts of the server apply: name its indices"
+                "the alias {alias} has a filter, which this request cannot apply: name the index"
             )));
         }
         let mut standing_for = self.registry.standing_for();

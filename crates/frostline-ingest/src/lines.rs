@@ -256,7 +256,7 @@ impl LineParser {
             match jsonl::Action::of(line) {
                 Some(jsonl::Action::Add(given)) => id = given?,
                 Some(jsonl::Action::Change) => {
-                    return Err(Refusal::new("documents never change: update and delete are not supported"));
+                    return Err(Refusal::new("update and delete are refused: send them to the server"));
                 }
                 None => {
                     let take = &mut |document: &[u8]| take(document, id.take().as_deref());

@@ -248,7 +248,7 @@ pub(crate) struct Sql {
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// Address to listen on; without --auth it is on loopback
-    #[arg(long, default_value = "127.0.0.1:9200", value_name = "ADDR:PORT")]
+    #[arg(long, default_value = "127.0.0.1:9200", value_name = "ADDR:PORT", value_parser = address)]
     pub(crate) listen: SocketAddr,
     /// Ask clients for an API key or a password; the first start makes a key and prints it
     #[arg(long)]
@@ -302,6 +302,11 @@ impl Sort {
         };
         Ok(Sort { field: field.to_owned(), order })
     }
+}
+
+/// Where to listen.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an address and a port: 127.0.0.1:9200".to_owned())
 }
 
 /// A point in time as the query language writes it.

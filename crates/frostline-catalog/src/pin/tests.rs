@@ -136,7 +136,7 @@ async fn only_a_version_that_is_whole_can_be_pinned() {
     assert!(!bed.catalog.unpin(&pin).await.unwrap());
     assert_eq!(bed.catalog.open_pin(&pin).await.unwrap_err().kind(), ErrorKind::NotFound, "it was ended");
     let long = bed.index.pin(31 * 24 * HOUR).await.unwrap_err();
-    assert_eq!(long.kind(), ErrorKind::Invalid);
+    assert_eq!((long.kind(), long.what()), (ErrorKind::Invalid, "the log keeps a version for at most 30d"));
     let pin = bed.index.pin(HOUR).await.unwrap();
     bed.catalog.delete(bed.index.name()).await.unwrap();
     assert_eq!(bed.catalog.open_pin(&pin).await.unwrap_err().kind(), ErrorKind::NotFound);

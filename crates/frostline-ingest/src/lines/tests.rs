@@ -317,7 +317,7 @@ fn everyday_logs_are_told_apart_and_no_line_of_them_is_lost() {
 
 #[test]
 fn changes_in_a_bulk_body_are_refused_and_no_documents() {
-    let why = "never change";
+    let why = "update and delete are refused: send them to the server";
     check_refused(Format::Bulk, br#"{"delete":{"_index":"logs","_id":"1"}}"#, why);
     check_refused(Format::Bulk, br#"{"update":{"_id":"1","retry_on_conflict":3}}"#, why);
     check_refused(Format::Bulk, br#"{"doc":{"a":1},"doc_as_upsert":true}"#, why);

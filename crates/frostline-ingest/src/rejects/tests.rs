@@ -19,7 +19,7 @@ fn reasons_of_one_kind_count_together() {
     assert_eq!(kind_of("deeper than 64 objects at byte 123"), "deeper than 64 objects at byte #");
     let mut bulk = LineParser::for_input(Format::Bulk, b"", 0);
     let change = bulk.parse(br#"{"delete":{"_id":"1"}}"#, &mut |_, _| {}).unwrap_err();
-    assert_eq!(kind_of(change.reason()), "documents never change: update and delete are not supported");
+    assert_eq!(kind_of(change.reason()), "update and delete are refused: send them to the server");
     let mut rejects = Rejects::default();
     for line in 0..500 {
         let reason = format!("reason {}", "x".repeat(line));

@@ -18,9 +18,7 @@ pub(crate) async fn of_text(call: Call) -> Result<Answer> {
     let body = call.object()?;
     if let Some(other) = body.keys().find(|member| !["analyzer", "field", "text"].contains(&member.as_str()))
     {
-        return Err(ApiError::invalid(format!(
-            "[{other}] is not supported: name an [analyzer] or a [field]"
-        )));
+        return Err(ApiError::invalid(format!("[{other}] is not supported")));
     }
     let texts = texts(&body)?;
     let text = |name: &str| match body.get(name) {

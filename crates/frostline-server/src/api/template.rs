@@ -146,8 +146,9 @@ pub(crate) fn of_alias(about: &Map<String, Value>, known: &[&str]) -> Result<Opt
             ("routing" | "index_routing" | "search_routing", _) => {}
             ("filter", Value::Null) => {}
             ("filter", _) => {
-                let what = "an alias gets its [filter] by _aliases or _alias: its index is there then";
-                return Err(ApiError::unsupported(what));
+                return Err(ApiError::unsupported(
+                    "[filter] cannot be set when an index is created: use PUT /{index}/_alias/{name}",
+                ));
             }
             (member, value) => {
                 return Err(ApiError::unparsed(format!(

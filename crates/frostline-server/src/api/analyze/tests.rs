@@ -72,5 +72,7 @@ async fn what_is_not_analysed_so_is_refused() {
     ] {
         assert_eq!(tested.error("POST", uri, &body.to_string()).await.0, expected, "{uri}");
     }
+    let explained = json!({ "text": "a", "field": "message", "explain": true }).to_string();
+    assert_eq!(tested.error("POST", "/_analyze", &explained).await.2, "[explain] is not supported");
     assert_eq!(tokens(&tested, "/_analyze", json!({ "text": "a ".repeat(10_000) })).await.len(), 10_000);
 }
