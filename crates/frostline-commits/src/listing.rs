@@ -69,6 +69,12 @@ impl Listing {
         }
     }
 
+    /// Whether all entries are there that follow the newest checkpoint, or of a listing without one, `first`.
+    pub(crate) fn is_whole_from(&self, first: u64) -> bool {
+        let first = self.checkpoint().map_or(first, |(number, _)| number.saturating_add(1));
+        self.entries.range(first..).zip(first..).all(|((found, _), wanted)| *found == wanted)
+    }
+
     /// The number of the newest entry.
     pub fn newest(&self) -> Option<u64> {
         self.entries.keys().next_back().copied()

@@ -33,6 +33,8 @@ struct Inner {
     rng: Mutex<SmallRng>,
     /// What is done before the next put of a key that contains this text.
     before: Mutex<Option<(String, BoxFuture<'static, ()>)>>,
+    /// What the next listing leaves out: keys that contain this text.
+    overlooked: Mutex<Option<String>>,
     gets: AtomicU64,
     puts: AtomicU64,
     lists: AtomicU64,
@@ -82,6 +84,7 @@ impl Faulty {
             silent_permille,
             rng: Mutex::new(SmallRng::seed_from_u64(seed)),
             before: Mutex::default(),
+            overlooked: Mutex::default(),
             gets: AtomicU64::new(0),
             puts: AtomicU64::new(0),
             lists: AtomicU64::new(0),
@@ -103,6 +106,11 @@ impl Faulty {
     /// Lets others act just before the next put of a key that contains `part`: the put waits for `work`.
     pub fn before_put(&self, part: &str, work: impl Future<Output = ()> + Send + 'static) {
         *self.0.before.lock().unwrap() = Some((part.to_owned(), work.boxed()));
+    }
+
+    /// The next listing leaves out keys that contain `part`, as that of a directory may that is written to.
+    pub fn overlook(&self, part: &str) {
+        *self.0.overlooked.lock().unwrap() = Some(part.to_owned());
     }
 
     /// Whether it died.
@@ -251,7 +259,12 @@ impl ObjectStore for Faulty {
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
         self.0.lists.fetch_add(1, Ordering::SeqCst);
-        self.0.store.list_with_offset(prefix, offset)
+        let overlooked = self.0.overlooked.lock().unwrap().take();
+        let is_seen = move |object: &ObjectMeta| {
+            !overlooked.as_ref().is_some_and(|part| object.location.as_ref().contains(part.as_str()))
+        };
+        let listed = self.0.store.list_with_offset(prefix, offset);
+        listed.try_filter(move |object| std::future::ready(is_seen(object))).boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {

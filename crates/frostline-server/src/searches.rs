@@ -245,7 +245,7 @@ mod tests {
         let searches = searches(1, 1);
         let (running, [begun, ended]) = endless(&searches);
         begun.await.unwrap();
-        let (waiting, _) = endless(&searches);
+        let (waiting, _told) = endless(&searches);
         searches.waiting(2).await;
         assert_eq!(searches.load(), (1, 1));
         let numbers: Vec<u64> = searches.tasks().iter().map(|task| task.number).collect();

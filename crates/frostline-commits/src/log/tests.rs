@@ -117,6 +117,23 @@ async fn an_entry_is_read_at_the_stated_cost() {
     }
 }
 
+/// A directory may be listed without an entry that was there before one that is listed.
+#[tokio::test]
+async fn an_entry_that_a_listing_overlooks_is_found() {
+    let store = Faulty::sound();
+    let mut heard = empty(&store);
+    for number in 0..8 {
+        heard = say(heard, number).await.unwrap();
+    }
+    for overlooked in [0, 4, 6] {
+        let entry = log(&store).entry_path(overlooked);
+        store.overlook(entry.as_ref());
+        assert_eq!(log(&store).start().await.unwrap().unwrap().entries, (0..8).collect::<Vec<_>>());
+        store.overlook(entry.as_ref());
+        assert_eq!(log(&store).newer(0).await.unwrap().len(), 8);
+    }
+}
+
 #[tokio::test]
 async fn replaying_starts_at_the_newest_checkpoint_whatever_the_hint_says() {
     let store = Faulty::sound();

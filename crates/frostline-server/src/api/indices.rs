@@ -56,8 +56,13 @@ pub(crate) async fn open_filtered(
     how: Resolve,
 ) -> Result<(Vec<Arc<Index>>, Filters)> {
     check_length(expression)?;
+    // What was seen may be outdated: it only saves a request where no alias has a filter.
     let seen = through_filters(state, expression, state.node.catalog().seen_records())?;
-    let through = match seen {
+    let newest = match seen {
+        Some(_) => through_filters(state, expression, Some(state.node.catalog().records().await?))?,
+        None => None,
+    };
+    let through = match newest {
         Some(through) => through,
         None => match open(state, scope, expression, how).await {
             // An alias may have just got a filter. What was read to refuse it is seen now.

@@ -1,3 +1,7 @@
+use std::sync::Arc;
+
+use frostline_base::IndexName;
+use frostline_catalog::{Alias, Catalog, RecordChange};
 use serde_json::{Value, json};
 
 use crate::testing::{NOW_US, Tested};
@@ -568,6 +572,43 @@ async fn an_alias_is_read_and_written_as_an_index_is() {
     assert_eq!(tested.error("DELETE", "/all", "").await.0, 400);
     tested.ok("DELETE", "/app", "").await;
     assert_eq!(tested.ok("GET", "/all/_count", "").await["count"], 61);
+}
+
+/// Another server gives an alias another filter, points it elsewhere, and takes it away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_filter_of_an_alias_is_the_newest_one() {
+    let tested = tested().await;
+    let few = |below: u64| json!({ "range": { "n": { "lt": below } } });
+    let first = json!({ "actions": [{ "add": { "index": "web", "alias": "cur", "filter": few(7) } }] });
+    tested.ok("POST", "/_aliases", &first.to_string()).await;
+    let repository = tested.state.node.repository();
+    let other = Catalog::new(repository, Arc::clone(tested.state.node.clock()));
+    let alias = |index: &str, filter: Value| {
+        let (index, mut alias): (IndexName, _) = (index.parse().unwrap(), Alias::default());
+        alias.indices.insert(index.clone());
+        alias.filters.insert(index, filter);
+        Some(alias)
+    };
+    let change = async |alias: Option<Alias>| {
+        let change = RecordChange::Alias("cur".parse().unwrap(), alias);
+        other.change_records("other", |_| Ok(vec![change.clone()])).await.unwrap();
+    };
+    let count = async || tested.ok("GET", "/cur/_count", "").await["count"].clone();
+    let sql = async || {
+        let body = r#"{"query":"select count(*) from cur"}"#;
+        tested.ok("POST", "/_sql", body).await["rows"][0][0].clone()
+    };
+    assert_eq!((count().await, sql().await), (json!(7), json!(7)));
+    change(alias("web", few(2))).await;
+    assert_eq!(count().await, 2);
+    change(alias("web", few(3))).await;
+    assert_eq!(sql().await, 3);
+    change(alias("app", few(5))).await;
+    let all = r#"{"query":{"match_all":{}}}"#;
+    assert_eq!(tested.ok("POST", "/cur/_delete_by_query", all).await["deleted"], 5);
+    assert_eq!(tested.ok("GET", "/web/_count", "").await["count"], 60);
+    change(None).await;
+    assert_eq!(tested.get("/cur/_count").await.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
