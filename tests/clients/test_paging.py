@@ -102,7 +102,7 @@ def test_a_point_in_time_that_has_lapsed_says_so(growing):
     growing.fails("search", "--body", json.dumps({"pit": {"id": lasting}}), says=["deleted"])
     growing.fails("search", "--body", json.dumps({"pit": {"id": lasting[:-4]}}), says=["pit.id", "unchanged"])
     growing.fails("search", "--body", "{}", says=["--index"])
-    growing.fails("pit", "open", "logs-b", "--keep-alive", "60d", says=["that long"])
+    growing.fails("pit", "open", "logs-b", "--keep-alive", "60d", says=["at most 30d"])
     growing.fails("pit", "open", "logs-b", "--keep-alive", "soon", says=["--keep-alive"])
 
 
