@@ -118,7 +118,7 @@ fn what(key: &str) -> std::result::Result<What, String> {
 impl Dissect {
     /// The value of each key; none where the text does not have its delimiters.
     fn values<'t>(&self, text: &'t str) -> Option<Vec<&'t str>> {
-        let mut rest = text.strip_prefix(self.prefix.as_str())?;
+        let mut rest = text.strip_prefix(self.prefix.as_str()).filter(|rest| !rest.is_empty())?;
         let mut values = Vec::with_capacity(self.keys.len());
         for key in &self.keys {
             let (value, mut after) = match key.delimiter.as_str() {

@@ -4,7 +4,10 @@ use std::cell::Cell;
 
 use serde_json::{Map, Value, json};
 
-use crate::limits::{DEPTH_MAX, STEPS_MAX, WRITTEN_BYTES_MAX};
+use crate::limits::{DEPTH_MAX, READ_BYTES_MAX, STEPS_MAX, WRITTEN_BYTES_MAX};
+
+/// What it counts to look up a member.
+pub(crate) const LOOKUP_BYTES: u64 = 256;
 
 /// A document with its index and `_id`.
 #[derive(Clone, Debug)]
@@ -18,6 +21,7 @@ pub struct Document {
     ingest: Value,
     now_us: i64,
     left_bytes: Cell<u64>,
+    left_read: Cell<u64>,
     left_steps: usize,
 }
 
@@ -46,6 +50,9 @@ pub(crate) enum Stop {
 }
 
 pub(crate) type Done<T = ()> = Result<T, Stop>;
+
+/// What [`Document::look`] says of processors and conditions.
+pub(crate) const READ: &str = "its processors and conditions look at too much";
 
 /// A failure of the processor that runs.
 pub(crate) fn failure(kind: &'static str, reason: impl Into<String>) -> Stop {
@@ -151,6 +158,7 @@ impl Document {
             ingest: json!({ "timestamp": timestamp }),
             now_us,
             left_bytes: Cell::new(left_bytes),
+            left_read: Cell::new(READ_BYTES_MAX),
             left_steps: STEPS_MAX,
         }
     }
@@ -196,13 +204,17 @@ impl Document {
 
     /// A field, or none where there is none.
     pub(crate) fn find(&self, path: &Path) -> Option<&Value> {
+        self.follow(path, path.inside())
+    }
+
+    fn follow(&self, path: &Path, parts: &[String]) -> Option<&Value> {
         let mut at = match path.root {
             Root::Index => &self.index,
             Root::Id => Some(&self.id).filter(|id| !id.is_null())?,
             Root::Ingest => &self.ingest,
             Root::Source => &self.source,
         };
-        for part in path.inside() {
+        for part in parts {
             at = match at {
                 Value::Object(members) => members.get(part)?,
                 Value::Array(elements) => elements.get(part.parse::<usize>().ok()?)?,
@@ -274,6 +286,13 @@ impl Document {
             _ => {}
         }
         let Some((last, before)) = path.parts.split_last() else { return Ok(None) };
+        // What comes after it moves.
+        let moved = match self.follow(path, before) {
+            Some(Value::Object(members)) if members.contains_key(last) => members.len(),
+            Some(Value::Array(elements)) => elements.len(),
+            _ => 0,
+        };
+        self.look(LOOKUP_BYTES + path.text.len() as u64 + 8 * moved as u64, READ)?;
         let Some(parent) = walk(self.root_mut(path), before) else { return Ok(None) };
         Ok(match parent {
             Value::Object(members) => members.shift_remove(last),
@@ -314,10 +333,12 @@ impl Document {
     }
 
     /// Removes the fields that are neither some of `paths` nor inside of one. Metadata stays.
-    pub(crate) fn keep(&mut self, paths: &[Path]) {
+    pub(crate) fn keep(&mut self, paths: &[Path]) -> Done {
+        self.look(weight(&self.source).saturating_mul(paths.len() as u64), READ)?;
         let of_source = paths.iter().filter(|path| path.root == Root::Source);
         let kept: Vec<&[String]> = of_source.map(|path| path.parts.as_slice()).collect();
         keep(&mut self.source, &kept);
+        Ok(())
     }
 
     /// Sets a member of `_ingest`, or removes it. What it was.
@@ -339,6 +360,22 @@ impl Document {
                 "its processors write more than {WRITTEN_BYTES_MAX} bytes and four times the document"
             ))),
         }
+    }
+
+    /// Counts what is looked at. `what` is the error once it is more than a document may cost.
+    pub(crate) fn look(&self, bytes: u64, what: &str) -> Done {
+        let left = self.left_read.get().checked_sub(bytes);
+        self.left_read.set(left.unwrap_or(0));
+        match left {
+            Some(_) => Ok(()),
+            None => Err(limit(format!("{what}: more than {READ_BYTES_MAX} bytes"))),
+        }
+    }
+
+    /// What may still be looked at.
+    #[cfg(test)]
+    pub(crate) fn left_read(&self) -> u64 {
+        self.left_read.get()
     }
 
     /// Counts a processor.

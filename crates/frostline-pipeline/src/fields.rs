@@ -137,7 +137,7 @@ pub(crate) fn remove(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
 impl Processor for Remove {
     fn run(&self, document: &mut Document, _: &mut Run<'_>) -> Done {
         match self {
-            Remove::Keep(keep) => document.keep(keep),
+            Remove::Keep(keep) => document.keep(keep)?,
             Remove::Fields { fields, ignore_missing } => {
                 for field in fields {
                     let path = field.path(document)?.into_owned();
@@ -269,7 +269,8 @@ fn converted(value: &Value, to: Type) -> Done<Value> {
         },
         Type::Auto => match value {
             Value::String(_) => match text.as_str() {
-                "true" | "false" => Value::Bool(text == "true"),
+                text if text.eq_ignore_ascii_case("true") => Value::Bool(true),
+                text if text.eq_ignore_ascii_case("false") => Value::Bool(false),
                 _ => whole(value, &text)
                     .map(Value::from)
                     .or_else(|| double(&text))

@@ -1,18 +1,19 @@
 //! `grok`: takes a text apart with patterns that have names.
 //!
 //! Patterns are those of the crate `regex`: without looking ahead or behind and without references back, which are
-//! refused, and always in time that is linear in the text. An atomic group `(?>` is read as a plain one.
+//! refused, and always in time that is linear in the text. Elsewhere they are read as by Oniguruma: `(?m)` lets the dot
+//! match ends of lines, at which `^` and `$` always are. What cannot be meant so, such as atomic groups, is refused.
 
 use std::collections::BTreeMap;
 
 use frostline_base::Result;
-use regex::Regex;
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Done, Path, shown, unfit};
 use crate::fields::captured;
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
+use crate::regular;
 
 mod patterns;
 
@@ -34,7 +35,7 @@ struct Grok {
 
 #[derive(Debug)]
 struct Pattern {
-    regex: Regex,
+    regex: regular::Pattern,
     captures: Vec<Capture>,
 }
 
@@ -68,7 +69,7 @@ pub(crate) fn grok(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
         let mut expansion = Expansion::default();
         let expanded = expansion.expand(text, &names, 0);
         expanded.map_err(|what| options.wrong("patterns", format!("has [{}]: {what}", shown(text))))?;
-        let regex = options.pattern("patterns", &expansion.text)?;
+        let regex = options.pattern("patterns", &expansion.text, true)?;
         patterns.push(Pattern { regex, captures: expansion.captures });
     }
     Ok(Box::new(Grok {
@@ -86,7 +87,8 @@ impl Processor for Grok {
         document.spend(text.len() as u64)?;
         let text = text.to_owned();
         let mut patterns = self.patterns.iter().enumerate();
-        let found = patterns.find_map(|(n, pattern)| Some((n, pattern, pattern.regex.captures(&text)?)));
+        let found =
+            patterns.find_map(|(n, pattern)| Some((n, pattern, pattern.regex.regex().captures(&text)?)));
         let Some((number, pattern, groups)) = found else {
             return Err(unfit(format!(
                 "Provided Grok expressions do not match field value: [{}]",
@@ -133,8 +135,8 @@ impl<'a> Names<'a> {
 struct Expansion {
     text: String,
     captures: Vec<Capture>,
-    /// Whether a class of characters is open, in which nothing is a group.
-    is_class: bool,
+    /// How many classes of characters are open. Nothing is a group in them.
+    classes: usize,
 }
 
 impl Expansion {
@@ -154,16 +156,24 @@ impl Expansion {
                     self.text.push_str(&rest[..1 + escaped]);
                     1 + escaped
                 }
-                '%' if !self.is_class && rest.starts_with("%{") => self.reference(rest, at, names, depth)?,
-                '(' if !self.is_class => self.group(rest, at)?,
-                _ => {
-                    match first {
-                        '[' => self.is_class = true,
-                        ']' => self.is_class = false,
-                        _ => {}
+                '%' if self.classes == 0 && rest.starts_with("%{") => {
+                    self.reference(rest, at, names, depth)?
+                }
+                '(' if self.classes == 0 => self.group(rest, at)?,
+                '[' => {
+                    self.classes += 1;
+                    // A bracket that comes first is one of the characters.
+                    let first = ["[^]", "[]", "["].into_iter().find(|first| rest.starts_with(first));
+                    let first = first.unwrap_or("[");
+                    self.text.push_str(first);
+                    first.len()
+                }
+                other => {
+                    if other == ']' {
+                        self.classes = self.classes.saturating_sub(1);
                     }
-                    self.text.push(first);
-                    first.len_utf8()
+                    self.text.push(other);
+                    other.len_utf8()
                 }
             };
             rest = &rest[taken..];
@@ -214,8 +224,7 @@ impl Expansion {
     /// What begins a group.
     fn group(&mut self, rest: &str, at: usize) -> std::result::Result<usize, String> {
         if rest.starts_with("(?>") {
-            self.text.push_str("(?:");
-            return Ok(3);
+            return Err(format!("atomic groups are not supported: found one at {at}"));
         }
         if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|looking| rest.starts_with(looking)) {
             return Err(format!("looking ahead or behind is not supported: found it at {at}"));
@@ -229,8 +238,22 @@ impl Expansion {
                 Ok(rest.len() - named.len() + end + 1)
             }
             None => {
-                self.text.push('(');
-                Ok(1)
+                let taken = match rest.strip_prefix("(?") {
+                    None => 1,
+                    Some(flags) => {
+                        let end = flags
+                            .find([':', ')'])
+                            .ok_or_else(|| format!("a group without an end at {at}"))?;
+                        if !flags[..end].chars().all(|flag| matches!(flag, 'i' | 'm' | 'x' | '-')) {
+                            return Err(format!(
+                                "the options of a group are i, m and x: found others at {at}"
+                            ));
+                        }
+                        2 + end
+                    }
+                };
+                self.text.push_str(&rest[..taken].replace('m', "s"));
+                Ok(taken)
             }
         }
     }

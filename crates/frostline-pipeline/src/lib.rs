@@ -24,6 +24,7 @@ mod grok;
 mod options;
 mod pipeline;
 mod records;
+mod regular;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -53,4 +54,6 @@ pub mod limits {
     pub const STEPS_MAX: usize = 10_000;
     /// What processors write, besides four times the document.
     pub const WRITTEN_BYTES_MAX: usize = 64 << 20;
+    /// What processors and conditions look at.
+    pub const READ_BYTES_MAX: u64 = 1 << 32;
 }

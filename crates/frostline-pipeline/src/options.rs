@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use frostline_base::{Error, Result};
-use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Done, Path, unfit};
-use crate::limits::{PATTERN_BYTES_MAX, PATTERNS_MAX, PROCESSORS_MAX};
+use crate::limits::{PATTERNS_MAX, PROCESSORS_MAX};
+use crate::regular::Pattern;
 use crate::template::Template;
 
 /// What is counted while a pipeline is read.
@@ -137,26 +137,21 @@ impl<'a> Options<'a> {
         fields.map(Some).map_err(|what| self.wrong(name, what))
     }
 
-    pub(crate) fn required_pattern(&mut self, name: &str) -> Result<Regex> {
+    pub(crate) fn required_pattern(&mut self, name: &str) -> Result<Pattern> {
         let text = self.text(name)?;
         let text = self.required(name, text)?;
-        self.pattern(name, &text)
+        self.pattern(name, &text, false)
     }
 
-    /// Compiles a pattern of this option.
-    pub(crate) fn pattern(&mut self, name: &str, text: &str) -> Result<Regex> {
+    /// Compiles a pattern of this option, in which `^` and `$` are at the ends of lines if `is_lines`.
+    pub(crate) fn pattern(&mut self, name: &str, text: &str, is_lines: bool) -> Result<Pattern> {
         self.counts.patterns += 1;
         if self.counts.patterns > PATTERNS_MAX {
             return Err(
                 self.wrong(name, format!("is one of more than {PATTERNS_MAX} patterns of the pipeline"))
             );
         }
-        let compiled = RegexBuilder::new(text)
-            .size_limit(PATTERN_BYTES_MAX)
-            .dfa_size_limit(PATTERN_BYTES_MAX)
-            .nest_limit(100)
-            .build();
-        compiled.map_err(|e| self.wrong(name, format!("is no pattern that is understood: {e}")))
+        Pattern::compile(text, is_lines).map_err(|what| self.wrong(name, what))
     }
 
     /// Refuses what nobody took.

@@ -4,25 +4,25 @@ use std::collections::HashSet;
 use std::fmt;
 
 use frostline_base::Result;
-use regex::Regex;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::document::{Document, Done, Path, shown, text_of, unfit};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
+use crate::regular::Pattern;
 use crate::text::parts_of;
 
 #[derive(Debug)]
 struct Kv {
     field: Field,
     target: Option<Field>,
-    field_split: Regex,
-    value_split: Regex,
+    field_split: Pattern,
+    value_split: Pattern,
     include: Option<HashSet<String>>,
     exclude: HashSet<String>,
-    trim_key: Option<Vec<char>>,
-    trim_value: Option<Vec<char>>,
+    trim_key: Vec<char>,
+    trim_value: Vec<char>,
     strip_brackets: bool,
     prefix: String,
     ignore_missing: bool,
@@ -37,8 +37,8 @@ pub(crate) fn kv(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
         value_split: options.required_pattern("value_split")?,
         include,
         exclude: options.texts("exclude_keys")?.map(HashSet::from_iter).unwrap_or_default(),
-        trim_key: options.text("trim_key")?.map(|text| text.chars().collect()),
-        trim_value: options.text("trim_value")?.map(|text| text.chars().collect()),
+        trim_key: characters(options, "trim_key")?,
+        trim_value: characters(options, "trim_value")?,
         strip_brackets: options.flag("strip_brackets", false)?,
         prefix: options.text("prefix")?.unwrap_or_default(),
         ignore_missing: options.flag("ignore_missing", false)?,
@@ -55,16 +55,16 @@ impl Processor for Kv {
         };
         document.spend(text.len() as u64)?;
         let text = text.to_owned();
-        for part in parts_of(&text, &self.field_split, false) {
-            let found = self.value_split.find(part).filter(|found| !found.is_empty());
+        for part in parts_of(&text, &self.field_split, false, document)? {
+            let found = self.value_split.regex().find(part).filter(|found| !found.is_empty());
             let Some(found) = found else {
                 return Err(unfit(format!(
                     "field [{path}] does not contain value_split [{}]",
-                    shown(self.value_split.as_str())
+                    shown(self.value_split.regex().as_str())
                 )));
             };
             let (key, mut value) = (&part[..found.start()], &part[found.end()..]);
-            let key = trimmed(key, self.trim_key.as_deref());
+            let key = key.trim_matches(self.trim_key.as_slice());
             let is_wanted = self.include.as_ref().is_none_or(|include| include.contains(key));
             if !is_wanted || self.exclude.contains(key) {
                 continue;
@@ -73,7 +73,7 @@ impl Processor for Kv {
                 value = value.strip_prefix(['(', '[', '<', '"', '\'']).unwrap_or(value);
                 value = value.strip_suffix([')', ']', '>', '"', '\'']).unwrap_or(value);
             }
-            let value = Value::from(trimmed(value, self.trim_value.as_deref()));
+            let value = Value::from(value.trim_matches(self.trim_value.as_slice()));
             let to = Path::parse(&format!("{target}{}{key}", self.prefix)).map_err(unfit)?;
             match document.find(&to) {
                 Some(_) => document.append(&to, vec![value], true)?,
@@ -84,8 +84,22 @@ impl Processor for Kv {
     }
 }
 
-fn trimmed<'t>(text: &'t str, chars: Option<&[char]>) -> &'t str {
-    chars.map_or(text, |chars| text.trim_matches(chars))
+/// Characters of an option, some of them after a backslash.
+fn characters(options: &mut Options<'_>, name: &str) -> Result<Vec<char>> {
+    let text = options.text(name)?.unwrap_or_default();
+    let mut characters = Vec::new();
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        characters.push(match (c, if c == '\\' { rest.next() } else { None }) {
+            (c, None) if c != '\\' => c,
+            (_, Some('n')) => '\n',
+            (_, Some('r')) => '\r',
+            (_, Some('t')) => '\t',
+            (_, Some(c)) if !c.is_alphanumeric() => c,
+            _ => return Err(options.wrong(name, "has a backslash that is not understood")),
+        });
+    }
+    Ok(characters)
 }
 
 #[derive(Debug)]
@@ -133,8 +147,8 @@ impl Processor for Csv {
         let Some(text) = document.need_text(&path, self.ignore_missing)? else { return Ok(()) };
         let values =
             columns(text, self).map_err(|what| unfit(format!("field [{path}] is no line of CSV: {what}")))?;
-        for (target, (value, is_quoted)) in self.targets.iter().zip(values) {
-            match (&self.empty, value.is_empty() && !is_quoted) {
+        for (target, value) in self.targets.iter().zip(values) {
+            match (&self.empty, value.is_empty()) {
                 (_, false) => document.put(target, Value::String(value))?,
                 (Some(empty), true) => document.put(target, empty.clone())?,
                 (None, true) => {}
@@ -144,30 +158,32 @@ impl Processor for Csv {
     }
 }
 
-/// The values of a line, at most as many as there are targets, each with whether it was quoted.
-fn columns(line: &str, how: &Csv) -> std::result::Result<Vec<(String, bool)>, String> {
+/// The values of a line, at most as many as there are targets. Spaces around quotes are no part of a value.
+fn columns(line: &str, how: &Csv) -> std::result::Result<Vec<String>, String> {
     let mut columns = Vec::new();
     let mut rest = line;
     while columns.len() < how.targets.len() {
-        let start = if how.trim { rest.trim_start_matches([' ', '\t']) } else { rest };
+        let space = |c: char| matches!(c, ' ' | '\t') && c != how.separator && c != how.quote;
+        let inside = rest.trim_start_matches(space);
+        let start = if how.trim || inside.starts_with(how.quote) { inside } else { rest };
         let at = line.len() - start.len();
         let (value, after) = match start.strip_prefix(how.quote) {
             Some(quoted) => {
                 let (value, after) =
                     unquoted(quoted, how.quote).ok_or_else(|| format!("Unmatched quote at {at}"))?;
-                let after = if how.trim { after.trim_start_matches([' ', '\t']) } else { after };
+                let after = after.trim_start_matches(space);
                 if !after.is_empty() && !after.starts_with(how.separator) {
                     return Err(format!("character after quoted field at {}", line.len() - after.len()));
                 }
-                ((value, true), after)
+                (value, after)
             }
             None => {
                 let end = start.find(how.separator).unwrap_or(start.len());
-                let value = if how.trim { start[..end].trim_end_matches([' ', '\t']) } else { &start[..end] };
+                let value = if how.trim { start[..end].trim_end_matches(space) } else { &start[..end] };
                 if let Some(place) = value.find([how.quote, '\n', '\r']) {
                     return Err(format!("Illegal character inside unquoted field at {}", at + place));
                 }
-                ((value.to_owned(), false), &start[end..])
+                (value.to_owned(), &start[end..])
             }
         };
         columns.push(value);
@@ -241,7 +257,11 @@ impl Processor for Json {
         let Some(found) = document.find(&path) else {
             return Err(unfit(format!("field [{path}] not present as part of path [{path}]")));
         };
-        let text = text_of(found);
+        let text = match text_of(found) {
+            // As in Elasticsearch, no text is null.
+            empty if empty.trim().is_empty() => "null".to_owned(),
+            text => text,
+        };
         // What is parsed takes more memory than its text.
         document.spend((text.len() as u64).saturating_mul(4))?;
         let mut reader = serde_json::Deserializer::from_str(&text);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::limits::{DEPTH_MAX, NESTING_MAX, PATTERNS_MAX, PROCESSORS_MAX};
+use crate::limits::{DEPTH_MAX, NESTING_MAX, PATTERNS_MAX, PROCESSORS_MAX, READ_BYTES_MAX};
 use crate::{Document, Failure, Outcome, Pipeline, Status, run};
 
 /// 2024-05-06T07:08:09Z.
@@ -335,6 +335,29 @@ fn text_is_changed_also_in_arrays() {
 }
 
 #[test]
+fn text_is_trimmed_and_split_as_java_does() {
+    check(
+        json!([{ "trim": { "field": "a" } }]),
+        json!({ "a": "\u{0}\u{1f} x\u{a0}\u{3000}\t" }),
+        json!({ "a": "x\u{a0}\u{3000}" }),
+    );
+    for (text, preserve, parts) in [
+        (",,", false, json!([])),
+        (",,", true, json!(["", "", ""])),
+        ("", false, json!([""])),
+        (",a,", false, json!(["", "a"])),
+    ] {
+        let split = json!([{ "split": { "field": "a", "separator": ",", "preserve_trailing": preserve } }]);
+        check(split, json!({ "a": text }), json!({ "a": parts }));
+    }
+    check(
+        json!([{ "convert": { "field": "a", "type": "auto" } }]),
+        json!({ "a": ["TRUE", "False", "trues"] }),
+        json!({ "a": [true, false, "trues"] }),
+    );
+}
+
+#[test]
 fn kv_takes_pairs_apart() {
     let kv = |more: Value| {
         let mut options = json!({ "field": "m", "field_split": " ", "value_split": "=" });
@@ -356,6 +379,17 @@ fn kv_takes_pairs_apart() {
         json!({ "m": "<a>=(1) b=2," }),
         json!({ "a": "1", "b": "2" }),
     );
+    check(
+        kv(json!({ "trim_key": "\\[\\]", "trim_value": "\\t\\\\" })),
+        json!({ "m": "[a]=\t1\\ t=t" }),
+        json!({ "a": "1", "t": "t" }),
+    );
+    for wrong in ["\\w", "\\"] {
+        let kv =
+            json!({ "kv": { "field": "m", "field_split": " ", "value_split": "=", "trim_value": wrong } });
+        refused(one(kv), "processors[0].kv", "[trim_value] has a backslash that is not understood");
+    }
+    check(kv(json!({})), json!({ "m": "  " }), json!({}));
     fails(
         json!({ "kv": { "field": "m", "field_split": " ", "value_split": "=" } }),
         json!({ "m": "a=1 b" }),
@@ -391,6 +425,19 @@ fn csv_takes_a_line_apart() {
         json!({ "m": " 1 ; 'a;b' ;x" }),
         json!({ "a": "1", "b": "a;b", "c": { "d": "x" } }),
     );
+    // Spaces around quotes are no part of the value; in quotes they are.
+    check(csv(json!({})), json!({ "m": "1, \"2\",3" }), json!({ "a": "1", "b": "2", "c": { "d": "3" } }));
+    check(
+        csv(json!({})),
+        json!({ "m": "\"1\" ,\t\" 2\" , 3" }),
+        json!({ "a": "1", "b": " 2", "c": { "d": " 3" } }),
+    );
+    check(
+        csv(json!({ "separator": "\t" })),
+        json!({ "m": "1\t\t\"3\"" }),
+        json!({ "a": "1", "c": { "d": "3" } }),
+    );
+    check(csv(json!({})), json!({ "m": "1,\"\",3" }), json!({ "a": "1", "c": { "d": "3" } }));
     for wrong in ["a\"b", "\"a", "\"a\"b"] {
         fails(
             json!({ "csv": { "field": "m", "target_fields": ["a"] } }),
@@ -408,6 +455,7 @@ fn json_is_read_from_text() {
         json!({ "m": "{\"a\": [1, 2.5]}", "j": { "a": [1, 2.5] } }),
     );
     check(json!([{ "json": { "field": "m" } }]), json!({ "m": "null" }), json!({ "m": null }));
+    check(json!([{ "json": { "field": "m" } }]), json!({ "m": " " }), json!({ "m": null }));
     let root = |strategy: &str| json!([{ "json": { "field": "m", "add_to_root": true, "add_to_root_conflict_strategy": strategy } }, { "remove": { "field": "m" } }]);
     let before = json!({ "m": "{\"a\": {\"x\": 1}, \"b.c\": 2}", "a": { "y": 2 } });
     check(root("replace"), before.clone(), json!({ "a": { "x": 1 }, "b.c": 2 }));
@@ -451,6 +499,10 @@ fn dissect_takes_text_apart_at_delimiters() {
     ] {
         let processors = json!([{ "dissect": { "field": "m", "pattern": pattern, "append_separator": "," } }, { "remove": { "field": "m" } }]);
         check(processors, json!({ "m": text }), after);
+    }
+    for (pattern, text) in [("%{a}", ""), ("[%{a}", "[")] {
+        let dissect = json!({ "dissect": { "field": "m", "pattern": pattern } });
+        fails(dissect, json!({ "m": text }), "Unable to find match for dissect pattern");
     }
     fails(
         json!({ "dissect": { "field": "m", "pattern": "%{a}-%{b}" } }),
@@ -722,6 +774,29 @@ fn what_a_document_may_cost_is_bounded_and_nothing_hides_that() {
         json!({ "l": vec![0; 1000] }),
     );
     assert!(matches!(outcome, Outcome::Failed(f) if f.is_limit));
+}
+
+#[test]
+fn what_processors_look_at_is_counted() {
+    let looked_at = |processor: Value, source: Value| {
+        let (_, document) = run_all(one(processor), source);
+        READ_BYTES_MAX - document.left_read()
+    };
+    let missing: Vec<String> = (0..1_000).map(|n| format!("missing_{n}")).collect();
+    let remove = json!({ "remove": { "field": missing, "ignore_missing": true } });
+    assert!(looked_at(remove.clone(), json!({ "a": 1 })) >= 256_000);
+    assert!(looked_at(json!({ "remove": { "keep": missing } }), json!({ "a": 1 })) >= 64_000);
+    assert!(looked_at(json!({ "remove": { "field": "l.0" } }), json!({ "l": vec![0; 1_000] })) >= 8_000);
+    let trim = json!({ "trim": { "field": "a", "target_field": "b" } });
+    assert!(looked_at(trim, json!({ "a": " ".repeat(1_000) })) >= 1_000);
+    // The same for each element is a limit, which nothing hides.
+    let missing: Vec<String> = (0..20_000).map(|n| format!("a{n}")).collect();
+    let inner = json!({ "remove": { "field": missing, "ignore_missing": true, "ignore_failure": true } });
+    let foreach = json!({ "foreach": { "field": "l", "processor": inner, "ignore_failure": true } });
+    let mut document = document(json!({ "l": vec![0; 2_000] }));
+    document.look(READ_BYTES_MAX - 1_000_000, "").unwrap();
+    let outcome = run(&Pipelines::new(), "p", &parse(one(foreach)), &mut document, None);
+    assert!(matches!(outcome, Outcome::Failed(f) if f.is_limit && f.reason.contains("look at too much")));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Processors that change text: `lowercase`, `uppercase`, `trim`, `split`, `join`, `gsub`.
 
 use frostline_base::Result;
-use regex::Regex;
 use serde_json::Value;
 
-use crate::document::{Document, Done, brief, not_a, text_of, unfit};
+use crate::document::{Document, Done, READ, brief, not_a, text_of, unfit};
 use crate::options::{Field, Options};
 use crate::pipeline::{Processor, Run};
+use crate::regular::Pattern;
 
 /// Where a text comes from and goes to.
 #[derive(Debug)]
@@ -42,6 +42,10 @@ impl Fields {
         document: &mut Document,
         change: impl Fn(&Document, &str) -> Done<String>,
     ) -> Done {
+        let change = |document: &Document, text: &str| {
+            document.look(text.len() as u64, READ)?;
+            change(document, text)
+        };
         self.change(document, |document, found| match found {
             Value::String(text) => change(document, text).map(Value::String),
             Value::Array(elements) => {
@@ -78,13 +82,16 @@ pub(crate) fn uppercase(options: &mut Options<'_>) -> Result<Box<dyn Processor>>
 }
 
 pub(crate) fn trim(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
-    Ok(Box::new(Simple { fields: Fields::read(options)?, change: |text| text.trim().to_owned() }))
+    Ok(Box::new(Simple {
+        fields: Fields::read(options)?,
+        change: |text| text.trim_matches(|c| c <= ' ').to_owned(),
+    }))
 }
 
 #[derive(Debug)]
 struct Split {
     fields: Fields,
-    separator: Regex,
+    separator: Pattern,
     preserve_trailing: bool,
 }
 
@@ -101,7 +108,7 @@ impl Processor for Split {
         self.fields.change(document, |document, found| match found {
             Value::String(text) => {
                 let mut parts = Vec::new();
-                for part in parts_of(text, &self.separator, self.preserve_trailing) {
+                for part in parts_of(text, &self.separator, self.preserve_trailing, document)? {
                     document.spend(32)?;
                     parts.push(Value::from(part));
                 }
@@ -113,22 +120,27 @@ impl Processor for Split {
 }
 
 /// The parts of a text between the matches of a pattern, as Java splits: nothing before an empty match at the beginning,
-/// and no empty parts at the end unless they are wanted.
-pub(crate) fn parts_of<'t>(text: &'t str, separator: &Regex, preserve_trailing: bool) -> Vec<&'t str> {
+/// and no empty parts at the end unless they are wanted, or the text itself is empty.
+pub(crate) fn parts_of<'t>(
+    text: &'t str,
+    separator: &Pattern,
+    preserve_trailing: bool,
+    document: &Document,
+) -> Done<Vec<&'t str>> {
     let mut parts = Vec::new();
     let mut from = 0;
-    for found in separator.find_iter(text) {
-        if found.is_empty() && (found.start() == 0 || found.start() == text.len()) {
-            continue;
+    separator.each(text, document, |found| {
+        if !found.is_empty() || (found.start() > 0 && found.start() < text.len()) {
+            parts.push(&text[from..found.start()]);
+            from = found.end();
         }
-        parts.push(&text[from..found.start()]);
-        from = found.end();
-    }
+        Ok(())
+    })?;
     parts.push(&text[from..]);
-    while !preserve_trailing && parts.len() > 1 && parts.last().is_some_and(|part| part.is_empty()) {
+    while !preserve_trailing && !text.is_empty() && parts.last().is_some_and(|part| part.is_empty()) {
         parts.pop();
     }
-    parts
+    Ok(parts)
 }
 
 #[derive(Debug)]
@@ -161,7 +173,7 @@ impl Processor for Join {
 #[derive(Debug)]
 struct Gsub {
     fields: Fields,
-    pattern: Regex,
+    pattern: Pattern,
     replacement: Vec<Piece>,
 }
 
@@ -176,12 +188,13 @@ pub(crate) fn gsub(options: &mut Options<'_>) -> Result<Box<dyn Processor>> {
     let pattern = options.required_pattern("pattern")?;
     let replacement = options.text("replacement")?;
     let replacement = options.required("replacement", replacement)?;
-    let replacement = pieces(&replacement, &pattern).map_err(|what| options.wrong("replacement", what))?;
+    let replacement =
+        pieces(&replacement, pattern.regex()).map_err(|what| options.wrong("replacement", what))?;
     Ok(Box::new(Gsub { fields: Fields::read(options)?, pattern, replacement }))
 }
 
 /// Reads a replacement as Java does: `$1`, `${name}`, and a backslash before what is meant as it is.
-fn pieces(text: &str, pattern: &Regex) -> std::result::Result<Vec<Piece>, String> {
+fn pieces(text: &str, pattern: &regex::Regex) -> std::result::Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut plain = String::new();
     let mut rest = text.chars().peekable();
@@ -234,19 +247,19 @@ impl Processor for Gsub {
         self.fields.change_texts(document, |document, text| {
             let mut changed = String::new();
             let mut from = 0;
-            for found in self.pattern.captures_iter(text) {
-                let Some(whole) = found.get(0) else { continue };
+            self.pattern.each_with_groups(text, document, |whole, groups| {
                 changed.push_str(&text[from..whole.start()]);
                 from = whole.end();
                 for piece in &self.replacement {
                     let piece = match piece {
                         Piece::Text(text) => text,
-                        Piece::Group(group) => found.get(*group).map_or("", |group| group.as_str()),
+                        Piece::Group(group) => groups.get(*group).map_or("", |group| group.as_str()),
                     };
                     document.spend(piece.len() as u64)?;
                     changed.push_str(piece);
                 }
-            }
+                Ok(())
+            })?;
             changed.push_str(&text[from..]);
             Ok(changed)
         })

@@ -49,6 +49,49 @@ fn conditions_hold_or_not() {
 }
 
 #[test]
+fn lists_refer_to_what_is_in_them() {
+    for condition in [
+        "[ctx.host.tags, 'x'].contains(['a', 'b'])",
+        "[ctx.host.tags, [1, ctx.status]][0][-1] == 'b'",
+        "[ctx.host][0].name.contains('web') && [ctx][0].status == 404",
+        "ctx.host.tags == ['a', 'b'] && ['a', 'b'].equals(ctx.host.tags) && ['a'] != ctx.host.tags",
+        "[1, [ctx.status]] == [1, [404]] && [].isEmpty() && ![ctx.none].isEmpty() && [ctx, 2].size() == 2",
+        "[ctx.host.tags].contains(ctx.host.tags) && ctx.host.tags.contains(['b'][0])",
+    ] {
+        assert_eq!(holds(condition), Ok(true), "{condition}");
+    }
+}
+
+#[test]
+fn what_is_copied_or_looked_at_is_counted() {
+    let text = "x".repeat(1 << 20);
+    let document = || crate::tests::document(json!({ "m": text, "list": [text] }));
+    let outcome = |condition: &str, document: &Document| {
+        let left = document.left_read();
+        let holds = Condition::parse(condition).unwrap().holds(document);
+        (holds, left - document.left_read())
+    };
+    // To copy it as often would exceed what is written.
+    let many = vec!["ctx.m"; 9_000].join(",");
+    let (holds, looked_at) = outcome(&format!("[{many}].size() > 0"), &document());
+    assert!(matches!(holds, Ok(true)) && looked_at < 10_000_000);
+    let many = vec!["ctx.m.toLowerCase()"; 200].join(",");
+    let (holds, _) = outcome(&format!("[{many}].size() > 0"), &document());
+    assert!(matches!(holds, Err(Stop::Fail(failure)) if failure.is_limit));
+    for condition in [
+        "ctx.m.contains('zz')",
+        "ctx.m.toLowerCase().contains('zz')",
+        "ctx.m == ctx.list[0]",
+        "ctx.list == [ctx.m]",
+        "ctx.list.contains(ctx.m)",
+        "ctx.m.equalsIgnoreCase(ctx.m)",
+    ] {
+        let (holds, looked_at) = outcome(condition, &document());
+        assert!(holds.is_ok() && looked_at >= 1 << 20, "{condition}: {looked_at}");
+    }
+}
+
+#[test]
 fn what_cannot_be_evaluated_fails() {
     for (condition, kind) in [
         ("ctx.missing.deep == 1", "null_pointer_exception"),

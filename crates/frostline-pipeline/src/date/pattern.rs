@@ -74,6 +74,8 @@ impl Pattern {
                 "has a date format that is empty, or longer than {BYTES_MAX} bytes, or has more than {OPTIONAL_MAX} optional parts"
             ));
         }
+        // Elasticsearch 7 wrote an 8 before the patterns that it read as Java does.
+        let text = text.strip_prefix('8').filter(|rest| !rest.is_empty()).unwrap_or(text);
         let mut rest = text;
         let items = items(text, &mut rest, 0)?;
         Ok(Pattern(items))

@@ -34,6 +34,7 @@ fn times_are_read_by_their_format() {
     reads("MMM d HH:mm:ss", json!("Jan 2 03:04:05"), "2024-01-02T03:04:05.000Z");
     reads("MMM  d HH:mm:ss", json!("Jan  2 03:04:05"), "2024-01-02T03:04:05.000Z");
     reads("yyyy-MM-dd'T'HH:mm[:ss[.SSS]]XXX", json!("2024-05-06T07:08Z"), "2024-05-06T07:08:00.000Z");
+    reads("8yyyy-MM-dd", json!("2024-05-06"), "2024-05-06T00:00:00.000Z");
     reads("yyyy-DDD", json!("2024-366"), "2024-12-31T00:00:00.000Z");
 }
 

@@ -23,10 +23,10 @@ const PATTERNS: &[(&str, &str)] = &[
     ("BASE10NUM", r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"),
     ("NUMBER", r"%{BASE10NUM}"),
     ("BASE16NUM", r"[+-]?(?:0x)?[0-9A-Fa-f]+"),
-    ("BASE16FLOAT", r"[+-]?(?:0x)?(?:[0-9A-Fa-f]+(?:\.[0-9A-Fa-f]*)?|\.[0-9A-Fa-f]+)(?-u:\b)"),
-    ("POSINT", r"(?-u:\b)[1-9][0-9]*(?-u:\b)"),
-    ("NONNEGINT", r"(?-u:\b)[0-9]+(?-u:\b)"),
-    ("WORD", r"(?-u:\b)\w+(?-u:\b)"),
+    ("BASE16FLOAT", r"[+-]?(?:0x)?(?:[0-9A-Fa-f]+(?:\.[0-9A-Fa-f]*)?|\.[0-9A-Fa-f]+)\b"),
+    ("POSINT", r"\b[1-9][0-9]*\b"),
+    ("NONNEGINT", r"\b[0-9]+\b"),
+    ("WORD", r"\b\w+\b"),
     ("NOTSPACE", r"\S+"),
     ("SPACE", r"\s*"),
     ("DATA", r".*?"),
@@ -41,7 +41,7 @@ const PATTERNS: &[(&str, &str)] = &[
     ("WINDOWSMAC", r"(?:[A-Fa-f0-9]{2}-){5}[A-Fa-f0-9]{2}"),
     ("COMMONMAC", r"(?:[A-Fa-f0-9]{2}:){5}[A-Fa-f0-9]{2}"),
     ("IPV4OCTET", r"(?:25[0-5]|2[0-4][0-9]|[0-1]?[0-9]{1,2})"),
-    ("IPV4", r"(?:%{IPV4OCTET}\.){3}%{IPV4OCTET}(?-u:\b)"),
+    ("IPV4", r"(?:%{IPV4OCTET}\.){3}%{IPV4OCTET}\b"),
     (
         "IPV6",
         concat!(
@@ -51,10 +51,7 @@ const PATTERNS: &[(&str, &str)] = &[
         ),
     ),
     ("IP", r"(?:%{IPV6}|%{IPV4})"),
-    (
-        "HOSTNAME",
-        r"(?-u:\b)[0-9A-Za-z][0-9A-Za-z_-]{0,62}(?:\.[0-9A-Za-z][0-9A-Za-z_-]{0,62})*(?:\.|(?-u:\b))",
-    ),
+    ("HOSTNAME", r"\b[0-9A-Za-z][0-9A-Za-z_-]{0,62}(?:\.[0-9A-Za-z][0-9A-Za-z_-]{0,62})*(?:\.|\b)"),
     ("HOST", r"%{HOSTNAME}"),
     ("IPORHOST", r"(?:%{IP}|%{HOSTNAME})"),
     ("HOSTPORT", r"%{IPORHOST}:%{POSINT}"),
@@ -73,7 +70,7 @@ const PATTERNS: &[(&str, &str)] = &[
     // Times.
     (
         "MONTH",
-        r"(?-u:\b)(?:[Jj]an(?:uary)?|[Ff]eb(?:ruary)?|[Mm]ar(?:ch)?|[Aa]pr(?:il)?|[Mm]ay|[Jj]une?|[Jj]uly?|[Aa]ug(?:ust)?|[Ss]ep(?:tember)?|[Oo]ct(?:ober)?|[Nn]ov(?:ember)?|[Dd]ec(?:ember)?)(?-u:\b)",
+        r"\b(?:[Jj]an(?:uary)?|[Ff]eb(?:ruary)?|[Mm]ar(?:ch)?|[Aa]pr(?:il)?|[Mm]ay|[Jj]une?|[Jj]uly?|[Aa]ug(?:ust)?|[Ss]ep(?:tember)?|[Oo]ct(?:ober)?|[Nn]ov(?:ember)?|[Dd]ec(?:ember)?)\b",
     ),
     ("MONTHNUM", r"(?:1[0-2]|0?[1-9])"),
     ("MONTHNUM2", r"(?:0[1-9]|1[0-2])"),

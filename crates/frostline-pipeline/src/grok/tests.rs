@@ -57,6 +57,23 @@ fn captures_have_names_and_types() {
 }
 
 #[test]
+fn options_and_anchors_mean_what_oniguruma_says() {
+    matches("(?m)%{GREEDYDATA:a}", "l1\nl2", json!({ "a": "l1\nl2" }));
+    matches("%{GREEDYDATA:a}", "l1\nl2", json!({ "a": "l1" }));
+    matches("^(?im:%{WORD:a}.X)", "l1\nx", json!({ "a": "l1" }));
+    matches("^%{WORD:a}$", "l1 x\nl2", json!({ "a": "l2" }));
+    matches("\\A%{GREEDYDATA:a}$", "l1\nl2", json!({ "a": "l1" }));
+    matches("[[:alpha:](?m)]+ (?<a>[]x]+)", "m ]x", json!({ "a": "]x" }));
+    assert_eq!(grok(json!({ "patterns": ["\\A%{WORD:a}\\z"] }), "l1\nl2"), None);
+}
+
+#[test]
+fn words_are_of_all_scripts() {
+    matches("%{WORD:w}", "été", json!({ "w": "été" }));
+    matches("%{WORD:w} %{POSINT:n}", "– Straße 12", json!({ "w": "Straße", "n": "12" }));
+}
+
+#[test]
 fn what_is_common_matches() {
     for (pattern, fits, not) in [
         (
@@ -129,6 +146,10 @@ fn patterns_that_are_not_understood_are_refused() {
     for (pattern, what) in [
         ("a(?=b)", "looking ahead or behind is not supported: found it at 1"),
         ("(?<!a)b", "looking ahead or behind"),
+        ("(?>a*)ab", "atomic groups are not supported: found one at 0"),
+        (r"\d++5", "has a possessive quantifier at 3"),
+        ("%{INT}*+a", "has a possessive quantifier at"),
+        ("(?s).*", "the options of a group are i, m and x: found others at 0"),
         ("%{IP", "a reference without an end at 0"),
         ("%{IP:a:date}", "[date] is no type"),
         ("%{LOOP}", "name themselves"),
