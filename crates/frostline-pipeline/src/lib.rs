@@ -9,7 +9,7 @@
 //!   no `on_failure` or `ignore_failure` hides that.
 //! - **A document that fails may be half changed.** Whoever runs a pipeline drops it.
 //!
-//! The modules: `document` is what processors work on, `options`, `template` and `condition` read what a
+//! The modules: `document` is what processors work on, `options`, `template`, `regular` and `condition` read what a
 //! processor says, `pipeline` runs it, and each other module is a family of processors.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

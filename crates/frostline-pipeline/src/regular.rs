@@ -6,7 +6,8 @@
 
 use regex::{Captures, Match, Regex, RegexBuilder};
 use regex_syntax::ast::{self, Ast, RepetitionKind};
-use regex_syntax::hir::{Hir, HirKind, translate::TranslatorBuilder};
+use regex_syntax::hir::translate::TranslatorBuilder;
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
 
 use crate::document::{Document, Done};
 use crate::limits::PATTERN_BYTES_MAX;
@@ -85,23 +86,59 @@ impl Pattern {
 }
 
 /// How far after the end of a match a search looks, at most; none where there is no such bound.
-///
-/// Where a match may end after each turn of a loop, what is still looked for is within one turn of a match that is known.
 fn ahead(pattern: &Hir) -> Option<usize> {
-    let length = |pattern: &Hir| pattern.properties().maximum_len();
-    if let Some(length) = length(pattern) {
+    // The engine that finds ends of words among all scripts clears its memory for all of the text with each search.
+    if pattern.properties().look_set().contains_word_unicode() {
+        return None;
+    }
+    after_turn(pattern).or_else(|| after_delimiter(pattern))
+}
+
+fn longest(pattern: &Hir) -> Option<usize> {
+    pattern.properties().maximum_len()
+}
+
+/// The same of a pattern of bounded length, or one that may end after each turn of its only loop: then what is still looked
+/// for is within one turn of a match that is known.
+fn after_turn(pattern: &Hir) -> Option<usize> {
+    if let Some(length) = longest(pattern) {
         return Some(length);
     }
     match pattern.kind() {
-        HirKind::Capture(group) => ahead(&group.sub),
-        HirKind::Repetition(turns) => length(&turns.sub)?.checked_mul(turns.min as usize + 1),
+        HirKind::Capture(group) => after_turn(&group.sub),
+        HirKind::Repetition(turns) => longest(&turns.sub)?.checked_mul(turns.min as usize + 1),
         HirKind::Concat(parts) => {
             let (last, before) = parts.split_last()?;
-            before.iter().try_fold(ahead(last)?, |sum, part| sum.checked_add(length(part)?))
+            before.iter().try_fold(after_turn(last)?, |sum, part| sum.checked_add(longest(part)?))
         }
-        HirKind::Alternation(ways) => ways.iter().try_fold(0, |longest, way| Some(longest.max(ahead(way)?))),
+        HirKind::Alternation(ways) => ways.iter().try_fold(0, |most, way| Some(most.max(after_turn(way)?))),
         _ => None,
     }
+}
+
+/// The same of a pattern such as `<[^>]*>`: a beginning of fixed length, characters, and what they cannot go on with.
+fn after_delimiter(pattern: &Hir) -> Option<usize> {
+    let HirKind::Concat(parts) = pattern.kind() else { return None };
+    let [before @ .., turns, last] = parts.as_slice() else { return None };
+    let HirKind::Repetition(repetition) = turns.kind() else { return None };
+    let HirKind::Class(Class::Unicode(class)) = repetition.sub.kind() else { return None };
+    let ends = match last.kind() {
+        HirKind::Class(Class::Unicode(ends)) => ends.clone(),
+        HirKind::Literal(literal) => {
+            let first = std::str::from_utf8(&literal.0).ok()?.chars().next()?;
+            ClassUnicode::new([ClassUnicodeRange::new(first, first)])
+        }
+        _ => return None,
+    };
+    let mut both = class.clone();
+    both.intersect(&ends);
+    let is_fixed = |part: &Hir| part.properties().minimum_len() == longest(part);
+    if !both.ranges().is_empty() || !before.iter().all(is_fixed) {
+        return None;
+    }
+    before.iter().try_fold(after_turn(turns)?.checked_add(longest(last)?)?, |sum, part| {
+        sum.checked_add(longest(part)?)
+    })
 }
 
 /// Refuses possessive quantifiers, which here would be a repetition of a repetition.

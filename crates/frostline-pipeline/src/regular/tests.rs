@@ -15,12 +15,38 @@ fn looked_at(pattern: &str, text: &str) -> u64 {
 #[test]
 fn searches_that_look_far_are_counted() {
     let n = 1_000;
-    for pattern in [".*[^A-Z]|[A-Z]", "(?:.*x)?A", "A(?:.*x)?", "(A(?:B+C)*)+?|A.*D"] {
+    for pattern in [
+        ".*[^A-Z]|[A-Z]",
+        "(?:.*x)?A",
+        "A(?:.*x)?",
+        "(A(?:B+C)*)+?|A.*D",
+        "[A-Z]*?A",
+        "A(?:[^b]*b)?",
+        "(?:A[^b]*b|A)",
+        r"A\b|A",
+        "A[^b]*b|A",
+        "(?:B?A[^b]*b)?A",
+    ] {
         let looked_at = looked_at(pattern, &"A".repeat(n));
         assert!(looked_at >= (n * n / 2) as u64, "{pattern}: {looked_at}");
     }
+    // The delimiter may be part of a longer beginning.
+    assert!(looked_at("(?:<>)??<[^>]*>", &"<>".repeat(n)) >= (n * n / 2) as u64);
     let text = "a/ ,".repeat(n);
-    for pattern in [r"\s+", "/", r"\s*", "", "a?,{2,}", "[^a]+", "( |,)+", "(?:ab)+|/", r"\ba+", "/.{0,5}"] {
+    for pattern in [
+        r"\s+",
+        "/",
+        r"\s*",
+        "",
+        "a?,{2,}",
+        "[^a]+",
+        "( |,)+",
+        "(?:ab)+|/",
+        r"(?-u:\b)a+",
+        "/.{0,5}",
+        "a[^,]*,",
+        "a/[^b]{2,}?ba?",
+    ] {
         let looked_at = looked_at(pattern, &text);
         assert!(looked_at <= 40 * text.len() as u64, "{pattern}: {looked_at}");
     }
