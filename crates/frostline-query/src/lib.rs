@@ -30,7 +30,7 @@ pub use answer::response::{
     Hit, Hits, OpeningCost, QueryCost, Response, ShardFailure, Shards, SplitCost, Total,
 };
 pub use answer::search::{Explained, Search, SearchOptions};
-pub use answer::sql::{Sql, SqlAnswer, json_value};
+pub use answer::sql::{Sql, SqlAnswer, SqlRows};
 pub use exec::results::Results;
 pub use exec::session::run_plan;
 pub use frostline_base::{Error, ErrorKind, Result};

@@ -70,6 +70,7 @@ fn measure(
         let shape = &shapes[&parts.shape];
         let mut row = DocumentRow::new(document, shape, &parts.literals);
         let started = Instant::now();
+        out.clear();
         shape.render(&mut row, &mut out)?;
         totals.rendering += started.elapsed();
         totals.unequal += u64::from(out != *line);

@@ -19,6 +19,7 @@ use crate::fields::Wanted;
 use crate::footer::Chunk;
 use crate::mapping::ValueType;
 use crate::reader::Split;
+use crate::rows::RowBits;
 use crate::text_index::{Form, each_key};
 use crate::tokenizer::Tokenizer;
 use crate::values::{parse_ip, value_token};
@@ -147,16 +148,16 @@ impl ValueRows {
         for (value, lists) in self.lists.iter().enumerate() {
             lists.iter().for_each(|list| values_of_list[*list].push(value));
         }
-        let mut bits = vec![0u8; split_rows.div_ceil(8) as usize];
+        let mut bits = RowBits::new(split_rows);
         let rows_of_list = values_of_list.into_iter().map(|values| {
             let rows = || values.iter().flat_map(|value| rows_of_value.get(*value));
             // A bit for each row costs a step for each of them.
-            if rows().count() < bits.len() / 8 {
+            if rows().count() < split_rows as usize / 64 {
                 return rows().collect();
             }
-            bits.fill(0);
-            rows().for_each(|row| bits[*row as usize / 8] |= 1 << (row % 8));
-            RoaringBitmap::from_lsb0_bytes(0, &bits)
+            bits.clear();
+            rows().for_each(|row| bits.insert(*row));
+            bits.rows()
         });
         rows_of_list.collect()
     }

@@ -4,8 +4,7 @@
 //! page, and Parquet metadata of only the wanted columns is built from it. [`ColumnRead::ranges`] are
 //! exactly the pages with a wanted row, and the dictionary page of each column chunk that has
 //! one. Every page's checksum, the structure of its header, the levels of a list and the lengths of texts that come first
-//! are verified before it is decoded. Pages of the last two are decompressed for this, and passed to the Parquet reader
-//! decompressed, as are pages in streams.
+//! are verified before it is decoded. The Parquet reader gets each page decompressed when it comes to it.
 
 mod known;
 mod unpacked;
@@ -14,7 +13,7 @@ pub use known::KnownTexts;
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field as ArrowField, Fields, Float64Type, Schema, SchemaRef};
@@ -38,7 +37,8 @@ use roaring::RoaringBitmap;
 use crate::bytes_codec::checksum;
 use crate::footer::{Chunk, ColumnKind, Page};
 use crate::mapping::ValueType;
-use crate::page_header;
+use crate::page_header::{self, PageHeader};
+use crate::rows::runs;
 
 const BATCH_ROWS: usize = 8192;
 
@@ -48,17 +48,19 @@ pub enum TextAs {
     /// As `Utf8`.
     #[default]
     Plain,
-    /// Scalar `Text` and `Ip` columns as `Dictionary(Int32, Utf8)`.
+    /// Scalar `Text` and `Ip` columns, and shapes, as `Dictionary(Int32, Utf8)`.
     Dictionary,
 }
 
 /// The Arrow type of a column.
 pub(crate) fn arrow_type(kind: ColumnKind, text_as: TextAs) -> DataType {
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     let list = |item| DataType::List(Arc::new(ArrowField::new("item", item, true)));
     match kind {
         ColumnKind::Time => ValueType::Date.arrow_type(),
         ColumnKind::Nanos => DataType::Int16,
         ColumnKind::Source | ColumnKind::Raw => DataType::Binary,
+        ColumnKind::Shape if text_as == TextAs::Dictionary => dictionary,
         ColumnKind::Shape | ColumnKind::Id => DataType::Utf8,
         ColumnKind::Version | ColumnKind::SeqNo => DataType::Int64,
         ColumnKind::Dynamic { .. } | ColumnKind::Residual => list(DataType::Utf8),
@@ -66,7 +68,7 @@ pub(crate) fn arrow_type(kind: ColumnKind, text_as: TextAs) -> DataType {
         ColumnKind::FieldNanos { .. } => DataType::Int16,
         ColumnKind::Field { ty, list: true, .. } => list(ty.arrow_type()),
         ColumnKind::Field { ty: ValueType::Text | ValueType::Ip, .. } if text_as == TextAs::Dictionary => {
-            DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+            dictionary
         }
         ColumnKind::Field { ty, .. } => ty.arrow_type(),
     }
@@ -98,6 +100,12 @@ struct WantedPage {
     is_list: bool,
     has_lengths: bool,
     has_streams: bool,
+}
+
+impl WantedPage {
+    fn located(&self, error: Error) -> Error {
+        error.with("range", format!("{:?}", self.place))
+    }
 }
 
 impl ColumnRead {
@@ -141,9 +149,14 @@ impl ColumnRead {
 
     /// The wanted rows in row order. `bytes` are those of [`ColumnRead::ranges`], in that order.
     pub fn decode(self, bytes: Vec<Bytes>) -> Result<Vec<RecordBatch>> {
-        let unpacked = self.verify(&bytes)?;
+        let pages = self.verify(&bytes)?;
         let Some(metadata) = self.metadata else { return empty_batches(self.schema, self.rows) };
-        let file = SparseFile { ranges: self.ranges.into_iter().zip(bytes).collect(), unpacked };
+        let wrong = Arc::default();
+        let file = PageFile {
+            pages,
+            end: self.ranges.last().map_or(0, |range| range.end),
+            wrong: Arc::clone(&wrong),
+        };
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
             .with_batch_size(BATCH_ROWS)
             // A mask would read the pages between the selected ones, which are not here.
@@ -156,8 +169,11 @@ impl ColumnRead {
         let decode = || Ok::<_, ParquetError>(builder.build()?.collect::<std::result::Result<Vec<_>, _>>()?);
         let batches = catch_unwind(AssertUnwindSafe(decode))
             .unwrap_or_else(|_| Err(ParquetError::General("the decoder panicked".to_owned())));
-        let batches =
-            batches.map_err(|e| Error::corrupt("the pages of a column cannot be decoded").with_source(e))?;
+        let batches = batches.map_err(|e| {
+            // What the reader was told of our own error is a text.
+            let own = wrong.lock().unwrap_or_else(PoisonError::into_inner).take();
+            own.unwrap_or_else(|| Error::corrupt("the pages of a column cannot be decoded").with_source(e))
+        })?;
         let decoded: usize = batches.iter().map(RecordBatch::num_rows).sum();
         if decoded != self.rows {
             return Err(Error::corrupt(format!("columns hold {decoded} of {} wanted rows", self.rows)));
@@ -165,31 +181,24 @@ impl ColumnRead {
         batches.into_iter().map(one_zero).collect()
     }
 
-    /// Checks every page, and decompresses those that [`Chunk::is_read_unpacked`] names; each of these by its place in the
-    /// file.
-    fn verify(&self, bytes: &[Bytes]) -> Result<Vec<(u64, Bytes)>> {
+    /// Checks every page as far as can be done before it is decompressed.
+    fn verify(&self, bytes: &[Bytes]) -> Result<Vec<HeldPage>> {
         if bytes.len() != self.ranges.len() {
             return Err(Error::invalid(format!("{} ranges were read of {}", bytes.len(), self.ranges.len())));
         }
-        let mut unpacked = Vec::new();
-        for page in &self.pages {
-            let start = self.ranges.get(page.range).map_or(0, |r| r.start);
-            let held = bytes
-                .get(page.range)
-                .and_then(|b| b.get((page.place.start - start) as usize..(page.place.end - start) as usize));
-            let held = held.filter(|held| checksum(held) == page.checksum).ok_or_else(|| {
-                let error = Error::corrupt("the checksum of a column page does not match");
-                error.with("range", format!("{:?}", page.place))
-            })?;
-            let located = |e: Error| e.with("range", format!("{:?}", page.place));
-            let header = page_header::of_split(held, page.has_lengths).map_err(located)?;
-            if page.is_list || page.has_lengths || page.has_streams {
-                let page_bytes =
-                    unpacked::unpack(held, &header, page.is_list, page.has_streams).map_err(located)?;
-                unpacked.push((page.place.start, page_bytes));
-            }
-        }
-        Ok(unpacked)
+        let held = |page: &WantedPage| {
+            let (range, bytes) = (self.ranges.get(page.range)?, bytes.get(page.range)?);
+            let (start, end) = (page.place.start - range.start, page.place.end - range.start);
+            let held = (end <= bytes.len() as u64).then(|| bytes.slice(start as usize..end as usize));
+            held.filter(|held| checksum(held) == page.checksum)
+        };
+        let check = |page: &WantedPage| {
+            let mismatch = || Error::corrupt("the checksum of a column page does not match");
+            let bytes = held(page).ok_or_else(mismatch).map_err(|e| page.located(e))?;
+            let header = page_header::of_split(&bytes, page.has_lengths).map_err(|e| page.located(e))?;
+            Ok(HeldPage { page: page.clone(), header, bytes })
+        };
+        self.pages.iter().map(check).collect()
     }
 }
 
@@ -278,17 +287,12 @@ fn pages_of(chunk: &Chunk, wanted: Option<&RoaringBitmap>) -> Vec<WantedPage> {
 fn select(wanted: &RoaringBitmap, split_rows: u32) -> RowSelection {
     let mut selectors: Vec<RowSelector> = Vec::new();
     let mut next = 0u32;
-    for row in wanted {
-        match selectors.last_mut() {
-            Some(last) if row == next && !last.skip => last.row_count += 1,
-            _ => {
-                if row > next {
-                    selectors.push(RowSelector::skip((row - next) as usize));
-                }
-                selectors.push(RowSelector::select(1));
-            }
+    for run in runs(wanted) {
+        if run.start > next {
+            selectors.push(RowSelector::skip((run.start - next) as usize));
         }
-        next = row + 1;
+        selectors.push(RowSelector::select(run.len()));
+        next = run.end;
     }
     if next < split_rows {
         selectors.push(RowSelector::skip((split_rows - next) as usize));
@@ -310,7 +314,7 @@ fn reader_metadata(
         let range = chunk.range();
         let first_page = chunk.offset + chunk.dictionary_bytes();
         let column = ColumnChunkMetaData::builder(Arc::clone(column))
-            .set_compression(if chunk.is_read_unpacked() { Compression::UNCOMPRESSED } else { compression() })
+            .set_compression(Compression::UNCOMPRESSED)
             .set_num_values(i64::from(rows))
             .set_total_compressed_size((range.end - range.start) as i64)
             .set_total_uncompressed_size((range.end - range.start) as i64)
@@ -343,45 +347,43 @@ fn internal(e: ParquetError) -> Error {
     Error::internal("the columns of a split cannot be described to the Parquet reader").with_source(e)
 }
 
-/// A file of which only some ranges are here, and some pages decompressed, by where they begin.
-struct SparseFile {
-    ranges: Vec<(ByteRange, Bytes)>,
-    unpacked: Vec<(u64, Bytes)>,
+/// A page that was read.
+struct HeldPage {
+    page: WantedPage,
+    header: PageHeader,
+    bytes: Bytes,
 }
 
-impl Length for SparseFile {
+/// A file of which only some pages are here.
+struct PageFile {
+    /// By where they begin.
+    pages: Vec<HeldPage>,
+    end: u64,
+    /// The page that could not be decompressed.
+    wrong: Arc<Mutex<Option<Error>>>,
+}
+
+impl Length for PageFile {
     fn len(&self) -> u64 {
-        self.ranges.last().map_or(0, |(range, _)| range.end)
+        self.end
     }
 }
 
-impl ChunkReader for SparseFile {
+impl ChunkReader for PageFile {
     type T = Cursor<Bytes>;
 
     fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
-        let number = self.ranges.partition_point(|(range, _)| range.end <= start);
-        let held = self.ranges.get(number).filter(|(range, _)| range.start <= start);
-        let (range, bytes) = held.ok_or_else(|| missing(start))?;
-        let mut cursor = Cursor::new(bytes.clone());
-        cursor.set_position(start - range.start);
-        Ok(cursor)
+        self.get_bytes(start, 0).map(Cursor::new)
     }
 
-    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
-        // The reader takes a page as it comes, however long it is.
-        if let Ok(number) = self.unpacked.binary_search_by_key(&start, |(start, _)| *start) {
-            return Ok(self.unpacked[number].1.clone());
-        }
-        let mut cursor = self.get_read(start)?;
-        let at = cursor.position() as usize;
-        let bytes = cursor.get_mut();
-        match at.checked_add(length) {
-            Some(end) if end <= bytes.len() => Ok(bytes.slice(at..end)),
-            _ => Err(missing(start)),
-        }
+    /// The page that begins there, decompressed. The reader takes it as it comes, however long it is.
+    fn get_bytes(&self, start: u64, _: usize) -> parquet::errors::Result<Bytes> {
+        let missing = |_| ParquetError::General(format!("the page at {start} is wanted but was not read"));
+        let at = self.pages.binary_search_by_key(&start, |held| held.page.place.start).map_err(missing)?;
+        let HeldPage { page, header, bytes } = &self.pages[at];
+        unpacked::unpack(bytes, header, page.is_list, page.has_streams).map_err(|e| {
+            *self.wrong.lock().unwrap_or_else(PoisonError::into_inner) = Some(page.located(e));
+            ParquetError::General("a page cannot be decompressed".to_owned())
+        })
     }
-}
-
-fn missing(start: u64) -> ParquetError {
-    ParquetError::General(format!("the byte at {start} is wanted but was not read"))
 }

@@ -3,11 +3,14 @@
 //! A row group is one range of the file: its column chunks, then its *directory*, which says where in the range they
 //! are and of which readings. So that a document is made from one read, and from nothing else of the split.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, RecordBatch};
+use arrow::array::{
+    Array, ArrayAccessor, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array, Int16Array, Int64Array,
+    ListArray, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::concat_batches;
 use arrow::datatypes::{
     DataType, Field as ArrowField, Float64Type, Int16Type, Int64Type, Schema, TimestampMicrosecondType,
@@ -17,7 +20,7 @@ use frostline_base::{ByteRange, Error, Result};
 use roaring::RoaringBitmap;
 
 use crate::bytes_codec::{Cursor, checksum, put_bytes, put_varint};
-use crate::columns::{ColumnRead, TextAs};
+use crate::columns::{ColumnRead, KnownTexts, TextAs};
 use crate::document::Value;
 use crate::dynamic::DynamicPairs;
 use crate::footer::{
@@ -182,48 +185,56 @@ fn render(group: &RowGroup, wanted: &RoaringBitmap, bytes: &Bytes) -> Result<Rec
     let directory = bytes.len().checked_sub(group.directory_bytes as usize).and_then(|at| bytes.get(at..));
     let directory = directory.ok_or_else(|| Error::corrupt("a row group is shorter than its directory"))?;
     let columns = read_directory(directory, group.rows.end - group.rows.start)?;
-    let read = |columns: &[&GroupColumn]| read_columns(group, wanted, bytes, columns);
+    let read = |columns: &[&GroupColumn], text_as| read_columns(group, wanted, bytes, columns, text_as);
     let is_part =
         |kind: ColumnKind| matches!(kind, ColumnKind::Shape | ColumnKind::Residual | ColumnKind::Raw);
     let (own, others): (Vec<_>, Vec<_>) = columns.iter().partition(|column| is_part(column.chunk.kind));
-    let parts = Parts::new(&own, &read(&own)?);
+    // Shapes are few and long: each is read once, not copied row by row.
+    let are_listed =
+        own.iter().any(|column| column.chunk.kind == ColumnKind::Shape && column.chunk.dictionary.is_some());
+    let parts = Parts::new(&own, &read(&own, if are_listed { TextAs::Dictionary } else { TextAs::Plain })?);
     let rows = wanted.len() as usize;
-    let mut shapes = HashMap::new();
-    for text in (0..rows).filter_map(|row| parts.shape(row)) {
-        if let Entry::Vacant(entry) = shapes.entry(text) {
-            entry.insert(Shape::read(text.as_bytes())?);
-        }
-    }
-    let readings: HashSet<_> = shapes.values().flat_map(Shape::readings).collect();
+    let (shapes, shape_of_row) = parts.shapes()?;
+    let readings: HashSet<_> = shapes.iter().flat_map(Shape::readings).collect();
     let is_needed = |column: &&GroupColumn| match &column.reading {
         Some((path, ty)) => readings.contains(&(path.as_str(), *ty)),
         None => !column.chunk.kind.is_of_identity(),
     };
     let needed: Vec<_> = others.into_iter().filter(is_needed).collect();
-    let group_cells = GroupCells::new(&needed, &read(&needed)?);
-    let of_shapes = shapes.iter().map(|(text, shape)| {
-        let cells: Vec<Cells> = shape.readings().map(|(path, ty)| group_cells.of(path, ty)).collect();
-        (*text, (shape, cells))
-    });
-    let of_shapes: HashMap<_, _> = of_shapes.collect();
-    let (mut documents, mut document, mut document_bytes) = (BinaryBuilder::new(), Vec::new(), 0);
+    let group_cells = GroupCells::new(&needed, &read(&needed, TextAs::Plain)?);
+    let cells_of = |shape: &Shape| -> Vec<Cells> {
+        shape.readings().map(|(path, ty)| group_cells.of(path, ty)).collect()
+    };
+    let shapes: Vec<_> = shapes.iter().map(|shape| (shape, cells_of(shape))).collect();
+    let (mut documents, mut ends, mut next) = (Vec::new(), vec![0], Vec::new());
     for row in 0..rows {
-        let made = match parts.shape(row).and_then(|text| of_shapes.get(text)) {
+        let shape = shape_of_row.get(row).copied().flatten();
+        match shape.and_then(|number| shapes.get(number)) {
             Some((shape, cells)) => {
-                let mut row = GroupRow::new(row, cells, group_cells.time(row), &parts);
-                shape.render(&mut row, &mut document)?;
-                document.as_slice()
+                next.clear();
+                next.resize(cells.len(), 0);
+                let (time, residual) = (group_cells.time(row), parts.residual.as_ref());
+                let mut row = GroupRow { row, cells, next: &mut next, time, residual, literals: 0 };
+                shape.render(&mut row, &mut documents)?;
             }
-            None => parts.raw(row).ok_or_else(|| Error::corrupt("a row of a split has no document"))?,
-        };
-        document_bytes += made.len();
-        if document_bytes > GROUP_SOURCE_BYTES_MAX && group.rows.len() > 1 {
-            return Err(Error::corrupt("a row group has more bytes of documents than any"));
+            None => {
+                let raw = parts.raw(row);
+                documents.extend_from_slice(
+                    raw.ok_or_else(|| Error::corrupt("a row of a split has no document"))?,
+                );
+            }
         }
-        documents.append_value(made);
+        let too_many = || Error::corrupt("a row group has more bytes of documents than any");
+        if documents.len() > GROUP_SOURCE_BYTES_MAX && group.rows.len() > 1 {
+            return Err(too_many());
+        }
+        ends.push(i32::try_from(documents.len()).map_err(|_| too_many())?);
     }
+    let not_in_order = |e| Error::internal("documents are not in order").with_source(e);
+    let documents = BinaryArray::try_new(OffsetBuffer::new(ends.into()), documents.into(), None);
+    let documents = documents.map_err(not_in_order)?;
     let schema = Schema::new(vec![ArrowField::new(SOURCE_COLUMN, DataType::Binary, true)]);
-    RecordBatch::try_new(Arc::new(schema), vec![Arc::new(documents.finish())])
+    RecordBatch::try_new(Arc::new(schema), vec![Arc::new(documents)])
         .map_err(|e| Error::internal("documents do not fit their schema").with_source(e))
 }
 
@@ -233,9 +244,10 @@ fn read_columns(
     wanted: &RoaringBitmap,
     bytes: &Bytes,
     columns: &[&GroupColumn],
+    text_as: TextAs,
 ) -> Result<RecordBatch> {
     let chunks: Vec<&Chunk> = columns.iter().map(|column| &column.chunk).collect();
-    let read = ColumnRead::new(&chunks, group.rows.end - group.rows.start, Some(wanted), TextAs::Plain)?;
+    let read = ColumnRead::new(&chunks, group.rows.end - group.rows.start, Some(wanted), text_as)?;
     let place = |at: u64| at.checked_sub(group.range.start).and_then(|at| usize::try_from(at).ok());
     let held = |range: &ByteRange| {
         let (start, end) = (place(range.start)?, place(range.end)?);
@@ -251,30 +263,45 @@ fn read_columns(
 /// What documents are made from beside their values.
 struct Parts {
     shape: Option<ArrayRef>,
-    residual: Option<ArrayRef>,
-    raw: Option<ArrayRef>,
+    residual: Option<TextLists>,
+    raw: Option<BinaryArray>,
 }
 
 impl Parts {
     fn new(columns: &[&GroupColumn], batch: &RecordBatch) -> Parts {
         let column = |kind: ColumnKind| {
             let at = columns.iter().position(|column| column.chunk.kind == kind)?;
-            batch.columns().get(at).cloned()
+            batch.columns().get(at)
         };
         Parts {
-            shape: column(ColumnKind::Shape),
-            residual: column(ColumnKind::Residual),
-            raw: column(ColumnKind::Raw),
+            shape: column(ColumnKind::Shape).cloned(),
+            residual: column(ColumnKind::Residual).and_then(TextLists::new),
+            raw: column(ColumnKind::Raw).and_then(|raw| raw.as_binary_opt::<i32>().cloned()),
         }
     }
 
-    fn shape(&self, row: usize) -> Option<&str> {
-        let shapes = self.shape.as_ref()?.as_string_opt::<i32>()?;
-        shapes.is_valid(row).then(|| shapes.value(row))
+    /// The shapes, and which of them each row has, if any.
+    fn shapes(&self) -> Result<(Vec<Shape>, Vec<Option<usize>>)> {
+        let (mut shapes, mut known) = (Vec::new(), KnownTexts::default());
+        let Some(column) = &self.shape else { return Ok((Vec::new(), Vec::new())) };
+        let mut read = |text: &str| {
+            shapes.push(Shape::read(text.as_bytes()));
+            shapes.len() - 1
+        };
+        let of_row = match (known.of(column, &mut read), column.as_string_opt::<i32>()) {
+            (Some(known), _) => known.collect(),
+            (None, Some(texts)) => {
+                let mut numbers = HashMap::new();
+                let mut number = |text| *numbers.entry(text).or_insert_with(|| read(text));
+                texts.iter().map(|text| text.map(&mut number)).collect()
+            }
+            (None, None) => return Err(Error::corrupt("the shapes of a row group are no texts")),
+        };
+        Ok((shapes.into_iter().collect::<Result<_>>()?, of_row))
     }
 
     fn raw(&self, row: usize) -> Option<&[u8]> {
-        let raw = self.raw.as_ref()?.as_binary_opt::<i32>()?;
+        let raw = self.raw.as_ref()?;
         raw.is_valid(row).then(|| raw.value(row))
     }
 }
@@ -282,40 +309,44 @@ impl Parts {
 /// The columns of a row group that hold values.
 struct GroupCells {
     columns: HashMap<(String, ValueType), Cells>,
-    time: Option<ArrayRef>,
-    nanos: Option<ArrayRef>,
-    dynamic: Option<ArrayRef>,
+    time: Option<TimestampMicrosecondArray>,
+    nanos: Option<Int16Array>,
+    dynamic: Option<TextLists>,
 }
 
 /// The values of one reading.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Cells {
-    ty: ValueType,
-    scalar: Option<ArrayRef>,
-    scalar_nanos: Option<ArrayRef>,
-    list: Option<ArrayRef>,
-    list_nanos: Option<ArrayRef>,
-    dynamic: Option<(ArrayRef, DynamicPairs)>,
+    scalar: Option<Values>,
+    scalar_nanos: Option<Int16Array>,
+    list: Option<(ListArray, Values)>,
+    list_nanos: Option<(ListArray, Int16Array)>,
+    dynamic: Option<(TextLists, DynamicPairs)>,
 }
 
 impl GroupCells {
     fn new(columns: &[&GroupColumn], batch: &RecordBatch) -> GroupCells {
         let mut cells = GroupCells { columns: HashMap::new(), time: None, nanos: None, dynamic: None };
         for (column, array) in columns.iter().zip(batch.columns()) {
-            let array = Some(Arc::clone(array));
+            let nanos = |array: &ArrayRef| array.as_primitive_opt::<Int16Type>().cloned();
             match (&column.reading, column.chunk.kind) {
                 (Some(reading), kind) => {
-                    let of = cells.columns.entry(reading.clone()).or_insert_with(|| Cells::new(reading.1));
-                    *(match (kind, kind.is_list()) {
-                        (ColumnKind::FieldNanos { .. }, false) => &mut of.scalar_nanos,
-                        (ColumnKind::FieldNanos { .. }, true) => &mut of.list_nanos,
-                        (_, false) => &mut of.scalar,
-                        (_, true) => &mut of.list,
-                    }) = array;
+                    let of = cells.columns.entry(reading.clone()).or_default();
+                    let list = array.as_list_opt::<i32>().cloned();
+                    match (kind, list) {
+                        (ColumnKind::FieldNanos { .. }, None) => of.scalar_nanos = nanos(array),
+                        (ColumnKind::FieldNanos { .. }, Some(list)) => {
+                            of.list_nanos = nanos(list.values()).map(|values| (list, values));
+                        }
+                        (_, None) => of.scalar = Values::new(array, reading.1),
+                        (_, Some(list)) => {
+                            of.list = Values::new(list.values(), reading.1).map(|values| (list, values));
+                        }
+                    }
                 }
-                (None, ColumnKind::Time) => cells.time = array,
-                (None, ColumnKind::Nanos) => cells.nanos = array,
-                (None, _) => cells.dynamic = array,
+                (None, ColumnKind::Time) => cells.time = array.as_primitive_opt().cloned(),
+                (None, ColumnKind::Nanos) => cells.nanos = nanos(array),
+                (None, _) => cells.dynamic = TextLists::new(array),
             }
         }
         cells
@@ -326,7 +357,7 @@ impl GroupCells {
             return cells.clone();
         }
         let dynamic = self.dynamic.clone().map(|pairs| (pairs, DynamicPairs::typed(path, ty)));
-        Cells { dynamic, ..Cells::new(ty) }
+        Cells { dynamic, ..Cells::default() }
     }
 
     fn time(&self, row: usize) -> Option<Moment> {
@@ -335,76 +366,110 @@ impl GroupCells {
 }
 
 impl Cells {
-    fn new(ty: ValueType) -> Cells {
-        let (scalar, scalar_nanos, list, list_nanos, dynamic) = Default::default();
-        Cells { ty, scalar, scalar_nanos, list, list_nanos, dynamic }
-    }
-
     /// The value of `row` from place `next` on, and the place after it.
     fn value(&self, row: usize, next: usize) -> Option<(Value<'_>, usize)> {
         let nanos = self.scalar_nanos.as_ref().map(|nanos| (nanos, row));
-        if let Some(value) = self.scalar.as_ref().and_then(|scalars| value_at(scalars, row, self.ty, nanos)) {
+        if let Some(value) = self.scalar.as_ref().and_then(|scalars| scalars.at(row, nanos)) {
             return (next == 0).then_some((value, 1));
         }
         if let Some((pairs, of)) = &self.dynamic {
-            let range = list_range(pairs, row)?;
-            let texts = pairs.as_list_opt::<i32>()?.values().as_string_opt::<i32>()?;
-            let found = (range.start + next..range.end).find_map(|at| Some((of.value(texts.value(at))?, at)));
+            let range = list_range(&pairs.lists, row)?;
+            let mut places = range.start + next..range.end;
+            let found = places.find_map(|at| Some((of.value(pairs.texts.value(at))?, at)));
             return found.map(|(value, at)| (value, at + 1 - range.start));
         }
-        let lists = self.list.as_ref()?;
+        let (lists, values) = self.list.as_ref()?;
         let range = list_range(lists, row)?;
-        let at = range.start + next;
+        let at = Some(range.start + next).filter(|at| *at < range.end)?;
         let nanos = match &self.list_nanos {
-            Some(nanos) => {
-                let range = list_range(nanos, row)?;
-                let at = Some(range.start + next).filter(|at| *at < range.end)?;
-                Some((nanos.as_list_opt::<i32>()?.values(), at))
+            Some((lists, nanos)) => {
+                let range = list_range(lists, row)?;
+                Some((nanos, Some(range.start + next).filter(|at| *at < range.end)?))
             }
             None => None,
         };
-        let values = lists.as_list_opt::<i32>()?.values();
-        Some((value_at(values, at, self.ty, nanos).filter(|_| at < range.end)?, next + 1))
+        Some((values.at(at, nanos)?, next + 1))
     }
 }
 
-fn list_range(lists: &ArrayRef, row: usize) -> Option<std::ops::Range<usize>> {
-    let lists = lists.as_list_opt::<i32>()?;
-    let offsets = lists.value_offsets();
-    lists.is_valid(row).then_some(*offsets.get(row)? as usize..*offsets.get(row + 1)? as usize)
+/// The values of a column, or the items of its lists.
+#[derive(Clone)]
+enum Values {
+    Boolean(BooleanArray),
+    Long(Int64Array),
+    Double(Float64Array),
+    Date(TimestampMicrosecondArray),
+    Big(StringArray),
+    Ip(StringArray),
+    Text(StringArray),
 }
 
-/// A value, the nanoseconds of a date in another array.
-fn value_at<'a>(
-    array: &'a ArrayRef,
+impl Values {
+    /// None where the array has values of another type.
+    fn new(array: &ArrayRef, ty: ValueType) -> Option<Values> {
+        let text = || array.as_string_opt::<i32>().cloned();
+        Some(match ty {
+            ValueType::Boolean => Values::Boolean(array.as_boolean_opt()?.clone()),
+            ValueType::Long => Values::Long(array.as_primitive_opt::<Int64Type>()?.clone()),
+            ValueType::Double => Values::Double(array.as_primitive_opt::<Float64Type>()?.clone()),
+            ValueType::Date => Values::Date(array.as_primitive_opt::<TimestampMicrosecondType>()?.clone()),
+            ValueType::Big => Values::Big(text()?),
+            ValueType::Ip => Values::Ip(text()?),
+            ValueType::Text => Values::Text(text()?),
+        })
+    }
+
+    /// A value, the nanoseconds of a date in another array.
+    fn at(&self, at: usize, nanos: Option<(&Int16Array, usize)>) -> Option<Value<'_>> {
+        fn get<A: ArrayAccessor>(array: A, at: usize) -> Option<A::Item> {
+            (at < array.len() && array.is_valid(at)).then(|| array.value(at))
+        }
+        Some(match self {
+            Values::Boolean(values) => Value::Boolean(get(values, at)?),
+            Values::Long(values) => Value::Long(get(values, at)?),
+            Values::Double(values) => Value::Double(get(values, at)?),
+            Values::Date(values) => Value::Date(moment_at(values, at, nanos)?),
+            Values::Big(values) => Value::Big(get(values, at)?),
+            Values::Ip(values) => Value::Ip(get(values, at)?),
+            Values::Text(values) => Value::Text(get(values, at)?),
+        })
+    }
+}
+
+fn moment_at(
+    times: &TimestampMicrosecondArray,
     at: usize,
-    ty: ValueType,
-    nanos: Option<(&ArrayRef, usize)>,
-) -> Option<Value<'a>> {
-    if at >= array.len() || array.is_null(at) {
-        return None;
-    }
-    let text = || Some(array.as_string_opt::<i32>()?.value(at));
-    Some(match ty {
-        ValueType::Boolean => Value::Boolean(array.as_boolean_opt()?.value(at)),
-        ValueType::Long => Value::Long(array.as_primitive_opt::<Int64Type>()?.value(at)),
-        ValueType::Double => Value::Double(array.as_primitive_opt::<Float64Type>()?.value(at)),
-        ValueType::Date => Value::Date(moment_at(array, at, nanos)?),
-        ValueType::Big => Value::Big(text()?),
-        ValueType::Ip => Value::Ip(text()?),
-        ValueType::Text => Value::Text(text()?),
-    })
-}
-
-fn moment_at(times: &ArrayRef, at: usize, nanos: Option<(&ArrayRef, usize)>) -> Option<Moment> {
-    let times = times.as_primitive_opt::<TimestampMicrosecondType>()?;
+    nanos: Option<(&Int16Array, usize)>,
+) -> Option<Moment> {
     let nanos = match nanos {
-        Some((nanos, at)) if nanos.is_valid(at) => nanos.as_primitive_opt::<Int16Type>()?.value(at),
+        Some((nanos, at)) if at < nanos.len() && nanos.is_valid(at) => nanos.value(at),
         _ => 0,
     };
     // Forged ones would write more than nine digits.
     let nanos = u16::try_from(nanos).ok().filter(|nanos| *nanos < 1_000)?;
-    times.is_valid(at).then(|| Moment { time_us: times.value(at), nanos })
+    (at < times.len() && times.is_valid(at)).then(|| Moment { time_us: times.value(at), nanos })
+}
+
+/// A column of lists of texts.
+#[derive(Clone)]
+struct TextLists {
+    lists: ListArray,
+    texts: StringArray,
+}
+
+impl TextLists {
+    /// None where the array has others.
+    fn new(array: &ArrayRef) -> Option<TextLists> {
+        let lists = array.as_list_opt::<i32>()?.clone();
+        let texts = lists.values().as_string_opt::<i32>()?.clone();
+        Some(TextLists { lists, texts })
+    }
+}
+
+fn list_range(lists: &ListArray, row: usize) -> Option<std::ops::Range<usize>> {
+    let offsets = lists.value_offsets();
+    let range = *offsets.get(row)? as usize..*offsets.get(row + 1)? as usize;
+    lists.is_valid(row).then_some(range)
 }
 
 /// One row of a row group, as far as it was read.
@@ -412,23 +477,10 @@ struct GroupRow<'g> {
     row: usize,
     cells: &'g [Cells],
     /// Where the next value of each reading is looked for.
-    next: Vec<usize>,
+    next: &'g mut [usize],
     time: Option<Moment>,
-    residual: Option<&'g ArrayRef>,
+    residual: Option<&'g TextLists>,
     literals: usize,
-}
-
-impl<'g> GroupRow<'g> {
-    fn new(row: usize, cells: &'g [Cells], time: Option<Moment>, parts: &'g Parts) -> GroupRow<'g> {
-        GroupRow {
-            row,
-            cells,
-            next: vec![0; cells.len()],
-            time,
-            residual: parts.residual.as_ref(),
-            literals: 0,
-        }
-    }
 }
 
 impl Row for GroupRow<'_> {
@@ -444,12 +496,11 @@ impl Row for GroupRow<'_> {
     }
 
     fn next_literal(&mut self) -> Option<&str> {
-        let residual = self.residual?;
-        let range = list_range(residual, self.row)?;
+        let TextLists { lists, texts } = self.residual?;
+        let range = list_range(lists, self.row)?;
         let at = range.start + self.literals;
         self.literals += 1;
-        let literals = residual.as_list_opt::<i32>()?.values().as_string_opt::<i32>()?;
-        (at < range.end && literals.is_valid(at)).then(|| literals.value(at))
+        (at < range.end && texts.is_valid(at)).then(|| texts.value(at))
     }
 }
 

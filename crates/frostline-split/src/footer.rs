@@ -207,11 +207,6 @@ impl Chunk {
         self.dictionary_bytes() + pages
     }
 
-    /// Whether its pages are decompressed before the Parquet reader has them.
-    pub(crate) fn is_read_unpacked(&self) -> bool {
-        self.kind.is_list() || self.has_lengths || self.has_streams
-    }
-
     pub(crate) fn dictionary_bytes(&self) -> u64 {
         self.dictionary.as_ref().map_or(0, |page| u64::from(page.bytes))
     }

@@ -31,6 +31,7 @@ mod pairs;
 mod postings;
 mod reader;
 mod render;
+mod rows;
 mod streams;
 mod table;
 mod term;
@@ -73,6 +74,7 @@ pub use pairs::PairKey;
 pub use postings::{Postings, decode_postings};
 pub use reader::{Split, TimeRows};
 pub use render::{DocumentRow, Parts, RENDERER_VERSION, Row, Shape, Shaper};
+pub use rows::{RowBits, RowParts, row_numbers, row_parts, union};
 pub use table::{Block, KeyRange, KeyRanges, Table};
 pub use term::{ID_FIELD, TERMS_VERSION, TakeTerms, Term, each_term, phrase_terms, piece_terms};
 pub use text_index::{

@@ -34,6 +34,8 @@ const EXACT_MAX: f64 = (1u64 << 53) as f64;
 pub(crate) const VALUES_MAX: usize = 1 << 16;
 /// Nor more bytes of levels.
 const LEVELS_BYTES_MAX: usize = 1 << 20;
+/// So no body takes more.
+pub(crate) const BODY_BYTES_MAX: usize = LEVELS_BYTES_MAX + 8 * VALUES_MAX;
 
 /// What a page has after its levels.
 pub(crate) enum Numbers<'a> {
@@ -151,36 +153,40 @@ pub(crate) fn unpack(packed: &[u8], values_max: u32, out: &mut Vec<u8>) -> Resul
             }
             places.finish(out);
         }
-        WHOLE => whole(&mut input, count, |value| put_plain(out, value))?,
+        WHOLE => put_plain(out, whole(&mut input, count)?),
         DIFFERENCES => {
             let mut value = read_signed(&mut input.cursor)? as u64;
             let steps = count.checked_sub(1).ok_or_else(|| wrong("values"))?;
-            put_plain(out, value);
-            whole(&mut input, steps, |step| {
+            put_plain(out, std::iter::once(value));
+            let add = |step| {
                 value = value.wrapping_add(step);
-                put_plain(out, value);
-            })?;
+                value
+            };
+            put_plain(out, whole(&mut input, steps)?.map(add));
         }
         DECIMALS => {
             let digits = usize::from(input.cursor.u8()?);
             let power = *POWERS.get(digits).ok_or_else(|| wrong("digits"))?;
-            whole(&mut input, count, |value| put_plain(out, decimal(value as i64, power).to_bits()))?;
+            put_plain(out, whole(&mut input, count)?.map(|value| decimal(value as i64, power).to_bits()));
         }
         _ => return Err(wrong("form")),
     }
     if input.cursor.is_empty() { Ok(()) } else { Err(wrong("length")) }
 }
 
-fn whole(input: &mut StreamReader<'_>, count: usize, mut take: impl FnMut(u64)) -> Result<()> {
+fn whole(input: &mut StreamReader<'_>, count: usize) -> Result<impl ExactSizeIterator<Item = u64> + use<>> {
     let smallest = read_signed(&mut input.cursor)? as u64;
     let unit = input.cursor.varint()?;
-    let numbers = input.numbers(count as u64)?;
-    numbers.into_iter().for_each(|number| take(unit.wrapping_mul(number).wrapping_add(smallest)));
-    Ok(())
+    let numbers = input.numbers(count as u64)?.into_iter();
+    Ok(numbers.map(move |number| unit.wrapping_mul(number).wrapping_add(smallest)))
 }
 
-fn put_plain(out: &mut Vec<u8>, bits: u64) {
-    out.extend_from_slice(&bits.to_le_bytes());
+fn put_plain(out: &mut Vec<u8>, bits: impl ExactSizeIterator<Item = u64>) {
+    let start = out.len();
+    out.resize(start + size_of::<u64>() * bits.len(), 0);
+    for (place, bits) in out[start..].chunks_exact_mut(size_of::<u64>()).zip(bits) {
+        place.copy_from_slice(&bits.to_le_bytes());
+    }
 }
 
 fn wrong(what: &'static str) -> Error {

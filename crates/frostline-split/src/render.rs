@@ -232,20 +232,19 @@ impl Shape {
         self.readings.iter().map(|(path, ty)| (&**path, *ty))
     }
 
-    /// Makes the document again from the values of its row. `Corrupt` where a value is missing, cannot be written as
+    /// Appends the document, made again from the values of its row. `Corrupt` where a value is missing, cannot be written as
     /// the shape says, or makes the document larger than 16 MiB.
     pub fn render(&self, row: &mut impl Row, out: &mut Vec<u8>) -> Result<()> {
-        out.clear();
-        let mut copied = 0;
+        let (start, mut copied) = (out.len(), 0);
         for slot in &self.slots {
             let at = slot.at as usize;
             out.extend_from_slice(self.text.get(copied..at).unwrap_or_default());
             copied = at;
             slot.write(row, out)?;
-            check_length(out)?;
+            check_length(out.len() - start)?;
         }
         out.extend_from_slice(self.text.get(copied..).unwrap_or_default());
-        check_length(out)
+        check_length(out.len() - start)
     }
 }
 
@@ -267,8 +266,8 @@ impl Slot {
     }
 }
 
-fn check_length(out: &[u8]) -> Result<()> {
-    match out.len() <= DOCUMENT_BYTES_MAX {
+fn check_length(bytes: usize) -> Result<()> {
+    match bytes <= DOCUMENT_BYTES_MAX {
         true => Ok(()),
         false => Err(corrupt("makes a document of more than 16 MiB")),
     }

@@ -1,16 +1,16 @@
 //! SQL over indices.
 
 mod precedence;
+mod rows;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
-use arrow::compute::cast;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::{ScalarValue, TableReference};
+use datafusion::common::TableReference;
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -41,6 +41,8 @@ use crate::exec::table::IndexTable;
 use crate::read::memory::reservation;
 use crate::read::open::Searcher;
 use crate::{Error, Result};
+
+pub use rows::SqlRows;
 
 /// The most operators of a query.
 const OPERATORS_MAX: usize = 250;
@@ -269,40 +271,6 @@ impl Ran {
         }
         plan.children().into_iter().for_each(|child| self.add(child.as_ref()));
     }
-}
-
-/// A value of an answer as JSON.
-pub fn json_value(array: &ArrayRef, at: usize) -> Result<serde_json::Value> {
-    use serde_json::Value;
-    if array.is_null(at) {
-        return Ok(Value::Null);
-    }
-    if let Some(lists) = array.as_list_opt::<i32>() {
-        let items = lists.value(at);
-        return (0..items.len())
-            .map(|item| json_value(&items, item))
-            .collect::<Result<Vec<_>>>()
-            .map(Value::from);
-    }
-    let scalar = ScalarValue::try_from_array(array, at).map_err(internal)?;
-    Ok(match scalar {
-        ScalarValue::Boolean(Some(b)) => Value::from(b),
-        ScalarValue::Int8(Some(n)) => Value::from(n),
-        ScalarValue::Int16(Some(n)) => Value::from(n),
-        ScalarValue::Int32(Some(n)) => Value::from(n),
-        ScalarValue::Int64(Some(n)) => Value::from(n),
-        ScalarValue::UInt8(Some(n)) => Value::from(n),
-        ScalarValue::UInt16(Some(n)) => Value::from(n),
-        ScalarValue::UInt32(Some(n)) => Value::from(n),
-        ScalarValue::UInt64(Some(n)) => Value::from(n),
-        ScalarValue::Decimal128(Some(n), _, 0) => crate::read::merge::whole_value(n),
-        ScalarValue::Float32(Some(n)) => Value::from(n),
-        ScalarValue::Float64(Some(n)) => Value::from(n),
-        _ => {
-            let text = cast(&array.slice(at, 1), &DataType::Utf8).map_err(crate::read::merge::arrow_error)?;
-            Value::from(text.as_string::<i32>().value(0))
-        }
-    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use datafusion::execution::memory_pool::MemoryReservation;
 use frostline_base::TimeRange;
-use frostline_split::TextAs;
+use frostline_split::{TextAs, row_numbers};
 use futures::future::{try_join, try_join_all};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
@@ -189,7 +189,7 @@ impl Aggregation {
         let (filters, columns) = try_join(try_join_all(filters), try_join_all(columns)).await?;
         let filters: Vec<RoaringBitmap> =
             filters.into_iter().map(|rows| rows.bitmap(open.split.rows())).collect();
-        let numbers: Vec<u32> = rows.iter().collect();
+        let numbers = row_numbers(rows);
         let mut collector = Collector::new(&self.tree, self.scan.local.searcher.settings.query_bytes_max);
         collector.collect(&Batch {
             split: target.ordinal,

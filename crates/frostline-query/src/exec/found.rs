@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::ipc::reader::StreamReader;
+use arrow::ipc::reader::StreamDecoder;
 use arrow::ipc::writer::StreamWriter;
 
 use crate::exec::report::Report;
@@ -46,7 +46,7 @@ impl Found {
         };
         let report = bytes(2)?.ok_or_else(|| Error::corrupt("an answer without a report"))?;
         Ok(Found {
-            hits: bytes(0)?.as_deref().map(read_rows).transpose()?,
+            hits: bytes(0)?.map(read_rows).transpose()?,
             state: bytes(1)?,
             report: Report::read(&report)?,
         })
@@ -67,14 +67,17 @@ fn column(bytes: Option<Buffer>) -> Result<ArrayRef> {
 }
 
 fn write_rows(rows: &RecordBatch) -> Result<Vec<u8>> {
-    let mut writer = StreamWriter::try_new(Vec::new(), &rows.schema()).map_err(arrow_error)?;
+    // Columns that were read have one allocation in common.
+    let bytes = rows.columns().iter().map(|column| column.to_data().get_slice_memory_size());
+    let bytes = Vec::with_capacity(bytes.sum::<std::result::Result<usize, _>>().map_err(arrow_error)?);
+    let mut writer = StreamWriter::try_new(bytes, &rows.schema()).map_err(arrow_error)?;
     writer.write(rows).map_err(arrow_error)?;
     writer.into_inner().map_err(arrow_error)
 }
 
-fn read_rows(bytes: &[u8]) -> Result<RecordBatch> {
+/// The rows, which are not copied.
+fn read_rows(mut bytes: Buffer) -> Result<RecordBatch> {
     let damaged = |e| Error::corrupt("the hits of an answer cannot be read").with_source(e);
-    let mut batches = StreamReader::try_new(bytes, None).map_err(damaged)?;
-    let batch = batches.next().ok_or_else(|| Error::corrupt("the hits of an answer are cut off"))?;
-    batch.map_err(damaged)
+    let batch = StreamDecoder::new().decode(&mut bytes).map_err(damaged)?;
+    batch.ok_or_else(|| Error::corrupt("the hits of an answer are cut off"))
 }

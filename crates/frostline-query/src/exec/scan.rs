@@ -13,6 +13,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use frostline_base::Meter;
 use frostline_catalog::{Index, SplitEntry};
+use frostline_split::{row_numbers, row_parts};
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use roaring::RoaringBitmap;
 use tokio::sync::OnceCell;
@@ -372,7 +373,7 @@ impl Reading {
         let open = self.scan.open(target).await?;
         let rows = self.scan.select(target, &open).await?.clone().bitmap(open.split.rows());
         let rows = match self.limit {
-            Some(limit) => rows.iter().take(limit).collect(),
+            Some(limit) => row_parts(&rows).next(limit).into_iter().collect(),
             None => rows,
         };
         let chunk_rows = self.chunk_rows(&open).await?;
@@ -401,8 +402,7 @@ fn chunks(rows: RoaringBitmap, chunk_rows: usize) -> Vec<RoaringBitmap> {
     if rows.len() as usize <= chunk_rows {
         return vec![rows];
     }
-    let rows: Vec<u32> = rows.iter().collect();
-    rows.chunks(chunk_rows).map(|chunk| chunk.iter().copied().collect()).collect()
+    row_numbers(&rows).chunks(chunk_rows).map(|chunk| chunk.iter().copied().collect()).collect()
 }
 
 /// The remaining rows of one split.

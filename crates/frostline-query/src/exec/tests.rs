@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::exec::codec;
 use crate::language::{Held, IndexVersion};
 use crate::testing::{Gate, NOW_US, Place};
-use crate::{ErrorKind, Response, Search, SearchOptions, Searcher, Settings, Sql, json_value, run_plan};
+use crate::{ErrorKind, Response, Search, SearchOptions, Searcher, Settings, Sql, run_plan};
 
 fn documents() -> Vec<Vec<Value>> {
     let document = |n: usize| json!({"n": n, "host": format!("h{}", n % 5), "@timestamp": 1_700_000_000_000u64 + n as u64});
@@ -137,9 +137,7 @@ fn essence(response: &Response) -> Value {
 async fn rows(place: &Place, query: &str) -> Vec<Vec<Value>> {
     let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
     let answer = sql.run(query).await.unwrap();
-    let rows = answer.batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |at| (batch, at)));
-    rows.map(|(batch, at)| batch.columns().iter().map(|column| json_value(column, at).unwrap()).collect())
-        .collect()
+    answer.rows().collect::<crate::Result<_>>().unwrap()
 }
 
 #[tokio::test]

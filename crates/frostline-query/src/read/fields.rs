@@ -16,7 +16,7 @@ use arrow::datatypes::{
 use frostline_base::Share;
 use frostline_split::{
     Bounds, DYNAMIC_COLUMN, DynamicPairs, KeyRange, Mapping, Moment, NANOS_COLUMN, SOURCE_COLUMN, SplitField,
-    TIME_COLUMN, TextAs, Value, ValueType, ip_key, parse_cidr, parse_date, parse_moment,
+    TIME_COLUMN, TextAs, Value, ValueType, ip_key, parse_cidr, parse_date, parse_moment, row_parts,
 };
 use roaring::RoaringBitmap;
 
@@ -118,9 +118,9 @@ pub(crate) async fn for_each_value(
     rows: &RoaringBitmap,
     mut take: impl FnMut(u32, FieldValue<'_>) + Send,
 ) -> Result<()> {
-    let mut numbers = rows.iter();
+    let mut numbers = row_parts(rows);
     for (batch_rows, arrays) in read_reading(view, field, rows, TextAs::Plain).await? {
-        let numbers: Vec<u32> = numbers.by_ref().take(batch_rows).collect();
+        let numbers = numbers.next(batch_rows);
         for array in arrays {
             each_value(&array, &numbers, &mut take);
         }
@@ -135,9 +135,9 @@ pub(crate) async fn for_each_date(
     rows: &RoaringBitmap,
     mut take: impl FnMut(u32, Moment) + Send,
 ) -> Result<()> {
-    let mut numbers = rows.iter();
+    let mut numbers = row_parts(rows);
     for (batch_rows, arrays) in read_dates(view, field, rows).await? {
-        let numbers: Vec<u32> = numbers.by_ref().take(batch_rows).collect();
+        let numbers = numbers.next(batch_rows);
         for array in arrays {
             each_value(&array, &numbers, &mut |row, value| {
                 if let FieldValue::Big(date) = value

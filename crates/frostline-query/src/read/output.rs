@@ -12,7 +12,7 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, concat, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
-use frostline_split::{Moment, NANOS_COLUMN, TIME_COLUMN, TextAs};
+use frostline_split::{Moment, NANOS_COLUMN, TIME_COLUMN, TextAs, row_numbers};
 use futures::future::{FutureExt, try_join, try_join_all};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ impl Output {
         let count = rows.len() as usize;
         match &self.of {
             Of::Split => Ok(Arc::new(UInt32Array::from_value(ordinal, count))),
-            Of::Row => Ok(row_numbers(rows)),
+            Of::Row => Ok(Arc::new(UInt32Array::from(row_numbers(rows)))),
             Of::Id => Ok(Arc::new(StringArray::from(view.ids(rows).await?))),
             Of::Version => self.given(view, frostline_split::VERSION_COLUMN, 1, rows).await,
             Of::SeqNo => self.given(view, frostline_split::SEQ_NO_COLUMN, 0, rows).await,
@@ -164,10 +164,11 @@ impl Output {
     /// The first column of these batches.
     fn whole(&self, batches: &[RecordBatch]) -> Result<ArrayRef> {
         let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(0).as_ref()).collect();
-        if arrays.is_empty() {
-            return Ok(new_null_array(&self.ty, 0));
-        }
-        let column = concat(&arrays).map_err(arrow_error)?;
+        let column = match batches {
+            [] => return Ok(new_null_array(&self.ty, 0)),
+            [only] => Arc::clone(only.column(0)),
+            _ => concat(&arrays).map_err(arrow_error)?,
+        };
         cast(&column, &self.ty).map_err(arrow_error)
     }
 
@@ -206,11 +207,6 @@ impl Parts {
 
 /// The type of the columns that address a row.
 const ADDRESS_TYPE: DataType = DataType::UInt32;
-
-/// Row numbers as a column.
-fn row_numbers(rows: &RoaringBitmap) -> ArrayRef {
-    Arc::new(UInt32Array::from_iter_values(rows.iter()))
-}
 
 /// The outputs for the given rows of a split, in row order.
 pub(crate) async fn read_rows(

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use frostline_base::Share;
 use frostline_split::{
     Block, ColumnList, Dictionary, Entry, Form, KeyRange, KeyRanges, Keys, Postings, Says, TextKey, Wanted,
-    decode_postings,
+    decode_postings, union,
 };
 use futures::future::{try_join, try_join_all};
 use roaring::RoaringBitmap;
@@ -211,7 +211,6 @@ impl View<'_> {
         if postings.iter().any(|postings| matches!(postings, Postings::All)) {
             return Ok(Rows::All);
         }
-        let rows = self.each(postings).await?;
-        Ok(Rows::Some(rows.into_iter().fold(RoaringBitmap::new(), |a, b| a | b)))
+        Ok(Rows::Some(union(self.each(postings).await?, self.split().rows())))
     }
 }

@@ -2,7 +2,7 @@
 //! from the pages whose bounds do not decide it.
 
 use frostline_base::TimeRange;
-use frostline_split::{Bounds, Moment, SplitField, ValueType};
+use frostline_split::{Bounds, Moment, RowBits, SplitField, ValueType};
 use roaring::RoaringBitmap;
 
 use crate::Result;
@@ -188,14 +188,14 @@ impl View<'_> {
             return self.scan_longs(field, among, &|us| inside(Moment::of_us(us)), overlaps).await;
         }
         let rows = fields::rows_in_pages(self, field, among, overlaps, |_, _| false);
-        let mut found = RoaringBitmap::new();
+        let mut found = RowBits::new(self.split().rows());
         fields::for_each_date(self, field, &rows, |row, date| {
             if inside(date) {
                 found.insert(row);
             }
         })
         .await?;
-        Ok(found)
+        Ok(found.rows())
     }
 
     pub(super) async fn scan_doubles(

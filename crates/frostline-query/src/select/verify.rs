@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use frostline_split::{
-    EXACT_PREFIX_BYTES, Entry, Form, HeldText, KeyRange, KnownTexts, Postings, Says, SplitField, TextAs,
-    Tokenizer, ValueType, exact_key, ip_text, parse_ip, text_key, token_of_text, tokens_of_texts,
+    EXACT_PREFIX_BYTES, Entry, Form, HeldText, KeyRange, KnownTexts, Postings, RowBits, Says, SplitField,
+    TextAs, Tokenizer, ValueType, exact_key, ip_text, parse_ip, row_parts, text_key, token_of_text,
+    tokens_of_texts,
 };
 use futures::future::try_join;
 use roaring::RoaringBitmap;
@@ -23,27 +24,22 @@ impl View<'_> {
         candidates: &RoaringBitmap,
         mut holds: impl FnMut(&str) -> bool + Send,
     ) -> Result<RoaringBitmap> {
-        let mut found = RoaringBitmap::new();
         if candidates.is_empty() {
-            return Ok(found);
+            return Ok(RoaringBitmap::new());
         }
         if let Some(found) = self.verify_on_documents(field, candidates, &mut holds).await? {
             return Ok(found);
         }
         let has_dictionary = fields::columns_of(field).iter().any(|name| self.split().has_dictionary(name));
         let text_as = if has_dictionary { TextAs::Dictionary } else { TextAs::Plain };
-        let (mut numbers, mut known) = (candidates.iter(), KnownTexts::default());
+        let (mut numbers, mut known) = (row_parts(candidates), KnownTexts::default());
+        let mut found = RowBits::new(self.split().rows());
         for (batch_rows, arrays) in fields::read_reading(self, field, candidates, text_as).await? {
-            let numbers: Vec<u32> = numbers.by_ref().take(batch_rows).collect();
+            let numbers = numbers.next(batch_rows);
             for array in &arrays {
                 if let Some(known) = known.of(array, &mut holds) {
-                    found.extend(
-                        numbers
-                            .iter()
-                            .zip(known)
-                            .filter(|(_, holds)| *holds == Some(true))
-                            .map(|(row, _)| row),
-                    );
+                    let held = numbers.iter().zip(known).filter(|(_, holds)| *holds == Some(true));
+                    held.for_each(|(row, _)| found.insert(*row));
                     continue;
                 }
                 fields::each_value(array, &numbers, &mut |row, value| {
@@ -53,7 +49,7 @@ impl View<'_> {
                 });
             }
         }
-        Ok(found)
+        Ok(found.rows())
     }
 
     /// Those of `rows` that have a value of this reading which `holds`.
@@ -63,17 +59,17 @@ impl View<'_> {
         rows: &RoaringBitmap,
         mut holds: impl FnMut(&FieldValue<'_>) -> bool + Send,
     ) -> Result<RoaringBitmap> {
-        let mut found = RoaringBitmap::new();
         if rows.is_empty() {
-            return Ok(found);
+            return Ok(RoaringBitmap::new());
         }
+        let mut found = RowBits::new(self.split().rows());
         fields::for_each_value(self, field, rows, |row, value| {
             if !found.contains(row) && holds(&value) {
                 found.insert(row);
             }
         })
         .await?;
-        Ok(found)
+        Ok(found.rows())
     }
 
     /// The rows (of `among`, or of all) that have a value of this reading.

@@ -21,6 +21,8 @@ pub(super) fn unpack(page: &[u8], header: &PageHeader, is_list: bool, has_stream
     let (front, packed) = page.split_at_checked(header.header_bytes).unwrap_or((page, &[]));
     let mut whole = front.to_vec();
     if has_streams && !header.is_dictionary {
+        // What it says of itself is not trusted with more memory than such a page may take.
+        whole.reserve_exact((header.unpacked_bytes as usize).min(page_streams::BODY_BYTES_MAX));
         page_streams::unpack(packed, header.values, &mut whole)?;
         if whole.len() - front.len() != header.unpacked_bytes as usize {
             return Err(Error::corrupt("a page in streams is not as long as its header says"));

@@ -15,6 +15,7 @@ fn rendered(mapping: &Mapping, sources: &[&str]) -> (Vec<String>, usize) {
         parse_document(source.as_bytes(), mapping, &Limits::default(), &mut document).unwrap();
         shaper.take_apart(source.as_bytes(), &document, &mut parts);
         let shape = Shape::read(&parts.shape).unwrap();
+        out.clear();
         shape.render(&mut DocumentRow::new(&document, &shape, &parts.literals), &mut out).unwrap();
         assert_eq!(String::from_utf8_lossy(&out), *source);
         let shown = String::from_utf8(parts.shape.clone()).unwrap();

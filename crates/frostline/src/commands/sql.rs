@@ -1,10 +1,9 @@
 //! `frostline sql`.
 
 use anyhow::Result;
-use frostline_query::{QueryCost, Sql, SqlAnswer, json_value};
+use frostline_query::{QueryCost, Sql, SqlRows};
 use frostline_show::{Table, note, printable, say, say_json, show_count};
-use serde::ser::{Error as _, SerializeSeq as _};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
@@ -43,7 +42,7 @@ pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
             .map(|field| json!({ "name": field.name(), "type": field.data_type().to_string() }))
             .collect();
         let columns = json!(columns);
-        say_json(&Document { columns: &columns, rows: Rows(&answer), cost: &answer.cost })?;
+        say_json(&Document { columns: &columns, rows: answer.json_rows(), cost: &answer.cost })?;
         return Ok(Outcome::Done);
     }
     let columns = answer
@@ -51,7 +50,7 @@ pub(crate) async fn run(config: &Config, given: &args::Sql) -> Result<Outcome> {
         .fields()
         .iter()
         .map(|field| Column { name: field.name().clone(), is_number: field.data_type().is_numeric() });
-    print(&columns.collect::<Vec<Column>>(), rows(&answer), format)?;
+    print(&columns.collect::<Vec<Column>>(), answer.rows().map(|row| Ok(row?)), format)?;
     if format != Format::Csv && format != Format::Lines {
         let rows = answer.batches.iter().map(|batch| batch.num_rows() as u64).sum();
         note!("{}; {}", show_count(rows, "row"), show_cost(&answer.cost, &waited));
@@ -76,34 +75,12 @@ async fn show_tables(node: &frostline_node::Node, format: Format) -> Result<Outc
     Ok(Outcome::Done)
 }
 
-/// The rows of an answer, made one after the other.
-fn rows(answer: &SqlAnswer) -> impl Iterator<Item = Result<Vec<Value>>> + '_ {
-    answer.batches.iter().flat_map(|batch| {
-        (0..batch.num_rows()).map(move |at| {
-            let row = batch.columns().iter().map(|column| json_value(column, at));
-            Ok(row.collect::<frostline_query::Result<Vec<Value>>>()?)
-        })
-    })
-}
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     columns: &'a Value,
-    rows: Rows<'a>,
+    rows: SqlRows<'a>,
     cost: &'a QueryCost,
-}
-
-struct Rows<'a>(&'a SqlAnswer);
-
-impl Serialize for Rows<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut all = to.serialize_seq(None)?;
-        for row in rows(self.0) {
-            all.serialize_element(&row.map_err(S::Error::custom)?)?;
-        }
-        all.end()
-    }
 }
 
 fn print(columns: &[Column], rows: impl Iterator<Item = Result<Vec<Value>>>, format: Format) -> Result<()> {

@@ -493,15 +493,5 @@ pub(crate) type Row = Vec<Value>;
 
 /// The rows of an engine's answer.
 pub(crate) fn rows(answer: &frostline_query::SqlAnswer) -> Answer<Vec<Row>> {
-    let mut rows = Vec::new();
-    for batch in &answer.batches {
-        for at in 0..batch.num_rows() {
-            let row = batch.columns().iter().map(|column| {
-                frostline_query::json_value(column, at)
-                    .map_err(|e| format!("a value that cannot be shown: {e}"))
-            });
-            rows.push(row.collect::<Answer<Row>>()?);
-        }
-    }
-    Ok(rows)
+    answer.rows().map(|row| row.map_err(|e| format!("a value that cannot be shown: {e}"))).collect()
 }

@@ -40,8 +40,7 @@ fn fates(splits: &SplitCost) -> [u64; 4] {
 async fn sql(place: &Place, query: &str) -> (Vec<Value>, crate::QueryCost) {
     let sql = Sql::new(&place.searcher, std::slice::from_ref(&place.index)).unwrap();
     let answer = sql.run(query).await.unwrap();
-    let rows = answer.batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |at| (batch, at)));
-    (rows.map(|(batch, at)| crate::json_value(batch.column(0), at).unwrap()).collect(), answer.cost)
+    (answer.rows().map(|row| row.unwrap().swap_remove(0)).collect(), answer.cost)
 }
 
 #[tokio::test]

@@ -415,6 +415,7 @@ impl<'a> GroupWriter<'a> {
             literals: parts.literals.iter(),
             text: String::new(),
         };
+        made.clear();
         Ok(shape.render(&mut row, made).is_ok() && made.as_slice() == source)
     }
 
