@@ -38,7 +38,7 @@ step "unit, property and conformance tests"
 cargo test --workspace --quiet
 
 step "black-box tests"
-FROSTLINE_BIN="${CARGO_TARGET_DIR:-target}/debug/frostline" python -m pytest -q tests/clients
+FROSTLINE_BIN="${CARGO_TARGET_DIR:-target}/debug/frostline" python -m pytest -q tests/clients tests/rest
 
 step "the server with Elasticsearch's client of version 8"
 PYTHONPATH="$cache/elasticsearch-8" FROSTLINE_BIN="${CARGO_TARGET_DIR:-target}/debug/frostline" python -m pytest -q tests/clients/test_server.py

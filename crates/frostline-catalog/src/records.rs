@@ -68,6 +68,11 @@ impl Records {
         expression::resolve(expression, now_us, &indices, &standing_for, how)
     }
 
+    /// A number that grows with each change of names and records.
+    pub fn version(&self) -> u64 {
+        self.registry.version.unwrap_or_default()
+    }
+
     /// Whether there is an index of that name.
     pub fn has_index(&self, name: &IndexName) -> bool {
         self.registry.indices.contains_key(name)

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use frostline_base::{Error, IndexName, Result};
-use frostline_catalog::Catalog;
+use frostline_catalog::{Catalog, Index};
 use frostline_split::{Mapping, Origin};
 use frostline_store::Repository;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -202,6 +202,17 @@ impl Live {
         let fingerprint = append.fingerprint();
         self.writer(index).push(Request { append, fingerprint, answer, held });
         answered.await.unwrap_or_else(|_| Err(Error::internal("appending documents was cut short")))
+    }
+
+    /// Lets the documents that arrive from now on be read by what `index` declares, which has just changed.
+    pub fn note(&self, index: Index) {
+        let writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = writers.get(index.name()).cloned();
+        drop(writers);
+        // One that does not know the index yet opens the newest version.
+        if let Some(writer) = writer.filter(|writer| writer.known().is_some()) {
+            writer.note(Some(index));
+        }
     }
 
     /// Bytes of documents that are not answered yet.

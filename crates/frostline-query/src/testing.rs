@@ -249,8 +249,7 @@ impl Place {
     /// The first column of a query's answer.
     pub(crate) async fn sql(&self, query: &str) -> crate::Result<Vec<Value>> {
         let answer = Sql::new(&self.searcher, std::slice::from_ref(&self.index))?.run(query).await?;
-        let columns = answer.batches.iter().map(|batch| (batch.num_rows(), batch.column(0)));
-        columns.flat_map(|(rows, column)| (0..rows).map(move |at| crate::json_value(column, at))).collect()
+        answer.rows().map(|row| Ok(row?.swap_remove(0))).collect()
     }
 }
 

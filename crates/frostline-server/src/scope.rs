@@ -120,6 +120,7 @@ const SCOPED: &[&str] = &[
     "indices.get_field_mapping",
     "indices.get_mapping",
     "indices.get_settings",
+    "indices.put_mapping",
     "indices.refresh",
     "indices.segments",
     "indices.stats",

@@ -142,6 +142,8 @@ pub enum FieldType {
     Integer,
     /// `long`
     Long,
+    /// `unsigned_long`
+    UnsignedLong,
     /// `float`
     Float,
     /// `double`
@@ -572,7 +574,7 @@ impl FieldType {
         use FieldType::*;
         Some(match self {
             Boolean => ValueType::Boolean,
-            Byte | Short | Integer | Long => ValueType::Long,
+            Byte | Short | Integer | Long | UnsignedLong => ValueType::Long,
             Float | Double | HalfFloat => ValueType::Double,
             Date => ValueType::Date,
             Ip => ValueType::Ip,

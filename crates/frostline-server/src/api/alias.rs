@@ -191,9 +191,7 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
         indices::names(&call.state, &call.client.scope, call.index(), indices::how(&call.params)?).await?;
     let records = call.state.node.catalog().records().await?;
     let wanted: Option<Vec<&str>> = call.part("name").map(|names| names.split(',').collect());
-    let is_wanted = |name: &IndexName| {
-        wanted.as_ref().is_none_or(|wanted| wanted.iter().any(|pattern| matches(pattern, name)))
-    };
+    let is_wanted = |name: &IndexName| wanted.as_ref().is_none_or(|wanted| expression_matches(wanted, name));
     let mut each = Map::new();
     let mut seen = BTreeSet::new();
     for index in &indices {
@@ -208,14 +206,7 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
             each.insert(index.to_string(), json!({ "aliases": own }));
         }
     }
-    let missing: Vec<&str> = wanted
-        .iter()
-        .flatten()
-        .filter(|name| {
-            !name.contains('*') && **name != "_all" && !seen.iter().any(|seen| seen.as_str() == **name)
-        })
-        .copied()
-        .collect();
+    let missing: Vec<&str> = missing(wanted.as_deref().unwrap_or_default(), &seen).into_iter().collect();
     if missing.is_empty() {
         return Answer::json(&each);
     }
@@ -226,6 +217,30 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
     ]);
     answer.extend(each);
     Ok(Answer::json(&answer)?.with_status(StatusCode::NOT_FOUND))
+}
+
+/// Whether an expression names an alias: its parts add, and those after a minus take away again.
+fn expression_matches(parts: &[&str], name: &IndexName) -> bool {
+    parts.iter().fold(false, |named, part| match part.strip_prefix('-') {
+        Some(taken) => named && !matches(taken, name),
+        None => named || matches(part, name),
+    })
+}
+
+/// The names that an expression spells out and does not take away again, of which no alias was seen. As in Elasticsearch a
+/// minus before the first wildcard is a part of a name.
+fn missing<'a>(parts: &[&'a str], seen: &BTreeSet<IndexName>) -> BTreeSet<&'a str> {
+    let is_pattern = |part: &str| part.contains('*') || part == "_all";
+    let first_pattern = parts.iter().position(|part| part.contains('*')).unwrap_or(parts.len());
+    let taken_away = |at: usize| {
+        let later = parts.iter().skip((at + 1).max(first_pattern));
+        later.filter_map(|part| part.strip_prefix('-')).any(|pattern| wildcard_matches(pattern, parts[at]))
+    };
+    let takes = |at: usize| at > first_pattern && parts[at].starts_with('-');
+    let is_spelled = |at: usize| !(is_pattern(parts[at]) || takes(at) || taken_away(at));
+    let spelled = parts.iter().enumerate().filter(|(at, _)| is_spelled(*at));
+    let absent = spelled.filter(|(_, part)| !seen.iter().any(|seen| seen.as_str() == **part));
+    absent.map(|(_, part)| *part).collect()
 }
 
 /// The aliases of an index, each with what was said of it for this index.
@@ -243,4 +258,30 @@ pub(crate) fn of_index<'a>(
 /// The aliases of an index as an object.
 pub(crate) fn shown(records: &Records, index: &IndexName) -> Value {
     of_index(records, index).map(|(name, about)| (name.to_string(), about)).collect::<Map<_, _>>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expression_takes_aliases_away_again() {
+        let all = ["a1", "a2", "b1", "b2"].map(|name| name.parse::<IndexName>().unwrap());
+        let check = |expression: &str, named: &[&str], absent: &[&str]| {
+            let parts: Vec<&str> = expression.split(',').collect();
+            let seen: BTreeSet<IndexName> =
+                all.iter().filter(|name| expression_matches(&parts, name)).cloned().collect();
+            assert_eq!(seen.iter().map(IndexName::as_str).collect::<Vec<_>>(), named, "{expression}");
+            assert_eq!(missing(&parts, &seen).into_iter().collect::<Vec<_>>(), absent, "{expression}");
+        };
+        check("a*,b1", &["a1", "a2", "b1"], &[]);
+        check("b2,a*,-a1", &["a2", "b2"], &[]);
+        check("a1,b1,-a*", &["b1"], &[]);
+        check("a1,b2,-a*,-b2", &[], &[]);
+        check("-a1,a*,-a2", &["a1"], &["-a1"]);
+        check("a*,-none,b*,-b2", &["a1", "a2", "b1"], &[]);
+        check("-none,-none*,-other", &[], &["-none"]);
+        check("a1,none", &["a1"], &["none"]);
+        check("_all", &["a1", "a2", "b1", "b2"], &[]);
+    }
 }

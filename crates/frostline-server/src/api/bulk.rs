@@ -15,23 +15,17 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
+use crate::api::document::Updated;
 use crate::api::names::{self, Required, Target};
-use crate::api::{document, indices, ingest};
+use crate::api::{document, indices, ingest, search_body};
 use crate::error::{ApiError, Result};
 use crate::scope::Privilege;
 use crate::state::Call;
 
 pub(crate) const PARAMETERS: &[&str] =
     &["op_type", "pipeline", "refresh", "require_alias", "require_data_stream"];
-pub(crate) const IGNORED: &[&str] = &[
-    "_source",
-    "_source_excludes",
-    "_source_includes",
-    "list_executed_pipelines",
-    "routing",
-    "timeout",
-    "wait_for_active_shards",
-];
+pub(crate) const IGNORED: &[&str] =
+    &["list_executed_pipelines", "routing", "timeout", "wait_for_active_shards"];
 
 /// The most indices of one request, each of which may have to be made.
 pub(crate) const INDICES_MAX: usize = 1_000;
@@ -45,10 +39,13 @@ const KEY: &str = "idempotency-key";
 pub(crate) async fn bulk(call: Call) -> Result<Answer> {
     let started = Instant::now();
     check_params(&call)?;
-    let operations = parse(&call.body, call.part("index"), call.params.get("pipeline"))?;
+    let source = search_body::source(&call.params);
+    let operations = parse(&call.body, call.part("index"), call.params.get("pipeline"), source.as_ref())?;
     let items = write(&call, operations, required(&call)?, key(&call)?).await?;
     let errors = items.iter().any(|item| item.outcome.is_err());
-    let items: Vec<Value> = items.iter().map(|item| json!({ item.action: item.to_json() })).collect();
+    let forced = is_forced(&call);
+    let items = items.iter().map(|item| Ok(json!({ item.action: item.to_json(forced)? })));
+    let items = items.collect::<Result<Vec<Value>>>()?;
     Answer::json(&json!({ "took": started.elapsed().as_millis() as u64, "errors": errors, "items": items }))
 }
 
@@ -63,7 +60,8 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
     }
     let what = Ok(What::Append(call.body.clone()));
     let pipeline = call.params.get("pipeline").map(str::to_owned);
-    let operation = Operation { action: "index", index: call.index().to_owned(), id: None, pipeline, what };
+    let index = call.index().to_owned();
+    let operation = Operation { action: "index", index, id: None, pipeline, what, updated: None };
     write_one(&call, operation).await
 }
 
@@ -74,9 +72,14 @@ pub(crate) async fn write_one(call: &Call, operation: Operation) -> Result<Answe
         return Err(frostline_base::Error::internal("a document was not answered").into());
     };
     match &item.outcome {
-        Ok(done) => Ok(Answer::json(&item.to_json())?.with_status(done.status)),
+        Ok(done) => Ok(Answer::json(&item.to_json(is_forced(call))?)?.with_status(done.status)),
         Err(error) => Err(error.clone()),
     }
+}
+
+/// Whether what is written is to be visible to searches at once, which it always is.
+fn is_forced(call: &Call) -> bool {
+    matches!(call.params.get("refresh"), Some("" | "true"))
 }
 
 /// Refuses parameters that mean nothing.
@@ -110,6 +113,8 @@ pub(crate) struct Operation {
     /// What its document goes through instead of the default pipeline of its index.
     pub(crate) pipeline: Option<String>,
     pub(crate) what: Result<What>,
+    /// Where it is an update of which the document is to be seen.
+    pub(crate) updated: Option<Updated>,
 }
 
 /// What is to be done with a document.
@@ -131,7 +136,12 @@ impl What {
 
 /// The operations of a body. What makes the lines after it unreadable is an error of the whole; anything else fails
 /// alone.
-fn parse(body: &Bytes, index: Option<&str>, pipeline: Option<&str>) -> Result<Vec<Operation>> {
+fn parse(
+    body: &Bytes,
+    index: Option<&str>,
+    pipeline: Option<&str>,
+    source: Option<&Value>,
+) -> Result<Vec<Operation>> {
     if body.trim_ascii().is_empty() {
         return Err(ApiError::unparsed("request body is required"));
     }
@@ -170,7 +180,11 @@ fn parse(body: &Bytes, index: Option<&str>, pipeline: Option<&str>) -> Result<Ve
             },
         };
         let named = metadata.get("_index").and_then(Value::as_str).or(index);
-        let what = check(metadata, named).and_then(|()| what(action, metadata, document));
+        let what = check(metadata, named).and_then(|()| what(action, metadata, document, source));
+        let (what, updated) = match what {
+            Ok((what, updated)) => (Ok(what), updated),
+            Err(error) => (Err(error), None),
+        };
         let id = id_of(metadata).ok().flatten();
         let pipeline = metadata.get("pipeline").and_then(Value::as_str).or(pipeline).map(str::to_owned);
         operations.push(Operation {
@@ -179,6 +193,7 @@ fn parse(body: &Bytes, index: Option<&str>, pipeline: Option<&str>) -> Result<Ve
             id,
             pipeline,
             what,
+            updated,
         });
     }
     let indices: BTreeSet<&str> = operations.iter().map(|operation| operation.index.as_str()).collect();
@@ -190,28 +205,41 @@ fn parse(body: &Bytes, index: Option<&str>, pipeline: Option<&str>) -> Result<Ve
 }
 
 /// What an action says of a document.
-fn what(action: &str, metadata: &Map<String, Value>, document: Bytes) -> Result<What> {
+fn what(
+    action: &str,
+    metadata: &Map<String, Value>,
+    document: Bytes,
+    source: Option<&Value>,
+) -> Result<(What, Option<Updated>)> {
     let member = |name: &str| metadata.get(name).cloned();
     let if_seq_no = document::if_seq_no(member("if_seq_no"), member("if_primary_term"))?;
     let Some(id) = id_of(metadata)? else {
         return match action {
-            "index" | "create" if if_seq_no.is_none() => Ok(What::Append(document)),
+            "index" | "create" if if_seq_no.is_none() => Ok((What::Append(document), None)),
             _ => Err(ApiError::invalid("Validation Failed: 1: id is missing;")
                 .named("action_request_validation_exception")),
         };
     };
+    let mut updated = None;
     let action = match action {
         "index" => Action::Index(document),
         "create" => Action::Create(document),
-        "update" => Action::Update(document::update_of(&document)?),
+        "update" => {
+            let (update, kept) = document::update_of(&document, metadata.get("_source").or(source))?;
+            updated = kept;
+            Action::Update(update)
+        }
         _ => Action::Delete,
     };
-    Ok(What::Edit(IdOperation { id, action, if_seq_no }))
+    Ok((What::Edit(IdOperation { id, action, if_seq_no }), updated))
 }
 
 fn id_of(metadata: &Map<String, Value>) -> Result<Option<String>> {
     match metadata.get("_id") {
         None | Some(Value::Null) => Ok(None),
+        Some(Value::String(id)) if id.is_empty() => {
+            Err(ApiError::invalid("if _id is specified it must not be empty"))
+        }
         Some(Value::String(id)) => Ok(Some(id.clone())),
         Some(Value::Number(id)) => Ok(Some(id.to_string())),
         Some(_) => Err(ApiError::invalid("[_id] is neither text nor a number")),
@@ -225,6 +253,7 @@ fn check(metadata: &Map<String, Value>, index: Option<&str>) -> Result<()> {
             "_id"
             | "_index"
             | "_routing"
+            | "_source"
             | "_type"
             | "if_primary_term"
             | "if_seq_no"
@@ -249,6 +278,7 @@ struct Item {
     /// None where the document has got none yet, or an earlier request of the same key brought it.
     id: Option<String>,
     outcome: Result<Done>,
+    updated: Option<Updated>,
 }
 
 struct Done {
@@ -269,8 +299,8 @@ impl Done {
 }
 
 impl Item {
-    fn to_json(&self) -> Value {
-        match &self.outcome {
+    fn to_json(&self, forced_refresh: bool) -> Result<Value> {
+        let mut json = match &self.outcome {
             Ok(Done { result, status, version, seq_no: ..0 }) => json!({
                 "_index": self.index,
                 "_id": self.id.as_deref().unwrap_or("auto-generated"),
@@ -292,7 +322,14 @@ impl Item {
             Err(error) => json!({
                 "_index": self.index, "_id": self.id, "status": error.status.as_u16(), "error": error.to_json(),
             }),
+        };
+        if let (Ok(done), Some(updated)) = (&self.outcome, &self.updated) {
+            json["get"] = updated.to_json(done.seq_no)?;
         }
+        if forced_refresh && self.outcome.as_ref().is_ok_and(|done| done.result != "noop") {
+            json["forced_refresh"] = json!(true);
+        }
+        Ok(json)
     }
 }
 
@@ -319,7 +356,7 @@ async fn write(
     let edits = call.client.scope.to(Privilege::Edit);
     let mut items: Vec<Item> = Vec::with_capacity(operations.len());
     let mut written: BTreeMap<IndexName, OfIndex> = BTreeMap::new();
-    for Operation { action, index, id, what, .. } in operations {
+    for Operation { action, index, id, what, updated, .. } in operations {
         let place = items.len();
         let target = what.and_then(|what| match targets.get(&index) {
             _ if key.is_some() && matches!(what, What::Edit(_)) => {
@@ -355,7 +392,7 @@ async fn write(
             }
             Err(error) => (index, Err(error)),
         };
-        items.push(Item { action, index, id, outcome });
+        items.push(Item { action, index, id, outcome, updated });
     }
     let written = written.into_iter().map(|(name, OfIndex { append, appended, edit, edited })| {
         let append = Append { key: key.clone(), ..append };
@@ -440,7 +477,7 @@ impl Item {
             Edited::Updated(numbers) => Ok(Done::new("updated", StatusCode::OK, numbers)),
             Edited::Deleted(numbers) => Ok(Done::new("deleted", StatusCode::OK, numbers)),
             Edited::Unchanged(numbers) => Ok(Done::new("noop", StatusCode::OK, numbers)),
-            Edited::Missing if self.action == "update" => {
+            Edited::Missing | Edited::Conflict(None) if self.action == "update" => {
                 let reason = format!("[{id}]: document missing");
                 Err(ApiError::new(StatusCode::NOT_FOUND, "document_missing_exception", reason))
             }

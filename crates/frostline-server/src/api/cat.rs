@@ -52,7 +52,11 @@ pub(crate) async fn indices(call: Call) -> Result<Answer> {
         Column { name: "splits", aliases: &[], about: "number of splits", shown: false },
     ];
     let help = call.params.flag("help")?.unwrap_or(false);
-    let wanted = call.params.get("health").is_none_or(|health| health == "green");
+    let health = call.params.get("health").map(str::to_lowercase);
+    if let Some(other) = health.as_deref().filter(|health| !["green", "red", "yellow"].contains(health)) {
+        return Err(ApiError::invalid(format!("unknown cluster health status [{other}]")));
+    }
+    let wanted = health.is_none_or(|health| health == "green");
     let found = if help { Vec::new() } else { self::indices::named(&call).await? };
     let rows = found.iter().filter(|_| wanted).map(|index| {
         let (documents, bytes) = size(index);
@@ -157,8 +161,11 @@ pub(crate) async fn templates(call: Call) -> Result<Answer> {
     ];
     let records = call.state.node.catalog().records().await?;
     let wanted = call.part("name").unwrap_or("*");
-    let found = records.others("index_template").filter(|(name, _)| wildcard_matches(wanted, name));
-    let rows = found.map(|(name, template)| {
+    let legacy = records.others("legacy_template").map(|found| (found, "order", Cell::Text(String::new())));
+    let composed =
+        records.others("index_template").map(|found| (found, "priority", Cell::Text("[]".to_owned())));
+    let found = legacy.chain(composed).filter(|((name, _), ..)| wildcard_matches(wanted, name));
+    let rows = found.map(|((name, template), order, no_components)| {
         let list = |member: &str| {
             let names = template.get(member).map_or_else(|| json!([]), Clone::clone);
             let names = if names.is_array() { names } else { json!([names]) };
@@ -172,9 +179,9 @@ pub(crate) async fn templates(call: Call) -> Result<Answer> {
         vec![
             name,
             list("index_patterns"),
-            number("priority", "0"),
+            number(order, "0"),
             number("version", ""),
-            list("composed_of"),
+            if template.get("composed_of").is_some() { list("composed_of") } else { no_components },
         ]
     });
     table(COLUMNS, rows.collect(), &call.params)
@@ -261,7 +268,7 @@ fn now(call: &Call) -> [Cell; 2] {
     let seconds = call.state.node.clock().now_us().max(0) as u64 / 1_000_000;
     let of_day = seconds % 86_400;
     let time = format!("{:02}:{:02}:{:02}", of_day / 3_600, of_day / 60 % 60, of_day % 60);
-    [Cell::Number(seconds), Cell::Text(time)]
+    [Cell::Text(seconds.to_string()), Cell::Text(time)]
 }
 
 /// A table as it is asked for.
@@ -400,11 +407,16 @@ fn aligned(lines: &[Vec<String>], right: &[bool], between: &str) -> String {
     let widths: Vec<usize> = (0..right.len()).map(width).collect();
     let mut text = String::new();
     for line in lines {
-        let cells = line.iter().zip(&widths).zip(right).map(|((cell, width), right)| match right {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:<width$}"),
+        let last = line.len().saturating_sub(1);
+        let cells = line.iter().zip(&widths).zip(right).enumerate().map(|(at, ((cell, width), right))| {
+            match (right, at == last) {
+                (true, _) => format!("{cell:>width$}"),
+                (false, false) => format!("{cell:<width$}"),
+                // Nothing follows it.
+                (false, true) => cell.clone(),
+            }
         });
-        text.push_str(cells.collect::<Vec<String>>().join(between).trim_end());
+        text.push_str(&cells.collect::<Vec<String>>().join(between));
         text.push('\n');
     }
     text

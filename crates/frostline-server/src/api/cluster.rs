@@ -1,13 +1,17 @@
 //! `_cluster` and `_nodes`: the one node, as clients want to see a cluster.
 
-use frostline_catalog::Resolve;
+use std::sync::Arc;
+
+use frostline_catalog::{Index, Resolve};
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::cat::size;
-use crate::api::indices;
+use crate::api::index::settings_of;
 use crate::api::info::{NAME, VERSION, uuid};
-use crate::api::stats::Counts;
+use crate::api::stats::{Counts, unknown_metric};
+use crate::api::{alias, indices, template};
 use crate::error::{ApiError, Result};
 use crate::state::Call;
 
@@ -16,7 +20,6 @@ pub(crate) const WAITS: &[&str] = &[
     "wait_for_events",
     "wait_for_no_initializing_shards",
     "wait_for_no_relocating_shards",
-    "wait_for_nodes",
     "wait_for_status",
 ];
 
@@ -38,10 +41,13 @@ pub(crate) async fn health(call: Call) -> Result<Answer> {
             "unassigned_primary_shards": 0,
         })
     };
+    // Nothing that is waited for comes later.
+    let is_there = is_met(call.params.get("wait_for_nodes"), 1)?
+        && is_met(call.params.get("wait_for_active_shards").filter(|wanted| *wanted != "all"), names.len())?;
     let mut health = Map::from_iter([("cluster_name".to_owned(), json!(NAME))]);
     health.extend(shards(names.len()).as_object().cloned().unwrap_or_default());
     let more = json!({
-        "timed_out": false,
+        "timed_out": !is_there,
         "number_of_nodes": 1,
         "number_of_data_nodes": 1,
         "delayed_unassigned_shards": 0,
@@ -51,13 +57,19 @@ pub(crate) async fn health(call: Call) -> Result<Answer> {
         "active_shards_percent_as_number": 100.0,
     });
     health.extend(more.as_object().cloned().unwrap_or_default());
-    match call.params.get("level").unwrap_or("cluster") {
+    let level = call.params.get("level").unwrap_or("cluster");
+    match level {
         "cluster" => {}
         "indices" | "shards" => {
             let each = names.iter().map(|name| {
                 let mut index = shards(1);
                 index["number_of_shards"] = json!(1);
                 index["number_of_replicas"] = json!(0);
+                if level == "shards" {
+                    let mut shard = shards(1);
+                    shard["primary_active"] = json!(true);
+                    index["shards"] = json!({ "0": shard });
+                }
                 (name.to_string(), index)
             });
             health.insert("indices".to_owned(), Value::Object(each.collect()));
@@ -66,8 +78,111 @@ pub(crate) async fn health(call: Call) -> Result<Answer> {
             return Err(ApiError::invalid(format!("[level] is cluster, indices or shards, not [{other}]")));
         }
     }
-    Answer::json(&health)
+    let status = if is_there { StatusCode::OK } else { StatusCode::REQUEST_TIMEOUT };
+    Ok(Answer::json(&health)?.with_status(status))
 }
+
+/// Whether so many are what a request waits for: a number that is enough, or one with a comparison such as `>=2` or `ge(2)`.
+fn is_met(wanted: Option<&str>, there: usize) -> Result<bool> {
+    let Some(wanted) = wanted else { return Ok(true) };
+    let forms = [("<=", "le("), (">=", "ge("), ("<", "lt("), (">", "gt(")];
+    let form = forms.iter().position(|(sign, name)| wanted.starts_with(sign) || wanted.starts_with(name));
+    let number = wanted.trim_matches(|c: char| !c.is_ascii_digit());
+    let number: usize = number.parse().map_err(|_| {
+        ApiError::invalid(format!("[{wanted}] is neither a number nor a comparison such as >=1"))
+    })?;
+    Ok(match form {
+        Some(0) => there <= number,
+        Some(2) => there < number,
+        Some(3) => there > number,
+        _ => there >= number,
+    })
+}
+
+/// `GET /_cluster/state/{metric}/{index}`: what the repository has, and that the one node serves all of it.
+pub(crate) async fn state(call: Call) -> Result<Answer> {
+    let asked = call.part("metric").unwrap_or("_all");
+    let metrics: Vec<&str> = asked.split(',').collect();
+    if let Some(other) = metrics.iter().find(|metric| !STATE_METRICS.contains(metric)) {
+        return Err(unknown_metric(&format!("/_cluster/state/{asked}"), other, STATE_METRICS));
+    }
+    let found = indices::named(&call).await?;
+    let records = call.state.node.catalog().records().await?;
+    let (id, name) = (uuid(&call.state), |index: &Arc<Index>| index.name().to_string());
+    let shard = |index: &Arc<Index>| {
+        json!({
+            "state": "STARTED",
+            "primary": true,
+            "node": id,
+            "relocating_node": null,
+            "shard": 0,
+            "index": index.name(),
+        })
+    };
+    let metadata = |index: &Arc<Index>| {
+        let aliases = alias::of_index(&records, index.name()).map(|(alias, _)| alias.to_string());
+        json!({
+            "state": "open",
+            "settings": settings_of(&records, index, false, &["*"]),
+            "mappings": { "_doc": index.mapping().to_elasticsearch_json() },
+            "aliases": aliases.collect::<Vec<_>>(),
+        })
+    };
+    let routed = |index: &Arc<Index>| json!({ "shards": { "0": [shard(index)] } });
+    let each = |shown: &dyn Fn(&Arc<Index>) -> Value| {
+        found.iter().map(|index| (name(index), shown(index))).collect::<Map<_, _>>()
+    };
+    let version = records.version();
+    let all = [
+        ("version", "version", json!(version)),
+        ("version", "state_uuid", json!(format!("{id}-{version}"))),
+        ("master_node", "master_node", json!(id)),
+        ("cluster_manager_node", "cluster_manager_node", json!(id)),
+        ("blocks", "blocks", json!({})),
+        (
+            "nodes",
+            "nodes",
+            json!({ id.clone(): { "name": NAME, "transport_address": call.state.address, "attributes": {} } }),
+        ),
+        (
+            "metadata",
+            "metadata",
+            json!({
+                "cluster_uuid": id,
+                "templates": template::all_legacy(&records),
+                "indices": each(&metadata),
+            }),
+        ),
+        ("routing_table", "routing_table", json!({ "indices": each(&routed) })),
+        (
+            "routing_nodes",
+            "routing_nodes",
+            json!({
+                "unassigned": [],
+                "nodes": { id.clone(): found.iter().map(shard).collect::<Vec<_>>() },
+            }),
+        ),
+    ];
+    let mut answer =
+        Map::from_iter([("cluster_name".to_owned(), json!(NAME)), ("cluster_uuid".to_owned(), json!(id))]);
+    let is_wanted = |metric: &str| metrics.contains(&"_all") || metrics.contains(&metric);
+    let wanted = all.into_iter().filter(|(metric, ..)| is_wanted(metric));
+    answer.extend(wanted.map(|(_, member, value)| (member.to_owned(), value)));
+    Answer::json(&answer)
+}
+
+/// The parts of the state.
+const STATE_METRICS: &[&str] = &[
+    "_all",
+    "blocks",
+    "cluster_manager_node",
+    "master_node",
+    "metadata",
+    "nodes",
+    "routing_nodes",
+    "routing_table",
+    "version",
+];
 
 /// `GET /_cluster/stats`.
 pub(crate) async fn stats(call: Call) -> Result<Answer> {
@@ -103,10 +218,46 @@ pub(crate) async fn settings(call: Call) -> Result<Answer> {
     Answer::json(&settings)
 }
 
+/// What Elasticsearch and OpenSearch tell of a node.
+const NODE_METRICS: &[&str] = &[
+    "_all",
+    "adaptive_selection",
+    "admission_control",
+    "allocations",
+    "breaker",
+    "caches",
+    "cluster_manager_throttling",
+    "discovery",
+    "file_cache",
+    "fs",
+    "http",
+    "indexing_pressure",
+    "indices",
+    "ingest",
+    "jvm",
+    "os",
+    "process",
+    "remote_store",
+    "repositories",
+    "resource_usage_stats",
+    "script",
+    "search_backpressure",
+    "search_pipeline",
+    "segment_replication_backpressure",
+    "shard_indexing_pressure",
+    "task_cancellation",
+    "thread_pool",
+    "transport",
+    "weighted_routing",
+];
+
 /// `GET /_nodes/stats`.
 pub(crate) async fn node_stats(call: Call) -> Result<Answer> {
     let state = &call.state;
     let metrics: Vec<&str> = call.part("metric").unwrap_or("_all").split(',').collect();
+    if let Some(other) = metrics.iter().find(|metric| !NODE_METRICS.contains(metric)) {
+        return Err(unknown_metric(&format!("/_nodes/stats/{}", metrics.join(",")), other, NODE_METRICS));
+    }
     let is_wanted = |metric: &str| metrics.contains(&"_all") || metrics.contains(&metric);
     let mut node = Map::from_iter([
         ("timestamp".to_owned(), json!(state.node.clock().now_us() / 1_000)),

@@ -1,13 +1,15 @@
 //! Documents by `_id`: `_doc`, `_create`, `_source`, `_mget` and `_update`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use frostline_base::{Error, ErrorKind, IndexName};
 use frostline_catalog::{Located, Numbers, Resolve};
 use frostline_ingest::{Action, Changed, Operation as Edit, Update};
 use frostline_query::Json;
+use frostline_query::language::SourceFilter;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -15,8 +17,9 @@ use serde_json::{Value, json};
 
 use crate::answer::{Answer, Content};
 use crate::api::bulk::{self, Operation, What};
-use crate::api::{indices, names};
+use crate::api::{indices, names, search_body};
 use crate::error::{ApiError, Result};
+use crate::params::Params;
 use crate::state::{Call, State, only};
 
 /// Parameters of what writes one document.
@@ -24,22 +27,16 @@ pub(crate) const WRITE: &[&str] = &["if_primary_term", "if_seq_no"];
 /// Who reads from where: every read sees what was acknowledged.
 pub(crate) const READ_IGNORED: &[&str] =
     &["force_synthetic_source", "preference", "realtime", "refresh", "routing", "stored_fields"];
-/// Of an update, whose own `_source` is not answered.
-pub(crate) const UPDATE_IGNORED: &[&str] = &[
-    "_source",
-    "_source_excludes",
-    "_source_includes",
-    "lang",
-    "retry_on_conflict",
-    "routing",
-    "timeout",
-    "wait_for_active_shards",
-];
+/// Which part of a document is answered.
+pub(crate) const SOURCE: &[&str] = &["_source", "_source_excludes", "_source_includes"];
+/// Of an update: nobody comes between what it reads and what it writes.
+pub(crate) const UPDATE_IGNORED: &[&str] =
+    &["lang", "retry_on_conflict", "routing", "timeout", "wait_for_active_shards"];
 
 /// `PUT /{index}/_doc/{id}`.
 pub(crate) async fn index(call: Call) -> Result<Answer> {
     match call.params.get("op_type") {
-        None | Some("index") => write(&call, "index", document(&call).map(Action::Index)?).await,
+        None | Some("index") => write(&call, "index", document(&call).map(Action::Index)?, None).await,
         Some("create") => create(call).await,
         Some(other) => {
             Err(ApiError::invalid(format!("opType must be 'create' or 'index', found: [{other}]")))
@@ -49,17 +46,18 @@ pub(crate) async fn index(call: Call) -> Result<Answer> {
 
 /// `PUT /{index}/_create/{id}`.
 pub(crate) async fn create(call: Call) -> Result<Answer> {
-    write(&call, "create", document(&call).map(Action::Create)?).await
+    write(&call, "create", document(&call).map(Action::Create)?, None).await
 }
 
 /// `DELETE /{index}/_doc/{id}`.
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
-    write(&call, "delete", Action::Delete).await
+    write(&call, "delete", Action::Delete, None).await
 }
 
 /// `POST /{index}/_update/{id}`.
 pub(crate) async fn update(call: Call) -> Result<Answer> {
-    write(&call, "update", Action::Update(update_of(&call.body)?)).await
+    let (update, kept) = update_of(&call.body, search_body::source(&call.params).as_ref())?;
+    write(&call, "update", Action::Update(update), kept).await
 }
 
 fn document(call: &Call) -> Result<Bytes> {
@@ -69,7 +67,7 @@ fn document(call: &Call) -> Result<Bytes> {
     }
 }
 
-async fn write(call: &Call, action: &'static str, what: Action) -> Result<Answer> {
+async fn write(call: &Call, action: &'static str, what: Action, updated: Option<Updated>) -> Result<Answer> {
     bulk::check_params(call)?;
     let id = call.part("id").unwrap_or_default().to_owned();
     let if_seq_no = if_seq_no(call.params.scalar("if_seq_no"), call.params.scalar("if_primary_term"))?;
@@ -79,7 +77,8 @@ async fn write(call: &Call, action: &'static str, what: Action) -> Result<Answer
         return Err(ApiError::unsupported("an update goes through no pipeline"));
     }
     let what = Ok(What::Edit(edit));
-    let operation = Operation { action, index: call.index().to_owned(), id: Some(id), pipeline, what };
+    let index = call.index().to_owned();
+    let operation = Operation { action, index, id: Some(id), pipeline, what, updated };
     bulk::write_one(call, operation).await
 }
 
@@ -96,8 +95,37 @@ pub(crate) fn if_seq_no(seq_no: Option<Value>, term: Option<Value>) -> Result<Op
     }
 }
 
-/// What the body of an update asks for.
-pub(crate) fn update_of(body: &Bytes) -> Result<Update> {
+/// The document that an update left, for who asks to see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Updated {
+    filter: SourceFilter,
+    /// What the update has last made of what it read: that is what is stored if it succeeds.
+    document: Arc<Mutex<Option<Bytes>>>,
+}
+
+impl Updated {
+    /// None where the document is not asked for.
+    fn wanted(source: Option<&Value>) -> Result<Option<Updated>> {
+        let filter = source.map_or(Ok(SourceFilter::None), SourceFilter::parse)?;
+        Ok((filter != SourceFilter::None).then(|| Updated { filter, document: Arc::default() }))
+    }
+
+    fn keep(&self, document: Option<Bytes>) {
+        *self.document.lock().unwrap_or_else(PoisonError::into_inner) = document;
+    }
+
+    /// As it is answered.
+    pub(crate) fn to_json(&self, seq_no: i64) -> Result<Value> {
+        let document = self.document.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let text = document.unwrap_or_else(|| Bytes::from_static(b"{}"));
+        Ok(json!({
+            "_seq_no": seq_no, "_primary_term": 1, "found": true, "_source": shown(&text, &self.filter)?,
+        }))
+    }
+}
+
+/// What the body of an update asks for. `source` is what of the document is to be seen, if the body does not say it.
+pub(crate) fn update_of(body: &Bytes, source: Option<&Value>) -> Result<(Update, Option<Updated>)> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Body<'a> {
@@ -109,12 +137,12 @@ pub(crate) fn update_of(body: &Bytes) -> Result<Update> {
         detect_noop: Option<bool>,
         script: Option<Value>,
         #[serde(rename = "_source")]
-        _source: Option<Value>,
+        source: Option<Value>,
     }
     let parsed = frostline_split::check_unique_keys(body).map_err(|e| e.to_string());
     let parsed = parsed.and_then(|()| serde_json::from_slice::<Body<'_>>(body).map_err(|e| e.to_string()));
-    let Body { doc, upsert, doc_as_upsert, detect_noop, script, .. } =
-        parsed.map_err(|e| ApiError::unparsed(format!("the body is no update: {e}")))?;
+    let Body { doc, upsert, doc_as_upsert, detect_noop, script, source: own } =
+        parsed.map_err(|e| ApiError::unparsed(unread_update(body, &e)))?;
     if script.is_some() {
         return Err(ApiError::unsupported("[script] is not supported: give a [doc]"));
     }
@@ -130,11 +158,36 @@ pub(crate) fn update_of(body: &Bytes) -> Result<Update> {
     let as_sent = |json: &RawValue| body.slice_ref(json.get().as_bytes());
     let (doc, upsert) = (as_sent(doc), upsert.map(as_sent));
     let detect_noop = detect_noop.unwrap_or(true);
-    let make = move |before: Option<&[u8]>| match before {
-        None => upsert.clone().map_or(Changed::Missing, Changed::To),
-        Some(text) => merged(text, &doc, detect_noop).unwrap_or(Changed::Nothing),
+    let updated = Updated::wanted(own.as_ref().or(source))?;
+    let kept = updated.clone();
+    let make = move |before: Option<&[u8]>| {
+        let changed = match before {
+            None => upsert.clone().map_or(Changed::Missing, Changed::To),
+            Some(text) => merged(text, &doc, detect_noop).unwrap_or(Changed::Nothing),
+        };
+        if let Some(kept) = &kept {
+            kept.keep(match &changed {
+                Changed::To(document) => Some(document.clone()),
+                _ => before.map(Bytes::copy_from_slice),
+            });
+        }
+        changed
     };
-    Ok(Update { make: Arc::new(make), bytes: body.len() as u64 })
+    Ok((Update { make: Arc::new(make), bytes: body.len() as u64 }, updated))
+}
+
+/// Why a body is no update: what it has that updates do not have, or else `error`.
+fn unread_update(body: &Bytes, error: &str) -> String {
+    const KNOWN: [&str; 6] = ["_source", "detect_noop", "doc", "doc_as_upsert", "script", "upsert"];
+    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).unwrap_or_default();
+    match members.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+        Some(name) => {
+            let meant = frostline_show::nearest(name, KNOWN);
+            let meant = meant.map_or(String::new(), |known| format!(" did you mean [{known}]?"));
+            format!("[UpdateRequest] unknown field [{name}]{meant}")
+        }
+        None => format!("the body is no update: {error}"),
+    }
 }
 
 /// None where one of them is no JSON: a document that is stored is, and so is a `doc` that was read.
@@ -187,14 +240,40 @@ struct Got<'a> {
     primary_term: Option<i64>,
     found: bool,
     #[serde(rename = "_source", skip_serializing_if = "Option::is_none")]
-    source: Option<&'a RawValue>,
+    source: Option<Cow<'a, RawValue>>,
+}
+
+/// The part of a document that is asked for.
+fn shown<'a>(text: &'a [u8], filter: &SourceFilter) -> Result<Option<Cow<'a, RawValue>>> {
+    let wrong = |e| Error::corrupt("a stored document is no JSON").with_source(e);
+    match filter {
+        SourceFilter::None => Ok(None),
+        SourceFilter::All => {
+            let text: &RawValue = serde_json::from_slice(text).map_err(wrong)?;
+            Ok(Some(Cow::Borrowed(text)))
+        }
+        SourceFilter::Parts { .. } => {
+            let part = filter.apply(&serde_json::from_slice::<Json>(text).map_err(wrong)?);
+            let part = part.map(|part| serde_json::value::to_raw_value(&part)).transpose().map_err(wrong)?;
+            Ok(part.map(Cow::Owned))
+        }
+    }
+}
+
+/// What of a document is answered, as the URL says it.
+fn source_of(params: &Params) -> Result<SourceFilter> {
+    Ok(search_body::source(params).as_ref().map_or(Ok(SourceFilter::All), SourceFilter::parse)?)
 }
 
 impl<'a> Got<'a> {
-    fn new(index: &'a str, id: &'a str, stored: Option<&'a Located>) -> Result<Got<'a>> {
-        let wrong = |e| Error::corrupt("a stored document is no JSON").with_source(e);
+    fn new(
+        index: &'a str,
+        id: &'a str,
+        stored: Option<&'a Located>,
+        filter: &SourceFilter,
+    ) -> Result<Got<'a>> {
         let text = stored.and_then(|stored| stored.text.as_deref());
-        let source = text.map(serde_json::from_slice).transpose().map_err(wrong)?;
+        let source = text.map_or(Ok(None), |text| shown(text, filter))?;
         let numbers = stored.map(|stored| stored.numbers);
         Ok(Got {
             index,
@@ -247,22 +326,37 @@ async fn one(call: &Call, with_source: bool) -> Result<(IndexName, String, Optio
     let id = call.part("id").unwrap_or_default().to_owned();
     let mut stored = stored(&call.state, &index, std::slice::from_ref(&id), with_source).await?;
     let stored = stored.remove(&id).transpose()?;
+    if let (Some(wanted), Some(stored)) = (call.params.number("version")?, &stored)
+        && wanted.as_i64() != Some(stored.numbers.version)
+    {
+        let version = stored.numbers.version;
+        let reason = format!(
+            "[{id}]: version conflict, current version [{version}] is different than the one provided [{wanted}]"
+        );
+        return Err(ApiError::new(StatusCode::CONFLICT, "version_conflict_engine_exception", reason));
+    }
     Ok((index, id, stored))
 }
 
 /// `GET /{index}/_doc/{id}`.
 pub(crate) async fn get(call: Call) -> Result<Answer> {
-    let with_source = call.params.flag("_source")?.unwrap_or(true);
-    let (index, id, stored) = one(&call, with_source).await?;
+    let filter = source_of(&call.params)?;
+    let (index, id, stored) = one(&call, filter != SourceFilter::None).await?;
     let status = if stored.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
-    Ok(Answer::json(&Got::new(index.as_str(), &id, stored.as_ref())?)?.with_status(status))
+    Ok(Answer::json(&Got::new(index.as_str(), &id, stored.as_ref(), &filter)?)?.with_status(status))
 }
 
 /// `GET /{index}/_source/{id}`.
 pub(crate) async fn source(call: Call) -> Result<Answer> {
     let (index, id, stored) = one(&call, true).await?;
-    match stored.and_then(|stored| stored.text) {
-        Some(text) => Ok(Answer { content: Content::Json(text.into()), ..Answer::empty(StatusCode::OK) }),
+    let text = stored.and_then(|stored| stored.text);
+    let source = match (&text, source_of(&call.params)?) {
+        (Some(text), SourceFilter::All) => Some(text.to_vec()),
+        (Some(text), filter) => shown(text, &filter)?.map(|part| part.get().as_bytes().to_vec()),
+        (None, _) => None,
+    };
+    match source {
+        Some(source) => Ok(Answer { content: Content::Json(source), ..Answer::empty(StatusCode::OK) }),
         None => {
             let reason = format!("Document not found [{index}]/[{id}]");
             Err(ApiError::new(StatusCode::NOT_FOUND, "resource_not_found_exception", reason))
@@ -274,11 +368,10 @@ pub(crate) async fn source(call: Call) -> Result<Answer> {
 pub(crate) async fn mget(call: Call) -> Result<Answer> {
     let body = call.object()?;
     only(&body, &["docs", "ids"])?;
-    let all_have_source = call.params.flag("_source")?.unwrap_or(true);
-    let wanted = wanted(&Value::Object(body), call.part("index"), all_have_source)?;
+    let wanted = wanted(&Value::Object(body), call.part("index"), &source_of(&call.params)?)?;
     let mut by_index: BTreeMap<(&str, bool), Vec<String>> = BTreeMap::new();
-    for (index, id, with_source) in &wanted {
-        by_index.entry((index, *with_source)).or_default().push(id.clone());
+    for wanted in &wanted {
+        by_index.entry((&wanted.index, wanted.has_source())).or_default().push(wanted.id.clone());
     }
     let mut found = BTreeMap::new();
     for ((name, with_source), ids) in by_index {
@@ -293,18 +386,17 @@ pub(crate) async fn mget(call: Call) -> Result<Answer> {
         }
         found.insert((name, with_source), stored);
     }
-    let stored =
-        wanted.iter().map(|(index, id, with_source)| match &found[&(index.as_str(), *with_source)] {
-            Ok(stored) => stored.get(id).map_or(Ok(None), |stored| stored.as_ref().map(Some)),
-            Err(error) => Err(error),
-        });
+    let stored = wanted.iter().map(|wanted| match &found[&(wanted.index.as_str(), wanted.has_source())] {
+        Ok(stored) => stored.get(&wanted.id).map_or(Ok(None), |stored| stored.as_ref().map(Some)),
+        Err(error) => Err(error),
+    });
     let stored: Vec<std::result::Result<Option<&Located>, &ApiError>> = stored.collect();
     // A document may be wanted many times.
     let texts = stored.iter().flatten().flatten().filter_map(|stored| stored.text.as_ref());
     let searcher = call.state.node.searcher().await?;
     let _memory = searcher.hold(texts.map(Bytes::len).sum())?;
-    let documents = wanted.iter().zip(stored).map(|((index, id, _), stored)| match stored {
-        Ok(stored) => Got::new(index, id, stored).map(Item::Got),
+    let documents = wanted.iter().zip(stored).map(|(Wanted { index, id, filter }, stored)| match stored {
+        Ok(stored) => Got::new(index, id, stored, filter).map(Item::Got),
         Err(error) => Ok(Item::Failed(json!({ "_index": index, "_id": id, "error": error.to_json() }))),
     });
     let documents = documents.collect::<Result<Vec<Item<'_>>>>()?;
@@ -319,8 +411,21 @@ enum Item<'a> {
     Failed(Value),
 }
 
-/// The index and the `_id` of each document, and whether its source is wanted.
-fn wanted(body: &Value, index: Option<&str>, with_source: bool) -> Result<Vec<(String, String, bool)>> {
+/// A document that is asked for, and what is wanted of its source.
+struct Wanted {
+    index: String,
+    id: String,
+    filter: SourceFilter,
+}
+
+impl Wanted {
+    fn has_source(&self) -> bool {
+        self.filter != SourceFilter::None
+    }
+}
+
+/// The documents that a body asks for. `filter` is what is wanted of those of which nothing else is said.
+fn wanted(body: &Value, index: Option<&str>, filter: &SourceFilter) -> Result<Vec<Wanted>> {
     let missing = |what: &str| {
         ApiError::invalid(format!("Validation Failed: 1: {what};"))
             .named("action_request_validation_exception")
@@ -333,8 +438,9 @@ fn wanted(body: &Value, index: Option<&str>, with_source: bool) -> Result<Vec<(S
     let list = |name: &str| body.get(name).and_then(Value::as_array).into_iter().flatten();
     let mut wanted = Vec::new();
     for id in list("ids") {
-        let index = index.ok_or_else(|| missing("index is missing"))?;
-        wanted.push((index.to_owned(), text(id).ok_or_else(|| missing("id is missing"))?, with_source));
+        let index = index.ok_or_else(|| missing("index is missing"))?.to_owned();
+        let id = text(id).ok_or_else(|| missing("id is missing"))?;
+        wanted.push(Wanted { index, id, filter: filter.clone() });
     }
     for document in list("docs") {
         let Value::Object(members) = document else { return Err(ApiError::unparsed("docs hold objects")) };
@@ -342,12 +448,8 @@ fn wanted(body: &Value, index: Option<&str>, with_source: bool) -> Result<Vec<(S
         let index = members.get("_index").and_then(Value::as_str).or(index);
         let index = index.ok_or_else(|| missing("index is missing"))?.to_owned();
         let id = members.get("_id").and_then(text).ok_or_else(|| missing("id is missing"))?;
-        let with_source = match members.get("_source") {
-            None => with_source,
-            Some(Value::Bool(wanted)) => *wanted,
-            Some(_) => return Err(ApiError::unsupported("[_source] in [docs] is true or false")),
-        };
-        wanted.push((index, id, with_source));
+        let filter = members.get("_source").map_or(Ok(filter.clone()), SourceFilter::parse)?;
+        wanted.push(Wanted { index, id, filter });
     }
     match wanted.is_empty() {
         true => Err(missing("no documents to get")),

@@ -146,7 +146,7 @@ pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
 }
 
 /// The settings of an index whose names match, as text, which is how Elasticsearch shows them.
-fn settings_of(records: &Records, index: &Index, flat: bool, names: &[&str]) -> Value {
+pub(crate) fn settings_of(records: &Records, index: &Index, flat: bool, names: &[&str]) -> Value {
     let all = [
         ("index.number_of_replicas", "0"),
         ("index.number_of_shards", "1"),

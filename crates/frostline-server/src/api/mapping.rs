@@ -1,14 +1,15 @@
 //! Mappings of indices.
 
-use frostline_catalog::Index;
+use frostline_catalog::{Change, Index};
 use frostline_query::language::wildcard_matches;
-use frostline_split::FieldType;
+use frostline_split::{FieldType, Mapping, Mode};
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
 use crate::api::indices;
-use crate::error::Result;
-use crate::state::Call;
+use crate::error::{ApiError, Result};
+use crate::scope::Privilege;
+use crate::state::{Call, only};
 
 /// The fields of an index with the type that each is shown as, their other names among them.
 pub(crate) fn fields_of(index: &Index) -> Vec<(String, &'static str)> {
@@ -36,6 +37,73 @@ pub(crate) async fn get(call: Call) -> Result<Answer> {
         (index.name().to_string(), json!({ "mappings": index.mapping().to_elasticsearch_json() }))
     });
     Answer::json(&each.collect::<Map<String, Value>>())
+}
+
+/// What a mapping says beside its fields, as far as Elasticsearch knows it.
+const ROOT: &[&str] = &[
+    "_field_names",
+    "_meta",
+    "_routing",
+    "_size",
+    "_source",
+    "date_detection",
+    "dynamic",
+    "dynamic_date_formats",
+    "dynamic_templates",
+    "numeric_detection",
+    "properties",
+    "runtime",
+];
+
+/// `PUT /{index}/_mapping`: declares fields. Documents that arrive afterwards are read by that, and so are queries.
+pub(crate) async fn put(call: Call) -> Result<Answer> {
+    let body = call.object()?;
+    if let (Some(("_doc", Value::Object(_))), 1) =
+        (body.iter().next().map(|(name, value)| (name.as_str(), value)), body.len())
+    {
+        return Err(ApiError::invalid("Types cannot be provided in put mapping requests"));
+    }
+    only(&body, ROOT)?;
+    let mode = body.contains_key("dynamic");
+    let wanted = Mapping::from_elasticsearch_json(&Value::Object(body))?;
+    let (scope, how) = (call.client.scope.to(Privilege::Manage), indices::how(&call.params)?);
+    let indices = indices::open(&call.state, &scope, call.index(), how).await?;
+    let changes = indices.iter().map(|index| Ok((index, fitting(index, wanted.clone(), mode)?)));
+    // Nothing is changed where one of the indices refuses it.
+    for (index, mapping) in changes.collect::<Result<Vec<_>>>()? {
+        let change = Change {
+            mapping: Some(mapping),
+            operation: "mapping".to_owned(),
+            rearranges: true,
+            ..Change::default()
+        };
+        call.state.live.note(index.commit(change).await?);
+    }
+    Answer::json(&json!({ "acknowledged": true }))
+}
+
+/// What is to be merged into the mapping of an index. `Invalid` where it contradicts it.
+fn fitting(index: &Index, wanted: Mapping, says_mode: bool) -> Result<Mapping> {
+    let known = index.mapping();
+    if says_mode && wanted.mode() != known.mode() && wanted.mode() == Mode::Dynamic {
+        return Err(ApiError::invalid(format!(
+            "[dynamic] of the index [{}] is strict, and stays so",
+            index.name()
+        )));
+    }
+    for (path, field) in wanted.fields() {
+        let old = known.field(path).and_then(|known| known.declared);
+        if let (Some(old), Some(new)) = (old, field.declared.filter(|new| old != Some(*new))) {
+            return Err(ApiError::invalid(format!(
+                "mapper [{path}] cannot be changed from type [{}] to [{}]",
+                old.name(),
+                new.name()
+            )));
+        }
+    }
+    let wanted = wanted.with_time_field(known.time_field()).with_column_budget(known.column_budget());
+    known.clone().merge(&wanted)?;
+    Ok(wanted)
 }
 
 /// `GET /{index}/_mapping/field/{fields}`.

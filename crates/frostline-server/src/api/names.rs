@@ -51,7 +51,8 @@ pub(crate) async fn target(
     }
     let is_alias = records.aliases().contains_key(name);
     let needs = |flag: &str, what: &str| {
-        let reason = format!("[{flag}] request flag is [true] and [{name}] is not {what}");
+        let reason =
+            format!("no such index [{name}] and [{flag}] request flag is [true] and [{name}] is not {what}");
         Err(ApiError { reason, ..ApiError::no_such_index(name.as_str()) })
     };
     if required.alias && !is_alias {

@@ -63,7 +63,17 @@ pub(crate) async fn search(call: Call) -> Result<Answer> {
     if as_int {
         check_total(&body)?;
     }
+    let search_type = call.params.get("search_type").unwrap_or("query_then_fetch");
+    if !["dfs_query_then_fetch", "query_then_fetch"].contains(&search_type) {
+        return Err(ApiError::invalid(format!("No search type for [{search_type}]")));
+    }
     if let Some(keep_alive) = call.params.duration("scroll")? {
+        if call.params.flag("request_cache")? == Some(true) {
+            return Err(ApiError::invalid(
+                "Validation Failed: 1: [request_cache] cannot be used in a scroll context;",
+            )
+            .named("action_request_validation_exception"));
+        }
         return scroll::open(&call, body, keep_alive, as_int).await;
     }
     let manner = Manner::of(&call.params)?;

@@ -133,7 +133,8 @@ fn sort_key(key: &str) -> Value {
     }
 }
 
-fn source(params: &Params) -> Option<Value> {
+/// Which part of `_source` the URL asks for.
+pub(crate) fn source(params: &Params) -> Option<Value> {
     let (includes, excludes) = (params.list("_source_includes"), params.list("_source_excludes"));
     if includes.is_some() || excludes.is_some() {
         let includes = includes.or_else(|| params.list("_source")).unwrap_or_default();

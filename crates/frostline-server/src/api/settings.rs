@@ -1,5 +1,7 @@
 //! Which settings of an index have an effect: its pipelines.
 
+use std::collections::BTreeMap;
+
 use frostline_base::IndexName;
 use frostline_catalog::{INDEX_SETTINGS, RecordChange, Records};
 use serde_json::{Map, Value};
@@ -103,12 +105,45 @@ impl IndexSettings {
 
 /// What is warned of where settings have no effect.
 pub(crate) fn warning(json: Option<&Value>) -> Option<String> {
-    let ignored: Vec<&str> =
-        flat(json).map(|(name, _)| name).filter(|name| !matches!(*name, DEFAULT | FINAL)).collect();
-    (!ignored.is_empty()).then(|| {
+    // Every client sends these two, and nothing that they promise is missing.
+    let is_known = |name: &str| matches!(name, DEFAULT | FINAL | "number_of_replicas" | "number_of_shards");
+    let has_others = flat(json).any(|(name, _)| !is_known(name));
+    has_others.then(|| {
         "the settings have no effect except default_pipeline and final_pipeline: there are no shards and no replicas"
             .to_owned()
     })
+}
+
+/// Settings as Elasticsearch shows them: below `index`, or by their full names, each as a text or a list of texts.
+pub(crate) fn shown(json: Option<&Value>, is_flat: bool) -> Value {
+    fn leaves(name: &str, value: &Value, all: &mut BTreeMap<String, Value>) {
+        match value {
+            Value::Object(members) => {
+                members.iter().for_each(|(member, value)| leaves(&format!("{name}.{member}"), value, all));
+            }
+            Value::Array(_) | Value::Null | Value::String(_) => {
+                drop(all.insert(name.to_owned(), value.clone()))
+            }
+            scalar => drop(all.insert(name.to_owned(), Value::String(scalar.to_string()))),
+        }
+    }
+    let mut all = BTreeMap::new();
+    flat(json).for_each(|(name, value)| leaves(&format!("index.{name}"), value, &mut all));
+    if is_flat {
+        return Value::Object(all.into_iter().collect());
+    }
+    let mut nested = Value::Object(Map::new());
+    for (name, value) in all {
+        let mut at = &mut nested;
+        for part in name.split('.') {
+            if !at.is_object() {
+                *at = Value::Object(Map::new());
+            }
+            at = &mut at[part];
+        }
+        *at = value;
+    }
+    nested
 }
 
 /// Settings by their names without `index.`, whether they are inside of that object or named with it.
@@ -138,7 +173,8 @@ mod tests {
             assert_eq!((settings.default_pipeline(), settings.final_pipeline()), (Some("a"), Some("b")));
             assert_eq!(warning(Some(&json)), None);
         }
-        let json = json!({ "index": { "default_pipeline": "_none", "number_of_shards": 3 } });
+        assert_eq!(warning(Some(&json!({ "number_of_shards": 3, "index.number_of_replicas": 0 }))), None);
+        let json = json!({ "index": { "default_pipeline": "_none", "refresh_interval": "1s" } });
         assert!(IndexSettings::read(Some(&json)).unwrap().is_empty());
         assert!(warning(Some(&json)).is_some());
         assert!(IndexSettings::read(Some(&json!({ "default_pipeline": 1 }))).is_err());

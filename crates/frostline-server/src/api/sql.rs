@@ -2,10 +2,9 @@
 
 use arrow_schema::DataType;
 use frostline_base::IndexName;
-use frostline_query::{QueryCost, Sql, SqlAnswer, json_value};
+use frostline_query::{QueryCost, Sql, SqlAnswer, SqlRows};
 use frostline_show::{Table, printable};
-use serde::ser::{Error as _, SerializeSeq as _};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::answer::{Answer, Content};
@@ -71,7 +70,7 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
             Answer::json(&json!({ "columns": columns(&answer), "values": values(&answer)? }))
         }
         "json" => {
-            Answer::json(&Rows { columns: columns(&answer), rows: AllRows(&answer), cost: &answer.cost })
+            Answer::json(&Rows { columns: columns(&answer), rows: answer.json_rows(), cost: &answer.cost })
         }
         "csv" => separated(&answer, b',', "text/csv; charset=utf-8; header=present"),
         "tsv" => separated(&answer, b'\t', "text/tab-separated-values; charset=utf-8"),
@@ -153,39 +152,17 @@ fn type_name(ty: &DataType) -> String {
     name.to_owned()
 }
 
-/// The rows of an answer, made one after the other.
-fn rows(answer: &SqlAnswer) -> impl Iterator<Item = Result<Vec<Value>>> + '_ {
-    answer.batches.iter().flat_map(|batch| {
-        (0..batch.num_rows()).map(move |at| {
-            let row = batch.columns().iter().map(|column| json_value(column, at));
-            Ok(row.collect::<frostline_base::Result<Vec<Value>>>()?)
-        })
-    })
-}
-
 #[derive(Serialize)]
 struct Rows<'a> {
     columns: Vec<Value>,
-    rows: AllRows<'a>,
+    rows: SqlRows<'a>,
     cost: &'a QueryCost,
-}
-
-struct AllRows<'a>(&'a SqlAnswer);
-
-impl Serialize for AllRows<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut all = to.serialize_seq(None)?;
-        for row in rows(self.0) {
-            all.serialize_element(&row.map_err(|error| S::Error::custom(error.reason))?)?;
-        }
-        all.end()
-    }
 }
 
 /// The values of each column.
 fn values(answer: &SqlAnswer) -> Result<Vec<Vec<Value>>> {
     let mut columns = vec![Vec::new(); answer.schema.fields().len()];
-    for row in rows(answer) {
+    for row in answer.rows() {
         for (column, value) in columns.iter_mut().zip(row?) {
             column.push(value);
         }
@@ -197,7 +174,7 @@ fn separated(answer: &SqlAnswer, by: u8, media: &'static str) -> Result<Answer> 
     let unwritten = |e| frostline_base::Error::internal("an answer cannot be written as CSV").with_source(e);
     let mut out = csv::WriterBuilder::new().delimiter(by).from_writer(Vec::new());
     out.write_record(answer.schema.fields().iter().map(|field| field.name())).map_err(unwritten)?;
-    for row in rows(answer) {
+    for row in answer.rows() {
         out.write_record(row?.iter().map(cell)).map_err(unwritten)?;
     }
     let bytes = out.into_inner().map_err(|_| frostline_base::Error::internal("an answer was not written"))?;
@@ -208,7 +185,7 @@ fn separated(answer: &SqlAnswer, by: u8, media: &'static str) -> Result<Answer> 
 fn text(answer: &SqlAnswer) -> Result<Answer> {
     let names: Vec<&str> = answer.schema.fields().iter().map(|field| field.name().as_str()).collect();
     let mut table = Table::new(&names);
-    for row in rows(answer) {
+    for row in answer.rows() {
         table.row(row?.iter().map(|value| printable(&cell(value)).to_string()).collect());
     }
     Ok(Answer::text(format!("{table}\n")))

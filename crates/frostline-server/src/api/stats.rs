@@ -48,7 +48,15 @@ pub(crate) async fn stats(call: Call) -> Result<Answer> {
     let known =
         |metric: &&str| ["_all", "docs", "store", "segments"].contains(metric) || UNCOUNTED.contains(metric);
     if let Some(other) = metrics.iter().find(|metric| !known(metric)) {
-        return Err(ApiError::invalid(format!("request contains unrecognized metric: [{other}]")));
+        let path = match call.part("index") {
+            Some(index) => format!("/{index}/_stats/{}", metrics.join(",")),
+            None => format!("/_stats/{}", metrics.join(",")),
+        };
+        return Err(unknown_metric(
+            &path,
+            other,
+            &[&["_all", "docs", "store", "segments"], UNCOUNTED].concat(),
+        ));
     }
     let level = call.params.get("level").unwrap_or("indices");
     if !["cluster", "indices", "shards"].contains(&level) {
@@ -70,6 +78,20 @@ pub(crate) async fn stats(call: Call) -> Result<Answer> {
             shown["uuid"] = json!(index.table_id());
             shown["health"] = json!("green");
             shown["status"] = json!("open");
+            if level == "shards" {
+                let counts = Counts::of(index);
+                let mut shard = counts.shown(&metrics);
+                shard["routing"] = json!({
+                    "state": "STARTED", "primary": true, "node": uuid(&call.state), "relocating_node": null,
+                });
+                shard["commit"] = json!({
+                    "id": format!("{}-{}", index.table_id(), index.version()),
+                    "generation": index.version(),
+                    "user_data": {},
+                    "num_docs": counts.documents,
+                });
+                shown["shards"] = json!({ "0": [shard] });
+            }
             (index.name().to_string(), shown)
         });
         answer["indices"] = Value::Object(each.collect());
@@ -77,6 +99,13 @@ pub(crate) async fn stats(call: Call) -> Result<Answer> {
     let uncounted = metrics.iter().filter(|metric| UNCOUNTED.contains(metric));
     let warnings = uncounted.map(|metric| format!("the metric [{metric}] is not counted"));
     Ok(Answer::json(&answer)?.with_warnings(warnings.collect::<Vec<_>>()))
+}
+
+/// The error of a metric that nobody knows.
+pub(crate) fn unknown_metric(path: &str, metric: &str, known: &[&str]) -> ApiError {
+    let meant = frostline_show::nearest(metric, known.iter().copied());
+    let meant = meant.map_or(String::new(), |known| format!(" -> did you mean [{known}]?"));
+    ApiError::invalid(format!("request [{path}] contains unrecognized metric: [{metric}]{meant}"))
 }
 
 /// What is counted of indices.

@@ -1,4 +1,5 @@
-//! Index templates and component templates: what indices and data streams are made with.
+//! Templates: what indices and data streams are made with. Those of indices and of components, and those of the old form,
+//! which count where no index template does.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,8 @@ use crate::state::{Call, only};
 pub(crate) enum Kind {
     Index,
     Component,
+    /// `_template`.
+    Legacy,
 }
 
 impl Kind {
@@ -27,12 +30,14 @@ impl Kind {
         match self {
             Kind::Index => "index_template",
             Kind::Component => "component_template",
+            Kind::Legacy => "legacy_template",
         }
     }
 
     fn name(self) -> &'static str {
         match self {
             Kind::Index => "index template",
+            Kind::Legacy => "index_template",
             Kind::Component => "component template",
         }
     }
@@ -64,6 +69,17 @@ impl Composed {
         IndexSettings::read(Some(&self.settings))
     }
 
+    /// Puts what a template says over what is there.
+    fn take(&mut self, template: &Value) -> Result<()> {
+        for (member, to) in [("mappings", &mut self.mappings), ("settings", &mut self.settings)] {
+            if let Some(value) = template.get(member) {
+                overlay(to, value);
+            }
+        }
+        self.aliases.extend(aliases(template.get("aliases"))?);
+        Ok(())
+    }
+
     /// The same with what a request says itself.
     pub(crate) fn with(mut self, mappings: Option<&Value>) -> Composed {
         if let Some(mappings) = mappings {
@@ -86,8 +102,30 @@ pub(crate) fn compose(records: &Records, name: &str) -> Result<Option<Composed>>
     let fits = records
         .others(Kind::Index.record())
         .filter(|(_, template)| patterns(template).iter().any(|pattern| wildcard_matches(pattern, name)));
-    let Some((template, body)) = fits.max_by_key(|(_, template)| priority(template)) else { return Ok(None) };
-    composed(records, template, body).map(Some)
+    match fits.max_by_key(|(_, template)| priority(template)) {
+        Some((template, body)) => composed(records, template, body).map(Some),
+        None => of_legacy(records, name),
+    }
+}
+
+/// What all templates of the old form say whose pattern matches, those of a higher order over the others.
+fn of_legacy(records: &Records, name: &str) -> Result<Option<Composed>> {
+    let fits = records
+        .others(Kind::Legacy.record())
+        .filter(|(_, template)| patterns(template).iter().any(|pattern| wildcard_matches(pattern, name)));
+    let mut fits: Vec<(&str, &Value)> = fits.collect();
+    fits.sort_by_key(|(name, template)| (template_order(template), *name));
+    let names: Vec<&str> = fits.iter().map(|(name, _)| *name).collect();
+    let mut composed = Composed { template: names.join(","), auto_create: true, ..Composed::default() };
+    for (_, body) in &fits {
+        composed.take(body)?;
+    }
+    Ok((!fits.is_empty()).then_some(composed))
+}
+
+/// Which of the templates of the old form counts before others.
+fn template_order(template: &Value) -> i64 {
+    template.get("order").and_then(Value::as_i64).unwrap_or_default()
 }
 
 fn composed(records: &Records, template: &str, body: &Value) -> Result<Composed> {
@@ -100,12 +138,7 @@ fn composed(records: &Records, template: &str, body: &Value) -> Result<Composed>
         ..Composed::default()
     };
     for part in of_components.chain([body]).filter_map(|body| body.get("template")) {
-        for (member, to) in [("mappings", &mut composed.mappings), ("settings", &mut composed.settings)] {
-            if let Some(value) = part.get(member) {
-                overlay(to, value);
-            }
-        }
-        composed.aliases.extend(aliases(part.get("aliases"))?);
+        composed.take(part)?;
     }
     Ok(composed)
 }
@@ -176,7 +209,7 @@ fn priority(template: &Value) -> u64 {
     template.get("priority").and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// `PUT /_index_template/{name}` and `PUT /_component_template/{name}`.
+/// `PUT` of `/_index_template/{name}`, `/_component_template/{name}` and `/_template/{name}`.
 pub(crate) async fn put(call: Call, kind: Kind) -> Result<Answer> {
     let name = call.part("name").unwrap_or_default().to_owned();
     if name.is_empty() || name.contains(['*', ',', ' ']) || name.starts_with('_') || name.len() > 200 {
@@ -185,7 +218,11 @@ pub(crate) async fn put(call: Call, kind: Kind) -> Result<Answer> {
     if call.body.len() > BYTES_MAX {
         return Err(ApiError::invalid(format!("a template has at most {BYTES_MAX} bytes")));
     }
-    let body = Value::Object(call.object()?);
+    let mut body = call.object()?;
+    if let Some(order) = call.params.number("order")? {
+        body.insert("order".to_owned(), order.into());
+    }
+    let body = Value::Object(body);
     check(&body, kind)?;
     let create = call.params.flag("create")?.unwrap_or(false);
     let refused = std::sync::Mutex::new(None);
@@ -203,7 +240,9 @@ pub(crate) async fn put(call: Call, kind: Kind) -> Result<Answer> {
     let put = call.state.node.catalog().change_records("template", plan).await;
     let refused = refused.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     put.map_err(|e| refused.unwrap_or_else(|| e.into()))?;
-    let warning = settings::warning(body.pointer("/template/settings"));
+    let settings =
+        if kind == Kind::Legacy { body.get("settings") } else { body.pointer("/template/settings") };
+    let warning = settings::warning(settings);
     Ok(Answer::json(&json!({ "acknowledged": true }))?.with_warnings(warning))
 }
 
@@ -226,9 +265,10 @@ fn check(body: &Value, kind: Kind) -> Result<()> {
                 "template",
                 "version",
             ],
+            Kind::Legacy => &["aliases", "index_patterns", "mappings", "order", "settings", "version"],
         },
     )?;
-    if kind == Kind::Index && patterns(body).is_empty() {
+    if kind != Kind::Component && patterns(body).is_empty() {
         return Err(ApiError::invalid("Validation Failed: 1: index patterns are missing;"));
     }
     if let Some(Value::Object(stream)) = body.get("data_stream") {
@@ -237,9 +277,15 @@ fn check(body: &Value, kind: Kind) -> Result<()> {
     if body.get("priority").is_some_and(|priority| priority.as_u64().is_none()) {
         return Err(ApiError::unparsed("[priority] is a whole number of at least 0"));
     }
-    let Some(template) = body.get("template") else { return Ok(()) };
+    if body.get("order").is_some_and(|order| order.as_i64().is_none()) {
+        return Err(ApiError::unparsed("[order] is a whole number"));
+    }
+    let template = if kind == Kind::Legacy { Some(body) } else { body.get("template") };
+    let Some(template) = template else { return Ok(()) };
     let template = template.as_object().ok_or_else(|| ApiError::unparsed("[template] is an object"))?;
-    only(template, &["aliases", "mappings", "settings"])?;
+    if kind != Kind::Legacy {
+        only(template, &["aliases", "mappings", "settings"])?;
+    }
     mapping(template.get("mappings").unwrap_or(&Value::Null))?;
     aliases(template.get("aliases"))?;
     IndexSettings::read(template.get("settings"))?;
@@ -251,7 +297,7 @@ fn conflict(records: &Records, kind: Kind, name: &str, body: &Value, create: boo
     if create && records.other(kind.record(), name).is_some() {
         return Err(ApiError::invalid(format!("{} [{name}] already exists", kind.name())));
     }
-    if kind == Kind::Component {
+    if kind != Kind::Index {
         return Ok(());
     }
     let refused =
@@ -315,8 +361,57 @@ pub(crate) async fn get(call: Call, kind: Kind) -> Result<Answer> {
     let wanted = call.part("name").unwrap_or("*");
     let found = matching(&records, kind, wanted)?;
     let member = kind.record();
-    let each = found.iter().map(|(name, body)| json!({ "name": name, member: body }));
+    let flat = call.params.flag("flat_settings")?.unwrap_or(false);
+    let each = found.iter().map(|(name, body)| json!({ "name": name, member: shown(body, flat) }));
     Answer::json(&json!({ format!("{member}s"): each.collect::<Vec<_>>() }))
+}
+
+/// A template with its patterns as a list and its settings as Elasticsearch shows them.
+fn shown(body: &Value, flat: bool) -> Value {
+    let mut shown = body.clone();
+    if body.get("index_patterns").is_some() {
+        shown["index_patterns"] = json!(patterns(body));
+    }
+    if let Some(kept) = body.pointer("/template/settings") {
+        shown["template"]["settings"] = settings::shown(Some(kept), flat);
+    }
+    shown
+}
+
+/// `GET /_template/{name}`. What is missing is an empty answer of status 404.
+pub(crate) async fn get_legacy(call: Call) -> Result<Answer> {
+    let records = call.state.node.catalog().records().await?;
+    let flat = call.params.flag("flat_settings")?.unwrap_or(false);
+    let wanted = call.part("name").unwrap_or("*");
+    let found = match matching(&records, Kind::Legacy, wanted) {
+        Err(error) if error.status == StatusCode::NOT_FOUND => {
+            return Ok(Answer::json(&json!({}))?.with_status(StatusCode::NOT_FOUND));
+        }
+        found => found?,
+    };
+    let each = found.into_iter().map(|(name, body)| (name.to_owned(), legacy_json(body, flat)));
+    Answer::json(&each.collect::<Map<_, _>>())
+}
+
+/// The templates of the old form, as they are shown.
+pub(crate) fn all_legacy(records: &Records) -> Map<String, Value> {
+    let all = records.others(Kind::Legacy.record());
+    all.map(|(name, body)| (name.to_owned(), legacy_json(body, false))).collect()
+}
+
+fn legacy_json(body: &Value, flat: bool) -> Value {
+    let object = |member: &str| body.get(member).filter(|value| !value.is_null()).cloned();
+    let mut shown = json!({
+        "order": template_order(body),
+        "index_patterns": patterns(body),
+        "settings": settings::shown(body.get("settings"), flat),
+        "mappings": object("mappings").unwrap_or_else(|| json!({})),
+        "aliases": object("aliases").unwrap_or_else(|| json!({})),
+    });
+    if let Some(version) = body.get("version") {
+        shown["version"] = version.clone();
+    }
+    shown
 }
 
 /// The templates of these names; an error of status 404 where there is none of a name without a wildcard.
@@ -329,6 +424,11 @@ pub(crate) fn matching<'a>(
     let missing =
         wanted.split(',').find(|name| !name.contains('*') && records.other(kind.record(), name).is_none());
     match missing {
+        Some(name) if kind == Kind::Legacy => Err(ApiError::new(
+            StatusCode::NOT_FOUND,
+            "index_template_missing_exception",
+            format!("index_template [{name}] missing"),
+        )),
         Some(name) => Err(ApiError::new(
             StatusCode::NOT_FOUND,
             "resource_not_found_exception",
@@ -338,7 +438,7 @@ pub(crate) fn matching<'a>(
     }
 }
 
-/// `DELETE /_index_template/{name}` and `DELETE /_component_template/{name}`.
+/// `DELETE` of the same paths as [`put`].
 pub(crate) async fn delete(call: Call, kind: Kind) -> Result<Answer> {
     let wanted = call.part("name").unwrap_or_default();
     let catalog = call.state.node.catalog();
@@ -360,6 +460,7 @@ pub(crate) async fn delete(call: Call, kind: Kind) -> Result<Answer> {
 /// Why templates cannot be deleted: something is made from them.
 fn user_of(records: &Records, kind: Kind, names: &[&str]) -> Option<String> {
     match kind {
+        Kind::Legacy => None,
         Kind::Component => records.others(Kind::Index.record()).find_map(|(template, body)| {
             let used = texts(body.get("composed_of")).into_iter().find(|part| names.contains(part))?;
             Some(format!("component templates [{used}] cannot be removed as they are still in use by index templates [{template}]"))

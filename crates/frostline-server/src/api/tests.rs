@@ -175,7 +175,7 @@ async fn indices_are_made_shown_and_deleted() {
     let tested = Tested::new();
     let body = json!({
         "mappings": { "properties": { "status": { "type": "keyword" } } },
-        "settings": { "number_of_shards": 3 },
+        "settings": { "number_of_shards": 3, "refresh_interval": "1s" },
     });
     let made = tested.send("PUT", "/logs-1", &body.to_string()).await;
     assert_eq!(made.json(), json!({ "acknowledged": true, "shards_acknowledged": true, "index": "logs-1" }));
@@ -842,4 +842,130 @@ async fn an_alias_is_rolled_over_to_the_index_after_it() {
         assert_eq!(tested.error("POST", uri, body).await.0, 400, "{uri}");
     }
     assert_eq!(tested.error("POST", "/web/_rollover", "{\"conditions\":{\"min_docs\":1}}").await.0, 501);
+}
+
+#[tokio::test]
+async fn fields_are_declared_after_an_index_is_made() {
+    let tested = Tested::new();
+    tested.send("POST", "/web/_doc", r#"{"code":"1","tag":"a b"}"#).await;
+    tested.send("PUT", "/app", "").await;
+    let declared =
+        r#"{"properties":{"code":{"type":"keyword"},"host":{"properties":{"name":{"type":"keyword"}}}}}"#;
+    assert_eq!(tested.ok("PUT", "/web,app/_mapping", declared).await["acknowledged"], true);
+    for index in ["web", "app"] {
+        let properties =
+            &tested.ok("GET", &format!("/{index}/_mapping"), "").await[index]["mappings"]["properties"];
+        assert_eq!(properties["code"]["type"], "keyword", "{index}");
+        assert_eq!(properties["host"]["properties"]["name"]["type"], "keyword", "{index}");
+    }
+    // The next document is read by it, whichever way it comes: numbers are texts.
+    tested.send("POST", "/web/_doc", r#"{"code":2,"host":{"name":"x y"}}"#).await;
+    tested.send("PUT", "/web/_doc/1", r#"{"code":3,"host":{"name":"x"}}"#).await;
+    let count =
+        async |query: &str| tested.ok("GET", &format!("/web/_count?q={query}"), "").await["count"].clone();
+    assert_eq!((count("host.name:x").await, count("code:*").await), (json!(1), json!(3)));
+    let fields = tested.ok("GET", "/web/_field_caps?fields=code", "").await;
+    assert_eq!(fields["fields"]["code"].as_object().unwrap().keys().collect::<Vec<_>>(), ["keyword"]);
+    let reason = async |body: &str| tested.error("PUT", "/web/_mapping", body).await.2;
+    let other = reason(r#"{"properties":{"code":{"type":"long"}}}"#).await;
+    assert_eq!(other, "mapper [code] cannot be changed from type [keyword] to [long]");
+    let types = reason(r#"{"_doc":{"properties":{}}}"#).await;
+    assert_eq!(types, "Types cannot be provided in put mapping requests");
+    assert!(reason(r#"{"proprties":{}}"#).await.contains("did you mean [properties]"));
+    assert!(reason(r#"{"properties":{"a":{"type":"geo_point"}}}"#).await.contains("geo_point"));
+    assert_eq!(tested.error("PUT", "/gone/_mapping", "{}").await.0, 404);
+}
+
+#[tokio::test]
+async fn templates_of_the_old_form_count_where_no_index_template_does() {
+    let tested = Tested::new();
+    let first = r#"{"index_patterns":["logs-*"],"order":1,"version":7,"settings":{"number_of_shards":1,"index.refresh_interval":"5s"},
+        "mappings":{"properties":{"a":{"type":"keyword"},"b":{"type":"keyword"}}},"aliases":{"all-logs":{}}}"#;
+    tested.ok("PUT", "/_template/one", first).await;
+    let second =
+        r#"{"index_patterns":"logs-web*","mappings":{"properties":{"b":{"type":"long"},"c":{"type":"ip"}}}}"#;
+    tested.ok("PUT", "/_template/two?order=0&create=true", second).await;
+    assert_eq!(
+        tested.error("PUT", "/_template/two?create=true", second).await.2,
+        "index_template [two] already exists"
+    );
+    let shown = tested.ok("GET", "/_template/one", "").await;
+    assert_eq!(
+        shown["one"]["settings"],
+        json!({ "index": { "number_of_shards": "1", "refresh_interval": "5s" } })
+    );
+    assert_eq!((&shown["one"]["order"], &shown["one"]["version"]), (&json!(1), &json!(7)));
+    let flat = tested.ok("GET", "/_template/o*?flat_settings=true", "").await;
+    assert_eq!(flat["one"]["settings"]["index.number_of_shards"], "1");
+    assert_eq!(tested.ok("GET", "/_template", "").await.as_object().unwrap().len(), 2);
+    tested.send("POST", "/logs-web/_doc", r#"{"a":"x"}"#).await;
+    let index = tested.ok("GET", "/logs-web", "").await;
+    let types = ["a", "b", "c"].map(|name| index["logs-web"]["mappings"]["properties"][name]["type"].clone());
+    assert_eq!(types, [json!("keyword"), json!("keyword"), json!("ip")]);
+    assert_eq!(index["logs-web"]["aliases"], json!({ "all-logs": {} }));
+    let new = r#"{"index_patterns":["logs-*"],"template":{"mappings":{"properties":{"d":{"type":"ip"}}}}}"#;
+    tested.ok("PUT", "/_index_template/new", new).await;
+    tested.send("POST", "/logs-web-2/_doc", r#"{"n":1}"#).await;
+    let mapping = tested.ok("GET", "/logs-web-2/_mapping", "").await;
+    assert_eq!(mapping["logs-web-2"]["mappings"]["properties"]["a"], Value::Null);
+    let cat = tested.get("/_cat/templates?h=name,order&s=name").await;
+    assert_eq!(
+        String::from_utf8_lossy(&cat.body).split_whitespace().collect::<Vec<_>>(),
+        ["new", "0", "one", "1", "two", "0"]
+    );
+    let gone = tested.get("/_template/none").await;
+    assert_eq!((gone.status.as_u16(), gone.json()), (404, json!({})));
+    assert_eq!(tested.send("HEAD", "/_template/one", "").await.status, 200);
+    assert_eq!(tested.ok("DELETE", "/_template/*", "").await["acknowledged"], true);
+    assert_eq!(tested.error("DELETE", "/_template/one", "").await.1, "index_template_missing_exception");
+    for wrong in [
+        r#"{"mappings":{}}"#,
+        r#"{"index_patterns":["a"],"template":"b"}"#,
+        r#"{"index_patterns":["a"],"order":"x"}"#,
+    ] {
+        assert_eq!(tested.send("PUT", "/_template/a", wrong).await.status, 400, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn the_state_of_the_cluster_has_the_parts_that_are_asked_for() {
+    let tested = tested().await;
+    tested.ok("PUT", "/web/_alias/site", "").await;
+    let state = tested.ok("GET", "/_cluster/state", "").await;
+    let node = state["master_node"].as_str().unwrap();
+    assert_eq!(state["nodes"][node]["name"], "frostline");
+    assert_eq!(state["metadata"]["indices"]["web"]["aliases"], json!(["site"]));
+    assert_eq!(state["metadata"]["indices"]["web"]["mappings"]["_doc"]["properties"]["n"]["type"], "long");
+    assert_eq!(state["routing_table"]["indices"]["app"]["shards"]["0"][0]["state"], "STARTED");
+    let members = |json: &Value| json.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let part = tested.ok("GET", "/_cluster/state/version,metadata/a*", "").await;
+    assert_eq!(members(&part), ["cluster_name", "cluster_uuid", "version", "state_uuid", "metadata"]);
+    assert_eq!(members(&part["metadata"]["indices"]), ["app"]);
+    tested.ok("DELETE", "/web/_alias/site", "").await;
+    let later = tested.ok("GET", "/_cluster/state/version", "").await;
+    assert!(later["version"].as_u64() > part["version"].as_u64());
+    let unknown = tested.error("GET", "/_cluster/state/metdata", "").await.2;
+    assert!(unknown.ends_with("unrecognized metric: [metdata] -> did you mean [metadata]?"), "{unknown}");
+    assert_eq!(tested.error("GET", "/_cluster/state/metadata/gone", "").await.0, 404);
+}
+
+#[tokio::test]
+async fn what_the_cluster_will_never_have_is_not_waited_for() {
+    let tested = tested().await;
+    for (waits, status) in [
+        ("wait_for_nodes=1&wait_for_active_shards=2", 200),
+        ("wait_for_nodes=%3E%3D1&wait_for_active_shards=all", 200),
+        ("wait_for_nodes=ge(2)", 408),
+        ("wait_for_nodes=%3C1", 408),
+        ("wait_for_active_shards=3", 408),
+        ("wait_for_nodes=many", 400),
+    ] {
+        let answered = tested.get(&format!("/_cluster/health?{waits}")).await;
+        assert_eq!(answered.status.as_u16(), status, "{waits}");
+        if status != 400 {
+            assert_eq!(answered.json()["timed_out"], status == 408, "{waits}");
+        }
+    }
+    let shards = tested.ok("GET", "/_cluster/health/web?level=shards", "").await;
+    assert_eq!(shards["indices"]["web"]["shards"]["0"]["primary_active"], true);
 }

@@ -10,9 +10,13 @@ use crate::{Error, Result};
 
 /// Parameters that say how Elasticsearch stores or ranks a field, not what a search finds: taken and
 /// forgotten.
-const HARMLESS: [&str; 9] = [
+const HARMLESS: [&str; 13] = [
     "store",
     "norms",
+    "similarity",
+    "term_vector",
+    "index_phrases",
+    "index_prefixes",
     "ignore_above",
     "eager_global_ordinals",
     "index_options",
@@ -215,12 +219,13 @@ impl Field {
 
 impl FieldType {
     /// Every type with its Elasticsearch name.
-    const NAMES: [(FieldType, &str); 16] = [
+    const NAMES: [(FieldType, &str); 17] = [
         (FieldType::Boolean, "boolean"),
         (FieldType::Byte, "byte"),
         (FieldType::Short, "short"),
         (FieldType::Integer, "integer"),
         (FieldType::Long, "long"),
+        (FieldType::UnsignedLong, "unsigned_long"),
         (FieldType::Float, "float"),
         (FieldType::Double, "double"),
         (FieldType::HalfFloat, "half_float"),
@@ -300,7 +305,12 @@ fn read_type(path: &str, json: &Value) -> Result<FieldType> {
 fn check_parameter(path: &str, ty: FieldType, key: &str, value: &Value) -> Result<()> {
     let is_usual = matches!(key, "coerce" | "ignore_malformed") && *value == json!(true);
     let is_format = key == "format" && ty == FieldType::Date && is_date_format(value);
-    if is_usual || is_format || HARMLESS.contains(&key) {
+    // All text is analyzed in one way, which goes by these names.
+    let is_analyzer = matches!(key, "analyzer" | "search_analyzer" | "search_quote_analyzer")
+        && matches!(value.as_str(), Some("default" | "standard"))
+        && ty.value_type() == Some(ValueType::Text)
+        && !ty.is_exact();
+    if is_usual || is_format || is_analyzer || HARMLESS.contains(&key) {
         return Ok(());
     }
     Err(unsupported(path, key, value))

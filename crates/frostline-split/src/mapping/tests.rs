@@ -393,3 +393,24 @@ proptest! {
         let _ = (Mapping::from_elasticsearch_bytes(&bytes), Mapping::from_elasticsearch_bytes(text.as_bytes()));
     }
 }
+
+#[test]
+fn what_only_says_how_elasticsearch_finds_text_is_taken() {
+    let mapping = read(json!({"properties": {
+        "message": {"type": "text", "analyzer": "standard", "search_analyzer": "default", "term_vector": "with_positions_offsets",
+            "index_phrases": true, "index_prefixes": {"min_chars": 2}, "similarity": "boolean"},
+        "count": {"type": "unsigned_long"},
+    }}));
+    assert_eq!(mapping.field("message").unwrap().declared, Some(FieldType::Text));
+    let count = mapping.field("count").unwrap().declared.unwrap();
+    assert_eq!((count.name(), count.value_type()), ("unsigned_long", Some(ValueType::Long)));
+    let field = |body: serde_json::Value| json!({"properties": {"a.b": body}});
+    check_refused(
+        field(json!({"type": "text", "analyzer": "whitespace"})),
+        r#"field "a.b": the parameter "analyzer""#,
+    );
+    check_refused(
+        field(json!({"type": "keyword", "analyzer": "standard"})),
+        r#"field "a.b": the parameter "analyzer""#,
+    );
+}

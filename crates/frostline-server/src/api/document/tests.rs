@@ -170,3 +170,78 @@ async fn hits_show_versions_and_sequence_numbers_where_they_are_wanted() {
     let found = tested.ok("POST", "/web/_search", "").await;
     assert_eq!(numbers(&found["hits"]["hits"][0]), [Value::Null, Value::Null, Value::Null]);
 }
+
+#[tokio::test]
+async fn the_part_of_a_document_that_is_asked_for_is_answered() {
+    let tested = Tested::new();
+    tested.send("PUT", "/web/_doc/1", r#"{"a":{"b":1.10,"c":2},"d":3}"#).await;
+    let part = json!({ "a": { "b": 1.1 } });
+    for wanted in ["_source=a.b", "_source_includes=a.b", "_source_includes=a&_source_excludes=*.c"] {
+        assert_eq!(tested.ok("GET", &format!("/web/_doc/1?{wanted}"), "").await["_source"], part, "{wanted}");
+        let source = tested.get(&format!("/web/_source/1?{wanted}")).await;
+        assert_eq!(&source.body[..], br#"{"a":{"b":1.10}}"#, "{wanted}");
+        let got = tested.ok("GET", &format!("/web/_mget?{wanted}"), r#"{"ids":["1"]}"#).await;
+        assert_eq!(got["docs"][0]["_source"], part, "{wanted}");
+    }
+    assert_eq!(tested.ok("GET", "/web/_doc/1?_source=false", "").await["_source"], Value::Null);
+    let docs = r#"{"docs":[{"_id":"1","_source":["a.b"]},{"_id":"1","_source":{"exclude":["a"]}},{"_id":"1","_source":false}]}"#;
+    let got = tested.ok("POST", "/web/_mget", docs).await;
+    let sources: Vec<&Value> = (0..3).map(|at| &got["docs"][at]["_source"]).collect();
+    assert_eq!(sources, [&part, &json!({ "d": 3 }), &Value::Null]);
+}
+
+#[tokio::test]
+async fn an_update_shows_the_document_that_it_leaves() {
+    let tested = Tested::new();
+    let update = async |uri: &str, body: &str| tested.send("POST", uri, body).await.json();
+    let made = update("/web/_update/1?_source=true", r#"{"doc":{"a":2},"upsert":{"a":1,"b":1.10}}"#).await;
+    assert_eq!(made["get"]["_source"], json!({ "a": 1, "b": 1.1 }));
+    assert_eq!((&made["get"]["found"], &made["get"]["_seq_no"]), (&json!(true), &made["_seq_no"]));
+    let changed = update("/web/_update/1", r#"{"doc":{"a":2},"_source":["a"]}"#).await;
+    assert_eq!(changed["get"]["_source"], json!({ "a": 2 }));
+    let same = update("/web/_update/1?_source=a", r#"{"doc":{"a":2}}"#).await;
+    assert_eq!((&same["result"], &same["get"]["_source"]), (&json!("noop"), &json!({ "a": 2 })));
+    assert_eq!(update("/web/_update/1", r#"{"doc":{"a":3}}"#).await["get"], Value::Null);
+    let bulk = "{\"update\":{\"_id\":\"1\",\"_source\":\"b\"}}\n{\"doc\":{\"a\":4}}\n";
+    let bulk = update("/web/_bulk", bulk).await;
+    assert_eq!(bulk["items"][0]["update"]["get"]["_source"], json!({ "b": 1.1 }));
+}
+
+#[tokio::test]
+async fn a_write_says_that_it_is_visible_to_who_asks_for_it() {
+    let tested = Tested::new();
+    for (refresh, forced) in [
+        ("?refresh", json!(true)),
+        ("?refresh=true", json!(true)),
+        ("?refresh=wait_for", Value::Null),
+        ("", Value::Null),
+    ] {
+        let written = tested.send("PUT", &format!("/web/_doc/1{refresh}"), "{}").await.json();
+        assert_eq!(written["forced_refresh"], forced, "{refresh}");
+        let bulk = tested.send("POST", &format!("/web/_bulk{refresh}"), "{\"index\":{}}\n{}\n").await.json();
+        assert_eq!(bulk["items"][0]["index"]["forced_refresh"], forced, "{refresh}");
+    }
+}
+
+#[tokio::test]
+async fn a_document_of_another_version_is_a_conflict() {
+    let tested = Tested::new();
+    tested.send("PUT", "/web/_doc/1", "{}").await;
+    assert_eq!(tested.ok("GET", "/web/_doc/1?version=1", "").await["_version"], 1);
+    let (status, kind, reason) = tested.error("GET", "/web/_doc/1?version=2", "").await;
+    assert_eq!((status, kind.as_str()), (409, "version_conflict_engine_exception"));
+    assert_eq!(reason, "[1]: version conflict, current version [1] is different than the one provided [2]");
+    assert_eq!(tested.get("/web/_doc/none?version=2").await.status, 404);
+}
+
+#[tokio::test]
+async fn what_an_update_does_not_know_is_named() {
+    let tested = Tested::new();
+    let (status, _, reason) = tested.error("POST", "/web/_update/1", r#"{"dac":{}}"#).await;
+    assert_eq!((status, reason.as_str()), (400, "[UpdateRequest] unknown field [dac] did you mean [doc]?"));
+    tested.send("PUT", "/web", "").await;
+    let missing = tested.error("POST", "/web/_update/1?if_seq_no=1&if_primary_term=1", r#"{"doc":{}}"#).await;
+    assert_eq!((missing.0, missing.1.as_str()), (404, "document_missing_exception"));
+    let bulk = tested.send("POST", "/web/_bulk", "{\"index\":{\"_id\":\"\"}}\n{}\n").await.json();
+    assert_eq!(bulk["items"][0]["index"]["error"]["type"], "illegal_argument_exception");
+}

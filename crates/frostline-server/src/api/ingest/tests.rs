@@ -175,7 +175,11 @@ async fn an_index_has_a_default_and_a_final_pipeline() {
     tested.ok("PUT", "/web/_settings", "{\"index.default_pipeline\":null}").await;
     assert_eq!(by("/web/_doc/1", "web").await, json!(["final"]));
     let other = tested
-        .send("PUT", "/web/_settings", "{\"settings\":{\"number_of_replicas\":1,\"final_pipeline\":\"o\"}}")
+        .send(
+            "PUT",
+            "/web/_settings",
+            "{\"settings\":{\"refresh_interval\":\"1s\",\"final_pipeline\":\"o\"}}",
+        )
         .await;
     assert!(other.header("warning").contains("no effect"));
     assert_eq!(by("/web/_doc/1", "web").await, json!(["own"]));
