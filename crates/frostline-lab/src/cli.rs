@@ -47,6 +47,8 @@ pub enum Lab {
         /// Folder of the second run
         b: PathBuf,
     },
+    /// Measure the volumes under directories: limit, burst bucket, latency over load and its knee
+    Measure(crate::measure::args::MeasureArgs),
     /// List the volumes that meet a need, with dollars per month, burst hours and failure probability
     Decide(crate::decide::args::DecideArgs),
     /// Simulate power cuts under a file system, and count acknowledged fsyncs that are lost
@@ -82,6 +84,9 @@ pub struct Extent {
     /// Run only these groups of cells, instead of those of the mode
     #[arg(long, value_delimiter = ',', value_name = "GROUP")]
     cells: Vec<String>,
+    /// Overwrite this device, which the study names; twice if it is in use or holds data
+    #[arg(long, value_name = "DEVICE")]
+    destroy: Vec<PathBuf>,
 }
 
 impl Extent {
@@ -191,6 +196,7 @@ pub fn run(command: Lab, context: &Context) -> Result<Outcome> {
         Lab::Run(args) => run_study(&args, context),
         Lab::Report(args) => report(&args, context),
         Lab::Compare { a, b } => compare(&a, &b, context),
+        Lab::Measure(args) => measure(&args, context),
         Lab::Decide(args) => crate::decide::args::run(&args, context.json).map(|()| Outcome::default()),
         Lab::CrashProof(args) => crash_proof(&args, context),
         Lab::Place(args) => crate::place::answer(&args, context.json)
@@ -228,7 +234,7 @@ fn plan_of(args: &PlanArgs, context: &Context) -> Result<Outcome> {
     let host = Host::probe(&context.data);
     let plan = plan::plan(&study, args.extent.mode(), args.extent.seed, &args.extent.cells, &host)?;
     // What would stop a run is part of the plan, and does not keep the plan from being shown.
-    let stops = plan.check(&study, &host).err().map(|error| error.to_string());
+    let stops = plan.check(&study, &host, &args.extent.destroy).err().map(|error| error.to_string());
     if context.json {
         let mut value = serde_json::to_value(&plan)
             .map_err(|e| Error::internal("cannot encode the plan").with_source(e))?;
@@ -254,7 +260,7 @@ fn run_study(args: &RunArgs, context: &Context) -> Result<Outcome> {
     };
     let folder = prepared.journal.folder().to_path_buf();
     let run = if prepared.plan.cells.iter().any(plan::PlannedCell::is_run) {
-        on_this_host(prepared, context)?
+        on_this_host(prepared, &args.extent.destroy, context)?
     } else {
         in_virtual_time(prepared)?
     };
@@ -273,7 +279,7 @@ fn begun(args: &RunArgs, context: &Context) -> Result<Prepared> {
     notes.extend(pressure(&mut study, args.cpu_pressure_max));
     let host = Host::probe(&context.data);
     let plan = plan::plan(&study, mode, seed, &args.extent.cells, &host)?;
-    plan.check(&study, &host)?;
+    plan.check(&study, &host, &args.extent.destroy)?;
     let tools = tools::need(plan.tools.iter().map(String::as_str))?;
     let started = run::rfc3339(SystemClock.now_us())?;
     let folder = match &args.out {
@@ -316,7 +322,7 @@ fn resumed(folder: &Path, args: &RunArgs, context: &Context) -> Result<Prepared>
         cells.map(|list| list.split(',').map(str::to_owned).collect()).unwrap_or_default();
     let host = Host::probe(&context.data);
     let plan = plan::plan(&study, was.mode, was.seed, &cells, &host)?;
-    plan.check(&study, &host)?;
+    plan.check(&study, &host, &args.extent.destroy)?;
     let known = |id: &str| plan.cells.iter().any(|cell| cell.id == id);
     if let Some(sample) = journal.samples().iter().find(|sample| !known(&sample.cell)) {
         return Err(Error::conflict(format!(
@@ -367,6 +373,9 @@ fn command_line(name: &str, mode: Mode, args: &RunArgs) -> String {
     if !args.extent.cells.is_empty() {
         line += &format!(" --cells {}", args.extent.cells.join(","));
     }
+    for device in &args.extent.destroy {
+        line += &format!(" --destroy {}", device.display());
+    }
     if let Some(limit) = args.cpu_pressure_max {
         line += &format!(" --cpu-pressure-max {limit}");
     }
@@ -391,7 +400,7 @@ impl run::Executor for Nothing {
     }
 }
 
-fn on_this_host(prepared: Prepared, context: &Context) -> Result<Run> {
+fn on_this_host(prepared: Prepared, destroy: &[PathBuf], context: &Context) -> Result<Run> {
     let Prepared { study, plan, mut header, mut journal } = prepared;
     let stop = Stop::on_signals()?;
     let modelled = virtual_time::modelled(&study, &plan, plan.seed)?;
@@ -399,7 +408,7 @@ fn on_this_host(prepared: Prepared, context: &Context) -> Result<Run> {
     let teller = bar.teller();
     let raw = journal.raw("x").parent().map(Path::to_path_buf).unwrap_or_default();
     let say = Box::new(move |what: &str| teller.say(what));
-    let mut live = Live::new(&study, &plan, &SystemClock, &stop, &context.data, &raw, say)?;
+    let mut live = Live::new(&study, &plan, &SystemClock, &stop, &context.data, &raw, destroy, say)?;
     let running =
         Running { study: &study, plan: &plan, clock: &SystemClock, stop: &stop, modelled: &modelled };
     for change in &plan.changes {
@@ -448,6 +457,19 @@ fn write(path: &Path, text: &str) -> Result<()> {
 fn compare(a: &Path, b: &Path, context: &Context) -> Result<Outcome> {
     let compared = crate::report::compare(&crate::report::read_run(a)?, &crate::report::read_run(b)?)?;
     printed(if context.json { document(&compared)? } else { compared.text() })
+}
+
+fn measure(args: &crate::measure::args::MeasureArgs, context: &Context) -> Result<Outcome> {
+    let mut bar = Bar::of_seconds();
+    let measured = crate::measure::args::run(args, &context.data, &mut bar);
+    bar.finish();
+    let (measurement, partial) = measured?;
+    if let Some(path) = &args.html {
+        write(path, &crate::report::load_page(&measurement, Language::English))?;
+    }
+    let stdout =
+        if context.json { document(&measurement)? } else { crate::measure::args::text(&measurement) };
+    Ok(Outcome { stdout, partial })
 }
 
 fn crash_proof(args: &crate::crash::CrashArgs, context: &Context) -> Result<Outcome> {

@@ -10,7 +10,7 @@
 //! from the formulas of [`Limits`](frostline_model::Limits); no cache, no compression.
 
 pub mod args;
-mod candidate;
+pub(crate) mod candidate;
 mod need;
 mod text;
 

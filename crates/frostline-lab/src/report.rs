@@ -1,16 +1,18 @@
 //! Reports of a run: one self-contained page ([`html`]), Markdown ([`markdown`]), the JSON itself with its
-//! [`schema`], two runs against each other ([`compare`]), and the front of price and speed ([`pareto`]).
+//! [`schema`], two runs against each other ([`compare`]), the front of price and speed ([`pareto`]), and latency over load
+//! ([`load_page`]).
 //!
 //! A report can be made of any run: values that are not numbers show as a dash, text of tools and
 //! users cannot become markup or terminal escapes, and thousands of cells go to tables, not charts.
 
 mod chart;
 mod compare;
+mod load;
 mod markdown;
 mod page;
 mod pareto;
 mod schema;
-mod text;
+pub(crate) mod text;
 
 use std::path::Path;
 
@@ -18,6 +20,7 @@ use frostline_base::{Error, Result};
 use serde::Deserialize;
 
 pub use compare::{CellChange, Change, Compared, compare};
+pub use load::load_page;
 pub use markdown::markdown;
 pub use page::html;
 pub use pareto::{Point, pareto, pareto_page};

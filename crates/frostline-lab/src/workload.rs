@@ -14,6 +14,8 @@ use crate::host::ledger::Ledger;
 use crate::host::process::Printed;
 use crate::study::{Workload, fill};
 
+pub use self::fio::{SoFar, so_far};
+
 /// Names that a study's workload may have as its tool.
 pub const TOOLS: &[&str] =
     &["fio", "dd", "sysbench", "iperf3", "pgbench", "command", "guest-fio", "crash-proof"];
@@ -98,6 +100,20 @@ pub fn arguments(tool: &str, template: &str, values: &BTreeMap<String, String>) 
         _ => &[],
     };
     Ok(machine_readable.iter().map(|word| (*word).to_owned()).chain(words).collect())
+}
+
+/// Whether fio with these arguments may write: all but plain options of a job that says that it reads. What is not
+/// known for sure (a placeholder, a file of jobs) may.
+pub fn writes(arguments: &str) -> bool {
+    let is_option = |word: &str| word.starts_with("--");
+    let pattern = |word: &str| {
+        let (name, value) = word.split_once('=')?;
+        matches!(name, "--rw" | "--readwrite").then(|| value.to_owned())
+    };
+    let mut words = arguments.split_whitespace();
+    let patterns: Vec<String> = words.clone().filter_map(pattern).collect();
+    let reads = |pattern: &String| matches!(pattern.as_str(), "read" | "randread");
+    !words.all(is_option) || patterns.is_empty() || !patterns.iter().all(reads)
 }
 
 /// The unit of a metric, by how its name ends.

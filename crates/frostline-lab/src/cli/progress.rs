@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::measure::Watching;
 use crate::record::Sample;
 use crate::run::Progress;
 
@@ -20,9 +21,19 @@ impl Teller {
 }
 
 impl Bar {
+    /// Of a run, which counts samples.
     pub(super) fn new() -> Bar {
+        Bar::with_template("{bar:30} {pos}/{len} samples, {eta} left  {msg}")
+    }
+
+    /// Of a measurement, whose steps have planned lengths.
+    pub(super) fn of_seconds() -> Bar {
+        Bar::with_template("{bar:30} {percent} %, {eta} left  {msg}")
+    }
+
+    fn with_template(template: &str) -> Bar {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} samples, {eta} left  {msg}");
+        let style = ProgressStyle::with_template(template);
         bar.set_style(style.expect("the template is ours"));
         bar.enable_steady_tick(Duration::from_millis(500));
         Bar(bar)
@@ -52,8 +63,31 @@ impl Progress for Bar {
         self.0.inc(1);
         self.0.set_length(self.0.position() + left);
         for gate in sample.gates.iter().filter(|gate| !gate.passed) {
-            self.say(&format!("VOID {} block {}: {}: {}", sample.cell, sample.block, gate.name, gate.what));
+            Progress::say(
+                self,
+                &format!("VOID {} block {}: {}: {}", sample.cell, sample.block, gate.name, gate.what),
+            );
         }
+    }
+
+    fn say(&mut self, what: &str) {
+        self.0.suspend(|| eprintln!("{what}"));
+    }
+}
+
+/// The bar counts milliseconds.
+impl Watching for Bar {
+    fn begin(&mut self, seconds: f64) {
+        self.0.set_length((seconds * 1000.0) as u64);
+        self.0.reset_eta();
+    }
+
+    fn passed(&mut self, seconds: f64) {
+        self.0.inc((seconds.max(0.0) * 1000.0) as u64);
+    }
+
+    fn doing(&mut self, what: &str) {
+        self.0.set_message(what.to_owned());
     }
 
     fn say(&mut self, what: &str) {

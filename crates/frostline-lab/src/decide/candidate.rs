@@ -116,7 +116,8 @@ impl Judge<'_> {
             Some(_) => Latency::Met,
             None => Latency::NotKnown,
         });
-        let price = self.price(class, &volume, count);
+        let price = usd_per_month(class, self.prices, &self.question.region, &volume);
+        let price = price.map(|(usd, evidence)| (usd * f64::from(count), evidence));
         let mut not_known: Vec<String> = price.as_ref().err().into_iter().cloned().collect();
         if latency == Latency::NotKnown {
             not_known.push(format!("the catalogue has no latency for {}: measure it", volume.class));
@@ -220,29 +221,6 @@ impl Judge<'_> {
         (at_volume + at_machine) * 1000.0
     }
 
-    /// Dollars a month and the weakest evidence among the prices, or which price is missing.
-    fn price(&self, class: &Class, volume: &VolumeSpec, count: u32) -> Result<(f64, Evidence), String> {
-        let region = &self.question.region;
-        let missing =
-            |what: &str| format!("the catalogue has no price {what} of {} in {region}", volume.class);
-        let Some(price) = self.prices.get(&volume.class) else { return Err(missing("per GiB")) };
-        let above = |bought: Option<f64>, included: &Option<Constant>| {
-            (bought.unwrap_or(0.0) - value(included).unwrap_or(0.0)).max(0.0)
-        };
-        let parts = [
-            (volume.gib, &price.gib, "per GiB"),
-            (above(volume.iops, &class.included_iops), &price.iops, "per IOPS"),
-            (above(volume.mib_per_s, &class.included_mib_per_s), &price.mib_per_s, "per MiB/s"),
-        ];
-        let (mut usd, mut evidence) = (0.0, Evidence::Documented);
-        for (amount, each, what) in parts.into_iter().filter(|(amount, ..)| *amount > 0.0) {
-            let each = each.as_ref().ok_or_else(|| missing(what))?;
-            usd += amount * each.value;
-            evidence = evidence.max(each.evidence);
-        }
-        Ok((usd * f64::from(count), evidence))
-    }
-
     fn instance_effect(&self, unlimited: f64, unlimited_burst: f64) -> Option<String> {
         let instance = self.instance.as_ref()?;
         let (base, max) = self.caps();
@@ -285,6 +263,32 @@ impl Judge<'_> {
         let least = fast.map(latency).fold(f64::INFINITY, f64::min);
         format!("fast enough, but its latency is at least {least:.1} ms")
     }
+}
+
+/// Dollars a month of one volume and the weakest evidence among the prices, or which price is missing.
+pub(crate) fn usd_per_month(
+    class: &Class,
+    prices: &BTreeMap<String, Price>,
+    region: &str,
+    volume: &VolumeSpec,
+) -> Result<(f64, Evidence), String> {
+    let missing = |what: &str| format!("the catalogue has no price {what} of {} in {region}", volume.class);
+    let Some(price) = prices.get(&volume.class) else { return Err(missing("per GiB")) };
+    let above = |bought: Option<f64>, included: &Option<Constant>| {
+        (bought.unwrap_or(0.0) - value(included).unwrap_or(0.0)).max(0.0)
+    };
+    let parts = [
+        (volume.gib, &price.gib, "per GiB"),
+        (above(volume.iops, &class.included_iops), &price.iops, "per IOPS"),
+        (above(volume.mib_per_s, &class.included_mib_per_s), &price.mib_per_s, "per MiB/s"),
+    ];
+    let (mut usd, mut evidence) = (0.0, Evidence::Documented);
+    for (amount, each, what) in parts.into_iter().filter(|(amount, ..)| *amount > 0.0) {
+        let each = each.as_ref().ok_or_else(|| missing(what))?;
+        usd += amount * each.value;
+        evidence = evidence.max(each.evidence);
+    }
+    Ok((usd, evidence))
 }
 
 /// The wait that a part `beyond` of the requests exceeds at a server with constant service time s and use u

@@ -100,7 +100,7 @@ impl DeviceBytes {
     /// NotFound if there is no such block device.
     pub fn of(device: &Path) -> Result<DeviceBytes> {
         let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let path = Path::new("/sys/block").join(&name).join("stat");
+        let path = Path::new("/sys/class/block").join(&name).join("stat");
         let text = fs::read_to_string(&path)
             .map_err(|e| Error::not_found(format!("no block device {}", device.display())).with_source(e))?;
         DeviceBytes::parse(&text).ok_or_else(|| Error::corrupt(format!("cannot read {}", path.display())))
@@ -163,8 +163,9 @@ pub fn queue_settings(device: &Path) -> BTreeMap<String, String> {
 
 /// The line of /proc/self/mounts of what is mounted on `at`: the options that the kernel really took.
 pub fn mount_line(at: &Path) -> Option<String> {
-    let at = at.to_str()?;
-    read("/proc/self/mounts").lines().rfind(|line| line.split(' ').nth(1) == Some(at)).map(str::to_owned)
+    let at = at.to_str()?.replace(' ', "\\040");
+    let mounts = read("/proc/self/mounts");
+    mounts.lines().rfind(|line| line.split(' ').nth(1) == Some(at.as_str())).map(str::to_owned)
 }
 
 /// Bytes that an ordinary user may still write to the file system of `folder`.

@@ -10,7 +10,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -115,6 +115,74 @@ pub fn run_tool(mut command: Command, stem: &Path, limit: Duration, stop: &Stop)
     }
     let said = if printed.stderr.trim().is_empty() { &printed.stdout } else { &printed.stderr };
     Err(Error::unavailable(format!("{program} failed ({status}): {}", shortened(said))))
+}
+
+/// Runs `command` as [`run_tool`] does, and shows `is_enough` each piece that it prints when it does. The tool is ended
+/// when that says so.
+///
+/// # Errors
+/// As [`run_tool`], and those of `is_enough`.
+pub fn follow_tool(
+    mut command: Command,
+    stem: &Path,
+    limit: Duration,
+    stop: &Stop,
+    is_enough: &mut dyn FnMut(&str) -> Result<bool>,
+) -> Result<()> {
+    stop.check()?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let (out, err) = (stem.with_extension("out"), stem.with_extension("err"));
+    let create =
+        |path: &Path| File::create(path).map_err(|e| cannot(&format!("create {}", path.display()), e));
+    let mut kept = create(&out)?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(create(&err)?).process_group(0);
+    let mut child = command.spawn().map_err(|e| cannot(&format!("run {program}"), e))?;
+    let pid = Pid::from_child(&child);
+    let mut pipe = child.stdout.take().ok_or_else(|| Error::internal("standard output is a pipe"))?;
+    let mut piece = vec![0; 1 << 16];
+    let began = std::time::Instant::now();
+    let followed = loop {
+        let left = limit.saturating_sub(began.elapsed());
+        match next_piece(&mut pipe, &mut piece, left, stop) {
+            // The end of its output.
+            Ok(0) => break Ok(false),
+            Ok(bytes) => {
+                let written = std::io::Write::write_all(&mut kept, &piece[..bytes]);
+                let enough = written
+                    .map_err(|e| cannot(&format!("write {}", out.display()), e))
+                    .and_then(|()| is_enough(&String::from_utf8_lossy(&piece[..bytes])));
+                match enough {
+                    Ok(false) => {}
+                    ended => break ended,
+                }
+            }
+            Err(error) => break Err(error.context(format!("{program} was ended"))),
+        }
+    };
+    if !matches!(followed, Ok(false)) {
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+    let status = child.wait().map_err(|e| cannot("wait for a process", e))?;
+    if followed? || status.success() {
+        return Ok(());
+    }
+    Err(Error::unavailable(format!("{program} failed ({status}): {}", shortened(&read(&err)?))))
+}
+
+/// Waits for output and reads some of it.
+fn next_piece(pipe: &mut ChildStdout, piece: &mut [u8], left: Duration, stop: &Stop) -> Result<usize> {
+    let mut wanted = vec![PollFd::new(&*pipe, PollFlags::IN)];
+    if let Some(wake) = &stop.wake {
+        wanted.push(PollFd::new(wake, PollFlags::IN));
+    }
+    let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+    let ready = poll_again(&mut wanted, Some(&limit))?;
+    drop(wanted);
+    stop.check()?;
+    if ready == 0 || left.is_zero() {
+        return Err(Error::unavailable("it did not end in its time"));
+    }
+    pipe.read(piece).map_err(|e| cannot("read what a process printed", e))
 }
 
 /// Runs a short command that prints little; its standard output.

@@ -157,6 +157,70 @@ impl<'a> Strip<'a> {
     }
 }
 
+/// A plane on which points and lines are drawn.
+pub(super) struct Plane<'a> {
+    x: &'a Scale,
+    y: &'a Scale,
+    html: String,
+}
+
+impl<'a> Plane<'a> {
+    pub(super) fn new(x: &'a Scale, y: &'a Scale) -> Plane<'a> {
+        let mut html = String::from("<div class=plot><svg aria-hidden=true>");
+        for at in y.ticks.iter().filter_map(|tick| y.place(*tick)).map(|at| 100.0 - at) {
+            let _ = write!(html, "<line class=grid x1=0 x2=\"100%\" y1=\"{at:.2}%\" y2=\"{at:.2}%\" />");
+        }
+        Plane { x, y, html }
+    }
+
+    /// Percentages from the left and from the top.
+    pub(super) fn place(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
+        Some((self.x.place(x)?, 100.0 - self.y.place(y)?))
+    }
+
+    /// A straight line.
+    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        if let (Some((x, y)), Some((right, bottom))) = (self.place(from), self.place(to)) {
+            let _ = write!(
+                self.html,
+                "<line class={class} x1=\"{x:.2}%\" y1=\"{y:.2}%\" x2=\"{right:.2}%\" y2=\"{bottom:.2}%\" />"
+            );
+        }
+    }
+
+    /// Straight lines from each point to the next.
+    pub(super) fn path(&mut self, class: &str, points: &[(f64, f64)]) {
+        for pair in points.windows(2) {
+            self.line(class, pair[0], pair[1]);
+        }
+    }
+
+    pub(super) fn dot(&mut self, class: &str, point: (f64, f64), radius: u32) {
+        if let Some((x, y)) = self.place(point) {
+            let _ = write!(self.html, "<circle class={class} cx=\"{x:.2}%\" cy=\"{y:.2}%\" r={radius} />");
+        }
+    }
+
+    /// The drawing with the labels of both axes; `labels` are HTML, each at a point.
+    pub(super) fn end(self, labels: &[(f64, f64, String)]) -> String {
+        let places: Vec<_> =
+            labels.iter().filter_map(|(x, y, text)| Some((self.place((*x, *y))?, text))).collect();
+        let mut html = self.html;
+        html.push_str("</svg>");
+        for tick in &self.y.ticks {
+            if let Some(at) = self.y.place(*tick) {
+                let _ =
+                    write!(html, "<span class=y style=\"top:{:.2}%\">{}</span>", 100.0 - at, round(*tick));
+            }
+        }
+        for ((x, y), text) in places {
+            let _ = write!(html, "<b style=\"left:{x:.2}%;top:{y:.2}%\">{text}</b>");
+        }
+        let _ = write!(html, "</div>{}", self.x.axis());
+        html
+    }
+}
+
 /// The mark of the model, around x = 0.
 pub(super) const MODEL: &str = "<path class=model d=\"M-6 11L0 5L6 11L0 17Z\"/>";
 /// The mark of what was published, around x = 0.

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::chart::Scale;
+use super::chart::{Plane, Scale};
 use super::text::{both, escape, round};
 use super::{Language, page};
 
@@ -37,45 +37,27 @@ pub fn pareto(points: &[Point]) -> String {
     let speeds = Scale::of_sizes(points.iter().map(|point| point.mib_per_s));
     let mut front: Vec<&Point> = points.iter().filter(|point| point.on_front).collect();
     front.sort_by(|a, b| a.dollars.total_cmp(&b.dollars));
-    let place = |point: &Point| Some((dollars.place(point.dollars)?, 100.0 - speeds.place(point.mib_per_s)?));
+    let place = |point: &Point| (point.dollars, point.mib_per_s);
     let mut html = format!(
-        "<section class=pareto><p class=key>{}</p><div class=plot><svg aria-hidden=true>",
+        "<section class=pareto><p class=key>{}</p>",
         both("MiB/s, upwards, by dollars a month", "월 비용(달러, 가로)에 따른 처리량(MiB/s, 세로)")
     );
-    for at in speeds.ticks.iter().filter_map(|tick| speeds.place(*tick)) {
-        let _ =
-            write!(html, "<line class=grid x1=0 x2=\"100%\" y1=\"{0:.2}%\" y2=\"{0:.2}%\" />", 100.0 - at);
-    }
+    let mut plane = Plane::new(&dollars, &speeds);
     for (from, to) in front.iter().zip(front.iter().skip(1)) {
-        if let (Some((x, y)), Some((right, top))) = (place(from), place(to)) {
-            // A staircase: between two options one buys the cheaper.
-            let _ = write!(
-                html,
-                "<line class=front x1=\"{x:.2}%\" y1=\"{y:.2}%\" x2=\"{right:.2}%\" y2=\"{y:.2}%\" />\
-                 <line class=front x1=\"{right:.2}%\" y1=\"{y:.2}%\" x2=\"{right:.2}%\" y2=\"{top:.2}%\" />"
-            );
-        }
+        // A staircase: between two options one buys the cheaper.
+        let corner = (to.dollars, from.mib_per_s);
+        plane.path("front", &[place(from), corner, place(to)]);
     }
     let beaten = points.iter().filter(|point| !point.on_front).take(POINTS_MAX);
     for point in beaten.chain(front.iter().copied().take(POINTS_MAX)) {
         let (class, radius) = if point.on_front { ("median", 6) } else { ("beaten", 4) };
-        if let Some((x, y)) = place(point) {
-            let _ = write!(html, "<circle class={class} cx=\"{x:.2}%\" cy=\"{y:.2}%\" r={radius} />");
-        }
-    }
-    html.push_str("</svg>");
-    for tick in &speeds.ticks {
-        if let Some(at) = speeds.place(*tick) {
-            let _ = write!(html, "<span class=y style=\"top:{:.2}%\">{}</span>", 100.0 - at, round(*tick));
-        }
+        plane.dot(class, place(point), radius);
     }
     // Numbers on the chart, names in the list: a name has no room on a phone.
-    for (at, point) in front.iter().enumerate().take(NUMBERED_MAX) {
-        if let Some((x, y)) = place(point) {
-            let _ = write!(html, "<b style=\"left:{x:.2}%;top:{y:.2}%\">{}</b>", at + 1);
-        }
-    }
-    let _ = write!(html, "</div>{}", dollars.axis());
+    let numbered = front.iter().enumerate().take(NUMBERED_MAX);
+    let numbers: Vec<_> =
+        numbered.map(|(at, point)| (point.dollars, point.mib_per_s, (at + 1).to_string())).collect();
+    html.push_str(&plane.end(&numbers));
     if points.len() > front.len() + POINTS_MAX {
         let _ = write!(
             html,

@@ -785,6 +785,24 @@ fn numbers_read_well() {
 }
 
 #[test]
+fn a_measurement_has_a_page_with_its_curve_and_its_watch() {
+    let page = load_page(&crate::measure::text::tests::example(), Language::English);
+    for words in [
+        "Limit: <b>80.00 IOPS</b>",
+        "the bucket held <b>20,950 requests</b> of 128 KiB",
+        "Knee: <b>78.00 IOPS</b>",
+        "꺾이는 점: <b>78.00 IOPS</b>",
+        "Cost: $92.16 a month for st1:2TiB",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    // A curve and a watch of the first path; the second one failed before either.
+    assert_eq!(page.matches("class=\"panel load\"").count(), 2);
+    assert_eq!(page.matches("Failed").count(), 1);
+    assert!(page.contains("/mnt/&lt;b&gt;") && !page.contains("<b> disappeared"), "a path is no markup");
+}
+
+#[test]
 fn text_cannot_become_markup_or_a_command() {
     assert_eq!(escape("<b onclick=\"x\">&'"), "&lt;b onclick=&quot;x&quot;&gt;&amp;&#39;");
     assert_eq!(escape("5 % – 한국어\n"), "5 % – 한국어 ");

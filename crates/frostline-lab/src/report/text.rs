@@ -83,7 +83,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A configured number, without the zeros that [`number`] gives a measurement.
-pub(super) fn round(value: f64) -> String {
+pub(crate) fn round(value: f64) -> String {
     let text = number(value);
     let (figures, power) = text.split_at(text.find('e').unwrap_or(text.len()));
     let figures =

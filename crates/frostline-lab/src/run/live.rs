@@ -2,13 +2,14 @@
 //! them, and every sample mounts, measures and reads the counters.
 //!
 //! Everything that is created is in the ledger first and below one folder of the run. Settings of devices
-//! are restored after each sample. Nothing that existed before is written to.
+//! are restored after each sample. Nothing that existed before is written to, but for devices that a person named for
+//! that, and a folder of our own in directories that a study names.
 
 mod guests;
 mod inside;
 mod rig;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,7 +34,7 @@ use crate::host::facts::{self, CpuTime, DeviceBytes};
 use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{Printed, Stop, run_short, run_tool};
 use crate::host::{io, write_json};
-use crate::study::plan::{Plan, PlannedCell, rig_key};
+use crate::study::plan::{Plan, PlannedCell, overwrites, rig_key};
 use crate::study::{Gates, Place, Setup, Study, Workload, fill};
 use crate::workload::{self, Measured};
 
@@ -55,7 +56,13 @@ pub struct Live<'a> {
     raw: PathBuf,
     /// The data folder, where images of guests are kept.
     data: PathBuf,
+    /// Devices that may be overwritten, as a person named them.
+    destroy: Vec<PathBuf>,
+    /// Those that were.
+    overwritten: BTreeSet<PathBuf>,
     rigs: BTreeMap<String, Rig>,
+    /// All that ever were; one that lost its device is made again.
+    rigs_made: usize,
     guest: Option<Guest>,
     guests: Guests,
     said_caches: bool,
@@ -64,8 +71,8 @@ pub struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// An executor whose files are below `data` and whose raw output goes to `raw`; `say` is told what a
-    /// person must know.
+    /// An executor whose files are below `data` and whose raw output goes to `raw`. It may overwrite the devices that
+    /// `destroy` names. `say` is told what a person must know.
     ///
     /// # Errors
     /// As the ledger and the file system.
@@ -76,6 +83,7 @@ impl<'a> Live<'a> {
         stop: &'a Stop,
         data: &Path,
         raw: &Path,
+        destroy: &[PathBuf],
         say: Box<dyn FnMut(&str) + 'a>,
     ) -> Result<Live<'a>> {
         let mut ledger = Ledger::open(&live_folder(data))?;
@@ -95,7 +103,10 @@ impl<'a> Live<'a> {
             folder,
             raw: raw.to_path_buf(),
             data: data.to_path_buf(),
+            destroy: destroy.to_vec(),
+            overwritten: BTreeSet::new(),
             rigs: BTreeMap::new(),
+            rigs_made: 0,
             guest: None,
             guests: Guests::default(),
             said_caches: false,
@@ -118,7 +129,8 @@ impl<'a> Live<'a> {
     fn rig(&mut self, cell: &PlannedCell) -> Result<String> {
         let key = rig_key(self.study, cell);
         if !self.rigs.contains_key(&key) {
-            let at = self.rigs.len();
+            let at = self.rigs_made;
+            self.rigs_made += 1;
             (self.say)(&format!("preparing {}", cell.group));
             let folder = self.folder.join(format!("rig{at}"));
             self.ledger.note(Thing::Directory(folder.clone()))?;
@@ -160,6 +172,12 @@ impl<'a> Live<'a> {
         &self.study.workloads[&self.study.groups[cell.group_index].workload]
     }
 
+    /// Whether the cell is on somebody's device, which must stay as it is.
+    fn is_only_read(&self, cell: &PlannedCell) -> bool {
+        let group = &self.study.groups[cell.group_index];
+        self.setup(cell).place == Place::Device && !overwrites(self.study, group)
+    }
+
     fn gates(&self, cell: &PlannedCell) -> &'a Gates {
         &self.study.groups[cell.group_index].gates
     }
@@ -171,9 +189,15 @@ impl<'a> Live<'a> {
     /// Between opening and closing: the tool runs, and the counters are read around it.
     fn measure(&mut self, cell: &PlannedCell, key: &str, block: u32, stem: &Path) -> Result<Taken> {
         let rig = &self.rigs[key];
+        if let Rig::Path { on, directory, .. } = rig {
+            on.check_there(directory)?;
+        }
         let values = self.values(cell, rig, block);
         let workload = self.workload(cell);
-        let mut command = workload::command(workload, &workload.arguments, &values, &self.ledger)?;
+        // fio then refuses to write, whatever the study says; before its first job.
+        let before = if self.is_only_read(cell) { "--readonly " } else { "" };
+        let arguments = format!("{before}{}", workload.arguments);
+        let mut command = workload::command(workload, &arguments, &values, &self.ledger)?;
         if let Some(pin) = &self.setup(cell).pin
             && guests::is_pinned(&fill(pin, &cell.levels)?)?
         {
@@ -360,7 +384,11 @@ impl Executor for Live<'_> {
                 let key = self.rig(cell)?;
                 self.on_file(cell, &key, block, stem)
             }
-            Place::Folder | Place::Volumes => {
+            Place::Device if self.setup(cell).file_system.is_some() => {
+                let key = self.rig(cell)?;
+                self.on_file(cell, &key, block, stem)
+            }
+            Place::Folder | Place::Path | Place::Device | Place::Volumes => {
                 let key = self.rig(cell)?;
                 self.measure(cell, &key, block, stem)
             }

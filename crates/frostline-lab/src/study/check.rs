@@ -179,8 +179,16 @@ fn check_template(source: &Source<'_>, factors: &Factors, within: Range<usize>, 
 
 fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Setup>) -> Result<()> {
     let (span, setup) = (setup.span(), setup.get_ref());
-    let optional =
-        [&setup.volumes, &setup.class, &setup.stripe, &setup.bucket, &setup.write_cache, &setup.pin];
+    let optional = [
+        &setup.path,
+        &setup.device,
+        &setup.volumes,
+        &setup.class,
+        &setup.stripe,
+        &setup.bucket,
+        &setup.write_cache,
+        &setup.pin,
+    ];
     let texts = optional.into_iter().flatten().chain(&setup.make).chain([&setup.options]);
     for text in texts {
         check_template(source, factors, span.clone(), text)?;
@@ -207,6 +215,25 @@ fn check_setup(source: &Source<'_>, factors: &Factors, setup: &Spanned<file::Set
         return Err(
             source.error(span, "a setup on volumes says which: class = \"st1\", volumes = \"4x2TiB\"")
         );
+    }
+    if (setup.place == Place::Path) != setup.path.is_some() {
+        return Err(source.error(span, "a setup in a directory, and only such, names it: path = \"/mnt/a\""));
+    }
+    if (setup.place == Place::Device) != setup.device.is_some() {
+        return Err(source.error(span, "a setup on a device, and only such, names it: device = \"/dev/sdx\""));
+    }
+    let is_made = !setup.make.is_empty() || setup.file_system.is_some() || !setup.options.is_empty();
+    if setup.place == Place::Path && is_made {
+        return Err(source.error(
+            span,
+            "a directory is measured as it is: `make`, `file_system` and `options` are for devices",
+        ));
+    }
+    if setup.place == Place::Device && setup.file_system.is_none() && !setup.options.is_empty() {
+        return Err(source.error(span, "`options` are those of a `file_system`, which this device has not"));
+    }
+    if matches!(setup.place, Place::Path | Place::Device) && setup.write_cache.is_some() {
+        return Err(source.error(span, "`write_cache` is changed only on devices that the lab makes"));
     }
     if (setup.place == Place::Guest) != setup.guest.is_some() {
         return Err(source.error(span, "a setup in a guest, and only such, has a table `guest`"));
@@ -334,7 +361,8 @@ fn resolve(
 /// What a place needs whatever the file says.
 fn implied(setup: &file::Setup) -> Vec<Need> {
     let mut needs = match setup.place {
-        Place::Folder | Place::Model | Place::Published => vec![],
+        Place::Folder | Place::Path | Place::Model | Place::Published => vec![],
+        Place::Device => vec![Need::Root],
         Place::File => vec![Need::Root, Need::Loop],
         Place::Volumes | Place::Crash => vec![Need::Root, Need::Fuse, Need::Loop],
         Place::Guest => vec![Need::Root, Need::Guest],

@@ -53,6 +53,10 @@ pub struct Factor {
 pub enum Place {
     /// In a plain folder.
     Folder,
+    /// In a folder of the lab's own below a directory that the study names.
+    Path,
+    /// On a block device that the study names: read, or overwritten where `--destroy` names it too.
+    Device,
     /// On one loop device on an ordinary file, unshaped.
     File,
     /// On emulated volumes.
@@ -75,6 +79,12 @@ pub enum Place {
 pub struct Setup {
     /// Where.
     pub place: Place,
+    /// The directory, on the volume to be measured (a template).
+    #[serde(default)]
+    pub path: Option<String>,
+    /// The block device (a template).
+    #[serde(default)]
+    pub device: Option<String>,
     /// Volumes as COUNTxSPEC, such as `4x2TiB` (a template).
     #[serde(default)]
     pub volumes: Option<String>,

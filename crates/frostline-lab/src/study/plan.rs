@@ -1,6 +1,7 @@
 //! What a run of a study will do on this host: for every cell how and why, the order, the time and the disk space.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use frostline_base::{Error, Result};
 use rand::SeedableRng as _;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use super::{Cell, Place, Study, check, mode_name};
 use crate::guest::fleet::GUESTS_MAX;
 use crate::host::probe::{Host, Need};
+use crate::host::target::{Device, Directory};
 use crate::record::{How, Mode};
 
 /// Free space that is left to others, in bytes.
@@ -135,12 +137,13 @@ impl Plan {
         order
     }
 
-    /// Refuses a run that this host cannot do, before anything is made.
+    /// Refuses a run that this host cannot do, before anything is made. Devices may be overwritten that `destroy` names.
     ///
     /// # Errors
+    /// Of a directory or device that a cell names, as [`Directory::open`] and [`Device::check_may_be_overwritten`].
     /// NotFound for missing tools, with the install command; Denied without root; Exhausted without space;
     /// Invalid if no cell is left. Each says what can still be done.
-    pub fn check(&self, study: &Study, host: &Host) -> Result<()> {
+    pub fn check(&self, study: &Study, host: &Host, destroy: &[PathBuf]) -> Result<()> {
         let wanted: BTreeSet<usize> = self.cells.iter().map(|cell| cell.group_index).collect();
         let needs: BTreeSet<&Need> = wanted.iter().flat_map(|at| &study.groups[*at].needs).collect();
         if self.mode != Mode::Simulate {
@@ -158,7 +161,36 @@ impl Plan {
         if self.cells.is_empty() {
             return Err(Error::invalid(format!("no cell of {} is in this mode", self.study)));
         }
-        Ok(())
+        self.check_targets(study, destroy)
+    }
+
+    /// The directories and devices that cells name.
+    fn check_targets(&self, study: &Study, destroy: &[PathBuf]) -> Result<()> {
+        let mut overwritten = Vec::new();
+        for cell in self.cells.iter().filter(|cell| cell.is_run()) {
+            let group = &study.groups[cell.group_index];
+            let setup = &study.setups[&group.setup];
+            if let Some(path) = &setup.path {
+                let path = PathBuf::from(super::fill(path, &cell.levels)?);
+                Directory::open(&path, study.workloads[&group.workload].data_mib << 20)?;
+            }
+            if let Some(device) = &setup.device {
+                let device = Device::open(Path::new(&super::fill(device, &cell.levels)?))?;
+                if overwrites(study, group) {
+                    device.check_may_be_overwritten(device.times(destroy))?;
+                    overwritten.push(device);
+                }
+            }
+        }
+        let unknown =
+            |path: &&PathBuf| overwritten.iter().all(|device| device.times(std::slice::from_ref(*path)) == 0);
+        match destroy.iter().find(unknown) {
+            Some(path) => Err(Error::invalid(format!(
+                "--destroy {}: no cell of this run overwrites it",
+                path.display()
+            ))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -229,9 +261,15 @@ fn decide(study: &Study, mode: Mode, host: &Host, cell: &Cell) -> (How, String) 
     if !lacking.is_empty() {
         return without(cell, group, &lacking.join("; "));
     }
-    match study.setups[&group.setup].place {
+    let setup = &study.setups[&group.setup];
+    match setup.place {
         Place::Model => without(cell, group, "the volume model is what this cell is about"),
         Place::Folder => (How::Run, "everything it requires is here".to_owned()),
+        Place::Path => (How::Run, format!("in {}", named(setup.path.as_deref(), &cell.levels))),
+        Place::Device => {
+            let verb = if overwrites(study, group) { "overwriting" } else { "reading" };
+            (How::Run, format!("{verb} {}", named(setup.device.as_deref(), &cell.levels)))
+        }
         Place::File => (How::Run, "on a loop device on an ordinary file".to_owned()),
         Place::Volumes => (How::Emulate, "real tools on emulated volumes".to_owned()),
         Place::Crash => (How::Emulate, "the kernel's file system on a device that records".to_owned()),
@@ -240,10 +278,26 @@ fn decide(study: &Study, mode: Mode, host: &Host, cell: &Cell) -> (How, String) 
         }
         Place::Guests => (How::Emulate, format!("real tools in guests; {}", host.guests)),
         Place::Published => {
-            let why = study.setups[&group.setup].why.as_deref().unwrap_or_default();
+            let why = setup.why.as_deref().unwrap_or_default();
             (How::Fixture, format!("published figures only: {why}"))
         }
     }
+}
+
+/// The path or device of a setup.
+pub(crate) fn named(template: Option<&str>, levels: &BTreeMap<String, String>) -> String {
+    super::fill(template.unwrap_or_default(), levels).unwrap_or_default()
+}
+
+/// Whether cells of the group need a device that may be overwritten: all but those that only have fio, which the lab
+/// then starts with `--readonly`, in what was there.
+pub(crate) fn overwrites(study: &Study, group: &super::Group) -> bool {
+    let (setup, workload) = (&study.setups[&group.setup], &study.workloads[&group.workload]);
+    !setup.make.is_empty()
+        || setup.file_system.is_some()
+        || workload.layout.is_some()
+        || workload.tool.get_ref() != "fio"
+        || crate::workload::writes(&workload.arguments)
 }
 
 /// What is left when nothing runs: the model, what was published, or nothing.
@@ -312,7 +366,7 @@ pub(crate) fn rig_key(study: &Study, cell: &PlannedCell) -> String {
     let machines = setup.machines.as_ref().map(|machines| machines.shape_texts());
     let machines = machines.into_iter().flatten().map(String::as_str);
     let texts = setup.make.iter().map(String::as_str).chain(layout).chain(setup.volumes.as_deref());
-    let texts = texts.chain(machines);
+    let texts = texts.chain(machines).chain(setup.path.as_deref()).chain(setup.device.as_deref());
     let filled: Vec<String> = texts.map(|text| super::fill(text, &values).unwrap_or_default()).collect();
     format!("{}|{}", group.setup, filled.join("|"))
 }
@@ -336,6 +390,16 @@ fn tools(study: &Study, cells: &[PlannedCell]) -> Vec<String> {
 fn changes(study: &Study, cells: &[PlannedCell]) -> Vec<String> {
     let mut changes = Vec::new();
     let setups: Vec<_> = setups(study, cells).into_iter().map(|name| &study.setups[name]).collect();
+    for (setup, cell) in cells.iter().filter(|cell| cell.is_run()).map(|cell| {
+        let group = &study.groups[cell.group_index];
+        (group, cell)
+    }) {
+        let Some(device) = &study.setups[&setup.setup].device else { continue };
+        let change = format!("all that is on {} is overwritten", named(Some(device), &cell.levels));
+        if overwrites(study, setup) && !changes.contains(&change) {
+            changes.push(change);
+        }
+    }
     if setups.iter().any(|setup| setup.place == Place::File && setup.write_cache.is_some()) {
         changes
             .push("queue/write_cache of the loop devices that the run makes, put back after each".to_owned());

@@ -152,7 +152,7 @@ fn the_embedded_studies_are_right() {
         assert_eq!(untranslated, None, "{}", study.name);
         for mode in [Mode::Quick, Mode::Full] {
             let plan = plan(study, mode, 1, &[], &rich()).unwrap();
-            plan.check(study, &rich()).unwrap();
+            plan.check(study, &rich(), &[]).unwrap();
             assert!(plan.cells.iter().any(|cell| cell.control_of.is_some()), "{}: no control", study.name);
         }
         let quick = plan(study, Mode::Quick, 1, &[], &rich()).unwrap();
@@ -196,7 +196,7 @@ fn what_the_host_lacks_is_a_reason_never_a_silent_downgrade() {
         assert_eq!(cell.how, How::Simulate, "{}", cell.id);
         assert!(cell.why.contains("needs root"), "{}", cell.why);
     }
-    let error = quick.check(&study, &poor).unwrap_err();
+    let error = quick.check(&study, &poor, &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
     assert!(error.what().contains("--simulate") && error.what().contains("sudo"), "{}", error.what());
     let mount = Study::find("mount-options").unwrap();
@@ -210,7 +210,7 @@ fn missing_tools_are_named_before_anything_runs() {
     let mut host = rich();
     host.missing_tools.insert("fio".into(), "fio is missing: apt-get install -y fio".into());
     let plan = plan(&study, Mode::Quick, 1, &[], &host).unwrap();
-    let error = plan.check(&study, &host).unwrap_err();
+    let error = plan.check(&study, &host, &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.what().contains("apt-get install"), "{}", error.what());
 }
@@ -220,7 +220,7 @@ fn no_space_is_refused_before_it_starts() {
     let study = Study::find("mount-options").unwrap();
     let host = Host { free_bytes: 1 << 20, ..rich() };
     let plan = plan(&study, Mode::Quick, 1, &[], &host).unwrap();
-    assert_eq!(plan.check(&study, &host).unwrap_err().kind(), ErrorKind::Exhausted);
+    assert_eq!(plan.check(&study, &host, &[]).unwrap_err().kind(), ErrorKind::Exhausted);
 }
 
 #[test]
@@ -228,4 +228,54 @@ fn an_unknown_group_is_answered_with_the_nearest() {
     let study = Study::find("mount-options").unwrap();
     let error = plan(&study, Mode::Quick, 1, &["fsnyc".to_owned()], &rich()).unwrap_err();
     assert!(error.what().contains("did you mean `fsync`?"), "{}", error.what());
+}
+
+/// The small study with fio at `setup`, which is the body of `[setups.here]`.
+fn at(setup: &str, arguments: &str) -> Result<Study> {
+    let text = SMALL.replace("place = \"folder\"", setup).replace(
+        "tool = \"command\"\narguments = \"echo rate={size} {seed}\"",
+        &format!("tool = \"fio\"\narguments = \"--name=a --size={{size}}m {arguments}\""),
+    );
+    Study::parse(&text, "small.toml")
+}
+
+#[test]
+fn a_directory_or_a_device_is_named_and_nothing_is_made_on_it() {
+    let error = |setup: &str| at(setup, "--rw=read").unwrap_err().what().to_owned();
+    assert!(error("place = \"path\"").contains("names it: path = \"/mnt/a\""));
+    assert!(error("place = \"folder\"\npath = \"/mnt/a\"").contains("and only such, names it: path"));
+    assert!(error("place = \"device\"").contains("names it: device = \"/dev/sdx\""));
+    let setup = "place = \"path\"\npath = \"/mnt/{kind}\"\nmake = [\"mkfs.ext4 {device}\"]";
+    assert!(error(setup).contains("is measured as it is"));
+    let setup = "place = \"device\"\ndevice = \"/dev/sdx\"\noptions = \"noatime\"";
+    assert!(error(setup).contains("this device has not"));
+    let setup = "place = \"device\"\ndevice = \"/dev/{kind}\"\nwrite_cache = \"write back\"";
+    assert!(error(setup).contains("devices that the lab makes"));
+    assert!(error("place = \"path\"\npath = \"/mnt/{kidn}\"").contains("did you mean `kind`?"));
+}
+
+#[test]
+fn a_plan_names_directories_and_what_becomes_of_devices() {
+    let planned = |setup: &str, arguments: &str| {
+        let study = at(setup, arguments).unwrap();
+        let plan = plan(&study, Mode::Quick, 1, &[], &rich()).unwrap();
+        (plan.cells[0].why.clone(), plan.changes.clone(), plan.check(&study, &rich(), &[]).unwrap_err())
+    };
+    let device = "place = \"device\"\ndevice = \"/dev/frostline-{kind}\"";
+    let (why, changes, error) = planned(device, "--rw=randread");
+    assert_eq!((why.as_str(), changes.len()), ("reading /dev/frostline-a", 0));
+    assert!(error.what().contains("cannot find /dev/frostline-a"), "{error}");
+    let (why, changes, _) = planned(device, "--rw=randwrite");
+    assert_eq!(why, "overwriting /dev/frostline-a");
+    assert_eq!(changes[0], "all that is on /dev/frostline-a is overwritten");
+    let (why, _, error) = planned("place = \"path\"\npath = \"/mnt/frostline-{kind}\"", "--rw=read");
+    assert_eq!(why, "in /mnt/frostline-a");
+    assert!(error.what().contains("cannot find /mnt/frostline-a"), "{error}");
+}
+
+#[test]
+fn only_what_a_run_overwrites_can_be_named_for_it() {
+    let plan = plan(&small(), Mode::Quick, 1, &[], &rich()).unwrap();
+    let error = plan.check(&small(), &rich(), &["/dev/null".into()]).unwrap_err();
+    assert_eq!(error.what(), "--destroy /dev/null: no cell of this run overwrites it");
 }

@@ -40,6 +40,11 @@ struct Direction {
     io_bytes: u64,
     bw_bytes: f64,
     iops: f64,
+    /// Milliseconds.
+    #[serde(default)]
+    runtime: f64,
+    #[serde(default)]
+    total_ios: u64,
     #[serde(default)]
     clat_ns: Latency,
 }
@@ -101,6 +106,43 @@ pub(super) fn read(text: &str) -> Result<Measured> {
     measured.bytes = Some((moved[0], moved[1]));
     measured.errors = output.jobs.iter().map(|job| job.total_err).sum();
     Ok(measured)
+}
+
+/// What was done from the start to one moment, of all jobs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SoFar {
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// Requests that were done.
+    pub requests: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+/// The moments that fio printed with `--status-interval`. They are taken from the start of `text`; a document that is
+/// not whole yet stays there.
+///
+/// # Errors
+/// Corrupt if it is not what fio prints.
+pub fn so_far(text: &mut String) -> Result<Vec<SoFar>> {
+    let mut moments = Vec::new();
+    let mut taken = 0;
+    while let Some(at) = text[taken..].find('{').map(|at| taken + at) {
+        // Only the brace that ends a document is at the start of a line. A document that is cut may be wrong in many ways.
+        let Some(end) = text[at..].find("\n}\n").map(|end| at + end + 3) else { break };
+        let output: Output = serde_json::from_str(&text[at..end])
+            .map_err(|e| Error::corrupt("its JSON is not fio's").with_source(e))?;
+        taken = end;
+        let mut moment = SoFar::default();
+        for side in output.jobs.iter().flat_map(|job| [&job.read, &job.write]) {
+            moment.seconds = moment.seconds.max(side.runtime / 1000.0);
+            moment.requests = moment.requests.saturating_add(side.total_ios);
+            moment.bytes = moment.bytes.saturating_add(side.io_bytes);
+        }
+        moments.push(moment);
+    }
+    text.drain(..taken);
+    Ok(moments)
 }
 
 fn put_syncs(measured: &mut Measured, jobs: &[Job]) -> Result<()> {

@@ -39,6 +39,48 @@ fn fio_that_failed_is_not_a_figure() {
 }
 
 #[test]
+fn fio_says_what_was_done_so_far() {
+    let document = |ms: u64, requests: u64| {
+        let side = format!(
+            r#"{{"io_bytes": {}, "bw_bytes": 1, "iops": 1.0, "runtime": {ms}, "total_ios": {requests}}}"#,
+            requests * 4096
+        );
+        format!("{{\n  \"jobs\": [{{\"bw_agg\": 0.25, \"read\": {side}, \"write\": {side}}}]\n}}")
+    };
+    let text = format!("note: a note\n{}\n{}\n", document(1000, 10), document(2001, 25));
+    let moments = so_far(&mut text.clone()).unwrap();
+    let last = SoFar { seconds: 2.001, requests: 50, bytes: 50 * 4096 };
+    assert_eq!((moments.len(), moments[1]), (2, last));
+    // A document that is still being written, at whatever byte.
+    for cut in 0..text.len() {
+        let (mut begun, rest) = (text[..cut].to_owned(), &text[cut..]);
+        let mut pieces = so_far(&mut begun).unwrap();
+        begun.push_str(rest);
+        pieces.extend(so_far(&mut begun).unwrap());
+        assert_eq!(pieces, moments, "{cut}");
+    }
+    assert!(so_far(&mut "{\n\"jobs\": 7\n}\n".to_owned()).is_err());
+}
+
+#[test]
+fn what_may_write_is_not_only_read() {
+    let check = |arguments: &str, expected: bool| assert_eq!(writes(arguments), expected, "{arguments}");
+    check("--name=a --filename={device} --rw=randread --bs=4k", false);
+    check("--readwrite=read --name=a", false);
+    for arguments in [
+        "--name=a --rw=randrw",
+        "--name=a --rw={pattern}",
+        "--name=a",
+        "job.fio --rw=read",
+        "--name=a --rw=read --name=b --rw=write",
+        "--name=a --rw=trim",
+        "",
+    ] {
+        check(arguments, true);
+    }
+}
+
+#[test]
 fn dd_is_worked_out_from_bytes_and_seconds() {
     let measured = read_fixture("dd", include_str!("fixtures/dd.txt"));
     assert!((measured.values["mb_per_s"] - 13_107_200.0 / 0.0143137 / 1e6).abs() < 1e-6);

@@ -61,3 +61,38 @@ fn a_program_that_is_not_there_is_not_found() {
     let error = run_short(&mut Command::new("frostline-no-such-program")).unwrap_err();
     assert_eq!(error.kind(), frostline_base::ErrorKind::NotFound);
 }
+
+#[test]
+fn a_tool_is_followed_until_it_printed_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("one");
+    // It never ends by itself.
+    let script = "echo first; echo second; exec tail -f /dev/null";
+    let (limit, stop) = (Duration::from_secs(60), Stop::new());
+    let mut printed = String::new();
+    follow_tool(shell(script), &stem, limit, &stop, &mut |piece| {
+        printed.push_str(piece);
+        Ok(printed.contains("second\n"))
+    })
+    .unwrap();
+    assert_eq!(printed, "first\nsecond\n");
+    assert_eq!(std::fs::read_to_string(folder.path().join("one.out")).unwrap(), "first\nsecond\n");
+}
+
+#[test]
+fn a_tool_that_is_followed_fails_as_others_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("one");
+    let (limit, stop) = (Duration::from_secs(60), Stop::new());
+    let follow = |script: &str, limit: Duration, answer: fn() -> Result<bool>| {
+        follow_tool(shell(script), &stem, limit, &stop, &mut |_| answer())
+    };
+    let error = follow("echo no such disk >&2; exit 3", limit, || Ok(false)).unwrap_err();
+    assert!(error.what().contains("no such disk"), "{error}");
+    let error = follow("exec tail -f /dev/null", Duration::from_millis(50), || Ok(false)).unwrap_err();
+    assert!(error.what().contains("sh was ended"), "{error}");
+    let error =
+        follow("echo x; exec tail -f /dev/null", limit, || Err(Error::corrupt("not a figure"))).unwrap_err();
+    assert_eq!(error.what(), "not a figure");
+    follow("echo whole", limit, || Ok(false)).unwrap();
+}

@@ -11,8 +11,9 @@ use crate::emulate::{self, Daemon, Emulated, Options, Stripe};
 use crate::host::io;
 use crate::host::ledger::{Ledger, Thing};
 use crate::host::process::{run_short, run_tool};
+use crate::host::target;
 use crate::run::virtual_time::{bytes, volumes};
-use crate::study::plan::PlannedCell;
+use crate::study::plan::{PlannedCell, overwrites};
 use crate::study::{Place, Setup, fill};
 use crate::workload;
 
@@ -23,6 +24,22 @@ const PREPARE_MAX: Duration = Duration::from_secs(900);
 pub(super) enum Rig {
     /// A plain folder.
     Folder(PathBuf),
+    /// A folder of our own in a directory that the study names.
+    Path {
+        /// The directory.
+        on: target::Directory,
+        /// The folder.
+        directory: PathBuf,
+        /// The device that counts what is moved, if there is one.
+        devices: Vec<PathBuf>,
+    },
+    /// A device that the study names; mounted for each sample at the directory if it has a file system.
+    Device {
+        /// The device.
+        device: [PathBuf; 1],
+        /// Where samples mount it.
+        directory: PathBuf,
+    },
     /// A loop device on an ordinary file; mounted for each sample at the directory.
     File {
         /// The device.
@@ -43,16 +60,27 @@ impl Rig {
     pub(super) fn devices(&self) -> &[PathBuf] {
         match self {
             Rig::Folder(_) => &[],
-            Rig::File { device, .. } => device,
+            Rig::Path { devices, .. } => devices,
+            Rig::File { device, .. } | Rig::Device { device, .. } => device,
             Rig::Volumes { emulated, .. } => emulated.devices(),
         }
     }
 
     pub(super) fn directory(&self) -> &Path {
         match self {
-            Rig::Folder(directory) | Rig::File { directory, .. } | Rig::Volumes { directory, .. } => {
-                directory
-            }
+            Rig::Folder(directory)
+            | Rig::Path { directory, .. }
+            | Rig::Device { directory, .. }
+            | Rig::File { directory, .. }
+            | Rig::Volumes { directory, .. } => directory,
+        }
+    }
+
+    /// The device that the lab mounts.
+    fn mounted(&self) -> Option<&Path> {
+        match self {
+            Rig::Folder(_) | Rig::Path { .. } => None,
+            _ => self.devices().first().map(PathBuf::as_path),
         }
     }
 
@@ -70,22 +98,49 @@ impl Live<'_> {
         let rig = match setup.place {
             Place::File => self.file(setup, folder, directory)?,
             Place::Volumes => self.volumes(cell, setup, folder, directory)?,
+            Place::Path => self.path(cell, setup, at)?,
+            Place::Device => self.device(cell, setup, directory)?,
             _ => Rig::Folder(directory),
         };
         let raw = self.raw.join(format!("rig{at}"));
         self.make(cell, &rig, &raw)?;
         let first_options = match &rig {
-            Rig::File { .. } => "defaults".to_owned(),
+            Rig::File { .. } | Rig::Device { .. } => "defaults".to_owned(),
             _ => fill(&setup.options, &cell.levels)?,
         };
-        if let Some(device) = rig.devices().first() {
+        let has_file_system = setup.file_system.is_some() || setup.place != Place::Device;
+        let mounted = rig.mounted().filter(|_| has_file_system);
+        if let Some(device) = mounted {
             mount(&mut self.ledger, setup, device, rig.directory(), &first_options)?;
         }
         self.lay_out(cell, &rig, &raw)?;
-        if let Rig::File { directory, .. } = &rig {
+        if let (Some(_), Rig::File { directory, .. } | Rig::Device { directory, .. }) = (mounted, &rig) {
             self.ledger.undo_from(&Thing::Mount(directory.clone()))?;
         }
         Ok(rig)
+    }
+
+    fn path(&mut self, cell: &PlannedCell, setup: &Setup, at: usize) -> Result<Rig> {
+        let path = fill(setup.path.as_deref().unwrap_or_default(), &cell.levels)?;
+        let on = target::Directory::open(Path::new(&path), self.workload(cell).data_mib << 20)?;
+        let directory = on.folder(&mut self.ledger, &format!("rig{at}"))?;
+        let devices = on.device().into_iter().collect();
+        Ok(Rig::Path { on, directory, devices })
+    }
+
+    fn device(&mut self, cell: &PlannedCell, setup: &Setup, directory: PathBuf) -> Result<Rig> {
+        let path = fill(setup.device.as_deref().unwrap_or_default(), &cell.levels)?;
+        let device = target::Device::open(Path::new(&path))?;
+        let group = &self.study.groups[cell.group_index];
+        // Once more, since it was only looked at when the run was planned. What is on it from then on is ours.
+        if overwrites(self.study, group) && !self.overwritten.contains(device.resolved()) {
+            device.check_may_be_overwritten(device.times(&self.destroy))?;
+            self.overwritten.insert(device.resolved().to_path_buf());
+        }
+        let device = [device.resolved().to_path_buf()];
+        // Whatever another rig made on it is gone.
+        self.rigs.retain(|_, rig| !matches!(rig, Rig::Device { device: other, .. } if *other == device));
+        Ok(Rig::Device { device, directory })
     }
 
     fn file(&mut self, setup: &Setup, folder: &Path, directory: PathBuf) -> Result<Rig> {

@@ -82,12 +82,24 @@ fn left(folder: &Path) -> BTreeSet<String> {
 }
 
 fn run_tiny(data: &Path, stop: &Stop) -> Result<(crate::record::Run, Vec<crate::record::Sample>)> {
-    let study = Study::parse(STUDY, "tiny.toml")?;
-    let plan = plan(&study, Mode::Quick, 1, &[], &Host::probe(data))?;
+    run_study(STUDY, data, stop, &[], &mut Unwatched)
+}
+
+fn run_study(
+    text: &str,
+    data: &Path,
+    stop: &Stop,
+    destroy: &[PathBuf],
+    progress: &mut dyn crate::run::Progress,
+) -> Result<(crate::record::Run, Vec<crate::record::Sample>)> {
+    let study = Study::parse(text, "tiny.toml")?;
+    let host = Host::probe(data);
+    let plan = plan(&study, Mode::Quick, 1, &[], &host)?;
+    plan.check(&study, &host, destroy)?;
     let mut journal = Journal::create(&data.join("run"), &study.text)?;
     let raw = data.join("run/raw");
     let modelled = BTreeMap::new();
-    let mut live = Live::new(&study, &plan, &SystemClock, stop, data, &raw, Box::new(|_| {}))?;
+    let mut live = Live::new(&study, &plan, &SystemClock, stop, data, &raw, destroy, Box::new(|_| {}))?;
     let running = Running { study: &study, plan: &plan, clock: &SystemClock, stop, modelled: &modelled };
     let header = crate::record::Run {
         format: 1,
@@ -106,7 +118,7 @@ fn run_tiny(data: &Path, stop: &Stop) -> Result<(crate::record::Run, Vec<crate::
         notes: vec![],
         complete: false,
     };
-    let run = running.run(header, &mut journal, &mut live, &mut Unwatched);
+    let run = running.run(header, &mut journal, &mut live, progress);
     live.close()?;
     Ok((run?, journal.samples().to_vec()))
 }
@@ -135,6 +147,194 @@ fn a_study_on_a_loop_device_runs_and_leaves_nothing() {
     assert!(fs::read_dir(live_folder(data.path())).unwrap().next().is_none());
 }
 
+/// Two directories or devices, each a level, with fio; `setup` and `arguments` are those of all cells.
+fn places(levels: [&str; 2], setup: &str, arguments: &str) -> String {
+    let [a, b] = levels;
+    format!(
+        r#"
+name = "places"
+title = "Places"
+[[factors]]
+name = "at"
+means = "where"
+levels = ["{a}", "{b}"]
+[setups.there]
+{setup}
+[workloads.fio]
+tool = "fio"
+data_mib = 1
+arguments = "--name=a --size=1m --bs=64k --end_fsync=1 {arguments}"
+[[cells]]
+name = "all"
+levels = {{ at = ["{a}", "{b}"] }}
+setup = "there"
+workload = "fio"
+[gates]
+device_bytes = [0, 1000000]
+[quick]
+cells = ["all"]
+seconds = 1
+blocks = [2, 2]
+"#
+    )
+}
+
+const PATH: &str = "place = \"path\"\npath = \"{at}\"";
+
+/// Removes a directory when a sample of another cell begins.
+struct Removes(PathBuf, u32);
+
+impl crate::run::Progress for Removes {
+    fn begin(&mut self, _: u64, _: u64) {}
+    fn taking(&mut self, _: &str) {}
+    fn taken(&mut self, _: &crate::record::Sample, _: u64) {
+        self.1 += 1;
+        if self.1 == 2 {
+            fs::rename(&self.0, self.0.with_extension("gone")).unwrap();
+        }
+    }
+    fn say(&mut self, _: &str) {}
+}
+
+#[test]
+fn directories_are_measured_in_turn_and_one_that_disappears_is_named() {
+    if tools::need(["fio"]).is_err() {
+        return eprintln!("skipped: needs fio");
+    }
+    let data = tempfile::tempdir_in("/var/tmp").unwrap();
+    let [a, b] = ["a", "b"].map(|name| data.path().join(name));
+    for path in [&a, &b] {
+        fs::create_dir(path).unwrap();
+        fs::write(path.join("precious"), "kept").unwrap();
+    }
+    let levels = [a.to_str().unwrap(), b.to_str().unwrap()];
+    let text = places(levels, PATH, "--filename={directory}/data --rw=write");
+    let mut removes = Removes(b.clone(), 0);
+    let (run, samples) = run_study(&text, data.path(), &Stop::new(), &[], &mut removes).unwrap();
+    let of = |path: &str| run.cells.iter().find(|cell| cell.levels["at"] == path).unwrap();
+    // Each block has both: the second one misses what was removed after the first.
+    assert_eq!(of(levels[0]).measured["mib_per_s"].values.len(), 2, "{:?}", of(levels[0]).notes);
+    assert_eq!((of(levels[1]).measured["mib_per_s"].values.len(), of(levels[1]).voided), (1, 1));
+    assert!(of(levels[1]).notes[0].contains("disappeared"), "{:?}", of(levels[1]).notes);
+    let device = samples[0].gates.iter().find(|gate| gate.name == "device_bytes");
+    assert!(device.is_some_and(|gate| gate.passed), "the counters of the device are read: {:?}", samples[0]);
+    let kept: Vec<_> = fs::read_dir(&a).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(kept, ["precious"], "only the lab's own files are gone");
+}
+
+/// A loop device on a new file of 16 MiB.
+fn loop_device(ledger: &mut Ledger, image: &Path) -> PathBuf {
+    fs::File::create(image).unwrap().set_len(16 << 20).unwrap();
+    emulate::attach_loop(ledger, image).unwrap().0
+}
+
+#[test]
+fn devices_are_read_and_overwritten_only_when_named() {
+    if !can_run("devices_are_read_and_overwritten_only_when_named") || tools::need(["fio"]).is_err() {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().canonicalize().unwrap();
+    let mut ledger = Ledger::open(&folder.join("devices")).unwrap();
+    let images = ["a.img", "b.img"].map(|name| folder.join(name));
+    let devices = images.each_ref().map(|image| loop_device(&mut ledger, image));
+    let levels = devices.each_ref().map(|device| device.to_str().unwrap());
+    let setup = "place = \"device\"\ndevice = \"{at}\"";
+    let run = |arguments: &str, destroy: &[PathBuf]| {
+        let text = places(levels, setup, &format!("--filename={{device}} {arguments}"));
+        let folder = tempfile::tempdir_in(data.path()).unwrap();
+        run_study(&text, folder.path(), &Stop::new(), destroy, &mut Unwatched)
+    };
+    let is_zero = |image: &PathBuf| fs::read(image).unwrap().iter().all(|byte| *byte == 0);
+    let all_valid = |run: &crate::record::Run| {
+        run.cells.iter().for_each(|cell| assert!(cell.voided == 0 && !cell.measured.is_empty(), "{cell:?}"));
+    };
+
+    all_valid(&run("--rw=randread", &[]).unwrap().0);
+    let refused = run("--rw=write", &[]).unwrap_err();
+    assert!(refused.what().contains(&format!("{} would be overwritten", levels[0])), "{refused}");
+    let refused = run("--rw=write", &devices[..1]).unwrap_err();
+    assert!(refused.what().contains(&format!("{} would be overwritten", levels[1])), "{refused}");
+    let refused = run("--rw=randread", &devices).unwrap_err();
+    assert!(refused.what().contains("no cell of this run overwrites it"), "{refused}");
+    assert!(images.iter().all(is_zero), "nothing was written so far");
+
+    all_valid(&run("--rw=write", &devices).unwrap().0);
+    assert!(!images.iter().any(is_zero));
+
+    // What is on it now may be missed.
+    run_short(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&devices[1])).unwrap();
+    let refused = run("--rw=write", &devices).unwrap_err();
+    assert!(refused.what().contains("holds a signature of ext4"), "{refused}");
+    let twice = [devices.as_slice(), &devices[1..]].concat();
+    all_valid(&run("--rw=write", &twice).unwrap().0);
+    ledger.close().unwrap();
+}
+
+#[test]
+fn two_file_systems_take_turns_on_one_device() {
+    if !can_run("two_file_systems_take_turns_on_one_device") || tools::need(["fio", "mkfs.xfs"]).is_err() {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().canonicalize().unwrap();
+    let mut ledger = Ledger::open(&folder.join("devices")).unwrap();
+    let image = folder.join("a.img");
+    fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
+    let device = emulate::attach_loop(&mut ledger, &image).unwrap().0;
+    let setup = |name: &str, make: &str| {
+        format!(
+            "[setups.{name}]\nplace = \"device\"\ndevice = \"{}\"\nfile_system = \"{name}\"\nmake = [\"{make} {{device}}\"]\n",
+            device.display()
+        )
+    };
+    // The cells of one file system, and the same for the other one.
+    let text = places(["ext4", "xfs"], "place = \"folder\"", "--filename={directory}/data --rw=write");
+    let (before, cells) = text.split_once("[[cells]]").unwrap();
+    let (cells, after) = cells.split_once("[gates]").unwrap();
+    let of = |name: &str| {
+        let levels = format!("at = [\"{name}\"]");
+        let cells = cells.replace("at = [\"ext4\", \"xfs\"]", &levels);
+        format!(
+            "[[cells]]{}",
+            cells.replace("\"there\"", &format!("\"{name}\"")).replace("\"all\"", &format!("\"{name}\""))
+        )
+    };
+    let after = after.replace("[\"all\"]", "[\"ext4\", \"xfs\"]");
+    let setups = setup("ext4", "mkfs.ext4 -q -F") + &setup("xfs", "mkfs.xfs -q -f");
+    let text = format!("{before}{setups}{}{}[gates]{after}", of("ext4"), of("xfs"));
+    let destroy = [device.clone()];
+    let (run, _) = run_study(&text, data.path(), &Stop::new(), &destroy, &mut Unwatched).unwrap();
+    for cell in &run.cells {
+        assert_eq!(cell.measured["mib_per_s"].values.len(), 2, "{cell:?}");
+    }
+    ledger.close().unwrap();
+}
+
+#[test]
+fn a_named_device_gets_a_file_system() {
+    if !can_run("a_named_device_gets_a_file_system") || tools::need(["fio"]).is_err() {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().canonicalize().unwrap();
+    let mut ledger = Ledger::open(&folder.join("devices")).unwrap();
+    let devices = ["a.img", "b.img"].map(|name| loop_device(&mut ledger, &folder.join(name)));
+    let levels = devices.each_ref().map(|device| device.to_str().unwrap());
+    let setup = "place = \"device\"\ndevice = \"{at}\"\nfile_system = \"ext4\"\noptions = \"noatime\"\n\
+                 tools = [\"mkfs.ext4\"]\nmake = [\"mkfs.ext4 -q -F {device}\"]";
+    let text = places(levels, setup, "--filename={directory}/data --rw=write");
+    let (run, samples) = run_study(&text, data.path(), &Stop::new(), &devices, &mut Unwatched).unwrap();
+    for cell in &run.cells {
+        assert_eq!(cell.measured["mib_per_s"].values.len(), 2, "{:?}", cell.notes);
+    }
+    let context = data.path().join("run/raw").join(&samples[0].raw).with_extension("context.json");
+    let context = fs::read_to_string(context).unwrap();
+    assert!(context.contains("ext4 rw,noatime"), "{context}");
+    assert!(!fs::read_to_string("/proc/self/mounts").unwrap().contains(levels[0]), "it is no longer mounted");
+    ledger.close().unwrap();
+}
+
 /// Not a test of its own: what `after_a_kill_clean_leaves_nothing` starts and kills.
 #[test]
 #[ignore = "started by another test"]
@@ -145,7 +345,7 @@ fn victim() {
     let (stop, data) = (Stop::new(), PathBuf::from(data));
     let raw = data.join("raw");
     fs::create_dir_all(&raw).unwrap();
-    let mut live = Live::new(&study, &plan, &SystemClock, &stop, &data, &raw, Box::new(|_| {})).unwrap();
+    let mut live = Live::new(&study, &plan, &SystemClock, &stop, &data, &raw, &[], Box::new(|_| {})).unwrap();
     let cell = &plan.cells[0];
     let key = live.rig(cell).unwrap();
     let (device, directory) =

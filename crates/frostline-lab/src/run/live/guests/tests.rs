@@ -131,7 +131,7 @@ fn two_guests_read_at_once_from_a_shared_and_from_network_disks_and_leave_nothin
     let (stop, raw) = (Stop::new(), data.path().join("raw"));
     fs::create_dir_all(&raw).unwrap();
     let clock = frostline_base::SystemClock;
-    let mut live = Live::new(&study, &plan, &clock, &stop, data.path(), &raw, Box::new(|_| {})).unwrap();
+    let mut live = Live::new(&study, &plan, &clock, &stop, data.path(), &raw, &[], Box::new(|_| {})).unwrap();
     let about = live.about_guests().unwrap().unwrap();
     assert!(about.contains("under KVM") || about.contains("Only ratios"), "{about}");
     for block in 0..3 {

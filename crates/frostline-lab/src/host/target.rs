@@ -1,0 +1,298 @@
+//! Directories and block devices that a person named, and that the lab did not make.
+//!
+//! In a directory the lab writes only below a folder of its own. A device is read, or overwritten if it was named once
+//! more for that; one that something uses, or that holds data somebody could miss, must be named twice.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use frostline_base::{Error, Result};
+use rustix::fs::{Access, StatVfsMountFlags};
+
+use super::facts;
+use super::io;
+use super::ledger::{Ledger, Thing};
+
+/// Free space that is left to others, in bytes.
+const SPARE_BYTES: u64 = 16 << 20;
+/// File systems without a volume behind them.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+/// A directory on a volume to be measured.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    path: PathBuf,
+    resolved: PathBuf,
+    number: u64,
+}
+
+impl Directory {
+    /// The directory at `path`, which can take `bytes`.
+    ///
+    /// # Errors
+    /// By the path's name: NotFound if it is not there; Invalid if it is no directory or in memory; Denied if it cannot
+    /// be written; Exhausted if too little is free.
+    pub fn open(path: &Path, bytes: u64) -> Result<Directory> {
+        let name = path.display();
+        let resolved = path.canonicalize().map_err(|e| io(e, "cannot find", path))?;
+        let metadata = fs::metadata(&resolved).map_err(|e| io(e, "cannot look at", path))?;
+        if !metadata.is_dir() {
+            let hint = match metadata.file_type().is_block_device() {
+                true => ": a study measures devices (place = \"device\")",
+                false => "",
+            };
+            return Err(Error::invalid(format!("{name} is no directory{hint}")));
+        }
+        let directory = Directory { path: path.to_path_buf(), resolved, number: metadata.dev() };
+        let stat = rustix::fs::statvfs(&directory.resolved)
+            .map_err(|e| io(e.into(), "cannot ask for the free space of", path))?;
+        if stat.f_flag.contains(StatVfsMountFlags::RDONLY) {
+            return Err(Error::denied(format!("{name} is mounted read-only: mount it with -o remount,rw")));
+        }
+        rustix::fs::access(&directory.resolved, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|e| io(e.into(), "cannot write to", path))?;
+        if let Some(kind) = directory.file_system().filter(|kind| IN_MEMORY.contains(&kind.as_str())) {
+            return Err(Error::invalid(format!(
+                "{name} is in memory ({kind}): there is no volume behind it"
+            )));
+        }
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        if free < bytes.saturating_add(SPARE_BYTES) {
+            return Err(Error::exhausted(format!(
+                "{name} is full: {} MiB are free, and {} MiB are needed",
+                free >> 20,
+                (bytes + SPARE_BYTES).div_ceil(1 << 20)
+            )));
+        }
+        Ok(directory)
+    }
+
+    /// The path as it was given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where it really is.
+    pub fn resolved(&self) -> &Path {
+        &self.resolved
+    }
+
+    /// A new folder in it, which goes with the ledger.
+    ///
+    /// # Errors
+    /// As the ledger and the file system.
+    pub fn folder(&self, ledger: &mut Ledger, name: &str) -> Result<PathBuf> {
+        let folder = self.resolved.join(format!(".frostline-lab-{}-{name}", ledger.token()));
+        ledger.note(Thing::Directory(folder.clone()))?;
+        fs::create_dir(&folder).map_err(|e| io(e, "cannot make", &folder))?;
+        Ok(folder)
+    }
+
+    /// That `folder`, which was made in it, is still there and on the same file system.
+    ///
+    /// # Errors
+    /// NotFound by the path's name.
+    pub fn check_there(&self, folder: &Path) -> Result<()> {
+        match fs::metadata(folder) {
+            Ok(metadata) if metadata.dev() == self.number => Ok(()),
+            _ => Err(Error::not_found(format!(
+                "{} disappeared: what was mounted there is gone",
+                self.path.display()
+            ))),
+        }
+    }
+
+    /// Its file system, such as ext4.
+    pub fn file_system(&self) -> Option<String> {
+        Some(self.mounted()?.1)
+    }
+
+    /// The block device that it is on, such as `/dev/nvme1n1`, if it is on one that the kernel counts for.
+    pub fn device(&self) -> Option<PathBuf> {
+        by_number(self.number).or_else(|| {
+            let source = PathBuf::from(self.mounted()?.0);
+            source.starts_with("/dev").then(|| source.canonicalize().ok())?
+        })
+    }
+
+    /// `ext4 on /dev/nvme1n1`.
+    pub fn description(&self) -> String {
+        match (self.mounted(), self.device()) {
+            (Some((_, kind)), Some(device)) => format!("{kind} on {}", device.display()),
+            (Some((source, kind)), None) => format!("{kind} on {source}"),
+            (None, _) => "unknown file system".to_owned(),
+        }
+    }
+
+    /// What is mounted above it: source and file system.
+    fn mounted(&self) -> Option<(String, String)> {
+        let line = self.resolved.ancestors().find_map(facts::mount_line)?;
+        let mut words = line.split(' ');
+        Some((words.next()?.to_owned(), words.nth(1)?.to_owned()))
+    }
+}
+
+/// A block device.
+#[derive(Clone, Debug)]
+pub struct Device {
+    path: PathBuf,
+    resolved: PathBuf,
+    number: u64,
+}
+
+impl Device {
+    /// The block device at `path`, which may be a link such as those below `/dev/disk/by-id`.
+    ///
+    /// # Errors
+    /// By its name: NotFound if it is not there, Invalid if it is no block device.
+    pub fn open(path: &Path) -> Result<Device> {
+        let resolved = path.canonicalize().map_err(|e| io(e, "cannot find", path))?;
+        let metadata = fs::metadata(&resolved).map_err(|e| io(e, "cannot look at", path))?;
+        if !metadata.file_type().is_block_device() {
+            return Err(Error::invalid(format!("{} is no block device", path.display())));
+        }
+        Ok(Device { path: path.to_path_buf(), resolved, number: metadata.rdev() })
+    }
+
+    /// Where it really is, such as `/dev/nvme1n1`.
+    pub fn resolved(&self) -> &Path {
+        &self.resolved
+    }
+
+    /// How often `named` names it, under whatever link.
+    pub fn times(&self, named: &[PathBuf]) -> usize {
+        named.iter().filter(|path| path.canonicalize().is_ok_and(|path| path == self.resolved)).count()
+    }
+
+    /// That it may be overwritten, having been named `times` for that.
+    ///
+    /// # Errors
+    /// Denied if it was not named; Conflict if something uses it or it holds a signature and it was named once.
+    pub fn check_may_be_overwritten(&self, times: usize) -> Result<()> {
+        let name = self.path.display();
+        if times == 0 {
+            return Err(Error::denied(format!(
+                "{name} would be overwritten: --destroy {name} allows it, and all that is on it is lost"
+            )));
+        }
+        if times > 1 {
+            return Ok(());
+        }
+        let uses = self.uses()?;
+        if uses.is_empty() {
+            return Ok(());
+        }
+        Err(Error::conflict(format!(
+            "{name} is not overwritten: it {}; if all of that may be lost, say --destroy {name} twice",
+            uses.join(", ")
+        )))
+    }
+
+    /// What it and its partitions are used for or hold, as verbs.
+    ///
+    /// # Errors
+    /// Unavailable if it cannot be looked at: then nothing is known to be safe.
+    pub fn uses(&self) -> Result<Vec<String>> {
+        let mut uses = Vec::new();
+        let name = self.resolved.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let class = Path::new("/sys/class/block").join(&name);
+        let mut parts = vec![name.clone()];
+        parts.extend(names(&class).into_iter().filter(|part| class.join(part).join("partition").exists()));
+        for part in &parts {
+            let device = Path::new("/dev").join(part);
+            uses.extend(
+                mounts_of(&device).into_iter().map(|at| format!("is mounted at {at} ({})", device.display())),
+            );
+            let holders = names(&Path::new("/sys/class/block").join(part).join("holders"));
+            uses.extend(holders.into_iter().map(|holder| format!("is part of {holder}")));
+            if is_in_btrfs(part) {
+                uses.push("is part of a btrfs file system that is mounted".to_owned());
+            }
+            if is_swap(&device) {
+                uses.push("is swapped to".to_owned());
+            }
+        }
+        let loops = super::ledger::loops_on(&self.resolved);
+        uses.extend(loops.into_iter().map(|device| format!("is behind {device}")));
+        if parts.len() > 1 {
+            uses.push(format!("has {} partitions", parts.len() - 1));
+        }
+        uses.extend(
+            signatures(&self.resolved)?.into_iter().map(|kind| format!("holds a signature of {kind}")),
+        );
+        if uses.is_empty() && self.is_held() {
+            uses.push("is held by something else (open for itself alone)".to_owned());
+        }
+        Ok(uses)
+    }
+
+    /// Its number, which stays while it is the same device.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the kernel refuses to open it for one user alone, as it does for what file systems, pools and
+    /// mappings use.
+    fn is_held(&self) -> bool {
+        use rustix::fs::{Mode, OFlags};
+        rustix::fs::open(&self.resolved, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
+            .is_err_and(|error| error == rustix::io::Errno::BUSY)
+    }
+}
+
+/// Signatures of file systems, pools and partition tables.
+fn signatures(device: &Path) -> Result<Vec<String>> {
+    let mut command = std::process::Command::new("wipefs");
+    command.args(["--noheadings", "--output", "TYPE"]).arg(device);
+    let text = super::process::run_short(&mut command)?;
+    Ok(text.lines().map(str::trim).filter(|kind| !kind.is_empty()).map(str::to_owned).collect())
+}
+
+/// Where `device` is mounted.
+fn mounts_of(device: &Path) -> Vec<String> {
+    let number = fs::metadata(device).map(|metadata| numbers(metadata.rdev()));
+    let Ok(number) = number else { return Vec::new() };
+    let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    text.lines()
+        .filter_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let source = words.iter().position(|word| *word == "-").and_then(|at| words.get(at + 2));
+            let is_it =
+                words.get(2) == Some(&number.as_str()) || source.is_some_and(|s| Path::new(s) == device);
+            is_it.then(|| words.get(4).map(|at| (*at).to_owned()))?
+        })
+        .collect()
+}
+
+fn is_in_btrfs(name: &str) -> bool {
+    names(Path::new("/sys/fs/btrfs"))
+        .iter()
+        .any(|id| Path::new("/sys/fs/btrfs").join(id).join("devices").join(name).exists())
+}
+
+fn is_swap(device: &Path) -> bool {
+    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    text.lines().any(|line| line.split_whitespace().next().is_some_and(|word| Path::new(word) == device))
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().to_str().map(str::to_owned)).collect();
+    names.sort();
+    names
+}
+
+/// The device of that number, as the kernel names it.
+fn by_number(number: u64) -> Option<PathBuf> {
+    let target = fs::canonicalize(format!("/sys/dev/block/{}", numbers(number))).ok()?;
+    Some(Path::new("/dev").join(target.file_name()?))
+}
+
+fn numbers(number: u64) -> String {
+    format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
+}
+
+#[cfg(test)]
+mod tests;

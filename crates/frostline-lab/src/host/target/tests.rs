@@ -1,0 +1,141 @@
+use std::process::Command;
+
+use frostline_base::ErrorKind;
+
+use super::*;
+use crate::emulate::attach_loop;
+use crate::host::process::run_short;
+
+/// A directory of a ledger's own on a real file system, and the ledger.
+fn folder() -> (tempfile::TempDir, Ledger) {
+    let data = tempfile::tempdir_in("/var/tmp").unwrap();
+    let ledger = Ledger::open(&data.path().join("live")).unwrap();
+    (data, ledger)
+}
+
+/// Whether devices can be made here; says why not.
+fn can_make_devices(test: &str) -> bool {
+    let is_root = rustix::process::geteuid().is_root() && Path::new("/dev/loop-control").exists();
+    if !is_root {
+        eprintln!("{test}: skipped: needs root and loop devices");
+    }
+    is_root
+}
+
+/// A loop device on a sparse file of 64 MiB.
+fn device(folder: &Path, ledger: &mut Ledger) -> PathBuf {
+    let image = folder.canonicalize().unwrap().join("image");
+    fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    attach_loop(ledger, &image).unwrap().0
+}
+
+#[test]
+fn a_directory_that_cannot_be_measured_is_named() {
+    let (data, _ledger) = folder();
+    let file = data.path().join("file");
+    fs::write(&file, "").unwrap();
+    let check = |path: &Path, bytes: u64, kind: ErrorKind, says: &str| {
+        let error = Directory::open(path, bytes).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.what().contains(says) && error.what().contains(path.to_str().unwrap()), "{error}");
+    };
+    check(&data.path().join("none"), 0, ErrorKind::NotFound, "cannot find");
+    check(&file, 0, ErrorKind::Invalid, "no directory");
+    check(data.path(), 1 << 60, ErrorKind::Exhausted, "is full");
+    if Path::new("/dev/shm").is_dir() {
+        check(Path::new("/dev/shm"), 0, ErrorKind::Invalid, "in memory");
+    }
+}
+
+#[test]
+fn a_folder_goes_with_the_ledger_and_is_missed_before() {
+    let (data, mut ledger) = folder();
+    fs::write(data.path().join("precious"), "kept").unwrap();
+    let directory = Directory::open(data.path(), 1 << 20).unwrap();
+    let folder = directory.folder(&mut ledger, "rig0").unwrap();
+    assert!(folder.starts_with(directory.resolved()));
+    directory.check_there(&folder).unwrap();
+    assert!(directory.file_system().is_some() && !directory.description().is_empty());
+    fs::write(folder.join("data"), "ours").unwrap();
+    fs::rename(&folder, data.path().join("elsewhere")).unwrap();
+    let gone = directory.check_there(&folder).unwrap_err();
+    assert!(gone.what().contains("disappeared"), "{gone}");
+    fs::rename(data.path().join("elsewhere"), &folder).unwrap();
+    ledger.close().unwrap();
+    assert!(!folder.exists());
+    assert_eq!(fs::read_to_string(data.path().join("precious")).unwrap(), "kept");
+}
+
+#[test]
+fn what_is_no_device_is_named() {
+    let (data, _ledger) = folder();
+    assert_eq!(Device::open(Path::new("/dev/none")).unwrap_err().kind(), ErrorKind::NotFound);
+    for path in [data.path(), Path::new("/dev/null")] {
+        let error = Device::open(path).unwrap_err();
+        assert!(error.what().contains("is no block device"), "{error}");
+    }
+}
+
+/// The error of overwriting a device that was named once; twice allows it whatever it holds.
+#[track_caller]
+fn refused(device: &Device) -> String {
+    let error = device.check_may_be_overwritten(1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    device.check_may_be_overwritten(2).unwrap();
+    error.what().to_owned()
+}
+
+#[test]
+fn a_device_is_overwritten_only_as_it_was_named() {
+    if !can_make_devices("a_device_is_overwritten_only_as_it_was_named") {
+        return;
+    }
+    let (data, mut ledger) = folder();
+    let path = device(data.path(), &mut ledger);
+    let link = data.path().join("by-id");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let named = [link.clone(), PathBuf::from("/dev/null"), path.clone()];
+    let device = Device::open(&link).unwrap();
+    let error = Directory::open(&path, 0).unwrap_err();
+    assert!(error.what().contains("place = \"device\""), "{error}");
+    assert_eq!((device.times(&named), device.times(&[])), (2, 0));
+    assert_eq!(device.check_may_be_overwritten(0).unwrap_err().kind(), ErrorKind::Denied);
+    device.check_may_be_overwritten(1).unwrap();
+
+    run_short(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&path)).unwrap();
+    assert!(refused(&device).contains("holds a signature of ext4"));
+    let at = data.path().canonicalize().unwrap().join("mount");
+    fs::create_dir(&at).unwrap();
+    ledger.note(Thing::Mount(at.clone())).unwrap();
+    run_short(Command::new("mount").arg(&path).arg(&at)).unwrap();
+    let why = refused(&device);
+    assert!(why.contains(&format!("is mounted at {}", at.display())), "{why}");
+    assert!(why.contains(&format!("say --destroy {} twice", link.display())), "{why}");
+
+    // A directory on it is measured by the device's counters, unless it is read-only.
+    let directory = Directory::open(&at, 0).unwrap();
+    assert_eq!(directory.device(), Some(path));
+    assert!(directory.description().starts_with("ext4 on /dev/loop"));
+    run_short(Command::new("mount").args(["-o", "remount,ro"]).arg(&at)).unwrap();
+    let error = Directory::open(&at, 0).unwrap_err();
+    assert!(error.what().contains("read-only") && error.kind() == ErrorKind::Denied, "{error}");
+    ledger.close().unwrap();
+}
+
+#[test]
+fn a_device_of_a_pool_or_of_swap_is_refused() {
+    if !can_make_devices("a_device_of_a_pool_or_of_swap_is_refused") {
+        return;
+    }
+    let (data, mut ledger) = folder();
+    let path = device(data.path(), &mut ledger);
+    let device = Device::open(&path).unwrap();
+    run_short(Command::new("mkswap").arg(&path)).unwrap();
+    assert!(refused(&device).contains("holds a signature of swap"));
+    // A device behind another one is in use, although nothing is written on it.
+    run_short(Command::new("wipefs").args(["--all", "--quiet"]).arg(&path)).unwrap();
+    let (over, _) = attach_loop(&mut ledger, &path).unwrap();
+    let why = refused(&device);
+    assert!(why.contains(&format!("is behind {}", over.display())), "{why}");
+    ledger.close().unwrap();
+}

@@ -1,0 +1,56 @@
+use clap::Parser;
+use frostline_base::ErrorKind;
+
+use super::*;
+
+#[derive(Parser)]
+struct Typed {
+    #[command(flatten)]
+    args: MeasureArgs,
+}
+
+fn typed(words: &[&str]) -> MeasureArgs {
+    Typed::try_parse_from(std::iter::once("measure").chain(words.iter().copied())).unwrap().args
+}
+
+/// The error of arguments, before anything is written.
+fn refused(words: &[&str]) -> Error {
+    check(&typed(words)).unwrap_err()
+}
+
+#[test]
+fn what_cannot_be_measured_is_named_before_anything_is_written() {
+    let data = tempfile::tempdir_in("/var/tmp").unwrap();
+    let path = data.path().to_str().unwrap();
+    let same = format!("{path}/.");
+    let error = refused(&[path, "/nonexistent", "--as", "log"]);
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.what().contains("/nonexistent"), "{error}");
+    let error = refused(&[path, &same, "--as", "log"]);
+    assert!(error.what().contains("are the same directory"), "{error}");
+    let error = refused(&[path, "--as", "log", "--data-mib", "1000000000"]);
+    assert!(error.what().contains("is full") && error.kind() == ErrorKind::Exhausted, "{error}");
+    let error = refused(&[path, "--as", "log", "--price", "gp3", "--price", "st1:1TiB"]);
+    assert!(error.what().contains("2 times for 1 directories"), "{error}");
+    assert_eq!(std::fs::read_dir(data.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_price_is_for_all_or_for_each() {
+    let data = tempfile::tempdir_in("/var/tmp").unwrap();
+    let paths = ["a", "b"].map(|name| data.path().join(name));
+    paths.iter().for_each(|path| std::fs::create_dir(path).unwrap());
+    let [a, b] = paths.each_ref().map(|path| path.to_str().unwrap());
+    let priced = |prices: &[&str]| {
+        let words: Vec<&str> = [a, b, "--as", "postgres"]
+            .into_iter()
+            .chain(prices.iter().flat_map(|p| ["--price", p]))
+            .collect();
+        let (_, costs) = check(&typed(&words)).unwrap();
+        costs.into_iter().map(|cost| cost.map(|cost| cost.volume)).collect::<Vec<_>>()
+    };
+    let named = |text: &str| Some(text.to_owned());
+    assert_eq!(priced(&[]), [None, None]);
+    assert_eq!(priced(&["gp3:1TiB"]), [named("gp3:1TiB"), named("gp3:1TiB")]);
+    assert_eq!(priced(&["gp3:1TiB", "st1:2TiB"]), [named("gp3:1TiB"), named("st1:2TiB")]);
+}

@@ -1,0 +1,83 @@
+//! Latency over load: points, and the knee between a volume that keeps up and one that queues.
+
+use serde::Serialize;
+
+/// Loads at which every path is measured, as parts of what it sustains. Closer where latency rises.
+pub const PARTS: [f64; 8] = [0.975, 0.95, 0.9, 0.8, 0.7, 0.5, 0.25, 0.1];
+/// Points on both sides of the knee are at most this part of the limit away.
+const GAP_MAX: f64 = 0.05;
+/// Latency at the limit over that at the least load, below which it did not rise.
+const RISE_MIN: f64 = 2.0;
+
+/// What a load did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Point {
+    /// Requests that were offered a second, evenly; absent where as many as the volume takes.
+    pub offered_iops: Option<f64>,
+    /// Requests that were done a second.
+    pub iops: f64,
+    /// MiB a second.
+    pub mib_per_s: f64,
+    /// Median latency of reads or of writes, whichever is longer.
+    pub p50_ms: f64,
+    /// 99th percentile likewise.
+    pub p99_ms: f64,
+    /// Percent of the last 10 s in which something waited for a CPU of this host.
+    pub cpu_pressure: Option<f64>,
+}
+
+/// The load beyond which latency rises steeply.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Knee {
+    /// Requests a second.
+    pub iops: f64,
+    /// MiB a second.
+    pub mib_per_s: f64,
+    /// Median latency there.
+    pub p50_ms: f64,
+    /// 99th percentile there.
+    pub p99_ms: f64,
+}
+
+/// The point farthest below the line from the least load to the most, both axes taken as parts of the whole
+/// (Satopää et al., "Finding a 'Kneedle' in a Haystack", 2011). By the median: a tail is also this host's.
+///
+/// `None` where latency hardly rises: then the requests that may be outstanding do not bring the volume to its limit.
+pub fn knee(points: &[Point]) -> Option<Knee> {
+    let sorted = sorted(points);
+    let at = place(&sorted)?;
+    let Point { iops, mib_per_s, p50_ms, p99_ms, .. } = sorted[at];
+    Some(Knee { iops, mib_per_s, p50_ms, p99_ms })
+}
+
+/// Loads that would place the knee more exactly, as parts of `limit_iops`; none if it is placed.
+pub fn refined(points: &[Point], limit_iops: f64) -> Vec<f64> {
+    let sorted = sorted(points);
+    let Some(at) = place(&sorted) else { return Vec::new() };
+    let between = |from: usize, to: usize| {
+        let (low, high) = (sorted.get(from)?.iops / limit_iops, sorted.get(to)?.iops / limit_iops);
+        (high - low > GAP_MAX && high < 1.0 + GAP_MAX).then_some((low + high) / 2.0)
+    };
+    let before = at.checked_sub(1).and_then(|before| between(before, at));
+    before.into_iter().chain(between(at, at + 1)).collect()
+}
+
+fn sorted(points: &[Point]) -> Vec<Point> {
+    let mut sorted = points.to_vec();
+    sorted.sort_by(|a, b| a.iops.total_cmp(&b.iops));
+    sorted
+}
+
+fn place(sorted: &[Point]) -> Option<usize> {
+    let (first, last) = (sorted.first()?, sorted.last()?);
+    let most = sorted.iter().map(|point| point.p50_ms).fold(0.0, f64::max);
+    let (width, height) = (last.iops - first.iops, most - first.p50_ms);
+    if sorted.len() < 3 || width <= 0.0 || most < first.p50_ms * RISE_MIN {
+        return None;
+    }
+    let below = |point: &Point| (point.iops - first.iops) / width - (point.p50_ms - first.p50_ms) / height;
+    (0..sorted.len()).max_by(|a, b| below(&sorted[*a]).total_cmp(&below(&sorted[*b])))
+}
+
+#[cfg(test)]
+mod tests;

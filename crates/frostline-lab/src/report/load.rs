@@ -1,0 +1,175 @@
+//! The page of `lab measure`: for each path a sentence, latency over load, and the watch at its limit.
+
+use std::fmt::Write as _;
+
+use super::chart::{Plane, Scale};
+use super::text::{both, escape, number, round};
+use super::{Language, page};
+use crate::measure::{Measured, Measurement};
+
+/// Rounds that are drawn; of more, every second one, and so on.
+const ROUNDS_MAX: usize = 300;
+
+/// The page.
+pub fn load_page(measurement: &Measurement, language: Language) -> String {
+    let names: Vec<String> = measurement.paths.iter().map(|path| path.path.display().to_string()).collect();
+    let mut html = page::head(&names.join(", "), language);
+    let _ = write_page(&mut html, measurement);
+    html.push_str(page::TAIL);
+    html
+}
+
+fn write_page(html: &mut String, measurement: &Measurement) -> std::fmt::Result {
+    let Measurement { load, block_bytes, outstanding, extent, fio, machine, started, paths, .. } =
+        measurement;
+    writeln!(html, "<h1>{}</h1>", both("Latency over load", "부하에 따른 지연 시간"))?;
+    let (kib, mib) = (block_bytes >> 10, extent.data_mib);
+    writeln!(
+        html,
+        "<p class=lead>{}</p>",
+        both(
+            &format!(
+                "At most {outstanding} outstanding, over {mib} MiB in each path, without the page cache: {}.",
+                escape(&load.words())
+            ),
+            &format!(
+                "요청 크기 {kib} KiB, 읽기 {} %, 동시 요청 최대 {outstanding}개, 경로마다 {mib} MiB, 페이지 캐시 없이 측정했습니다.",
+                load.read_percent()
+            )
+        )
+    )?;
+    for path in paths {
+        write_path(html, path, kib)?;
+    }
+    writeln!(
+        html,
+        "<p class=key>{}</p><p class=key>{} · {} · {} · {}</p>",
+        both(
+            "Latency is that of reads or of writes, whichever is longer. Requests are offered evenly: those that come at random wait longer.",
+            "지연 시간은 읽기와 쓰기 중 더 긴 쪽입니다. 요청은 일정한 간격으로 보냈으며, 무작위로 도착하는 요청은 더 오래 기다립니다."
+        ),
+        escape(started),
+        escape(fio),
+        escape(&machine.cpu),
+        escape(&machine.kernel)
+    )
+}
+
+fn write_path(html: &mut String, path: &Measured, kib: u64) -> std::fmt::Result {
+    writeln!(
+        html,
+        "<h2>{} <small>{}</small></h2>",
+        escape(&path.path.display().to_string()),
+        escape(&path.volume)
+    )?;
+    if let Some(why) = &path.failed {
+        writeln!(html, "<ul class=loud><li>{}: {}</ul>", both("Failed", "실패"), escape(why))?;
+    }
+    writeln!(html, "<ul>{}</ul><div class=panels>", facts(path, kib))?;
+    if path.points.len() > 1 {
+        write_curve(html, path)?;
+    }
+    if !path.rounds.is_empty() {
+        write_watch(html, path)?;
+    }
+    writeln!(html, "</div>")
+}
+
+fn facts(path: &Measured, kib: u64) -> String {
+    let mut facts = Vec::new();
+    if let Some(watched) = &path.watched {
+        let (iops, mib) = (number(watched.sustained.iops), number(watched.sustained.mib_per_s));
+        let (steady, korean) = if watched.is_steady {
+            ("steady", "안정 상태")
+        } else {
+            ("not steady", "안정되지 않음")
+        };
+        facts.push(both(
+            &format!("Limit: <b>{iops} IOPS</b>, {mib} MiB/s, {steady}"),
+            &format!("한계: <b>{iops} IOPS</b>, {mib} MiB/s, {korean}"),
+        ));
+        facts.push(match &watched.burst {
+            Some(burst) => {
+                let (high, seconds) = (number(burst.level.iops), number(burst.level.seconds));
+                let requests = number(burst.bucket_requests);
+                both(
+                    &format!("Burst: {high} IOPS for {seconds} s; the bucket held <b>{requests} requests</b> of {kib} KiB beyond the limit"),
+                    &format!("버스트: {seconds}초 동안 {high} IOPS. 버킷에는 한계를 넘는 {kib} KiB 요청 <b>{requests}개</b>분이 있었습니다"),
+                )
+            }
+            None => both("Burst: none seen", "버스트: 관찰되지 않음"),
+        });
+    }
+    if let Some(knee) = &path.knee {
+        let (iops, p50, p99) = (number(knee.iops), number(knee.p50_ms), number(knee.p99_ms));
+        facts.push(both(
+            &format!("Knee: <b>{iops} IOPS</b>, median {p50} ms, 99th percentile {p99} ms"),
+            &format!("꺾이는 점: <b>{iops} IOPS</b>, 중앙값 {p50} ms, 99 백분위수 {p99} ms"),
+        ));
+    }
+    if let Some(cost) = &path.cost {
+        let (usd, volume, region) = (round(cost.usd_per_month), escape(&cost.volume), escape(&cost.region));
+        facts.push(both(
+            &format!("Cost: ${usd} a month for {volume} in {region}"),
+            &format!("비용: {region}의 {volume}, 월 ${usd}"),
+        ));
+    }
+    facts.iter().map(|fact| format!("<li>{fact}</li>")).collect()
+}
+
+/// Median and tail by what was served.
+fn write_curve(html: &mut String, path: &Measured) -> std::fmt::Result {
+    let mut points = path.points.clone();
+    points.sort_by(|a, b| a.iops.total_cmp(&b.iops));
+    let x = Scale::of_sizes(points.iter().map(|point| point.iops).chain([0.0]));
+    let y = Scale::of_sizes(points.iter().flat_map(|point| [point.p50_ms, point.p99_ms]));
+    let mut plane = Plane::new(&x, &y);
+    let of = |value: fn(&crate::measure::curve::Point) -> f64| -> Vec<(f64, f64)> {
+        points.iter().map(|point| (point.iops, value(point))).collect()
+    };
+    plane.path("tail", &of(|point| point.p99_ms));
+    let medians = of(|point| point.p50_ms);
+    plane.path("front", &medians);
+    for median in &medians {
+        plane.dot("median", *median, 4);
+    }
+    let knee = path.knee.map(|knee| (knee.iops, knee.p50_ms, both("knee", "꺾이는 점")));
+    writeln!(
+        html,
+        "<section class=\"panel load\"><p class=key>{}</p>{}</section>",
+        both(
+            "ms, upwards, by IOPS: median (blue) and 99th percentile (grey)",
+            "IOPS(가로)에 따른 ms(세로): 중앙값(파랑)과 99 백분위수(회색)"
+        ),
+        plane.end(knee.as_slice())
+    )
+}
+
+/// IOPS second by second.
+fn write_watch(html: &mut String, path: &Measured) -> std::fmt::Result {
+    let every = path.rounds.len().div_ceil(ROUNDS_MAX).max(1);
+    let mut at_s = 0.0;
+    let points: Vec<(f64, f64)> = path
+        .rounds
+        .chunks(every)
+        .map(|rounds| {
+            let seconds: f64 = rounds.iter().map(|round| round.seconds).sum();
+            at_s += seconds;
+            (at_s, rounds.iter().map(|round| round.requests).sum::<f64>() / seconds)
+        })
+        .collect();
+    // From zero, so that a fall is as deep as it looks.
+    let x = Scale::of_sizes(points.iter().map(|point| point.0).chain([0.0]));
+    let y = Scale::of_sizes(points.iter().map(|point| point.1).chain([0.0]));
+    let mut plane = Plane::new(&x, &y);
+    plane.path("front", &points);
+    writeln!(
+        html,
+        "<section class=\"panel load\"><p class=key>{}</p>{}</section>",
+        both(
+            "IOPS, upwards, by seconds under as much load as it takes",
+            "최대 부하에서 시간(초, 가로)에 따른 IOPS(세로)"
+        ),
+        plane.end(&[])
+    )
+}
