@@ -38,8 +38,9 @@ use crate::seal::{NewSplit, Output, mapping_of};
 
 /// The source whose position every commit of edits moves, in whichever process: to the last sequence number.
 const SOURCE: &str = "documents-by-id";
-/// Times that edits are made, because others changed the index meanwhile.
-const TRIES_MAX: u32 = 16;
+/// Times that edits are made, because others changed the index meanwhile. Each is a commit of another process, and those wait
+/// [`LiveOptions::group_after`] between theirs, while this one tries again at once.
+const TRIES_MAX: u32 = 64;
 /// What holding an operation takes besides its document.
 const OPERATION_BYTES: u64 = 256;
 

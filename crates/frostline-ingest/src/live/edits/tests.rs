@@ -1,3 +1,4 @@
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use frostline_base::SystemClock;
@@ -35,6 +36,33 @@ impl FindIds for Reading {
                 error: Error::exhausted("it takes too much memory"),
             });
             Ok(LookedUp { documents: found, unknown: unknown.collect() })
+        }
+        .boxed()
+    }
+}
+
+/// Another process that commits each time that this one has looked for its documents, as often as is left.
+struct Overtaken {
+    reading: Reading,
+    others: Edits,
+    left: AtomicU32,
+}
+
+impl FindIds for Overtaken {
+    fn find<'a>(
+        &'a self,
+        index: &'a Arc<Index>,
+        ids: &'a [String],
+        with_text: bool,
+    ) -> BoxFuture<'a, Result<LookedUp>> {
+        async move {
+            let found = self.reading.find(index, ids, with_text).await;
+            let left = self.left.load(Ordering::Relaxed);
+            if left > 0 {
+                self.left.store(left - 1, Ordering::Relaxed);
+                applied(&self.others, [create(&format!("other {left}"), "{}")]).await;
+            }
+            found
         }
         .boxed()
     }
@@ -352,6 +380,22 @@ async fn an_edit_whose_answers_are_lost_is_done_once_or_not_at_all() {
         assert_eq!(bench.by_id().await["a"], r#"{"n":2}"#);
     }
     assert!(failed > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edit_lands_after_many_of_other_processes() {
+    let bench = Bench::new();
+    let live = bench.live_with(LiveOptions { group_after: Duration::ZERO, ..LiveOptions::default() });
+    let find = Overtaken {
+        reading: Reading(bench.repository()),
+        others: bench.edits(),
+        left: AtomicU32::new(40),
+    };
+    let edits = Edits::new(&live, Arc::new(find), Arc::new(SystemClock));
+    let [created] = applied(&edits, [create("a", r#"{"n":0}"#)]).await;
+    assert_eq!(short(&created), ("created", 1));
+    let found = bench.by_id().await;
+    assert_eq!((found.len(), found["a"].as_str()), (41, r#"{"n":0}"#));
 }
 
 /// A number from a seed, below `below`.
