@@ -36,6 +36,7 @@ use crate::seal::{NewSplit, Output};
 mod policy;
 
 pub use policy::{Group, MergePolicy};
+use policy::Queue;
 
 /// What is merged stays: packing it well costs a fifth of the speed on security events, half on web logs.
 const MERGED_ZSTD_LEVEL: i32 = 9;
@@ -169,7 +170,9 @@ impl Merge {
             report: MergeReport::default(),
             made: BTreeMap::new(),
             left: BTreeSet::new(),
+            queue: Queue::default(),
             bytes_done: 0,
+            bytes_planned: 0,
         }
     }
 }
@@ -185,14 +188,18 @@ pub struct Merging {
     made: BTreeMap<SplitId, SplitEntry>,
     /// Splits that are left as they are.
     left: BTreeSet<SplitId>,
+    queue: Queue,
     /// Bytes of the splits that were merged.
     bytes_done: u64,
+    /// The same at the end, as foreseen when merges were last planned. Only where progress is told.
+    bytes_planned: u64,
 }
 
 impl Merging {
     /// The merges until nothing is left or the budget is used up, as far as can be foreseen.
     pub fn plan(&self) -> Vec<Group> {
-        let (mut left, mut groups) = (self.budget_left(), self.policy.plan_all(&self.open_splits()));
+        let mut left = self.budget_left();
+        let mut groups = self.policy.plan_all(&self.open_splits());
         groups.retain(|group| {
             let affordable = left.checked_sub(group.bytes());
             left = affordable.unwrap_or(left);
@@ -202,12 +209,24 @@ impl Merging {
     }
 
     /// The next merge to make; none when nothing is left, the budget is used up, or it is to stop.
-    pub fn next(&self) -> Option<Group> {
+    pub fn next(&mut self) -> Option<Group> {
         if self.merge.cancel.is_cancelled() {
             return None;
         }
-        let mut groups = self.policy.plan(&self.open_splits()).into_iter();
-        groups.find(|group| group.bytes() <= self.budget_left())
+        self.planned().or_else(|| {
+            self.queue.fill(&self.policy, &self.open_splits());
+            if self.merge.on_progress.is_some() {
+                self.bytes_planned = self.bytes_done + self.plan().iter().map(Group::bytes).sum::<u64>();
+            }
+            self.planned()
+        })
+    }
+
+    /// The next merge of the last plan.
+    fn planned(&mut self) -> Option<Group> {
+        let budget_left = self.budget_left();
+        let is_there = |id| self.index.split(id).is_some() && !self.left.contains(&id);
+        self.queue.next(budget_left, is_there)
     }
 
     fn budget_left(&self) -> u64 {
@@ -220,6 +239,10 @@ impl Merging {
     pub async fn merge(&mut self, group: &Group) -> Result<()> {
         match self.try_merge(group).await {
             Ok(Some((index, split))) => {
+                // What others committed meanwhile may come first.
+                if index.version() > self.index.version() + 1 {
+                    self.queue.clear();
+                }
                 self.index = index;
                 self.report.merges += 1;
                 self.report.bytes_written += split.object.bytes;
@@ -239,7 +262,8 @@ impl Merging {
                     return Err(error);
                 }
                 self.report.conflicts += 1;
-                self.index = self.index.refresh().await?;
+                let newest = self.index.refresh().await?;
+                self.continue_at(&newest);
                 Ok(())
             }
         }
@@ -267,6 +291,7 @@ impl Merging {
     pub fn continue_at(&mut self, index: &Index) {
         if index.version() > self.index.version() {
             self.index = index.clone();
+            self.queue.clear();
         }
     }
 
@@ -302,10 +327,8 @@ impl Merging {
     async fn try_merge(&self, group: &Group) -> Result<Option<(Index, SplitEntry)>> {
         let Merge { repository, random, cancel, on_progress, .. } = self.merge.clone();
         let progress = on_progress.map(|on_progress| {
-            let planned: u64 = self.plan().iter().map(Group::bytes).sum();
-            let before =
-                MergeProgress { bytes_done: self.bytes_done, bytes_planned: self.bytes_done + planned };
-            (on_progress, before)
+            let Merging { bytes_done, bytes_planned, .. } = *self;
+            (on_progress, MergeProgress { bytes_done, bytes_planned })
         });
         let work = Work {
             reads: BlockingReads::new(&repository),

@@ -4,8 +4,8 @@
 //! is in the window in which it ends if it begins there or in the one before; else in one of windows four times as long, and so
 //! on. A window that does not hold half of what one split may hold is part of the window four times as long. So a split from
 //! documents far apart in time is merged with others like it, and makes no split of a busy day longer; where little is logged,
-//! a split still covers months. Whatever is merged in a window ends and begins in that window, so merging moves nothing to
-//! another one. Splits without times are a window of their own.
+//! a split still covers months. What is merged of a longer window may fill a shorter one in which it ends, and is then in that
+//! one. Splits without times are a window of their own.
 //!
 //! **Sizes.** A merge is made where the result has at least [`MergePolicy::growth`] times the documents of its largest
 //! split. What is late by days is therefore not written with the large splits of its day each time it comes, but first with
@@ -21,7 +21,7 @@
 //! the base `growth`: each merge multiplies by `growth`, but for the last one. (They do not quite: what is merged packs better
 //! than the parts, and may therefore be merged once more.)
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use frostline_base::{ObjectRef, SplitId};
@@ -106,8 +106,8 @@ impl MergePolicy {
             && self.fits(&load)
     }
 
-    /// The merges until none is left, in their order: merged splits are merged again where that is planned. What comes
-    /// of a merge is taken to be as large as its splits together.
+    /// The merges until none is left, in the order of a [`Queue`]: merged splits are merged again where that is planned. What
+    /// comes of a merge is taken to be as large as its splits together.
     pub fn plan_all(&self, splits: &[Arc<SplitEntry>]) -> Vec<Group> {
         let (mut splits, mut all) = (splits.to_vec(), Vec::new());
         loop {
@@ -166,7 +166,7 @@ impl MergePolicy {
         }
         window.truncate(count);
         // Neighbours in time belong together.
-        window.sort_by_key(|split| (split.times, split.id));
+        window.sort_by_key(|split| (split.times, split.rows, split.id));
         let (mut groups, mut group, mut load) = (Vec::new(), Vec::new(), Load::default());
         for split in window {
             let with = load.and(&Load::of(&split));
@@ -185,7 +185,7 @@ impl MergePolicy {
     fn worth(&self, mut splits: Vec<Arc<SplitEntry>>) -> Option<Group> {
         while splits.len() > 1 {
             let load = Load::sum(&splits);
-            let largest = splits.iter().max_by_key(|split| (split.rows, split.id))?;
+            let largest = splits.iter().max_by_key(|split| (split.rows, split.times, split.id))?;
             if self.fits(&load) && self.grows(&load, largest.rows) {
                 return Some(Group { splits });
             }
@@ -266,6 +266,28 @@ impl Load {
     /// Of merging it: the documents, sealing them, the sealed file, and the readers.
     fn memory(&self, readers: u64) -> u64 {
         self.unpacked.saturating_mul(2).saturating_add(self.bytes).saturating_add(readers)
+    }
+}
+
+/// Merges in the order in which they are made: all of one plan, then those of the plan for what came of them.
+#[derive(Debug, Default)]
+pub(super) struct Queue(VecDeque<Group>);
+
+impl Queue {
+    /// The next merge of the last plan whose splits are all still there and that has no more bytes.
+    pub(super) fn next(&mut self, bytes_max: u64, is_there: impl Fn(SplitId) -> bool) -> Option<Group> {
+        self.0.retain(|group| group.ids().all(&is_there));
+        self.0.iter().find(|group| group.bytes() <= bytes_max).cloned()
+    }
+
+    /// What is to be merged of these splits takes the place of what is left of the last plan.
+    pub(super) fn fill(&mut self, policy: &MergePolicy, splits: &[Arc<SplitEntry>]) {
+        self.0 = policy.plan(splits).into();
+    }
+
+    /// Forgets the last plan, because there are other splits.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
     }
 }
 

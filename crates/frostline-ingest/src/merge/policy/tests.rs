@@ -5,7 +5,7 @@ use frostline_base::{ObjectRef, SplitId};
 use frostline_catalog::SplitEntry;
 use proptest::prelude::*;
 
-use super::{BESIDES_BYTES, DAY_US, Group, Load, MergePolicy, ROWS_ALONE_MIN};
+use super::{BESIDES_BYTES, DAY_US, Group, Load, MergePolicy, Queue, ROWS_ALONE_MIN};
 
 fn split(id: u128, rows: u64, times: Option<(i64, i64)>) -> Arc<SplitEntry> {
     Arc::new(SplitEntry { unpacked_bytes: Some(rows * 1_000), ..entry(id, rows, times) })
@@ -201,6 +201,7 @@ struct Made {
 /// Splits that come one after the other, and merges in between: `shrink` is what merged splits take, in percent of their parts.
 struct Story {
     policy: MergePolicy,
+    queue: Queue,
     splits: Vec<Arc<SplitEntry>>,
     /// For each live split, those that its documents came in.
     made: BTreeMap<SplitId, Vec<Made>>,
@@ -210,7 +211,7 @@ struct Story {
 
 impl Story {
     fn new(policy: MergePolicy, shrink: u64) -> Story {
-        Story { policy, splits: Vec::new(), made: BTreeMap::new(), shrink, next: 0 }
+        Story { policy, queue: Queue::default(), splits: Vec::new(), made: BTreeMap::new(), shrink, next: 0 }
     }
 
     fn add(&mut self, rows: u64, times: Option<(i64, i64)>) {
@@ -218,19 +219,27 @@ impl Story {
         self.next += 1;
         self.made.insert(split.id, vec![Made { rewrites: 0, from_rows: rows }]);
         self.splits.push(split);
+        self.queue.clear();
+    }
+
+    fn planned(&mut self) -> Option<Group> {
+        let splits = &self.splits;
+        self.queue.next(u64::MAX, |id| splits.iter().any(|split| split.id == id))
     }
 
     /// Makes the next merge.
     fn merge(&mut self) -> bool {
-        let Some(group) = self.policy.plan(&self.splits).into_iter().next() else { return false };
+        let planned = self.planned().or_else(|| {
+            self.queue.fill(&self.policy, &self.splits);
+            self.planned()
+        });
+        let Some(group) = planned else { return false };
         let before = self.splits.len();
         self.splits.retain(|split| group.ids().all(|id| id != split.id));
         assert_eq!(self.splits.len(), before - group.splits().len(), "each is live, and there once");
         let mut merged = group.foreseen();
-        if group.splits().len() > 1 {
-            merged.id = SplitId::from_random(1 << 100 | self.next);
-            self.next += 1;
-        }
+        merged.id = SplitId::from_random(1 << 100 | self.next);
+        self.next += 1;
         merged.object.bytes = merged.object.bytes * self.shrink / 100;
         merged.unpacked_bytes = merged.unpacked_bytes.map(|bytes| bytes * self.shrink / 100);
         let made = group.ids().flat_map(|id| self.made.remove(&id).unwrap());
