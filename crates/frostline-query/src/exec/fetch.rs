@@ -9,6 +9,7 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::execution::TaskContext;
 use frostline_base::Meter;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
@@ -77,34 +78,63 @@ impl Fetch {
     async fn answer(self, scan: Arc<Scan>) -> Result<Found> {
         let fetch = Arc::new(self);
         let in_flight = scan.in_flight();
-        let reads = (0..scan.targets.len()).map(|number| {
+        let parts = (0..scan.targets.len()).map(|number| {
             let (fetch, scan) = (Arc::clone(&fetch), Arc::clone(&scan));
             spawned(async move {
                 let target = &scan.targets[number];
-                scan.tolerate(target, fetch.read(&scan, target).await)
+                let parts = scan.tolerate(target, fetch.parts(&scan, target).await)?.unwrap_or_default();
+                Ok(stream::iter(parts.into_iter().map(move |rows| Ok((number, rows)))))
             })
         });
-        let mut reads = stream::iter(reads.collect::<Vec<_>>()).buffer_unordered(in_flight);
+        let parts = stream::iter(parts.collect::<Vec<_>>()).buffer_unordered(in_flight).try_flatten();
+        let reads = parts.map_ok(|(number, rows)| {
+            let (fetch, scan) = (Arc::clone(&fetch), Arc::clone(&scan));
+            spawned(async move {
+                let target = &scan.targets[number];
+                let read = scan.tolerate(target, fetch.read(&scan, target, &rows).await)?;
+                Ok(read.map(|(batch, room)| (target.ordinal, batch, room)))
+            })
+        });
+        let mut reads = std::pin::pin!(reads.try_buffer_unordered(in_flight));
         let (mut read, memory) = (Vec::new(), reservation(&scan.local.memory, "documents"));
-        while let Some(batch) = reads.try_next().await? {
-            if let Some((batch, _room)) = batch {
+        while let Some(part) = reads.try_next().await? {
+            if let Some((ordinal, batch, _room)) = part {
                 memory.try_grow(batch.get_array_memory_size() * COPIES).map_err(internal)?;
-                read.push(batch);
+                read.push((ordinal, batch));
             }
         }
+        // Of a split that failed nothing is shown.
+        read.retain(|(ordinal, _)| !scan.has_failed(*ordinal));
+        let read: Vec<RecordBatch> = read.into_iter().map(|(_, batch)| batch).collect();
         let schema = Arc::new(Schema::new(fetch.outputs().iter().map(Output::field).collect::<Vec<Field>>()));
         let documents = concat_batches(&schema, &read).map_err(arrow_error)?;
         let report = Report { matched: 0, ..scan.report(&fetch.splits) };
         Ok(Found { hits: Some(documents), state: None, report })
     }
 
-    async fn read(&self, scan: &Scan, target: &Target) -> Result<(RecordBatch, Room)> {
+    /// The rows of a split, in parts to read at the same time.
+    async fn parts(&self, scan: &Scan, target: &Target) -> Result<Vec<RoaringBitmap>> {
         let rows = self.rows.get(&target.ordinal).into_iter().flatten().copied();
         let open = scan.open(target).await?;
-        let rows = rows.filter(|row| *row < open.split.rows()).collect();
+        let mut rows: RoaringBitmap = rows.filter(|row| *row < open.split.rows()).collect();
+        if rows.len() < ROWS_APART_MIN || !open.split.renders_documents() {
+            return Ok(vec![rows]);
+        }
+        let mut parts = Vec::new();
+        while let Some(first) = rows.min() {
+            let mut part = rows.clone();
+            part.remove_range(open.split.read_together(first.saturating_add(1))..);
+            rows -= &part;
+            parts.push(part);
+        }
+        Ok(parts)
+    }
+
+    async fn read(&self, scan: &Scan, target: &Target, rows: &RoaringBitmap) -> Result<(RecordBatch, Room)> {
+        let open = scan.open(target).await?;
         let (view, outputs) = (scan.view(&open), self.outputs());
-        let room = scan.window.room(bytes_of(view, &outputs, &rows).await?).await?;
-        let batch = read_rows(view, target.ordinal, &outputs, &rows).await?;
+        let room = scan.window.room(bytes_of(view, &outputs, rows).await?).await?;
+        let batch = read_rows(view, target.ordinal, &outputs, rows).await?;
         Ok((batch, room))
     }
 
@@ -113,5 +143,8 @@ impl Fetch {
     }
 }
 
+/// Of so many documents those of each row group are rendered by themselves. Pages of columns that are shown beside fewer of
+/// them would be read once for each row group.
+const ROWS_APART_MIN: u64 = 1_024;
 /// A document is held as it was read, in order with all others, as it travels and as it is shown.
 const COPIES: usize = 4;

@@ -274,6 +274,11 @@ impl Scan {
         Ok(None)
     }
 
+    /// Whether a split failed, and is reported so.
+    pub(crate) fn has_failed(&self, ordinal: u32) -> bool {
+        self.tally.failed.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&ordinal)
+    }
+
     /// The report on `splits`, including those that the filter rules out. The cost is the meter's, which
     /// other scans may share.
     pub(crate) fn report(&self, splits: &Splits) -> Report {
