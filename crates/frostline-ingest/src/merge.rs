@@ -35,8 +35,8 @@ use crate::seal::{NewSplit, Output};
 
 mod policy;
 
-pub use policy::{Group, MergePolicy};
 use policy::Queue;
+pub use policy::{Group, MergePolicy};
 
 /// What is merged stays: packing it well costs a fifth of the speed on security events, half on web logs.
 const MERGED_ZSTD_LEVEL: i32 = 9;

@@ -148,3 +148,6 @@ impl Fetch {
 const ROWS_APART_MIN: u64 = 1_024;
 /// A document is held as it was read, in order with all others, as it travels and as it is shown.
 const COPIES: usize = 4;
+
+#[cfg(test)]
+mod tests;

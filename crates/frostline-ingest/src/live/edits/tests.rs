@@ -386,11 +386,8 @@ async fn an_edit_whose_answers_are_lost_is_done_once_or_not_at_all() {
 async fn an_edit_lands_after_many_of_other_processes() {
     let bench = Bench::new();
     let live = bench.live_with(LiveOptions { group_after: Duration::ZERO, ..LiveOptions::default() });
-    let find = Overtaken {
-        reading: Reading(bench.repository()),
-        others: bench.edits(),
-        left: AtomicU32::new(40),
-    };
+    let find =
+        Overtaken { reading: Reading(bench.repository()), others: bench.edits(), left: AtomicU32::new(40) };
     let edits = Edits::new(&live, Arc::new(find), Arc::new(SystemClock));
     let [created] = applied(&edits, [create("a", r#"{"n":0}"#)]).await;
     assert_eq!(short(&created), ("created", 1));
