@@ -16,6 +16,7 @@
 //! groups as there are cores are sealed at the same time: each takes up to about four times its documents more.
 
 mod edits;
+mod figures;
 mod group;
 mod land;
 mod upkeep;
@@ -35,9 +36,11 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::lines::Refusal;
 use crate::pipeline::Random;
+use figures::{LiveCounts, add};
 use group::Writer;
 
 pub use edits::{Action, Changed, Edit, Edited, Edits, FindIds, Make, Operation, Removal, Removed, Update};
+pub use figures::{LiveFigures, UpkeepCounts, UpkeepFigures};
 pub use upkeep::{Kept, Upkeep, UpkeepOptions, retention, set_retention};
 
 /// The longest key of a request.
@@ -142,6 +145,7 @@ struct Shared {
     closing: watch::Sender<bool>,
     /// Groups that are sealed at the same time.
     sealing: Semaphore,
+    counts: LiveCounts,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -178,6 +182,7 @@ impl Live {
             load: watch::Sender::new(Load::default()),
             closing: watch::Sender::new(false),
             sealing: Semaphore::new(cores),
+            counts: LiveCounts::default(),
         });
         Live { shared, writers: Arc::default() }
     }
@@ -218,6 +223,11 @@ impl Live {
     /// Bytes of documents that are not answered yet.
     pub fn held_bytes(&self) -> u64 {
         self.shared.load.borrow().held_bytes
+    }
+
+    /// What this and its [`Edits`] have done.
+    pub fn figures(&self) -> LiveFigures {
+        self.shared.counts.figures(self.held_bytes(), self.shared.options.held_bytes_max)
     }
 
     fn writer(&self, index: &IndexName) -> Arc<Writer> {
@@ -268,6 +278,7 @@ impl Held {
                 Err(Error::unavailable("no more documents are taken: the writer is closing"))
             }
             false => {
+                add(&by.counts.requests_refused, 1);
                 let what = "too many documents wait to be stored: try again in a second";
                 Err(Error::exhausted(what).with("held_bytes_max", bytes_max))
             }

@@ -165,6 +165,22 @@ impl Node {
         Ok(self.reader.mounted().map(|mounted| Arc::clone(&mounted.cache)))
     }
 
+    /// The region cache if it is open, which the first search does.
+    pub fn opened_cache(&self) -> Option<Arc<RegionCache>> {
+        self.reader.mounted().map(|mounted| Arc::clone(&mounted.cache))
+    }
+
+    /// Bytes that queries hold now, and what all of them may hold.
+    pub fn memory_held(&self) -> (usize, usize) {
+        self.searcher.memory_held()
+    }
+
+    /// How many indices this node has opened, and how many splits they have.
+    pub fn known(&self) -> (usize, usize) {
+        let opened = self.opened();
+        (opened.len(), opened.values().map(|index| index.splits().len()).sum())
+    }
+
     /// Partial answers of aggregations; none where their folder cannot be used.
     pub async fn results(&self) -> Option<Arc<Results>> {
         let open = || async {

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -65,12 +66,18 @@ pub struct Hedged {
     meter: Arc<Meter>,
     options: HedgeOptions,
     past: Mutex<Past>,
+    sent: AtomicU64,
 }
 
 impl Hedged {
     /// Hedges reads of `inner`; a second request also counts as [`Count::Retries`] in `meter`.
     pub fn new(inner: Arc<dyn ObjectStore>, meter: Arc<Meter>, options: HedgeOptions) -> Self {
-        Hedged { inner, meter, options, past: Mutex::new(Past::default()) }
+        Hedged { inner, meter, options, past: Mutex::new(Past::default()), sent: AtomicU64::new(0) }
+    }
+
+    /// Second requests that were sent.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
     }
 
     /// The length of a body that is hedged to its end.
@@ -154,6 +161,7 @@ impl ObjectStore for Hedged {
             }
         }
         Meters::of(&self.meter, &options.extensions).add(Count::Retries, 1);
+        self.sent.fetch_add(1, Ordering::Relaxed);
         let (answer, other) = select(first, fetch()).await.factor_first();
         match answer {
             Err(error) if trouble(&error) != Trouble::Final => other.await,

@@ -32,6 +32,7 @@ struct Inner {
     url: String,
     store: Arc<Retrying>,
     meter: Arc<Meter>,
+    hedged: Option<Arc<Hedged>>,
     prices: Prices,
     slots: Semaphore,
     options: OpenOptions,
@@ -107,14 +108,18 @@ impl Repository {
             store = Arc::new(Simulated::new(store, Arc::clone(cloud)));
         }
         store = Arc::new(Metered::new(store, Arc::clone(&meter)));
+        let mut hedged = None;
         if options.hedge.enabled && (backend.remote || backend.simulation.is_some()) {
-            store = Arc::new(Hedged::new(store, Arc::clone(&meter), options.hedge));
+            let above = Arc::new(Hedged::new(store, Arc::clone(&meter), options.hedge));
+            hedged = Some(Arc::clone(&above));
+            store = above;
         }
         let store = Arc::new(Retrying::new(store, Arc::clone(&meter), options.retry));
         Repository(Arc::new(Inner {
             url: url.to_owned(),
             store,
             meter,
+            hedged,
             prices: backend.prices,
             slots: Semaphore::new(options.requests_in_flight_max.max(1)),
             options: options.clone(),
@@ -137,6 +142,11 @@ impl Repository {
     /// read, which would count twice.
     pub fn meter(&self) -> &Arc<Meter> {
         &self.0.meter
+    }
+
+    /// Reads that were sent twice because the first was late. [`Count::Retries`] counts them, too.
+    pub fn hedges(&self) -> u64 {
+        self.0.hedged.as_ref().map_or(0, |hedged| hedged.sent())
     }
 
     /// The URL it was opened with.

@@ -28,6 +28,7 @@ use roaring::RoaringBitmap;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
+use super::figures::add;
 use super::{Held, Live, Shared};
 use crate::documents::BlockingReads;
 use crate::lines::Refusal;
@@ -364,12 +365,40 @@ impl Editor {
             let began = Instant::now();
             let Some(requests) = self.take() else { return };
             let edited = self.edited(&requests).await;
+            self.count(&requests, &edited);
             answer(requests, edited);
             let is_closing = closing.wait_for(|is_closing| *is_closing);
             tokio::select! {
                 () = sleep_until(began + options.group_after) => {}
                 _ = is_closing => {}
             }
+        }
+    }
+
+    /// Counts what became of requests.
+    fn count(&self, requests: &[Request], done: &Result<Done>) {
+        let counts = &self.edits.shared.counts;
+        let Ok(done) = done else { return add(&counts.failures, 1) };
+        let operations = requests.iter().flat_map(|request| &request.edit.operations);
+        for (operation, edited) in operations.zip(&done.edited) {
+            match edited {
+                Edited::Created(_) | Edited::Updated(_) => {
+                    add(&counts.edits, 1);
+                    add(&counts.documents, 1);
+                    add(&counts.bytes, operation.action.bytes());
+                }
+                Edited::Deleted(_) => add(&counts.edits, 1),
+                Edited::Refused(_) => add(&counts.documents_refused, 1),
+                Edited::Unchanged(_) | Edited::Missing | Edited::Conflict(_) | Edited::Failed(_) => {}
+            }
+        }
+        for removed in &done.removed {
+            if let Removed::Rows(rows) = removed {
+                add(&counts.edits, rows.len());
+            }
+        }
+        if done.is_change() {
+            add(&counts.commits, 1);
         }
     }
 

@@ -8,6 +8,7 @@ use frostline_base::{Error, ErrorKind, Result};
 use frostline_catalog::{Change, Index, Settings};
 use frostline_split::{Mapping, Origin, SplitWriter, WriterOptions};
 
+use super::figures::add;
 use super::group::Writer;
 use super::{Appended, Outcome, Request};
 use crate::lines::Refusal;
@@ -42,11 +43,13 @@ impl Writer {
                 Ok(()) if requests.is_empty() => return,
                 Ok(()) => {}
                 Err(error) => {
+                    add(&self.live.counts.failures, 1);
                     requests.into_iter().for_each(|request| self.answer(request, Err(error.clone())));
                     return;
                 }
             }
         }
+        add(&self.live.counts.failures, 1);
         let error = Error::unavailable("other writers keep changing the index: try again");
         requests.into_iter().for_each(|request| self.answer(request, Err(error.clone())));
     }
@@ -79,11 +82,31 @@ impl Writer {
                 }
             },
         };
+        if version.is_some() {
+            add(&self.live.counts.groups, 1);
+            add(&self.live.counts.commits, 1);
+        }
         for (request, documents) in requests.drain(..).zip(outcomes) {
+            self.count(&request, &documents);
             let version = version.filter(|_| lands(&documents));
             self.answer(request, Ok(Appended { version, documents }));
         }
         Ok(())
+    }
+
+    /// Counts the documents of a request that is about to be answered.
+    fn count(&self, request: &Request, outcomes: &[Outcome]) {
+        let counts = &self.live.counts;
+        for (document, outcome) in request.append.documents.iter().zip(outcomes) {
+            match outcome {
+                Outcome::Landed(_) => {
+                    add(&counts.documents, 1);
+                    add(&counts.bytes, document.len() as u64);
+                }
+                Outcome::LandedBefore => {}
+                Outcome::Refused(_) => add(&counts.documents_refused, 1),
+            }
+        }
     }
 
     /// Deletes splits that were not committed and will not be.

@@ -158,6 +158,34 @@ async fn documents_land_as_they_came_and_each_answer_is_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_landed_and_what_was_refused_is_counted() {
+    let bench = Bench::new();
+    let live = bench.live_with(LiveOptions { held_bytes_max: 200, ..LiveOptions::default() });
+    land(&live, append(["{}", "[1]"])).await.unwrap();
+    land(&live, with_key("key", append(["{\"a\":1}"]))).await.unwrap();
+    // It has landed, and counts once.
+    land(&live, with_key("key", append(["{\"a\":1}"]))).await.unwrap();
+    let one = append(["{\"a\":\"0123456789\"}"]);
+    let refused = join_all([0; 3].map(|_| land(&live, one.clone()))).await;
+    assert_eq!(refused.iter().filter(|landed| landed.is_err()).count(), 1);
+    bench.store.die_after(0, false);
+    land(&live, append(["{}"])).await.unwrap_err();
+    let expected = LiveFigures {
+        documents: 4,
+        bytes: 2 + 7 + 2 * 18,
+        documents_refused: 1,
+        groups: 3,
+        commits: 3,
+        edits: 0,
+        requests_refused: 1,
+        failures: 1,
+        held_bytes: 0,
+        held_bytes_max: 200,
+    };
+    assert_eq!(live.figures(), expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_to_land_is_no_commit() {
     let bench = Bench::new();
     let live = bench.live();

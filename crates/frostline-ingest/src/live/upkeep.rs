@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Result, SplitId};
@@ -21,6 +22,7 @@ use futures::future::{Either, select};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::figures::{UpkeepCounts, add};
 use crate::merge::{Merge, MergePolicy, Merging};
 use crate::needle::{self, Extent, Terms};
 use crate::packs::{self, HeldFooters, PACK_SPLITS_MIN, Packs};
@@ -113,6 +115,7 @@ pub struct Upkeep {
     options: UpkeepOptions,
     cancel: Cancel,
     rounds: tokio::sync::Mutex<Rounds>,
+    counts: Arc<UpkeepCounts>,
 }
 
 /// What earlier rounds left.
@@ -147,7 +150,13 @@ impl Upkeep {
     ) -> Upkeep {
         let (repository, catalog) = (repository.clone(), catalog.clone());
         let (cancel, rounds) = (Cancel::default(), Default::default());
-        Upkeep { repository, catalog, clock, random, options, cancel, rounds }
+        let counts = Arc::default();
+        Upkeep { repository, catalog, clock, random, options, cancel, rounds, counts }
+    }
+
+    /// What it does is counted here.
+    pub fn counts(&self) -> &Arc<UpkeepCounts> {
+        &self.counts
     }
 
     /// Makes rounds until `stop` is there. What is being done then is ended; a merge whose split is not being sealed yet is
@@ -176,6 +185,29 @@ impl Upkeep {
 
     /// One round over all indices, one after the other: what was done to those that were looked at.
     pub async fn round(&self) -> Result<Vec<(IndexName, Result<Kept>)>> {
+        let done = self.make_round().await;
+        self.count(&done);
+        done
+    }
+
+    /// Counts what a round did.
+    fn count(&self, done: &Result<Vec<(IndexName, Result<Kept>)>>) {
+        let counts = &self.counts;
+        add(&counts.rounds, 1);
+        let Ok(done) = done else { return add(&counts.failures, 1) };
+        for kept in done.iter().filter_map(|(_, kept)| kept.as_ref().ok()) {
+            add(&counts.merges, kept.merges);
+            add(&counts.splits_expired, kept.splits_expired);
+            add(&counts.documents_expired, kept.documents_expired);
+            add(&counts.objects_deleted, kept.objects_deleted);
+        }
+        match done.iter().filter(|(_, kept)| kept.is_err()).count() as u64 {
+            0 => counts.last_whole_us.store(self.clock.now_us(), Ordering::Relaxed),
+            failed => add(&counts.failures, failed),
+        }
+    }
+
+    async fn make_round(&self) -> Result<Vec<(IndexName, Result<Kept>)>> {
         let mut rounds = self.rounds.lock().await;
         let now_us = self.clock.now_us();
         let names = self.catalog.list().await?;

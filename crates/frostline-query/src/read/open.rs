@@ -113,6 +113,11 @@ impl Searcher {
         })
     }
 
+    /// Bytes that queries hold now, and what all of them may hold.
+    pub fn memory_held(&self) -> (usize, usize) {
+        (self.memory.reserved(), self.settings.memory_bytes_max / 4 * 3)
+    }
+
     /// The memory of one more query.
     pub(crate) fn budget(&self) -> Arc<dyn MemoryPool> {
         Arc::new(Budget::new(&self.memory, self.settings.query_bytes_max))

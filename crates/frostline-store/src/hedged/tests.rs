@@ -114,6 +114,7 @@ async fn hedges_are_rare_when_all_are_slow() {
         store.get_range(&Path::from("k"), 0..3).await.unwrap();
     }
     let hedges = meter.cost().retries;
+    assert_eq!(store.sent(), hedges);
     assert!(hedges <= 15, "{hedges} of 300 reads were asked twice; 5 % are allowed");
 }
 

@@ -1,7 +1,7 @@
 use frostline_base::FixedClock;
 
 use super::super::tests::{Bench, append, land, name, numbered};
-use super::super::{Live, LiveOptions};
+use super::super::{Live, LiveOptions, UpkeepFigures};
 use super::*;
 
 const DAY_US: i64 = 86_400_000_000;
@@ -49,8 +49,23 @@ async fn small_splits_are_merged_and_their_objects_vacuumed() {
     bench.clock.advance_us(300_000_000);
     let vacuumed = kept(&upkeep).await;
     assert!(vacuumed.objects_deleted >= 200, "{vacuumed:?}");
+    let whole = UpkeepFigures {
+        rounds: 3,
+        merges: first.merges,
+        objects_deleted: vacuumed.objects_deleted,
+        last_whole_us: bench.clock.now_us(),
+        ..UpkeepFigures::default()
+    };
+    assert_eq!(upkeep.counts().figures(), whole);
     assert_eq!(bench.store.keys().await.len() as u64, keys - vacuumed.objects_deleted);
     assert_eq!(bench.documents().await.len(), 100);
+    for number in 100..120 {
+        land(&live, append([numbered(number)])).await.unwrap();
+    }
+    bench.clock.advance_us(300_000_000);
+    bench.store.die_after(0, false);
+    assert!(upkeep.round().await.unwrap()[0].1.is_err());
+    assert_eq!(upkeep.counts().figures(), UpkeepFigures { rounds: 4, failures: 1, ..whole });
 }
 
 #[tokio::test]
