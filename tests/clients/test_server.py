@@ -3,15 +3,19 @@ and 8), and `opensearch-py`."""
 
 import http.client
 import json
+import signal
 import socket
+import ssl
 import subprocess
 import threading
+import time
 
 import elasticsearch
 import elasticsearch.helpers
 import opensearchpy
 import opensearchpy.helpers
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from frostline import DONE, FAILED
 from server import Server
@@ -581,6 +585,64 @@ def test_a_server_speaks_tls(own, tmp_path):
     assert "not done in time" not in server.log.read_text()
     idle.close()
     own.fails("serve", "--tls-cert", str(key), "--tls-key", str(key), status=FAILED, says=["holds no certificate"])
+
+
+def certificate_in(folder):
+    """A certificate of this machine that signs itself."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem", "-out",
+         folder / "cert.pem"],
+        check=True, capture_output=True,
+    )
+
+
+def test_a_server_is_told_by_a_file_and_loads_a_renewed_certificate(own, tmp_path):
+    certificate_in(tmp_path)
+    tls = ["--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")]
+    printed = own.run("serve", "--auth", "--slow-query", "1m", "--log-format", "json", *tls, "--print-config")
+    assert printed.status == DONE, printed
+    (tmp_path / "config.toml").write_text(printed.stdout)
+    server = Server(own, "--config", str(tmp_path / "config.toml"))
+    address = server.url.replace("http://", "").split(":")
+
+    def served():
+        return ssl.get_server_certificate((address[0], int(address[1])))
+
+    before = served()
+    assert before.strip() == (tmp_path / "cert.pem").read_text().strip()
+    certificate_in(tmp_path)
+    server.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 30
+    while served() == before:
+        assert time.monotonic() < deadline
+    assert served().strip() == (tmp_path / "cert.pem").read_text().strip()
+    assert server.stop() == DONE
+    lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    assert any(line["message"] == "the certificate was loaded again" for line in lines), lines
+
+
+def test_prometheus_reads_the_metrics(own):
+    server = Server(own, "--auth", "--slow-query", "1micros")
+    full = elasticsearch.Elasticsearch(server.url, api_key=server.first_key)
+    full.index(index="web", document={"n": 1})
+    full.search(index="web", query={"match": {"n": 1}})
+    role = {"cluster": ["monitor"]}
+    monitor = full.security.create_api_key(name="prometheus", role_descriptors={"scrape": role})["encoded"]
+    status, headers, page = server.ask("GET", "/metrics", headers={"Authorization": f"ApiKey {monitor}"})
+    assert status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    families = {family.name: family for family in text_string_to_metric_families(page.decode())}
+    values = {(sample.name, *sample.labels.values()): sample.value for family in families.values() for sample in family.samples}
+    assert values["frostline_http_requests_total", "search", "2xx"] == 1
+    assert values["frostline_ingest_documents_total",] == 1
+    assert values["frostline_searches_slow_total",] == 1
+    assert values["frostline_store_requests_total", "put"] > 0
+    assert families["frostline_http_request_duration_seconds"].type == "histogram"
+    assert server.ask("GET", "/web/_search", headers={"Authorization": f"ApiKey {monitor}"})[0] == 403
+    assert server.ask("GET", "/metrics")[0] == 401
+    assert server.stop() == DONE
+    log = server.log.read_text()
+    assert 'shape="{query:{match:{n:?}}}"' in log and monitor not in log and server.first_key not in log
 
 
 def test_a_server_that_others_reach_says_that_nothing_is_encrypted(own):

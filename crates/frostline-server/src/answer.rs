@@ -12,6 +12,7 @@ use crate::error::{ApiError, Result};
 use crate::filter_path::FilterPath;
 use crate::params::Params;
 use crate::settings::Settings;
+use crate::slow::Searched;
 
 /// What a handler answers.
 #[derive(Debug)]
@@ -22,8 +23,10 @@ pub(crate) struct Answer {
     pub(crate) warnings: Vec<String>,
     /// The methods that the path allows, where that was asked or the method was another one.
     pub(crate) allow: Option<String>,
-    /// Whether the same request may do a little later.
-    pub(crate) try_again: bool,
+    /// After how many seconds the same request may do.
+    pub(crate) try_again_s: Option<u16>,
+    /// What its searches cost, if it made any.
+    pub(crate) searched: Option<Box<Searched>>,
 }
 
 /// The body of an answer.
@@ -53,7 +56,7 @@ impl Answer {
     }
 
     fn of(status: StatusCode, content: Content) -> Answer {
-        Answer { status, content, warnings: Vec::new(), allow: None, try_again: false }
+        Answer { status, content, warnings: Vec::new(), allow: None, try_again_s: None, searched: None }
     }
 
     pub(crate) fn allowing(self, methods: String) -> Answer {
@@ -62,6 +65,11 @@ impl Answer {
 
     pub(crate) fn with_status(self, status: StatusCode) -> Answer {
         Answer { status, ..self }
+    }
+
+    /// The same, with what the searches for it cost.
+    pub(crate) fn that_searched(self, searched: Searched) -> Answer {
+        Answer { searched: Some(Box::new(searched)), ..self }
     }
 
     pub(crate) fn with_warnings(mut self, warnings: impl IntoIterator<Item = String>) -> Answer {
@@ -73,8 +81,8 @@ impl Answer {
 impl From<ApiError> for Answer {
     fn from(error: ApiError) -> Answer {
         let content = Content::Json(error.body().to_string().into_bytes());
-        let ApiError { status, allow, try_again, .. } = error;
-        Answer { allow, try_again, ..Answer::of(status, content) }
+        let ApiError { status, allow, try_again_s, .. } = error;
+        Answer { allow, try_again_s, ..Answer::of(status, content) }
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod indices;
 pub(crate) mod info;
 pub(crate) mod ingest;
 pub(crate) mod mapping;
+pub(crate) mod metrics;
 pub(crate) mod msearch;
 pub(crate) mod names;
 pub(crate) mod pipeline;

@@ -5,6 +5,7 @@
 //! has been let in is remembered by this process for as long as the record does not change.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,6 +22,8 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::error::{ApiError, Result};
+use crate::limits::Attempts;
+use crate::metrics::Refusal;
 use crate::scope::{Grant, Scope};
 use crate::state::State;
 
@@ -38,6 +41,8 @@ const ITERATIONS: NonZeroU32 = match NonZeroU32::new(if cfg!(test) { 1_000 } els
 };
 /// Passwords that are hashed at once.
 const HASHES_AT_ONCE: usize = 2;
+/// Passwords that wait for that.
+const HASHES_WAITING_MAX: usize = 64;
 /// Passwords that are remembered.
 const REMEMBERED_MAX: usize = 1_000;
 /// The longest password.
@@ -68,6 +73,9 @@ pub(crate) struct Credential {
     /// What it may do with which indices; none for everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) grants: Option<Vec<Grant>>,
+    /// Whether it may read figures of the server without being allowed everything.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) monitor: bool,
     /// The roles that a user was given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) roles: Vec<String>,
@@ -119,6 +127,9 @@ pub(crate) struct Auth {
     /// Passwords that were right, by what this process hashes of them and their record.
     remembered: Mutex<BTreeMap<Vec<u8>, ()>>,
     hashing: Semaphore,
+    /// One for each password that is hashed or waits for it.
+    to_hash: Semaphore,
+    attempts: Attempts,
 }
 
 impl Auth {
@@ -129,11 +140,14 @@ impl Auth {
             secret: hmac::Key::new(hmac::HMAC_SHA256, &draw(random)),
             remembered: Mutex::default(),
             hashing: Semaphore::new(HASHES_AT_ONCE),
+            to_hash: Semaphore::new(HASHES_AT_ONCE + HASHES_WAITING_MAX),
+            attempts: Attempts::default(),
         }
     }
 
-    /// Who sends a request with these headers. An error of status 401 where that is not known.
-    pub(crate) async fn client(&self, state: &State, headers: &HeaderMap) -> Result<Client> {
+    /// Who sends a request with these headers from this address. An error of status 401 where that is not known, and of 429
+    /// where it cannot be found out now.
+    pub(crate) async fn client(&self, state: &State, headers: &HeaderMap, address: IpAddr) -> Result<Client> {
         if !self.is_required {
             return Ok(Client::anonymous());
         }
@@ -145,7 +159,7 @@ impl Auth {
         let pair = pair.as_deref().and_then(|pair| pair.split_once(':'));
         match (scheme.to_ascii_lowercase().as_str(), pair) {
             ("apikey", Some((id, secret))) => self.of_key(state, id, secret).await,
-            ("basic", Some((user, password))) => self.of_user(state, user, password).await,
+            ("basic", Some((user, password))) => self.of_user(state, user, password, address).await,
             _ => Err(unauthenticated("unable to read the credentials of the header Authorization")),
         }
     }
@@ -161,13 +175,13 @@ impl Auth {
                 user: key.owner,
                 key: Some((id.to_owned(), key.name)),
                 roles: Vec::new(),
-                scope: Scope::of(key.grants),
+                scope: Scope::of(key.grants).monitoring(key.monitor),
             }),
             None => Err(unauthenticated("unable to authenticate with this API key")),
         }
     }
 
-    async fn of_user(&self, state: &State, name: &str, password: &str) -> Result<Client> {
+    async fn of_user(&self, state: &State, name: &str, password: &str, address: IpAddr) -> Result<Client> {
         let wrong = || unauthenticated("unable to authenticate the user with this password");
         if password.len() > PASSWORD_BYTES_MAX {
             return Err(wrong());
@@ -177,12 +191,16 @@ impl Auth {
         let fingerprint = hmac::sign(&self.secret, format!("{name}\0{hash}\0{password}").as_bytes());
         let fingerprint = fingerprint.as_ref().to_vec();
         if !self.remembered().contains_key(&fingerprint) {
+            self.attempts
+                .take(address, state.node.clock().now_us())
+                .inspect_err(|_| state.metrics.refused(Refusal::Attempts))?;
             let salt = user.as_ref().and_then(|user| user.salt.clone()).unwrap_or_default();
             let iterations = user.as_ref().and_then(|user| user.iterations).unwrap_or(ITERATIONS);
             let hashed = self.hash(password, &salt, iterations).await?;
             if !self.are_equal(hash.as_bytes(), hashed.as_bytes()) {
                 return Err(wrong());
             }
+            self.attempts.give_back(address);
             let mut remembered = self.remembered();
             if remembered.len() >= REMEMBERED_MAX {
                 remembered.clear();
@@ -193,8 +211,12 @@ impl Auth {
         Ok(Client { user: name.to_owned(), key: None, roles: user.roles, scope: Scope::of(user.grants) })
     }
 
-    /// The slow hash of a password.
+    /// The slow hash of a password. An error of status 429 where too many wait for theirs.
     pub(crate) async fn hash(&self, password: &str, salt: &str, iterations: NonZeroU32) -> Result<String> {
+        let _place = self
+            .to_hash
+            .try_acquire()
+            .map_err(|_| ApiError::busy("too many passwords wait to be checked: try again"))?;
         let turn = self.hashing.acquire().await;
         let _turn = turn.map_err(|e| Error::internal("passwords are not hashed").with_source(e))?;
         let (password, salt) = (password.to_owned(), salt.to_owned());
@@ -295,6 +317,7 @@ pub(crate) fn of_hash(state: &State, hash: String) -> Credential {
         expires_ms: None,
         invalidated_ms: None,
         grants: None,
+        monitor: false,
         roles: Vec::new(),
         metadata: Value::Null,
     }

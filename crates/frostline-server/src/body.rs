@@ -35,6 +35,13 @@ pub(crate) struct Received {
     _held: Option<OwnedSemaphorePermit>,
 }
 
+#[cfg(test)]
+impl Received {
+    pub(crate) fn of(bytes: Vec<u8>) -> Received {
+        Received { bytes: bytes.into(), _held: None }
+    }
+}
+
 impl Bodies {
     pub(crate) fn new(settings: &Settings) -> Bodies {
         Bodies {

@@ -20,14 +20,14 @@ pub(crate) struct ApiError {
     pub(crate) caused_by: Option<String>,
     /// Methods that are allowed instead.
     pub(crate) allow: Option<String>,
-    /// Whether the same request may do a little later.
-    pub(crate) try_again: bool,
+    /// After how many seconds the same request may do.
+    pub(crate) try_again_s: Option<u16>,
 }
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, kind: &'static str, reason: impl Into<String>) -> ApiError {
         let reason = reason.into();
-        ApiError { status, kind, reason, about: Vec::new(), caused_by: None, allow: None, try_again: false }
+        ApiError { status, kind, reason, about: Vec::new(), caused_by: None, allow: None, try_again_s: None }
     }
 
     /// What the client can correct.
@@ -48,7 +48,14 @@ impl ApiError {
     /// More than the server takes on now: trying again later may do.
     pub(crate) fn busy(reason: impl Into<String>) -> ApiError {
         let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "es_rejected_execution_exception", reason);
-        ApiError { try_again: true, ..error }
+        ApiError { try_again_s: Some(1), ..error }
+    }
+
+    /// More than a client may ask for so many microseconds.
+    pub(crate) fn busy_for(reason: String, wait_us: i64) -> ApiError {
+        let wait_s = wait_us.max(0).unsigned_abs().div_ceil(1_000_000).max(1);
+        let wait_s = u16::try_from(wait_s).unwrap_or(u16::MAX);
+        ApiError { try_again_s: Some(wait_s), ..ApiError::busy(reason) }
     }
 
     pub(crate) fn no_such_index(name: &str) -> ApiError {
@@ -103,8 +110,8 @@ impl From<Error> for ApiError {
         if status.is_server_error() {
             tracing::warn!(?error, "a request failed");
         }
-        let try_again = error.kind() == ErrorKind::Unavailable;
-        ApiError { try_again, ..ApiError::new(status, kind, chain(&error)) }
+        let try_again_s = (error.kind() == ErrorKind::Unavailable).then_some(1);
+        ApiError { try_again_s, ..ApiError::new(status, kind, chain(&error)) }
     }
 }
 
@@ -158,7 +165,7 @@ mod tests {
         assert_eq!(of(Error::unavailable("down")), 503);
         assert_eq!(of(Error::exhausted("memory")), 429);
         assert_eq!(of(Error::denied("keys")), 500);
-        assert!(ApiError::from(Error::unavailable("down")).try_again);
+        assert_eq!(ApiError::from(Error::unavailable("down")).try_again_s, Some(1));
         assert_eq!(ApiError::from(Error::invalid("x")).named("parsing_exception").kind, "parsing_exception");
         assert_eq!(ApiError::from(Error::internal("x")).named("parsing_exception").kind, "exception");
     }

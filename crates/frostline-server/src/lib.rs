@@ -3,7 +3,7 @@
 //! The modules in the order in which a request passes through them: `server` accepts connections, `service` turns a
 //! request into a response, `routes` finds the API that it is for, `auth` and
 //! `scope` say who asks and what that may be, `body` and `params` read it, `api` answers it, where it reads documents on
-//! the threads of `searches`, and `answer` and `media` give the answer the form that was asked for. Whatever fails is an `error::ApiError`.
+//! the threads of `searches`, and `answer` and `media` give the answer the form that was asked for. `limits` refuse who asks too much, `metrics` counts and `slow` logs what was asked. Whatever fails is an `error::ApiError`.
 //!
 //! Without authentication a [`Server`] listens on loopback alone.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -15,7 +15,9 @@ mod body;
 mod error;
 mod filter_path;
 mod find;
+mod limits;
 mod media;
+mod metrics;
 mod params;
 mod patience;
 mod routes;
@@ -24,11 +26,12 @@ mod searches;
 mod server;
 mod service;
 mod settings;
+mod slow;
 mod state;
 #[cfg(test)]
 mod testing;
 mod tls;
 
-pub use server::Server;
+pub use server::{Reload, Server};
 pub use settings::Settings;
 pub use tls::Tls;

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use crate::answer::Answer;
 use crate::api::{
     alias, analyze, bulk, by_query, cat, cluster, data_stream, document, field_caps, index, info, mapping,
-    msearch, pipeline, pit, resolve, scroll, search, security, sql, stats, tasks, template,
+    metrics, msearch, pipeline, pit, resolve, scroll, search, security, sql, stats, tasks, template,
 };
 use crate::body::TREE;
 use crate::error::{ApiError, Result};
@@ -49,6 +49,8 @@ impl Api {
 pub(crate) enum Action {
     /// Asks whether the server runs. It is answered also where no other request is.
     Probe,
+    /// Reads figures of the server. It is answered also where the limit of requests is reached.
+    Observe,
     /// Reads what the server is and does.
     Monitor,
     /// Reads documents.
@@ -203,6 +205,15 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[],
         ignores: &[],
         answer: |call| Box::pin(info::ready(call)),
+    },
+    Api {
+        name: "metrics",
+        methods: GET,
+        paths: &["/metrics"],
+        action: Action::Observe,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(metrics::metrics(call)),
     },
     Api {
         name: "search",

@@ -144,15 +144,23 @@ pub(crate) struct Scope {
     /// None for everything.
     grants: Option<Arc<[Grant]>>,
     privilege: Privilege,
+    /// Whether figures of the server may be read.
+    monitors: bool,
 }
 
 impl Scope {
     pub(crate) fn all() -> Scope {
-        Scope { grants: None, privilege: Privilege::View }
+        Scope { grants: None, privilege: Privilege::View, monitors: true }
     }
 
     pub(crate) fn of(grants: Option<Vec<Grant>>) -> Scope {
-        Scope { grants: grants.map(Arc::from), privilege: Privilege::View }
+        let monitors = grants.is_none();
+        Scope { grants: grants.map(Arc::from), privilege: Privilege::View, monitors }
+    }
+
+    /// The same, which may also read figures of the server if `monitors`.
+    pub(crate) fn monitoring(self, monitors: bool) -> Scope {
+        Scope { monitors: self.monitors || monitors, ..self }
     }
 
     pub(crate) fn is_all(&self) -> bool {
@@ -166,13 +174,22 @@ impl Scope {
             Action::Write => Privilege::Write,
             Action::CreateIndex => Privilege::CreateIndex,
             Action::DeleteIndex => Privilege::DeleteIndex,
-            Action::Probe | Action::Monitor | Action::ViewIndex | Action::Manage => Privilege::View,
+            Action::Probe | Action::Observe | Action::Monitor | Action::ViewIndex | Action::Manage => {
+                Privilege::View
+            }
         };
-        if self.is_all() || api.action == Action::Probe || SCOPED.contains(&api.name) {
+        let is_allowed = match api.action {
+            Action::Probe => true,
+            Action::Observe => self.monitors,
+            _ => self.is_all() || SCOPED.contains(&api.name),
+        };
+        if is_allowed {
             return Ok(Scope { privilege, ..self.clone() });
         }
+        let or = if api.action == Action::Observe { " or the cluster privilege [monitor]" } else { "" };
+        let name = api.name;
         let reason =
-            format!("action [{}] is unauthorized for {client}: it needs a key with all privileges", api.name);
+            format!("action [{name}] is unauthorized for {client}: it needs a key with all privileges{or}");
         Err(ApiError::new(StatusCode::FORBIDDEN, "security_exception", reason))
     }
 

@@ -1,6 +1,7 @@
 //! Where searches run: on threads of their own, so that connections are served meanwhile.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -23,6 +24,7 @@ pub(crate) struct Searches {
     turns: Arc<Semaphore>,
     places_max: usize,
     running_max: usize,
+    refused: AtomicU64,
     tasks: Mutex<Tasks>,
 }
 
@@ -79,6 +81,7 @@ impl Searches {
             turns: Arc::new(Semaphore::new(settings.searches_max)),
             places_max,
             running_max: settings.searches_max,
+            refused: AtomicU64::new(0),
             tasks: Mutex::default(),
         })
     }
@@ -119,6 +122,11 @@ impl Searches {
         (running, held.saturating_sub(running))
     }
 
+    /// How many were refused because too many ran or waited.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
     fn put(&self, task: Task, cancel: oneshot::Sender<()>) -> Listed<'_> {
         let mut tasks = self.list();
         tasks.begun += 1;
@@ -136,9 +144,10 @@ impl Searches {
         &self,
         search: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let place = Arc::clone(&self.places)
-            .try_acquire_owned()
-            .map_err(|_| ApiError::busy(format!("{} searches run or wait: try again", self.places_max)))?;
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            ApiError::busy(format!("{} searches run or wait: try again", self.places_max))
+        })?;
         let ended = |e| Error::internal("a search ended without an answer").with_source(e);
         let turn = Arc::clone(&self.turns).acquire_owned().await;
         let turn = turn.map_err(|e| Error::internal("searches have no turns").with_source(e))?;

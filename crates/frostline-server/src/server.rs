@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,14 +18,13 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
-use tokio_rustls::TlsAcceptor;
 
 use crate::api::security::first_key;
 use crate::patience::Patience;
-use crate::service::Service;
+use crate::service::{Peer, Service};
 use crate::settings::Settings;
 use crate::state::State;
-use crate::tls::acceptor;
+use crate::tls::Reloading;
 
 /// How long the server waits where it cannot accept a connection: others have to end first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -37,7 +37,20 @@ pub struct Server {
     upkeep: Option<Upkeep>,
     state: Arc<State>,
     first_key: Option<String>,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<Reloading>>,
+}
+
+/// Makes a server look at the files of its certificate at once.
+#[derive(Clone, Debug)]
+pub struct Reload(Option<Arc<Reloading>>);
+
+impl Reload {
+    /// Uses the files as they are now for the connections that come, if they have changed and can be used.
+    pub async fn now(&self) {
+        let Some(tls) = self.0.clone() else { return };
+        // Files are read. Where that panics, the certificate stays.
+        let _ = tokio::task::spawn_blocking(move || tls.reload()).await;
+    }
 }
 
 impl Server {
@@ -53,16 +66,22 @@ impl Server {
                  from this machine alone; say --auth, or listen on 127.0.0.1 or [::1]"
             )));
         }
+        if !settings.auth && (settings.key_rate.is_some() || settings.key_concurrency.is_some()) {
+            return Err(Error::invalid(
+                "--key-rate and --key-concurrency limit keys and users, which --auth asks for: say --auth",
+            ));
+        }
         let failed =
             |e: std::io::Error| Error::unavailable(format!("cannot listen on {listen}")).with_source(e);
-        let tls = settings.tls.as_ref().map(acceptor).transpose()?;
+        let tls = settings.tls.as_ref().map(Reloading::new).transpose()?.map(Arc::new);
         let listener = TcpListener::bind(listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?.to_string();
         let upkeep = settings.upkeep.clone().map(|options| {
             let (repository, catalog, clock) = (node.repository(), node.catalog(), Arc::clone(node.clock()));
             Upkeep::new(repository, catalog, clock, Arc::clone(&random), options)
         });
-        let state = State::new(node, random, settings, address)?;
+        let mut state = State::new(node, random, settings, address)?;
+        state.upkeep = upkeep.as_ref().map(|upkeep| Arc::clone(upkeep.counts()));
         let first_key = match state.auth.is_required {
             true => first_key(&state)
                 .await
@@ -83,6 +102,11 @@ impl Server {
         self.first_key.as_deref()
     }
 
+    /// What makes it load its certificate again.
+    pub fn reload(&self) -> Reload {
+        Reload(self.tls.clone())
+    }
+
     /// Serves until `stop` resolves; then answers what it has begun, for as long as the settings allow.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Server { listener, upkeep, state, tls, .. } = self;
@@ -90,6 +114,15 @@ impl Server {
         let upkeep = upkeep.map(|upkeep| {
             // The sender says nothing: it is dropped.
             tokio::spawn(async move { upkeep.run(async { drop(stopped.await) }).await })
+        });
+        let reload = tls.is_some().then(|| {
+            let (reload, every) = (Reload(tls.clone()), state.settings.tls_check_every);
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(every).await;
+                    reload.now().await;
+                }
+            })
         });
         let service = Service::new(Arc::clone(&state));
         let (graceful, places) =
@@ -115,15 +148,18 @@ impl Server {
             };
             // Answers are written whole.
             let _ = stream.set_nodelay(true);
-            let (service, tls, watcher) = (service.clone(), tls.clone(), graceful.watcher());
+            let tls = tls.as_ref().map(|tls| tls.acceptor());
+            let (service, peer, watcher) = (service.clone(), peer.ip(), graceful.watcher());
             let mut stopped = stopped.clone();
-            let settings = state.settings.clone();
+            let state = Arc::clone(&state);
             tokio::spawn(async move {
+                let _connected = state.metrics.connect();
+                let settings = &state.settings;
                 let served = match tls {
-                    None => serve(stream, service, watcher, &settings).await,
+                    None => serve(stream, peer, service, watcher, settings).await,
                     Some(tls) => tokio::select! {
                         shaken = tokio::time::timeout(settings.head_time_max, tls.accept(stream)) => match shaken {
-                            Ok(Ok(stream)) => serve(stream, service, watcher, &settings).await,
+                            Ok(Ok(stream)) => serve(stream, peer, service, watcher, settings).await,
                             Ok(Err(error)) => Err(error.into()),
                             Err(late) => Err(late.into()),
                         },
@@ -138,6 +174,9 @@ impl Server {
             });
         }
         drop((listener, stop_upkeep, stopping));
+        if let Some(reload) = reload {
+            reload.abort();
+        }
         state.draining.store(true, Ordering::Relaxed);
         let drained = async {
             graceful.shutdown().await;
@@ -157,12 +196,14 @@ impl Server {
 /// Answers the requests of one connection.
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: IpAddr,
     service: Service,
     watcher: Watcher,
     settings: &Settings,
 ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let stream = TokioIo::new(Patience::new(stream, settings.answer_pause_max));
-    let respond = service_fn(move |request| {
+    let respond = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
         let service = service.clone();
         async move { Ok::<_, Infallible>(service.respond(request).await) }
     });

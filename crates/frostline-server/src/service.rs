@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,9 +21,11 @@ use crate::answer::{Answer, Content, Look};
 use crate::auth::Client;
 use crate::error::{ApiError, Result};
 use crate::media::{self, Form};
+use crate::metrics::Refusal;
 use crate::params::Params;
 use crate::routes::{Action, Api, Routed, route};
 use crate::searches::Task;
+use crate::slow::{Shown, Watched};
 use crate::state::{Call, State};
 
 /// Clients accept only a server that says so.
@@ -51,6 +53,8 @@ struct Wanted {
     api: &'static str,
     /// Who asked.
     user: Option<String>,
+    /// The search that it is, and when it began.
+    watched: Option<(Watched, Instant)>,
 }
 
 impl Service {
@@ -64,6 +68,7 @@ impl Service {
         B: Body<Data = Bytes> + Unpin,
     {
         let started = Instant::now();
+        let begun = self.state.metrics.begin();
         let (head, body) = request.into_parts();
         let mut wanted = Wanted::default();
         let time_max = self.state.settings.request_time_max;
@@ -75,6 +80,10 @@ impl Service {
         if let Err(error) = &answered
             && matches!(error.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
         {
+            self.state.metrics.refused(match error.status {
+                StatusCode::UNAUTHORIZED => Refusal::Unauthenticated,
+                _ => Refusal::Forbidden,
+            });
             tracing::warn!(
                 target: "frostline_server::audit",
                 method = %head.method,
@@ -84,6 +93,9 @@ impl Service {
                 reason = error.reason,
                 "refused",
             );
+        }
+        if let Some((watched, since)) = wanted.watched.take() {
+            self.tell_if_slow(&watched, since, &answered, &wanted, &head);
         }
         let mut response = response(answered, &wanted, &head.headers).await;
         match self.state.unread.hold(response.body()) {
@@ -102,7 +114,48 @@ impl Service {
             bytes,
             opaque_id = head.headers.get(OPAQUE_ID).and_then(|id| id.to_str().ok()),
         );
+        begun.end(wanted.api, response.status(), started.elapsed(), bytes);
         response.map(Full::new)
+    }
+
+    /// Logs a search that took long.
+    fn tell_if_slow(
+        &self,
+        watched: &Watched,
+        since: Instant,
+        answered: &Result<Answer>,
+        wanted: &Wanted,
+        head: &http::request::Parts,
+    ) {
+        let (settings, took) = (&self.state.settings, since.elapsed());
+        if settings.slow_query.is_none_or(|slow| took < slow) {
+            return;
+        }
+        self.state.metrics.search_slow();
+        let Shown { index, shape, body } = watched.show(settings.slow_query_body);
+        let (status, searched) = match answered {
+            Ok(answer) => (answer.status, answer.searched.as_deref()),
+            Err(error) => (error.status, None),
+        };
+        tracing::warn!(
+            target: "frostline_server::slow",
+            api = watched.api,
+            index,
+            user = wanted.user,
+            status = status.as_u16(),
+            took_ms = took.as_millis() as u64,
+            searches = searched.map(|searched| searched.searches),
+            gets = searched.map(|searched| searched.gets),
+            bytes = searched.map(|searched| searched.bytes),
+            usd = searched.map(|searched| searched.usd),
+            splits = searched.map(|searched| searched.splits),
+            splits_opened = searched.map(|searched| searched.splits_opened),
+            splits_pruned = searched.map(|searched| searched.splits_pruned),
+            shape,
+            body,
+            opaque_id = head.headers.get(OPAQUE_ID).and_then(|id| id.to_str().ok()),
+            "slow search",
+        );
     }
 
     async fn answer<B>(&self, head: &http::request::Parts, body: B, wanted: &mut Wanted) -> Result<Answer>
@@ -121,9 +174,13 @@ impl Service {
         let is_probe = matches!(&routed, Ok(Routed::Api(api, _)) if api.action == Action::Probe);
         let mut client = match is_probe {
             true => Client::anonymous(),
-            false => auth.client(&self.state, headers).await?,
+            false => auth.client(&self.state, headers, address_of(head)).await?,
         };
         wanted.user = auth.is_required.then(|| client.describe());
+        let is_limited = auth.is_required && !is_probe;
+        let now_us = self.state.node.clock().now_us();
+        let place = is_limited.then(|| self.state.limits.begin(&client.describe(), now_us)).transpose();
+        let _place = place.inspect_err(|_| self.state.metrics.refused(Refusal::Client))?;
         let (api, captures) = match routed? {
             Routed::Options(allowed) => return Ok(Answer::empty(StatusCode::OK).allowing(allowed)),
             Routed::Api(api, captures) => (api, captures),
@@ -135,6 +192,7 @@ impl Service {
         let warnings: Vec<String> = ignored.collect();
         let state = Arc::clone(&self.state);
         let mut received = state.bodies.read(headers, body, api.weight()).await?;
+        state.metrics.received(received.bytes.len());
         if received.bytes.is_empty() {
             // What browsers send, which cannot put a body into a GET.
             if let Some(source) = params.get("source") {
@@ -147,15 +205,22 @@ impl Service {
             media::check_body(headers)?;
         }
         // A request that is still being sent keeps no other from being answered.
-        let probe = api.action == Action::Probe;
-        let permit = (!probe).then(|| state.requests.try_acquire()).transpose();
+        let is_counted = !matches!(api.action, Action::Probe | Action::Observe);
+        let permit = is_counted.then(|| state.requests.try_acquire()).transpose();
         let _permit = permit.map_err(|_| {
+            state.metrics.refused(Refusal::Requests);
             ApiError::busy(format!(
                 "{} requests are being answered: try again",
                 self.state.settings.requests_max
             ))
         })?;
         let (state, body) = (Arc::clone(&state), received.bytes.clone());
+        if api.action == Action::Read && state.settings.slow_query.is_some() {
+            let index = captures.get("index").map(str::to_owned);
+            let query = params.get("q").map(str::to_owned);
+            let watched = Watched { api: api.name, index, query, body: std::mem::take(&mut received) };
+            wanted.watched = Some((watched, Instant::now()));
+        }
         let call = Call { state, client, captures, params, headers: headers.clone(), body };
         let answer = (api.answer)(call);
         let answer = match api.action {
@@ -172,6 +237,15 @@ impl Service {
         let begun_us = self.state.node.clock().now_us();
         Task { number: 0, api: api.name, about, opaque_id, begun_us, begun: Instant::now() }
     }
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// The address that a request comes from. Those of which none is known are one.
+fn address_of(head: &http::request::Parts) -> IpAddr {
+    head.extensions.get::<Peer>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0)
 }
 
 /// The path, as it is shown to people.
@@ -216,8 +290,8 @@ async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap
     if let Some(allow) = answer.allow.and_then(|allow| HeaderValue::from_str(&allow).ok()) {
         headers.insert(ALLOW, allow);
     }
-    if answer.try_again {
-        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    if let Some(seconds) = answer.try_again_s {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     if answer.status == StatusCode::UNAUTHORIZED {
         for way in ["Basic realm=\"security\", charset=\"UTF-8\"", "ApiKey"] {

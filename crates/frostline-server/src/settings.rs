@@ -1,6 +1,7 @@
 //! The settings of a server.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use frostline_ingest::UpkeepOptions;
@@ -14,8 +15,20 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Whether clients need a key or a password; otherwise everybody may do everything.
     pub auth: bool,
+    /// What the program calls its version.
+    pub version: &'static str,
+    /// Searches that take longer are logged with their cost; none logs none.
+    pub slow_query: Option<Duration>,
+    /// Whether such a line has the query itself, and not only its shape.
+    pub slow_query_body: bool,
+    /// Requests of one key or user in a second; none for as many as come. Only where clients are asked who they are.
+    pub key_rate: Option<NonZeroU32>,
+    /// Requests of one key or user at once.
+    pub key_concurrency: Option<NonZeroU32>,
     /// The certificate of TLS; none for connections without it.
     pub tls: Option<Tls>,
+    /// How often its files are looked at.
+    pub tls_check_every: Duration,
     /// Connections at once; further ones wait to be accepted.
     pub connections_max: usize,
     /// Requests at once; further ones are answered with 429.
@@ -52,7 +65,13 @@ impl Default for Settings {
         Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9200)),
             auth: false,
+            version: env!("CARGO_PKG_VERSION"),
+            slow_query: None,
+            slow_query_body: false,
+            key_rate: None,
+            key_concurrency: None,
             tls: None,
+            tls_check_every: Duration::from_secs(10),
             connections_max: 4_096,
             requests_max: 256,
             searches_max: 32,

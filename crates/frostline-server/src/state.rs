@@ -4,18 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
-use frostline_ingest::{Edits, Live, LiveOptions, Random};
+use frostline_ingest::{Edits, Live, LiveOptions, Random, UpkeepCounts};
 use frostline_node::Node;
 use http::HeaderMap;
 use tokio::sync::Semaphore;
 
 use crate::answer::Unread;
+use crate::api::info::Readiness;
 use crate::api::pipeline::Compiled;
 use crate::api::scroll::Scrolls;
 use crate::auth::{Auth, Client};
 use crate::body::Bodies;
 use crate::error::{ApiError, Result};
 use crate::find::Finder;
+use crate::limits::ClientLimits;
+use crate::metrics::Metrics;
 use crate::params::Params;
 use crate::routes::Captures;
 use crate::searches::Searches;
@@ -38,8 +41,13 @@ pub(crate) struct State {
     pub(crate) requests: Semaphore,
     pub(crate) searches: Searches,
     pub(crate) auth: Auth,
+    pub(crate) limits: ClientLimits,
+    pub(crate) readiness: Readiness,
     pub(crate) scrolls: Scrolls,
     pub(crate) pipelines: Compiled,
+    pub(crate) metrics: Metrics,
+    /// What upkeep does is counted there; none where there is no upkeep.
+    pub(crate) upkeep: Option<Arc<UpkeepCounts>>,
     /// Set once the server is told to stop.
     pub(crate) draining: AtomicBool,
 }
@@ -62,8 +70,12 @@ impl State {
             requests: Semaphore::new(settings.requests_max),
             searches: Searches::new(&settings)?,
             auth: Auth::new(settings.auth, &random),
+            limits: ClientLimits::new(&settings),
+            readiness: Readiness::default(),
             scrolls: Scrolls::default(),
             pipelines: Compiled::default(),
+            metrics: Metrics::new(node.clock().now_us()),
+            upkeep: None,
             draining: AtomicBool::new(false),
             node,
             random,

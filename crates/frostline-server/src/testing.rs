@@ -72,7 +72,7 @@ impl Tested {
         let folder = tempfile::tempdir().unwrap();
         let (node, clock) = node(folder.path());
         let state = State::new(node, random("live"), settings, "127.0.0.1:9200".to_owned());
-        let state = Arc::new(state.unwrap());
+        let state = Arc::new(State { upkeep: Some(Arc::default()), ..state.unwrap() });
         Tested {
             service: Service::new(Arc::clone(&state)),
             state,

@@ -1,13 +1,16 @@
 //! The command line.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use frostline_bench::{demo, petabyte, tiers};
 use frostline_doctor::cli::Doctor;
 use frostline_lab::cli::Lab;
+use frostline_query::language::date::parse_duration_us;
 
 /// Search logs that are stored only in object storage.
 #[derive(Debug, Parser)]
@@ -32,6 +35,20 @@ pub(crate) fn command() -> clap::Command {
         .mut_subcommand("doctor", |doctor| {
             hide(doctor, &["repo", "data", "volumes", "memory", "query-memory"])
         })
+        .mut_subcommand("serve", |serve| serve.mut_args(with_variable))
+}
+
+/// The same option, whose help names its variable.
+fn with_variable(option: Arg) -> Arg {
+    let once = option.get_long().is_none_or(|long| long == "print-config");
+    let help = option.get_help().map(ToString::to_string).filter(|_| !once);
+    match help {
+        Some(help) => {
+            let variable = crate::settings::variable(&option);
+            option.help(format!("{help} [env: {variable}]"))
+        }
+        None => option,
+    }
 }
 
 /// Options of every command. Each can also be set in the configuration file.
@@ -254,14 +271,45 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) auth: bool,
     /// Certificate in PEM, with those that it is signed by: connections use TLS
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Key of the certificate in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// Certificates in PEM that sign those of clients: connections without one are refused
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+    /// Requests that one key or user may make in a second [default: no limit]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) key_rate: Option<NonZeroU32>,
+    /// Requests that one key or user may have at once [default: no limit]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) key_concurrency: Option<NonZeroU32>,
+    /// Log searches that take longer, such as 1s or 500ms, with their shape and cost [default: none are]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) slow_query: Option<Duration>,
+    /// Log also the whole query of such a search, with its values
+    #[arg(long)]
+    pub(crate) slow_query_body: bool,
+    /// Form of the log on standard error: text or json
+    #[arg(long, value_enum, default_value = "text", value_name = "text|json", hide_possible_values = true)]
+    pub(crate) log_format: LogFormat,
     /// Leave merging, retention and vacuum of the indices to others
     #[arg(long)]
     pub(crate) no_upkeep: bool,
+    /// Print every setting with its meaning, its default and its environment variable as a file for --config, and serve
+    /// nothing
+    #[arg(long)]
+    pub(crate) print_config: bool,
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people
+    Text,
+    /// A JSON object per line
+    Json,
 }
 
 /// How merged splits keep documents.
@@ -301,6 +349,15 @@ impl Sort {
             None => (text, "asc"),
         };
         Ok(Sort { field: field.to_owned(), order })
+    }
+}
+
+/// How long something takes.
+fn duration(text: &str) -> Result<Duration, String> {
+    let micros = parse_duration_us(text).map_err(|error| error.to_string())?;
+    match micros {
+        0 => Err("it is no time at all".to_owned()),
+        micros => Ok(Duration::from_micros(micros)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Options from the command line, the environment and a TOML file, in order of precedence.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use frostline_store::Retry;
 use serde::Deserialize;
 
 use crate::args::Global;
+use crate::settings::is_true;
 
 /// The options of every command, resolved.
 #[derive(Clone, Debug)]
@@ -25,6 +27,12 @@ pub(crate) struct Config {
     pub(crate) json: bool,
     /// When the process started; elapsed times count from here.
     pub(crate) started: Instant,
+    /// Whether it serves others, who read its log rather than a terminal.
+    pub(crate) serves: bool,
+    /// What was set, by its name in the configuration file.
+    pub(crate) set: BTreeMap<&'static str, toml::Value>,
+    /// The configuration file, and what it says of `serve`.
+    serve: Option<(PathBuf, toml::Table)>,
 }
 
 /// The configuration file.
@@ -37,20 +45,31 @@ struct File {
     memory: Option<String>,
     query_memory: Option<String>,
     json: Option<bool>,
+    serve: Option<toml::Table>,
 }
 
 impl Config {
     pub(crate) fn load(given: Global, started: Instant) -> Result<Config> {
-        let given = given.or_environment()?;
-        let file = match &given.config {
-            Some(path) => File::read(path)?,
+        Config::of(given, started, &variable)
+    }
+
+    /// The same in an environment.
+    pub(crate) fn of(
+        given: Global,
+        started: Instant,
+        variable: &dyn Fn(&str) -> Result<Option<String>>,
+    ) -> Result<Config> {
+        let given = given.or_environment(variable)?;
+        let path = match &given.config {
+            Some(path) => Some(path.clone()),
             None => {
-                match user_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("config.toml")) {
-                    Some(path) if path.exists() => File::read(&path)?,
-                    _ => File::default(),
-                }
+                let folder = user_folder("XDG_CONFIG_HOME", ".config");
+                folder.map(|folder| folder.join("config.toml")).filter(|path| path.exists())
             }
         };
+        let mut file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
+        let serve = path.zip(file.serve.take());
+        let set = set(&given, &file);
         let memory = given.memory.or(file.memory).unwrap_or_else(|| "2GiB".to_owned());
         let query_memory = given.query_memory.or(file.query_memory);
         let data = given.data.or(file.data).or_else(|| user_folder("XDG_CACHE_HOME", ".cache"));
@@ -67,7 +86,15 @@ impl Config {
                 .context("--query-memory")?,
             json: given.json || file.json.unwrap_or(false),
             started,
+            serves: false,
+            set,
+            serve,
         })
+    }
+
+    /// The configuration file, and what it says of `serve`.
+    pub(crate) fn serve(&self) -> Option<(&Path, &toml::Table)> {
+        self.serve.as_ref().map(|(path, table)| (path.as_path(), table))
     }
 
     /// The node of the repository that was named; without one nothing can be searched.
@@ -99,20 +126,23 @@ impl Config {
             ..Settings::new(repo, &self.data)
         };
         let node = Node::open(&settings, Arc::new(SystemClock))?;
-        node.repository().on_retry(Box::new(tell_of_retries()));
+        node.repository().on_retry(Box::new(tell_of_retries(self.serves)));
         Ok(node)
     }
 }
 
-/// Reports on the terminal, at most once a second, why a request is retried. The first and second failures are not
-/// reported.
-fn tell_of_retries() -> impl Fn(&Retry) {
+/// Reports on the terminal, or in the log, at most once a second, why a request is retried. The first and second failures
+/// are not reported.
+fn tell_of_retries(serves: bool) -> impl Fn(&Retry) {
     let told: Mutex<Option<Instant>> = Mutex::new(None);
     move |retry| {
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
         if retry.attempt > 3 && told.is_none_or(|told| told.elapsed() >= Duration::from_secs(1)) {
             *told = Some(Instant::now());
-            note!("frostline: {}; retrying (attempt {})", retry.why, retry.attempt);
+            match serves {
+                true => tracing::warn!(why = %retry.why, attempt = retry.attempt, "retrying"),
+                false => note!("frostline: {}; retrying (attempt {})", retry.why, retry.attempt),
+            }
         }
     }
 }
@@ -120,28 +150,22 @@ fn tell_of_retries() -> impl Fn(&Retry) {
 impl Global {
     /// Fills in what is not on the command line from the environment. `clap` would show such values as typed in its
     /// usage lines.
-    fn or_environment(self) -> Result<Global> {
-        let text = |name: &str| match std::env::var(name) {
-            Ok(value) if !value.is_empty() => Ok(Some(value)),
-            Ok(_) | Err(std::env::VarError::NotPresent) => Ok(None),
-            Err(error) => Err(error).with_context(|| name.to_owned()),
-        };
-        let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    fn or_environment(self, text: &dyn Fn(&str) -> Result<Option<String>>) -> Result<Global> {
+        let path = |name: &str| Ok::<_, anyhow::Error>(text(name)?.map(PathBuf::from));
         let volumes = match self.volumes.is_empty() {
             true => {
                 text("FROSTLINE_VOLUMES")?.iter().flat_map(|all| all.split(',')).map(PathBuf::from).collect()
             }
             false => self.volumes,
         };
-        let json = text("FROSTLINE_JSON")?.unwrap_or_default().to_lowercase();
         Ok(Global {
-            config: self.config.or_else(|| path("FROSTLINE_CONFIG")),
+            config: self.config.or(path("FROSTLINE_CONFIG")?),
             repo: self.repo.or(text("FROSTLINE_REPO")?),
-            data: self.data.or_else(|| path("FROSTLINE_DATA")),
+            data: self.data.or(path("FROSTLINE_DATA")?),
             volumes,
             memory: self.memory.or(text("FROSTLINE_MEMORY")?),
             query_memory: self.query_memory.or(text("FROSTLINE_QUERY_MEMORY")?),
-            json: self.json || !matches!(json.as_str(), "" | "n" | "no" | "f" | "false" | "off" | "0"),
+            json: self.json || text("FROSTLINE_JSON")?.is_some_and(|text| is_true(&text)),
         })
     }
 }
@@ -152,6 +176,32 @@ impl File {
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         toml::from_str(&text).with_context(|| format!("{} is not a configuration file", path.display()))
     }
+}
+
+/// A variable of the environment that is not empty.
+pub(crate) fn variable(name: &str) -> Result<Option<String>> {
+    match std::env::var(name) {
+        Ok(value) if !value.is_empty() => Ok(Some(value)),
+        Ok(_) | Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(error) => Err(error).with_context(|| name.to_owned()),
+    }
+}
+
+/// What was set, by its name in the configuration file.
+fn set(given: &Global, file: &File) -> BTreeMap<&'static str, toml::Value> {
+    let path = |path: &PathBuf| toml::Value::from(path.display().to_string());
+    let text = |text: &String| toml::Value::from(text.clone());
+    let volumes = Some(&given.volumes).filter(|volumes| !volumes.is_empty()).or(file.volumes.as_ref());
+    let is_json = given.json || file.json.unwrap_or(false);
+    let all = [
+        ("repo", given.repo.as_ref().or(file.repo.as_ref()).map(text)),
+        ("data", given.data.as_ref().or(file.data.as_ref()).map(path)),
+        ("volumes", volumes.map(|volumes| volumes.iter().map(path).collect::<Vec<_>>().into())),
+        ("memory", given.memory.as_ref().or(file.memory.as_ref()).map(text)),
+        ("query_memory", given.query_memory.as_ref().or(file.query_memory.as_ref()).map(text)),
+        ("json", is_json.then(|| is_json.into())),
+    ];
+    all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
 fn user_folder(variable: &str, below_home: &str) -> Option<PathBuf> {

@@ -5,15 +5,17 @@
 mod args;
 mod commands;
 mod config;
+mod settings;
 mod stopping;
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context;
-use clap::FromArgMatches;
-use frostline_show::note;
+use clap::{ArgMatches, FromArgMatches};
+use frostline_show::{note, say};
 
 use crate::args::Arguments;
 
@@ -30,10 +32,11 @@ pub(crate) enum Outcome {
 
 fn main() -> ExitCode {
     let started = Instant::now();
-    let matches = args::command().get_matches();
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let matches = args::command().get_matches_from(&typed);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // `frostline … | head` ends quietly when its reader does.
-    match run(arguments, started) {
+    match run(arguments, &matches, &typed, started) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Partial) => ExitCode::from(3),
         Ok(Outcome::Found) => ExitCode::FAILURE,
@@ -45,13 +48,30 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments, started: Instant) -> anyhow::Result<Outcome> {
-    start_logging(matches!(arguments.command, args::Command::Serve(_)));
+fn run(
+    mut arguments: Arguments,
+    matches: &ArgMatches,
+    typed: &[OsString],
+    started: Instant,
+) -> anyhow::Result<Outcome> {
     if arguments.global.json && arguments.command.format().is_some_and(|format| format != args::Format::Json)
     {
         anyhow::bail!("--json prints one JSON document: omit it or --format");
     }
-    let config = config::Config::load(arguments.global, started)?;
+    let mut config = config::Config::load(arguments.global, started)?;
+    let mut log_format = args::LogFormat::Text;
+    if let args::Command::Serve(given) = &mut arguments.command {
+        let matches = settings::complete(matches, typed, config::variable, config.serve())?;
+        let completed = matches.subcommand_matches("serve").context("serve is the command")?;
+        *given = args::Serve::from_arg_matches(completed)?;
+        if given.print_config {
+            say!("{}", settings::print(&config, &matches)?.trim_end())?;
+            return Ok(Outcome::Done);
+        }
+        log_format = given.log_format;
+        config.serves = true;
+    }
+    start_logging(matches!(arguments.command, args::Command::Serve(_)), log_format);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -64,7 +84,7 @@ fn run(arguments: Arguments, started: Instant) -> anyhow::Result<Outcome> {
 }
 
 /// Warnings go to standard error, and what a server does; `FROSTLINE_LOG=debug` shows more.
-fn start_logging(serves: bool) {
+fn start_logging(serves: bool, form: args::LogFormat) {
     let asked = std::env::var("FROSTLINE_LOG").unwrap_or_default();
     // A bare level applies to Frostline only, not to its libraries.
     let wanted = match asked.parse::<tracing::Level>() {
@@ -78,12 +98,14 @@ fn start_logging(serves: bool) {
             let level = if serves { "info" } else { "warn" };
             tracing_subscriber::EnvFilter::new(format!("error,frostline={level}"))
         });
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        .without_time()
-        .init();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match form {
+        args::LogFormat::Json => lines.json().flatten_event(true).init(),
+        args::LogFormat::Text => {
+            let is_colored = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            lines.with_ansi(is_colored).without_time().init();
+        }
+    }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

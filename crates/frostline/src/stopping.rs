@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM.
+//! Ctrl-C, SIGTERM and SIGHUP.
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -20,5 +20,19 @@ impl Stops {
             _ = self.0.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
         }
+    }
+}
+
+/// SIGHUP, which does not end this process any more.
+pub(crate) struct Hangups(Signal);
+
+impl Hangups {
+    pub(crate) fn new() -> Result<Hangups> {
+        signal(SignalKind::hangup()).map(Hangups).context("cannot wait for SIGHUP")
+    }
+
+    /// Waits for the next one. Whether there may be another.
+    pub(crate) async fn next(&mut self) -> bool {
+        self.0.recv().await.is_some()
     }
 }

@@ -424,7 +424,7 @@ async fn write(
     }
     // Where nothing landed and everything may land later, clients try the whole again.
     let again = |item: &Item| match &item.outcome {
-        Err(error) => error.try_again,
+        Err(error) => error.try_again_s.is_some(),
         Ok(_) => false,
     };
     match items.first() {

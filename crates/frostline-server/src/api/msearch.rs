@@ -13,6 +13,7 @@ use crate::api::search::{Asked, Manner, total_as_int};
 use crate::api::search_body::SearchBody;
 use crate::body::TREE;
 use crate::error::{ApiError, Result};
+use crate::slow::Searched;
 use crate::state::Call;
 
 pub(crate) const PARAMETERS: &[&str] = &["rest_total_hits_as_int", "typed_keys"];
@@ -53,7 +54,11 @@ pub(crate) async fn msearch(call: Call) -> Result<Answer> {
     let searches: Vec<_> = searches.collect();
     let responses: Vec<_> = stream::iter(searches).buffered(AT_ONCE).collect().await;
     let mut answers = Vec::with_capacity(responses.len());
+    let mut searched = Searched::default();
     for response in responses {
+        if let Ok(response) = &response {
+            searched = searched.and(Searched::from(&response.cost));
+        }
         answers.push(match response {
             Ok(response) if as_int => {
                 Entry::written(&Found { response: &total_as_int(&response)?, status: 200 })?
@@ -62,7 +67,8 @@ pub(crate) async fn msearch(call: Call) -> Result<Answer> {
             Err(error) => Entry::written(&error.body())?,
         });
     }
-    Answer::json(&Answers { took: started.elapsed().as_millis() as u64, responses: answers })
+    let took = started.elapsed().as_millis() as u64;
+    Ok(Answer::json(&Answers { took, responses: answers })?.that_searched(searched))
 }
 
 /// One of the searches.

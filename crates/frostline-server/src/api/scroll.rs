@@ -21,6 +21,7 @@ use crate::api::search::{self, Manner, gone, total_as_int};
 use crate::api::search_body::SearchBody;
 use crate::error::{ApiError, Result};
 use crate::params::duration;
+use crate::slow::Searched;
 use crate::state::{Call, State, only};
 
 /// Scrolls at once, as many as Elasticsearch allows.
@@ -91,6 +92,11 @@ impl Scrolls {
         let mut kept = self.kept();
         kept.get(id).filter(|kept| may_read(&kept.pit))?;
         kept.remove(id).map(|kept| kept.pit)
+    }
+
+    /// How many are kept.
+    pub(crate) fn count(&self) -> usize {
+        self.kept().len()
     }
 
     fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
@@ -167,6 +173,7 @@ fn until(now_us: i64, time: Duration) -> i64 {
 
 /// A page with the id that the next one is asked for with.
 fn written(id: &str, page: &Response, as_int: bool) -> Result<Answer> {
+    let searched = Searched::from(&page.cost);
     #[derive(Serialize)]
     struct Scrolled<'a, R: Serialize> {
         #[serde(rename = "_scroll_id")]
@@ -178,6 +185,7 @@ fn written(id: &str, page: &Response, as_int: bool) -> Result<Answer> {
         true => Answer::json(&Scrolled { id, page: &total_as_int(page)? }),
         false => Answer::json(&Scrolled { id, page }),
     }
+    .map(|answer| answer.that_searched(searched))
 }
 
 fn missing(id: &str) -> ApiError {

@@ -14,6 +14,7 @@ use crate::api::search_body::{SearchBody, query};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
 use crate::scope::Scope;
+use crate::slow::Searched;
 use crate::state::{Call, State};
 
 /// Parameters of a search beside those of the indices and the query.
@@ -180,7 +181,7 @@ pub(crate) async fn run(
 /// The answer that a response is.
 pub(crate) fn answer(response: Response, as_int: bool) -> Result<Answer> {
     let answer = if as_int { Answer::json(&total_as_int(&response)?)? } else { Answer::json(&response)? };
-    Ok(answer.with_warnings(response.warnings))
+    Ok(answer.that_searched(Searched::from(&response.cost)).with_warnings(response.warnings))
 }
 
 /// The answer with the number of hits as clients of Elasticsearch 6 read it.
@@ -246,7 +247,7 @@ pub(crate) async fn count(call: Call) -> Result<Answer> {
     let response = run(&call.state, &indices, filters, &body.bytes()?, Manner::default()).await?;
     let count = response.hits.total.as_ref().map_or(0, |total| total.value);
     let answer = Answer::json(&json!({ "count": count, "_shards": response.shards }))?;
-    Ok(answer.with_warnings(response.warnings))
+    Ok(answer.that_searched(Searched::from(&response.cost)).with_warnings(response.warnings))
 }
 
 /// `GET /{index}/_validate/query`.

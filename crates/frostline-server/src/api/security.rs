@@ -57,11 +57,18 @@ pub(crate) async fn create_key(call: Call) -> Result<Answer> {
             return Err(ApiError::unparsed(format!("[expiration] is {other}, not a time such as 30d")));
         }
     };
-    let (grants, warning) = grants(body.get("role_descriptors"))?;
+    let Granted { grants, monitor, warning } = granted(body.get("role_descriptors"))?;
     let owner = call.client.user.clone();
     let metadata = body.get("metadata").cloned().unwrap_or(Value::Null);
-    let about =
-        |key: Credential| Credential { name: name.to_owned(), owner, expires_ms, grants, metadata, ..key };
+    let about = |key: Credential| Credential {
+        name: name.to_owned(),
+        owner,
+        expires_ms,
+        grants,
+        monitor,
+        metadata,
+        ..key
+    };
     let (id, secret) = make_key(&call.state, about).await?;
     let mut answer = json!({
         "id": id, "name": name, "api_key": secret, "encoded": auth::encoded(&id, &secret),
@@ -107,11 +114,21 @@ fn kept(kind: &'static str, name: &str, credential: Option<&Credential>) -> Resu
     Ok(RecordChange::Other { kind, name: name.to_owned(), value })
 }
 
-/// What role descriptors grant, all together; none for everything. And what of it has no effect.
-fn grants(descriptors: Option<&Value>) -> Result<(Option<Vec<Grant>>, Option<String>)> {
+/// What role descriptors grant, all together.
+#[derive(Default)]
+struct Granted {
+    /// None for everything.
+    grants: Option<Vec<Grant>>,
+    /// Whether figures of the server may be read.
+    monitor: bool,
+    /// What of it has no effect.
+    warning: Option<String>,
+}
+
+fn granted(descriptors: Option<&Value>) -> Result<Granted> {
     let descriptors = match descriptors {
-        None | Some(Value::Null) => return Ok((None, None)),
-        Some(Value::Object(descriptors)) if descriptors.is_empty() => return Ok((None, None)),
+        None | Some(Value::Null) => return Ok(Granted::default()),
+        Some(Value::Object(descriptors)) if descriptors.is_empty() => return Ok(Granted::default()),
         Some(Value::Object(descriptors)) => descriptors,
         Some(_) => return Err(ApiError::unparsed("[role_descriptors] is an object")),
     };
@@ -133,23 +150,27 @@ fn grants(descriptors: Option<&Value>) -> Result<(Option<Vec<Grant>>, Option<Str
             && Privilege::ALL.iter().all(|privilege| grant.privileges.contains(privilege))
     };
     if cluster.iter().any(|privilege| privilege == "all") && grants.iter().any(is_full) {
-        return Ok((None, None));
+        return Ok(Granted::default());
     }
+    let monitor = cluster.iter().any(|privilege| matches!(privilege.as_str(), "all" | "monitor"));
     let ignored = cluster.iter().find(|privilege| *privilege != "monitor");
     let warning = ignored.map(|privilege| {
-        format!(
-            "the cluster privilege [{privilege}] has no effect without [all] on the index [*] and the cluster"
-        )
+        let what = if privilege == "all" { "allows no more than [monitor]" } else { "has no effect" };
+        format!("the cluster privilege [{privilege}] {what} without [all] on the index [*] and the cluster")
     });
-    Ok((Some(grants), warning))
+    Ok(Granted { grants: Some(grants), monitor, warning })
 }
 
 /// The same, as role descriptors that grant it.
-fn descriptors(grants: &[Grant]) -> Value {
+fn descriptors(grants: &[Grant], monitor: bool) -> Value {
     let indices = grants.iter().map(
         |Grant { names, privileges }| json!({ "names": names, "privileges": Privilege::names(privileges) }),
     );
-    json!({ "key": { "indices": indices.collect::<Vec<_>>() } })
+    let mut key = json!({ "indices": indices.collect::<Vec<_>>() });
+    if monitor {
+        key["cluster"] = json!(["monitor"]);
+    }
+    json!({ "key": key })
 }
 
 fn grant(value: &Value) -> Result<Grant> {
@@ -225,6 +246,8 @@ pub(crate) async fn get_keys(call: Call) -> Result<Answer> {
         return Err(ApiError::new(StatusCode::NOT_FOUND, "resource_not_found_exception", reason));
     }
     let shown = found.iter().filter(|(_, key)| !active || key.is_active(now_ms)).map(|(id, key)| {
+        let role_descriptors =
+            key.grants.as_deref().map_or_else(|| json!({}), |grants| descriptors(grants, key.monitor));
         let mut shown = json!({
             "id": id,
             "name": key.name,
@@ -234,7 +257,7 @@ pub(crate) async fn get_keys(call: Call) -> Result<Answer> {
             "username": key.owner,
             "realm": "native",
             "metadata": if key.metadata.is_null() { json!({}) } else { key.metadata.clone() },
-            "role_descriptors": key.grants.as_deref().map_or_else(|| json!({}), descriptors),
+            "role_descriptors": role_descriptors,
         });
         for (name, ms) in [("expiration", key.expires_ms), ("invalidation", key.invalidated_ms)] {
             if let Some(ms) = ms {

@@ -11,6 +11,7 @@ use crate::answer::{Answer, Content};
 use crate::api::indices;
 use crate::api::info::NAME;
 use crate::error::{ApiError, Result};
+use crate::slow::Searched;
 use crate::state::{Call, only};
 
 /// Members of a body that say how the answer is cut into pages and what old clients want: it is one page.
@@ -77,7 +78,7 @@ pub(crate) async fn sql(call: Call) -> Result<Answer> {
         "txt" => text(&answer),
         other => Err(ApiError::invalid(format!("invalid format [{other}]: json, csv, tsv or txt"))),
     };
-    Ok(shown?.with_warnings(warnings))
+    Ok(shown?.that_searched(Searched::from(&answer.cost)).with_warnings(warnings))
 }
 
 /// The indices and aliases, as Elasticsearch lists them.

@@ -13,6 +13,7 @@ struct Running {
     stop: oneshot::Sender<()>,
     ended: tokio::task::JoinHandle<()>,
     state: Arc<State>,
+    reload: Reload,
     _folder: tempfile::TempDir,
 }
 
@@ -22,10 +23,10 @@ async fn start(settings: Settings) -> Running {
     let listen = "127.0.0.1:0".parse().unwrap();
     let server =
         Server::bind(node, testing::random("server"), Settings { listen, ..settings }).await.unwrap();
-    let (address, state) = (server.address().to_owned(), Arc::clone(&server.state));
+    let (address, state, reload) = (server.address().to_owned(), Arc::clone(&server.state), server.reload());
     let (stop, stopped) = oneshot::channel();
     let ended = tokio::spawn(server.run(async { drop(stopped.await) }));
-    Running { address, stop, ended, state, _folder: folder }
+    Running { address, stop, ended, state, reload, _folder: folder }
 }
 
 impl Running {
@@ -154,4 +155,150 @@ async fn a_server_that_stops_answers_what_it_has_begun() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     server.ended.await.unwrap();
     assert!(TcpStream::connect(&server.address).await.is_err());
+}
+
+/// The files of a server's certificate, and of one that signs clients.
+struct Pki {
+    folder: tempfile::TempDir,
+}
+
+impl Pki {
+    fn new() -> Pki {
+        Pki { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn tls(&self) -> crate::Tls {
+        crate::Tls { certificate: self.path("cert.pem"), key: self.path("key.pem"), client_ca: None }
+    }
+
+    /// Makes the server's certificate anew. What a client has to trust.
+    fn renew(&self) -> rustls::pki_types::CertificateDer<'static> {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(self.path("cert.pem"), made.cert.pem()).unwrap();
+        std::fs::write(self.path("key.pem"), made.signing_key.serialize_pem()).unwrap();
+        made.cert.der().clone()
+    }
+}
+
+use tokio_rustls::rustls;
+
+type Identity = (rustls::pki_types::CertificateDer<'static>, rustls::pki_types::PrivateKeyDer<'static>);
+type Secured = tokio_rustls::client::TlsStream<TcpStream>;
+
+/// A connection to a server with a certificate that this client trusts; an error where it is another one.
+async fn secured(
+    server: &Running,
+    trusted: &rustls::pki_types::CertificateDer<'static>,
+    identity: Option<Identity>,
+) -> std::io::Result<Secured> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+    let config = match identity {
+        None => config.with_no_client_auth(),
+        Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
+    };
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    connector.connect("localhost".try_into().unwrap(), server.connect().await).await
+}
+
+/// What `/health` is answered with, on a connection that stays open.
+async fn health(connection: &mut Secured) -> std::io::Result<String> {
+    connection.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await?;
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"}") {
+        if connection.read_buf(&mut answer).await? == 0 {
+            break;
+        }
+    }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_loaded_and_open_connections_stay() {
+    let pki = Pki::new();
+    let first = pki.renew();
+    let settings =
+        Settings { tls: Some(pki.tls()), tls_check_every: Duration::from_secs(3_600), ..Settings::default() };
+    let server = start(settings).await;
+    let mut open = secured(&server, &first, None).await.unwrap();
+    assert!(health(&mut open).await.unwrap().starts_with("HTTP/1.1 200"));
+    // A key that is not that of the certificate, as where only one of the files was written yet.
+    let (other, whole) = (Pki::new(), std::fs::read(pki.path("key.pem")).unwrap());
+    let second = other.renew();
+    std::fs::copy(other.path("key.pem"), pki.path("key.pem")).unwrap();
+    server.reload.now().await;
+    assert!(secured(&server, &first, None).await.is_ok());
+    std::fs::write(pki.path("key.pem"), whole).unwrap();
+    std::fs::remove_file(pki.path("cert.pem")).unwrap();
+    server.reload.now().await;
+    assert!(secured(&server, &first, None).await.is_ok());
+    for name in ["cert.pem", "key.pem"] {
+        std::fs::copy(other.path(name), pki.path(name)).unwrap();
+    }
+    server.reload.now().await;
+    assert!(secured(&server, &first, None).await.is_err());
+    let mut renewed = secured(&server, &second, None).await.unwrap();
+    for connection in [&mut open, &mut renewed] {
+        assert!(health(connection).await.unwrap().starts_with("HTTP/1.1 200"));
+    }
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_noticed() {
+    let pki = Pki::new();
+    pki.renew();
+    let settings =
+        Settings { tls: Some(pki.tls()), tls_check_every: Duration::from_millis(5), ..Settings::default() };
+    let server = start(settings).await;
+    let second = pki.renew();
+    // Until it is.
+    while secured(&server, &second, None).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn clients_need_a_certificate_where_one_signs_them() {
+    let (pki, other) = (Pki::new(), Pki::new());
+    let trusted = pki.renew();
+    let authority = |pki: &Pki| {
+        let mut params = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        std::fs::write(pki.path("ca.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+        rcgen::Issuer::new(params, key)
+    };
+    let (ours, theirs) = (authority(&pki), authority(&other));
+    let identity = |issuer: &rcgen::Issuer<'_, rcgen::KeyPair>| {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(["client".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, issuer).unwrap().der().clone();
+        (certificate, rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+    };
+    let tls = crate::Tls { client_ca: Some(pki.path("ca.pem")), ..pki.tls() };
+    let server = start(Settings { tls: Some(tls), ..Settings::default() }).await;
+    let ask = async |identity: Option<Identity>| {
+        // With TLS 1.3 a client learns with the first answer that it is refused.
+        let mut connection = secured(&server, &trusted, identity).await.ok()?;
+        health(&mut connection).await.ok().filter(|answer| answer.starts_with("HTTP/1.1 200"))
+    };
+    assert!(ask(Some(identity(&ours))).await.is_some());
+    assert!(ask(None).await.is_none());
+    assert!(ask(Some(identity(&theirs))).await.is_none());
+}
+
+#[tokio::test]
+async fn limits_of_keys_need_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, _) = testing::node(folder.path());
+    let settings = Settings { key_rate: std::num::NonZeroU32::new(1), ..Settings::default() };
+    let error = Server::bind(node, testing::random("server"), settings).await.map(drop).unwrap_err();
+    assert!(error.what().contains("say --auth"), "{error}");
 }

@@ -348,15 +348,16 @@ async fn a_user_has_a_password_and_roles() {
 
 #[test]
 fn what_a_role_cannot_mean_here_is_refused() {
-    let read = |descriptor: Value| grants(Some(&json!({ "role": descriptor })));
-    let (grants, warning) = read(
+    let read = |descriptor: Value| granted(Some(&json!({ "role": descriptor })));
+    let Granted { grants, monitor, warning } = read(
         json!({ "cluster": ["monitor", "read_ilm"], "index": [{ "names": "a", "privileges": ["all"] }] }),
     )
     .unwrap();
     assert_eq!(grants.unwrap()[0].privileges.len(), 4);
-    assert!(warning.unwrap().contains("[read_ilm]"));
+    assert!(monitor && warning.unwrap().contains("[read_ilm]"));
     let full = json!({ "cluster": ["all"], "indices": [{ "names": ["*"], "privileges": ["all"] }] });
-    assert_eq!(read(full).unwrap(), (None, None));
+    let full = read(full).unwrap();
+    assert!(full.grants.is_none() && full.warning.is_none());
     for (bad, status) in [
         (json!({ "indices": [{ "names": ["a"], "privileges": ["everything"] }] }), 400),
         (
@@ -366,6 +367,160 @@ fn what_a_role_cannot_mean_here_is_refused() {
         (json!({ "indices": [{ "names": [], "privileges": ["read"] }] }), 400),
         (json!({ "indicse": [] }), 400),
     ] {
-        assert_eq!(read(bad.clone()).unwrap_err().status.as_u16(), status, "{bad}");
+        assert_eq!(read(bad.clone()).map(drop).unwrap_err().status.as_u16(), status, "{bad}");
     }
+}
+
+#[tokio::test]
+async fn figures_are_for_keys_that_monitor() {
+    let (tested, admin) = tested().await;
+    let make = async |cluster: &[&str]| {
+        let role = json!({ "cluster": cluster, "indices": [] });
+        let body = json!({ "name": "prometheus", "role_descriptors": { "role": role } }).to_string();
+        let made = ok(&tested, &admin, "POST", "/_security/api_key", &body).await;
+        (format!("ApiKey {}", made["encoded"].as_str().unwrap()), made["id"].as_str().unwrap().to_owned())
+    };
+    let (monitor, id) = make(&["monitor"]).await;
+    let (none, _) = make(&[]).await;
+    let (reader, _) = key(&tested, &admin, &["*"], &["all"]).await;
+    for who in [&admin, &monitor] {
+        let page = send(&tested, who, "GET", "/metrics", "").await;
+        assert!(page.status == 200 && page.body.starts_with(b"# HELP "), "{page:?}");
+    }
+    for who in [&none, &reader] {
+        let refused = send(&tested, who, "GET", "/metrics", "").await;
+        let reason = refused.json()["error"]["reason"].as_str().unwrap().to_owned();
+        assert!(refused.status == 403 && reason.contains("the cluster privilege [monitor]"), "{reason}");
+    }
+    assert_eq!(tested.get("/metrics").await.status, 401);
+    // And for nothing else.
+    for uri in ["/web/_search", "/web", "/_tasks", "/_security/api_key", "/_cluster/stats"] {
+        assert_eq!(status(&tested, &monitor, "GET", uri, "").await, 403, "{uri}");
+    }
+    let shown = ok(&tested, &admin, "GET", &format!("/_security/api_key?id={id}"), "").await;
+    let role = &shown["api_keys"][0]["role_descriptors"]["key"];
+    assert_eq!(role, &json!({ "indices": [], "cluster": ["monitor"] }));
+    // What is shown can be granted again.
+    let again = granted(Some(&json!({ "key": role }))).unwrap();
+    assert!(again.monitor && again.grants.is_some_and(|grants| grants.is_empty()));
+}
+
+/// What a user says with this password.
+fn basic(user: &str, password: &str) -> String {
+    format!(
+        "Basic {}",
+        base64::Engine::encode(&base64::prelude::BASE64_STANDARD, format!("{user}:{password}"))
+    )
+}
+
+async fn ask_from(tested: &Tested, address: &str, who: &str) -> Answered {
+    let peer = crate::service::Peer(address.parse().unwrap());
+    let request = Request::get("/").header("authorization", who).extension(peer);
+    tested.request(request.body(Full::default()).unwrap()).await
+}
+
+#[tokio::test]
+async fn an_address_tries_few_passwords_and_keeps_nobody_else_out() {
+    let (tested, admin) = tested().await;
+    let body = "{\"password\":\"lovelace\",\"roles\":[\"viewer\"]}";
+    for user in ["ada", "eve"] {
+        ok(&tested, &admin, "PUT", &format!("/_security/user/{user}"), body).await;
+    }
+    let (right, other) = (basic("ada", "lovelace"), basic("eve", "lovelace"));
+    let status_from = async |address: &str, who: &str| ask_from(&tested, address, who).await.status.as_u16();
+    assert_eq!(status_from("192.0.2.7", &right).await, 200);
+    for number in 0..10 {
+        assert_eq!(status_from("192.0.2.7", &basic("ada", &format!("guess{number}"))).await, 401);
+    }
+    for _ in 0..3 {
+        let refused = ask_from(&tested, "192.0.2.7", &basic("nobody", "guess")).await;
+        assert_eq!((refused.status.as_u16(), refused.header("retry-after")), (429, "6"));
+    }
+    // Who was let in before still is, and so are keys and other addresses.
+    assert_eq!(status_from("192.0.2.7", &right).await, 200);
+    assert_eq!(status_from("192.0.2.7", &admin).await, 200);
+    assert_eq!(status_from("192.0.2.7", &other).await, 429);
+    assert_eq!(status_from("192.0.2.8", &other).await, 200);
+    tested.clock.advance_us(6_000_000);
+    assert_eq!(status_from("192.0.2.7", &basic("ada", "guess")).await, 401);
+    assert_eq!(status_from("192.0.2.7", &basic("ada", "guess")).await, 429);
+    let page = send(&tested, &admin, "GET", "/metrics", "").await;
+    let page = String::from_utf8(page.body.to_vec()).unwrap();
+    for line in [
+        "frostline_http_requests_refused_total{reason=\"password_attempts\"} 5\n",
+        "frostline_http_requests_refused_total{reason=\"unauthenticated\"} 11\n",
+    ] {
+        assert!(page.contains(line), "{line}{page}");
+    }
+}
+
+#[tokio::test]
+async fn passwords_that_wait_to_be_checked_are_few() {
+    let (tested, _) = tested().await;
+    // Who there is was just read.
+    assert_eq!(ask_from(&tested, "192.0.2.1", &basic("ada", "guess")).await.status, 401);
+    let mut waiting = Vec::new();
+    for number in 0..200 {
+        let (tested, address) = (&tested, format!("10.0.{number}.1"));
+        waiting.push(async move { ask_from(tested, &address, &basic("ada", "guess")).await.status.as_u16() });
+    }
+    let statuses = futures::future::join_all(waiting).await;
+    let of = |wanted: u16| statuses.iter().filter(|status| **status == wanted).count();
+    assert_eq!(of(401) + of(429), 200, "{statuses:?}");
+    assert!(of(401) >= 66 && of(429) >= 50, "{statuses:?}");
+}
+
+#[tokio::test]
+async fn a_key_asks_as_much_as_one_may() {
+    let limits = Settings {
+        auth: true,
+        key_rate: std::num::NonZeroU32::new(3),
+        key_concurrency: std::num::NonZeroU32::new(1),
+        searches_max: 1,
+        ..Settings::default()
+    };
+    let tested = Tested::with(limits);
+    let admin = format!("ApiKey {}", first_key(&tested.state).await.unwrap().unwrap());
+    let other = ok(&tested, &admin, "POST", "/_security/api_key", "{\"name\":\"other\"}").await;
+    let other = format!("ApiKey {}", other["encoded"].as_str().unwrap());
+    let turns = tested.state.searches.turns(1);
+    let mut search = Box::pin(send(&tested, &admin, "GET", "/_search", ""));
+    assert!(futures::poll!(&mut search).is_pending());
+    let refused = send(&tested, &admin, "GET", "/", "").await;
+    let reason = refused.json()["error"]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("has 1 requests at once"), "{reason}");
+    assert_eq!((refused.status.as_u16(), refused.header("retry-after")), (429, "1"));
+    assert_eq!(status(&tested, &other, "GET", "/", "").await, 200);
+    drop(turns);
+    assert_eq!(search.await.status, 200);
+    assert_eq!(status(&tested, &admin, "GET", "/", "").await, 200);
+    let refused = send(&tested, &admin, "GET", "/", "").await;
+    let reason = refused.json()["error"]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("made 3 requests within a second"), "{reason}");
+    assert_eq!(tested.get("/health").await.status, 200);
+    tested.clock.advance_us(333_334);
+    assert_eq!(status(&tested, &admin, "GET", "/", "").await, 200);
+    assert_eq!(status(&tested, &admin, "GET", "/", "").await, 429);
+}
+
+#[tokio::test]
+async fn who_is_not_known_does_not_learn_where_the_repository_is() {
+    let reason = async |auth: bool| {
+        let tested = Tested::with(Settings { auth, ..Settings::default() });
+        let cost = || tested.state.node.repository().meter().cost();
+        assert_eq!(tested.get("/ready").await.status, 200);
+        // It is asked once a second, however many want to know.
+        let before = cost();
+        assert_eq!((tested.get("/ready").await.status.as_u16(), cost()), (200, before));
+        tested.clock.advance_us(1_000_000);
+        assert_eq!(tested.get("/ready").await.status, 200);
+        assert_ne!(cost(), before);
+        let error = "cannot read s3://bucket/logs";
+        tested.state.readiness.fail(tested.state.node.clock().now_us(), error).await;
+        let unready = tested.get("/ready").await;
+        assert_eq!(unready.status, 503);
+        unready.json()["reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(reason(true).await, "the repository cannot be read");
+    assert_eq!(reason(false).await, "cannot read s3://bucket/logs");
 }
