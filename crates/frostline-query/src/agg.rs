@@ -8,19 +8,27 @@
 //!
 //! `docs/semantics.md` says what is exact and what is approximate.
 
+mod answer;
+mod auto_date;
 mod codec;
 mod collect;
 mod column;
+mod decimal;
+mod deviation;
 mod digest;
 mod distinct;
 pub(crate) mod groups;
 mod keys;
 mod metric;
 mod parse;
+mod pipeline;
 mod render;
+mod script;
 mod sketch;
 mod state;
+mod texts;
 mod time;
+mod weighted;
 mod wire;
 
 pub use collect::{Batch, Collector, Scope};
@@ -31,25 +39,30 @@ pub use state::{AggState, HitAddress};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::net::Ipv6Addr;
 
 use crate::filter::{FieldRef, Filter};
 use crate::nesting::deeper;
+use decimal::Decimal;
 use distinct::Precision;
+use frostline_split::parse_ip;
 use keys::{Common, Key};
+use pipeline::Pipelines;
 use time::{DateFormat, Rounding};
 
 /// The aggregations of one request, checked: whatever is in here can be computed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AggTree {
     aggs: Vec<Agg>,
     fields: Vec<FieldRef>,
     filters: Vec<Filter>,
+    pipelines: Pipelines,
 }
 
 impl AggTree {
     /// The tree of a request without aggregations: it only counts documents.
     pub fn empty() -> AggTree {
-        AggTree { aggs: Vec::new(), fields: Vec::new(), filters: Vec::new() }
+        AggTree::default()
     }
 
     /// Whether nothing but the number of documents is requested.
@@ -119,6 +132,24 @@ enum Kind {
     Metric(Metric),
     Percentiles(Percentiles),
     Cardinality(Cardinality),
+    // States and plans name kinds by their place: new ones come last.
+    WeightedAvg(WeightedAvg),
+    StringStats(StringStats),
+    MedianDeviation(MedianDeviation),
+    TopMetrics(TopMetrics),
+    RareTerms(RareTerms),
+    Adjacency(Adjacency),
+    IpRange(Ranges),
+    AutoDate(AutoDate),
+}
+
+/// What an aggregation has below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Numbers or hits, and no buckets.
+    Leaf,
+    One,
+    Several,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -196,6 +227,20 @@ struct Ranges {
     ranges: Vec<RangeBucket>,
 }
 
+impl RangeBound {
+    /// The bound at an address.
+    fn address(text: &str) -> Option<RangeBound> {
+        parse_ip(text.trim()).map(|bytes| RangeBound::Ip(u128::from_be_bytes(bytes)))
+    }
+
+    /// How an address is written: one of version 4 with points.
+    fn address_text(self) -> Option<String> {
+        let RangeBound::Ip(bits) = self else { return None };
+        let address = Ipv6Addr::from(bits);
+        Some(address.to_ipv4_mapped().map_or_else(|| address.to_string(), |address| address.to_string()))
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct RangeBucket {
     key: String,
@@ -208,6 +253,8 @@ enum RangeBound {
     Number(f64),
     /// Microseconds, which no double has beyond the years 1684 to 2255.
     Time(i64),
+    /// An address of version 6; one of version 4 is mapped.
+    Ip(u128),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -309,6 +356,70 @@ struct Cardinality {
     field: FieldIndex,
     precision: Precision,
     missing: Option<Key>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct WeightedAvg {
+    value: FieldIndex,
+    value_missing: Option<Key>,
+    weight: FieldIndex,
+    weight_missing: Option<Key>,
+    format: Option<Decimal>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct StringStats {
+    field: FieldIndex,
+    missing: Option<String>,
+    show_distribution: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct MedianDeviation {
+    field: FieldIndex,
+    missing: Option<f64>,
+    format: Option<Decimal>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct TopMetrics {
+    sort: SortBy,
+    size: usize,
+    /// Each with its name in the answer.
+    metrics: Vec<(String, FieldIndex)>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct RareTerms {
+    field: FieldIndex,
+    common: Common,
+    max_doc_count: u64,
+    missing: Option<Key>,
+    include: Option<Include>,
+    exclude: Option<Include>,
+    format: Option<DateFormat>,
+}
+
+/// Buckets of filters and of each two of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Adjacency {
+    /// Positions in [`AggTree::filters`], in the order of their names.
+    filters: Vec<usize>,
+    names: Vec<String>,
+    separator: String,
+}
+
+/// A date histogram whose interval follows from the times that there are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct AutoDate {
+    field: FieldIndex,
+    buckets: usize,
+    #[serde(with = "wire::zone")]
+    zone: jiff::tz::TimeZone,
+    /// The finest of [`auto_date::LEVELS`] that may be chosen.
+    level_min: usize,
+    missing_us: Option<i64>,
+    format: DateFormat,
 }
 
 #[cfg(test)]

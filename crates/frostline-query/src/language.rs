@@ -15,7 +15,7 @@ mod point_in_time;
 mod query;
 pub mod query_string;
 mod range;
-mod regexp;
+pub(crate) mod regexp;
 mod request;
 mod simple;
 mod text;

@@ -1,5 +1,6 @@
 //! Serializes trees and states, and validates what is read back.
 
+use super::parse::ADJACENCY_MAX;
 use super::{Agg, AggState, AggTree, FieldIndex, Kind, SortField};
 use crate::{Error, Result};
 
@@ -12,9 +13,9 @@ impl AggTree {
         Err(Error::corrupt("aggregations that name no field or filter of theirs"))
     }
 
-    /// The aggregations in bytes.
-    pub(crate) fn write(&self) -> Result<Vec<u8>> {
-        postcard::to_allocvec(self)
+    /// What its states depend on, in bytes. Pipelines are not in it: they are computed from the merged state.
+    pub(crate) fn key(&self) -> Result<Vec<u8>> {
+        postcard::to_allocvec(&(&self.aggs, &self.fields, &self.filters))
             .map_err(|e| Error::internal("aggregations cannot be written").with_source(e))
     }
 
@@ -38,6 +39,24 @@ impl AggTree {
             Kind::Metric(of) => field(&of.field),
             Kind::Percentiles(of) => field(&of.field),
             Kind::Cardinality(of) => field(&of.field),
+            Kind::WeightedAvg(of) => field(&of.value) && field(&of.weight),
+            Kind::StringStats(of) => field(&of.field),
+            Kind::MedianDeviation(of) => field(&of.field),
+            Kind::TopMetrics(of) => {
+                let sort = match &of.sort.field {
+                    SortField::Column(of) => field(of),
+                    SortField::Constant => true,
+                };
+                sort && of.metrics.iter().all(|(_, of)| field(of))
+            }
+            Kind::RareTerms(of) => field(&of.field),
+            Kind::Adjacency(of) => {
+                of.filters.len() <= ADJACENCY_MAX
+                    && of.filters.len() == of.names.len()
+                    && of.filters.iter().all(filter)
+            }
+            Kind::IpRange(of) => field(&of.field),
+            Kind::AutoDate(of) => field(&of.field) && of.is_sound(),
         };
         own && agg.children.iter().all(|child| self.holds(child))
     }

@@ -9,15 +9,20 @@ use std::collections::HashMap;
 use arrow::array::{Array, AsArray};
 use roaring::RoaringBitmap;
 
+use super::auto_date::Auto;
 use super::column::{FieldColumn, Reading, Scalar};
+use super::deviation::Counted;
 use super::distinct::{Distinct, value_hash};
 use super::keys::{Common, Key, Real, mix};
 use super::metric::{Moments, Number, ValueKind};
 use super::state::{Hit, HitAddress, Hits, Keyed, Node, Slots, nodes, within};
+use super::texts::Texts;
 use super::time::{Rounding, Span};
+use super::weighted::Weighted;
 use super::{
-    Agg, AggState, AggTree, Cardinality, Composite, Filters, Include, Kind, Metric, MetricKind, Percentiles,
-    RangeBound, Ranges, SourceBy, Terms, TopHits,
+    Adjacency, Agg, AggState, AggTree, AutoDate, Cardinality, Composite, Filters, Include, Kind,
+    MedianDeviation, Metric, MetricKind, Percentiles, RangeBound, Ranges, SourceBy, StringStats, TopHits,
+    TopMetrics, WeightedAvg,
 };
 use crate::filter::{FieldRef, Measure};
 use crate::{Error, Result};
@@ -175,6 +180,13 @@ fn collect(agg: &Agg, node: &mut Node, batch: &Work<'_>, docs: &Docs, parents: u
         (Kind::Percentiles(of), Node::Sketches(all)) => of.collect(all, batch, docs),
         (Kind::Cardinality(of), Node::Distinct(all)) => of.collect(all, batch, docs),
         (Kind::TopHits(top), Node::Hits(all)) => top.collect(all, batch, docs),
+        (Kind::TopMetrics(top), Node::Hits(all)) => top.collect(all, batch, docs),
+        (Kind::WeightedAvg(of), Node::Weighted(all)) => of.collect(all, batch, docs)?,
+        (Kind::StringStats(of), Node::Texts(all)) => of.collect(all, batch, docs),
+        (Kind::MedianDeviation(of), Node::Counted(all)) => of.collect(all, batch, docs),
+        (Kind::Adjacency(of), Node::Slots(slots)) => of.collect(agg, slots, batch, docs)?,
+        (Kind::IpRange(ranges), Node::Slots(slots)) => ranges.collect(agg, slots, batch, docs)?,
+        (Kind::AutoDate(of), Node::Auto(auto)) => of.collect(agg, auto, batch, docs, parents)?,
         (_, Node::Keyed(keyed)) => {
             if let Some(coded) = code(agg, keyed, batch, docs) {
                 fill(agg, keyed, batch, coded, parents)?;
@@ -258,13 +270,42 @@ impl Filters {
     }
 }
 
+impl Adjacency {
+    fn collect(&self, agg: &Agg, slots: &mut Slots, batch: &Work<'_>, docs: &Docs) -> Result<()> {
+        let inside: Vec<Vec<bool>> = self.filters.iter().map(|filter| membership(batch, *filter)).collect();
+        let mut matched = Vec::with_capacity(inside.len());
+        slots_of(agg, slots, batch, docs, |at, put| {
+            matched.clear();
+            matched.extend((0..inside.len()).filter(|filter| inside[*filter][at as usize]));
+            for (place, first) in matched.iter().enumerate() {
+                put(*first as u32);
+                for second in &matched[place + 1..] {
+                    put(self.slot_of_two(*first, *second) as u32);
+                }
+            }
+        })
+    }
+
+    /// The slot of two filters, of which the first comes before the second: after those of each alone.
+    pub(super) fn slot_of_two(&self, first: usize, second: usize) -> usize {
+        let all = self.filters.len();
+        all + first * (2 * all - first - 1) / 2 + (second - first - 1)
+    }
+}
+
 impl Ranges {
     fn collect(&self, agg: &Agg, slots: &mut Slots, batch: &Work<'_>, docs: &Docs) -> Result<()> {
         let (column, measure) = (&batch.columns[self.field], batch.measure(self.field));
         let mut values = Vec::new();
         slots_of(agg, slots, batch, docs, |at, put| {
             values.clear();
-            column.each(at as usize, |value| values.extend(self.comparable(value, measure)));
+            column.each(at as usize, |value| {
+                values.extend(match (&agg.kind, value) {
+                    (Kind::IpRange(_), Scalar::Text(text)) => RangeBound::address(text),
+                    (Kind::IpRange(_), _) => None,
+                    _ => self.comparable(value, measure),
+                });
+            });
             if values.is_empty() && !column.has(at as usize) {
                 values.extend(self.missing);
             }
@@ -441,14 +482,145 @@ fn word_hashes(codes: &arrow::array::DictionaryArray<arrow::datatypes::Int32Type
     words.iter().map(|word| word.map(|word| value_hash(Scalar::Text(word)))).collect()
 }
 
+impl WeightedAvg {
+    fn collect(&self, all: &mut [Weighted], batch: &Work<'_>, docs: &Docs) -> Result<()> {
+        let of = |field: usize, missing: &Option<Key>| {
+            (&batch.columns[field], batch.measure(field), missing.as_ref().and_then(Number::of_key))
+        };
+        let (values, weights) = (of(self.value, &self.value_missing), of(self.weight, &self.weight_missing));
+        let (mut value, mut weight): (Vec<Number>, Vec<Number>) = (Vec::new(), Vec::new());
+        for (at, parent) in docs.iter() {
+            numbers(&mut value, values, at);
+            if value.is_empty() {
+                continue;
+            }
+            numbers(&mut weight, weights, at);
+            if weight.len() > 1 {
+                return Err(Error::invalid(
+                    "[weighted_avg] a document has several weights, of which none can be chosen",
+                ));
+            }
+            // Without a weight, a value counts once.
+            let weight = weight.first().copied().unwrap_or(Number::Long(1));
+            value.iter().for_each(|value| all[parent as usize].add(*value, weight));
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of a document, or what stands for them where it has no value.
+fn numbers(
+    out: &mut Vec<Number>,
+    (column, measure, missing): (&FieldColumn, Option<Measure>, Option<Number>),
+    at: u32,
+) {
+    out.clear();
+    let mut any = false;
+    column.each(at as usize, |value| {
+        any = true;
+        out.extend(number(value, measure));
+    });
+    if !any {
+        out.extend(missing);
+    }
+}
+
+impl StringStats {
+    /// Equal texts of a document are one, as Elasticsearch stores them.
+    fn collect(&self, all: &mut [Texts], batch: &Work<'_>, docs: &Docs) {
+        let column = &batch.columns[self.field];
+        let mut texts = Vec::new();
+        for (at, parent) in docs.iter() {
+            texts.clear();
+            let mut any = false;
+            column.each(at as usize, |value| {
+                any = true;
+                match value {
+                    Scalar::Text(text) if !texts.contains(&text) => texts.push(text),
+                    _ => {}
+                }
+            });
+            if !any {
+                texts.extend(self.missing.as_deref());
+            }
+            texts.iter().for_each(|text| all[parent as usize].add(text));
+        }
+    }
+}
+
+impl MedianDeviation {
+    fn collect(&self, all: &mut [Counted], batch: &Work<'_>, docs: &Docs) {
+        let missing = self.missing.map(Number::Double);
+        let of = (&batch.columns[self.field], batch.measure(self.field), missing);
+        let mut values = Vec::new();
+        for (at, parent) in docs.iter() {
+            numbers(&mut values, of, at);
+            values.iter().for_each(|value| all[parent as usize].add(value.as_f64(), 1));
+        }
+    }
+}
+
+impl TopMetrics {
+    fn collect(&self, all: &mut [Hits], batch: &Work<'_>, docs: &Docs) {
+        let best = self.best();
+        for (at, parent) in docs.iter() {
+            let address = HitAddress { split: batch.split, row: batch.rows[at as usize] };
+            let mut keys = vec![self.sort.key(batch, at as usize)];
+            // Of several values it is the smallest.
+            keys.extend(self.metrics.iter().map(|(_, field)| smallest(batch, *field, false, at as usize)));
+            all[parent as usize].offer(Hit { keys, address }, &best);
+        }
+    }
+}
+
+impl AutoDate {
+    fn collect(
+        &self,
+        agg: &Agg,
+        auto: &mut Auto,
+        batch: &Work<'_>,
+        docs: &Docs,
+        parents: usize,
+    ) -> Result<()> {
+        let column = &batch.columns[self.field];
+        let mut ends: Option<(i64, i64)> = None;
+        let mut widen = |us: i64| {
+            ends = Some(ends.map_or((us, us), |(first, last)| (us.min(first), us.max(last))));
+        };
+        for (at, _) in docs.iter() {
+            let mut any = false;
+            column.each(at as usize, |value| {
+                any = true;
+                time_of(value).into_iter().for_each(&mut widen);
+            });
+            if !any {
+                self.missing_us.into_iter().for_each(&mut widen);
+            }
+        }
+        let Some(ends) = ends else { return Ok(()) };
+        auto.widen(self, agg, ends);
+        let rounding = auto.rounding(self);
+        let mut spans = Spans::new(&rounding);
+        let missing = self.missing_us.map(|us| Key::Time(spans.key(us)));
+        let coded = match (column.readings(), &missing) {
+            ([Reading::Time(times)], None) => code_times(times, &mut spans, &mut auto.keyed, docs),
+            _ => code_any(column, missing, &mut auto.keyed, docs, |value| {
+                time_of(value).map(|us| Key::Time(spans.key(us)))
+            }),
+        };
+        fill(agg, &mut auto.keyed, batch, coded, parents)
+    }
+}
+
 impl TopHits {
     fn collect(&self, all: &mut [Hits], batch: &Work<'_>, docs: &Docs) {
+        let best = self.best();
         for (at, parent) in docs.iter() {
             let hits = &mut all[parent as usize];
             hits.total += 1;
             let address = HitAddress { split: batch.split, row: batch.rows[at as usize] };
             let keys = self.sort.iter().map(|sort| sort.key(batch, at as usize)).collect();
-            hits.offer(Hit { keys, address }, self);
+            hits.offer(Hit { keys, address }, &best);
         }
     }
 }
@@ -472,11 +644,11 @@ fn code(agg: &Agg, keyed: &mut Keyed, batch: &Work<'_>, docs: &Docs) -> Option<C
     match &agg.kind {
         Kind::Terms(terms) => {
             let column = &batch.columns[terms.field];
-            match (column.readings(), &terms.missing) {
-                ([Reading::Codes(codes)], None) => Some(code_dictionary(codes, docs)),
-                ([reading], None) if terms.common.keeps(reading) => Some(code_scalar(reading, keyed, docs)),
-                _ => Some(code_terms(terms, column, keyed, docs)),
-            }
+            Some(code_terms(column, terms.common, terms.missing.as_ref(), keyed, docs))
+        }
+        Kind::RareTerms(terms) => {
+            let column = &batch.columns[terms.field];
+            Some(code_terms(column, terms.common, terms.missing.as_ref(), keyed, docs))
         }
         Kind::DateHistogram(histogram) => {
             let column = &batch.columns[histogram.field];
@@ -546,10 +718,22 @@ fn code_scalar(reading: &Reading, keyed: &mut Keyed, docs: &Docs) -> Coded {
     coded
 }
 
-/// Terms of a field with lists or several readings: a document counts once for each different key.
-fn code_terms(terms: &Terms, column: &FieldColumn, keyed: &mut Keyed, docs: &Docs) -> Coded {
-    let missing = terms.missing.as_ref().and_then(Key::scalar).map(|value| terms.common.key(value));
-    code_any(column, missing, keyed, docs, |value| Some(terms.common.key(value)))
+/// Terms. In a field with lists or several readings a document counts once for each different key.
+fn code_terms(
+    column: &FieldColumn,
+    common: Common,
+    missing: Option<&Key>,
+    keyed: &mut Keyed,
+    docs: &Docs,
+) -> Coded {
+    match (column.readings(), missing) {
+        ([Reading::Codes(codes)], None) => code_dictionary(codes, docs),
+        ([reading], None) if common.keeps(reading) => code_scalar(reading, keyed, docs),
+        _ => {
+            let missing = missing.and_then(Key::scalar).map(|value| common.key(value));
+            code_any(column, missing, keyed, docs, |value| Some(common.key(value)))
+        }
+    }
 }
 
 /// Any number of values for each document.
@@ -759,19 +943,25 @@ impl super::SortBy {
     /// The value by which a document is sorted: the smallest of several when ascending, the largest
     /// when descending, null where there is none.
     fn key(&self, batch: &Work<'_>, at: usize) -> Key {
-        let super::SortField::Column(field) = self.field else { return Key::Null };
-        let mut best: Option<Key> = None;
-        batch.columns[field].each(at, |value| {
-            let key = value.key();
-            let better = best
-                .as_ref()
-                .is_none_or(|best| super::render::compare_sorted(&key, best, self.descending).is_lt());
-            if better {
-                best = Some(key);
-            }
-        });
-        best.unwrap_or(Key::Null)
+        match self.field {
+            super::SortField::Column(field) => smallest(batch, field, self.descending, at),
+            super::SortField::Constant => Key::Null,
+        }
     }
+}
+
+/// The smallest value of a document, or the largest; null where there is none.
+fn smallest(batch: &Work<'_>, field: usize, descending: bool, at: usize) -> Key {
+    let mut best: Option<Key> = None;
+    batch.columns[field].each(at, |value| {
+        let key = value.key();
+        let better =
+            best.as_ref().is_none_or(|best| super::render::compare_sorted(&key, best, descending).is_lt());
+        if better {
+            best = Some(key);
+        }
+    });
+    best.unwrap_or(Key::Null)
 }
 
 impl Common {

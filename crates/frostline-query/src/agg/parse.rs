@@ -3,28 +3,37 @@
 use std::cmp::Ordering;
 
 use frostline_show::nearest;
-use frostline_split::Mapping;
+use frostline_split::{Mapping, ValueType, parse_cidr};
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
+use super::decimal::Decimal;
 use super::distinct::Precision;
 use super::keys::{Common, Key, Real};
+use super::pipeline::{self, Above, Pending, Pipelines};
 use super::sketch::Accuracy;
 use super::time::{self, DateFormat, Rounding, Unit};
 use super::{
-    Agg, AggTree, Cardinality, Composite, DateHistogram, FieldIndex, Filters, Histogram, Include, Kind,
-    Metric, MetricKind, OrderBy, OrderKey, Percentiles, RangeBound, RangeBucket, Ranges, SortBy, SortField,
-    Source, SourceBy, Terms, TopHits,
+    Adjacency, Agg, AggTree, AutoDate, Cardinality, Composite, DateHistogram, FieldIndex, Filters, Histogram,
+    Include, Kind, MedianDeviation, Metric, MetricKind, OrderBy, OrderKey, Percentiles, RangeBound,
+    RangeBucket, Ranges, RareTerms, Shape, SortBy, SortField, Source, SourceBy, StringStats, Terms, TopHits,
+    TopMetrics, WeightedAvg, auto_date, texts,
 };
 use crate::filter::{FieldRef, Filter};
 use crate::language::date::{DateReader, Format, parse_time_zone};
-use crate::language::is_metadata;
+use crate::language::{is_metadata, regexp};
 use crate::{Error, Result};
 
 /// How deep aggregations may be nested.
 const DEPTH_MAX: usize = 32;
 /// How many hits one `top_hits` may return (Elasticsearch: index.max_inner_result_window).
 const HITS_MAX: usize = 100;
+/// How many documents one `top_metrics` may tell of (Elasticsearch: index.max_top_metrics_size).
+const TOP_METRICS_MAX: usize = 10;
+/// In how many documents a rare term may be.
+const RARE_MAX: usize = 100;
+/// How many filters an `adjacency_matrix` may have.
+pub(super) const ADJACENCY_MAX: usize = 100;
 /// Exact counts of different values for an aggregation that has one bucket at most.
 const DISTINCT_MAX_ALONE: usize = 100_000;
 /// Elasticsearch's default of `precision_threshold`, and the most that it allows.
@@ -47,10 +56,17 @@ impl AggTree {
     /// and where.
     pub fn parse(aggs: &Value, context: &ParseContext<'_>) -> Result<AggTree> {
         let mut parser = Parser { context, tree: AggTree::empty(), path: Vec::new(), bucketed: 0 };
-        let aggs = parser.aggs(aggs)?;
-        parser.tree.aggs = aggs;
+        (parser.tree.aggs, parser.tree.pipelines) = parser.aggs(aggs, Above::One)?;
         Ok(parser.tree)
     }
+}
+
+/// One aggregation as it is written.
+struct Body<'b> {
+    word: &'b str,
+    params: &'b Value,
+    meta: Option<Value>,
+    below: Option<&'b Value>,
 }
 
 struct Parser<'a> {
@@ -66,23 +82,31 @@ impl Parser<'_> {
         Error::invalid(format!("{what} in aggregation [{}]", self.path.join(">")))
     }
 
-    fn aggs(&mut self, aggs: &Value) -> Result<Vec<Agg>> {
+    fn aggs(&mut self, aggs: &Value, above: Above) -> Result<(Vec<Agg>, Pipelines)> {
         let Value::Object(aggs) = aggs else {
             return Err(self.error("expected an object of aggregations by name"));
         };
         if self.path.len() >= DEPTH_MAX {
             return Err(self.error(format!("aggregations are nested deeper than {DEPTH_MAX}")));
         }
-        let mut out = Vec::with_capacity(aggs.len());
+        let (mut out, mut below, mut pending) = (Vec::with_capacity(aggs.len()), Vec::new(), Vec::new());
         for (name, body) in aggs {
             self.path.push(name.clone());
-            out.push(self.agg(name, body)?);
+            let body = self.body(name, body)?;
+            if pipeline::NAMES.contains(&body.word) {
+                pending.push(self.pipeline(name, body, above)?);
+            } else {
+                let (agg, pipelines) = self.agg(name, body)?;
+                out.push(agg);
+                below.push(pipelines);
+            }
             self.path.pop();
         }
-        Ok(out)
+        let pipelines = Pipelines::of(pending, &out, below)?;
+        Ok((out, pipelines))
     }
 
-    fn agg(&mut self, name: &str, body: &Value) -> Result<Agg> {
+    fn body<'b>(&self, name: &str, body: &'b Value) -> Result<Body<'b>> {
         if name.is_empty() || name.contains(['[', ']', '>']) {
             return Err(self.error("invalid name: it must not be empty nor contain '[', ']' and '>'"));
         }
@@ -95,29 +119,48 @@ impl Parser<'_> {
                 "meta" if value.is_object() => meta = Some(value.clone()),
                 "meta" => return Err(self.error("[meta] must be an object")),
                 _ if kind.is_some() => return Err(self.error(format!("found a second type [{word}]"))),
-                _ => kind = Some((word, value)),
+                _ => kind = Some((word.as_str(), value)),
             }
         }
         let (word, params) = kind.ok_or_else(|| self.error("missing definition: no type given"))?;
-        let kind = self.kind(word, params)?;
-        let children = match below {
-            Some(below) => self.below(&kind, word, below)?,
-            None => Vec::new(),
-        };
-        self.check_orders(&kind, &children)?;
-        Ok(Agg { name: name.to_owned(), kind, meta, children })
+        Ok(Body { word, params, meta, below })
     }
 
-    fn below(&mut self, kind: &Kind, word: &str, below: &Value) -> Result<Vec<Agg>> {
-        let leaf =
-            matches!(kind, Kind::TopHits(_) | Kind::Metric(_) | Kind::Percentiles(_) | Kind::Cardinality(_));
-        if leaf && below.as_object().is_none_or(|below| !below.is_empty()) {
+    fn agg(&mut self, name: &str, body: Body<'_>) -> Result<(Agg, Pipelines)> {
+        let kind = self.kind(body.word, body.params)?;
+        let (children, pipelines) = match body.below {
+            Some(below) => self.below(&kind, body.word, below)?,
+            None => Default::default(),
+        };
+        self.check_orders(&kind, &children)?;
+        Ok((Agg { name: name.to_owned(), kind, meta: body.meta, children }, pipelines))
+    }
+
+    fn pipeline(&self, name: &str, body: Body<'_>, above: Above) -> Result<Pending> {
+        if body.below.and_then(Value::as_object).is_some_and(|below| !below.is_empty()) {
+            return Err(self.error(format!("[{}] cannot have sub-aggregations", body.word)));
+        }
+        Pending::parse(self.params(body.word, body.params)?, name, body.meta, above)
+    }
+
+    fn params(&self, word: &str, params: &Value) -> Result<Params> {
+        match params {
+            Value::Object(params) => {
+                Ok(Params { word: word.to_owned(), rest: params.clone(), path: self.path.join(">") })
+            }
+            _ => Err(self.error(format!("[{word}] must be an object"))),
+        }
+    }
+
+    fn below(&mut self, kind: &Kind, word: &str, below: &Value) -> Result<(Vec<Agg>, Pipelines)> {
+        let shape = kind.shape();
+        if shape == Shape::Leaf && below.as_object().is_none_or(|below| !below.is_empty()) {
             return Err(self.error(format!("[{word}] cannot have sub-aggregations")));
         }
-        let several = !matches!(kind, Kind::Filter(_) | Kind::Missing(_) | Kind::Global);
-        self.bucketed += usize::from(several);
-        let children = self.aggs(below);
-        self.bucketed -= usize::from(several);
+        let several = usize::from(shape == Shape::Several);
+        self.bucketed += several;
+        let children = self.aggs(below, Above::of(kind));
+        self.bucketed -= several;
         children
     }
 
@@ -125,10 +168,7 @@ impl Parser<'_> {
         if word == "filter" {
             return Ok(Kind::Filter(self.filter(params)?));
         }
-        let Value::Object(params) = params else {
-            return Err(self.error(format!("[{word}] must be an object")));
-        };
-        let mut params = Params { word: word.to_owned(), rest: params.clone(), path: self.path.join(">") };
+        let mut params = self.params(word, params)?;
         let kind = match word {
             "terms" => self.terms(&mut params)?,
             "date_histogram" => self.date_histogram(&mut params)?,
@@ -142,6 +182,14 @@ impl Parser<'_> {
             }
             "global" => Kind::Global,
             "composite" => self.composite(&mut params)?,
+            "weighted_avg" => self.weighted_avg(&mut params)?,
+            "string_stats" => self.string_stats(&mut params)?,
+            "median_absolute_deviation" => self.median_deviation(&mut params)?,
+            "top_metrics" => self.top_metrics(&mut params)?,
+            "rare_terms" => self.rare_terms(&mut params)?,
+            "adjacency_matrix" => self.adjacency(&mut params)?,
+            "ip_range" => self.ip_range(&mut params)?,
+            "auto_date_histogram" => self.auto_date(&mut params)?,
             "top_hits" => self.top_hits(&mut params)?,
             "percentiles" => self.percentiles(&mut params, false)?,
             "percentile_ranks" => self.percentiles(&mut params, true)?,
@@ -149,9 +197,10 @@ impl Parser<'_> {
             _ => match metric_kind(word) {
                 Some(kind) => self.metric(&mut params, kind)?,
                 None => {
-                    let meant = match nearest(word, AGGREGATIONS) {
+                    let known = || AGGREGATIONS.into_iter().chain(pipeline::NAMES);
+                    let meant = match nearest(word, known()) {
                         Some(name) => format!("did you mean [{name}]?"),
-                        None => format!("use one of {}", AGGREGATIONS.join(", ")),
+                        None => format!("use one of {}", known().collect::<Vec<_>>().join(", ")),
                     };
                     return Err(self.error(format!("[{word}] is not supported; {meant}")));
                 }
@@ -233,10 +282,27 @@ impl Parser<'_> {
             min_doc_count: params.count("min_doc_count")?.unwrap_or(1).max(1) as u64,
             order,
             missing,
-            include: params.include("include")?,
-            exclude: params.include("exclude")?,
+            include: self.include(params, "include", field)?,
+            exclude: self.include(params, "exclude", field)?,
             format: self.format(params, &zone)?,
         }))
+    }
+
+    /// An `include` or `exclude`. Values of a field of dates may be written in any way that a date may.
+    fn include(&self, params: &mut Params, name: &str, field: FieldIndex) -> Result<Option<Include>> {
+        let include = params.include(name)?;
+        let mut types = self.tree.fields[field].types().peekable();
+        let is_date = types.peek().is_some() && types.all(|ty| ty == ValueType::Date);
+        match include {
+            Some(Include::Values(values)) if is_date => {
+                let text = |value: &String| {
+                    let us = self.date(&Value::String(value.clone()), None, &TimeZone::UTC)?;
+                    Ok(Key::Time(us - us.rem_euclid(1000)).text())
+                };
+                Ok(Some(Include::Values(values.iter().map(text).collect::<Result<_>>()?)))
+            }
+            include => Ok(include),
+        }
     }
 
     fn rounding(&self, params: &mut Params, zone: TimeZone) -> Result<Rounding> {
@@ -612,6 +678,210 @@ impl Parser<'_> {
         }))
     }
 
+    fn decimal(&self, params: &mut Params) -> Result<Option<Decimal>> {
+        let format = params.text("format")?.map(|format| Decimal::parse(&format)).transpose();
+        format.map_err(|error| params.error(error.what()))
+    }
+
+    /// A `missing` that is a number.
+    fn missing_number(&self, params: &mut Params) -> Result<Option<Key>> {
+        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
+        match missing {
+            Some(key) if key.number().is_none() => Err(params.error("[missing] must be a number")),
+            missing => Ok(missing),
+        }
+    }
+
+    fn weighted_avg(&mut self, params: &mut Params) -> Result<Kind> {
+        let mut part = |parser: &mut Self, name: &str| -> Result<(FieldIndex, Option<Key>)> {
+            let Some(Value::Object(rest)) = params.take(name) else {
+                return Err(params.error(format!("[{name}] must be an object with a [field]")));
+            };
+            let mut part = params.inner(rest);
+            let field = parser.field(&mut part)?;
+            let missing = parser.missing_number(&mut part)?;
+            part.done()?;
+            Ok((field, missing))
+        };
+        let ((value, value_missing), (weight, weight_missing)) =
+            (part(self, "value")?, part(self, "weight")?);
+        params.ignore(&["value_type"]);
+        let format = self.decimal(params)?;
+        Ok(Kind::WeightedAvg(WeightedAvg { value, value_missing, weight, weight_missing, format }))
+    }
+
+    fn string_stats(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        Ok(Kind::StringStats(StringStats {
+            field,
+            missing: params.text("missing")?,
+            show_distribution: params.flag("show_distribution")?.unwrap_or(false),
+        }))
+    }
+
+    fn median_deviation(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        // Hints for an estimate, which this is not.
+        match params.number("compression")? {
+            Some(compression) if compression <= 0.0 => {
+                return Err(params.error("[compression] must be greater than 0"));
+            }
+            _ => params.ignore(&["execution_hint"]),
+        }
+        Ok(Kind::MedianDeviation(MedianDeviation {
+            field,
+            missing: params.number("missing")?,
+            format: self.decimal(params)?,
+        }))
+    }
+
+    fn top_metrics(&mut self, params: &mut Params) -> Result<Kind> {
+        let metrics = match params.take("metrics") {
+            Some(Value::Array(all)) => all,
+            Some(one @ Value::Object(_)) => vec![one],
+            _ => Vec::new(),
+        };
+        let mut named: Vec<(String, FieldIndex)> = Vec::new();
+        for metric in metrics {
+            let Value::Object(rest) = metric else {
+                return Err(params.error("[metrics] must hold objects with a [field]"));
+            };
+            let mut metric = params.inner(rest);
+            let name = metric.text("field")?.ok_or_else(|| metric.error("[field] is required"))?;
+            metric.done()?;
+            let field = self.field_index(&name)?;
+            if !named.iter().any(|(known, _)| *known == name) {
+                named.push((name, field));
+            }
+        }
+        if named.is_empty() {
+            return Err(params.error("[metrics] must name a field"));
+        }
+        let size = params.count("size")?.unwrap_or(1);
+        if !(1..=TOP_METRICS_MAX).contains(&size) {
+            return Err(params.error(format!("[size] must be between 1 and {TOP_METRICS_MAX}")));
+        }
+        let sort = match params.take("sort") {
+            Some(Value::Array(all)) if all.len() == 1 => all.into_iter().next(),
+            Some(Value::Array(_)) | None => None,
+            one => one,
+        };
+        let sort = sort.ok_or_else(|| params.error("[sort] must be by one field"))?;
+        let sort = self.sort(params, &sort)?;
+        Ok(Kind::TopMetrics(TopMetrics { sort, size, metrics: named }))
+    }
+
+    fn rare_terms(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        let max_doc_count = params.count("max_doc_count")?.unwrap_or(1);
+        if !(1..=RARE_MAX).contains(&max_doc_count) {
+            return Err(params.error(format!("[max_doc_count] must be between 1 and {RARE_MAX}")));
+        }
+        // How exact the filter of Elasticsearch is; there is none here.
+        params.ignore(&["precision", "value_type"]);
+        let missing = params.take("missing").map(|value| params.key(&value)).transpose()?;
+        let include = self.include(params, "include", field)?;
+        if matches!(include, Some(Include::Partition { .. })) {
+            return Err(params.error("[include] must be a pattern or an array"));
+        }
+        Ok(Kind::RareTerms(RareTerms {
+            field,
+            common: Common::of(self.tree.fields[field].types(), missing.as_ref()),
+            max_doc_count: max_doc_count as u64,
+            missing,
+            include,
+            exclude: self.include(params, "exclude", field)?,
+            format: self.format(params, &TimeZone::UTC)?,
+        }))
+    }
+
+    fn adjacency(&mut self, params: &mut Params) -> Result<Kind> {
+        let separator = params.text("separator")?.unwrap_or_else(|| "&".to_owned());
+        let mut named: Vec<(String, Value)> = match params.take("filters") {
+            Some(Value::Object(named)) if !named.is_empty() => named.into_iter().collect(),
+            _ => return Err(params.error("[filters] must hold at least one filter by name")),
+        };
+        if named.len() > ADJACENCY_MAX {
+            return Err(params.error(format!("[filters] holds more than {ADJACENCY_MAX} filters")));
+        }
+        if let Some((name, _)) = named.iter().find(|(name, _)| name.contains(&separator)) {
+            return Err(params.error(format!(
+                "the filter [{name}] has the separator [{separator}] in its name: choose another [separator]"
+            )));
+        }
+        named.sort_by(|a, b| a.0.cmp(&b.0));
+        let filters = named.iter().map(|(_, query)| self.filter(query)).collect::<Result<_>>()?;
+        let names = named.into_iter().map(|(name, _)| name).collect();
+        Ok(Kind::Adjacency(Adjacency { filters, names, separator }))
+    }
+
+    fn ip_range(&mut self, params: &mut Params) -> Result<Kind> {
+        let field = self.field(params)?;
+        let address = |params: &Params, text: &str| {
+            RangeBound::address(text).ok_or_else(|| params.error(format!("[{text}] is not an address")))
+        };
+        let mut ranges = Vec::new();
+        for mut range in params.objects("ranges")? {
+            let (from, to) = (range.text("from")?, range.text("to")?);
+            let (mask, key) = (range.text("mask")?, range.text("key")?);
+            range.done()?;
+            ranges.push(match mask {
+                Some(mask) if from.is_none() && to.is_none() => {
+                    let block = parse_cidr(&mask);
+                    let (first, last) =
+                        block.ok_or_else(|| range.error(format!("[{mask}] is not a block of addresses")))?;
+                    let end = u128::from_be_bytes(last).checked_add(1);
+                    RangeBucket {
+                        key: key.unwrap_or(mask),
+                        from: Some(RangeBound::Ip(u128::from_be_bytes(first))),
+                        to: end.map(RangeBound::Ip),
+                    }
+                }
+                Some(_) => return Err(range.error("[mask] excludes [from] and [to]")),
+                None => {
+                    let text = |bound: &Option<String>| bound.clone().unwrap_or_else(|| "*".to_owned());
+                    let key = key.unwrap_or_else(|| format!("{}-{}", text(&from), text(&to)));
+                    let from = from.map(|text| address(&range, &text)).transpose()?;
+                    let to = to.map(|text| address(&range, &text)).transpose()?;
+                    RangeBucket { key, from, to }
+                }
+            });
+        }
+        let missing = params.text("missing")?.map(|text| address(params, &text)).transpose()?;
+        let keyed = params.flag("keyed")?.unwrap_or(false);
+        let ranges = sorted(ranges);
+        Ok(Kind::IpRange(Ranges { field, format: None, keyed, missing, ranges }))
+    }
+
+    fn auto_date(&mut self, params: &mut Params) -> Result<Kind> {
+        if self.bucketed > 0 {
+            return Err(params.error(
+                "[auto_date_histogram] cannot be below an aggregation with several buckets: use a date_histogram there",
+            ));
+        }
+        let field = self.field(params)?;
+        let buckets = params.count("buckets")?.unwrap_or(10);
+        if !(1..=auto_date::BUCKETS_MAX).contains(&buckets) {
+            return Err(params.error(format!("[buckets] must be between 1 and {}", auto_date::BUCKETS_MAX)));
+        }
+        let level_min = match params.text("minimum_interval")? {
+            None => 0,
+            Some(name) => {
+                let level = auto_date::LEVELS.iter().position(|level| level.name == name);
+                level.ok_or_else(|| {
+                    params.error(format!(
+                        "[minimum_interval] must be second, minute, hour, day, month or year, not [{name}]"
+                    ))
+                })?
+            }
+        };
+        let zone = self.zone(params)?;
+        let format = self.format(params, &zone)?.unwrap_or_else(|| DateFormat::iso().in_zone(zone.clone()));
+        let missing = params.take("missing");
+        let missing_us = missing.map(|value| self.date(&value, Some(&format), &zone)).transpose()?;
+        Ok(Kind::AutoDate(AutoDate { field, buckets, zone, level_min, missing_us, format }))
+    }
+
     fn cardinality(&mut self, params: &mut Params) -> Result<Kind> {
         let field = self.field(params)?;
         let threshold = params.count("precision_threshold")?.unwrap_or(PRECISION_DEFAULT).min(PRECISION_MAX);
@@ -656,44 +926,91 @@ fn reaches(aggs: &[Agg], names: &[String], metric: Option<&str>) -> bool {
             [count] if count == "_count" => true,
             _ => reaches(&agg.children, rest, metric),
         },
-        Kind::Metric(of) if rest.is_empty() => of.kind.has(metric),
-        Kind::Cardinality(_) if rest.is_empty() => matches!(metric, None | Some("value")),
-        Kind::Percentiles(of) if rest.is_empty() => {
-            metric.and_then(|point| point.parse::<f64>().ok()).is_some_and(|point| of.points.contains(&point))
+        kind => rest.is_empty() && kind.has_value(metric),
+    }
+}
+
+impl Kind {
+    /// What an aggregation has: several buckets, one, or none.
+    pub(super) fn shape(&self) -> Shape {
+        match self {
+            Kind::TopHits(_)
+            | Kind::Metric(_)
+            | Kind::Percentiles(_)
+            | Kind::Cardinality(_)
+            | Kind::WeightedAvg(_)
+            | Kind::StringStats(_)
+            | Kind::MedianDeviation(_)
+            | Kind::TopMetrics(_) => Shape::Leaf,
+            Kind::Filter(_) | Kind::Missing(_) | Kind::Global => Shape::One,
+            Kind::Terms(_)
+            | Kind::DateHistogram(_)
+            | Kind::Histogram(_)
+            | Kind::Range(_)
+            | Kind::Filters(_)
+            | Kind::Composite(_)
+            | Kind::RareTerms(_)
+            | Kind::Adjacency(_)
+            | Kind::IpRange(_)
+            | Kind::AutoDate(_) => Shape::Several,
         }
-        _ => false,
+    }
+
+    /// Whether it has a number of this name, or one number where none is named.
+    pub(super) fn has_value(&self, name: Option<&str>) -> bool {
+        match self {
+            Kind::Metric(of) => of.kind.has(name),
+            Kind::Cardinality(_) | Kind::WeightedAvg(_) | Kind::MedianDeviation(_) => {
+                matches!(name, None | Some("value"))
+            }
+            Kind::StringStats(_) => name.is_some_and(|name| texts::VALUES.contains(&name)),
+            Kind::TopMetrics(of) => {
+                of.size == 1 && of.metrics.iter().any(|(known, _)| Some(known.as_str()) == name)
+            }
+            Kind::Percentiles(of) => {
+                let point = name.and_then(|name| name.parse::<f64>().ok());
+                point.is_some_and(|point| of.points.contains(&point))
+            }
+            _ => false,
+        }
     }
 }
 
 impl MetricKind {
     /// Whether the metric has a value of this name.
-    fn has(self, name: Option<&str>) -> bool {
+    pub(super) fn has(self, name: Option<&str>) -> bool {
+        match (self, name) {
+            (MetricKind::Stats | MetricKind::ExtendedStats, None) => false,
+            (_, None) => true,
+            (_, Some(name)) => self.values().contains(&name),
+        }
+    }
+
+    /// The names of its values.
+    pub(super) fn values(self) -> &'static [&'static str] {
         match self {
-            MetricKind::Stats => matches!(name, Some("count" | "min" | "max" | "avg" | "sum")),
-            MetricKind::ExtendedStats => matches!(
-                name,
-                Some(
-                    "count"
-                        | "min"
-                        | "max"
-                        | "avg"
-                        | "sum"
-                        | "sum_of_squares"
-                        | "variance"
-                        | "variance_population"
-                        | "variance_sampling"
-                        | "std_deviation"
-                        | "std_deviation_population"
-                        | "std_deviation_sampling"
-                )
-            ),
-            _ => matches!(name, None | Some("value")),
+            MetricKind::Stats => &["count", "min", "max", "avg", "sum"],
+            MetricKind::ExtendedStats => &[
+                "count",
+                "min",
+                "max",
+                "avg",
+                "sum",
+                "sum_of_squares",
+                "variance",
+                "variance_population",
+                "variance_sampling",
+                "std_deviation",
+                "std_deviation_population",
+                "std_deviation_sampling",
+            ],
+            _ => &["value"],
         }
     }
 }
 
 /// Aggregations that are computed, for suggestions.
-const AGGREGATIONS: [&str; 21] = [
+const AGGREGATIONS: [&str; 29] = [
     "terms",
     "date_histogram",
     "histogram",
@@ -715,6 +1032,14 @@ const AGGREGATIONS: [&str; 21] = [
     "value_count",
     "stats",
     "extended_stats",
+    "weighted_avg",
+    "string_stats",
+    "median_absolute_deviation",
+    "top_metrics",
+    "rare_terms",
+    "adjacency_matrix",
+    "ip_range",
+    "auto_date_histogram",
 ];
 
 fn metric_kind(word: &str) -> Option<MetricKind> {
@@ -751,7 +1076,7 @@ fn sorted(mut ranges: Vec<RangeBucket>) -> Vec<RangeBucket> {
 }
 
 /// A number, also one that is written as a string.
-fn real(value: &Value) -> Option<f64> {
+pub(super) fn real(value: &Value) -> Option<f64> {
     let value = match value {
         Value::Number(number) => number.as_f64(),
         Value::String(text) => text.parse().ok(),
@@ -761,18 +1086,37 @@ fn real(value: &Value) -> Option<f64> {
 }
 
 /// The parameters of one aggregation that were not read yet.
-struct Params {
+pub(super) struct Params {
     word: String,
     rest: Map<String, Value>,
     path: String,
 }
 
 impl Params {
-    fn error(&self, what: impl std::fmt::Display) -> Error {
+    /// The type of the aggregation.
+    pub(super) fn word(&self) -> &str {
+        &self.word
+    }
+
+    /// Where it is.
+    pub(super) fn place(&self) -> &str {
+        &self.path
+    }
+
+    /// Those of an object within.
+    pub(super) fn inner(&self, rest: Map<String, Value>) -> Params {
+        Params { word: self.word.clone(), rest, path: self.path.clone() }
+    }
+
+    pub(super) fn error(&self, what: impl std::fmt::Display) -> Error {
         Error::invalid(format!("[{}] {what} in aggregation [{}]", self.word, self.path))
     }
 
-    fn take(&mut self, name: &str) -> Option<Value> {
+    pub(super) fn peek(&self, name: &str) -> Option<&Value> {
+        self.rest.get(name)
+    }
+
+    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
         self.rest.remove(name)
     }
 
@@ -781,14 +1125,14 @@ impl Params {
     }
 
     /// Refuses whatever is left.
-    fn done(&self) -> Result<()> {
+    pub(super) fn done(&self) -> Result<()> {
         match self.rest.keys().next() {
             Some(name) => Err(self.error(format!("parameter [{name}] is not supported"))),
             None => Ok(()),
         }
     }
 
-    fn text(&mut self, name: &str) -> Result<Option<String>> {
+    pub(super) fn text(&mut self, name: &str) -> Result<Option<String>> {
         match self.take(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -797,7 +1141,7 @@ impl Params {
         }
     }
 
-    fn number(&mut self, name: &str) -> Result<Option<f64>> {
+    pub(super) fn number(&mut self, name: &str) -> Result<Option<f64>> {
         match self.take(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match real(&value) {
@@ -807,7 +1151,7 @@ impl Params {
         }
     }
 
-    fn count(&mut self, name: &str) -> Result<Option<usize>> {
+    pub(super) fn count(&mut self, name: &str) -> Result<Option<usize>> {
         match self.take(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => {
@@ -820,7 +1164,7 @@ impl Params {
         }
     }
 
-    fn flag(&mut self, name: &str) -> Result<Option<bool>> {
+    pub(super) fn flag(&mut self, name: &str) -> Result<Option<bool>> {
         match self.take(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Bool(flag)) => Ok(Some(flag)),
@@ -829,7 +1173,7 @@ impl Params {
         }
     }
 
-    fn descending(&mut self, name: &str) -> Result<Option<bool>> {
+    pub(super) fn descending(&mut self, name: &str) -> Result<Option<bool>> {
         match self.text(name)?.map(|order| order.to_ascii_lowercase()).as_deref() {
             None => Ok(None),
             Some("asc") => Ok(Some(false)),
@@ -904,8 +1248,10 @@ impl Params {
         match self.take(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(pattern)) => {
-                // Lucene patterns match whole values and have no anchors.
-                let regex = regex::Regex::new(&format!("^(?s:{pattern})$"));
+                let translated = regexp::translate(&pattern, "ALL");
+                let translated =
+                    translated.map_err(|error| self.error(format!("[{name}]: {}", error.what())))?;
+                let regex = regex::Regex::new(&translated);
                 let regex = regex
                     .map_err(|error| self.error(format!("[{name}] is not a pattern")).with_source(error))?;
                 Ok(Some(Include::Pattern(regex)))

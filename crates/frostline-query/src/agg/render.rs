@@ -5,13 +5,19 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value, json};
 
+use super::answer::{self, Answer, Body, Bucket, Buckets, Leaf, Values};
+use super::auto_date::Auto;
+use super::decimal::Decimal;
 use super::keys::{Key, Real};
 use super::metric::{Moments, ValueKind};
-use super::state::{AggState, Hit, HitAddress, Hits, Keyed, Node};
+use super::pipeline::Pipelines;
+use super::state::{AggState, Best, Hit, HitAddress, Hits, Keyed, Node};
+use super::texts::Texts;
 use super::time::DateFormat;
 use super::{
-    Agg, AggTree, Composite, DateHistogram, Filters, Histogram, Kind, Metric, MetricKind, OrderBy, OrderKey,
-    Percentiles, RangeBound, Ranges, Source, SourceBy, Terms, TopHits,
+    Adjacency, Agg, AggTree, AutoDate, Composite, DateHistogram, Filters, Histogram, Kind, Metric,
+    MetricKind, OrderBy, OrderKey, Percentiles, RangeBound, Ranges, RareTerms, Source, SourceBy, Terms,
+    TopHits, TopMetrics,
 };
 use crate::{Error, Result};
 
@@ -74,9 +80,13 @@ impl AggState {
     /// `options` allow.
     pub fn finalize(self, tree: &AggTree, options: FinalizeOptions, hits: &dyn HitSource) -> Result<Value> {
         self.check(tree)?;
-        let views: Vec<View<'_>> = views(&self.nodes, &tree.aggs);
+        let mut nodes = self.nodes;
+        nodes.iter_mut().zip(&tree.aggs).for_each(|(node, agg)| node.finish(agg));
+        let views: Vec<View<'_>> = views(&nodes, &tree.aggs, Some(&tree.pipelines));
         let mut writer = Writer { options, hits, buckets: 0 };
-        Ok(Value::Object(writer.aggs(&views, 0)?))
+        let mut answers = writer.aggs(&views, 0)?;
+        tree.pipelines.beside(&mut answers);
+        Ok(Value::Object(answer::json(answers, options.typed_keys)))
     }
 }
 
@@ -90,27 +100,30 @@ impl Key {
 }
 
 /// A node with the buckets of each parent at hand.
-struct View<'a> {
+pub(super) struct View<'a> {
     agg: &'a Agg,
     node: &'a Node,
+    /// Those among the aggregations below it.
+    pipelines: Option<&'a Pipelines>,
     /// Buckets sorted by parent, and where those of each parent start.
     buckets: Vec<u32>,
     starts: Vec<usize>,
     children: Vec<View<'a>>,
 }
 
-fn views<'a>(nodes: &'a [Node], aggs: &'a [Agg]) -> Vec<View<'a>> {
-    nodes.iter().zip(aggs).map(|(node, agg)| View::new(node, agg)).collect()
+fn views<'a>(nodes: &'a [Node], aggs: &'a [Agg], level: Option<&'a Pipelines>) -> Vec<View<'a>> {
+    let below = |at: usize| level.and_then(|level| level.below(at));
+    nodes.iter().zip(aggs).enumerate().map(|(at, (node, agg))| View::new(node, agg, below(at))).collect()
 }
 
 /// The parent of what is below a bucket that was filled in and has no documents.
 const NOBODY: usize = usize::MAX;
 
 impl<'a> View<'a> {
-    fn new(node: &'a Node, agg: &'a Agg) -> View<'a> {
+    fn new(node: &'a Node, agg: &'a Agg, pipelines: Option<&'a Pipelines>) -> View<'a> {
         let (mut buckets, mut starts) = (Vec::new(), vec![0]);
         let below: &[Node] = match node {
-            Node::Keyed(keyed) => {
+            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) => {
                 buckets = (0..keyed.counts.len() as u32).collect();
                 buckets.sort_by_key(|bucket| keyed.parents[*bucket as usize]);
                 let parents = keyed.parents.iter().max().map_or(0, |parent| *parent as usize + 1);
@@ -124,7 +137,7 @@ impl<'a> View<'a> {
             Node::Slots(slots) => &slots.children,
             _ => &[],
         };
-        View { agg, node, buckets, starts, children: views(below, &agg.children) }
+        View { agg, node, pipelines, buckets, starts, children: views(below, &agg.children, pipelines) }
     }
 
     fn buckets(&self, parent: usize) -> &[u32] {
@@ -134,8 +147,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The metric that an order path names, of bucket `parent`.
-    fn value(&self, parent: usize, rest: &[String], metric: Option<&str>) -> Option<f64> {
+    /// The metric that a path names, of bucket `parent`.
+    pub(super) fn value(&self, parent: usize, rest: &[String], metric: Option<&str>) -> Option<f64> {
         match (&self.agg.kind, self.node) {
             (Kind::Metric(of), Node::Moments(all)) => {
                 of.value(all.get(parent).unwrap_or(&Moments::default()), metric)
@@ -147,6 +160,13 @@ impl<'a> View<'a> {
                 let point = metric?.parse().ok()?;
                 let sketch = all.get(parent)?;
                 if of.ranks { sketch.rank(point, of.accuracy) } else { sketch.percentile(point, of.accuracy) }
+            }
+            (Kind::WeightedAvg(_), Node::Weighted(all)) => all.get(parent)?.value(),
+            (Kind::StringStats(_), Node::Texts(all)) => all.get(parent)?.value(metric?),
+            (Kind::MedianDeviation(_), Node::Counted(all)) => all.get(parent)?.median_deviation(),
+            (Kind::TopMetrics(of), Node::Hits(all)) => {
+                let place = of.metrics.iter().position(|(name, _)| Some(name.as_str()) == metric)?;
+                all.get(parent)?.hits.first()?.keys.get(place + 1)?.number()
             }
             (_, Node::Slots(slots)) => match rest.split_first() {
                 Some((name, rest)) if name != "_count" => {
@@ -171,6 +191,14 @@ struct Row<'v> {
     count: u64,
 }
 
+/// What a bucket is known by.
+#[derive(Default)]
+struct Head<'v> {
+    json: Map<String, Value>,
+    name: Option<String>,
+    key: Option<Cow<'v, Key>>,
+}
+
 struct Writer<'a> {
     options: FinalizeOptions,
     hits: &'a dyn HitSource,
@@ -178,57 +206,81 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn aggs(&mut self, views: &[View<'_>], parent: usize) -> Result<Map<String, Value>> {
-        let mut out = Map::new();
-        for view in views {
-            let mut answer = self.agg(view, parent)?;
-            if let Some(meta) = &view.agg.meta {
-                let meta = merged(meta, answer.remove("meta"));
-                answer.insert("meta".to_owned(), meta);
-            }
-            let name = match self.options.typed_keys {
-                true => format!("{}#{}", type_name(view), view.agg.name),
-                false => view.agg.name.clone(),
-            };
-            out.insert(name, Value::Object(answer));
-        }
-        Ok(out)
+    fn aggs<'v>(&mut self, views: &'v [View<'_>], parent: usize) -> Result<Vec<Answer<'v>>> {
+        views.iter().map(|view| self.agg(view, parent)).collect()
     }
 
-    fn agg(&mut self, view: &View<'_>, parent: usize) -> Result<Map<String, Value>> {
-        match (&view.agg.kind, view.node) {
-            (Kind::Terms(terms), Node::Keyed(keyed)) => self.terms(terms, keyed, view, parent),
-            (Kind::DateHistogram(of), Node::Keyed(keyed)) => self.date_histogram(of, keyed, view, parent),
-            (Kind::Histogram(of), Node::Keyed(keyed)) => self.histogram(of, keyed, view, parent),
-            (Kind::Composite(of), Node::Keyed(keyed)) => self.composite(of, keyed, view, parent),
-            (Kind::Range(ranges), Node::Slots(slots)) => self.ranges(ranges, &slots.counts, view, parent),
-            (Kind::Filters(filters), Node::Slots(slots)) => {
-                self.filters(filters, &slots.counts, view, parent)
+    fn agg<'v>(&mut self, view: &'v View<'_>, parent: usize) -> Result<Answer<'v>> {
+        let mut body = self.body(view, parent)?;
+        if let Some(pipelines) = view.pipelines {
+            match &mut body {
+                Body::Buckets(buckets) => pipelines.over(&mut buckets.list),
+                Body::Single(bucket) => pipelines.beside(&mut bucket.below),
+                Body::Leaf(_) => {}
             }
+        }
+        Ok(Answer { name: &view.agg.name, ty: type_name(view), meta: view.agg.meta.as_ref(), body })
+    }
+
+    fn body<'v>(&mut self, view: &'v View<'_>, parent: usize) -> Result<Body<'v>> {
+        let json = match (&view.agg.kind, view.node) {
+            (Kind::Terms(terms), Node::Keyed(keyed)) => return self.terms(terms, keyed, view, parent),
+            (Kind::DateHistogram(of), Node::Keyed(keyed)) => {
+                return self.date_histogram(of, keyed, view, parent);
+            }
+            (Kind::Histogram(of), Node::Keyed(keyed)) => return self.histogram(of, keyed, view, parent),
+            (Kind::Composite(of), Node::Keyed(keyed)) => return self.composite(of, keyed, view, parent),
+            (Kind::Range(ranges), Node::Slots(slots)) => {
+                return self.ranges(ranges, &slots.counts, view, parent);
+            }
+            (Kind::Filters(filters), Node::Slots(slots)) => {
+                return self.filters(filters, &slots.counts, view, parent);
+            }
+            (Kind::IpRange(ranges), Node::Slots(slots)) => {
+                return self.ranges(ranges, &slots.counts, view, parent);
+            }
+            (Kind::Adjacency(of), Node::Slots(slots)) => {
+                return self.adjacency(of, &slots.counts, view, parent);
+            }
+            (Kind::RareTerms(terms), Node::Keyed(keyed)) => {
+                return self.rare_terms(terms, keyed, view, parent);
+            }
+            (Kind::AutoDate(of), Node::Auto(auto)) => return self.auto_date(of, auto, view, parent),
             (_, Node::Slots(slots)) => {
                 let count = slots.counts.get(parent).copied().unwrap_or(0);
-                self.bucket(Map::new(), parent, count, view)
+                return Ok(Body::Single(self.bucket(Head::default(), parent, count, view)?));
             }
             (Kind::Metric(metric), Node::Moments(all)) => {
-                Ok(metric.json(all.get(parent).unwrap_or(&Moments::default())))
+                metric.json(all.get(parent).unwrap_or(&Moments::default()))
             }
-            (Kind::Percentiles(of), Node::Sketches(all)) => Ok(of.json(all.get(parent))),
-            (_, Node::Distinct(all)) => Ok(distinct_json(all.get(parent))),
+            (Kind::Percentiles(of), Node::Sketches(all)) => of.json(all.get(parent)),
+            (Kind::Cardinality(_), Node::Distinct(all)) => distinct_json(all.get(parent)),
             (Kind::TopHits(top), Node::Hits(all)) => {
-                self.top_hits(top, all.get(parent).unwrap_or(&Hits::default()))
+                self.top_hits(top, all.get(parent).unwrap_or(&Hits::default()))?
             }
-            _ => Err(Error::corrupt("a stored aggregation does not fit its request")),
-        }
+            (Kind::WeightedAvg(of), Node::Weighted(all)) => {
+                formatted(all.get(parent).and_then(|one| one.value()), of.format.as_ref())
+            }
+            (Kind::StringStats(of), Node::Texts(all)) => {
+                all.get(parent).unwrap_or(&Texts::default()).json(of.show_distribution)
+            }
+            (Kind::MedianDeviation(of), Node::Counted(all)) => {
+                formatted(all.get(parent).and_then(|one| one.median_deviation()), of.format.as_ref())
+            }
+            (Kind::TopMetrics(top), Node::Hits(all)) => top.json(all.get(parent).unwrap_or(&Hits::default())),
+            _ => return Err(Error::corrupt("a stored aggregation does not fit its request")),
+        };
+        Ok(Body::Leaf(Leaf { json, values: Values::Of(view, parent) }))
     }
 
     /// One bucket with what is below it.
-    fn bucket(
+    fn bucket<'v>(
         &mut self,
-        mut head: Map<String, Value>,
+        head: Head<'v>,
         at: usize,
         count: u64,
-        view: &View<'_>,
-    ) -> Result<Map<String, Value>> {
+        view: &'v View<'_>,
+    ) -> Result<Bucket<'v>> {
         self.buckets += 1;
         let max = self.options.buckets_max;
         if self.buckets > max {
@@ -238,18 +290,17 @@ impl Writer<'_> {
                 self.buckets
             )));
         }
-        head.insert("doc_count".to_owned(), json!(count));
-        head.extend(self.aggs(&view.children, at)?);
-        Ok(head)
+        let below = self.aggs(&view.children, at)?;
+        Ok(Bucket { head: head.json, name: head.name, key: head.key, count, below })
     }
 
-    fn terms(
+    fn terms<'v>(
         &mut self,
         terms: &Terms,
-        keyed: &Keyed,
-        view: &View<'_>,
+        keyed: &'v Keyed,
+        view: &'v View<'_>,
         parent: usize,
-    ) -> Result<Map<String, Value>> {
+    ) -> Result<Body<'v>> {
         let kept = |row: &Row<'_>| {
             let text = || row.key.text();
             row.count >= terms.min_doc_count
@@ -263,23 +314,97 @@ impl Writer<'_> {
         let mut shown = 0;
         for row in rows {
             shown += row.count;
-            let head = term_head(&row.key, terms.format.as_ref());
-            buckets.push(Value::Object(self.bucket(head, row.at, row.count, view)?));
+            let json = term_head(&row.key, terms.format.as_ref());
+            let head = Head { json, name: None, key: Some(row.key) };
+            buckets.push(self.bucket(head, row.at, row.count, view)?);
         }
-        Ok(object([
-            ("doc_count_error_upper_bound", json!(0)),
-            ("sum_other_doc_count", json!(all - shown)),
-            ("buckets", Value::Array(buckets)),
-        ]))
+        let beside =
+            object([("doc_count_error_upper_bound", json!(0)), ("sum_other_doc_count", json!(all - shown))]);
+        Ok(Body::Buckets(Buckets { beside, list: buckets, keyed: false }))
     }
 
-    fn date_histogram(
+    /// Terms of few documents: the rarest first.
+    fn rare_terms<'v>(
+        &mut self,
+        terms: &RareTerms,
+        keyed: &'v Keyed,
+        view: &'v View<'_>,
+        parent: usize,
+    ) -> Result<Body<'v>> {
+        let kept = |row: &Row<'_>| {
+            let text = || row.key.text();
+            (1..=terms.max_doc_count).contains(&row.count)
+                && terms.include.as_ref().is_none_or(|include| include.holds(&text()))
+                && terms.exclude.as_ref().is_none_or(|exclude| !exclude.holds(&text()))
+        };
+        let mut rows: Vec<Row<'_>> = rows(keyed, view, parent).filter(kept).collect();
+        rows.sort_by(|a, b| a.count.cmp(&b.count).then_with(|| compare_keys(&a.key, &b.key)));
+        let mut list = Vec::with_capacity(rows.len());
+        for row in rows {
+            let json = term_head(&row.key, terms.format.as_ref());
+            let head = Head { json, name: None, key: Some(row.key) };
+            list.push(self.bucket(head, row.at, row.count, view)?);
+        }
+        Ok(Body::Buckets(Buckets { beside: Map::new(), list, keyed: false }))
+    }
+
+    /// Filters and pairs of them that have documents, by name.
+    fn adjacency<'v>(
+        &mut self,
+        of: &Adjacency,
+        counts: &[u64],
+        view: &'v View<'_>,
+        parent: usize,
+    ) -> Result<Body<'v>> {
+        let mut named: Vec<(String, usize)> = Vec::new();
+        for (first, name) in of.names.iter().enumerate() {
+            named.push((name.clone(), first));
+            let pair = |(second, other): (usize, &String)| {
+                (format!("{name}{}{other}", of.separator), of.slot_of_two(first, second))
+            };
+            named.extend(of.names.iter().enumerate().skip(first + 1).map(pair));
+        }
+        named.sort();
+        let slots = named.len();
+        let mut list = Vec::new();
+        for (name, slot) in named {
+            let at = slot_of(parent, slot, slots);
+            let count = counts.get(at).copied().unwrap_or(0);
+            if count > 0 {
+                let head = Head { json: object([("key", json!(name))]), ..Head::default() };
+                list.push(self.bucket(head, at, count, view)?);
+            }
+        }
+        Ok(Body::Buckets(Buckets { beside: Map::new(), list, keyed: false }))
+    }
+
+    fn auto_date<'v>(
+        &mut self,
+        of: &AutoDate,
+        auto: &'v Auto,
+        view: &'v View<'_>,
+        parent: usize,
+    ) -> Result<Body<'v>> {
+        let mut rows: Vec<Row<'_>> = rows(&auto.keyed, view, parent).collect();
+        rows.sort_by_key(|row| row.key.time());
+        let ends = (rows.first().map(|row| row.key.time()), rows.last().map(|row| row.key.time()));
+        let rows = self.filled(rows, ends, |key| Key::Time(auto.next(of, key.time())), Key::Time)?;
+        let name = |row: &Row<'_>| of.format.text(row.key.time());
+        let mut body =
+            self.keyed_or_not(rows, false, view, name, |row| date_head(row.key.time(), &of.format))?;
+        if let Body::Buckets(buckets) = &mut body {
+            buckets.beside.insert("interval".to_owned(), json!(auto.interval()));
+        }
+        Ok(body)
+    }
+
+    fn date_histogram<'v>(
         &mut self,
         of: &DateHistogram,
-        keyed: &Keyed,
-        view: &View<'_>,
+        keyed: &'v Keyed,
+        view: &'v View<'_>,
         parent: usize,
-    ) -> Result<Map<String, Value>> {
+    ) -> Result<Body<'v>> {
         let inside = |row: &Row<'_>| {
             let key = row.key.time();
             of.hard.0.is_none_or(|min| key >= min) && of.hard.1.is_none_or(|max| key < max)
@@ -295,19 +420,16 @@ impl Writer<'_> {
         rows.retain(|row| row.count >= of.min_doc_count);
         sort(&mut rows, &of.order, view, usize::MAX);
         let name = |row: &Row<'_>| of.format.text(row.key.time());
-        self.keyed_or_not(rows, of.keyed, view, name, |row| {
-            let text = of.format.text(row.key.time());
-            object([("key_as_string", json!(text)), ("key", json!(row.key.time().div_euclid(1000)))])
-        })
+        self.keyed_or_not(rows, of.keyed, view, name, |row| date_head(row.key.time(), &of.format))
     }
 
-    fn histogram(
+    fn histogram<'v>(
         &mut self,
         of: &Histogram,
-        keyed: &Keyed,
-        view: &View<'_>,
+        keyed: &'v Keyed,
+        view: &'v View<'_>,
         parent: usize,
-    ) -> Result<Map<String, Value>> {
+    ) -> Result<Body<'v>> {
         let real = |row: &Row<'_>| row.key.number().unwrap_or(0.0);
         let inside = |row: &Row<'_>| {
             of.hard.0.is_none_or(|min| real(row) >= min) && of.hard.1.is_none_or(|max| real(row) <= max)
@@ -369,33 +491,29 @@ impl Writer<'_> {
         Ok(out)
     }
 
-    fn keyed_or_not(
+    fn keyed_or_not<'v>(
         &mut self,
-        rows: Vec<Row<'_>>,
+        rows: Vec<Row<'v>>,
         keyed: bool,
-        view: &View<'_>,
+        view: &'v View<'_>,
         name: impl Fn(&Row<'_>) -> String,
         head: impl Fn(&Row<'_>) -> Map<String, Value>,
-    ) -> Result<Map<String, Value>> {
-        let (mut list, mut map) = (Vec::new(), Map::new());
-        for row in &rows {
-            let bucket = Value::Object(self.bucket(head(row), row.at, row.count, view)?);
-            match keyed {
-                true => drop(map.insert(name(row), bucket)),
-                false => list.push(bucket),
-            }
+    ) -> Result<Body<'v>> {
+        let mut list = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (json, name) = (head(&row), keyed.then(|| name(&row)));
+            list.push(self.bucket(Head { json, name, key: Some(row.key) }, row.at, row.count, view)?);
         }
-        let buckets = if keyed { Value::Object(map) } else { Value::Array(list) };
-        Ok(object([("buckets", buckets)]))
+        Ok(Body::Buckets(Buckets { beside: Map::new(), list, keyed }))
     }
 
-    fn composite(
+    fn composite<'v>(
         &mut self,
         of: &Composite,
-        keyed: &Keyed,
-        view: &View<'_>,
+        keyed: &'v Keyed,
+        view: &'v View<'_>,
         parent: usize,
-    ) -> Result<Map<String, Value>> {
+    ) -> Result<Body<'v>> {
         let mut rows: Vec<Row<'_>> = rows(keyed, view, parent).collect();
         if let Some(after) = &of.after {
             rows.retain(|row| of.compare(row.key.parts(), after).is_gt());
@@ -410,23 +528,24 @@ impl Writer<'_> {
                 .map(|(source, key)| (source.name.clone(), source.json(key)));
             let key = Value::Object(key.collect());
             after_key = Some(key.clone());
-            buckets.push(Value::Object(self.bucket(object([("key", key)]), row.at, row.count, view)?));
+            let head = Head { json: object([("key", key)]), name: None, key: Some(row.key) };
+            buckets.push(self.bucket(head, row.at, row.count, view)?);
         }
-        let mut out = object([("buckets", Value::Array(buckets))]);
+        let mut beside = Map::new();
         if let Some(after_key) = after_key {
-            out.insert("after_key".to_owned(), after_key);
+            beside.insert("after_key".to_owned(), after_key);
         }
-        Ok(out)
+        Ok(Body::Buckets(Buckets { beside, list: buckets, keyed: false }))
     }
 
-    fn ranges(
+    fn ranges<'v>(
         &mut self,
         of: &Ranges,
         counts: &[u64],
-        view: &View<'_>,
+        view: &'v View<'_>,
         parent: usize,
-    ) -> Result<Map<String, Value>> {
-        let (mut list, mut map) = (Vec::new(), Map::new());
+    ) -> Result<Body<'v>> {
+        let mut list = Vec::with_capacity(of.ranges.len());
         for (slot, range) in of.ranges.iter().enumerate() {
             let mut head = Map::new();
             if !of.keyed {
@@ -439,42 +558,37 @@ impl Writer<'_> {
                         let text = of.format.as_ref().map(|format| json!(format.text(us)));
                         head.extend(text.map(|text| (format!("{name}_as_string"), text)));
                     }
+                    Some(RangeBound::Ip(_)) => {
+                        let text = bound.and_then(|bound| bound.address_text());
+                        head.insert(name.to_owned(), json!(text));
+                    }
                     Some(RangeBound::Number(bound)) => drop(head.insert(name.to_owned(), json!(bound))),
                     None => {}
                 }
             }
             let at = slot_of(parent, slot, of.ranges.len());
-            let bucket = self.bucket(head, at, counts.get(at).copied().unwrap_or(0), view)?;
-            match of.keyed {
-                true => drop(map.insert(range.key.clone(), Value::Object(bucket))),
-                false => list.push(Value::Object(bucket)),
-            }
+            let head = Head { json: head, name: Some(range.key.clone()), key: None };
+            list.push(self.bucket(head, at, counts.get(at).copied().unwrap_or(0), view)?);
         }
-        Ok(object([("buckets", if of.keyed { Value::Object(map) } else { Value::Array(list) })]))
+        Ok(Body::Buckets(Buckets { beside: Map::new(), list, keyed: of.keyed }))
     }
 
-    fn filters(
+    fn filters<'v>(
         &mut self,
         of: &Filters,
         counts: &[u64],
-        view: &View<'_>,
+        view: &'v View<'_>,
         parent: usize,
-    ) -> Result<Map<String, Value>> {
+    ) -> Result<Body<'v>> {
         let slots = of.filters.len() + usize::from(of.other.is_some());
-        let (mut list, mut map) = (Vec::new(), Map::new());
+        let mut list = Vec::with_capacity(slots);
         for slot in 0..slots {
             let at = slot_of(parent, slot, slots);
-            let bucket =
-                Value::Object(self.bucket(Map::new(), at, counts.get(at).copied().unwrap_or(0), view)?);
-            match &of.names {
-                Some(names) => {
-                    let name = names.get(slot).or(of.other.as_ref()).cloned().unwrap_or_default();
-                    map.insert(name, bucket);
-                }
-                None => list.push(bucket),
-            }
+            let name = of.names.as_ref().and_then(|names| names.get(slot)).or(of.other.as_ref());
+            let head = Head { name: name.cloned(), ..Head::default() };
+            list.push(self.bucket(head, at, counts.get(at).copied().unwrap_or(0), view)?);
         }
-        Ok(object([("buckets", if of.names.is_some() { Value::Object(map) } else { Value::Array(list) })]))
+        Ok(Body::Buckets(Buckets { beside: Map::new(), list, keyed: of.names.is_some() }))
     }
 
     fn top_hits(&mut self, top: &TopHits, hits: &Hits) -> Result<Map<String, Value>> {
@@ -491,6 +605,35 @@ impl Writer<'_> {
         let total = json!({"value": hits.total, "relation": "eq"});
         Ok(object([("hits", json!({"total": total, "max_score": null, "hits": shown}))]))
     }
+}
+
+impl TopMetrics {
+    fn json(&self, hits: &Hits) -> Map<String, Value> {
+        let iso = DateFormat::iso();
+        let top = hits.hits.iter().map(|hit| {
+            let (sort, metrics) = match hit.keys.split_first() {
+                Some((sort, metrics)) => (value_json(sort, Some(&iso)), metrics),
+                None => (Value::Null, &[][..]),
+            };
+            let metrics = self.metrics.iter().zip(metrics);
+            let metrics: Map<String, Value> =
+                metrics.map(|((name, _), key)| (name.clone(), value_json(key, Some(&iso)))).collect();
+            json!({"sort": [sort], "metrics": metrics})
+        });
+        object([("top", Value::Array(top.collect()))])
+    }
+}
+
+/// One number, with what its format makes of it.
+fn formatted(value: Option<f64>, format: Option<&Decimal>) -> Map<String, Value> {
+    let mut out = object([("value", json!(value))]);
+    let text = value.and_then(|value| format.map(|format| format.text(value)));
+    out.extend(text.map(|text| ("value_as_string".to_owned(), json!(text))));
+    out
+}
+
+fn date_head(us: i64, format: &DateFormat) -> Map<String, Value> {
+    object([("key_as_string", json!(format.text(us))), ("key", json!(us.div_euclid(1000)))])
 }
 
 fn slot_of(parent: usize, slot: usize, slots: usize) -> usize {
@@ -612,7 +755,7 @@ impl Composite {
     }
 }
 
-impl TopHits {
+impl Best<'_> {
     /// Better hits are less; no two are equal.
     pub(super) fn compare(&self, a: &Hit, b: &Hit) -> Ordering {
         let keys = self.sort.iter().zip(a.keys.iter().zip(&b.keys));
@@ -634,7 +777,7 @@ impl Source {
 }
 
 impl Key {
-    fn time(&self) -> i64 {
+    pub(super) fn time(&self) -> i64 {
         match self {
             Key::Time(us) => *us,
             _ => 0,
@@ -669,7 +812,7 @@ fn term_head(key: &Key, format: Option<&DateFormat>) -> Map<String, Value> {
 }
 
 impl Metric {
-    fn value(&self, m: &Moments, name: Option<&str>) -> Option<f64> {
+    pub(super) fn value(&self, m: &Moments, name: Option<&str>) -> Option<f64> {
         let some = m.count > 0;
         let name = name.filter(|name| *name != "value").unwrap_or(match self.kind {
             MetricKind::Avg => "avg",
@@ -707,7 +850,7 @@ impl Metric {
         }
     }
 
-    fn json(&self, m: &Moments) -> Map<String, Value> {
+    pub(super) fn json(&self, m: &Moments) -> Map<String, Value> {
         let names: &[&str] = match self.kind {
             MetricKind::ValueCount => return object([("value", json!(m.count))]),
             MetricKind::Stats => &["min", "max", "avg", "sum"],
@@ -819,7 +962,7 @@ fn approximate(error: f64) -> Value {
 }
 
 /// The request's `meta` with what the answer adds to it.
-fn merged(meta: &Value, added: Option<Value>) -> Value {
+pub(super) fn merged(meta: &Value, added: Option<Value>) -> Value {
     let mut meta = meta.clone();
     if let (Value::Object(meta), Some(Value::Object(added))) = (&mut meta, added) {
         for (name, value) in added {
@@ -855,6 +998,18 @@ fn type_name(view: &View<'_>) -> &'static str {
         (Kind::Percentiles(of), _) if of.ranks => "tdigest_percentile_ranks",
         (Kind::Percentiles(_), _) => "tdigest_percentiles",
         (Kind::Cardinality(_), _) => "cardinality",
+        (Kind::WeightedAvg(_), _) => "weighted_avg",
+        (Kind::StringStats(_), _) => "string_stats",
+        (Kind::MedianDeviation(_), _) => "median_absolute_deviation",
+        (Kind::TopMetrics(_), _) => "top_metrics",
+        (Kind::RareTerms(_), Node::Keyed(keyed)) => match keyed.keys.keys().first() {
+            None | Some(Key::Text(_)) => "srareterms",
+            Some(_) => "lrareterms",
+        },
+        (Kind::RareTerms(_), _) => "srareterms",
+        (Kind::Adjacency(_), _) => "adjacency_matrix",
+        (Kind::IpRange(_), _) => "ip_range",
+        (Kind::AutoDate(_), _) => "auto_date_histogram",
         (Kind::Metric(metric), _) => match metric.kind {
             MetricKind::Avg => "avg",
             MetricKind::Min => "min",

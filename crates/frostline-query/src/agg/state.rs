@@ -7,11 +7,15 @@
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
+use super::auto_date::Auto;
+use super::deviation::Counted;
 use super::distinct::Distinct;
 use super::keys::{Key, KeyTable, TABLE_ENTRY, mix};
 use super::metric::Moments;
 use super::sketch::Sketch;
-use super::{Agg, AggTree, Kind, TopHits};
+use super::texts::Texts;
+use super::weighted::Weighted;
+use super::{Agg, AggTree, Kind, SortBy, TopHits, TopMetrics};
 use crate::nesting::deeper;
 use crate::{Error, Result};
 
@@ -40,6 +44,10 @@ pub(super) enum Node {
     Sketches(Vec<Sketch>),
     Distinct(Vec<Distinct>),
     Hits(Vec<Hits>),
+    Weighted(Vec<Weighted>),
+    Texts(Vec<Texts>),
+    Counted(Vec<Counted>),
+    Auto(Auto),
 }
 
 /// Buckets that are made when a document needs them.
@@ -167,14 +175,26 @@ pub(super) fn nodes(aggs: &[Agg], parents: usize) -> Vec<Node> {
 impl Node {
     fn new(agg: &Agg, parents: usize) -> Node {
         let mut node = match &agg.kind {
-            Kind::Terms(_) | Kind::DateHistogram(_) | Kind::Histogram(_) | Kind::Composite(_) => {
-                Node::Keyed(Keyed::new(nodes(&agg.children, 0)))
-            }
-            Kind::Range(_) | Kind::Filter(_) | Kind::Filters(_) | Kind::Missing(_) | Kind::Global => {
+            Kind::Terms(_)
+            | Kind::DateHistogram(_)
+            | Kind::Histogram(_)
+            | Kind::Composite(_)
+            | Kind::RareTerms(_) => Node::Keyed(Keyed::new(nodes(&agg.children, 0))),
+            Kind::AutoDate(of) => Node::Auto(Auto::new(of, nodes(&agg.children, 0))),
+            Kind::Range(_)
+            | Kind::IpRange(_)
+            | Kind::Filter(_)
+            | Kind::Filters(_)
+            | Kind::Adjacency(_)
+            | Kind::Missing(_)
+            | Kind::Global => {
                 let per_parent = agg.kind.slots();
                 Node::Slots(Slots { per_parent, counts: Vec::new(), children: nodes(&agg.children, 0) })
             }
-            Kind::TopHits(_) => Node::Hits(Vec::new()),
+            Kind::TopHits(_) | Kind::TopMetrics(_) => Node::Hits(Vec::new()),
+            Kind::WeightedAvg(_) => Node::Weighted(Vec::new()),
+            Kind::StringStats(_) => Node::Texts(Vec::new()),
+            Kind::MedianDeviation(_) => Node::Counted(Vec::new()),
             Kind::Metric(_) => Node::Moments(Vec::new()),
             Kind::Percentiles(_) => Node::Sketches(Vec::new()),
             Kind::Cardinality(_) => Node::Distinct(Vec::new()),
@@ -186,31 +206,37 @@ impl Node {
     /// Makes room for `parents` buckets above.
     pub(super) fn grow(&mut self, parents: usize) {
         match self {
-            Node::Keyed(_) => {}
+            Node::Keyed(_) | Node::Auto(_) => {}
             Node::Slots(slots) => slots.grow(parents),
             Node::Moments(all) => longer(all, parents),
             Node::Sketches(all) => longer(all, parents),
             Node::Distinct(all) => longer(all, parents),
             Node::Hits(all) => longer(all, parents),
+            Node::Weighted(all) => longer(all, parents),
+            Node::Texts(all) => longer(all, parents),
+            Node::Counted(all) => longer(all, parents),
         }
     }
 
     /// What room for `parents` buckets above takes before anything is counted.
     pub(super) fn bytes_for(&self, parents: usize) -> usize {
         let each = match self {
-            Node::Keyed(_) => 0,
+            Node::Keyed(_) | Node::Auto(_) => 0,
             Node::Slots(slots) => slots.per_parent as usize * size_of::<u64>(),
             Node::Moments(_) => size_of::<Moments>(),
             Node::Sketches(_) => size_of::<Sketch>(),
             Node::Distinct(_) => size_of::<Distinct>(),
             Node::Hits(_) => size_of::<Hits>(),
+            Node::Weighted(_) => size_of::<Weighted>(),
+            Node::Texts(_) => size_of::<Texts>(),
+            Node::Counted(_) => size_of::<Counted>(),
         };
         parents.saturating_mul(each)
     }
 
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Node::Keyed(keyed) => {
+            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) => {
                 let buckets =
                     keyed.counts.capacity() * 8 + keyed.parents.capacity() * 4 + keyed.ids.capacity() * 4;
                 let found = keyed.index.capacity() * TABLE_ENTRY + keyed.roots.capacity() * 4;
@@ -226,6 +252,9 @@ impl Node {
                 size_of_val(all.as_slice()) + all.iter().map(Distinct::bytes).sum::<usize>()
             }
             Node::Hits(all) => size_of_val(all.as_slice()) + all.iter().map(Hits::bytes).sum::<usize>(),
+            Node::Weighted(all) => size_of_val(all.as_slice()),
+            Node::Texts(all) => size_of_val(all.as_slice()) + all.iter().map(Texts::bytes).sum::<usize>(),
+            Node::Counted(all) => size_of_val(all.as_slice()) + all.iter().map(Counted::bytes).sum::<usize>(),
         }
     }
 
@@ -233,7 +262,7 @@ impl Node {
     fn answer_bytes(&self) -> usize {
         const ROW: usize = 64;
         match self {
-            Node::Keyed(keyed) => {
+            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) => {
                 keyed.counts.len() * ROW + keyed.children.iter().map(Node::answer_bytes).sum::<usize>()
             }
             Node::Slots(slots) => {
@@ -260,11 +289,15 @@ impl Node {
                     each(mine, theirs, map, |m, t| m.merge(t, cardinality.precision));
                 }
             }
-            (Node::Hits(mine), Node::Hits(theirs)) => {
-                if let Kind::TopHits(top) = &agg.kind {
-                    each(mine, theirs, map, |m, t| m.merge(t, top));
-                }
-            }
+            (Node::Hits(mine), Node::Hits(theirs)) => match &agg.kind {
+                Kind::TopHits(top) => each(mine, theirs, map, |m, t| m.merge(t, &top.best())),
+                Kind::TopMetrics(top) => each(mine, theirs, map, |m, t| m.merge(t, &top.best())),
+                _ => {}
+            },
+            (Node::Weighted(mine), Node::Weighted(theirs)) => each(mine, theirs, map, |m, t| m.merge(&t)),
+            (Node::Texts(mine), Node::Texts(theirs)) => each(mine, theirs, map, Texts::merge),
+            (Node::Counted(mine), Node::Counted(theirs)) => each(mine, theirs, map, Counted::merge),
+            (Node::Auto(mine), Node::Auto(theirs)) => mine.absorb(theirs, agg, map),
             // Shapes were checked: there is no other case.
             _ => {}
         }
@@ -272,7 +305,9 @@ impl Node {
 
     fn relabel(&mut self, split: u32) {
         match self {
-            Node::Keyed(keyed) => keyed.children.iter_mut().for_each(|node| node.relabel(split)),
+            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) => {
+                keyed.children.iter_mut().for_each(|node| node.relabel(split));
+            }
             Node::Slots(slots) => slots.children.iter_mut().for_each(|node| node.relabel(split)),
             Node::Hits(all) => {
                 all.iter_mut().flat_map(|h| &mut h.hits).for_each(|hit| hit.address.split = split)
@@ -283,7 +318,9 @@ impl Node {
 
     fn settle(&mut self) {
         match self {
-            Node::Keyed(keyed) => keyed.children.iter_mut().for_each(Node::settle),
+            Node::Keyed(keyed) | Node::Auto(Auto { keyed, .. }) => {
+                keyed.children.iter_mut().for_each(Node::settle);
+            }
             Node::Slots(slots) => slots.children.iter_mut().for_each(Node::settle),
             Node::Sketches(all) => all.iter_mut().for_each(Sketch::settle),
             _ => {}
@@ -298,11 +335,21 @@ impl Node {
         match (self, &agg.kind) {
             (
                 Node::Keyed(keyed),
-                Kind::Terms(_) | Kind::DateHistogram(_) | Kind::Histogram(_) | Kind::Composite(_),
+                Kind::Terms(_)
+                | Kind::DateHistogram(_)
+                | Kind::Histogram(_)
+                | Kind::Composite(_)
+                | Kind::RareTerms(_),
             ) => keyed.fits(parents) && below(&keyed.children, keyed.counts.len()),
             (
                 Node::Slots(slots),
-                Kind::Range(_) | Kind::Filter(_) | Kind::Filters(_) | Kind::Missing(_) | Kind::Global,
+                Kind::Range(_)
+                | Kind::IpRange(_)
+                | Kind::Filter(_)
+                | Kind::Filters(_)
+                | Kind::Adjacency(_)
+                | Kind::Missing(_)
+                | Kind::Global,
             ) => {
                 slots.per_parent == agg.kind.slots()
                     && slots.counts.len() <= parents.saturating_mul(slots.per_parent as usize)
@@ -319,6 +366,18 @@ impl Node {
                 all.len() <= parents
                     && all.iter().flat_map(|h| &h.hits).all(|hit| hit.keys.len() == top.sort.len())
             }
+            (Node::Hits(all), Kind::TopMetrics(top)) => {
+                all.len() <= parents
+                    && all.iter().flat_map(|h| &h.hits).all(|hit| hit.keys.len() == 1 + top.metrics.len())
+            }
+            (Node::Weighted(all), Kind::WeightedAvg(_)) => all.len() <= parents,
+            (Node::Texts(all), Kind::StringStats(_)) => all.len() <= parents,
+            (Node::Counted(all), Kind::MedianDeviation(_)) => all.len() <= parents,
+            (Node::Auto(auto), Kind::AutoDate(of)) => {
+                auto.fits(of)
+                    && auto.keyed.fits(parents.min(1))
+                    && below(&auto.keyed.children, auto.keyed.counts.len())
+            }
             _ => false,
         }
     }
@@ -328,7 +387,8 @@ impl Kind {
     /// How many buckets each parent always has.
     pub(super) fn slots(&self) -> u32 {
         let slots = match self {
-            Kind::Range(ranges) => ranges.ranges.len(),
+            Kind::Range(ranges) | Kind::IpRange(ranges) => ranges.ranges.len(),
+            Kind::Adjacency(of) => of.filters.len() * (of.filters.len() + 1) / 2,
             Kind::Filters(filters) => filters.filters.len() + usize::from(filters.other.is_some()),
             _ => 1,
         };
@@ -405,7 +465,7 @@ impl Keyed {
         }
     }
 
-    fn fits(&self, parents: usize) -> bool {
+    pub(super) fn fits(&self, parents: usize) -> bool {
         self.parents.len() == self.counts.len()
             && self.ids.len() == self.counts.len()
             && self.parents.iter().all(|parent| (*parent as usize) < parents)
@@ -455,18 +515,35 @@ impl Hits {
     }
 
     /// Adds one hit, of which `total` is not told.
-    pub(super) fn offer(&mut self, hit: Hit, top: &TopHits) {
-        let kept = top.from + top.size;
-        let place = self.hits.partition_point(|other| top.compare(other, &hit).is_lt());
-        if place < kept {
+    pub(super) fn offer(&mut self, hit: Hit, best: &Best<'_>) {
+        let place = self.hits.partition_point(|other| best.compare(other, &hit).is_lt());
+        if place < best.kept {
             self.hits.insert(place, hit);
-            self.hits.truncate(kept);
+            self.hits.truncate(best.kept);
         }
     }
 
-    fn merge(&mut self, other: Hits, top: &TopHits) {
+    fn merge(&mut self, other: Hits, best: &Best<'_>) {
         self.total += other.total;
-        other.hits.into_iter().for_each(|hit| self.offer(hit, top));
+        other.hits.into_iter().for_each(|hit| self.offer(hit, best));
+    }
+}
+
+/// Which hits are kept, and in which order. Keys beyond those of the sort are carried along.
+pub(super) struct Best<'a> {
+    pub kept: usize,
+    pub sort: &'a [SortBy],
+}
+
+impl TopHits {
+    pub(super) fn best(&self) -> Best<'_> {
+        Best { kept: self.from + self.size, sort: &self.sort }
+    }
+}
+
+impl TopMetrics {
+    pub(super) fn best(&self) -> Best<'_> {
+        Best { kept: self.size, sort: std::slice::from_ref(&self.sort) }
     }
 }
 

@@ -14,16 +14,17 @@ use serde_json::{Value, json};
 use super::*;
 use crate::Result;
 
+mod kinds;
 mod model;
 
-const MEMORY: usize = 1 << 30;
+pub(super) const MEMORY: usize = 1 << 30;
 
 /// Filters in tests are `{"range_of_rows": [a, b]}`-free: each query is `{"rows": [..]}`.
-fn parse(aggs: &Value) -> Result<AggTree> {
+pub(super) fn parse(aggs: &Value) -> Result<AggTree> {
     parse_over(&mapping(), aggs)
 }
 
-fn parse_over(mapping: &Mapping, aggs: &Value) -> Result<AggTree> {
+pub(super) fn parse_over(mapping: &Mapping, aggs: &Value) -> Result<AggTree> {
     let filter = |query: &Value, _: &str| {
         let rows = query["rows"].as_array().cloned().unwrap_or_default();
         Ok(Filter::Ids(rows.iter().map(|row| row.to_string()).collect()))
@@ -40,7 +41,7 @@ fn mapping() -> Mapping {
 }
 
 /// The fields of documents.
-fn mapping_of(docs: &[Value]) -> Mapping {
+pub(super) fn mapping_of(docs: &[Value]) -> Mapping {
     let mut mapping = Mapping::dynamic();
     for (name, value) in docs.iter().filter_map(Value::as_object).flatten() {
         let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
@@ -121,7 +122,13 @@ fn column(docs: &[Value], field: &str) -> FieldColumn {
 }
 
 /// Collects `docs[rows]` as rows of one split.
-fn collect(collector: &mut Collector<'_>, tree: &AggTree, docs: &[Value], split: u32, rows: &[u32]) {
+pub(super) fn collect(
+    collector: &mut Collector<'_>,
+    tree: &AggTree,
+    docs: &[Value],
+    split: u32,
+    rows: &[u32],
+) {
     let chosen: Vec<Value> = rows.iter().map(|row| docs[*row as usize].clone()).collect();
     let columns: Vec<FieldColumn> = tree.fields().iter().map(|field| column(&chosen, field.name())).collect();
     let filters = bitmaps(tree);
@@ -139,7 +146,7 @@ impl HitSource for Echo {
     }
 }
 
-fn answer(docs: &[Value], aggs: &Value) -> Result<Value> {
+pub(super) fn answer(docs: &[Value], aggs: &Value) -> Result<Value> {
     let tree = parse_over(&mapping_of(docs), aggs)?;
     let mut collector = Collector::new(&tree, MEMORY);
     let rows: Vec<u32> = (0..docs.len() as u32).collect();
@@ -148,12 +155,12 @@ fn answer(docs: &[Value], aggs: &Value) -> Result<Value> {
 }
 
 /// One aggregation `a` over documents gives this.
-fn check(docs: &Value, agg: Value, expected: Value) {
+pub(super) fn check(docs: &Value, agg: Value, expected: Value) {
     let answer = answer(docs.as_array().unwrap(), &json!({"a": agg})).unwrap();
     assert_eq!(answer["a"], expected, "{agg}");
 }
 
-fn refused(agg: Value, words: &str) {
+pub(super) fn refused(agg: Value, words: &str) {
     let error = parse(&json!({"a": agg})).unwrap_err();
     assert!(error.what().contains(words), "{error:?} does not say {words}");
     assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);

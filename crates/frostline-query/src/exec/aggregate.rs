@@ -31,7 +31,7 @@ pub(crate) struct Aggregation {
     scan: Arc<Scan>,
     tree: Arc<AggTree>,
     scope: Scope,
-    /// The serialized aggregations, as part of the key of cached partial answers. None if there is no cache.
+    /// The aggregations as part of the key of cached partial answers. None if there is no cache.
     name: Option<Arc<[u8]>>,
 }
 
@@ -59,7 +59,7 @@ impl Aggregation {
     /// The aggregations of `tree` over the rows of a scan. With `keep`, partial answers are cached.
     pub(crate) fn new(scan: Arc<Scan>, tree: Arc<AggTree>, scope: Scope, keep: bool) -> Result<Aggregation> {
         let name = match keep && scan.local.results.is_some() {
-            true => Some(tree.write()?.into()),
+            true => Some(tree.key()?.into()),
             false => None,
         };
         Ok(Aggregation { scan, tree, scope, name })

@@ -110,6 +110,22 @@ fn bodies() -> Vec<Value> {
             "all": {"global": {}, "aggs": {"n": {"max": {"field": "n"}}}},
             "some": {"terms": {"field": "host.keyword", "include": "web-[12]"}}
         }, "query": {"range": {"@timestamp": {"gte": "2023-11-14T22:20:00Z"}}}}),
+        json!({"size": 0, "aggs": {
+            "time": {"date_histogram": {"field": "@timestamp", "fixed_interval": "30m"}, "aggs": {
+                "load": {"sum": {"field": "load"}},
+                "change": {"derivative": {"buckets_path": "load"}},
+                "total": {"cumulative_sum": {"buckets_path": "load"}},
+                "rising": {"bucket_selector": {"buckets_path": {"change": "change"}, "script": "params.change > 0"}},
+            }},
+            "most": {"max_bucket": {"buckets_path": "time>total"}},
+            "auto": {"auto_date_histogram": {"field": "@timestamp", "buckets": 4}, "aggs": {"n": {"avg": {"field": "n"}}}},
+            "middle": {"median_absolute_deviation": {"field": "load"}},
+            "texts": {"string_stats": {"field": "host.keyword", "show_distribution": true}},
+            "weighted": {"weighted_avg": {"value": {"field": "load"}, "weight": {"field": "n"}}},
+            "top": {"top_metrics": {"metrics": [{"field": "host.keyword"}, {"field": "load"}], "sort": {"n": "desc"}, "size": 3}},
+            "rare": {"rare_terms": {"field": "@timestamp"}},
+            "pairs": {"adjacency_matrix": {"filters": {"ok": {"term": {"ok": true}}, "late": {"range": {"n": {"gte": 50}}}}}},
+        }}),
     ]
 }
 

@@ -344,6 +344,64 @@ async fn aggregations_count_what_matches() {
     assert_eq!(aggregations["errors"]["hosts"]["buckets"], json!([{"key": "web-2", "doc_count": 1}]));
 }
 
+/// Three splits with statuses 200, 404 and 500; then "404" and 404; then none.
+#[tokio::test]
+async fn pipelines_read_what_all_splits_have_and_keep_nothing_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = Some(Arc::new(crate::Results::open(folder.path(), 1 << 20).unwrap()));
+    let place = Place::with(&documents()).await;
+    let options = SearchOptions { now_us: crate::testing::NOW_US, results, ..SearchOptions::default() };
+    let time = |below: Value| {
+        let mut aggs = json!({"n": {"sum": {"field": "n"}}, "ms": {"max": {"field": "ms"}}});
+        aggs.as_object_mut().unwrap().extend(below.as_object().unwrap().clone());
+        json!({"date_histogram": {"field": "@timestamp", "fixed_interval": "10m"}, "aggs": aggs})
+    };
+    let run = async |aggs: Value| {
+        let body = json!({"size": 0, "query": {"exists": {"field": "n"}}, "aggs": aggs}).to_string();
+        let index = std::slice::from_ref(&place.index);
+        let search = Search::new(&place.searcher, index, body.as_bytes(), &options).unwrap();
+        let response = search.run().await.unwrap();
+        (response.aggregations.unwrap(), response.cost.splits.opened)
+    };
+    let (plain, opened) = run(json!({"time": time(json!({}))})).await;
+    let sums: Vec<&Value> =
+        plain["time"]["buckets"].as_array().unwrap().iter().map(|b| &b["n"]["value"]).collect();
+    assert_eq!(json!(sums), json!([13.0, 5.0, 0.0, 45.0]));
+    assert_eq!(opened, 3);
+    let (piped, opened) = run(json!({
+        "time": time(json!({
+            "total": {"cumulative_sum": {"buckets_path": "n"}},
+            "known": {"bucket_script": {"buckets_path": {"ms": "ms"}, "script": "params.ms * 2"}},
+        })),
+        "most": {"max_bucket": {"buckets_path": "time>n"}},
+    }))
+    .await;
+    // The states that were kept are those of the plain aggregations.
+    assert_eq!(opened, 0);
+    let totals: Vec<&Value> =
+        piped["time"]["buckets"].as_array().unwrap().iter().map(|b| &b["total"]["value"]).collect();
+    assert_eq!(json!(totals), json!([13.0, 18.0, 18.0, 63.0]));
+    let known: Vec<&Value> =
+        piped["time"]["buckets"].as_array().unwrap().iter().map(|b| &b["known"]).collect();
+    assert_eq!(json!(known), json!([{"value": 3.0}, null, null, {"value": 14.0}]));
+    assert_eq!(piped["most"], json!({"value": 45.0, "keys": ["2024-05-01T10:30:00.000Z"]}));
+}
+
+#[tokio::test]
+async fn addresses_are_in_ranges_however_they_are_written() {
+    let place = Place::with(&documents()).await;
+    let ranges = json!([{"mask": "10.0.0.0/8"}, {"from": "10.9.0.0", "to": "10.10.0.0"}, {"to": "::2"}]);
+    let body = json!({"size": 0, "aggs": {"a": {"ip_range": {"field": "ip", "ranges": ranges}}}});
+    let answer = place.answer(&body).await.aggregations.unwrap();
+    let counts: Vec<(&str, u64)> = answer["a"]["buckets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|b| (b["key"].as_str().unwrap(), b["doc_count"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(counts, [("*-::2", 1), ("10.0.0.0/8", 2), ("10.9.0.0-10.10.0.0", 1)]);
+}
+
 #[tokio::test]
 async fn a_damaged_split_is_reported_and_the_others_answer() {
     let place = Place::with(&documents()).await;
