@@ -18,6 +18,7 @@ use super::render::compare_keys;
 use super::script::Script;
 use super::{MetricKind, wire};
 use crate::nesting::deeper;
+use crate::{Error, Result};
 pub(super) use parse::{Above, NAMES, Pending};
 use path::Path;
 
@@ -130,6 +131,39 @@ enum Center {
     Ewma(f64),
 }
 
+/// What all pipeline aggregations of an answer may still take, so that no request holds up a process.
+pub(super) struct Budget {
+    values: u64,
+    steps: u64,
+}
+
+/// Most values of pipeline aggregations in an answer.
+const VALUES_MAX: u64 = 500_000;
+/// Most steps of computing them: a step is a value read, added or compared.
+const STEPS_MAX: u64 = 100_000_000;
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { values: VALUES_MAX, steps: STEPS_MAX }
+    }
+}
+
+impl Budget {
+    fn spend(&mut self, values: usize, buckets: usize, steps_each: usize) -> Result<()> {
+        let steps = (buckets as u64).saturating_mul(steps_each as u64);
+        match (self.values.checked_sub(values as u64), self.steps.checked_sub(steps)) {
+            (Some(values), Some(steps)) => {
+                *self = Budget { values, steps };
+                Ok(())
+            }
+            _ => Err(Error::exhausted(format!(
+                "the pipeline aggregations have more than {VALUES_MAX} values, or take more than {STEPS_MAX} steps to \
+                 compute; ask for fewer buckets, fewer of them, or smaller windows"
+            ))),
+        }
+    }
+}
+
 impl Pipelines {
     /// Those below aggregation number `at` of the level.
     pub(super) fn below(&self, at: usize) -> Option<&Pipelines> {
@@ -137,27 +171,30 @@ impl Pipelines {
     }
 
     /// Computes those that stand beside aggregations which are in no bucket, or in the only one.
-    pub(super) fn beside<'v>(&'v self, level: &mut Vec<Answer<'v>>) {
+    pub(super) fn beside<'v>(&'v self, level: &mut Vec<Answer<'v>>, budget: &mut Budget) -> Result<()> {
         for pipeline in &self.here {
-            if let Some(leaf) = pipeline.sibling(level) {
+            if let Some(leaf) = pipeline.sibling(level, budget)? {
                 level.push(pipeline.answer(leaf));
             }
         }
+        Ok(())
     }
 
     /// Computes all over the buckets that they are below.
-    pub(super) fn over<'v>(&'v self, buckets: &mut Vec<Bucket<'v>>) {
+    pub(super) fn over<'v>(&'v self, buckets: &mut Vec<Bucket<'v>>, budget: &mut Budget) -> Result<()> {
         for pipeline in &self.here {
             if pipeline.is_sibling() {
                 for bucket in buckets.iter_mut() {
-                    if let Some(leaf) = pipeline.sibling(&bucket.below) {
+                    if let Some(leaf) = pipeline.sibling(&bucket.below, budget)? {
                         bucket.below.push(pipeline.answer(leaf));
                     }
                 }
             } else {
+                budget.spend(buckets.len(), buckets.len(), pipeline.steps(buckets.len()))?;
                 pipeline.parent(buckets);
             }
         }
+        Ok(())
     }
 
     fn is_empty(&self) -> bool {
@@ -206,19 +243,40 @@ impl Pipeline {
         }
     }
 
+    /// About how many steps it takes for each of so many buckets.
+    fn steps(&self, buckets: usize) -> usize {
+        let paths = |paths: &[Path]| paths.iter().map(Path::steps).sum::<usize>();
+        match &self.kind {
+            Kind::Metric { of, .. } | Kind::Percentiles { of, .. } => of.path.steps(),
+            Kind::Derivative { of, .. } | Kind::CumulativeSum { of } | Kind::SerialDiff { of, .. } => {
+                of.path.steps()
+            }
+            Kind::MovingFn { of, window, .. } => 2 * (of.path.steps() + buckets.min(*window)),
+            Kind::BucketSort { sort, .. } => {
+                let path = |by: &Sort| by.path.as_ref().map_or(1, Path::steps);
+                sort.iter().map(|by| path(by) + buckets.checked_ilog2().unwrap_or(0) as usize).sum()
+            }
+            Kind::BucketSelector(of) | Kind::BucketScript(of) => paths(&of.paths) + of.script.steps(),
+        }
+    }
+
     /// The answer of a sibling of these.
-    fn sibling<'v>(&'v self, level: &[Answer<'_>]) -> Option<Leaf<'v>> {
+    fn sibling<'v>(&'v self, level: &[Answer<'_>], budget: &mut Budget) -> Result<Option<Leaf<'v>>> {
         match &self.kind {
             Kind::Metric { of, metric, sigma } => {
-                let buckets = of.path.buckets(level).iter();
-                Some(self.metric(buckets.filter_map(|b| Some((b, of.of(b)?))), *metric, *sigma))
+                let buckets = of.path.buckets(level);
+                budget.spend(1, buckets.len(), self.steps(buckets.len()))?;
+                let values = buckets.iter().filter_map(|bucket| Some((bucket, of.of(bucket)?)));
+                Ok(Some(self.metric(values, *metric, *sigma)))
             }
             Kind::Percentiles { of, percents, keyed } => {
-                let mut all: Vec<f64> = of.path.buckets(level).iter().filter_map(|b| of.of(b)).collect();
+                let buckets = of.path.buckets(level);
+                budget.spend(percents.len(), buckets.len(), self.steps(buckets.len()))?;
+                let mut all: Vec<f64> = buckets.iter().filter_map(|bucket| of.of(bucket)).collect();
                 all.sort_by(f64::total_cmp);
-                Some(self.percentiles(&all, percents, *keyed))
+                Ok(Some(self.percentiles(&all, percents, *keyed)))
             }
-            _ => None,
+            _ => Ok(None),
         }
     }
 

@@ -10,7 +10,7 @@ use super::auto_date::Auto;
 use super::decimal::Decimal;
 use super::keys::{Key, Real};
 use super::metric::{Moments, ValueKind};
-use super::pipeline::Pipelines;
+use super::pipeline::{Budget, Pipelines};
 use super::state::{AggState, Best, Hit, HitAddress, Hits, Keyed, Node};
 use super::texts::Texts;
 use super::time::DateFormat;
@@ -83,9 +83,9 @@ impl AggState {
         let mut nodes = self.nodes;
         nodes.iter_mut().zip(&tree.aggs).for_each(|(node, agg)| node.finish(agg));
         let views: Vec<View<'_>> = views(&nodes, &tree.aggs, Some(&tree.pipelines));
-        let mut writer = Writer { options, hits, buckets: 0 };
+        let mut writer = Writer { options, hits, buckets: 0, budget: Budget::default() };
         let mut answers = writer.aggs(&views, 0)?;
-        tree.pipelines.beside(&mut answers);
+        tree.pipelines.beside(&mut answers, &mut writer.budget)?;
         Ok(Value::Object(answer::json(answers, options.typed_keys)))
     }
 }
@@ -203,6 +203,7 @@ struct Writer<'a> {
     options: FinalizeOptions,
     hits: &'a dyn HitSource,
     buckets: usize,
+    budget: Budget,
 }
 
 impl Writer<'_> {
@@ -214,8 +215,8 @@ impl Writer<'_> {
         let mut body = self.body(view, parent)?;
         if let Some(pipelines) = view.pipelines {
             match &mut body {
-                Body::Buckets(buckets) => pipelines.over(&mut buckets.list),
-                Body::Single(bucket) => pipelines.beside(&mut bucket.below),
+                Body::Buckets(buckets) => pipelines.over(&mut buckets.list, &mut self.budget)?,
+                Body::Single(bucket) => pipelines.beside(&mut bucket.below, &mut self.budget)?,
                 Body::Leaf(_) => {}
             }
         }

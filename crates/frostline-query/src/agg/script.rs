@@ -139,6 +139,11 @@ impl Script {
         Ok((Script { steps: parser.steps }, ty))
     }
 
+    /// How many steps it takes.
+    pub(super) fn steps(&self) -> usize {
+        self.steps.len()
+    }
+
     /// The number it computes; none where it computes none. `NaN` stands for a value that is missing.
     pub(super) fn number(&self, variables: &[f64]) -> Option<f64> {
         match self.run(variables) {

@@ -13,6 +13,8 @@ use crate::agg::time::{Unit, duration_us};
 use crate::agg::{Agg, Kind as AggKind, MetricKind, Shape};
 use crate::{Error, Result};
 
+/// Most pipeline aggregations of one level.
+const PIPELINES_MAX: usize = 1_000;
 /// Largest window, shift and lag.
 const PLACES_MAX: usize = 1_000_000;
 
@@ -50,6 +52,7 @@ impl Above {
         match (kind, kind.shape()) {
             (AggKind::DateHistogram(of), _) => Above::Ordered { has_all: of.min_doc_count == 0 },
             (AggKind::Histogram(of), _) => Above::Ordered { has_all: of.min_doc_count == 0 },
+            (AggKind::AutoDate(_), _) => Above::Ordered { has_all: true },
             (_, Shape::Several) => Above::Several,
             _ => Above::One,
         }
@@ -155,7 +158,9 @@ impl Reader<'_> {
             Above::Ordered { has_all: false } if is_series => {
                 Err(self.params.error("the histogram above must have a [min_doc_count] of 0"))
             }
-            _ if is_series => Err(self.params.error("must be directly below a histogram or date_histogram")),
+            _ if is_series => Err(self
+                .params
+                .error("must be directly below a histogram, date_histogram or auto_date_histogram")),
             Above::One => {
                 Err(self.params.error("must be directly below an aggregation with several buckets"))
             }
@@ -436,6 +441,9 @@ impl Pipelines {
         aggs: &[Agg],
         below: Vec<Pipelines>,
     ) -> Result<Pipelines> {
+        if let Some(one) = pending.get(PIPELINES_MAX) {
+            return Err(one.error(format!("is one of more than {PIPELINES_MAX} pipeline aggregations")));
+        }
         let known: Vec<Pipeline> = pending.iter().map(|one| one.pipeline.clone()).collect();
         let mut reads: Vec<Vec<usize>> = Vec::new();
         for one in &mut pending {

@@ -113,6 +113,11 @@ impl Path {
         self.in_bucket.as_slice() == [Step::Count]
     }
 
+    /// About how many steps reading one number takes.
+    pub(super) fn steps(&self) -> usize {
+        4 * self.in_bucket.len()
+    }
+
     /// The buckets that a sibling computes over.
     pub(super) fn buckets<'p, 'v>(&self, level: &'p [Answer<'v>]) -> &'p [Bucket<'v>] {
         let place = self.to_buckets.iter().try_fold(Place::Level(level), |place, step| place.step(step));

@@ -216,6 +216,22 @@ fn functions_move_over_a_series() {
 }
 
 #[test]
+fn an_interval_that_was_chosen_has_a_series() {
+    let answer = answer(
+        &with_gap(),
+        &json!({"a": {"auto_date_histogram": {"field": "t", "buckets": 2}, "aggs": {
+            "s": {"sum": {"field": "p"}}, "x": {"derivative": {"buckets_path": "s", "unit": "month"}}}}}),
+    )
+    .unwrap();
+    assert_eq!(answer["a"]["interval"], "3M");
+    let last = &answer["a"]["buckets"][1]["x"];
+    assert_eq!(last["value"], json!(-235.0));
+    // From 1 January to 1 April there are 90 days.
+    let normalized = last["normalized_value"].as_f64().unwrap();
+    assert!((normalized + 235.0 / (90.0 / 30.436875)).abs() < 1e-9, "{normalized}");
+}
+
+#[test]
 fn buckets_are_sorted_selected_and_computed() {
     let keys = |below: Value| -> Vec<String> {
         let answer = answer(&with_gap(), &json!({"m": months(below)})).unwrap();
@@ -472,6 +488,29 @@ fn what_cannot_be_computed_is_refused_by_name() {
         json!({"terms": {"field": "n", "order": {"x": "asc"}}, "aggs": {"x": {"bucket_script": {"buckets_path": {}, "script": "1"}}}}),
         "invalid order path",
     );
+}
+
+#[test]
+fn more_than_a_request_may_compute_is_refused() {
+    let many = (0..1_001).map(|n| (n.to_string(), json!({"cumulative_sum": {"buckets_path": "s"}})));
+    refused(
+        months(Value::Object(many.collect())),
+        "[cumulative_sum] is one of more than 1000 pipeline aggregations",
+    );
+    // 20,000 buckets without documents.
+    let buckets = |below: Value| {
+        let bounds = json!({"min": 0, "max": 19_999});
+        json!({"a": {"histogram": {"field": "n", "interval": 1, "extended_bounds": bounds}, "aggs": below}})
+    };
+    let moving = |window: usize| json!({"x": {"moving_fn": {"buckets_path": "_count", "window": window, "script": "MovingFunctions.sum(values)"}}});
+    let last = answer(&[], &buckets(moving(10))).unwrap();
+    assert_eq!(last["a"]["buckets"][19_999]["x"]["value"], json!(0.0));
+    let many = (0..26).map(|n| (n.to_string(), json!({"cumulative_sum": {"buckets_path": "_count"}})));
+    for below in [moving(1_000_000), Value::Object(many.collect())] {
+        let error = answer(&[], &buckets(below)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted);
+        assert!(error.what().contains("smaller windows"), "{error:?}");
+    }
 }
 
 proptest! {
