@@ -21,6 +21,7 @@ pub(crate) mod groups;
 mod keys;
 mod metric;
 mod parse;
+mod path;
 mod pipeline;
 mod render;
 mod script;
@@ -47,7 +48,8 @@ use decimal::Decimal;
 use distinct::Precision;
 use frostline_split::parse_ip;
 use keys::{Common, Key};
-use pipeline::Pipelines;
+use path::Path;
+use script::Script;
 use time::{DateFormat, Rounding};
 
 /// The aggregations of one request, checked: whatever is in here can be computed.
@@ -420,6 +422,115 @@ struct AutoDate {
     level_min: usize,
     missing_us: Option<i64>,
     format: DateFormat,
+}
+
+/// The pipeline aggregations of one level, and those below it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Pipelines {
+    /// In the order in which they are computed.
+    here: Vec<Pipeline>,
+    /// For each aggregation of the level, in its order; empty where there are none further down.
+    #[serde(deserialize_with = "deeper")]
+    below: Vec<Pipelines>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Pipeline {
+    name: String,
+    kind: PipelineKind,
+    format: Option<Decimal>,
+    #[serde(with = "wire::json")]
+    meta: Option<Value>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum PipelineKind {
+    /// `avg_bucket`, `sum_bucket`, `min_bucket`, `max_bucket`, `stats_bucket` and `extended_stats_bucket`.
+    Metric {
+        of: Series,
+        metric: MetricKind,
+        sigma: f64,
+    },
+    Percentiles {
+        of: Series,
+        percents: Vec<f64>,
+        keyed: bool,
+    },
+    Derivative {
+        of: Series,
+        unit_ms: Option<f64>,
+    },
+    CumulativeSum {
+        of: Series,
+    },
+    SerialDiff {
+        of: Series,
+        lag: usize,
+    },
+    MovingFn {
+        of: Series,
+        window: usize,
+        shift: i64,
+        function: MovingFunction,
+    },
+    BucketSort {
+        sort: Vec<BucketOrder>,
+        from: usize,
+        size: Option<usize>,
+        gap: GapPolicy,
+    },
+    BucketSelector(Scripted),
+    BucketScript(Scripted),
+}
+
+/// A number of each bucket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Series {
+    path: Path,
+    gap: GapPolicy,
+}
+
+/// What a bucket without documents or without a number counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+enum GapPolicy {
+    Skip,
+    InsertZeros,
+    KeepValues,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct BucketOrder {
+    /// None for `_key`.
+    path: Option<Path>,
+    descending: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Scripted {
+    /// One for each variable of the script.
+    paths: Vec<Path>,
+    gap: GapPolicy,
+    script: Script,
+}
+
+/// The predefined functions of a moving window.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+enum MovingFunction {
+    Max,
+    Min,
+    Sum,
+    UnweightedAvg,
+    LinearWeightedAvg,
+    Ewma(f64),
+    StdDev(MovingAverage),
+}
+
+/// What deviations are from.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+enum MovingAverage {
+    UnweightedAvg,
+    LinearWeightedAvg,
+    Ewma(f64),
 }
 
 #[cfg(test)]

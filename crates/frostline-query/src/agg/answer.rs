@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::keys::Key;
-use super::render::{View, merged};
 
 /// The answer of one aggregation below one bucket.
 pub(super) struct Answer<'v> {
@@ -48,16 +47,22 @@ pub(super) struct Leaf<'v> {
 
 pub(super) enum Values<'v> {
     /// Those of a metric of bucket number `.1`.
-    Of(&'v View<'v>, usize),
+    Of(&'v (dyn Numbers + 'v), usize),
     /// Those that were computed, by name. The one without a name is `value`.
     Computed(Vec<(String, Option<f64>)>),
+}
+
+/// The numbers of a metric.
+pub(super) trait Numbers {
+    /// The one of this name, or the only one, of a bucket.
+    fn number(&self, bucket: usize, name: Option<&str>) -> Option<f64>;
 }
 
 impl Leaf<'_> {
     /// The value of this name; none where there is no finite one.
     pub(super) fn value(&self, name: Option<&str>) -> Option<f64> {
         let value = match &self.values {
-            Values::Of(view, at) => view.value(*at, &[], name),
+            Values::Of(numbers, at) => numbers.number(*at, name),
             Values::Computed(values) => {
                 let name = name.unwrap_or("value");
                 let same = |known: &str| {
@@ -136,4 +141,15 @@ impl Bucket<'_> {
         out.extend(json(self.below, typed_keys));
         out
     }
+}
+
+/// The request's `meta` with what the answer adds to it.
+fn merged(meta: &Value, added: Option<Value>) -> Value {
+    let mut meta = meta.clone();
+    if let (Value::Object(meta), Some(Value::Object(added))) = (&mut meta, added) {
+        for (name, value) in added {
+            meta.entry(name).or_insert(value);
+        }
+    }
+    meta
 }

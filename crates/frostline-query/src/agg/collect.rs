@@ -9,13 +9,12 @@ use std::collections::HashMap;
 use arrow::array::{Array, AsArray};
 use roaring::RoaringBitmap;
 
-use super::auto_date::Auto;
 use super::column::{FieldColumn, Reading, Scalar};
 use super::deviation::Counted;
 use super::distinct::{Distinct, value_hash};
 use super::keys::{Common, Key, Real, mix};
 use super::metric::{Moments, Number, ValueKind};
-use super::state::{Hit, HitAddress, Hits, Keyed, Node, Slots, nodes, within};
+use super::state::{Auto, Hit, HitAddress, Hits, Keyed, Node, Slots, nodes, within};
 use super::texts::Texts;
 use super::time::{Rounding, Span};
 use super::weighted::Weighted;

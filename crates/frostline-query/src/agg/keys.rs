@@ -318,6 +318,17 @@ impl KeyTable {
     }
 }
 
+/// Numbers by their value, whatever they are; all else by kind, then by value.
+pub(super) fn compare_keys(a: &Key, b: &Key) -> Ordering {
+    match (a, b) {
+        (Key::Long(a), Key::Double(b)) => Real(*a as f64).cmp(b),
+        (Key::Double(a), Key::Long(b)) => a.cmp(&Real(*b as f64)),
+        (Key::Time(us), Key::Long(ms)) => us.cmp(&ms.saturating_mul(1000)),
+        (Key::Long(ms), Key::Time(us)) => ms.saturating_mul(1000).cmp(us),
+        _ => a.cmp(b),
+    }
+}
+
 /// Spreads the bits of a number (the finalizer of splitmix64).
 pub(super) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 use super::decimal::Decimal;
 use super::distinct::Precision;
 use super::keys::{Common, Key, Real};
-use super::pipeline::{self, Above, Pending, Pipelines};
+use super::pipeline::{self, Above, Pending};
 use super::sketch::Accuracy;
 use super::time::{self, DateFormat, Rounding, Unit};
 use super::{
     Adjacency, Agg, AggTree, AutoDate, Cardinality, Composite, DateHistogram, FieldIndex, Filters, Histogram,
-    Include, Kind, MedianDeviation, Metric, MetricKind, OrderBy, OrderKey, Percentiles, RangeBound,
-    RangeBucket, Ranges, RareTerms, Shape, SortBy, SortField, Source, SourceBy, StringStats, Terms, TopHits,
-    TopMetrics, WeightedAvg, auto_date, texts,
+    Include, Kind, MedianDeviation, Metric, MetricKind, OrderBy, OrderKey, Percentiles, Pipelines,
+    RangeBound, RangeBucket, Ranges, RareTerms, Shape, SortBy, SortField, Source, SourceBy, StringStats,
+    Terms, TopHits, TopMetrics, WeightedAvg, auto_date, texts,
 };
 use crate::filter::{FieldRef, Filter};
 use crate::language::date::{DateReader, Format, parse_time_zone};

@@ -4,132 +4,20 @@
 //! the aggregations of its level: at the top, or in each bucket. A parent is computed over the buckets above it.
 
 mod parse;
-mod path;
 
 use std::cmp::Ordering;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, Body, Bucket, Leaf, Values};
-use super::decimal::Decimal;
+use super::keys::compare_keys;
 use super::metric::{Moments, Number};
-use super::render::compare_keys;
-use super::script::Script;
-use super::{MetricKind, wire};
-use crate::nesting::deeper;
+use super::{
+    BucketOrder as Sort, GapPolicy as Gap, MetricKind, MovingAverage as Center, MovingFunction as Function,
+    Path, Pipeline, PipelineKind as Kind, Pipelines, Scripted, Series,
+};
 use crate::{Error, Result};
 pub(super) use parse::{Above, NAMES, Pending};
-use path::Path;
-
-/// The pipeline aggregations of one level, and those below it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Pipelines {
-    /// In the order in which they are computed.
-    here: Vec<Pipeline>,
-    /// For each aggregation of the level, in its order; empty where there are none further down.
-    #[serde(deserialize_with = "deeper")]
-    below: Vec<Pipelines>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Pipeline {
-    name: String,
-    kind: Kind,
-    format: Option<Decimal>,
-    #[serde(with = "wire::json")]
-    meta: Option<Value>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum Kind {
-    /// `avg_bucket`, `sum_bucket`, `min_bucket`, `max_bucket`, `stats_bucket` and `extended_stats_bucket`.
-    Metric {
-        of: Series,
-        metric: MetricKind,
-        sigma: f64,
-    },
-    Percentiles {
-        of: Series,
-        percents: Vec<f64>,
-        keyed: bool,
-    },
-    Derivative {
-        of: Series,
-        unit_ms: Option<f64>,
-    },
-    CumulativeSum {
-        of: Series,
-    },
-    SerialDiff {
-        of: Series,
-        lag: usize,
-    },
-    MovingFn {
-        of: Series,
-        window: usize,
-        shift: i64,
-        function: Function,
-    },
-    BucketSort {
-        sort: Vec<Sort>,
-        from: usize,
-        size: Option<usize>,
-        gap: Gap,
-    },
-    BucketSelector(Scripted),
-    BucketScript(Scripted),
-}
-
-/// A number of each bucket.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Series {
-    path: Path,
-    gap: Gap,
-}
-
-/// What a bucket without documents or without a number counts as.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-enum Gap {
-    Skip,
-    InsertZeros,
-    KeepValues,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Sort {
-    /// None for `_key`.
-    path: Option<Path>,
-    descending: bool,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Scripted {
-    /// One for each variable of the script.
-    paths: Vec<Path>,
-    gap: Gap,
-    script: Script,
-}
-
-/// The predefined functions of a moving window.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-enum Function {
-    Max,
-    Min,
-    Sum,
-    UnweightedAvg,
-    LinearWeightedAvg,
-    Ewma(f64),
-    StdDev(Center),
-}
-
-/// What deviations are from.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-enum Center {
-    UnweightedAvg,
-    LinearWeightedAvg,
-    Ewma(f64),
-}
 
 /// What all pipeline aggregations of an answer may still take, so that no request holds up a process.
 pub(super) struct Budget {

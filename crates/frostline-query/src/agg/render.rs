@@ -5,19 +5,18 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{self, Answer, Body, Bucket, Buckets, Leaf, Values};
-use super::auto_date::Auto;
+use super::answer::{self, Answer, Body, Bucket, Buckets, Leaf, Numbers, Values};
 use super::decimal::Decimal;
-use super::keys::{Key, Real};
+use super::keys::{Key, Real, compare_keys};
 use super::metric::{Moments, ValueKind};
-use super::pipeline::{Budget, Pipelines};
-use super::state::{AggState, Best, Hit, HitAddress, Hits, Keyed, Node};
+use super::pipeline::Budget;
+use super::state::{AggState, Auto, Best, Hit, HitAddress, Hits, Keyed, Node};
 use super::texts::Texts;
 use super::time::DateFormat;
 use super::{
     Adjacency, Agg, AggTree, AutoDate, Composite, DateHistogram, Filters, Histogram, Kind, Metric,
-    MetricKind, OrderBy, OrderKey, Percentiles, RangeBound, Ranges, RareTerms, Source, SourceBy, Terms,
-    TopHits, TopMetrics,
+    MetricKind, OrderBy, OrderKey, Percentiles, Pipelines, RangeBound, Ranges, RareTerms, Source, SourceBy,
+    Terms, TopHits, TopMetrics,
 };
 use crate::{Error, Result};
 
@@ -100,7 +99,7 @@ impl Key {
 }
 
 /// A node with the buckets of each parent at hand.
-pub(super) struct View<'a> {
+struct View<'a> {
     agg: &'a Agg,
     node: &'a Node,
     /// Those among the aggregations below it.
@@ -148,7 +147,7 @@ impl<'a> View<'a> {
     }
 
     /// The metric that a path names, of bucket `parent`.
-    pub(super) fn value(&self, parent: usize, rest: &[String], metric: Option<&str>) -> Option<f64> {
+    fn value(&self, parent: usize, rest: &[String], metric: Option<&str>) -> Option<f64> {
         match (&self.agg.kind, self.node) {
             (Kind::Metric(of), Node::Moments(all)) => {
                 of.value(all.get(parent).unwrap_or(&Moments::default()), metric)
@@ -176,6 +175,12 @@ impl<'a> View<'a> {
             },
             _ => None,
         }
+    }
+}
+
+impl Numbers for View<'_> {
+    fn number(&self, bucket: usize, name: Option<&str>) -> Option<f64> {
+        self.value(bucket, &[], name)
     }
 }
 
@@ -721,17 +726,6 @@ fn directed(ordering: Ordering, descending: bool) -> Ordering {
     if descending { ordering.reverse() } else { ordering }
 }
 
-/// Numbers by their value, whatever they are; all else by kind, then by value.
-pub(super) fn compare_keys(a: &Key, b: &Key) -> Ordering {
-    match (a, b) {
-        (Key::Long(a), Key::Double(b)) => Real(*a as f64).cmp(b),
-        (Key::Double(a), Key::Long(b)) => a.cmp(&Real(*b as f64)),
-        (Key::Time(us), Key::Long(ms)) => us.cmp(&ms.saturating_mul(1000)),
-        (Key::Long(ms), Key::Time(us)) => ms.saturating_mul(1000).cmp(us),
-        _ => a.cmp(b),
-    }
-}
-
 /// The order of sort values: numbers come before all else, in either direction.
 pub(super) fn compare_sorted(a: &Key, b: &Key, descending: bool) -> Ordering {
     let is_other = |key: &Key| !matches!(key, Key::Long(_) | Key::Double(_));
@@ -960,17 +954,6 @@ fn distinct_json(distinct: Option<&super::distinct::Distinct>) -> Map<String, Va
 /// Says beside an answer that it is not exact, and its relative error.
 fn approximate(error: f64) -> Value {
     json!({"approximate": true, "relative_error": error})
-}
-
-/// The request's `meta` with what the answer adds to it.
-pub(super) fn merged(meta: &Value, added: Option<Value>) -> Value {
-    let mut meta = meta.clone();
-    if let (Value::Object(meta), Some(Value::Object(added))) = (&mut meta, added) {
-        for (name, value) in added {
-            meta.entry(name).or_insert(value);
-        }
-    }
-    meta
 }
 
 fn object<const N: usize>(entries: [(&str, Value); N]) -> Map<String, Value> {

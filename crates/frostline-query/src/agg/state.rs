@@ -4,18 +4,20 @@
 //! parent buckets at once; aggregations below refer to those numbers. Merging maps the other state's
 //! numbers to ours from the top down.
 
+use std::collections::HashMap;
+
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
-use super::auto_date::Auto;
 use super::deviation::Counted;
 use super::distinct::Distinct;
 use super::keys::{Key, KeyTable, TABLE_ENTRY, mix};
 use super::metric::Moments;
 use super::sketch::Sketch;
 use super::texts::Texts;
+use super::time::Rounding;
 use super::weighted::Weighted;
-use super::{Agg, AggTree, Kind, SortBy, TopHits, TopMetrics};
+use super::{Agg, AggTree, AutoDate, Kind, SortBy, TopHits, TopMetrics, auto_date};
 use crate::nesting::deeper;
 use crate::{Error, Result};
 
@@ -506,6 +508,116 @@ impl Slots {
         for ((mine, theirs), agg) in self.children.iter_mut().zip(other.children).zip(&agg.children) {
             mine.absorb(theirs, agg, &buckets, parents);
         }
+    }
+}
+
+/// The buckets of an `auto_date_histogram` so far.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Auto {
+    level: usize,
+    /// How many neighbours were joined, once the answer is put together.
+    joined: usize,
+    pub keyed: Keyed,
+}
+
+impl Auto {
+    pub(super) fn new(of: &AutoDate, children: Vec<Node>) -> Auto {
+        Auto { level: of.level_min, joined: 1, keyed: Keyed::new(children) }
+    }
+
+    pub(super) fn rounding(&self, of: &AutoDate) -> Rounding {
+        of.rounding(self.level)
+    }
+
+    /// The interval as it is written in the answer.
+    pub(super) fn interval(&self) -> String {
+        format!("{}{}", self.joined, auto_date::LEVELS.get(self.level).map_or("y", |level| level.symbol))
+    }
+
+    /// The key of the bucket after the one with this key.
+    pub(super) fn next(&self, of: &AutoDate, key: i64) -> i64 {
+        let rounding = self.rounding(of);
+        (0..self.joined.max(1)).fold(key, |key, _| rounding.next(key))
+    }
+
+    fn ends(&self) -> Option<(i64, i64)> {
+        let keys = || self.keyed.keys.keys().iter().map(Key::time);
+        Some((keys().min()?, keys().max()?))
+    }
+
+    /// Makes the buckets so coarse that these times can be among them.
+    pub(super) fn widen(&mut self, of: &AutoDate, agg: &Agg, (first, last): (i64, i64)) {
+        let (low, high) = self.ends().unwrap_or((first, last));
+        self.raise(of, agg, of.level_for(self.level, (low.min(first), high.max(last))));
+    }
+
+    fn raise(&mut self, of: &AutoDate, agg: &Agg, level: usize) {
+        if level > self.level {
+            self.level = level;
+            let rounding = of.rounding(level);
+            self.rename(agg, |key| rounding.key(key));
+        }
+    }
+
+    /// Gives buckets other keys; those with equal ones become one.
+    fn rename(&mut self, agg: &Agg, key: impl Fn(i64) -> i64) {
+        let old = std::mem::replace(&mut self.keyed, Keyed::new(nodes(&agg.children, 0)));
+        let keys: Vec<Key> = old.keys.keys().iter().map(|old| Key::Time(key(old.time()))).collect();
+        self.keyed.absorb(old, agg, &[0], &keys);
+    }
+
+    pub(super) fn absorb(&mut self, mut other: Auto, agg: &Agg, map: &[u32]) {
+        let Kind::AutoDate(of) = &agg.kind else { return };
+        let level = self.level.max(other.level);
+        self.raise(of, agg, level);
+        other.raise(of, agg, level);
+        self.keyed.absorb(other.keyed, agg, map, &[]);
+        if let Some(ends) = self.ends() {
+            self.widen(of, agg, ends);
+        }
+    }
+
+    /// Whether a state that was read back is one that could have been made.
+    pub(super) fn fits(&self, of: &AutoDate) -> bool {
+        let is_time = |key: &Key| matches!(key, Key::Time(_));
+        (of.level_min..auto_date::LEVELS.len()).contains(&self.level)
+            && self.joined == 1
+            && self.keyed.keys.keys().iter().all(is_time)
+            && self.ends().is_none_or(|ends| of.level_for(self.level, ends) == self.level)
+    }
+
+    /// Joins neighbours until there are few enough.
+    pub(super) fn finish(&mut self, agg: &Agg) {
+        let (Kind::AutoDate(of), Some((first, last))) = (&agg.kind, self.ends()) else { return };
+        let rounding = of.rounding(self.level);
+        let keys: Vec<i64> = auto_date::steps(&rounding, first, 1)
+            .take_while(|key| *key <= last)
+            .take(auto_date::STEPS_MAX)
+            .collect();
+        let intervals = auto_date::LEVELS.get(self.level).map_or(&[1][..], |level| level.intervals);
+        let joined = intervals.iter().find(|joined| keys.len().div_ceil(**joined) <= of.buckets);
+        self.joined = joined.or(intervals.last()).copied().unwrap_or(1);
+        if self.joined > 1 {
+            let firsts: HashMap<i64, i64> =
+                keys.chunks(self.joined).flat_map(|chunk| chunk.iter().map(|key| (*key, chunk[0]))).collect();
+            self.rename(agg, |key| firsts.get(&key).copied().unwrap_or(key));
+        }
+    }
+}
+
+impl Node {
+    /// Chooses the intervals of the answer, here and below.
+    pub(super) fn finish(&mut self, agg: &Agg) {
+        let below = match self {
+            Node::Keyed(keyed) => &mut keyed.children,
+            Node::Slots(slots) => &mut slots.children,
+            Node::Auto(auto) => {
+                auto.finish(agg);
+                &mut auto.keyed.children
+            }
+            _ => return,
+        };
+        below.iter_mut().zip(&agg.children).for_each(|(node, agg)| node.finish(agg));
     }
 }
 

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 
-use super::path::{Part, Path, Step, parts};
 use super::{Center, Function, Gap, Kind, Pipeline, Pipelines, Scripted, Series, Sort};
 use crate::agg::decimal::Decimal;
 use crate::agg::parse::{Params, real};
+use crate::agg::path::{Part, Path, Step, parts};
 use crate::agg::script::{Names, Script, Type};
 use crate::agg::time::{Unit, duration_us};
 use crate::agg::{Agg, Kind as AggKind, MetricKind, Shape};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::answer::{Answer, Body, Bucket};
+use super::answer::{Answer, Body, Bucket};
 use crate::{Error, Result};
 
 /// Longest path.
