@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a fresh machine ready: `setup.sh build` for the demo, `setup.sh test` for everything.
-# Installs what it may (Rust components, a Python environment under the cache folder) and says exactly
-# what to install for the rest.
+# Installs what it may (Rust components, a Python environment and Node.js packages under the cache folder) and
+# says exactly what to install for the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:?build or test}
@@ -37,17 +37,19 @@ cargo --version >/dev/null # lets rustup install the pinned toolchain
 
 [ "$what" = test ] || exit 0
 
-# What the lab's tests on real devices use. Without these the tests say that they are skipped.
+# What the lab's tests on real devices and the tests of shippers use. Without these the tests say that they are skipped.
 useful=()
 for tool in fio:fio mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lstopo:hwloc-nox; do
   command -v "${tool%%:*}" >/dev/null 2>&1 || useful+=("${tool##*:}")
 done
+PATH="$PATH:/usr/sbin" command -v rsyslogd >/dev/null 2>&1 || useful+=(rsyslog)
+compgen -G '/usr/lib*/rsyslog/omelasticsearch.so' >/dev/null || compgen -G '/usr/lib/*/rsyslog/omelasticsearch.so' >/dev/null || useful+=(rsyslog-elasticsearch)
 if [ ${#useful[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && apt-get update -qq &&
     apt-get install -y -qq --no-install-recommends "${useful[@]}" >/dev/null; then
-    echo "installed for the lab's tests: ${useful[*]}"
+    echo "installed for the tests: ${useful[*]}"
   else
-    echo "not here, so some of the lab's tests are skipped: ${useful[*]}. On Debian or Ubuntu: sudo apt-get install ${useful[*]}" >&2
+    echo "not here, so some tests are skipped: ${useful[*]}. On Debian or Ubuntu: sudo apt-get install ${useful[*]}" >&2
   fi
 fi
 
@@ -64,4 +66,18 @@ if [ "$(cat "$python/installed" 2>/dev/null)" != "$wanted" ]; then
   "$python/bin/pip" install --quiet --disable-pip-version-check --no-warn-conflicts --target "$cache/elasticsearch-8" elasticsearch==8.19.3
   printf '%s' "$wanted" >"$python/installed"
 fi
+
+# Clients for Node.js, exactly those of the lock file.
+node="$cache/node"
+node_version=$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/' || true)
+if ! command -v npm >/dev/null 2>&1 || [ "${node_version:-0}" -lt 20 ]; then
+  echo "not here, so the tests of clients for Node.js are skipped: Node.js 20 or later, with npm (https://nodejs.org)" >&2
+elif ! cmp -s tests/clients/node/package-lock.json "$node/installed"; then
+  rm -rf "$node"
+  mkdir -p "$node"
+  cp tests/clients/node/package.json tests/clients/node/package-lock.json "$node"
+  (cd "$node" && npm ci --silent --no-audit --no-fund)
+  cp "$node/package-lock.json" "$node/installed"
+fi
+
 command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked --debug cargo-deny --version '^0.20'

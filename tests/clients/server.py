@@ -5,6 +5,17 @@ import signal
 import subprocess
 import urllib.request
 
+DOCUMENTS = 5_000
+
+
+def documents():
+    """What most tests of clients search: one document a second, with fields whose counts are easy to say."""
+    for n in range(DOCUMENTS):
+        yield {
+            "@timestamp": f"2024-05-01T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}Z", "n": n, "status": [200, 404, 500][n % 3],
+            "message": f"request {n} of user{n % 7}", "host": {"name": f"web-{n % 4}"},
+        }
+
 
 class Server:
     """`frostline serve` on a port of its own."""

@@ -18,17 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from frostline import DONE, FAILED
-from server import Server
-
-DOCUMENTS = 5_000
-
-
-def documents():
-    for n in range(DOCUMENTS):
-        yield {
-            "@timestamp": f"2024-05-01T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}Z", "n": n, "status": [200, 404, 500][n % 3],
-            "message": f"request {n} of user{n % 7}", "host": {"name": f"web-{n % 4}"},
-        }
+from server import DOCUMENTS, Server, documents
 
 
 @pytest.fixture(scope="module")

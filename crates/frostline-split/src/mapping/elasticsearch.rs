@@ -122,7 +122,8 @@ impl Mapping {
         for (key, value) in body {
             match (ty, key.as_str()) {
                 (_, "type") => {}
-                (FieldType::Object, "properties") => {
+                // Also of a field with values of its own: such a mapping is what an index with both shows.
+                (_, "properties") => {
                     self.read_properties(&format!("{path}."), value, depth + 1)?
                 }
                 (FieldType::Object, _) => self.check_object_parameter(path, key, value)?,

@@ -228,14 +228,18 @@ fn a_field_is_shown_with_a_type_that_reads_all_its_values() {
         mapping.place(path, ty, false);
     }
     mapping.place("m.below", ValueType::Ip, false);
+    let shown = mapping.to_elasticsearch_json();
     assert_eq!(
-        mapping.to_elasticsearch_json(),
+        shown,
         json!({"dynamic": "true", "properties": {
             "@timestamp": {"type": "date"},
             "m": {"type": "text", "fields": {"keyword": {"type": "keyword"}}, "properties": {"below": {"type": "ip"}}},
             "n": {"type": "double"},
         }})
     );
+    // It can be given to another index, as tools that copy indices do.
+    assert_eq!(read(shown.clone()).to_elasticsearch_json(), shown);
+    check_refused(json!({"properties": {"m": {"type": "text", "properties": 1}}}), "\"properties\" is not an object");
 }
 
 #[test]
