@@ -211,7 +211,7 @@ impl Parser<'_> {
     }
 
     fn field(&mut self, params: &mut Params) -> Result<FieldIndex> {
-        let field = params.text("field")?.ok_or_else(|| params.error("[field] is required"))?;
+        let field = params.text("field")?.ok_or_else(|| params.without_field())?;
         self.field_index(&field)
     }
 
@@ -1110,6 +1110,14 @@ impl Params {
 
     pub(super) fn error(&self, what: impl std::fmt::Display) -> Error {
         Error::invalid(format!("[{}] {what} in aggregation [{}]", self.word, self.path))
+    }
+
+    /// The error of an aggregation that names no field, most often because it has a script instead.
+    fn without_field(&self) -> Error {
+        match self.rest.contains_key("script") {
+            true => self.error("parameter [script] is not supported"),
+            false => self.error("[field] is required"),
+        }
     }
 
     pub(super) fn peek(&self, name: &str) -> Option<&Value> {

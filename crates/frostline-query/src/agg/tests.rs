@@ -573,6 +573,7 @@ fn what_is_not_supported_is_named() {
     refused(json!({"date_histogram": {"field": "x", "calendar_interval": "2d"}}), "calendar interval");
     refused(json!({"avg": {"field": "x"}, "aggs": {"b": {"avg": {"field": "y"}}}}), "sub-aggregations");
     refused(json!({"terms": {}}), "[field] is required");
+    refused(json!({"sum": {"script": {"source": "1"}}}), "parameter [script] is not supported");
     refused(json!({}), "missing definition");
     let mut deep = json!({"missing": {"field": "x"}});
     for _ in 0..40 {

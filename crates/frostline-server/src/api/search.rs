@@ -45,6 +45,7 @@ pub(crate) const IGNORED: &[&str] = &[
     "batched_reduce_size",
     "cancel_after_time_interval",
     "ccs_minimize_roundtrips",
+    "enable_fields_emulation",
     "force_synthetic_source",
     "include_named_queries_score",
     "max_concurrent_shard_requests",
