@@ -58,7 +58,8 @@ async fn the_form_of_an_answer_is_the_one_that_is_asked_for() {
 async fn a_parameter_is_understood_or_ignored_aloud_or_refused() {
     let tested = Tested::new();
     tested.ingest("web", 3).await;
-    let kibana = "/web/_search?batched_reduce_size=64&enable_fields_emulation=true&pre_filter_shard_size=128&size=0";
+    let kibana =
+        "/web/_search?batched_reduce_size=64&enable_fields_emulation=true&pre_filter_shard_size=128&size=0";
     assert_eq!(tested.get(kibana).await.status, 200);
     let ignored = tested.get("/web/_search?preference=_local&request_cache=true").await;
     let warnings: Vec<_> = ignored.headers.get_all("warning").iter().map(|w| w.to_str().unwrap()).collect();

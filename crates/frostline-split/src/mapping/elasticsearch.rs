@@ -123,9 +123,7 @@ impl Mapping {
             match (ty, key.as_str()) {
                 (_, "type") => {}
                 // Also of a field with values of its own: such a mapping is what an index with both shows.
-                (_, "properties") => {
-                    self.read_properties(&format!("{path}."), value, depth + 1)?
-                }
+                (_, "properties") => self.read_properties(&format!("{path}."), value, depth + 1)?,
                 (FieldType::Object, _) => self.check_object_parameter(path, key, value)?,
                 (_, "fields") => self.read_multi_fields(path, value)?,
                 (_, "index") => {

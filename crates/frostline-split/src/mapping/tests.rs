@@ -239,7 +239,10 @@ fn a_field_is_shown_with_a_type_that_reads_all_its_values() {
     );
     // It can be given to another index, as tools that copy indices do.
     assert_eq!(read(shown.clone()).to_elasticsearch_json(), shown);
-    check_refused(json!({"properties": {"m": {"type": "text", "properties": 1}}}), "\"properties\" is not an object");
+    check_refused(
+        json!({"properties": {"m": {"type": "text", "properties": 1}}}),
+        "\"properties\" is not an object",
+    );
 }
 
 #[test]
