@@ -1114,10 +1114,10 @@ impl Params {
 
     /// The error of an aggregation that names no field, most often because it has a script instead.
     fn without_field(&self) -> Error {
-        match self.rest.contains_key("script") {
-            true => self.error("parameter [script] is not supported"),
-            false => self.error("[field] is required"),
+        if self.rest.contains_key("script") {
+            return self.error("parameter [script] is not supported");
         }
+        self.error("[field] is required")
     }
 
     pub(super) fn peek(&self, name: &str) -> Option<&Value> {
