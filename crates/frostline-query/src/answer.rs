@@ -1,6 +1,8 @@
 //! From a request to its answer: searches, SQL, responses and their costs.
 
+mod highlight;
 pub(crate) mod matches;
+mod named;
 pub(crate) mod response;
 pub(crate) mod search;
 pub(crate) mod show;

@@ -25,6 +25,12 @@ impl Json {
         Json::Scalar(quoted.unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 
+    /// A value that is no list and no object.
+    pub(crate) fn of(value: &Value) -> Json {
+        let written = serde_json::value::to_raw_value(value);
+        Json::Scalar(written.unwrap_or_else(|_| RawValue::NULL.to_owned()))
+    }
+
     /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Json::Scalar(scalar) if scalar.get() == "null")

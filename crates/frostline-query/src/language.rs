@@ -9,6 +9,7 @@
 //! This module reads no clock and no index: "now" and the mapping are passed in with the [`Context`].
 
 pub mod date;
+mod highlight;
 pub(crate) mod json;
 mod parts;
 mod point_in_time;
@@ -26,10 +27,12 @@ use serde_json::Value;
 use crate::Result;
 use crate::filter::{FieldRef, Filter};
 
+pub use highlight::{Highlight, HighlightField, HighlightManner};
 pub(crate) use point_in_time::Versions;
 pub use point_in_time::{Held, IndexVersion, PointInTime};
 pub use request::{
-    FieldFormat, HITS_WINDOW_MAX, Missing, SearchRequest, Sort, SortBy, SortMode, SourceFilter, TotalHits,
+    FieldFormat, HITS_WINDOW_MAX, Missing, SearchRequest, Slice, Sort, SortBy, SortMode, SourceFilter,
+    TotalHits,
 };
 pub use text::wildcard_matches;
 
@@ -40,6 +43,9 @@ pub struct Context<'a> {
     pub now_us: i64,
     /// The fields that wildcards in field names expand to, and their readings.
     pub mapping: &'a Mapping,
+    /// Whether clauses that need not match are kept, for whoever asks what a query looks for: as a [`Filter::AtLeast`] of
+    /// none.
+    pub keeps_optional: bool,
 }
 
 impl Context<'_> {

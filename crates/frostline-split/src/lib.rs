@@ -81,12 +81,12 @@ pub use text_index::{
     CUT_START_BYTES, Form, Keys, PieceKeys, Says, TOKEN_BYTES_MAX, text_key, token_of_text, tokens_of_texts,
 };
 pub use tokenizer::{
-    Phrase, Piece, Placed, Tokenizer, analyze, contains_phrase, is_joiner, lower, phrase_words, query_pieces,
-    query_tokens, tokenize,
+    Phrase, Piece, Placed, Places, Tokenizer, analyze, contains_phrase, each_place, is_joiner, lower,
+    phrase_words, query_pieces, query_tokens, tokenize,
 };
 pub use unique_keys::check_unique_keys;
 pub use values::{
     Moment, epoch_unit_ns, ip_address, ip_text, number_text, parse_big, parse_cidr, parse_date, parse_ip,
-    parse_moment, parse_time_field, value_token,
+    parse_moment, parse_moment_field, parse_time_field, value_token,
 };
 pub use writer::{ColumnStats, DocumentForm, PartBytes, Sealed, SplitWriter, StatValue, WriterOptions};

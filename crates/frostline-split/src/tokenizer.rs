@@ -33,6 +33,12 @@
 //! Not supported: Unicode normalisation (a composed and a decomposed `é` differ), stemming, and word
 //! boundaries of languages that write none, such as Thai.
 
+mod places;
+
+use std::ops::Range;
+
+pub use places::{Places, each_place};
+
 /// Joiners up to this level make compounds.
 pub(crate) const COMPOUND: u8 = 3;
 /// How many words a window has; see [`Chunk::each_part`].
@@ -64,7 +70,7 @@ pub struct Placed {
 
 /// The tokens of a text in their order, at every level; where there are more than `tokens_max`, as many of them.
 pub fn analyze(text: &str, tokens_max: usize) -> Vec<Placed> {
-    let offsets = Offsets::of(text);
+    let offsets = Offsets::of(text, char::len_utf16);
     let (mut tokens, mut position) = (Vec::new(), 0);
     Tokenizer::new().each_chunk(text, |chunk| {
         let begun = tokens.len();
@@ -88,17 +94,17 @@ pub fn analyze(text: &str, tokens_max: usize) -> Vec<Placed> {
     tokens
 }
 
-/// Where the characters of a text are in lower case, and where they are as they are written, in UTF-16 code units. Ends
-/// with the end of both.
+/// Where the characters of a text are in lower case, and where they are as they are written. Ends with the end of both.
 struct Offsets(Vec<(usize, usize)>);
 
 impl Offsets {
-    fn of(text: &str) -> Offsets {
+    /// `length` is that of a character as it is written.
+    fn of(text: &str, length: impl Fn(char) -> usize) -> Offsets {
         let (mut lower, mut written, mut all) = (0, 0, Vec::new());
         for c in text.chars() {
             all.push((lower, written));
             lower += c.to_lowercase().map(char::len_utf8).sum::<usize>();
-            written += c.len_utf16();
+            written += length(c);
         }
         all.push((lower, written));
         Offsets(all)
@@ -413,12 +419,17 @@ impl<'a> Chunk<'a> {
 
     /// All of it with the joiners before and behind it; none where there are none.
     fn with_edges(&self) -> Option<&'a str> {
+        self.edges().and_then(|range| self.text.get(range))
+    }
+
+    /// Where that is.
+    fn edges(&self) -> Option<Range<usize>> {
         let (first, last) = (self.words.first()?, self.words.last()?);
         let (before, rest) = self.text.as_bytes().split_at_checked(first.start)?;
         let behind = rest.get(last.end - first.start..)?;
         let start = first.start - before.iter().rev().take_while(|byte| is_joiner(**byte)).count();
         let end = last.end + behind.iter().take_while(|byte| is_joiner(**byte)).count();
-        (start < first.start || end > last.end).then(|| self.text.get(start..end)).flatten()
+        (start < first.start || end > last.end).then_some(start..end)
     }
 
     /// Whether `piece` is where a word starts, and ends where one ends unless it is open-ended.

@@ -75,7 +75,7 @@ pub fn parse_time_field(value: &Value<'_>) -> Option<i64> {
 }
 
 /// [`parse_time_field`] to the nanosecond.
-pub(crate) fn parse_moment_field(value: &Value<'_>) -> Option<Moment> {
+pub fn parse_moment_field(value: &Value<'_>) -> Option<Moment> {
     let moment = match *value {
         Value::Date(moment) => Some(moment),
         Value::Long(number) => epoch(number),

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use frostline_base::Cost;
+use frostline_split::Mapping;
 use frostline_store::Prices;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::answer::highlight::{Effort, Highlighter};
 use crate::answer::show;
 use crate::exec::order::Document;
 use crate::exec::report::{Report, both};
@@ -123,6 +125,12 @@ pub struct Hit {
     /// Fields that were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<Json>,
+    /// What the query matched in its fields, by their names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub highlight: Option<Json>,
+    /// The names of those clauses of the query that match it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub matched_queries: Vec<String>,
     /// The values it was sorted by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sort: Option<Vec<Value>>,
@@ -279,18 +287,29 @@ impl QueryCost {
     }
 }
 
+/// What hits show of documents.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) request: &'a SearchRequest,
+    pub(crate) highlighter: Option<&'a Highlighter>,
+    /// What is declared of fields.
+    pub(crate) mapping: Option<&'a Mapping>,
+}
+
 impl Hit {
     pub(crate) fn new(
-        request: &SearchRequest,
+        shown: &Shown<'_>,
         index: &str,
         document: &Document,
         sort: Option<Vec<Value>>,
+        effort: &mut Effort,
     ) -> Result<Hit> {
+        let Shown { request, highlighter, mapping } = *shown;
         let Document { id, source, numbers } = document;
         let damaged = |e| Error::corrupt(format!("document {id} is not JSON")).with_source(e);
         let wants_fields = request.shows_fields();
         let parsed: Option<Json> = match (&request.source, source) {
-            (SourceFilter::All | SourceFilter::None, _) if !wants_fields => None,
+            (SourceFilter::All | SourceFilter::None, _) if !wants_fields && highlighter.is_none() => None,
             (_, source) => {
                 source.as_ref().map(|source| serde_json::from_str(source)).transpose().map_err(damaged)?
             }
@@ -306,8 +325,14 @@ impl Hit {
             },
             _ => None,
         };
-        let fields =
-            parsed.filter(|_| wants_fields).map(|parsed| show::fields(&parsed, request)).transpose()?;
+        let highlight = match (highlighter, &parsed) {
+            (Some(highlighter), Some(parsed)) => highlighter.of(parsed, effort)?,
+            _ => None,
+        };
+        let fields = parsed
+            .filter(|_| wants_fields)
+            .map(|parsed| show::fields(&parsed, request, mapping))
+            .transpose()?;
         let (version, seq_no) = numbers.unzip();
         Ok(Hit {
             index: index.to_owned(),
@@ -318,8 +343,26 @@ impl Hit {
             score: None,
             source: shown,
             fields,
+            highlight,
+            matched_queries: Vec::new(),
             sort,
         })
+    }
+}
+
+impl Hit {
+    /// The same with the value that it alone of all hits has.
+    pub(crate) fn of_group(mut self, field: &str, value: &Value) -> Hit {
+        if value.is_null() {
+            return self;
+        }
+        let shown = self.fields.get_or_insert_with(|| Json::Object(Vec::new()));
+        if let Json::Object(fields) = shown
+            && fields.iter().all(|(name, _)| name != field)
+        {
+            fields.push((field.to_owned(), Json::Array(vec![Json::of(value)])));
+        }
+        self
     }
 }
 

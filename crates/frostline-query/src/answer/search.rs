@@ -17,7 +17,9 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use crate::agg::{AggState, AggTree, FinalizeOptions, HitAddress, HitSource, ParseContext};
-use crate::answer::response::{Hit, QueryCost, Response};
+use crate::answer::highlight::{Effort, Highlighter};
+use crate::answer::named::{Named, named_of};
+use crate::answer::response::{Hit, QueryCost, Response, Shown};
 use crate::errors::internal;
 use crate::exec::aggregate::STATE_UNPACKED;
 use crate::exec::codec;
@@ -69,6 +71,19 @@ pub(super) struct Reading {
     splits: Splits,
     pub(super) filter: Filter,
     post_filter: Option<Filter>,
+    /// What hits of these indices show of what the query matched in them.
+    highlighter: Option<Arc<Highlighter>>,
+    /// The clauses of which hits tell whether they match.
+    named: Arc<[(String, Filter)]>,
+}
+
+impl Reading {
+    fn new(indices: Vec<Arc<Index>>, splits: Splits, request: SearchRequest) -> Result<Reading> {
+        let SearchRequest { filter, post_filter, highlight, named, .. } = request;
+        let highlighter = highlight.map(Highlighter::new).transpose()?;
+        let highlighter = highlighter.map(Arc::new);
+        Ok(Reading { indices, splits, filter, post_filter, highlighter, named: named.into() })
+    }
 }
 
 /// How a search runs, beside what it asks.
@@ -98,20 +113,26 @@ impl Search {
         options: &SearchOptions,
     ) -> Result<Search> {
         let joined = mapping(indices)?;
-        let read =
-            |mapping: &Mapping| SearchRequest::parse(body, &Context { now_us: options.now_us, mapping });
+        let read = |mapping: &Mapping| {
+            SearchRequest::parse(body, &Context { now_us: options.now_us, mapping, keeps_optional: false })
+        };
         let mut search = Search::with(searcher, indices, &joined, read(&joined)?, options)?;
         let classes = classes(indices, &joined, &search.named());
         if classes.len() > 1 {
             let reading = |class: &Vec<usize>| {
                 let of: Vec<Arc<Index>> = class.iter().map(|index| Arc::clone(&indices[*index])).collect();
-                let SearchRequest { filter, post_filter, .. } = read(mapping(&of)?.as_ref())?;
+                let request = read(mapping(&of)?.as_ref())?;
                 let splits = search.splits.of_indices(|index| class.contains(&index));
-                Ok(Reading { indices: of, splits, filter, post_filter })
+                Reading::new(of, splits, request)
             };
             search.readings = classes.iter().map(reading).collect::<Result<_>>()?;
         }
         search.narrow(indices, options)?;
+        if let Some(slice) = search.request.slice {
+            for reading in &mut search.readings {
+                reading.splits = reading.splits.slice(slice);
+            }
+        }
         Ok(search)
     }
 
@@ -143,6 +164,8 @@ impl Search {
                     indices: part.clone(),
                     filter: prune::and([reading.filter.clone(), own].into_iter()),
                     post_filter: reading.post_filter.clone(),
+                    highlighter: reading.highlighter.clone(),
+                    named: Arc::clone(&reading.named),
                 });
             }
         }
@@ -175,17 +198,12 @@ impl Search {
         if let Some(held) = &request.held {
             check_versions(held.versions(), splits.indices().to_vec())?;
         }
-        let (filter, post_filter) = (request.filter.clone(), request.post_filter.clone());
+        let reading = Reading::new(indices.to_vec(), splits.clone(), request.clone())?;
         Ok(Search {
             searcher: Arc::clone(searcher),
             order: Order::new(&request, &splits)?,
             request,
-            readings: vec![Reading {
-                indices: indices.to_vec(),
-                splits: splits.clone(),
-                filter,
-                post_filter,
-            }],
+            readings: vec![reading],
             splits,
             tree: Arc::new(tree),
             results: options.results.clone(),
@@ -203,6 +221,7 @@ impl Search {
             language::SortBy::Field(field) if sort.unmapped_type.is_none() => Some(field.clone()),
             _ => None,
         }));
+        named.extend(self.request.collapse.iter().cloned());
         let unknown = named.iter().filter(|field| !field.is_known() && !field.name().starts_with('_'));
         unknown.map(|field| field.name().to_owned()).collect()
     }
@@ -232,6 +251,11 @@ impl Search {
         let mut named = BTreeSet::new();
         for filter in [Some(&self.request.filter), self.request.post_filter.as_ref()].into_iter().flatten() {
             filter.each_field(&mut |field| {
+                named.insert(field.clone());
+            });
+        }
+        if let Some(highlight) = &self.request.highlight {
+            highlight.each_field(&mut |field| {
                 named.insert(field.clone());
             });
         }
@@ -278,7 +302,11 @@ impl Search {
             )?),
             None => None,
         };
-        let hits = self.hits(&rows, &documents)?;
+        let clauses = self.readings.iter().map(|reading| (&reading.splits, reading.named.as_ref()));
+        let named = named_of(clauses, &rows, &Arc::new(self.local()), self.partial, &mut report).await?;
+        let mut effort = Effort::default();
+        let hits = self.hits(&rows, &documents, named, &mut effort)?;
+        memory.try_grow(effort.bytes()).map_err(internal)?;
         let mut ruled_out = RuledOut::default();
         asked.iter().for_each(|asked| ruled_out.add(asked.ruled_out()));
         let asked = asked.iter().map(|asked| asked.len() as u64).sum();
@@ -447,11 +475,31 @@ impl Search {
         found.hits.map_or(Ok(BTreeMap::new()), |documents| by_address(&documents))
     }
 
-    fn hits(&self, rows: &[Row], documents: &BTreeMap<HitAddress, Document>) -> Result<Vec<Hit>> {
+    fn hits(
+        &self,
+        rows: &[Row],
+        documents: &BTreeMap<HitAddress, Document>,
+        mut named: Named,
+        effort: &mut Effort,
+    ) -> Result<Vec<Hit>> {
+        let of_index = |name: &IndexName| {
+            self.readings.iter().find_map(|reading| {
+                let index = reading.indices.iter().find(|index| index.name() == name)?;
+                Some((reading.highlighter.as_deref(), index.mapping()))
+            })
+        };
         let hits = rows.iter().filter_map(|row| {
             let document = row.document.as_ref().or_else(|| documents.get(&row.address))?;
             let (_, index) = self.splits.get(row.address.split)?;
-            Some(Hit::new(&self.request, index.name.as_str(), document, row.sort.clone()))
+            let (highlighter, mapping) = of_index(&index.name).unzip();
+            let shown = Shown { request: &self.request, highlighter: highlighter.flatten(), mapping };
+            let hit = Hit::new(&shown, index.name.as_str(), document, row.sort.clone(), effort);
+            let matched_queries = named.remove(&row.address).unwrap_or_default();
+            let hit = hit.map(|hit| Hit { matched_queries, ..hit });
+            Some(hit.map(|hit| match (&self.request.collapse, &row.group) {
+                (Some(field), Some(value)) => hit.of_group(field.name(), value),
+                _ => hit,
+            }))
         });
         hits.collect()
     }
@@ -510,7 +558,8 @@ impl HitSource for TopHits<'_> {
         let (_, index) = split.ok_or_else(|| Error::internal("a hit of an aggregation is in no split"))?;
         // Its split is among the failed ones.
         let Some(document) = self.documents.get(&address) else { return Ok(None) };
-        let hit = Hit::new(&request, index.name.as_str(), document, None)?;
+        let shown = Shown { request: &request, highlighter: None, mapping: None };
+        let hit = Hit::new(&shown, index.name.as_str(), document, None, &mut Effort::default())?;
         let damaged = |e| Error::corrupt("a document is not JSON").with_source(e);
         let written = serde_json::to_string(&hit).map_err(damaged)?;
         Ok(Some(serde_json::from_str::<Json>(&written).map_err(damaged)?.to_value()))
@@ -555,11 +604,11 @@ fn check_versions(mut wanted: Vec<IndexVersion>, mut given: Vec<IndexVersion>) -
 /// Reads a query that is no part of a request, against the fields of some indices.
 pub(crate) fn read_filter(query: &Value, indices: &[Arc<Index>], now_us: i64) -> Result<Filter> {
     let mapping = mapping(indices)?;
-    language::parse_query(query, "filter", &Context { now_us, mapping: &mapping })
+    language::parse_query(query, "filter", &Context { now_us, mapping: &mapping, keeps_optional: false })
 }
 
 fn parse_aggs(aggs: &Value, mapping: &Mapping, now_us: i64) -> Result<AggTree> {
-    let context = Context { now_us, mapping };
+    let context = Context { now_us, mapping, keeps_optional: false };
     let filter = |clause: &Value, position: &str| language::parse_query(clause, position, &context);
     AggTree::parse(aggs, &ParseContext { now_us, mapping, filter: &filter })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use frostline_split::parse_moment;
+use frostline_split::{FieldType, Mapping, Moment, Value, parse_moment, parse_moment_field};
 use jiff::tz::TimeZone;
 
 use crate::Result;
@@ -10,8 +10,9 @@ use crate::json::Json;
 use crate::language::SearchRequest;
 use crate::language::date::Format;
 
-/// Every field that the request asks for and the document has, each an array of its values.
-pub(crate) fn fields(source: &Json, request: &SearchRequest) -> Result<Json> {
+/// Every field that the request asks for and the document has, each an array of its values. What the mapping declares as
+/// a date is one however it is written.
+pub(crate) fn fields(source: &Json, request: &SearchRequest, mapping: Option<&Mapping>) -> Result<Json> {
     let wanted = request.fields.iter().chain(&request.docvalue_fields).map(|field| {
         let format = field.format.as_deref().map(Format::parse).transpose()?;
         Ok((field, format))
@@ -24,7 +25,8 @@ pub(crate) fn fields(source: &Json, request: &SearchRequest) -> Result<Json> {
     let mut places: HashMap<String, usize> = HashMap::new();
     for (path, value) in leaves {
         let Some((_, format)) = wanted.iter().find(|(field, _)| field.matches(&path)) else { continue };
-        let value = formatted(value, format.as_ref());
+        let is_date = mapping.is_some_and(|mapping| is_date(mapping, &path));
+        let value = formatted(value, format.as_ref(), is_date);
         let place = *places.entry(path).or_insert_with_key(|path| {
             shown.push((path.clone(), Vec::new()));
             shown.len() - 1
@@ -48,10 +50,25 @@ fn collect<'a>(value: &'a Json, path: String, leaves: &mut Vec<(String, &'a Json
     }
 }
 
-fn formatted(value: &Json, format: Option<&Format>) -> Json {
+fn is_date(mapping: &Mapping, path: &str) -> bool {
+    let declared = mapping.field(path).and_then(|field| field.declared);
+    mapping.is_time(path) || declared == Some(FieldType::Date)
+}
+
+fn formatted(value: &Json, format: Option<&Format>, is_date: bool) -> Json {
     let Some(format) = format else { return value.clone() };
-    match value.as_text().as_deref().and_then(parse_moment) {
+    match moment(value, is_date) {
         Some(time) => Json::text(&format.write(time, &TimeZone::UTC)),
         None => value.clone(),
     }
+}
+
+fn moment(value: &Json, is_date: bool) -> Option<Moment> {
+    if let Some(text) = value.as_text() {
+        return parse_moment(&text).or_else(|| parse_moment_field(&Value::Text(&text)).filter(|_| is_date));
+    }
+    let Json::Scalar(number) = value else { return None };
+    let whole = number.get().parse().ok().map(Value::Long);
+    let number = whole.or_else(|| number.get().parse().ok().map(Value::Double));
+    number.filter(|_| is_date).and_then(|number| parse_moment_field(&number))
 }

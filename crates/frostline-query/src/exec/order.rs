@@ -1,13 +1,15 @@
 //! The order of hits: sort keys as columns, and positions in the order.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
 use arrow::compute::{SortColumn, SortOptions, concat_batches, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{
     DataType, Decimal128Type, Float64Type, Int64Type, SchemaRef, TimestampMicrosecondType, UInt16Type,
     UInt32Type,
 };
+use arrow::row::{RowConverter, SortField};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -71,7 +73,12 @@ pub(crate) struct Order {
     after: Option<Vec<Place>>,
     /// What positions contain besides split and row: their versions, unless a point in time defines them.
     versions: Option<String>,
+    /// The field of whose values each is in the best hit alone.
+    collapse: Option<Box<OrderKey>>,
 }
+
+/// The column of the values that hits are collapsed by.
+const GROUP: &str = "group";
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct OrderKey {
@@ -127,14 +134,27 @@ pub(crate) struct Row {
     pub(crate) sort: Option<Vec<Value>>,
     /// The document, where it was read with the sort keys.
     pub(crate) document: Option<Document>,
+    /// The value that it alone of all hits has, where hits are collapsed.
+    pub(crate) group: Option<Value>,
 }
 
 impl Order {
     /// The order of a request, newest first by default, and the position to start after.
     pub(crate) fn new(request: &SearchRequest, splits: &Splits) -> Result<Order> {
+        let collapse = request.collapse.as_ref().map(|field| {
+            // Of several values the one counts that a sort by the field takes.
+            let by_field = request
+                .sort
+                .first()
+                .filter(|sort| matches!(&sort.by, SortBy::Field(by) if by.has_values_of(field)));
+            let (descending, mode) = by_field.map_or((false, None), |sort| (sort.descending, sort.mode));
+            let sort = Sort { by: SortBy::Field(field.clone()), descending, mode, ..Sort::default() };
+            column_key(GROUP.to_owned(), field, &sort)
+        });
+        let collapse = collapse.transpose()?.map(Box::new);
         if request.sort.is_empty() {
             let key = OrderKey { of: time_key(0, None), descending: true, nulls_first: false, format: None };
-            return Ok(Order { keys: vec![key], shown: false, after: None, versions: None });
+            return Ok(Order { keys: vec![key], shown: false, after: None, versions: None, collapse });
         }
         let versions = match &request.held {
             Some(Held::PointInTime(..)) => None,
@@ -142,7 +162,7 @@ impl Order {
         };
         let keys = request.sort.iter().enumerate().map(|(at, sort)| key(at, sort));
         let keys: Vec<OrderKey> = keys.collect::<Result<_>>()?;
-        let order = Order { keys, shown: true, after: None, versions };
+        let order = Order { keys, shown: true, after: None, versions, collapse };
         let after = request.search_after.as_ref().map(|values| {
             let places = order.keys.iter().zip(values).map(|(key, value)| order.place(key, value, splits));
             places.collect::<Result<Vec<Place>>>()
@@ -161,8 +181,13 @@ impl Order {
 
     /// The columns that a scan must return: the keys, then the address.
     pub(crate) fn outputs(&self) -> Vec<Output> {
-        let keys = self.keys.iter().flat_map(|key| key.of.outputs());
+        let keys = self.keys.iter().chain(self.collapse.as_deref()).flat_map(|key| key.of.outputs());
         keys.cloned().chain(Output::address()).collect()
+    }
+
+    /// Whether of all hits with one value of a field only the best is wanted.
+    pub(crate) fn collapses(&self) -> bool {
+        self.collapse.is_some()
     }
 
     /// What to sort by. Ties are ordered by address, in the direction of the first key, so that the same query
@@ -205,7 +230,7 @@ impl Order {
             [doc] => matches!(doc.of, KeyOf::Doc) && doc.descending == first.descending,
             _ => false,
         };
-        (by_time && same_way && self.after.is_none()).then_some(first.descending)
+        (by_time && same_way && self.after.is_none() && !self.collapses()).then_some(first.descending)
     }
 
     /// What every row after the position to start after meets, where the first key is the time: no key is read of the
@@ -234,14 +259,20 @@ impl Order {
         create_physical_expr(&after, &schema, &properties, &planning).map(Some).map_err(internal)
     }
 
-    /// The best rows of several leaves, in order.
+    /// The best rows of several leaves, in order; of each group only the best.
     pub(crate) fn merge(&self, batches: &[RecordBatch], wanted: usize) -> Result<Option<RecordBatch>> {
         let Some(first) = batches.first() else { return Ok(None) };
         let all = concat_batches(&first.schema(), batches).map_err(arrow_error)?;
         let ordering = self.ordering(&all.schema())?;
         let columns = ordering.iter().map(|key| key.evaluate_to_sort_column(&all).map_err(internal));
         let columns: Vec<SortColumn> = columns.collect::<Result<_>>()?;
-        let best = lexsort_to_indices(&columns, Some(wanted)).map_err(arrow_error)?;
+        let best = match all.column_by_name(GROUP).filter(|_| self.collapses()) {
+            Some(groups) => {
+                let sorted = lexsort_to_indices(&columns, None).map_err(arrow_error)?;
+                first_of_each(groups, &sorted, wanted)?
+            }
+            None => lexsort_to_indices(&columns, Some(wanted)).map_err(arrow_error)?,
+        };
         take_record_batch(&all, &best).map(Some).map_err(arrow_error)
     }
 
@@ -257,7 +288,8 @@ impl Order {
             let sort = self
                 .shown
                 .then(|| self.keys.iter().map(|key| self.value(key, batch, at, address, splits)).collect());
-            Row { address, sort, document: Document::at(batch, at) }
+            let group = self.collapse.as_ref().map(|key| self.value(key, batch, at, address, splits));
+            Row { address, sort, document: Document::at(batch, at), group }
         });
         Ok(hits.collect())
     }
@@ -387,6 +419,16 @@ impl OrderKey {
     }
 }
 
+/// Those of some rows in order that are the first of their group, of as many groups as are wanted.
+fn first_of_each(groups: &ArrayRef, sorted: &UInt32Array, wanted: usize) -> Result<UInt32Array> {
+    let converter = RowConverter::new(vec![SortField::new(groups.data_type().clone())]);
+    let converter = converter.map_err(arrow_error)?;
+    let groups = converter.convert_columns(&[Arc::clone(groups)]).map_err(arrow_error)?;
+    let mut seen = HashSet::new();
+    let is_first = |row: &u32| seen.insert(groups.row(*row as usize));
+    Ok(sorted.values().iter().copied().filter(is_first).take(wanted).collect::<Vec<u32>>().into())
+}
+
 fn time_key(at: usize, missing: Option<Moment>) -> KeyOf {
     let nanos = Of::Nanos { missing: missing.map_or(0, |moment| moment.nanos) };
     let missing = missing.map(|moment| merge::time_scalar(moment.time_us));
@@ -417,6 +459,13 @@ fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
         }
         SortBy::Field(field) => field,
     };
+    column_key(format!("k{at}"), field, sort)
+}
+
+/// The key of the values of a field.
+fn column_key(name: String, field: &FieldRef, sort: &Sort) -> Result<OrderKey> {
+    let format = sort.format.as_deref().map(Format::parse).transpose()?;
+    let (descending, nulls_first) = (sort.descending, sort.missing == Missing::First);
     let largest = match sort.mode {
         None => descending,
         Some(SortMode::Min) => false,
@@ -433,7 +482,7 @@ fn key(at: usize, sort: &Sort) -> Result<OrderKey> {
     };
     let missing = missing_value(&sort.missing, &ty, descending)?;
     let values = Of::Values { field: field.clone(), descending, largest, dates_are_exact: true, missing };
-    let output = Output::new(format!("k{at}"), ty, values);
+    let output = Output::new(name, ty, values);
     Ok(OrderKey { of: KeyOf::Column(output), descending, nulls_first, format })
 }
 

@@ -13,7 +13,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use frostline_base::Meter;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,7 @@ use crate::exec::splits::Splits;
 use crate::exec::top::TimeTop;
 use crate::filter::Filter;
 use crate::prune;
+use crate::read::memory::reservation;
 use crate::read::merge::arrow_error;
 use crate::read::output::{Output, Parts};
 
@@ -217,11 +218,33 @@ impl Running {
             }
         };
         let schema = rows.schema();
+        if hits.order.collapses() {
+            return self.collapsed(hits, execute_stream(rows, context).map_err(internal)?).await;
+        }
         let ordering = hits.order.ordering(&schema)?;
         let sorted = Arc::new(SortExec::new(ordering, rows).with_fetch(Some(hits.wanted)));
         let batches = collect(sorted, context).await.map_err(internal)?;
         drop(held);
         concat_batches(&schema, &batches).map(Some).map_err(arrow_error)
+    }
+
+    /// The best of the rows of each group, in order. Further rows of a group are let go as they come.
+    async fn collapsed(&self, hits: &Hits, rows: SendableRecordBatchStream) -> Result<Option<RecordBatch>> {
+        let memory = reservation(&self.ranked.local.memory, "collapsed rows");
+        let schema = rows.schema();
+        let (mut rows, mut held) = (rows.map_err(internal), vec![RecordBatch::new_empty(schema)]);
+        let held_max = COLLAPSED_AT_ONCE.max(2 * hits.wanted);
+        while let Some(batch) = rows.try_next().await? {
+            // The columns are copied when they are joined and when they are sorted.
+            memory.try_grow(3 * batch.get_array_memory_size()).map_err(internal)?;
+            held.push(batch);
+            if held.iter().map(RecordBatch::num_rows).sum::<usize>() >= held_max {
+                held = hits.order.merge(&held, hits.wanted)?.into_iter().collect();
+                let bytes: usize = held.iter().map(RecordBatch::get_array_memory_size).sum();
+                memory.try_resize(3 * bytes).map_err(internal)?;
+            }
+        }
+        hits.order.merge(&held, hits.wanted)
     }
 
     fn report(&self) -> Report {
@@ -241,6 +264,9 @@ impl Running {
         report
     }
 }
+
+/// So many rows are held before those that are not the best of their groups are let go.
+const COLLAPSED_AT_ONCE: usize = 16_384;
 
 /// The rows of a scan as one stream of a plan.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::agg::HitAddress;
 use crate::exec::report::both;
 use crate::filter::Filter;
-use crate::language::IndexVersion;
+use crate::language::{IndexVersion, Slice};
 use crate::prune::{Pruner, Target, targets};
 use crate::read::numbered::{Numbered, NumberedSplit};
 use crate::read::open::Searcher;
@@ -216,6 +216,11 @@ impl Splits {
     /// The splits of the indices at these positions.
     pub(crate) fn of_indices(&self, wanted: impl Fn(usize) -> bool) -> Splits {
         self.filtered(|split| wanted(split.index as usize))
+    }
+
+    /// A part of the splits. Each is in one part, of as many as there are.
+    pub(crate) fn slice(&self, slice: Slice) -> Splits {
+        self.filtered(|split| split.entry.id.bits() % u128::from(slice.max) == u128::from(slice.id))
     }
 
     /// The splits with these numbers, which ascend.

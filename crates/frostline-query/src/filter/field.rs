@@ -156,6 +156,12 @@ impl FieldRef {
         }))
     }
 
+    /// Whether both mean the same values, whole or by words.
+    pub(crate) fn has_values_of(&self, other: &FieldRef) -> bool {
+        let paths = |field: &FieldRef| field.0.paths.iter().map(|path| path.path.clone()).collect::<Vec<_>>();
+        self.0.time == other.0.time && paths(self) == paths(other)
+    }
+
     /// Whether the mapping has the field, or fields below it.
     pub fn is_known(&self) -> bool {
         self.0.time || self.0.object || !self.0.paths.is_empty()

@@ -20,6 +20,9 @@ use crate::filter::{FieldRef, Filter, Pattern, Scalar};
 /// Most values of one `terms` clause.
 const TERMS_MAX: usize = 65_536;
 
+/// Each named query is asked for itself of the hits.
+const NAMED_MAX: usize = 100;
+
 /// Queries that are read, for suggestions.
 const QUERIES: [&str; 22] = [
     "match_all",
@@ -94,6 +97,39 @@ pub(crate) fn parse(clause: &Value, at: &At<'_>, context: &Context<'_>) -> Resul
     }
     let at = at.key(kind);
     Clause { body, at: &at, context }.read(kind)
+}
+
+/// Adds the clauses of a query that have a name. The query was read already.
+pub(crate) fn named(
+    clause: &Value,
+    at: &At<'_>,
+    context: &Context<'_>,
+    all: &mut Vec<(String, Filter)>,
+) -> Result<()> {
+    let (kind, body) = json::only_entry(clause, at, "one query")?;
+    let inner: &[&str] = match kind {
+        "bool" => &["must", "filter", "should", "must_not"],
+        "boosting" => &["positive", "negative"],
+        "constant_score" => &["filter"],
+        "dis_max" => &["queries"],
+        _ => &[],
+    };
+    let of_field = || body.as_object()?.values().find_map(|options| options.as_object()?.get("_name"));
+    let name = body.get("_name").or_else(|| if inner.is_empty() { of_field() } else { None });
+    if let Some(name) = name.filter(|name| !name.is_null()) {
+        let name = json::string(name, &at.key(kind).key("_name"))?;
+        if all.len() >= NAMED_MAX {
+            return Err(at.invalid(format_args!("more than {NAMED_MAX} named queries")));
+        }
+        all.push((name.to_owned(), parse(clause, at, context)?));
+    }
+    for key in inner {
+        if let Some(clauses) = body.get(key).filter(|clauses| !clauses.is_null()) {
+            let at = at.key(kind);
+            json::each(clauses, &at.key(key), |clause, at| named(clause, at, context, all))?;
+        }
+    }
+    Ok(())
 }
 
 /// A value as written.
@@ -397,6 +433,8 @@ impl<'a> Clause<'a> {
         let needed = if required.is_empty() && !should.is_empty() { asked.max(1) } else { asked };
         if needed > 0 {
             required.push(at_least(needed, should));
+        } else if self.context.keeps_optional && !should.is_empty() {
+            required.push(Filter::AtLeast { minimum: 0, parts: should });
         }
         required.extend(prohibited.into_iter().map(not));
         Ok(all(required))

@@ -135,7 +135,7 @@ pub fn parse(text: &str, options: &QueryStringOptions, context: &Context<'_>) ->
     if parser.peek().is_some() {
         return Err(parser.error(parser.position, "unexpected ) without a ( before it"));
     }
-    group.filter(options.minimum.as_deref())
+    group.filter(options.minimum.as_deref(), context.keeps_optional)
 }
 
 /// What is before a clause.
@@ -188,7 +188,7 @@ impl Group {
         self.clauses.push((occur, filter));
     }
 
-    fn filter(self, minimum: Option<&str>) -> Result<Filter> {
+    fn filter(self, minimum: Option<&str>, keeps_optional: bool) -> Result<Filter> {
         if self.clauses.is_empty() {
             return Ok(Filter::None);
         }
@@ -210,6 +210,8 @@ impl Group {
         let needed = if required.is_empty() && !optional.is_empty() { asked.max(1) } else { asked };
         if needed > 0 {
             required.push(text::at_least(needed, optional));
+        } else if keeps_optional && !optional.is_empty() {
+            required.push(Filter::AtLeast { minimum: 0, parts: optional });
         }
         required.extend(prohibited);
         Ok(all(required))
@@ -421,7 +423,7 @@ impl Parser<'_> {
         if group.clauses.is_empty() {
             return Ok(None);
         }
-        group.filter(None).map(Some)
+        group.filter(None, self.context.keeps_optional).map(Some)
     }
 
     /// A word up to white space or a special character. Behind a field it may hold colons.

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::highlight::{self, Highlight};
 use super::json::{self, At, Object};
-use super::parts::milliseconds;
+use super::parts::{check_field, milliseconds};
 use super::point_in_time::Held;
 use super::text::wildcard_matches;
 use super::{Context, query};
@@ -14,6 +15,9 @@ use crate::{Error, Result};
 
 /// Most hits that `from` + `size` may reach: each of them must be held and sorted at once.
 pub const HITS_WINDOW_MAX: usize = 10_000;
+
+/// More parts do not help.
+const SLICES_MAX: u32 = 1_024;
 
 const SIZE_DEFAULT: usize = 10;
 
@@ -33,6 +37,12 @@ pub struct SearchRequest {
     /// Only hits after this position in the order; as many values as `sort` has keys, none of them an
     /// array or an object (null stands for a missing value). `from` is 0 then.
     pub search_after: Option<Vec<Value>>,
+    /// Of the hits that have one value of this field only the first is returned; those without a value are one, too.
+    pub collapse: Option<FieldRef>,
+    /// Which part of the documents is searched; none for all.
+    pub slice: Option<Slice>,
+    /// The clauses of the query and of `post_filter` that have names, each as if it were alone.
+    pub named: Vec<(String, Filter)>,
     /// The versions of the indices that the search is held to; none for the newest.
     pub held: Option<Held>,
     /// How exactly hits are counted.
@@ -43,6 +53,8 @@ pub struct SearchRequest {
     pub fields: Vec<FieldFormat>,
     /// Fields to return from columns; names may hold `*`.
     pub docvalue_fields: Vec<FieldFormat>,
+    /// Of which fields hits show what the query matched in them.
+    pub highlight: Option<Highlight>,
     /// Whether hits show how many documents of their `_id` there were.
     pub version: bool,
     /// Whether hits show their sequence numbers.
@@ -53,6 +65,15 @@ pub struct SearchRequest {
     pub timeout_ms: Option<u64>,
     /// What was asked for without effect, in sentences.
     pub warnings: Vec<String>,
+}
+
+/// One of some parts that have each document once, and that are the same in one point in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Which.
+    pub id: u32,
+    /// Of how many.
+    pub max: u32,
 }
 
 /// One key of the order.
@@ -225,11 +246,15 @@ impl Default for SearchRequest {
             size: SIZE_DEFAULT,
             sort: Vec::new(),
             search_after: None,
+            collapse: None,
+            slice: None,
+            named: Vec::new(),
             held: None,
             track_total_hits: TotalHits::Exact,
             source: SourceFilter::All,
             fields: Vec::new(),
             docvalue_fields: Vec::new(),
+            highlight: None,
             version: false,
             seq_no_primary_term: false,
             aggs: None,
@@ -245,11 +270,9 @@ const REFUSED: &[(&str, &str)] = &[
     ("retriever", "there is no relevance score; use query"),
     ("rank", "there is no relevance score; sort by a field"),
     ("rescore", "there is no relevance score; sort by a field"),
-    ("collapse", "use a terms aggregation with top_hits"),
     ("suggest", "use a terms aggregation with a prefix query"),
     ("script_fields", "scripts are not run; use SQL for computed columns"),
     ("runtime_mappings", "scripts are not run; use SQL for computed columns"),
-    ("slice", "page with search_after"),
     ("ext", "no extension is known"),
 ];
 
@@ -280,9 +303,19 @@ impl SearchRequest {
         }
         // Scores and statistics groups change nothing in which documents are returned.
         body.ignore(&["track_scores", "indices_boost", "stats"]);
+        let query = body.take("query");
+        let filter = clause(&mut body, &at, "query", context)?;
+        let post_filter = clause(&mut body, &at, "post_filter", context)?;
+        let mut named = Vec::new();
+        for key in ["query", "post_filter"] {
+            if let Some(clause) = body.take(key) {
+                query::named(clause, &at.key(key), context, &mut named)?;
+            }
+        }
         let mut request = SearchRequest {
-            filter: clause(&mut body, &at, "query", context)?.unwrap_or(Filter::All),
-            post_filter: clause(&mut body, &at, "post_filter", context)?,
+            filter: filter.unwrap_or(Filter::All),
+            post_filter,
+            named,
             held: Held::read(&mut body, &at)?,
             track_total_hits: total_hits(&mut body, &at)?,
             source: body
@@ -290,16 +323,25 @@ impl SearchRequest {
                 .map_or(Ok(SourceFilter::All), |value| source(value, &at.key("_source")))?,
             fields: field_formats(&mut body, &at, "fields")?,
             docvalue_fields: field_formats(&mut body, &at, "docvalue_fields")?,
+            highlight: body
+                .take("highlight")
+                .map(|value| {
+                    highlight::parse(value, &at.key("highlight"), (query, &at.key("query")), context)
+                })
+                .transpose()?
+                .filter(|highlight| !highlight.fields.is_empty()),
             version: body.boolean("version")?.unwrap_or(false),
             seq_no_primary_term: body.boolean("seq_no_primary_term")?.unwrap_or(false),
             aggs: aggregations(&mut body, &at)?,
             timeout_ms: timeout(&mut body, &at)?,
-            warnings: without_effect(&mut body, &at)?,
+            warnings: without_effect(&mut body)?,
             sort: body.take("sort").map_or(Ok(Vec::new()), |value| sort(value, &at.key("sort"), context))?,
             ..SearchRequest::default()
         };
         stored_fields(&mut body, &at, &mut request)?;
         window(&mut body, &at, &mut request)?;
+        request.collapse = collapse(&mut body, &at, &request, context)?;
+        request.slice = slice(&mut body, &at, &request)?;
         body.finish()?;
         Ok(request)
     }
@@ -311,7 +353,7 @@ impl SearchRequest {
 
     /// Whether hits show anything of their documents.
     pub(crate) fn shows_source(&self) -> bool {
-        self.source != SourceFilter::None || self.shows_fields()
+        self.source != SourceFilter::None || self.shows_fields() || self.highlight.is_some()
     }
 
     /// Whether hits show versions or sequence numbers.
@@ -337,13 +379,8 @@ fn refuse_true(body: &mut Object<'_>, at: &At<'_>, key: &'static str, why: &str)
 }
 
 /// What changes nothing in which documents are found, and would change how they are shown or how long that takes.
-fn without_effect(body: &mut Object<'_>, at: &At<'_>) -> Result<Vec<String>> {
+fn without_effect(body: &mut Object<'_>) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
-    if let Some(highlight) = body.take("highlight") {
-        let highlight = Object::new(highlight, &at.key("highlight"))?.take("fields").is_some();
-        warnings
-            .extend(highlight.then(|| "[highlight] has no effect: hits are as they were stored".to_owned()));
-    }
     if body.unsigned("terminate_after")?.is_some_and(|count| count > 0) {
         warnings.push("[terminate_after] has no effect: every document is looked at".to_owned());
     }
@@ -426,6 +463,70 @@ fn search_after(body: &mut Object<'_>, at: &At<'_>, request: &SearchRequest) -> 
         return Err(at.invalid("a sort value is a string, a number, a boolean or null"));
     }
     Ok(Some(values.clone()))
+}
+
+fn collapse(
+    body: &mut Object<'_>,
+    at: &At<'_>,
+    request: &SearchRequest,
+    context: &Context<'_>,
+) -> Result<Option<FieldRef>> {
+    let key = "collapse";
+    let Some(value) = body.take(key) else { return Ok(None) };
+    let at = at.key(key);
+    let mut object = Object::new(value, &at)?;
+    object.refuse(&[(
+        "inner_hits",
+        "search for the hits of one value with a term query, or use a terms aggregation with top_hits",
+    )])?;
+    object.ignore(&["max_concurrent_group_searches"]);
+    let name = object.string("field")?.ok_or_else(|| at.invalid("[field] is missing"))?;
+    object.finish()?;
+    check_sort(name, &at)?;
+    let field = context.field(check_field(name, &at)?);
+    if field.is_time() {
+        return Err(at.unsupported(name, "hits are not collapsed by the time of documents"));
+    }
+    if request.search_after.is_some() {
+        let is_sorted = |sort: &Sort| {
+            matches!(&sort.by, SortBy::Field(by) if by.has_values_of(&field))
+                && !matches!(sort.missing, Missing::Value(_))
+        };
+        if !matches!(request.sort.as_slice(), [sort] if is_sorted(sort)) {
+            return Err(at.invalid(
+                "with [search_after] the only sort key is the field of [collapse], without a value for [missing]",
+            ));
+        }
+    }
+    Ok(Some(field))
+}
+
+fn slice(body: &mut Object<'_>, at: &At<'_>, request: &SearchRequest) -> Result<Option<Slice>> {
+    let key = "slice";
+    let Some(value) = body.take(key) else { return Ok(None) };
+    let at = at.key(key);
+    let mut object = Object::new(value, &at)?;
+    let number = |object: &mut Object<'_>, key: &'static str| -> Result<u32> {
+        let number = object.unsigned(key)?.ok_or_else(|| at.invalid(format_args!("[{key}] is missing")))?;
+        u32::try_from(number).map_err(|_| at.key(key).invalid("the number is too large"))
+    };
+    let (id, max) = (number(&mut object, "id")?, number(&mut object, "max")?);
+    if let Some(field) =
+        object.string("field")?.filter(|field| !matches!(*field, "_id" | "_doc" | "_shard_doc"))
+    {
+        return Err(at.unsupported(field, "slices are of splits; leave [field] out"));
+    }
+    object.finish()?;
+    if max > SLICES_MAX {
+        return Err(at.invalid(format_args!("[max] is at most {SLICES_MAX}")));
+    }
+    if max <= 1 || id >= max {
+        return Err(at.invalid("[max] is greater than 1 and than [id]"));
+    }
+    if !matches!(request.held, Some(Held::PointInTime(..))) {
+        return Err(at.invalid("[slice] can only be used with [scroll] or [point-in-time] requests"));
+    }
+    Ok(Some(Slice { id, max }))
 }
 
 fn source(value: &Value, at: &At<'_>) -> Result<SourceFilter> {
@@ -588,6 +689,20 @@ fn sort_mode(mode: &str, at: &At<'_>) -> Result<SortMode> {
     }
 }
 
+impl Default for Sort {
+    /// `_doc`, ascending.
+    fn default() -> Sort {
+        Sort {
+            by: SortBy::Doc,
+            descending: false,
+            missing: Missing::Last,
+            mode: None,
+            format: None,
+            unmapped_type: None,
+        }
+    }
+}
+
 impl Sort {
     /// A key as a bare name gives it: ascending, but `_score` descending.
     fn named(name: &str, context: &Context<'_>) -> Sort {
@@ -597,6 +712,6 @@ impl Sort {
             field => SortBy::Field(context.field(field)),
         };
         let descending = by == SortBy::Score;
-        Sort { by, descending, missing: Missing::Last, mode: None, format: None, unmapped_type: None }
+        Sort { by, descending, ..Sort::default() }
     }
 }

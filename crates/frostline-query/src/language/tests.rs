@@ -114,7 +114,7 @@ pub(super) fn chain(error: &crate::Error) -> String {
 
 fn request(body: Value) -> Result<SearchRequest> {
     let mapping = mapping();
-    SearchRequest::from_value(&body, &Context { now_us: NOW_US, mapping: &mapping })
+    SearchRequest::from_value(&body, &Context { now_us: NOW_US, mapping: &mapping, keeps_optional: false })
 }
 
 fn refused(body: Value, expected: &str) {
@@ -400,7 +400,7 @@ fn the_body() {
 #[test]
 fn defaults() {
     let mapping = mapping();
-    let context = Context { now_us: NOW_US, mapping: &mapping };
+    let context = Context { now_us: NOW_US, mapping: &mapping, keeps_optional: false };
     assert_eq!(SearchRequest::parse(b" \n", &context).unwrap(), SearchRequest::default());
     assert_eq!(SearchRequest::parse(b"{}", &context).unwrap(), SearchRequest::default());
     assert_eq!(SearchRequest::default().track_total_hits, TotalHits::Exact);
@@ -409,13 +409,13 @@ fn defaults() {
 #[test]
 fn what_changes_no_document_is_taken_with_a_warning() {
     let mapping = mapping();
-    let context = Context { now_us: NOW_US, mapping: &mapping };
+    let context = Context { now_us: NOW_US, mapping: &mapping, keeps_optional: false };
     let warnings = |body: Value| SearchRequest::from_value(&body, &context).unwrap().warnings;
     let dashboard = json!({
         "highlight": { "fields": { "*": {} }, "pre_tags": ["@"] }, "script_fields": {}, "runtime_mappings": {},
         "stored_fields": ["*"], "min_score": 0, "track_scores": true, "explain": false,
     });
-    assert_eq!(warnings(dashboard), ["[highlight] has no effect: hits are as they were stored"]);
+    assert!(warnings(dashboard).is_empty());
     assert!(warnings(json!({ "terminate_after": 5 }))[0].starts_with("[terminate_after] has no effect"));
     assert!(warnings(json!({ "terminate_after": 0, "highlight": {} })).is_empty());
 }
@@ -430,8 +430,30 @@ fn bodies_that_are_refused() {
         (json!({"min_score": "high"}), "expected a number, found a string, at `min_score`"),
         (json!({"highlight": []}), "expected an object, found an array, at `highlight`"),
         (
-            json!({"collapse": {"field": "a"}}),
-            "[collapse] is not supported: use a terms aggregation with top_hits",
+            json!({"highlight": {"type": "best", "fields": {}}}),
+            "[type] is unified or plain or fvh, not [best], at `highlight.type`",
+        ),
+        (
+            json!({"highlight": {"encoder": "xml"}}),
+            "the encoder is default or html, not [xml], at `highlight.encoder`",
+        ),
+        (
+            json!({"highlight": {"fields": {"a": {"boost": 1}}}}),
+            "unknown key [boost], at `highlight.fields.a`",
+        ),
+        (
+            json!({"highlight": {"fields": [{"a": {}, "b": {}}]}}),
+            "found [a] and [b], at `highlight.fields[0]`",
+        ),
+        (
+            json!({"highlight": {"fields": {"a": {"pre_tags": []}}}}),
+            "expected a tag, at `highlight.fields.a.pre_tags`",
+        ),
+        (json!({"highlight": {"pre_tags": ["x".repeat(2_000)]}}), "longer than 1024 bytes"),
+        (json!({"highlight": {"max_analyzed_offset": 0}}), "at least 1, or -1"),
+        (
+            json!({"highlight": {"highlight_query": {"match": {"a": {"x": 1}}}}}),
+            "[query] is missing, at `highlight.highlight_query.match.a`",
         ),
         (json!({"aggs": {}, "aggregations": {}}), "one key"),
         (json!({"aggs": []}), "expected an object, found an array, at `aggs`"),
@@ -449,7 +471,7 @@ fn bodies_that_are_refused() {
         refused(body, expected);
     }
     let mapping = mapping();
-    let context = Context { now_us: NOW_US, mapping: &mapping };
+    let context = Context { now_us: NOW_US, mapping: &mapping, keeps_optional: false };
     for (body, expected) in [
         ("[1]", "not a JSON object"),
         ("{\"query\":", "not valid JSON: EOF while parsing"),
@@ -569,7 +591,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(body in prop::collection::vec(any::<u8>(), 0..64)) {
         let mapping = mapping();
-        let _ = SearchRequest::parse(&body, &Context { now_us: NOW_US, mapping: &mapping });
+        let _ = SearchRequest::parse(&body, &Context { now_us: NOW_US, mapping: &mapping, keeps_optional: false });
     }
 
     #[test]

@@ -417,7 +417,7 @@ async fn what_dashboards_send_is_answered() {
         "aggs": { "words": { "terms": { "field": "word" }, "aggs": { "top": { "max": { "field": "n" } } } } },
     });
     let answered = tested.send("POST", "/web/_search?typed_keys=true", &body.to_string()).await;
-    assert!(answered.header("warning").contains("[highlight] has no effect"), "{answered:?}");
+    assert_eq!(answered.header("warning"), "", "{answered:?}");
     let typed = answered.json();
     assert_eq!(typed["aggregations"]["sterms#words"]["buckets"][0]["max#top"]["value"], 57.0);
     let lines = format!(
@@ -467,6 +467,19 @@ async fn indices_are_counted_and_merged() {
     assert_eq!(segments().await, 1);
     for uri in ["/web/_flush", "/_flush", "/_refresh", "/web/_cache/clear"] {
         assert_eq!(tested.ok("POST", uri, "").await["_shards"]["failed"], 0, "{uri}");
+    }
+    let nothing = r#"{"persistent":{"a":null},"transient":null}"#;
+    assert_eq!(tested.ok("PUT", "/_cluster/settings", nothing).await["acknowledged"], true);
+    for (body, expected) in [
+        (
+            r#"{"transient":{"search.max_buckets":7}}"#,
+            "transient setting [search.max_buckets] cannot be changed",
+        ),
+        (r#"{"persistent":7}"#, "[persistent] is 7, not an object"),
+        (r#"{"volatile":{}}"#, "unknown key [volatile]"),
+    ] {
+        let (status, _, reason) = tested.error("PUT", "/_cluster/settings", body).await;
+        assert!(status == 400 && reason.contains(expected), "{reason}");
     }
     let settings = tested.ok("GET", "/_cluster/settings?include_defaults=true", "").await;
     assert_eq!(settings, json!({ "persistent": {}, "transient": {}, "defaults": {} }));

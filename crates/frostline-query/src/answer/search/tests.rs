@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use crate::testing::{Failing, Place, numbers};
 use crate::{Search, SearchOptions, Searcher, Settings};
 
+mod collapse;
 mod fields;
 mod matching;
 mod model;
+mod named;
 mod nanos;
 
 /// Twelve documents in three splits whose times overlap, with every kind of value.

@@ -405,3 +405,20 @@ async fn w14_lists_of_several_types_keep_all_values_in_sql() {
     let grouped = place.sql("select sum(y) from logs group by n % 2 order by n % 2").await;
     assert_eq!(grouped.unwrap(), [json!(3.0), json!(3.5)]);
 }
+
+#[tokio::test]
+async fn a_date_that_is_written_as_a_number_is_formatted_where_it_is_declared() {
+    let mut mapping = Mapping::dynamic();
+    mapping.declare("seen", FieldType::Date).unwrap();
+    let documents =
+        [json!({"n": 1, "seen": 1_714_521_600_123_u64, "@timestamp": 1_714_521_600, "count": 1_714_521_600})];
+    let place = Place::with_mapping(&[documents.to_vec()], mapping).await;
+    let format = |field: &str| json!({"field": field, "format": "yyyy-MM-dd'T'HH:mm:ss.SSS"});
+    let body = json!({"fields": ["seen", "count"], "docvalue_fields": [format("@timestamp")]});
+    let fields = place.answer(&body).await.hits.hits[0].fields.as_ref().unwrap().to_value();
+    let as_written = json!({"seen": [1_714_521_600_123_u64], "@timestamp": ["2024-05-01T00:00:00.000"], "count": [1_714_521_600]});
+    assert_eq!(fields, as_written);
+    let body = json!({"fields": [format("seen"), format("count")]});
+    let fields = place.answer(&body).await.hits.hits[0].fields.as_ref().unwrap().to_value();
+    assert_eq!(fields, json!({"seen": ["2024-05-01T00:00:00.123"], "count": [1_714_521_600]}));
+}
