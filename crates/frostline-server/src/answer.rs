@@ -98,7 +98,12 @@ pub(crate) struct Unread {
 
 impl Unread {
     pub(crate) fn new(settings: &Settings) -> Unread {
-        let pieces_max = settings.answers_bytes_max / PIECE;
+        Unread::of(settings.answers_bytes_max)
+    }
+
+    /// Memory of that many bytes.
+    pub(crate) fn of(bytes_max: usize) -> Unread {
+        let pieces_max = bytes_max / PIECE;
         Unread { pieces: Arc::new(Semaphore::new(pieces_max)), pieces_max }
     }
 

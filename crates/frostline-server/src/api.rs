@@ -2,17 +2,20 @@
 
 pub(crate) mod alias;
 pub(crate) mod analyze;
+pub(crate) mod async_search;
 pub(crate) mod bulk;
 pub(crate) mod by_query;
 pub(crate) mod cat;
 pub(crate) mod cluster;
 pub(crate) mod data_stream;
 pub(crate) mod document;
+pub(crate) mod explain;
 pub(crate) mod field_caps;
 pub(crate) mod index;
 pub(crate) mod indices;
 pub(crate) mod info;
 pub(crate) mod ingest;
+pub(crate) mod lookup;
 pub(crate) mod mapping;
 pub(crate) mod metrics;
 pub(crate) mod msearch;

@@ -9,8 +9,9 @@ use percent_encoding::percent_decode_str;
 
 use crate::answer::Answer;
 use crate::api::{
-    alias, analyze, bulk, by_query, cat, cluster, data_stream, document, field_caps, index, info, mapping,
-    metrics, msearch, pipeline, pit, resolve, scroll, search, security, sql, stats, tasks, template,
+    alias, analyze, async_search, bulk, by_query, cat, cluster, data_stream, document, explain, field_caps,
+    index, info, mapping, metrics, msearch, pipeline, pit, resolve, scroll, search, security, sql, stats,
+    tasks, template,
 };
 use crate::body::TREE;
 use crate::error::{ApiError, Result};
@@ -42,6 +43,11 @@ impl Api {
             _ => TREE,
         }
     }
+
+    /// Whether what it begins takes its turn among the searches, rather than itself.
+    pub(crate) fn begins_search(&self) -> bool {
+        self.name == "async_search.submit"
+    }
 }
 
 /// What a request does.
@@ -55,7 +61,7 @@ pub(crate) enum Action {
     Monitor,
     /// Reads documents.
     Read,
-    /// Ends what a search has kept.
+    /// Reads or ends what a search has kept.
     Release,
     /// Reads what is known of an index.
     ViewIndex,
@@ -286,6 +292,51 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[],
         ignores: &[],
         answer: |call| Box::pin(pit::close(call)),
+    },
+    Api {
+        name: "async_search.submit",
+        methods: POST,
+        paths: &["/_async_search", "/{index}/_async_search"],
+        action: Action::Read,
+        takes: &[INDICES, QUERY, search::PARAMETERS, async_search::PARAMETERS],
+        ignores: &[QUERY_IGNORED, search::IGNORED],
+        answer: |call| Box::pin(async_search::submit(call)),
+    },
+    Api {
+        name: "async_search.get",
+        methods: GET,
+        paths: &["/_async_search/{id}"],
+        action: Action::Release,
+        takes: &[&["keep_alive", "wait_for_completion_timeout"]],
+        ignores: &[&["return_intermediate_results", "typed_keys"]],
+        answer: |call| Box::pin(async_search::get(call)),
+    },
+    Api {
+        name: "async_search.status",
+        methods: GET,
+        paths: &["/_async_search/status/{id}"],
+        action: Action::Release,
+        takes: &[&["keep_alive"]],
+        ignores: &[],
+        answer: |call| Box::pin(async_search::status(call)),
+    },
+    Api {
+        name: "async_search.delete",
+        methods: DELETE,
+        paths: &["/_async_search/{id}"],
+        action: Action::Release,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(async_search::delete(call)),
+    },
+    Api {
+        name: "explain",
+        methods: GET_OR_POST,
+        paths: &["/{index}/_explain/{id}"],
+        action: Action::Read,
+        takes: &[QUERY, &["_source", "_source_excludes", "_source_includes"]],
+        ignores: &[&["analyze_wildcard", "analyzer", "preference", "routing"]],
+        answer: |call| Box::pin(explain::explain(call)),
     },
     Api {
         name: "field_caps",
@@ -853,6 +904,15 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[&["flat_settings", "include_defaults"]],
         ignores: &[CLUSTER],
         answer: |call| Box::pin(cluster::settings(call)),
+    },
+    Api {
+        name: "cluster.put_settings",
+        methods: PUT,
+        paths: &["/_cluster/settings"],
+        action: Action::Manage,
+        takes: &[&["flat_settings"]],
+        ignores: &[CLUSTER],
+        answer: |call| Box::pin(cluster::put_settings(call)),
     },
     Api {
         name: "nodes.info",

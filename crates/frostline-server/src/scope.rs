@@ -97,6 +97,10 @@ impl Privilege {
 
 /// APIs that somebody who may not do everything can use: each of them looks at the scope wherever indices are named.
 const SCOPED: &[&str] = &[
+    "async_search.delete",
+    "async_search.get",
+    "async_search.status",
+    "async_search.submit",
     "bulk",
     "cat.count",
     "cat.indices",
@@ -106,6 +110,7 @@ const SCOPED: &[&str] = &[
     "create",
     "delete",
     "delete_by_query",
+    "explain",
     "field_caps",
     "get",
     "get_source",

@@ -225,7 +225,9 @@ impl Service {
         let answer = (api.answer)(call);
         let answer = match api.action {
             // It holds its thread for long.
-            Action::Read => self.state.searches.run(self.task(api, head), answer).await?,
+            Action::Read if !api.begins_search() => {
+                self.state.searches.run(self.task(api, head), answer).await?
+            }
             _ => answer.await?,
         };
         Ok(answer.with_warnings(warnings))

@@ -10,6 +10,7 @@ use http::HeaderMap;
 use tokio::sync::Semaphore;
 
 use crate::answer::Unread;
+use crate::api::async_search::AsyncSearches;
 use crate::api::info::Readiness;
 use crate::api::pipeline::Compiled;
 use crate::api::scroll::Scrolls;
@@ -44,6 +45,7 @@ pub(crate) struct State {
     pub(crate) limits: ClientLimits,
     pub(crate) readiness: Readiness,
     pub(crate) scrolls: Scrolls,
+    pub(crate) async_searches: AsyncSearches,
     pub(crate) pipelines: Compiled,
     pub(crate) metrics: Metrics,
     /// What upkeep does is counted there; none where there is no upkeep.
@@ -73,6 +75,7 @@ impl State {
             limits: ClientLimits::new(&settings),
             readiness: Readiness::default(),
             scrolls: Scrolls::default(),
+            async_searches: AsyncSearches::default(),
             pipelines: Compiled::default(),
             metrics: Metrics::new(node.clock().now_us()),
             upkeep: None,

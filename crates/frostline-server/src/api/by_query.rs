@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::api::search_body::{SearchBody, query};
-use crate::api::{bulk, indices};
+use crate::api::{bulk, indices, lookup};
 use crate::error::{ApiError, Result};
-use crate::scope::Privilege;
+use crate::scope::{Privilege, Scope};
 use crate::searches::Task;
 use crate::state::{Call, State};
 
@@ -59,9 +59,9 @@ type Places = BTreeMap<SplitId, RoaringBitmap>;
 /// `POST /{index}/_delete_by_query`.
 pub(crate) async fn delete(call: Call) -> Result<Answer> {
     let started = Instant::now();
-    let asked = Asked::of(&call)?;
     let (state, scope) = (&call.state, &call.client.scope);
     let (reads, edits) = (scope.to(Privilege::Read), scope.to(Privilege::Edit));
+    let asked = Asked::of(&call, &reads).await?;
     let how = indices::how(&call.params)?;
     let (indices, filters) = indices::open_filtered(state, &reads, call.index(), how).await?;
     if let Some(other) = indices.iter().find(|index| !indices::allows(state, &edits, index.name())) {
@@ -97,7 +97,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(call: &Call) -> Result<Asked> {
+    async fn of(call: &Call, reads: &Scope) -> Result<Asked> {
         bulk::check_params(call)?;
         if call.params.flag("wait_for_completion")? == Some(false) {
             return Err(ApiError::unsupported(
@@ -129,6 +129,7 @@ impl Asked {
         };
         body.remove("max_docs");
         body.remove("conflicts");
+        lookup::resolve(&call.state, reads, &mut body).await?;
         Ok(Asked { body: body.bytes()?, max_docs, proceed })
     }
 }

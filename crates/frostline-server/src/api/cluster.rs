@@ -13,7 +13,7 @@ use crate::api::info::{NAME, VERSION, uuid};
 use crate::api::stats::{Counts, unknown_metric};
 use crate::api::{alias, indices, template};
 use crate::error::{ApiError, Result};
-use crate::state::Call;
+use crate::state::{Call, only};
 
 /// What a client waits for, which is there already.
 pub(crate) const WAITS: &[&str] = &[
@@ -216,6 +216,27 @@ pub(crate) async fn settings(call: Call) -> Result<Answer> {
         settings["defaults"] = json!({});
     }
     Answer::json(&settings)
+}
+
+/// `PUT /_cluster/settings`. There are none to change: resetting them all changes nothing.
+pub(crate) async fn put_settings(call: Call) -> Result<Answer> {
+    let body = call.object()?;
+    only(&body, &["persistent", "transient"])?;
+    for kind in ["persistent", "transient"] {
+        match body.get(kind) {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(settings)) => {
+                if let Some((name, _)) = settings.iter().find(|(_, value)| !value.is_null()) {
+                    return Err(ApiError::invalid(format!(
+                        "{kind} setting [{name}] cannot be changed: what concerns the server is given when it starts, and \
+                         what concerns an index by PUT /{{index}}/_settings"
+                    )));
+                }
+            }
+            Some(other) => return Err(ApiError::unparsed(format!("[{kind}] is {other}, not an object"))),
+        }
+    }
+    Answer::json(&json!({ "acknowledged": true, "persistent": {}, "transient": {} }))
 }
 
 /// What Elasticsearch and OpenSearch tell of a node.

@@ -20,6 +20,7 @@ use crate::api::bulk::{self, Operation, What};
 use crate::api::{indices, names, search_body};
 use crate::error::{ApiError, Result};
 use crate::params::Params;
+use crate::scope::Scope;
 use crate::state::{Call, State, only};
 
 /// Parameters of what writes one document.
@@ -309,9 +310,21 @@ async fn stored(state: &State, index: &IndexName, ids: &[String], with_source: b
 
 /// The index that is meant by its name, or by an alias of it alone.
 pub(crate) async fn holder(call: &Call, name: &str) -> Result<IndexName> {
+    holder_in(&call.state, &call.client.scope, name).await
+}
+
+/// The source of a document, if there is one.
+pub(crate) async fn source_in(state: &State, index: &IndexName, id: &str) -> Result<Option<Bytes>> {
+    let id = id.to_owned();
+    let found = stored(state, index, std::slice::from_ref(&id), true).await?.remove(&id).transpose()?;
+    Ok(found.and_then(|found| found.text))
+}
+
+/// The index that a name means of those in a scope, by its name or by an alias of it alone.
+pub(crate) async fn holder_in(state: &State, scope: &Scope, name: &str) -> Result<IndexName> {
     let name = names::parse(name)?;
     let how = Resolve { wildcards: false, allow_no_indices: false, ignore_unavailable: false };
-    let mut indices = indices::names(&call.state, &call.client.scope, name.as_str(), how).await?;
+    let mut indices = indices::names(state, scope, name.as_str(), how).await?;
     match (indices.pop(), indices.is_empty()) {
         (Some(index), true) => Ok(index),
         (None, _) => Err(ApiError::no_such_index(name.as_str())),

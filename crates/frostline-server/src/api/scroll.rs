@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::api::indices::{self, Filters};
+use crate::api::lookup;
 use crate::api::search::{self, Manner, gone, total_as_int};
 use crate::api::search_body::SearchBody;
 use crate::error::{ApiError, Result};
@@ -112,6 +113,7 @@ impl Scroll {
         let (node, how) = (&call.state.node, indices::how(&call.params)?);
         let (names, filters) =
             indices::names_filtered(&call.state, &call.client.scope, call.index(), how).await?;
+        lookup::resolve(&call.state, &call.client.scope, &mut body).await?;
         let tiebreaker = !body.sorts_each();
         if tiebreaker {
             let mut keys = body.sort();
@@ -208,6 +210,9 @@ fn check(body: &SearchBody, bytes: usize) -> Result<()> {
     }
     if body.value("from").is_some_and(|from| from != json!(0)) {
         return refused("using [from] is not allowed in a scroll context");
+    }
+    if body.get("collapse").is_some() {
+        return refused("cannot use `collapse` in a scroll context");
     }
     for name in ["search_after", "pit"] {
         if body.get(name).is_some() {

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::answer::Answer;
 use crate::api::indices::{self, Filters};
+use crate::api::lookup;
 use crate::api::scroll;
 use crate::api::search_body::{SearchBody, query};
 use crate::error::{ApiError, Result};
@@ -115,12 +116,14 @@ impl Manner {
 impl Asked<'_> {
     /// Runs one search.
     pub(crate) async fn find(&self, state: &Arc<State>, mut body: SearchBody) -> Result<Response> {
-        if body.get("pit").is_some() && !body.sort().is_empty() && !body.sorts_each() {
+        let collapses = body.get("collapse").is_some();
+        if body.get("pit").is_some() && !body.sort().is_empty() && !body.sorts_each() && !collapses {
             // Hits of a point in time have an order, so that pages of them miss none.
             let mut keys = body.sort();
             keys.push(json!("_shard_doc"));
             body.set("sort", &keys)?;
         }
+        lookup::resolve(state, self.scope, &mut body).await?;
         let body = body.bytes()?;
         let (indices, filters) = self.indices(state, &body).await?;
         run(state, &indices, filters, &body, self.manner).await
@@ -224,7 +227,7 @@ fn member<'a>(json: &'a mut Json, wanted: &str) -> Option<&'a mut Json> {
 }
 
 /// The query of a body that has nothing else, or of the URL.
-fn only_query(call: &Call) -> Result<SearchBody> {
+async fn only_query(call: &Call) -> Result<SearchBody> {
     let mut body = SearchBody::parse(&call.body)?;
     if let Some(other) = body.names().find(|name| *name != "query") {
         return Err(ApiError::unparsed(format!("request does not support [{other}]")));
@@ -232,12 +235,13 @@ fn only_query(call: &Call) -> Result<SearchBody> {
     if let Some(query) = query(&call.params) {
         body.set("query", &query)?;
     }
+    lookup::resolve(&call.state, &call.client.scope, &mut body).await?;
     Ok(body)
 }
 
 /// `GET /{index}/_count`.
 pub(crate) async fn count(call: Call) -> Result<Answer> {
-    let mut body = only_query(&call)?;
+    let mut body = only_query(&call).await?;
     body.set("size", &0)?;
     let (indices, filters) = indices::named_filtered(&call).await?;
     for name in ["min_score", "terminate_after"] {
@@ -253,7 +257,7 @@ pub(crate) async fn count(call: Call) -> Result<Answer> {
 
 /// `GET /{index}/_validate/query`.
 pub(crate) async fn validate(call: Call) -> Result<Answer> {
-    let body = only_query(&call)?;
+    let body = only_query(&call).await?;
     let (indices, filters) = indices::named_filtered(&call).await?;
     let options = SearchOptions { filters, ..call.state.node.search_options(false, true).await };
     let searcher = call.state.node.searcher().await?;
