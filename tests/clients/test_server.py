@@ -342,6 +342,49 @@ def test_what_dashboards_and_operators_ask_is_answered(known):
     assert list(answer["aggregations"]) == ["lterms#s"]
 
 
+def test_hits_are_highlighted_collapsed_and_named(known):
+    query = {"bool": {"must": [{"match": {"message": {"query": "user3", "_name": "user"}}}], "should": [{"term": {"status": {"value": 404, "_name": "missing"}}}]}}
+    body = {"query": query, "highlight": {"fields": {"*": {}}}, "collapse": {"field": "status"}, "sort": ["n"]}
+    found = known.search("web", body)["hits"]
+    assert found["total"]["value"] == sum(1 for document in documents() if document["n"] % 7 == 3)
+    expected = [(3, 200, ["user"]), (10, 404, ["user", "missing"]), (17, 500, ["user"])]
+    assert [(hit["_source"]["n"], hit["fields"]["status"][0], hit["matched_queries"]) for hit in found["hits"]] == expected
+    assert [hit["highlight"] for hit in found["hits"]] == [{"message": [f"request {n} of <em>user3</em>"]} for n, _, _ in expected]
+
+
+def test_slices_of_a_scroll_have_each_document_once(known):
+    found = []
+    for part in range(3):
+        body = {"slice": {"id": part, "max": 3}, "query": {"range": {"n": {"lt": 3_000}}}}
+        found += [hit["_source"]["n"] for hit in known.helpers.scan(known.client, index="web", query=body, size=500)]
+    assert sorted(found) == list(range(3_000))
+
+
+def test_a_search_is_answered_later(server):
+    client = elasticsearch.Elasticsearch(server.url)
+    begun = client.async_search.submit(index="web", size=0, aggs={"n": {"max": {"field": "n"}}}, keep_on_completion=True, keep_alive="1h", wait_for_completion_timeout="30s")
+    assert not begun["is_running"] and not begun["is_partial"]
+    kept = client.async_search.get(id=begun["id"])
+    assert kept["response"]["hits"]["total"]["value"] == DOCUMENTS and kept["response"]["aggregations"]["n"]["value"] == DOCUMENTS - 1
+    assert client.async_search.status(id=begun["id"])["completion_status"] == 200
+    assert client.async_search.delete(id=begun["id"])["acknowledged"]
+    with pytest.raises(elasticsearch.NotFoundError):
+        client.async_search.get(id=begun["id"])
+
+
+def test_a_query_is_explained_and_looks_up_its_terms(known):
+    client = known.client
+    client.index(index="lists", id="users", **body(known, {"wanted": ["ann", 7]}, "document"))
+    for n, user in enumerate(["ann", "bob", 7]):
+        client.create(index="members", id=str(n), **body(known, {"user": user}, "document"))
+    query = {"terms": {"user": {"index": "lists", "id": "users", "path": "wanted"}}}
+    assert sorted(hit["_id"] for hit in known.search("members", {"query": query})["hits"]["hits"]) == ["0", "2"]
+    explain = lambda id: client.explain(index="members", id=id, **body(known, {"query": query}))  # noqa: E731
+    assert explain("0")["matched"] and not explain("1")["matched"]
+    client.indices.delete(index="lists")
+    client.indices.delete(index="members")
+
+
 def test_an_error_is_the_clients_own(known):
     with pytest.raises(known.errors.NotFoundError) as error:
         known.client.search(index="gone")
