@@ -124,10 +124,8 @@ fn cut(cell: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn documents_are_taken_apart_by_dotted_path() {
-        let source = r#"{"a":{"b":1e400,"c":{"d":null}},"e":[1.10,"x"],"f":"t","a.b":[2,"y"]}"#;
-        let hit = Hit {
+    fn hit(source: &str, fields: Option<Json>) -> Hit {
+        Hit {
             index: "logs".to_owned(),
             id: "1".to_owned(),
             version: None,
@@ -135,9 +133,17 @@ mod tests {
             primary_term: None,
             score: None,
             source: Some(serde_json::from_str(source).unwrap()),
-            fields: None,
+            fields,
+            highlight: None,
+            matched_queries: Vec::new(),
             sort: None,
-        };
+        }
+    }
+
+    #[test]
+    fn documents_are_taken_apart_by_dotted_path() {
+        let source = r#"{"a":{"b":1e400,"c":{"d":null}},"e":[1.10,"x"],"f":"t","a.b":[2,"y"]}"#;
+        let hit = hit(source, None);
         let columns = Columns::of(std::slice::from_ref(&hit)).unwrap();
         assert_eq!(columns.0, ["a.b", "a.c.d", "e", "f"]);
         assert_eq!(columns.cells(&hit).unwrap(), ["[1e400,2,\"y\"]", "", "[1.10,\"x\"]", "t"]);
@@ -146,17 +152,7 @@ mod tests {
     #[test]
     fn requested_fields_are_columns_where_the_document_has_none() {
         let fields: Json = serde_json::from_str(r#"{"a":[1],"b":["x","y"]}"#).unwrap();
-        let hit = Hit {
-            index: "logs".to_owned(),
-            id: "1".to_owned(),
-            version: None,
-            seq_no: None,
-            primary_term: None,
-            score: None,
-            source: Some(serde_json::from_str(r#"{"a":2}"#).unwrap()),
-            fields: Some(fields),
-            sort: None,
-        };
+        let hit = hit(r#"{"a":2}"#, Some(fields));
         let columns = Columns::of(std::slice::from_ref(&hit)).unwrap();
         assert_eq!(columns.0, ["a", "b"]);
         assert_eq!(columns.cells(&hit).unwrap(), ["2", "[\"x\",\"y\"]"]);
