@@ -35,7 +35,7 @@ fn weighted_averages() {
     assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
     assert!(error.what().contains("several weights"), "{error:?}");
     refused(json!({"weighted_avg": {"value": {"field": "n"}}}), "[weight] must be an object");
-    refused(of(json!({"weight": {"script": "1"}})), "[field] is required");
+    refused(of(json!({"weight": {"script": "1"}})), "parameter [script]");
     refused(of(json!({"weight": {"field": "n", "missing": "x"}})), "[missing] must be a number");
     refused(of(json!({"weight": {"field": "n", "script": "1"}})), "parameter [script]");
     refused(of(json!({"format": "yyyy"})), "[weighted_avg] [yyyy] is not a pattern");
