@@ -34,6 +34,7 @@ class Server:
             listening += self.process.stdout.readline().decode()
         told = json.loads(listening)
         self.url, self.first_key = f"http://{told['listening']}", told["first_key"]
+        self.told = told
 
     def stop(self):
         """Ends it as a service manager does; its exit status."""

@@ -16,6 +16,11 @@ impl<'a> ObjectWriter<'a> {
         ObjectWriter { out, start }
     }
 
+    /// Goes on with the object at the start of `out`, which has members and no end yet.
+    pub(crate) fn after_members(out: &'a mut Vec<u8>) -> Self {
+        ObjectWriter { out, start: 0 }
+    }
+
     /// Adds a text value.
     pub(crate) fn text(&mut self, key: &str, value: &str) {
         self.key(key);
@@ -64,6 +69,20 @@ impl<'a> ObjectWriter<'a> {
         self.out.extend_from_slice(json);
     }
 
+    /// Adds a key, and returns where its value is to be written as JSON.
+    pub(crate) fn value(&mut self, key: &str) -> &mut Vec<u8> {
+        self.key(key);
+        self.out
+    }
+
+    /// Adds members that are written already: `"a":1,"b":2`, or none.
+    pub(crate) fn members(&mut self, members: &[u8]) {
+        if !members.is_empty() {
+            self.separate();
+            self.out.extend_from_slice(members);
+        }
+    }
+
     /// Adds a value of a format without types. A valid JSON number or boolean has that type,
     /// anything else is text. So `007` and `+1` stay text and nothing is lost.
     pub(crate) fn guessed(&mut self, key: &str, value: &str) {
@@ -86,10 +105,14 @@ impl<'a> ObjectWriter<'a> {
         self.out.push(b'}');
     }
 
-    fn key(&mut self, key: &str) {
+    fn separate(&mut self) {
         if self.out.len() > self.start {
             self.out.push(b',');
         }
+    }
+
+    fn key(&mut self, key: &str) {
+        self.separate();
         push_string(self.out, key);
         self.out.push(b':');
     }

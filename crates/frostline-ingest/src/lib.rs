@@ -5,6 +5,7 @@
 //! as files grow. Every document is ingested exactly once, however often a run is stopped and restarted, in bounded
 //! memory.
 //! [`Live`] appends what clients send and acknowledges it once it is stored, [`Edits`] replaces and deletes documents by `_id`, and [`Upkeep`] keeps the indices in shape meanwhile.
+//! [`otlp`] and [`syslog`] are what others send in protocols of their own.
 //! [`Merge`] replaces many small splits with few large ones. [`Needles`] are the needle segments of an index, which are
 //! written with its splits. User guide: `docs/ingest.md`.
 
@@ -22,11 +23,13 @@ mod lines;
 mod live;
 mod merge;
 mod needle;
+pub mod otlp;
 mod packs;
 mod pipeline;
 mod rejects;
 mod seal;
 mod settings;
+pub mod syslog;
 mod times;
 
 pub use decompress::{Compression, decompress};

@@ -13,7 +13,7 @@ mod escapes;
 mod events;
 mod jsonl;
 mod logfmt;
-mod syslog;
+pub(crate) mod syslog;
 
 use std::fmt;
 use std::str::FromStr;

@@ -34,6 +34,7 @@ pub(crate) struct Answer {
 pub(crate) enum Content {
     Json(Vec<u8>),
     Text { media: &'static str, text: String },
+    Bytes { media: &'static str, bytes: Vec<u8> },
     Nothing,
 }
 

@@ -35,10 +35,15 @@ pub(crate) struct Received {
     _held: Option<OwnedSemaphorePermit>,
 }
 
-#[cfg(test)]
 impl Received {
+    #[cfg(test)]
     pub(crate) fn of(bytes: Vec<u8>) -> Received {
         Received { bytes: bytes.into(), _held: None }
+    }
+
+    /// A part of the same body.
+    pub(crate) fn part(self, bytes: Bytes) -> Received {
+        Received { bytes, ..self }
     }
 }
 
@@ -77,9 +82,51 @@ impl Bodies {
         to.finish()
     }
 
+    /// Lets a share be one of so many bytes.
+    fn grow(&self, held: &mut Option<OwnedSemaphorePermit>, bytes: usize) -> Result<()> {
+        let before = held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let wanted = bytes.div_ceil(PIECE);
+        if let Some(more) = wanted.checked_sub(before).and_then(|more| u32::try_from(more).ok()) {
+            let more = Arc::clone(&self.pieces).try_acquire_many_owned(more);
+            let more =
+                more.map_err(|_| ApiError::busy("the bodies of other requests hold all memory: try again"))?;
+            match held {
+                Some(held) => held.merge(more),
+                held => *held = Some(more),
+            }
+        }
+        Ok(())
+    }
+
+    /// Memory for what is made of bodies.
+    pub(crate) fn hold(&self) -> Hold {
+        Hold { bodies: self.clone(), bytes: 0, held: None }
+    }
+
     fn too_slow(&self) -> ApiError {
         let reason = format!("nothing of the body came for {} s", self.pause_max.as_secs_f64());
         ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout_exception", reason)
+    }
+}
+
+/// A share of the memory of bodies that grows.
+pub(crate) struct Hold {
+    bodies: Bodies,
+    bytes: usize,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl Hold {
+    /// Takes so many bytes more. An error of status 413 where they are more than one request may hold, and of 429 where
+    /// others hold them.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let bytes_max = self.bodies.bytes_max;
+        if self.bytes > bytes_max {
+            let reason = format!("what the body brings is larger than {bytes_max} bytes: send it in parts");
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "content_too_long_exception", reason));
+        }
+        self.bodies.grow(&mut self.held, self.bytes)
     }
 }
 
@@ -161,17 +208,7 @@ impl Gathered<'_> {
         if length > self.bytes_max() {
             return Err(self.too_large());
         }
-        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let wanted = (length * self.weight).div_ceil(PIECE);
-        if let Some(more) = wanted.checked_sub(held).and_then(|more| u32::try_from(more).ok()) {
-            let more = Arc::clone(&self.bodies.pieces).try_acquire_many_owned(more);
-            let more =
-                more.map_err(|_| ApiError::busy("the bodies of other requests hold all memory: try again"))?;
-            match &mut self.held {
-                Some(held) => held.merge(more),
-                held => *held = Some(more),
-            }
-        }
+        self.bodies.grow(&mut self.held, length * self.weight)?;
         self.bytes.extend_from_slice(data);
         Ok(())
     }

@@ -5,6 +5,8 @@
 //! `scope` say who asks and what that may be, `body` and `params` read it, `api` answers it, where it reads documents on
 //! the threads of `searches`, and `answer` and `media` give the answer the form that was asked for. `limits` refuse who asks too much, `metrics` counts and `slow` logs what was asked. Whatever fails is an `error::ApiError`.
 //!
+//! What comes in by other ways than Elasticsearch's is in `doors`.
+//!
 //! Without authentication a [`Server`] listens on loopback alone.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -12,6 +14,7 @@ mod answer;
 mod api;
 mod auth;
 mod body;
+mod doors;
 mod error;
 mod filter_path;
 mod find;

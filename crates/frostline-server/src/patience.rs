@@ -1,4 +1,4 @@
-//! A connection whose client must read what it is sent.
+//! A connection whose client must read what it is sent, and may have to send something now and then.
 
 use std::io;
 use std::pin::Pin;
@@ -12,13 +12,30 @@ use tokio::time::Sleep;
 /// memory nor a place for ever.
 pub(crate) struct Patience<C> {
     connection: C,
-    pause_max: Duration,
+    writing: Pause,
+    reading: Option<Pause>,
+}
+
+/// How long one thing may take.
+struct Pause {
+    max: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<C> Patience<C> {
     pub(crate) fn new(connection: C, pause_max: Duration) -> Patience<C> {
-        Patience { connection, pause_max, waiting: None }
+        Patience { connection, writing: Pause::new(pause_max), reading: None }
+    }
+
+    /// The same where a read, too, fails that waits for longer than this.
+    pub(crate) fn with_reads(self, pause_max: Duration) -> Patience<C> {
+        Patience { reading: Some(Pause::new(pause_max)), ..self }
+    }
+}
+
+impl Pause {
+    fn new(max: Duration) -> Pause {
+        Pause { max, waiting: None }
     }
 
     fn check<T>(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -26,8 +43,8 @@ impl<C> Patience<C> {
             self.waiting = None;
             return outcome;
         }
-        let pause_max = self.pause_max;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause_max)));
+        let max = self.max;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(max)));
         match waiting.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -41,7 +58,11 @@ impl<C: AsyncRead + Unpin> AsyncRead for Patience<C> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection).poll_read(context, buffer)
+        let outcome = Pin::new(&mut self.connection).poll_read(context, buffer);
+        match &mut self.reading {
+            Some(reading) => reading.check(context, outcome),
+            None => outcome,
+        }
     }
 }
 
@@ -52,7 +73,7 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for Patience<C> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.connection).poll_write(context, bytes);
-        self.check(context, outcome)
+        self.writing.check(context, outcome)
     }
 
     fn poll_write_vectored(
@@ -61,7 +82,7 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for Patience<C> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.connection).poll_write_vectored(context, pieces);
-        self.check(context, outcome)
+        self.writing.check(context, outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -70,12 +91,12 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for Patience<C> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.connection).poll_flush(context);
-        self.check(context, outcome)
+        self.writing.check(context, outcome)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.connection).poll_shutdown(context);
-        self.check(context, outcome)
+        self.writing.check(context, outcome)
     }
 }
 
@@ -92,6 +113,16 @@ mod tests {
         server.write_all(&[0; 16]).await.unwrap();
         client.read_exact(&mut [0; 16]).await.unwrap();
         let error = server.write_all(&[0; 17]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_sends_nothing_is_given_up_where_that_is_asked() {
+        let (mut client, server) = tokio::io::duplex(16);
+        let mut server = Patience::new(server, Duration::from_secs(60)).with_reads(Duration::from_secs(120));
+        client.write_all(&[0; 4]).await.unwrap();
+        server.read_exact(&mut [0; 4]).await.unwrap();
+        let error = server.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -3,8 +3,9 @@
 //! Everything that depends on which APIs there are comes from [`APIS`]: routing, the methods that a path allows, the
 //! check of parameters, and the table in the documentation.
 
+use frostline_ingest::otlp::Encoding;
 use futures::future::BoxFuture;
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use crate::answer::Answer;
@@ -14,6 +15,7 @@ use crate::api::{
     tasks, template,
 };
 use crate::body::TREE;
+use crate::doors::otlp;
 use crate::error::{ApiError, Result};
 use crate::state::Call;
 
@@ -36,8 +38,9 @@ pub(crate) struct Api {
 
 impl Api {
     /// How much memory each byte of a body counts for.
-    pub(crate) fn weight(&self) -> usize {
+    pub(crate) fn weight(&self, headers: &HeaderMap) -> usize {
         match self.name {
+            otlp::API if otlp::encoding(headers).is_ok_and(|encoding| encoding == Encoding::Protobuf) => 1,
             // Of these a line or a document at a time is read.
             "bulk" | "create" | "index" | "msearch" => 1,
             _ => TREE,
@@ -220,6 +223,15 @@ pub(crate) static APIS: &[Api] = &[
         takes: &[],
         ignores: &[],
         answer: |call| Box::pin(metrics::metrics(call)),
+    },
+    Api {
+        name: otlp::API,
+        methods: POST,
+        paths: &["/v1/logs"],
+        action: Action::Write,
+        takes: &[],
+        ignores: &[],
+        answer: |call| Box::pin(otlp::logs(call)),
     },
     Api {
         name: "search",

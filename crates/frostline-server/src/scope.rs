@@ -134,6 +134,7 @@ const SCOPED: &[&str] = &[
     "mget",
     "msearch",
     "open_point_in_time",
+    "otlp.logs",
     "scroll",
     "search",
     "clear_scroll",

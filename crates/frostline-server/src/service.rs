@@ -9,6 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use frostline_ingest::otlp::Encoding;
 use http::header::{
     ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, ORIGIN, RETRY_AFTER,
     VARY, WARNING, WWW_AUTHENTICATE,
@@ -19,7 +20,9 @@ use hyper::body::Body;
 
 use crate::answer::{Answer, Content, Look};
 use crate::auth::Client;
+use crate::doors::otlp;
 use crate::error::{ApiError, Result};
+use crate::limits::Place;
 use crate::media::{self, Form};
 use crate::metrics::Refusal;
 use crate::params::Params;
@@ -51,6 +54,8 @@ struct Wanted {
     form: Form,
     look: Look,
     api: &'static str,
+    /// Of a request of OpenTelemetry: how it is written, and its answer.
+    otlp: Option<Encoding>,
     /// Who asked.
     user: Option<String>,
     /// The search that it is, and when it began.
@@ -77,22 +82,9 @@ impl Service {
             let reason = format!("the request took longer than {} s", time_max.as_secs_f64());
             Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, "timeout_exception", reason))
         });
-        if let Err(error) = &answered
-            && matches!(error.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
-        {
-            self.state.metrics.refused(match error.status {
-                StatusCode::UNAUTHORIZED => Refusal::Unauthenticated,
-                _ => Refusal::Forbidden,
-            });
-            tracing::warn!(
-                target: "frostline_server::audit",
-                method = %head.method,
-                path = logged(&head),
-                api = wanted.api,
-                user = wanted.user,
-                reason = error.reason,
-                "refused",
-            );
+        if let Err(error) = &answered {
+            let (method, user) = (head.method.as_str(), wanted.user.as_deref());
+            audit(&self.state, error, &head, method, wanted.api, user);
         }
         if let Some((watched, since)) = wanted.watched.take() {
             self.tell_if_slow(&watched, since, &answered, &wanted, &head);
@@ -171,16 +163,15 @@ impl Service {
         wanted.look = Look::of(&params)?;
         wanted.form = Form::of(headers)?;
         let routed = route(&head.method, path);
+        if matches!(&routed, Ok(Routed::Api(api, _)) if api.name == otlp::API) {
+            // Also what is neither has an answer.
+            wanted.otlp = Some(otlp::encoding(headers).unwrap_or(Encoding::Json));
+        }
         let is_probe = matches!(&routed, Ok(Routed::Api(api, _)) if api.action == Action::Probe);
-        let mut client = match is_probe {
-            true => Client::anonymous(),
-            false => auth.client(&self.state, headers, address_of(head)).await?,
+        let (mut client, _place) = match is_probe {
+            true => (Client::anonymous(), None),
+            false => admit(&self.state, head, &mut wanted.user).await?,
         };
-        wanted.user = auth.is_required.then(|| client.describe());
-        let is_limited = auth.is_required && !is_probe;
-        let now_us = self.state.node.clock().now_us();
-        let place = is_limited.then(|| self.state.limits.begin(&client.describe(), now_us)).transpose();
-        let _place = place.inspect_err(|_| self.state.metrics.refused(Refusal::Client))?;
         let (api, captures) = match routed? {
             Routed::Options(allowed) => return Ok(Answer::empty(StatusCode::OK).allowing(allowed)),
             Routed::Api(api, captures) => (api, captures),
@@ -191,7 +182,7 @@ impl Service {
         let ignored = ignored.into_iter().map(|name| format!("the parameter [{name}] has no effect"));
         let warnings: Vec<String> = ignored.collect();
         let state = Arc::clone(&self.state);
-        let mut received = state.bodies.read(headers, body, api.weight()).await?;
+        let mut received = state.bodies.read(headers, body, api.weight(headers)).await?;
         state.metrics.received(received.bytes.len());
         if received.bytes.is_empty() {
             // What browsers send, which cannot put a body into a GET.
@@ -201,19 +192,12 @@ impl Service {
                 }
                 received.bytes = Bytes::from(source.to_owned());
             }
-        } else {
+        } else if wanted.otlp.is_none() {
             media::check_body(headers)?;
         }
         // A request that is still being sent keeps no other from being answered.
         let is_counted = !matches!(api.action, Action::Probe | Action::Observe);
-        let permit = is_counted.then(|| state.requests.try_acquire()).transpose();
-        let _permit = permit.map_err(|_| {
-            state.metrics.refused(Refusal::Requests);
-            ApiError::busy(format!(
-                "{} requests are being answered: try again",
-                self.state.settings.requests_max
-            ))
-        })?;
+        let _permit = is_counted.then(|| self.state.begin_request()).transpose()?;
         let (state, body) = (Arc::clone(&state), received.bytes.clone());
         if api.action == Action::Read && state.settings.slow_query.is_some() {
             let index = captures.get("index").map(str::to_owned);
@@ -250,14 +234,55 @@ fn address_of(head: &http::request::Parts) -> IpAddr {
     head.extensions.get::<Peer>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0)
 }
 
+/// Who sends a request, whose name becomes `user` where clients are asked, and its place among the requests of that client.
+pub(crate) async fn admit<'a>(
+    state: &'a State,
+    head: &http::request::Parts,
+    user: &mut Option<String>,
+) -> Result<(Client, Option<Place<'a>>)> {
+    let client = state.auth.client(state, &head.headers, address_of(head)).await?;
+    if !state.auth.is_required {
+        return Ok((client, None));
+    }
+    let who = user.insert(client.describe());
+    let place = state.limits.begin(who, state.node.clock().now_us());
+    let place = place.inspect_err(|_| state.metrics.refused(Refusal::Client))?;
+    Ok((client, place))
+}
+
+/// Counts and logs a request that was refused for who sent it.
+pub(crate) fn audit(
+    state: &State,
+    error: &ApiError,
+    head: &http::request::Parts,
+    method: &str,
+    api: &str,
+    user: Option<&str>,
+) {
+    state.metrics.refused(match error.status {
+        StatusCode::UNAUTHORIZED => Refusal::Unauthenticated,
+        StatusCode::FORBIDDEN => Refusal::Forbidden,
+        _ => return,
+    });
+    tracing::warn!(
+        target: "frostline_server::audit",
+        method,
+        path = logged(head),
+        api,
+        user,
+        reason = error.reason,
+        "refused",
+    );
+}
+
 /// The path, as it is shown to people.
-fn logged(head: &http::request::Parts) -> String {
+pub(crate) fn logged(head: &http::request::Parts) -> String {
     head.uri.path().chars().take(LOGGED_MAX).collect()
 }
 
 /// Refuses a request that a page of another site may have sent: the name of that site leads to loopback, or the page says
 /// where it is from.
-fn check_site(headers: &HeaderMap) -> Result<()> {
+pub(crate) fn check_site(headers: &HeaderMap) -> Result<()> {
     for header in [HOST, ORIGIN] {
         let Some(site) = headers.get(&header) else { continue };
         let site = site.to_str().unwrap_or_default();
@@ -288,7 +313,10 @@ async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap
     // Who asks for a part of the answer needs all of an error.
     let unfiltered = wanted.look.unfiltered();
     let look = if answered.is_ok() { &wanted.look } else { &unfiltered };
-    let answer = answered.unwrap_or_else(Answer::from);
+    let answer = answered.unwrap_or_else(|error| match wanted.otlp {
+        Some(encoding) => otlp::failure(error, encoding),
+        None => Answer::from(error),
+    });
     if let Some(allow) = answer.allow.and_then(|allow| HeaderValue::from_str(&allow).ok()) {
         headers.insert(ALLOW, allow);
     }
@@ -311,6 +339,10 @@ async fn response(answered: Result<Answer>, wanted: &Wanted, request: &HeaderMap
         Content::Text { media, text } => {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
             text.into_bytes()
+        }
+        Content::Bytes { media, bytes } => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+            bytes
         }
         Content::Nothing => Vec::new(),
     });

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use frostline_ingest::UpkeepOptions;
@@ -29,6 +30,26 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// How often its files are looked at.
     pub tls_check_every: Duration,
+    /// The address of OpenTelemetry's gRPC; none does not listen. With a certificate, it speaks TLS.
+    pub otlp_grpc: Option<SocketAddr>,
+    /// The index of OpenTelemetry's logs whose request names no other.
+    pub otlp_index: String,
+    /// The address of syslog over TCP and UDP.
+    pub syslog: Option<SocketAddr>,
+    /// The address of syslog over TLS, which needs a certificate.
+    pub syslog_tls: Option<SocketAddr>,
+    /// Certificates in PEM: clients of syslog over TLS need one that is signed by them.
+    pub syslog_client_ca: Option<PathBuf>,
+    /// The index of syslog messages.
+    pub syslog_index: String,
+    /// Connections of syslog at once; further ones wait to be accepted.
+    pub syslog_connections_max: usize,
+    /// What is kept of a syslog message.
+    pub syslog_message_bytes_max: usize,
+    /// Syslog messages that wait to be stored; beyond that connections are not read from, and datagrams are dropped.
+    pub syslog_held_bytes_max: usize,
+    /// How long a connection of syslog may be idle.
+    pub syslog_idle_max: Duration,
     /// Connections at once; further ones wait to be accepted.
     pub connections_max: usize,
     /// Requests at once; further ones are answered with 429.
@@ -72,6 +93,16 @@ impl Default for Settings {
             key_concurrency: None,
             tls: None,
             tls_check_every: Duration::from_secs(10),
+            otlp_grpc: None,
+            otlp_index: "logs-otlp".to_owned(),
+            syslog: None,
+            syslog_tls: None,
+            syslog_client_ca: None,
+            syslog_index: "logs-syslog".to_owned(),
+            syslog_connections_max: 1_024,
+            syslog_message_bytes_max: 64 << 10,
+            syslog_held_bytes_max: 16 << 20,
+            syslog_idle_max: Duration::from_secs(3_600),
             connections_max: 4_096,
             requests_max: 256,
             searches_max: 32,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use frostline_ingest::{Edits, Live, LiveOptions, Random, UpkeepCounts};
 use frostline_node::Node;
 use http::HeaderMap;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::answer::Unread;
 use crate::api::async_search::AsyncSearches;
@@ -19,7 +19,7 @@ use crate::body::Bodies;
 use crate::error::{ApiError, Result};
 use crate::find::Finder;
 use crate::limits::ClientLimits;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Refusal};
 use crate::params::Params;
 use crate::routes::Captures;
 use crate::searches::Searches;
@@ -40,6 +40,8 @@ pub(crate) struct State {
     pub(crate) bodies: Bodies,
     pub(crate) unread: Unread,
     pub(crate) requests: Semaphore,
+    /// Requests of OpenTelemetry that become documents at the same time: as many as there are cores.
+    pub(crate) converting: Semaphore,
     pub(crate) searches: Searches,
     pub(crate) auth: Auth,
     pub(crate) limits: ClientLimits,
@@ -70,6 +72,7 @@ impl State {
             bodies: Bodies::new(&settings),
             unread: Unread::new(&settings),
             requests: Semaphore::new(settings.requests_max),
+            converting: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
             searches: Searches::new(&settings)?,
             auth: Auth::new(settings.auth, &random),
             limits: ClientLimits::new(&settings),
@@ -84,6 +87,15 @@ impl State {
             random,
             settings,
             address,
+        })
+    }
+
+    /// A place among the requests that are being answered. An error of status 429 where there is none.
+    pub(crate) fn begin_request(&self) -> Result<SemaphorePermit<'_>> {
+        self.requests.try_acquire().map_err(|_| {
+            self.metrics.refused(Refusal::Requests);
+            let requests_max = self.settings.requests_max;
+            ApiError::busy(format!("{requests_max} requests are being answered: try again"))
         })
     }
 }

@@ -132,3 +132,107 @@ impl Tested {
         (answered.status.as_u16(), text("type"), text("reason"))
     }
 }
+
+/// Requests of OpenTelemetry as its clients write them.
+pub(crate) mod otlp {
+    use prost::Message as _;
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Request {
+        #[prost(message, repeated, tag = "1")]
+        pub(crate) resource_logs: Vec<ResourceLogs>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct ResourceLogs {
+        #[prost(message, optional, tag = "1")]
+        pub(crate) resource: Option<Resource>,
+        #[prost(message, repeated, tag = "2")]
+        pub(crate) scope_logs: Vec<ScopeLogs>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Resource {
+        #[prost(message, repeated, tag = "1")]
+        pub(crate) attributes: Vec<KeyValue>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct ScopeLogs {
+        #[prost(message, repeated, tag = "2")]
+        pub(crate) log_records: Vec<LogRecord>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct LogRecord {
+        #[prost(fixed64, tag = "1")]
+        pub(crate) time_unix_nano: u64,
+        #[prost(message, optional, tag = "5")]
+        pub(crate) body: Option<Text>,
+        #[prost(message, repeated, tag = "6")]
+        pub(crate) attributes: Vec<KeyValue>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct KeyValue {
+        #[prost(string, tag = "1")]
+        pub(crate) key: String,
+        #[prost(message, optional, tag = "2")]
+        pub(crate) value: Option<Text>,
+    }
+
+    /// An `AnyValue` that is text.
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Text {
+        #[prost(string, tag = "1")]
+        pub(crate) text: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Response {
+        #[prost(message, optional, tag = "1")]
+        pub(crate) partial_success: Option<Partial>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Partial {
+        #[prost(int64, tag = "1")]
+        pub(crate) rejected_log_records: i64,
+        #[prost(string, tag = "2")]
+        pub(crate) error_message: String,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Status {
+        #[prost(int32, tag = "1")]
+        pub(crate) code: i32,
+        #[prost(string, tag = "2")]
+        pub(crate) message: String,
+        #[prost(message, repeated, tag = "3")]
+        pub(crate) details: Vec<Detail>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub(crate) struct Detail {
+        #[prost(string, tag = "1")]
+        pub(crate) type_url: String,
+    }
+
+    /// An attribute.
+    pub(crate) fn attribute(key: &str, text: &str) -> KeyValue {
+        KeyValue { key: key.to_owned(), value: Some(Text { text: text.to_owned() }) }
+    }
+
+    /// A record of this body.
+    pub(crate) fn record(body: &str) -> LogRecord {
+        let body = Some(Text { text: body.to_owned() });
+        LogRecord { time_unix_nano: 1_717_200_000_000_000_000, body, attributes: Vec::new() }
+    }
+
+    /// A request with these records.
+    pub(crate) fn request(service: &str, log_records: Vec<LogRecord>) -> Vec<u8> {
+        let resource = Some(Resource { attributes: vec![attribute("service.name", service)] });
+        let scope_logs = vec![ScopeLogs { log_records }];
+        Request { resource_logs: vec![ResourceLogs { resource, scope_logs }] }.encode_to_vec()
+    }
+}

@@ -23,10 +23,12 @@ pub struct Tls {
     pub client_ca: Option<PathBuf>,
 }
 
-/// What makes TLS of connections, by the files as they are.
+/// What makes TLS of the connections of one listener, by the files as they are.
 #[derive(Debug)]
 pub(crate) struct Reloading {
     files: Tls,
+    /// The protocol that its clients agree on; none where there is no choice.
+    protocol: Option<&'static [u8]>,
     loaded: Mutex<Loaded>,
 }
 
@@ -46,10 +48,10 @@ impl std::fmt::Debug for Loaded {
 
 impl Reloading {
     /// `Invalid` where the files are no certificate and its key.
-    pub(crate) fn new(files: &Tls) -> Result<Reloading> {
-        let read = Contents::read(files)?;
-        let loaded = Loaded { acceptor: acceptor(files, &read)?, of: read.digest(), failed: None };
-        Ok(Reloading { files: files.clone(), loaded: Mutex::new(loaded) })
+    pub(crate) fn new(files: Tls, protocol: Option<&'static [u8]>) -> Result<Reloading> {
+        let read = Contents::read(&files)?;
+        let loaded = Loaded { acceptor: acceptor(&files, protocol, &read)?, of: read.digest(), failed: None };
+        Ok(Reloading { files, protocol, loaded: Mutex::new(loaded) })
     }
 
     /// What makes TLS of the next connection.
@@ -72,7 +74,7 @@ impl Reloading {
         if is_known(&self.loaded()) {
             return;
         }
-        let made = acceptor(&self.files, &read);
+        let made = acceptor(&self.files, self.protocol, &read);
         let mut loaded = self.loaded();
         match made {
             Ok(acceptor) => {
@@ -123,7 +125,7 @@ impl Contents {
     }
 }
 
-fn acceptor(files: &Tls, read: &Contents) -> Result<TlsAcceptor> {
+fn acceptor(files: &Tls, protocol: Option<&[u8]>, read: &Contents) -> Result<TlsAcceptor> {
     let certificates = certificates(&files.certificate, &read.certificate)?;
     let key = PrivateKeyDer::from_pem_slice(&read.key).map_err(|e| unread(&files.key, e))?;
     let failed = |e: tokio_rustls::rustls::Error| {
@@ -148,7 +150,7 @@ fn acceptor(files: &Tls, read: &Contents) -> Result<TlsAcceptor> {
         }
     };
     let mut config = config.with_single_cert(certificates, key).map_err(failed)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 

@@ -294,6 +294,24 @@ pub(crate) struct Serve {
     /// Form of the log on standard error: text or json
     #[arg(long, value_enum, default_value = "text", value_name = "text|json", hide_possible_values = true)]
     pub(crate) log_format: LogFormat,
+    /// Address for logs of OpenTelemetry over gRPC; over HTTP they come to --listen
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
+    pub(crate) otlp_grpc: Option<SocketAddr>,
+    /// Index of OpenTelemetry's logs
+    #[arg(long, default_value = "logs-otlp", value_name = "NAME")]
+    pub(crate) otlp_index: String,
+    /// Address for syslog over TCP and UDP
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
+    pub(crate) syslog: Option<SocketAddr>,
+    /// Address for syslog over TLS
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
+    pub(crate) syslog_tls: Option<SocketAddr>,
+    /// Certificates in PEM that sign those of clients of --syslog-tls [default: those of --tls-client-ca]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) syslog_client_ca: Option<PathBuf>,
+    /// Index of syslog messages
+    #[arg(long, default_value = "logs-syslog", value_name = "NAME")]
+    pub(crate) syslog_index: String,
     /// Leave merging, retention and vacuum of the indices to others
     #[arg(long)]
     pub(crate) no_upkeep: bool,

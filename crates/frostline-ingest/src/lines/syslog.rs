@@ -13,8 +13,31 @@ const FACILITIES: [&str; 24] = [
 ];
 const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
+/// Parameters of structured data, and the bytes of their names: documents have few fields more, and none longer.
+const PARAMS_MAX: usize = 4_000;
+const PARAM_NAME_BYTES_MAX: usize = 1_000;
+
 /// Writes one syslog line. It needs a time; the priority may be missing.
 pub(super) fn write(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<(), Refusal> {
+    write_telling(line, time, object).map(drop)
+}
+
+/// The same for a message that was received at `now_us`, with its time in `@timestamp`; whether it has one.
+pub(crate) fn write_received(
+    line: &str,
+    now_us: i64,
+    object: &mut ObjectWriter<'_>,
+) -> Result<bool, Refusal> {
+    write_telling(line, &TimeRule { from: None, to: "@timestamp".to_owned(), now_us }, object)
+}
+
+/// Writes the priority of a message that is no syslog besides.
+pub(crate) fn write_priority_of(line: &str, object: &mut ObjectWriter<'_>) {
+    write_priority(priority_of(line).map_or(None, |(priority, _)| priority), object);
+}
+
+/// Writes a line; whether it has a time.
+fn write_telling(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<bool, Refusal> {
     let (priority, rest) = priority_of(line)?;
     if let Some(after) = rest.strip_prefix("1 ").filter(|_| priority.is_some()) {
         write_priority(priority, object);
@@ -25,7 +48,7 @@ pub(super) fn write(line: &str, time: &TimeRule, object: &mut ObjectWriter<'_>) 
     object.time(&time.to, time_ns);
     write_priority(priority, object);
     write_3164(&rest[end..], object);
-    Ok(())
+    Ok(true)
 }
 
 /// Whether a line can only be syslog: it has a priority, or it begins with a time as daemons write it, the name of a
@@ -140,8 +163,8 @@ fn tag_of(text: &str) -> Option<(&str, Option<&str>, &str)> {
     }
 }
 
-/// `TIME HOST PROGRAM PID MSGID DATA MESSAGE` after the version, `-` for what is not said.
-fn write_5424(text: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<(), Refusal> {
+/// `TIME HOST PROGRAM PID MSGID DATA MESSAGE` after the version, `-` for what is not said; whether the time is said.
+fn write_5424(text: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Result<bool, Refusal> {
     let mut words = text.splitn(6, ' ');
     let mut word =
         |what: &str| words.next().ok_or_else(|| Refusal::new(format!("the syslog line has no {what}")));
@@ -160,7 +183,7 @@ fn write_5424(text: &str, rule: &TimeRule, object: &mut ObjectWriter<'_>) -> Res
     let message = write_structured(rest, object)?;
     let message = message.trim_ascii_start();
     object.text("message", message.strip_prefix('\u{feff}').unwrap_or(message));
-    Ok(())
+    Ok(time != "-")
 }
 
 /// `[id name="value" …][…]`, each parameter as `syslog.data.<id>.<name>`, with all values of one that is repeated;
@@ -178,6 +201,9 @@ fn write_structured<'a>(text: &'a str, object: &mut ObjectWriter<'_>) -> Result<
         while let Some(param) = params.strip_prefix(' ') {
             let (name, value) = param.trim_ascii_start().split_once("=\"").ok_or_else(broken)?;
             let (value, after) = param_value(value).ok_or_else(broken)?;
+            if found.len() == PARAMS_MAX || id.len() + name.len() > PARAM_NAME_BYTES_MAX {
+                return Err(Refusal::new("the structured data of the syslog line is too large"));
+            }
             found.push((format!("syslog.data.{id}.{name}"), value));
             params = after;
         }

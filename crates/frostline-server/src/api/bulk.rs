@@ -77,6 +77,20 @@ pub(crate) async fn write_one(call: &Call, operation: Operation) -> Result<Answe
     }
 }
 
+/// Adds documents to an index, and tells of each whether it is stored.
+pub(crate) async fn store(call: &Call, index: &str, documents: Vec<Bytes>) -> Result<Vec<Result<()>>> {
+    let operations = documents.into_iter().map(|document| Operation {
+        action: "create",
+        index: index.to_owned(),
+        id: None,
+        pipeline: None,
+        what: Ok(What::Append(document)),
+        updated: None,
+    });
+    let items = write(call, operations.collect(), Required::default(), None).await?;
+    Ok(items.into_iter().map(|item| item.outcome.map(drop)).collect())
+}
+
 /// Whether what is written is to be visible to searches at once, which it always is.
 fn is_forced(call: &Call) -> bool {
     matches!(call.params.get("refresh"), Some("" | "true"))

@@ -14,6 +14,9 @@ struct Running {
     ended: tokio::task::JoinHandle<()>,
     state: Arc<State>,
     reload: Reload,
+    syslog: Option<SocketAddr>,
+    syslog_tls: Option<SocketAddr>,
+    grpc: Option<SocketAddr>,
     _folder: tempfile::TempDir,
 }
 
@@ -24,9 +27,11 @@ async fn start(settings: Settings) -> Running {
     let server =
         Server::bind(node, testing::random("server"), Settings { listen, ..settings }).await.unwrap();
     let (address, state, reload) = (server.address().to_owned(), Arc::clone(&server.state), server.reload());
+    let (syslog, syslog_tls) = (server.syslog_address(), server.syslog_tls_address());
+    let grpc = server.otlp_grpc_address();
     let (stop, stopped) = oneshot::channel();
     let ended = tokio::spawn(server.run(async { drop(stopped.await) }));
-    Running { address, stop, ended, state, reload, _folder: folder }
+    Running { address, stop, ended, state, reload, syslog, syslog_tls, grpc, _folder: folder }
 }
 
 impl Running {
@@ -54,6 +59,75 @@ async fn only_loopback_is_listened_on() {
         assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
         assert!(error.what().contains("say --auth"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn settings_that_contradict_each_other_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = Some("0.0.0.0:0".parse().unwrap());
+    let here = Some("127.0.0.1:0".parse().unwrap());
+    let usual = || Settings { listen: "127.0.0.1:0".parse().unwrap(), ..Settings::default() };
+    for (settings, says) in [
+        (Settings { otlp_grpc: elsewhere, ..usual() }, "say --auth"),
+        (Settings { syslog: elsewhere, ..usual() }, "say --auth"),
+        (Settings { syslog_tls: elsewhere, ..usual() }, "say --auth"),
+        (Settings { syslog_tls: here, ..usual() }, "give --tls-cert"),
+        (Settings { syslog_client_ca: Some("ca.pem".into()), ..usual() }, "--syslog-tls: give that, too"),
+        (Settings { syslog_index: "Not An Index".to_owned(), ..usual() }, "Not An Index"),
+    ] {
+        let (node, _) = testing::node(folder.path());
+        let error = Server::bind(node, testing::random("server"), settings).await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), frostline_base::ErrorKind::Invalid);
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn syslog_that_was_read_is_stored_when_the_server_stops() {
+    let server =
+        start(Settings { syslog: Some("127.0.0.1:0".parse().unwrap()), ..Settings::default() }).await;
+    let mut connection = TcpStream::connect(server.syslog.unwrap()).await.unwrap();
+    for n in 0..1_000 {
+        connection.write_all(format!("<13>1 - - - - - - message {n}\n").as_bytes()).await.unwrap();
+    }
+    connection.write_all(b"<13>1 - - - - - - last").await.unwrap();
+    connection.shutdown().await.unwrap();
+    // The server closes it once it has read all.
+    assert_eq!(rest(connection).await, "");
+    server.stop.send(()).unwrap();
+    server.ended.await.unwrap();
+    let request = http::Request::get("/logs-syslog/_count").body(http_body_util::Empty::new()).unwrap();
+    let answered = Service::new(server.state).respond(request).await.into_body();
+    let answered = http_body_util::BodyExt::collect(answered).await.unwrap().to_bytes();
+    assert!(answered.starts_with(b"{\"count\":1001,"), "{answered:?}");
+}
+
+#[tokio::test]
+async fn a_client_of_grpc_that_says_no_word_is_not_waited_for() {
+    let grpc = Some("127.0.0.1:0".parse().unwrap());
+    let head_time_max = Duration::from_millis(50);
+    let server = start(Settings { otlp_grpc: grpc, head_time_max, ..Settings::default() }).await;
+    let mut connection = TcpStream::connect(server.grpc.unwrap()).await.unwrap();
+    let mut told = Vec::new();
+    let _ = connection.read_to_end(&mut told).await;
+    assert!(!told.starts_with(b"HTTP/1"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_waits_for_nobody_who_has_not_asked() {
+    let here = Some("127.0.0.1:0".parse().unwrap());
+    let server = start(Settings { otlp_grpc: here, syslog: here, ..Settings::default() }).await;
+    let mut idle = Vec::new();
+    for address in [server.grpc, server.syslog] {
+        idle.push(TcpStream::connect(address.unwrap()).await.unwrap());
+    }
+    // The server has accepted the one before this.
+    let mut half = TcpStream::connect(server.grpc.unwrap()).await.unwrap();
+    half.write_all(b"PRI * HTTP/2.0").await.unwrap();
+    let begun = std::time::Instant::now();
+    server.stop.send(()).unwrap();
+    server.ended.await.unwrap();
+    assert!(begun.elapsed() < Settings::default().drain_time_max);
 }
 
 #[tokio::test]
@@ -195,6 +269,14 @@ async fn secured(
     trusted: &rustls::pki_types::CertificateDer<'static>,
     identity: Option<Identity>,
 ) -> std::io::Result<Secured> {
+    secured_to(server.connect().await, trusted, identity).await
+}
+
+async fn secured_to(
+    connection: TcpStream,
+    trusted: &rustls::pki_types::CertificateDer<'static>,
+    identity: Option<Identity>,
+) -> std::io::Result<Secured> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -205,7 +287,7 @@ async fn secured(
         Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
     };
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    connector.connect("localhost".try_into().unwrap(), server.connect().await).await
+    connector.connect("localhost".try_into().unwrap(), connection).await
 }
 
 /// What `/health` is answered with, on a connection that stays open.
@@ -247,6 +329,30 @@ async fn a_renewed_certificate_is_loaded_and_open_connections_stay() {
     let mut renewed = secured(&server, &second, None).await.unwrap();
     for connection in [&mut open, &mut renewed] {
         assert!(health(connection).await.unwrap().starts_with("HTTP/1.1 200"));
+    }
+}
+
+#[tokio::test]
+async fn every_listener_uses_a_renewed_certificate() {
+    let pki = Pki::new();
+    let first = pki.renew();
+    let here = Some("127.0.0.1:0".parse().unwrap());
+    let tls_check_every = Duration::from_secs(3_600);
+    let settings = Settings { tls: Some(pki.tls()), tls_check_every, ..Settings::default() };
+    let server = start(Settings { otlp_grpc: here, syslog_tls: here, ..settings }).await;
+    let is_trusted = async |address: SocketAddr, trusted| {
+        let connection = TcpStream::connect(address).await.unwrap();
+        secured_to(connection, trusted, None).await.is_ok()
+    };
+    let addresses = [server.grpc.unwrap(), server.syslog_tls.unwrap()];
+    for address in addresses {
+        assert!(is_trusted(address, &first).await);
+    }
+    let second = pki.renew();
+    server.reload.now().await;
+    for address in addresses {
+        assert!(!is_trusted(address, &first).await);
+        assert!(is_trusted(address, &second).await);
     }
 }
 

@@ -1,5 +1,7 @@
 //! `frostline serve`.
 
+use std::net::SocketAddr;
+
 use anyhow::{Context, Result, bail};
 use frostline_server::{Server, Settings, Tls};
 use frostline_show::{say, say_json};
@@ -18,13 +20,38 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
     settings.tls = tls(&given)?;
     (settings.key_rate, settings.key_concurrency) = (given.key_rate, given.key_concurrency);
     (settings.slow_query, settings.slow_query_body) = (given.slow_query, given.slow_query_body);
+    settings = Settings {
+        otlp_grpc: given.otlp_grpc,
+        otlp_index: given.otlp_index,
+        syslog: given.syslog,
+        syslog_tls: given.syslog_tls,
+        syslog_client_ca: given.syslog_client_ca,
+        syslog_index: given.syslog_index,
+        ..settings
+    };
     if given.no_upkeep {
         settings.upkeep = None;
     }
     let uses_tls = settings.tls.is_some();
-    if settings.auth && !uses_tls && !settings.listen.ip().is_loopback() {
+    let is_reached = |listen: SocketAddr| !listen.ip().is_loopback();
+    let asking = [Some(settings.listen), settings.otlp_grpc];
+    if settings.auth && !uses_tls && asking.into_iter().flatten().any(is_reached) {
         tracing::warn!(
             "connections are not encrypted: give --tls-cert, or put a proxy with TLS before the server"
+        );
+    }
+    if settings.auth && settings.syslog.is_some_and(is_reached) {
+        tracing::warn!(
+            "syslog has no credentials: whoever reaches --syslog adds messages to {}",
+            settings.syslog_index
+        );
+    }
+    let checks = settings.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    let checks = checks || settings.syslog_client_ca.is_some();
+    if settings.auth && !checks && settings.syslog_tls.is_some_and(is_reached) {
+        tracing::warn!(
+            "whoever reaches --syslog-tls adds messages to {}: give --syslog-client-ca",
+            settings.syslog_index
         );
     }
     let mut stops = Stops::new()?;
@@ -42,11 +69,25 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
         }
     });
     let address = server.address();
+    let doors = [
+        ("otlp_grpc", "OpenTelemetry over gRPC", server.otlp_grpc_address()),
+        ("syslog", "syslog over TCP and UDP", server.syslog_address()),
+        ("syslog_tls", "syslog over TLS", server.syslog_tls_address()),
+    ];
+    let doors =
+        doors.iter().filter_map(|(key, name, address)| Some((*key, *name, address.as_ref()?.to_string())));
     let scheme = if uses_tls { "https" } else { "http" };
     if config.json {
-        say_json(&json!({ "listening": address, "first_key": server.first_key() }))?;
+        let mut said = json!({ "listening": address, "first_key": server.first_key() });
+        for (key, _, address) in doors {
+            said[key] = json!(address);
+        }
+        say_json(&said)?;
     } else {
         say!("listening on {scheme}://{address}")?;
+        for (_, name, address) in doors {
+            say!("listening for {name} on {address}")?;
+        }
         if let Some(key) = server.first_key() {
             say!("the first key, which is not shown again: ApiKey {key}")?;
         }
