@@ -129,7 +129,7 @@ impl Merge {
         let before = self.repository.meter().cost();
         let mut merging = self.open(name, policy).await?;
         // Each merge leaves fewer splits, or fewer that ingest wrote, or is not tried again, so there is a last one.
-        while let Some(group) = merging.next() {
+        while let Some(group) = merging.next_group() {
             merging.merge(&group).await?;
         }
         merging.merge_segments(Extent::All).await?;
@@ -209,7 +209,7 @@ impl Merging {
     }
 
     /// The next merge to make; none when nothing is left, the budget is used up, or it is to stop.
-    pub fn next(&mut self) -> Option<Group> {
+    pub fn next_group(&mut self) -> Option<Group> {
         if self.merge.cancel.is_cancelled() {
             return None;
         }

@@ -324,7 +324,7 @@ impl Upkeep {
     /// Merges splits, and what is beside them.
     async fn merge(&self, seen: &mut Seen, kept: &mut Kept) -> Result<()> {
         let merges_before = seen.merging.report().merges;
-        while let Some(group) = seen.merging.next().filter(|_| self.options.merge.is_some()) {
+        while let Some(group) = seen.merging.next_group().filter(|_| self.options.merge.is_some()) {
             match seen.merging.merge(&group).await {
                 Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
                 Err(error) => tracing::warn!(?error, "splits are not merged"),

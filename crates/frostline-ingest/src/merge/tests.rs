@@ -136,7 +136,7 @@ async fn a_small_split_costs_one_request() {
     let repository = bench.repository();
     let merge = Merge::new(&repository, &Bench::catalog(&repository), bench.random());
     let mut merging = merge.open(&name(), &MergePolicy::default()).await.unwrap();
-    let group = merging.next().unwrap();
+    let group = merging.next_group().unwrap();
     let opened = repository.meter().cost();
     merging.merge(&group).await.unwrap();
     let cost = repository.meter().cost().since(&opened);

@@ -107,7 +107,7 @@ impl Merges {
 /// Goes on in `index`.
 fn work(mut merging: Box<Merging>, index: &Index) -> State {
     merging.continue_at(index);
-    match merging.next() {
+    match merging.next_group() {
         None => State::Idle(merging),
         Some(_) => State::Busy(tokio::spawn(merge_all(merging))),
     }
@@ -119,7 +119,7 @@ fn ended(merging: Result<Box<Merging>, JoinError>) -> Option<Box<Merging>> {
 
 /// Merges until nothing is left, or the store does not answer: the next commit tries again.
 async fn merge_all(mut merging: Box<Merging>) -> Box<Merging> {
-    while let Some(group) = merging.next() {
+    while let Some(group) = merging.next_group() {
         if let Err(error) = merging.merge(&group).await {
             tracing::warn!(?error, "splits are not merged: a later run does it");
             if error.kind() == ErrorKind::Unavailable {

@@ -44,7 +44,7 @@ pub(super) struct Place {
     pub(super) directory: PathBuf,
     state: PathBuf,
     /// Held as long as this process serves it.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// Which snapshot it is.
@@ -219,16 +219,43 @@ impl Place {
     }
 }
 
-fn lock(state: &Path) -> Result<File> {
+/// A lock until it is dropped, also where a child of this process that has just been forked still has the file open.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file releases it otherwise.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+fn lock(state: &Path) -> Result<Lock> {
     let path = state.join("lock");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| scan::failed("open", &path, &e))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::conflict(format!(
             "another process serves what is mounted beside {}: frostline volume umount ends it",
             state.display()
         ))),
         Err(e) => Err(scan::failed("lock", &path, &e.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_when_it_is_dropped_though_a_child_still_has_its_file() {
+        let state = tempfile::tempdir().unwrap();
+        let held = lock(state.path()).unwrap();
+        let of_child = held.0.try_clone().unwrap();
+        assert!(lock(state.path()).is_err());
+        drop(held);
+        lock(state.path()).unwrap();
+        drop(of_child);
     }
 }
