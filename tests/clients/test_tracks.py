@@ -28,13 +28,9 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 # What an error names, and the words of docs/semantics.md that refuse it. Everything else must be answered.
 REFUSED = {
-    "bucket_script": "pipeline aggregations",
-    "moving_fn": "pipeline aggregations",
-    "bucket_selector": "pipeline aggregations",
-    "bucket_sort": "pipeline aggregations",
     "geo_bounding_box": "`geo_*`",
     "geohash_grid": "geographic aggregations",
-    "script": "Scripts, pipeline aggregations",
+    "script": "Scripts over documents",
 }
 
 

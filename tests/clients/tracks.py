@@ -81,7 +81,8 @@ class Aggregation:
     def check_inside(self, bucket, documents):
         assert bucket["doc_count"] == len(documents), bucket
         for at, sub in enumerate(self.subs):
-            sub.check(bucket[str(at)] | {"doc_count": bucket["doc_count"]}, documents)
+            # A pipeline has nothing to say of a bucket without a value.
+            sub.check(bucket.get(str(at), {}) | {"doc_count": bucket["doc_count"]}, documents)
 
 
 def values(field, documents):

@@ -355,6 +355,7 @@ impl Parser<'_> {
                 return Ok(left);
             };
             let at = self.at;
+            self.single_sign()?;
             self.at += text.len();
             self.space();
             let right_at = self.at;
@@ -408,6 +409,14 @@ impl Parser<'_> {
         }
     }
 
+    /// Refuses `++` and `--`, which change a variable.
+    fn single_sign(&self) -> Result<()> {
+        match ["++", "--"].into_iter().find(|double| self.ahead(double)) {
+            Some(double) => Err(self.error(self.at, format!("`{double}`, which is not supported,"))),
+            None => Ok(()),
+        }
+    }
+
     fn unary(&mut self) -> Result<Type> {
         self.space();
         let at = self.at;
@@ -419,6 +428,7 @@ impl Parser<'_> {
         }
         let negate = self.ahead("-");
         if negate || self.ahead("+") {
+            self.single_sign()?;
             self.at += 1;
             let operand = self.deeper(Self::unary)?;
             self.want(at + 1, operand, Type::Number { is_whole: false })?;
@@ -520,6 +530,9 @@ impl Parser<'_> {
             }
         };
         digits(self);
+        if self.at > start + 1 && self.chars.get(start) == Some(&'0') {
+            return Err(self.error(start, "an octal number, which is not supported,"));
+        }
         let mut is_whole = true;
         if self.ahead(".") {
             is_whole = false;

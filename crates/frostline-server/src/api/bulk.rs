@@ -12,10 +12,11 @@ use frostline_catalog::Numbers;
 use frostline_ingest::{Action, Append, Appended, Edit, Edited, Operation as IdOperation, Outcome};
 use futures::future::{join, join_all};
 use http::StatusCode;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::answer::Answer;
-use crate::api::document::Updated;
+use crate::api::document::{Updated, WithDocument};
 use crate::api::names::{self, Required, Target};
 use crate::api::{document, indices, ingest, search_body};
 use crate::error::{ApiError, Result};
@@ -44,9 +45,8 @@ pub(crate) async fn bulk(call: Call) -> Result<Answer> {
     let items = write(&call, operations, required(&call)?, key(&call)?).await?;
     let errors = items.iter().any(|item| item.outcome.is_err());
     let forced = is_forced(&call);
-    let items = items.iter().map(|item| Ok(json!({ item.action: item.to_json(forced)? })));
-    let items = items.collect::<Result<Vec<Value>>>()?;
-    Answer::json(&json!({ "took": started.elapsed().as_millis() as u64, "errors": errors, "items": items }))
+    let items = items.iter().map(|item| BTreeMap::from([(item.action, item.answer(forced))])).collect();
+    Answer::json(&Answers { took: started.elapsed().as_millis() as u64, errors, items })
 }
 
 /// `POST /{index}/_doc`.
@@ -72,7 +72,7 @@ pub(crate) async fn write_one(call: &Call, operation: Operation) -> Result<Answe
         return Err(frostline_base::Error::internal("a document was not answered").into());
     };
     match &item.outcome {
-        Ok(done) => Ok(Answer::json(&item.to_json(is_forced(call))?)?.with_status(done.status)),
+        Ok(done) => Ok(Answer::json(&item.answer(is_forced(call)))?.with_status(done.status)),
         Err(error) => Err(error.clone()),
     }
 }
@@ -295,6 +295,14 @@ struct Item {
     updated: Option<Updated>,
 }
 
+/// What `_bulk` answers.
+#[derive(Serialize)]
+struct Answers {
+    took: u64,
+    errors: bool,
+    items: Vec<BTreeMap<&'static str, WithDocument>>,
+}
+
 struct Done {
     result: &'static str,
     status: StatusCode,
@@ -313,7 +321,7 @@ impl Done {
 }
 
 impl Item {
-    fn to_json(&self, forced_refresh: bool) -> Result<Value> {
+    fn answer(&self, forced_refresh: bool) -> WithDocument {
         let mut json = match &self.outcome {
             Ok(Done { result, status, version, seq_no: ..0 }) => json!({
                 "_index": self.index,
@@ -337,13 +345,13 @@ impl Item {
                 "_index": self.index, "_id": self.id, "status": error.status.as_u16(), "error": error.to_json(),
             }),
         };
-        if let (Ok(done), Some(updated)) = (&self.outcome, &self.updated) {
-            json["get"] = updated.to_json(done.seq_no)?;
-        }
         if forced_refresh && self.outcome.as_ref().is_ok_and(|done| done.result != "noop") {
             json["forced_refresh"] = json!(true);
         }
-        Ok(json)
+        match (&self.outcome, &self.updated) {
+            (Ok(done), Some(updated)) => updated.beside(json, done.seq_no),
+            _ => WithDocument::new(json, None),
+        }
     }
 }
 

@@ -115,13 +115,45 @@ impl Updated {
         *self.document.lock().unwrap_or_else(PoisonError::into_inner) = document;
     }
 
-    /// As it is answered.
-    pub(crate) fn to_json(&self, seq_no: i64) -> Result<Value> {
+    /// The answer of which the document is a part, if it can be read.
+    pub(crate) fn beside(&self, about: Value, seq_no: i64) -> WithDocument {
         let document = self.document.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let text = document.unwrap_or_else(|| Bytes::from_static(b"{}"));
-        Ok(json!({
-            "_seq_no": seq_no, "_primary_term": 1, "found": true, "_source": shown(&text, &self.filter)?,
-        }))
+        // It is stored, whatever can be shown of it.
+        let source = shown(&text, &self.filter).ok().flatten().map(Cow::into_owned);
+        WithDocument::new(about, Some((Some(seq_no), Some(1), source)))
+    }
+}
+
+/// An answer, and in its member `get` a document as it is written: a [`Value`] would round its numbers.
+#[derive(Serialize)]
+pub(crate) struct WithDocument {
+    #[serde(flatten)]
+    about: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    get: Option<Get>,
+}
+
+#[derive(Serialize)]
+struct Get {
+    #[serde(rename = "_seq_no")]
+    seq_no: Option<i64>,
+    #[serde(rename = "_primary_term")]
+    primary_term: Option<i64>,
+    found: bool,
+    #[serde(rename = "_source", skip_serializing_if = "Option::is_none")]
+    source: Option<Box<RawValue>>,
+}
+
+impl WithDocument {
+    /// The document has these numbers and this source.
+    pub(crate) fn new(
+        about: Value,
+        document: Option<(Option<i64>, Option<i64>, Option<Box<RawValue>>)>,
+    ) -> WithDocument {
+        let get =
+            document.map(|(seq_no, primary_term, source)| Get { seq_no, primary_term, found: true, source });
+        WithDocument { about, get }
     }
 }
 

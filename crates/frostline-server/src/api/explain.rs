@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
+use crate::api::document::WithDocument;
 use crate::api::search::{Manner, run};
 use crate::api::search_body::{SearchBody, query, source};
 use crate::api::{indices, lookup};
@@ -65,16 +66,8 @@ pub(crate) async fn explain(call: Call) -> Result<Answer> {
         }
         false => json!({ "value": 0.0, "description": "the query does not match", "details": [] }),
     };
-    if wanted.is_some() {
-        let mut get =
-            json!({ "_seq_no": document.seq_no, "_primary_term": document.primary_term, "found": true });
-        if let Some(source) = &document.source {
-            let damaged = |e| frostline_base::Error::corrupt("a document is not JSON").with_source(e);
-            get["_source"] = serde_json::from_str(source.get()).map_err(damaged)?;
-        }
-        answer["get"] = get;
-    }
-    Answer::json(&answer)
+    let get = wanted.is_some().then(|| (document.seq_no, document.primary_term, document.source.clone()));
+    Answer::json(&WithDocument::new(answer, get))
 }
 
 #[cfg(test)]

@@ -78,6 +78,11 @@ fn what_is_not_understood_is_refused_with_its_position() {
     refused("1 + true", "a boolean where a number must be at character 5");
     refused("true == 1", "a number where a boolean must be at character 9");
     refused("1 / 2", "divided without a remainder");
+    refused("--params.a", "`--`, which is not supported, at character 1");
+    refused("1 --params.a", "`--`, which is not supported, at character 3");
+    refused("params.a+++1", "`++`, which is not supported, at character 9");
+    refused("params.a - -010", "an octal number, which is not supported, at character 13");
+    assert!(parse("- -params.a + 0 + 0.5", false).is_ok());
     refused("params.a ? 1 : 2", "a number where a boolean must be");
     refused("true ? 1 : false", "unexpected boolean");
     refused("Math.sin(1)", "[Math.sin] is not supported at character 6");
@@ -90,7 +95,7 @@ fn what_is_not_understood_is_refused_with_its_position() {
     refused("(1", "ends too early");
     refused("é", "unexpected `é` at character 1");
     refused(&"(".repeat(200), "levels of nesting");
-    refused(&"-".repeat(200), "levels of nesting");
+    refused(&"- ".repeat(200), "levels of nesting");
     refused(&"1+".repeat(1_001), "at most 2000 bytes");
 }
 

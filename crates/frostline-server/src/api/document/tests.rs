@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Tested;
+use crate::testing::{Answered, Tested};
 
 /// The status of an answer, and of its body what it says of a document.
 async fn written(tested: &Tested, method: &str, uri: &str, body: &str) -> (u16, Value, Value) {
@@ -244,4 +244,21 @@ async fn what_an_update_does_not_know_is_named() {
     assert_eq!((missing.0, missing.1.as_str()), (404, "document_missing_exception"));
     let bulk = tested.send("POST", "/web/_bulk", "{\"index\":{\"_id\":\"\"}}\n{}\n").await.json();
     assert_eq!(bulk["items"][0]["index"]["error"]["type"], "illegal_argument_exception");
+}
+
+/// Numbers that no double holds are answered as they are written.
+#[tokio::test]
+async fn what_an_update_answers_of_a_document_is_as_it_is_written() {
+    let tested = Tested::new();
+    let document = r#"{"a":1e400,"b":1.50,"c":12345678901234567890123}"#;
+    tested.send("PUT", "/web/_doc/1", document).await;
+    let source = format!("\"_source\":{}", document.replace('}', ",\"n\":1}"));
+    let has_source = |answered: Answered| {
+        let text = String::from_utf8(answered.body.to_vec()).unwrap();
+        assert!(answered.status == 200 && text.contains(&source), "{text}");
+    };
+    has_source(tested.send("POST", "/web/_update/1?_source=true", r#"{"doc":{"n":1}}"#).await);
+    let bulk = "{\"update\":{\"_id\":\"1\"}}\n{\"doc\":{\"n\":1}}\n";
+    has_source(tested.send("POST", "/web/_bulk?_source=true", bulk).await);
+    has_source(tested.send("POST", "/web/_explain/1?_source=true", r#"{"query":{"match_all":{}}}"#).await);
 }
