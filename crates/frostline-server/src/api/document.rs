@@ -121,7 +121,8 @@ impl Updated {
         let text = document.unwrap_or_else(|| Bytes::from_static(b"{}"));
         // It is stored, whatever can be shown of it.
         let source = shown(&text, &self.filter).ok().flatten().map(Cow::into_owned);
-        WithDocument::new(about, Some((Some(seq_no), Some(1), source)))
+        let get = Get { seq_no: Some(seq_no), primary_term: Some(1), found: true, source };
+        WithDocument::new(about, Some(get))
     }
 }
 
@@ -134,25 +135,20 @@ pub(crate) struct WithDocument {
     get: Option<Get>,
 }
 
+/// A document beside something else.
 #[derive(Serialize)]
-struct Get {
+pub(crate) struct Get {
     #[serde(rename = "_seq_no")]
-    seq_no: Option<i64>,
+    pub(crate) seq_no: Option<i64>,
     #[serde(rename = "_primary_term")]
-    primary_term: Option<i64>,
-    found: bool,
+    pub(crate) primary_term: Option<i64>,
+    pub(crate) found: bool,
     #[serde(rename = "_source", skip_serializing_if = "Option::is_none")]
-    source: Option<Box<RawValue>>,
+    pub(crate) source: Option<Box<RawValue>>,
 }
 
 impl WithDocument {
-    /// The document has these numbers and this source.
-    pub(crate) fn new(
-        about: Value,
-        document: Option<(Option<i64>, Option<i64>, Option<Box<RawValue>>)>,
-    ) -> WithDocument {
-        let get =
-            document.map(|(seq_no, primary_term, source)| Get { seq_no, primary_term, found: true, source });
+    pub(crate) fn new(about: Value, get: Option<Get>) -> WithDocument {
         WithDocument { about, get }
     }
 }

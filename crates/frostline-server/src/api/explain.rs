@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::api::document::WithDocument;
+use crate::api::document::{Get, WithDocument};
 use crate::api::search::{Manner, run};
 use crate::api::search_body::{SearchBody, query, source};
 use crate::api::{indices, lookup};
@@ -66,7 +66,12 @@ pub(crate) async fn explain(call: Call) -> Result<Answer> {
         }
         false => json!({ "value": 0.0, "description": "the query does not match", "details": [] }),
     };
-    let get = wanted.is_some().then(|| (document.seq_no, document.primary_term, document.source.clone()));
+    let get = wanted.is_some().then(|| Get {
+        seq_no: document.seq_no,
+        primary_term: document.primary_term,
+        found: true,
+        source: document.source.clone(),
+    });
     Answer::json(&WithDocument::new(answer, get))
 }
 
