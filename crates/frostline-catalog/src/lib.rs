@@ -12,6 +12,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod actions;
+mod answers;
 mod catalog;
 mod checkpoint;
 mod commit;
@@ -39,6 +40,7 @@ mod layers;
 #[cfg(test)]
 mod testing;
 
+pub use answers::answers_key;
 pub use catalog::Catalog;
 pub use commit::Change;
 pub use expression::{Resolve, spelled_out};

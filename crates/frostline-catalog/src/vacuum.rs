@@ -22,6 +22,7 @@ use serde_json::Value;
 use frostline_base::{Error, Result};
 use frostline_commits::{Listing, objects};
 
+use crate::answers;
 use crate::checkpoint;
 use crate::file_entry::{self, file_of_path};
 use crate::index::Index;
@@ -90,12 +91,14 @@ pub enum Reason {
     Log,
     /// It is a pin whose time has come.
     Pin,
+    /// It has answers that machines shared, and is a week old.
+    Answers,
 }
 
-/// Whether the object of that name, below the folder of an index, is a split, a further file or a pin.
+/// Whether the object of that name, below the folder of an index, is a split, a further file, a pin or of shared answers.
 pub(crate) fn is_ours(below: &str) -> bool {
     let is_pin = below.strip_prefix("_pins/").is_some_and(|name| pin::of_name(name).is_some());
-    is_pin || is_part(below)
+    is_pin || is_part(below) || answers::is_path(below)
 }
 
 fn is_part(below: &str) -> bool {
@@ -147,6 +150,9 @@ async fn run(index: &Index, wanted: &Vacuum) -> Result<Vacuumed> {
     }
     for pin in &expired_pins {
         done.push(&pin.object, Reason::Pin);
+    }
+    for object in found.answers.iter().filter(|object| answers::are_old(object, now_ms)) {
+        done.push(object, Reason::Answers);
     }
     if !wanted.dry_run {
         let paths = done.deleted.iter().map(|deleted| Path::from(deleted.key.as_str()));
@@ -219,6 +225,7 @@ impl Vacuumed {
 struct Objects {
     log: Listing,
     files: Vec<ObjectMeta>,
+    answers: Vec<ObjectMeta>,
 }
 
 impl Objects {
@@ -232,6 +239,7 @@ impl Objects {
             match below.strip_prefix("_delta_log/") {
                 Some(name) if !name.contains('/') => found.log.push(object, "parquet"),
                 None if is_part(below) => found.files.push(object),
+                None if answers::is_path(below) => found.answers.push(object),
                 // Whatever it is, it is not ours.
                 _ => {}
             }

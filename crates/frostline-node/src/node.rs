@@ -8,7 +8,7 @@ use std::time::Instant;
 use frostline_base::{Clock, Error, ErrorKind, IndexName, Meter, ReadRanges, Result};
 use frostline_cache::{CacheOptions, RegionCache};
 use frostline_catalog::{Catalog, Index, Resolve};
-use frostline_query::{Results, SearchOptions, Searcher};
+use frostline_query::{Results, SearchOptions, Searcher, Worth};
 use frostline_store::{OpenOptions, Repository};
 use tokio::sync::OnceCell;
 
@@ -188,6 +188,9 @@ impl Node {
             let bytes_max = self.settings.results_bytes_max;
             let opened = tokio::task::spawn_blocking(move || Results::open(&folder, bytes_max)).await.ok()?;
             match opened {
+                Ok(results) if self.settings.share_answers => {
+                    Some(Arc::new(results.sharing(&self.repository, Worth::default())))
+                }
                 Ok(results) => Some(Arc::new(results)),
                 Err(error) => {
                     tracing::warn!(?error, "partial answers are not kept");

@@ -21,6 +21,9 @@ pub struct Settings {
     pub query_bytes_max: Option<u64>,
     /// Partial answers kept on disk.
     pub results_bytes_max: u64,
+    /// Whether partial answers that took much to find are also kept in the repository, for other machines. Writing them
+    /// needs permission to put objects.
+    pub share_answers: bool,
 }
 
 impl Settings {
@@ -34,6 +37,7 @@ impl Settings {
             memory_bytes_max: 2 << 30,
             query_bytes_max: None,
             results_bytes_max: 256 << 20,
+            share_answers: false,
         }
     }
 

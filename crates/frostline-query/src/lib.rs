@@ -32,6 +32,7 @@ pub use answer::response::{
 pub use answer::search::{Explained, Search, SearchOptions};
 pub use answer::sql::{Sql, SqlAnswer, SqlRows};
 pub use exec::results::Results;
+pub use exec::results::shared::Worth;
 pub use exec::session::run_plan;
 pub use frostline_base::{Error, ErrorKind, Result};
 pub use json::Json;

@@ -77,8 +77,9 @@ impl fmt::Display for Metered {
 #[deny(clippy::missing_trait_methods)]
 impl ObjectStore for Metered {
     async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
-        self.add(Count::Puts, 1);
-        self.add(Count::BytesWritten, payload.content_length() as u64);
+        let meters = Meters::of(&self.meter, &opts.extensions);
+        meters.add(Count::Puts, 1);
+        meters.add(Count::BytesWritten, payload.content_length() as u64);
         self.inner.put_opts(location, payload, opts).await
     }
 

@@ -185,6 +185,15 @@ impl Repository {
         .await
     }
 
+    /// The same of a small object, in one request whose cost is also added to `meter`.
+    pub async fn put_metered(&self, key: &str, bytes: Bytes, meter: &Meter) -> Result<()> {
+        let path = self.path(key)?;
+        let call = Call::new(meter);
+        let options = PutOptions { extensions: call.extensions(), ..PutOptions::default() };
+        let put = self.0.store.put_opts(&path, PutPayload::from_bytes(bytes), options).await;
+        put.map(drop).map_err(|e| self.explain("write", key, e))
+    }
+
     /// Writes an object only if it does not exist: of many concurrent writers exactly one gets `Created`.
     pub async fn put_new(&self, key: &str, bytes: Bytes) -> Result<Put> {
         let path = self.path(key)?;
@@ -238,12 +247,21 @@ impl Repository {
 
     /// All bytes of an object. The cost is also added to `meter`.
     pub async fn get(&self, key: &str, meter: &Meter) -> Result<Bytes> {
+        self.get_up_to(key, u64::MAX, meter).await
+    }
+
+    /// The same; `Corrupt` if there are more bytes than these, of which then none is read.
+    pub async fn get_up_to(&self, key: &str, bytes_max: u64, meter: &Meter) -> Result<Bytes> {
         let path = self.path(key)?;
         let call = Call::new(meter);
         let _slot = self.slot().await?;
         let options = GetOptions { extensions: call.extensions(), ..GetOptions::default() };
-        let read = async { self.0.store.get_opts(&path, options).await?.bytes().await };
-        let bytes = read.await.map_err(|e| self.explain("read", key, e))?;
+        let found = self.0.store.get_opts(&path, options).await.map_err(|e| self.explain("read", key, e))?;
+        if found.meta.size > bytes_max {
+            let what = format!("{key} is larger than such an object is");
+            return Err(Error::corrupt(what).with("bytes", found.meta.size).with("bytes_max", bytes_max));
+        }
+        let bytes = found.bytes().await.map_err(|e| self.explain("read", key, e))?;
         call.meter.add(Count::BytesUsed, bytes.len() as u64);
         Ok(bytes)
     }

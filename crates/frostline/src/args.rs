@@ -312,6 +312,9 @@ pub(crate) struct Serve {
     /// Index of syslog messages
     #[arg(long, default_value = "logs-syslog", value_name = "NAME")]
     pub(crate) syslog_index: String,
+    /// Keep answers that took much to read in the repository, too, where other servers find them
+    #[arg(long)]
+    pub(crate) share_answers: bool,
     /// Leave merging, retention and vacuum of the indices to others
     #[arg(long)]
     pub(crate) no_upkeep: bool,

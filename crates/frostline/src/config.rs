@@ -29,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) started: Instant,
     /// Whether it serves others, who read its log rather than a terminal.
     pub(crate) serves: bool,
+    /// Whether answers that took much to find are kept in the repository, too.
+    pub(crate) share_answers: bool,
     /// What was set, by its name in the configuration file.
     pub(crate) set: BTreeMap<&'static str, toml::Value>,
     /// The configuration file, and what it says of `serve`.
@@ -87,6 +89,7 @@ impl Config {
             json: given.json || file.json.unwrap_or(false),
             started,
             serves: false,
+            share_answers: false,
             set,
             serve,
         })
@@ -123,6 +126,7 @@ impl Config {
             volumes: self.volumes.clone(),
             memory_bytes_max: self.memory_bytes_max,
             query_bytes_max: self.query_bytes_max,
+            share_answers: self.share_answers,
             ..Settings::new(repo, &self.data)
         };
         let node = Node::open(&settings, Arc::new(SystemClock))?;

@@ -90,6 +90,31 @@ async fn only_what_no_live_or_recent_version_names_goes() {
 }
 
 #[tokio::test]
+async fn shared_answers_go_after_a_week_or_with_their_index() {
+    const DAY_US: i64 = 24 * HOUR_US;
+    let mut bed = Bed::new(2).await;
+    bed.add(0).await;
+    let key = crate::answers_key(&bed.index.split_key(bed.id(0)), 7);
+    assert!(key.starts_with("logs/_answers/"), "{key}");
+    bed.store.write(&key, "answers").await;
+    bed.store.write("logs/_answers/7", "not ours").await;
+    bed.clock.advance_us(7 * DAY_US - HOUR_US);
+    assert_eq!(bed.vacuum(hours(0, 0)).await, [].into(), "they are not an orphan");
+    // The store has a clock of its own.
+    bed.clock.advance_us(2 * HOUR_US);
+    let done = bed.index.vacuum(&hours(0, 24)).await.unwrap();
+    let gone: Vec<_> = done.deleted.iter().map(|object| (object.key.as_str(), object.reason)).collect();
+    assert_eq!(gone, [(key.as_str(), Reason::Answers)]);
+
+    bed.store.write(&key, "answers").await;
+    bed.catalog.delete(bed.index.name()).await.unwrap();
+    bed.catalog.vacuum_deleted(&Vacuum::default()).await.unwrap();
+    let left = table_keys(&bed.store).await;
+    assert!(!left.contains(&key), "{left:?}");
+    assert!(left.iter().any(|key| key == "logs/_answers/7"), "{left:?}");
+}
+
+#[tokio::test]
 async fn the_newest_versions_stay_whole() {
     for interval in [2, 3, 100] {
         let mut bed = Bed::new(interval).await;

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use frostline_base::FixedClock;
 use frostline_ingest::{Ingest, IngestOptions, Inputs};
-use frostline_query::{Response, Search};
+use frostline_query::{QueryCost, Response, Search};
 use tempfile::TempDir;
 
 use super::*;
@@ -343,4 +343,73 @@ async fn a_point_in_time_pins_all_of_its_indices_or_none() {
     assert_eq!(held[0].version(), indices[0].version());
     assert!(node.index(&name("web")).await.unwrap().version() > held[0].version());
     assert_eq!(node.close_point_in_time(&pit).await.unwrap(), 1);
+}
+
+/// Documents with numbers that no digest answers questions about, a split for each number.
+async fn with_numbers(place: &Place, node: &Node, splits: std::ops::Range<usize>) {
+    for split in splits {
+        let number = |n: usize| xxhash_rust::xxh3::xxh3_64(&(n * 100 + split).to_le_bytes()) >> 12;
+        let documents = 60_000 + split;
+        let line = |n| format!("{{\"@timestamp\":{},\"v\":{}}}\n", NOW_US / 1_000 + n as i64, number(n));
+        let lines: String = (0..documents).map(line).collect();
+        place.ingest_lines(node, "web", documents, lines).await;
+    }
+}
+
+/// The sum of the numbers above a bound, what it cost, and how many bytes were put.
+async fn sum(node: &Node, from: &str) -> (serde_json::Value, QueryCost, u64) {
+    let index = node.index(&name("web")).await.unwrap();
+    let options = node.search_options(true, true).await;
+    let body = serde_json::json!({"size": 0, "track_total_hits": true, "aggs": {"sum": {"sum": {"field": "v"}}}, "query": {
+        "bool": {"filter": [{"range": {"v": {"gte": 1u64 << 40}}}, {"range": {"@timestamp": {"gte": from}}}]}
+    }});
+    let searcher = node.searcher().await.unwrap();
+    let search = Search::new(&searcher, &[index], body.to_string().as_bytes(), &options).unwrap();
+    let before = node.repository().meter().cost().bytes_written;
+    let response = search.run().await.unwrap();
+    let put = node.repository().meter().cost().bytes_written - before;
+    let answer = serde_json::json!([response.hits.total, response.aggregations]);
+    (answer, response.cost, put)
+}
+
+#[tokio::test]
+async fn answers_are_shared_with_machines_that_ask_the_same() {
+    let place = Place::new();
+    let machine = |data: &str, share_answers| {
+        open(&Settings { data: place.0.path().join(data), share_answers, ..place.settings() })
+    };
+    let first = machine("first", true);
+    with_numbers(&place, &first, 0..3).await;
+    let (alone, cost, put) = sum(&machine("alone", false), "2020-01-01").await;
+    assert!(cost.bytes > 1 << 20, "{cost:?}");
+    assert_eq!((cost.splits.opened, put), (3, 0));
+
+    let (answer, cost, shared) = sum(&first, "2020-01-01").await;
+    assert_eq!((&answer, cost.splits.opened), (&alone, 3));
+    assert!((1..1_000).contains(&shared), "{shared}");
+    let (answer, cost, put) = sum(&machine("second", true), "2020-01-01").await;
+    assert_eq!((&answer, cost.splits.opened, cost.gets, cost.bytes, put), (&alone, 0, 1, shared, 0));
+    let (answer, cost, _) = sum(&machine("third", true), "2023-02-03").await;
+    assert_eq!(
+        (&answer, cost.splits.opened, cost.gets),
+        (&alone, 0, 1),
+        "all are in that range of time, too"
+    );
+
+    with_numbers(&place, &first, 3..5).await;
+    let (alone, ..) = sum(&machine("alone", false), "2020-01-01").await;
+    let (answer, cost, _) = sum(&machine("fourth", true), "2020-01-01").await;
+    assert_eq!((&answer, cost.splits.opened), (&alone, 2), "those that were added since");
+
+    let answers = place.0.path().join("repo/web/_answers");
+    let objects: Vec<_> = std::fs::read_dir(&answers).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let [object] = objects.as_slice() else { panic!("one question has one object: {objects:?}") };
+    let whole = std::fs::read(object).unwrap();
+    let longer = [whole.as_slice(), &[0]].concat();
+    for (n, damaged) in [&whole[..whole.len() - 1], &[], &[0; 64], &longer].into_iter().enumerate() {
+        std::fs::write(object, damaged).unwrap();
+        let (answer, cost, put) = sum(&machine(&format!("damaged {n}"), true), "2020-01-01").await;
+        assert_eq!((&answer, cost.splits.opened), (&alone, 5));
+        assert!(put > 0, "it is shared again");
+    }
 }

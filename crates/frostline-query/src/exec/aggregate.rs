@@ -3,6 +3,8 @@
 //! For each split the cheapest exact source is used: a cached state (splits never change, so it
 //! never expires), the split's digest, or the columns of the matching rows.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -14,10 +16,11 @@ use roaring::RoaringBitmap;
 
 use crate::agg::{AggState, AggTree, Batch, Collector, FieldColumn, Scope};
 use crate::errors::internal;
+use crate::exec::results::shared::{Answers, Question};
 use crate::exec::results::{Key, Results};
 use crate::exec::scan::{Scan, Tally, spawned};
 use crate::filter::{FieldRef, Filter, Scalar};
-use crate::prune::{Target, bounds, nanos_of};
+use crate::prune::{self, Target, bounds, nanos_of};
 use crate::read::memory::{Room, reservation};
 use crate::read::once::Once;
 use crate::read::open::OpenSplit;
@@ -88,6 +91,7 @@ impl Aggregation {
             }
         }
         unknown.sort_unstable();
+        let asked = self.ask_others(&mut unknown, &mut merging).await?;
         self.scan.expect(unknown.iter().copied()).await;
         let found = each(unknown).map(|(number, of)| {
             spawned(async move {
@@ -100,6 +104,7 @@ impl Aggregation {
             // None if the split could not be read and partial answers are allowed.
             part.map_or(Ok(()), |part| merging.add(part, &self))?;
         }
+        self.tell_others(asked).await?;
         Ok((merging.merged, merging.memory))
     }
 
@@ -108,18 +113,93 @@ impl Aggregation {
         self.name.is_some() || self.tree.is_empty()
     }
 
+    /// Merges what other machines have answered of these splits and keeps it, leaves the numbers of the others, and
+    /// returns what was asked.
+    async fn ask_others(&self, unknown: &mut Vec<usize>, merging: &mut Merging) -> Result<Vec<Asked>> {
+        let questions = self.questions(unknown)?;
+        let (mut asked, mut answered) = (Vec::new(), BTreeSet::new());
+        for (question, numbers) in questions {
+            let Some(results) = &self.scan.local.results else { break };
+            let mut answers = results.others(&question, &self.scan.meter).await;
+            let memory = reservation(&self.scan.local.memory, "shared answers");
+            memory.try_resize(answers.values().map(Vec::len).sum()).map_err(internal)?;
+            for number in numbers {
+                let target = &self.scan.targets[number];
+                let Some((_, key)) = self.kept(target)? else { continue };
+                let Some(bytes) = answers.remove(&key.bits()) else { continue };
+                if let Some(part) = self.part(target, &bytes).await? {
+                    results.put(&key, bytes).await;
+                    merging.add(part, self)?;
+                    answered.insert(number);
+                }
+            }
+            asked.push(Asked { question, older: answers, memory });
+        }
+        unknown.retain(|number| !answered.contains(number));
+        Ok(asked)
+    }
+
+    /// The questions to other machines about these splits, with the numbers of those that each is about. None where
+    /// answers are not shared, or the splits are of so many indices that asking costs more than it saves.
+    fn questions(&self, unknown: &[usize]) -> Result<BTreeMap<Question, Vec<usize>>> {
+        let mut questions: BTreeMap<Question, Vec<usize>> = BTreeMap::new();
+        let Some(name) = &self.name else { return Ok(questions) };
+        if self.scan.local.results.as_ref().and_then(|results| results.shares()).is_none() {
+            return Ok(questions);
+        }
+        for number in unknown {
+            let target = &self.scan.targets[*number];
+            // Whatever range of time is asked, most splits are inside of it.
+            let filter = written(&without_times(&target.filter))?;
+            let question = Question::new(&target.entry.object.key, &[name, &filter, &self.scope_name()]);
+            questions.entry(question).or_default().push(*number);
+        }
+        if questions.len() > QUESTIONS_MAX {
+            questions.clear();
+        }
+        Ok(questions)
+    }
+
+    /// Shares the answers to what was asked, if they took much to find.
+    async fn tell_others(&self, asked: Vec<Asked>) -> Result<()> {
+        let Some(results) = &self.scan.local.results else { return Ok(()) };
+        let read = self.scan.meter.cost().bytes_read;
+        if asked.is_empty() || results.shares().is_none_or(|worth| read < worth.read_bytes_min) {
+            return Ok(());
+        }
+        let all: Vec<usize> = (0..self.scan.targets.len()).collect();
+        let mut questions = self.questions(&all)?;
+        for Asked { question, older, memory } in asked {
+            let mut answers = Answers::default();
+            for number in questions.remove(&question).unwrap_or_default() {
+                if let Some((_, key)) = self.kept(&self.scan.targets[number])?
+                    && let Some(bytes) = results.get(&key).await
+                {
+                    memory.try_grow(bytes.len()).map_err(internal)?;
+                    answers.insert(key.bits(), bytes);
+                }
+            }
+            results.share(&question, answers, older, read, &self.scan.meter).await;
+        }
+        Ok(())
+    }
+
+    /// A state from its bytes; none if they are of something else.
+    async fn part(&self, target: &Target, bytes: &[u8]) -> Result<Option<Part>> {
+        let room = self.scan.window.room(bytes.len() * (1 + STATE_UNPACKED)).await?;
+        let Ok(mut state) = AggState::read(bytes, &self.tree) else { return Ok(None) };
+        state.relabel_split(target.ordinal);
+        room.resize(state.memory_bytes())?;
+        Ok(Some(Part { state, _room: Some(room) }))
+    }
+
     /// The state of one split that is known without opening it.
     async fn known(&self, target: &Target) -> Result<Option<Part>> {
         if let Some((results, key)) = self.kept(target)?
             && let Some(bytes) = results.get(&key).await
+            && let Some(part) = self.part(target, &bytes).await?
         {
-            let room = self.scan.window.room(bytes.len() * (1 + STATE_UNPACKED)).await?;
-            if let Ok(mut state) = AggState::read(&bytes, &self.tree) {
-                drop(bytes);
-                state.relabel_split(target.ordinal);
-                room.resize(state.memory_bytes())?;
-                return Ok(Some(Part { state, _room: Some(room) }));
-            }
+            return Ok(Some(part));
         }
         if self.tree.is_empty() && *target.filter == Filter::All {
             Tally::count(&self.scan.tally().answered_digest);
@@ -207,13 +287,41 @@ impl Aggregation {
     /// The cache for the state of a split, and its key.
     fn kept(&self, target: &Target) -> Result<Option<(&Results, Key)>> {
         let (Some(results), Some(name)) = (&self.scan.local.results, &self.name) else { return Ok(None) };
-        let filter = postcard::to_allocvec(target.filter.as_ref())
-            .map_err(|e| Error::internal("a filter cannot be written").with_source(e))?;
-        let scope = [u8::from(self.scope == Scope::Everything)];
-        Ok(Some((results, Key::new(target.entry.id, &[name, &filter, &scope]))))
+        let filter = written(&target.filter)?;
+        Ok(Some((results, Key::new(target.entry.id, &[name, &filter, &self.scope_name()]))))
+    }
+
+    fn scope_name(&self) -> [u8; 1] {
+        [u8::from(self.scope == Scope::Everything)]
     }
 }
 
+/// A question that other machines were asked.
+struct Asked {
+    question: Question,
+    /// Their answers that were not needed now.
+    older: Answers,
+    memory: MemoryReservation,
+}
+
+fn written(filter: &Filter) -> Result<Vec<u8>> {
+    postcard::to_allocvec(filter).map_err(|e| Error::internal("a filter cannot be written").with_source(e))
+}
+
+/// The filter without the ranges of time that all of it is restricted to.
+fn without_times(filter: &Filter) -> Cow<'_, Filter> {
+    let is_of_time = |part: &Filter| matches!(part, Filter::Range { field, .. } if field.is_time());
+    match filter {
+        Filter::And(parts) if parts.iter().any(is_of_time) => {
+            Cow::Owned(prune::and(parts.iter().filter(|part| !is_of_time(part)).cloned()))
+        }
+        range if is_of_time(range) => Cow::Owned(Filter::All),
+        other => Cow::Borrowed(other),
+    }
+}
+
+/// A search of more indices than these asks no other machines.
+const QUESTIONS_MAX: usize = 16;
 /// Approximate ratio of a state's size in memory to its serialized size.
 pub(crate) const STATE_UNPACKED: usize = 5;
 /// Approximate ratio of a split's state to the columns it is made of, if each value is different.

@@ -1,4 +1,4 @@
-//! Partial answers of splits, cached on disk between queries and processes.
+//! Partial answers of splits, cached on disk between queries and processes, and [`shared`] between machines.
 //!
 //! A split never changes, so the result of an aggregation over it under a filter never expires. An entry is
 //! a file named by the hash of (split, aggregation, filter) with its own checksum; an entry that does not
@@ -7,10 +7,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use frostline_base::SplitId;
+use frostline_base::{Meter, SplitId};
+use frostline_store::Repository;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::{Error, Result};
+use shared::{Answers, Question, Shared, Worth};
+
+pub(crate) mod shared;
 
 /// Version of entries: a program that aggregates differently must not read another's.
 const VERSION: u64 = 3;
@@ -21,6 +25,7 @@ pub struct Results {
     folder: PathBuf,
     bytes_max: u64,
     bytes: AtomicU64,
+    shared: Option<Shared>,
 }
 
 /// The key of one partial answer.
@@ -48,9 +53,43 @@ impl Results {
     pub fn open(folder: &Path, bytes_max: u64) -> Result<Results> {
         std::fs::create_dir_all(folder)
             .map_err(|e| Error::unavailable(format!("cannot make {}", folder.display())).with_source(e))?;
-        let results = Results { folder: folder.to_owned(), bytes_max, bytes: AtomicU64::new(0) };
+        let bytes = AtomicU64::new(0);
+        let results = Results { folder: folder.to_owned(), bytes_max, bytes, shared: None };
         results.bytes.store(results.files().iter().map(|file| file.bytes).sum(), Ordering::Relaxed);
         Ok(results)
+    }
+
+    /// The same cache, which shares answers with other machines through the repository: the objects of an index with
+    /// them are deleted with it, or by a vacuum.
+    pub fn sharing(self, repository: &Repository, worth: Worth) -> Results {
+        Results { shared: Some(Shared { repository: repository.clone(), worth }), ..self }
+    }
+
+    /// Which answers are shared; none if none are.
+    pub(crate) fn shares(&self) -> Option<Worth> {
+        self.shared.as_ref().map(|shared| shared.worth)
+    }
+
+    /// What other machines have answered to a question.
+    pub(crate) async fn others(&self, question: &Question, meter: &Meter) -> Answers {
+        match &self.shared {
+            Some(shared) => shared.read(question, meter).await,
+            None => Answers::default(),
+        }
+    }
+
+    /// Shares answers for which so many bytes were read, if they are worth it, beside `older` ones.
+    pub(crate) async fn share(
+        &self,
+        question: &Question,
+        answers: Answers,
+        older: Answers,
+        read: u64,
+        meter: &Meter,
+    ) {
+        if let Some(shared) = &self.shared {
+            shared.write(question, answers, older, read, meter).await;
+        }
     }
 
     /// Removes every entry.
@@ -70,14 +109,12 @@ impl Results {
     pub(crate) async fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let path = self.path(key);
         let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await.ok()?.ok()?;
-        let (sum, body) = read.split_first_chunk::<8>()?;
-        (u64::from_le_bytes(*sum) == xxh3_64(body)).then(|| body.to_vec())
+        unsealed(&read).map(<[u8]>::to_vec)
     }
 
     /// Stores an answer. A failure is ignored: the answer will be computed again.
     pub(crate) async fn put(&self, key: &Key, body: Vec<u8>) {
-        let mut entry = xxh3_64(&body).to_le_bytes().to_vec();
-        entry.extend(body);
+        let entry = sealed(body);
         let bytes = entry.len() as u64;
         let path = self.path(key);
         let written = tokio::task::spawn_blocking(move || {
@@ -125,6 +162,19 @@ impl Results {
             })
             .collect()
     }
+}
+
+/// An entry: a checksum and what it is of.
+fn sealed(body: Vec<u8>) -> Vec<u8> {
+    let mut entry = xxh3_64(&body).to_le_bytes().to_vec();
+    entry.extend(body);
+    entry
+}
+
+/// What is in an entry, if it is whole.
+fn unsealed(entry: &[u8]) -> Option<&[u8]> {
+    let (sum, body) = entry.split_first_chunk::<8>()?;
+    (u64::from_le_bytes(*sum) == xxh3_64(body)).then_some(body)
 }
 
 struct Entry {

@@ -55,6 +55,7 @@ pub(crate) async fn run(config: &Config, given: args::Serve) -> Result<Outcome> 
         );
     }
     let mut stops = Stops::new()?;
+    let config = &Config { share_answers: given.share_answers, ..config.clone() };
     let node = config.node_made()?;
     let url = node.repository().url().to_owned();
     let indices = node.catalog().list().await.with_context(|| format!("cannot read the repository {url}"))?;
